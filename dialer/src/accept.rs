@@ -10,19 +10,19 @@ use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+pub use crate::upgrade::{CONNECT_PATH, SUBPROTOCOL};
 use crate::{
-    dial::{DialError, Stage, step},
+    close::CloseReason,
+    dial::error::{DialError, Stage, step},
+    limits::Limits,
     link::{LinkEnd, frame::SessionId},
     mux::Side,
     secure::{self, SecureError},
-    session::{CloseReason, Limits, Session},
-    wire::{self, Agreed, Resumable, Socket, ws::Role},
+    session::Session,
+    upgrade::has_token,
+    websocket::Role,
+    wire::{self, Agreed, Resumable, Socket},
 };
-
-/// Path of the WebSocket on the hub.
-pub const CONNECT_PATH: &str = "/connect";
-/// Subprotocol of the WebSocket.
-pub const SUBPROTOCOL: &str = "fairlead.v1";
 
 /// New session with the peer's certificates. Without certificates the peer may only enrol.
 pub struct Accepted {
@@ -87,16 +87,6 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value.trim())
-}
-
-/// True if a comma-separated list contains the token, regardless of case.
-pub(crate) fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
-    headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|entry| entry.trim().eq_ignore_ascii_case(token))
 }
 
 /// Outcome of an agent's connection.

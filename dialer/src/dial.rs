@@ -2,161 +2,36 @@
 //! per call, with a deadline and a stage for each step. The caller retries.
 
 mod clock;
+pub(crate) mod error;
+mod out_of_date;
+mod outer;
 mod proxy;
 mod tcp;
 pub(crate) mod upgrade;
 
-use std::{borrow::Cow, fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure, HubUrl};
-use rustls::pki_types::{CertificateDer, ServerName};
-use tokio::{net::TcpStream, time::timeout};
-use tokio_rustls::{TlsConnector, client};
+use fairlead_api::{Code, HubUrl};
+use rustls::pki_types::CertificateDer;
 
-use self::clock::OutOfDate;
-pub use self::proxy::ProxyRules;
+pub use self::{
+    error::{DialError, Stage},
+    outer::outer_error,
+    proxy::ProxyRules,
+};
+use self::{
+    error::{OutOfDate, step},
+    outer::outer_tls,
+};
 use crate::{
-    ReadAhead,
-    link::LinkEnd,
+    close::CloseReason,
+    limits::Limits,
     mux::Side,
     secure::{self, SecureError},
-    session::{CloseReason, Limits, Session},
-    wire::{self, Agreed, SessionHandle, Socket, ws::Role},
+    session::Session,
+    websocket::Role,
+    wire::{self, Agreed, SessionHandle, Socket},
 };
-
-/// Progress of a dial. Displays as dns, tcp, proxy, tls, upgrade, link, identity, protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// Resolving the name.
-    Dns,
-    /// Connecting to an address.
-    Tcp,
-    /// Connecting through the proxy.
-    Proxy,
-    /// Handshake of the outer TLS.
-    Tls,
-    /// Upgrade to a WebSocket.
-    Upgrade,
-    /// HELLO messages and resumption.
-    Link,
-    /// Handshake of the inner TLS.
-    Identity,
-    /// Protocol inside the inner TLS.
-    Protocol,
-}
-
-impl Stage {
-    /// One word for messages and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Stage::Dns => "dns",
-            Stage::Tcp => "tcp",
-            Stage::Proxy => "proxy",
-            Stage::Tls => "tls",
-            Stage::Upgrade => "upgrade",
-            Stage::Link => "link",
-            Stage::Identity => "identity",
-            Stage::Protocol => "protocol",
-        }
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Failed dial with stage, address, HTTP status and cause. `cause` is one clause without secrets.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{stage}: {cause}")]
-pub struct DialError {
-    /// Stage that failed.
-    pub stage: Stage,
-    /// Address of the hub or the proxy, if known.
-    pub address: Option<String>,
-    /// Status of an HTTP response, if there was one.
-    pub http_status: Option<u16>,
-    /// Error code.
-    pub code: Code,
-    /// Cause: one clause without secrets.
-    pub cause: String,
-    /// Next step of this case; `None`: the next step of the code.
-    pub next: Option<Cow<'static, str>>,
-    /// The hub's certificate is outside its validity period by the local clock.
-    pub(crate) out_of_date: Option<OutOfDate>,
-}
-
-impl DialError {
-    pub(crate) fn new(stage: Stage, code: Code, cause: impl fmt::Display) -> Self {
-        DialError {
-            stage,
-            address: None,
-            http_status: None,
-            code,
-            cause: cause.to_string(),
-            next: None,
-            out_of_date: None,
-        }
-    }
-
-    /// A failure before anything was sent.
-    #[must_use]
-    pub fn here(failure: Failure) -> Self {
-        DialError {
-            next: failure.next,
-            ..DialError::new(Stage::Tls, failure.code, failure.cause)
-        }
-    }
-
-    /// Replaces the next step of the code.
-    pub(crate) fn next(self, step: impl Into<Cow<'static, str>>) -> Self {
-        DialError {
-            next: Some(step.into()),
-            ..self
-        }
-    }
-
-    /// Next step for the operator, one sentence.
-    #[must_use]
-    pub fn next_step(&self) -> &str {
-        self.next
-            .as_deref()
-            .unwrap_or_else(|| self.code.next_step())
-    }
-
-    fn at(mut self, address: impl fmt::Display) -> Self {
-        self.address.get_or_insert_with(|| address.to_string());
-        self
-    }
-
-    pub(crate) fn with_status(mut self, status: http::StatusCode) -> Self {
-        self.http_status = Some(status.as_u16());
-        self
-    }
-}
-
-/// Runs a step that waits for the peer, with a deadline.
-pub(crate) async fn step<T>(
-    stage: Stage,
-    deadline: Duration,
-    work: impl Future<Output = Result<T, DialError>>,
-) -> Result<T, DialError> {
-    timeout(deadline, work).await.unwrap_or_else(|_| {
-        let cause = format!("no answer within {} s", deadline.as_secs_f32());
-        Err(DialError::new(stage, Code::DialTimeout, cause))
-    })
-}
-
-impl From<DialError> for Failure {
-    fn from(error: DialError) -> Self {
-        Failure {
-            next: error.next,
-            ..Failure::with_cause(error.code, error.cause)
-        }
-    }
-}
 
 /// Settings for dialling hubs.
 pub struct Dialer {
@@ -346,19 +221,6 @@ impl Dialer {
     }
 }
 
-async fn outer_tls(
-    config: &Arc<rustls::ClientConfig>,
-    hub: &HubUrl,
-    tcp: TcpStream,
-) -> Result<client::TlsStream<ReadAhead<TcpStream>>, DialError> {
-    let name = ServerName::try_from(hub.host().to_owned())
-        .map_err(|error| DialError::new(Stage::Tls, Code::DialTls, error))?;
-    TlsConnector::from(config.clone())
-        .connect(name, ReadAhead::new(tcp))
-        .await
-        .map_err(|error| outer_error(&error))
-}
-
 /// Adds the hub's clock to an outer TLS error about an expired certificate. `any_time` trusts the
 /// same authorities and ignores validity periods. Takes at most `deadline`.
 pub async fn compare_clocks(
@@ -392,60 +254,11 @@ fn unproved(error: SecureError, offset: Option<i64>) -> DialError {
     let mut error = DialError::from(error);
     if let Some(difference) = offset
         .filter(|_| about_identity)
-        .and_then(clock::difference)
+        .and_then(out_of_date::difference)
     {
         error.cause = format!("{}; {difference}", error.cause);
     }
     error
-}
-
-/// Classifies a failed outer TLS handshake.
-#[must_use]
-pub fn outer_error(error: &io::Error) -> DialError {
-    let tls = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match tls {
-        Some(wrong @ rustls::Error::InvalidCertificate(_)) => match OutOfDate::of(wrong) {
-            Some(out_of_date) => out_of_date.error(Stage::Tls),
-            None => DialError::new(Stage::Tls, Code::DialTls, secure::explain(wrong)),
-        },
-        Some(rustls::Error::InvalidMessage(_)) => {
-            let cause = "the peer does not speak TLS";
-            DialError::new(Stage::Tls, Code::DialProtocol, cause)
-        }
-        Some(other) => DialError::new(Stage::Tls, Code::DialProtocol, other),
-        None => DialError::new(Stage::Tls, Code::SessionBroke, error),
-    }
-}
-
-impl From<LinkEnd> for DialError {
-    fn from(end: LinkEnd) -> Self {
-        let code = match end {
-            LinkEnd::Closed(_) | LinkEnd::Eof | LinkEnd::Broken(_) | LinkEnd::Silent(_) => {
-                Code::SessionBroke
-            }
-            LinkEnd::Garbled(_)
-            | LinkEnd::Protocol(_)
-            | LinkEnd::Unproved
-            | LinkEnd::InvalidCount(_)
-            | LinkEnd::Secure(_)
-            | LinkEnd::Versions { .. } => Code::DialProtocol,
-        };
-        DialError::new(Stage::Link, code, end)
-    }
-}
-
-impl From<SecureError> for DialError {
-    fn from(error: SecureError) -> Self {
-        let (stage, code) = match &error {
-            SecureError::Hub(_) => (Stage::Identity, Code::DialHubIdentity),
-            SecureError::Refused(_) => (Stage::Identity, Code::DialIdentity),
-            SecureError::Protocol(_) => (Stage::Protocol, Code::DialProtocol),
-            SecureError::Link(end) => return DialError::from(end.clone()),
-        };
-        DialError::new(stage, code, error)
-    }
 }
 
 #[cfg(test)]

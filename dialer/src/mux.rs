@@ -6,10 +6,13 @@
 //! One task per session drives it ([`Mux::receive`], [`Mux::fill`]); streams may be used from any
 //! thread.
 
+mod decoder;
 mod frame;
 mod queue;
 mod receive;
 mod send;
+mod shared;
+mod side;
 mod skipped;
 mod state;
 mod stream;
@@ -17,44 +20,25 @@ mod violation;
 mod window;
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
 
-pub(crate) use self::window::INITIAL_WINDOW;
 use self::{frame::Header, state::State};
-pub use self::{stream::Stream, violation::Violation};
-use crate::{
-    lock,
-    session::{CloseReason, Limits, OpenError, SessionError},
+pub use self::{
+    shared::Mux,
+    side::Side,
+    stream::Stream,
+    violation::{Stop, Violation},
 };
-
-/// End of the session: the agent's stream ids are odd, the hub's even.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The agent: opens odd streams.
-    Agent,
-    /// The hub: opens even streams.
-    Hub,
-}
-
-/// Reason to stop reading from the peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// The peer broke the protocol.
-    Violation(Violation),
-    /// The peer ends the session.
-    GoAway(CloseReason),
-}
-
-impl From<Violation> for Stop {
-    fn from(violation: Violation) -> Self {
-        Stop::Violation(violation)
-    }
-}
+use crate::{
+    close::CloseReason,
+    error::{OpenError, SessionError},
+    sync::lock,
+};
 
 /// Stream counters at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,37 +51,7 @@ pub struct Counts {
     pub unread: usize,
 }
 
-/// Streams of one session. The driver's calls collect wakers in `wakes`; the driver wakes them
-/// without holding the lock.
-pub struct Mux {
-    state: Mutex<State>,
-}
-
 impl Mux {
-    /// `peer_streams` is the stream limit of the peer.
-    #[must_use]
-    pub fn new(side: Side, limits: &Limits, peer_streams: usize) -> Arc<Self> {
-        Arc::new(Mux {
-            state: Mutex::new(State::new(side, limits, peer_streams)),
-        })
-    }
-
-    /// Runs `act` for callers other than the driver, and wakes the driver if it has work.
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = lock(&self.state);
-        let outcome = act(&mut state);
-        let driver = match std::mem::take(&mut state.wake_driver) {
-            // Only once: it registers again on its next round.
-            true => state.driver.take(),
-            false => None,
-        };
-        drop(state);
-        if let Some(driver) = driver {
-            driver.wake();
-        }
-        outcome
-    }
-
     /// Opens a stream. The peer learns of it with the next message, before anything is written.
     ///
     /// # Errors

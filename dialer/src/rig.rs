@@ -27,7 +27,8 @@ use crate::{
     HUB_SERVER_NAME, Limits, Session, accept,
     mux::Side,
     secure,
-    wire::{self, Socket, Wire, ws::Role},
+    websocket::Role,
+    wire::{self, Socket, Wire},
 };
 
 pub(crate) struct Authority {

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use rustls::{AlertDescription, ClientConfig, ServerConfig};
 
 use crate::{
+    limits::Limits,
     link::LinkEnd,
-    session::Limits,
-    wire::{Agreed, Channel, Resumable, Socket, Wire, ws::Role},
+    tls::explain,
+    websocket::Role,
+    wire::{Agreed, Channel, Resumable, Socket, Wire},
 };
-
-/// Server name of every hub in the inner TLS. It is in no DNS.
-pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";
 
 /// Version of the protocol inside the secure channel (yamux with HTTP/1.1 on its streams).
 const GREETING_VERSION: u8 = 1;
@@ -111,16 +110,4 @@ fn about_certificates(alert: AlertDescription) -> bool {
             | AlertDescription::DecryptError
             | AlertDescription::CertificateRequired
     )
-}
-
-/// The verifier's own message, without rustls' wrapping.
-pub(crate) fn explain(error: &rustls::Error) -> String {
-    use rustls::{CertificateError, Error, OtherError};
-    match error {
-        Error::InvalidCertificate(CertificateError::Other(OtherError(own))) => own.to_string(),
-        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "the certificate's issuer is not trusted".to_owned()
-        }
-        other => other.to_string(),
-    }
 }

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use crate::lock;
+use crate::sync::lock;
 
 /// Shared value with change notification for few waiters.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 //! channel     records of the inner TLS, to and from plaintext     exporter        secret shared by both ends
 //! retransmit  byte counts of all links, retransmit buffer
 //! link        DATA and ack probes on one WebSocket                congestion      congestion control
-//! socket      buffers of one WebSocket                            ws              framing of a WebSocket
+//! socket      buffers of one WebSocket
 //! hello       start of a link                                     handle, resume  resumption over another link
 //! ```
 
@@ -20,8 +20,8 @@ mod hello;
 mod link;
 mod resume;
 mod retransmit;
+mod size;
 mod socket;
-pub mod ws;
 
 use std::{
     cell::RefCell,
@@ -37,23 +37,20 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::{Sleep, sleep, timeout};
 
 pub use self::handle::{LinkState, Resumable};
-use self::{channel::RECORD_OVERHEAD, link::Link, retransmit::RetransmitBuffer, ws::Role};
+use self::{channel::RECORD_OVERHEAD, link::Link, retransmit::RetransmitBuffer};
 pub(crate) use self::{
     channel::{Channel, MAX_PLAIN_BYTES},
-    congestion::SILENCE_TIMEOUT,
     handle::SessionHandle,
     hello::{Agreed, VERSIONS, choose, decline, offer},
-    retransmit::InvalidCount,
     socket::Socket,
 };
 use crate::{
+    close::CloseReason,
+    limits::Limits,
     link::{LinkEnd, frame::Frame},
-    session::{CloseReason, Limits},
+    websocket::Role,
 };
 
-/// Largest message sent, tag included, in bytes. With the WebSocket's header and mask (8) it is
-/// exactly one 16 KiB record of the outer TLS.
-pub(crate) const MAX_MESSAGE_BYTES: usize = 16_376;
 /// Expected size of a handshake message of the inner TLS, in bytes.
 const HANDSHAKE_BYTES: usize = 2048;
 /// Size of a TLS key update, which may precede a record, in bytes.

@@ -6,7 +6,7 @@
 
 use fairlead_dialer::{
     frames::{Frames, Pong, Protocol},
-    wire::ws::{Decoder, Event, Role},
+    websocket::{Decoder, Event, Role},
 };
 use libfuzzer_sys::fuzz_target;
 

@@ -2,7 +2,7 @@
 //! exceeds the limit, and a frame that was read is written back unchanged.
 #![no_main]
 
-use fairlead_dialer::wire::ws::{Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role, WsError};
+use fairlead_dialer::websocket::{Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role, WsError};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

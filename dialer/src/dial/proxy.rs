@@ -16,7 +16,8 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpStream;
 
 use super::{
-    DialError, Stage, step, tcp,
+    error::{DialError, Stage, step},
+    tcp,
     upgrade::{NotSwitched, spelled, switch},
 };
 

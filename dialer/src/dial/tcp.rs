@@ -11,8 +11,8 @@ use tokio::{
     time::sleep,
 };
 
-use super::{DialError, Stage, step};
-use crate::set_link_options;
+use super::error::{DialError, Stage, step};
+use crate::tcp_options::set_link_options;
 
 /// Head start of an address before the next one.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -118,8 +118,11 @@ mod tests {
         {
             let tcp = socket2::SockRef::from(&tcp);
             let timeout = tcp.tcp_user_timeout().unwrap();
-            assert_eq!(timeout, Some(crate::wire::SILENCE_TIMEOUT));
-            assert_eq!(tcp.tcp_notsent_lowat().unwrap(), crate::MAX_UNSENT_BYTES);
+            assert_eq!(timeout, Some(crate::limits::SILENCE_TIMEOUT));
+            assert_eq!(
+                tcp.tcp_notsent_lowat().unwrap(),
+                crate::tcp_options::MAX_UNSENT_BYTES
+            );
         }
         let error = race(VecDeque::from([gone])).await.unwrap_err();
         assert_eq!((error.stage, error.code), (Stage::Tcp, Code::DialTcp));

@@ -8,7 +8,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     sync::mpsc,
 };
 use tokio_rustls::TlsAcceptor;
@@ -17,12 +17,14 @@ use super::*;
 use crate::{
     Accepted, Arrival, CloseReason, LinkState, Resumable, SessionError,
     accept::{SUBPROTOCOL, upgrade_response},
-    accept_resumable, lock,
+    accept_resumable,
+    limits::MAX_UNAUTHENTICATED_STREAMS,
+    link::LinkEnd,
     rig::{
         FOREIGN, OURS, agent_inner, agent_outer, agent_outer_at_any_time, hub_inner, hub_outer,
         stale_hub_outer,
     },
-    session::MAX_UNAUTHENTICATED_STREAMS,
+    sync::lock,
 };
 
 type Answer = Response<Full<bytes::Bytes>>;

@@ -12,8 +12,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
 
-use super::{DialError, Stage};
-use crate::accept::{CONNECT_PATH, SUBPROTOCOL, has_token};
+use super::error::{DialError, Stage};
+use crate::upgrade::{CONNECT_PATH, SUBPROTOCOL, has_token};
 
 const MAX_HEADERS: usize = 100;
 const MAX_HEAD: usize = 64 * 1024;

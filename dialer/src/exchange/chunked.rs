@@ -6,7 +6,7 @@ use http::HeaderMap;
 
 use super::{
     error::{HttpError, malformed},
-    head,
+    fields,
 };
 
 /// 2^60 bytes are enough for a chunk, and cannot overflow.
@@ -152,7 +152,7 @@ impl Chunked {
                 let held = std::mem::take(&mut self.held).freeze();
                 self.at = At::Done;
                 if held.len() > 2 {
-                    self.trailers = Some(head::trailers(&held)?);
+                    self.trailers = Some(fields::trailers(&held)?);
                 }
                 return Ok(true);
             }

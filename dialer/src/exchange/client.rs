@@ -11,15 +11,16 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::{
-    Answer, Body, BodyError, ExchangeError,
+    answer::Answer,
+    body::{self, Body, BodyError},
     download::Download,
-    error::HttpError,
+    error::{ExchangeError, HttpError},
     head::ResponseHead,
     in_flight::{InFlight, InFlightError, PendingRequest},
     pool::Pool,
     transport::Transport,
 };
-use crate::session::{OpenError, Session, Stream};
+use crate::{error::OpenError, mux::Stream, session::Session};
 
 /// Sessions limit their streams themselves, idle ones included.
 const MAX_STREAMS: usize = usize::MAX;
@@ -128,7 +129,7 @@ impl<W: Transport> Client<W> {
         let pool = (!close).then(|| Arc::downgrade(&self.pool));
         let download = Download::new(in_flight, body, pool);
         let body = if http_body::Body::is_end_stream(&download) {
-            super::empty()
+            body::empty()
         } else {
             Body::new(download)
         };

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::{
-    BodyError, chunked::Piece, framing::Decoder, in_flight::InFlight, pool::Pool,
+    body::BodyError, chunked::Piece, framing::Decoder, in_flight::InFlight, pool::Pool,
     transport::Transport,
 };
 

@@ -1,7 +1,39 @@
 //! Reasons for refusing HTTP input. The stream is dropped then, which resets it; nothing is guessed
 //! or skipped.
 
-use std::io;
+use std::{io, time::Duration};
+
+use super::body::BodyError;
+use crate::error::OpenError;
+
+/// Failure of a request before its response.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// No stream could be opened.
+    #[error("cannot open a stream")]
+    Open(#[source] OpenError),
+    /// The stream broke before a response.
+    #[error("the stream broke before a response")]
+    Broken(#[source] BodyError),
+    /// No response's head within the deadline.
+    #[error("no response within {0:?}")]
+    Timeout(Duration),
+    /// The body of the request failed.
+    #[error("the request body failed")]
+    Request(#[source] BodyError),
+}
+
+impl ExchangeError {
+    /// True if the peer's response was invalid HTTP.
+    #[must_use]
+    pub fn is_violation(&self) -> bool {
+        let ExchangeError::Broken(cause) = self else {
+            return false;
+        };
+        let http = cause.downcast_ref::<HttpError>();
+        http.is_some_and(|error| matches!(error, HttpError::Malformed(_) | HttpError::TooLarge))
+    }
+}
 
 /// Reason for refusing HTTP input.
 #[derive(Debug, thiserror::Error)]

@@ -8,9 +8,10 @@ use http::{HeaderMap, HeaderName, header};
 use http_body::{Body as _, SizeHint};
 
 use super::{
-    Body, BodyError,
+    body::{Body, BodyError},
     chunked::{Chunked, Piece},
     error::{HttpError, malformed},
+    fields::{field, length},
     outgoing::Outgoing,
 };
 
@@ -111,7 +112,7 @@ impl Encoder {
             tail.put_slice(b"0\r\n");
             for name in announced.iter() {
                 for value in trailers.get_all(name) {
-                    super::head::field(tail, name.as_str(), value.as_bytes());
+                    field(tail, name.as_str(), value.as_bytes());
                 }
             }
             tail.put_slice(b"\r\n");
@@ -205,15 +206,5 @@ fn declared(headers: &HeaderMap) -> Result<Option<u64>, BodyError> {
         (None, _) => Ok(None),
         (Some(one), None) => Ok(Some(length(one.as_bytes())?)),
         _ => Err("the head has more than one Content-Length".into()),
-    }
-}
-
-/// Parses a Content-Length: digits only.
-pub(super) fn length(value: &[u8]) -> Result<u64, HttpError> {
-    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    let number = std::str::from_utf8(value).ok().filter(|_| digits);
-    match number.and_then(|number| number.parse().ok()) {
-        Some(length) => Ok(length),
-        None => malformed("Content-Length is not a number"),
     }
 }

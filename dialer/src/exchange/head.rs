@@ -5,15 +5,13 @@
 use std::{fmt::Write, mem::MaybeUninit};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
-};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 
 use super::{
-    MAX_HEAD, MAX_HEADERS,
     chunked::Chunked,
     error::{HttpError, malformed},
-    framing::{self, Decoder, Encoder},
+    fields::{MAX_HEAD, MAX_HEADERS, field, fields},
+    framing::{Decoder, Encoder},
 };
 
 type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
@@ -202,87 +200,6 @@ pub(super) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, 
     })
 }
 
-/// Parses trailers, which must not change the framing.
-pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
-    let mut slots = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(lines, &mut slots)
-    else {
-        return malformed("the trailers are invalid");
-    };
-    let (trailers, framing) = fields(lines, parsed)?;
-    if framing.chunked || framing.length.is_some() || framing.hosts > 0 {
-        return malformed("the trailers contain framing fields");
-    }
-    Ok(trailers)
-}
-
-/// Framing fields of a head.
-#[derive(Default)]
-struct FramingFields {
-    length: Option<u64>,
-    chunked: bool,
-    hosts: usize,
-    close: bool,
-    upgrade: bool,
-}
-
-fn fields(
-    head: &Bytes,
-    parsed: &[httparse::Header<'_>],
-) -> Result<(HeaderMap, FramingFields), HttpError> {
-    let mut headers = HeaderMap::with_capacity(parsed.len());
-    let mut framing = FramingFields::default();
-    for field in parsed {
-        let Ok(name) = HeaderName::from_bytes(field.name.as_bytes()) else {
-            return malformed("a header name is invalid");
-        };
-        framing.field(&name, field.value)?;
-        let Ok(value) = HeaderValue::from_maybe_shared(head.slice_ref(field.value)) else {
-            return malformed("a header value contains a control character");
-        };
-        headers.append(name, value);
-    }
-    if framing.chunked && framing.length.is_some() {
-        return malformed("the head has both Content-Length and Transfer-Encoding");
-    }
-    Ok((headers, framing))
-}
-
-impl FramingFields {
-    fn field(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), HttpError> {
-        match *name {
-            header::CONTENT_LENGTH if self.length.is_some() => {
-                malformed("the head has more than one Content-Length")
-            }
-            header::CONTENT_LENGTH => {
-                self.length = Some(framing::length(value)?);
-                Ok(())
-            }
-            header::TRANSFER_ENCODING
-                if self.chunked || !value.eq_ignore_ascii_case(b"chunked") =>
-            {
-                malformed("only the transfer coding chunked is supported")
-            }
-            header::TRANSFER_ENCODING => {
-                self.chunked = true;
-                Ok(())
-            }
-            header::HOST => {
-                self.hosts += 1;
-                Ok(())
-            }
-            header::CONNECTION => {
-                for token in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-                    self.close |= token.eq_ignore_ascii_case(b"close");
-                    self.upgrade |= token.eq_ignore_ascii_case(b"upgrade");
-                }
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 /// Writes the head of a request in origin form. `authority` is the Host if the headers have none.
 pub(super) fn write_request(request: &http::request::Parts, body: &Encoder, out: &mut BytesMut) {
     let uri = &request.uri;
@@ -346,11 +263,4 @@ fn write_fields(headers: &HeaderMap, body: &Encoder, out: &mut BytesMut) {
         Encoder::Chunked(_) => field(out, "transfer-encoding", b"chunked"),
     }
     out.put_slice(b"\r\n");
-}
-
-pub(super) fn field(out: &mut BytesMut, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
 }

@@ -15,7 +15,8 @@ use http::{Request, StatusCode};
 use tokio::time::{Sleep, sleep};
 
 use super::{
-    Body, BodyError,
+    body::{Body, BodyError},
+    chunked::Piece,
     error::{HttpError, malformed},
     framing::{self, Decoder},
     head::{self, RequestKind, ResponseHead},
@@ -216,7 +217,7 @@ impl<W: Transport> InFlight<W> {
         &mut self,
         decoder: &mut Decoder,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<super::chunked::Piece, HttpError>> {
+    ) -> Poll<Result<Piece, HttpError>> {
         self.incoming.poll_body(&mut self.transport, decoder, cx)
     }
 

@@ -10,7 +10,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 use super::transport::Transport;
-use crate::lock;
+use crate::sync::lock;
 
 /// Longest idle time of a transport.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);

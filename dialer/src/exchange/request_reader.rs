@@ -14,7 +14,7 @@ use futures_util::task::AtomicWaker;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::{
-    BodyError,
+    body::BodyError,
     chunked::Piece,
     error::{HttpError, malformed},
     framing::Decoder,
@@ -22,7 +22,7 @@ use super::{
     outgoing::Outgoing,
     transport::Transport,
 };
-use crate::lock;
+use crate::sync::lock;
 
 pub(super) struct RequestReader<W> {
     state: Mutex<State<W>>,

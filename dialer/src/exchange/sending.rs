@@ -7,7 +7,12 @@ use std::{
 
 use http_body::Body as _;
 
-use super::{Body, BodyError, framing::Encoder, gather::Gather, outgoing::Outgoing};
+use super::{
+    body::{Body, BodyError},
+    framing::Encoder,
+    gather::Gather,
+    outgoing::Outgoing,
+};
 
 pub(super) struct Sending {
     body: Body,

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    Body, OnUpgrade, Upgraded,
+    body::{self, Body},
     error::{HttpError, malformed},
     framing::{self, Encoder},
     head::{self, RequestHead, RequestKind},
@@ -28,8 +28,9 @@ use super::{
     request_reader::{Peer, RequestReader},
     sending::{Filled, Sending},
     transport::Transport,
+    upgrade::{OnUpgrade, Upgraded},
 };
-use crate::session::Stream;
+use crate::mux::Stream;
 
 /// Time limit for a head, from its first byte.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -148,7 +149,7 @@ impl<W: Transport> Serving<W> {
         let empty = body.is_ended();
         let upload = self.reader.begin(body, expects_continue);
         let body = if empty {
-            super::empty()
+            body::empty()
         } else {
             Body::new(upload)
         };

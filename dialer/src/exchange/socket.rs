@@ -11,7 +11,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-use super::{Outgoing, Upgraded, transport::Transport};
+use super::{
+    outgoing::Outgoing,
+    transport::{Transport, at_once},
+    upgrade::Upgraded,
+};
 
 /// Smallest block, in bytes. Blocks grow while they are filled.
 const MIN_BLOCK_BYTES: usize = 8 * 1024;
@@ -96,7 +100,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for SocketTr
             let mut buf = ReadBuf::new(&mut byte);
             Poll::Ready(Pin::new(&mut *io).poll_read(cx, &mut buf).is_pending())
         });
-        super::transport::at_once(silent)
+        at_once(silent)
     }
 
     fn into_upgraded(self, read: Bytes) -> Upgraded {

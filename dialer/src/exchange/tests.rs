@@ -16,7 +16,8 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, Method, Request, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use tokio::{
@@ -29,9 +30,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    CloseReason, Session, lock,
+    CloseReason, Session,
     rig::{limits, pair, until},
     splice,
+    sync::lock,
 };
 
 const PIPE_BYTES: usize = 64 * 1024;

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::task::coop::unconstrained;
 
-use super::{Outgoing, Upgraded};
-use crate::session::Stream;
+use super::{outgoing::Outgoing, upgrade::Upgraded};
+use crate::mux::Stream;
 
 /// Bytes both ways. Dropped before both directions have ended, it is reset if possible.
 pub trait Transport: Send + Unpin + 'static {

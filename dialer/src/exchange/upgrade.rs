@@ -16,7 +16,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::{lock, session::Stream};
+use crate::{mux::Stream, sync::lock};
 
 /// Extension of a served request: completes with the raw stream once the upgrading response was
 /// sent.

@@ -1,10 +1,15 @@
 //! Frame header of yamux: twelve bytes, big-endian (version, type, flags, stream id, length).
 //! Invalid headers are refused here; their meaning for a stream is handled elsewhere.
 
-use super::Violation;
+use super::violation::Violation;
 
 /// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 12;
+/// Plaintext of one message, in bytes. With the overhead of the layers below it is one TLS record
+/// of 16 KiB.
+pub(super) const MESSAGE_BYTES: usize = 16_320;
+/// Largest body of a frame: it fills a message.
+pub(super) const FULL_BODY: usize = MESSAGE_BYTES - HEADER_BYTES;
 
 pub(super) const SYN_FLAG: u16 = 1;
 pub(super) const ACK_FLAG: u16 = 2;

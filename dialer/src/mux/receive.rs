@@ -7,29 +7,17 @@ use std::task::Waker;
 use bytes::{Buf, Bytes};
 
 use super::{
-    Side, Stop, Violation,
+    decoder::Decoder,
     frame::{ACK_FLAG, FIN_FLAG, HEADER_BYTES, Header, Kind, RST_FLAG, SYN_FLAG},
+    side::Side,
     state::{Ours, State, Theirs},
-    window::{INITIAL_WINDOW, MAX_FAR_WINDOW},
+    violation::{Stop, Violation},
+    window::MAX_FAR_WINDOW,
 };
-use crate::session::CloseReason;
+use crate::{close::CloseReason, limits::INITIAL_WINDOW};
 
 /// Limit of queued pongs. A peer that exceeds it sends pings much faster than it reads.
 const MAX_QUEUED_PONGS: usize = 16;
-
-/// Position in the input.
-pub(super) enum Decoder {
-    /// In a header, of which this many bytes have arrived.
-    Header([u8; HEADER_BYTES], usize),
-    /// In a frame's body.
-    Body { stream: u32, left: u32, fin: bool },
-}
-
-impl Default for Decoder {
-    fn default() -> Self {
-        Decoder::Header([0; HEADER_BYTES], 0)
-    }
-}
 
 impl State {
     pub(super) fn receive(&mut self, mut data: Bytes, wakes: &mut Vec<Waker>) -> Result<(), Stop> {

@@ -17,15 +17,10 @@ use bytes::{BufMut, BytesMut};
 use tokio::time::Instant;
 
 use super::{
-    frame::{FIN_FLAG, HEADER_BYTES, Header, Kind},
+    frame::{FIN_FLAG, HEADER_BYTES, Header, Kind, MESSAGE_BYTES},
     state::{Entry, OUTBOX_BYTES, Ours, State, store_waker},
 };
 
-/// Plaintext of one message, in bytes. With the overhead of the layers below it is one TLS record
-/// of 16 KiB.
-pub(super) const MESSAGE_BYTES: usize = 16_320;
-/// Largest body of a frame: it fills a message.
-pub(super) const FULL_BODY: usize = MESSAGE_BYTES - HEADER_BYTES;
 const BULK_BYTES: usize = 64 * 1024;
 /// Sent bytes that one received byte cancels out.
 const ANSWER_WEIGHT: usize = 64;

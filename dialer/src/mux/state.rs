@@ -1,6 +1,6 @@
 //! State of all streams of a session, behind one lock: open streams, the progress of each
 //! direction, and queued output. This file has the life cycle of a stream; input is in
-//! [`super::receive`], output in [`super::send`].
+//! `receive`, output in `send`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,21 +13,23 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Side,
-    frame::{ACK_FLAG, Header, RST_FLAG, SYN_FLAG},
+    decoder::Decoder,
+    frame::{ACK_FLAG, FULL_BODY, Header, RST_FLAG, SYN_FLAG},
     queue::Queue,
-    receive::Decoder,
+    side::Side,
     skipped::Skipped,
-    window::{Budget, INITIAL_WINDOW, Window},
+    window::{Budget, Window},
 };
 use crate::{
+    close::CloseReason,
+    error::{OpenError, SessionError},
+    limits::{INITIAL_WINDOW, Limits},
     memory::UnreadBytes,
-    session::{CloseReason, Limits, OpenError, SessionError},
 };
 
 /// Bytes that a writer may be ahead of the wire: eight full frames, so that no small remainder is
 /// left.
-pub(super) const OUTBOX_BYTES: usize = 8 * super::send::FULL_BODY;
+pub(super) const OUTBOX_BYTES: usize = 8 * FULL_BODY;
 /// Queued control frames at which reading and opening stop until the wire has taken some.
 const MAX_CONTROL_FRAMES: usize = 1024;
 
@@ -71,7 +73,7 @@ pub(super) struct Entry {
     pub(super) writer: Option<Waker>,
     /// In one of the queues of streams with output.
     pub(super) scheduled: bool,
-    /// Bytes sent recently beyond those of a conversation, see [`super::send`].
+    /// Bytes sent recently beyond those of a conversation, see `send`.
     pub(super) run: usize,
     /// Start of the idle time, where it matters.
     pub(super) dry: Option<Instant>,

@@ -12,7 +12,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Mux;
+use super::shared::Mux;
 
 /// One stream. Dropped before both directions were finished, it is reset: the peer reads an error,
 /// never an end.

@@ -13,6 +13,7 @@ use futures_util::task::noop_waker_ref;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::*;
+use crate::limits::Limits;
 
 const BYTES_PER_KIB: usize = 1024;
 

@@ -1,5 +1,7 @@
 //! Protocol violations of a peer, as far as the stream layer can detect them.
 
+use crate::close::CloseReason;
+
 /// Violation of yamux by the peer. It ends this session only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
@@ -61,5 +63,20 @@ impl Violation {
             Violation::BehindEnd(_) => "stream_behind_end",
             Violation::Pings => "pings",
         }
+    }
+}
+
+/// Reason to stop reading from the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// The peer broke the protocol.
+    Violation(Violation),
+    /// The peer ends the session.
+    GoAway(CloseReason),
+}
+
+impl From<Violation> for Stop {
+    fn from(violation: Violation) -> Self {
+        Stop::Violation(violation)
     }
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::memory::{MemoryBudget, Reservation};
+use crate::{
+    limits::INITIAL_WINDOW,
+    memory::{MemoryBudget, Reservation},
+};
 
-/// Initial window of a stream, in bytes.
-pub(crate) const INITIAL_WINDOW: u32 = 256 * 1024;
 /// Largest window over a near path, in bytes: the cost of one stopped reader.
 const MAX_NEAR_WINDOW: u32 = 1024 * 1024;
 /// Largest window over a far path, in bytes: as much as the retransmit buffer of a session holds.

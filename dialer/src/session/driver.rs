@@ -15,8 +15,10 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::debug;
 
-use super::{CloseReason, SessionError, state::Shared};
+use super::state::Shared;
 use crate::{
+    close::CloseReason,
+    error::SessionError,
     link::LinkEnd,
     mux::{Mux, Stop},
     wire::Wire,

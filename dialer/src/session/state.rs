@@ -5,8 +5,25 @@ use std::{
     time::Duration,
 };
 
-use super::{SessionError, Stats};
-use crate::{mux::Counts, watched::Watched};
+use crate::{error::SessionError, mux::Counts, watched::Watched};
+
+/// Counters since the session began. Bytes are those of DATA messages: yamux headers and inner TLS
+/// included.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// Open streams.
+    pub streams_open: usize,
+    /// Streams opened since the session began.
+    pub streams_total: u64,
+    /// DATA bytes received.
+    pub bytes_in: u64,
+    /// DATA bytes sent.
+    pub bytes_out: u64,
+    /// Bytes received on streams and not yet read.
+    pub unread: usize,
+    /// Round trip of the last acknowledged probe.
+    pub rtt: Option<Duration>,
+}
 
 pub(super) struct Shared {
     bytes_in: AtomicU64,

@@ -19,7 +19,7 @@ use rustls::{
 };
 
 use super::{exporter::Exporter, resume::Secret};
-use crate::{link::frame::SessionId, secure::HUB_SERVER_NAME};
+use crate::{link::frame::SessionId, tls::HUB_SERVER_NAME};
 
 /// Largest plaintext sealed at once, in bytes. Its WebSocket frame is one record of the outer TLS.
 pub(crate) const MAX_PLAIN_BYTES: usize = 16_320;

@@ -23,15 +23,12 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::bandwidth::BandwidthEstimate;
+use crate::limits::SILENCE_TIMEOUT;
 
 /// Interval of probes while anything is sent; windows are sized by the result.
 const ACTIVE_PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of probes while nothing is sent, with 20 % of jitter.
 const IDLE_PROBE_INTERVAL: Duration = Duration::from_secs(10);
-/// Time without a message after which a peer counts as dead. Any message of the link counts,
-/// because the acknowledgement of a probe may wait behind megabytes on a slow path. If only one
-/// direction is dead, the end that receives nothing gives up.
-pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Growth of the round trip at which bulk is held back; at least an eighth of the round trip,
 /// because a burst queues on a long path.
 const MAX_QUEUE_DELAY: Duration = Duration::from_millis(1);

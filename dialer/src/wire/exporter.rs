@@ -13,7 +13,7 @@ use rustls::KeyLog;
 use secrecy::{ExposeSecret, SecretSlice};
 
 use super::resume::Secret;
-use crate::{link::frame::SessionId, lock};
+use crate::{link::frame::SessionId, sync::lock};
 
 /// Exporter label of the resumption secret.
 const LABEL: &[u8] = b"EXPORTER-fairlead-resumption";

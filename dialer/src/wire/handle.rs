@@ -20,14 +20,15 @@ use super::{
     hello::{self, Agreed},
     resume::{self, Exchange, Secret},
     socket::Socket,
-    ws::Role,
 };
 use crate::{
+    close::CloseReason,
     link::{
         LinkEnd,
         frame::{self, Frame, SessionId},
     },
-    lock,
+    sync::lock,
+    websocket::Role,
 };
 
 /// State of a session's link.
@@ -227,7 +228,7 @@ impl SessionHandle {
 
 fn decode(message: &[u8]) -> Result<Frame<'_>, LinkEnd> {
     match frame::decode(message) {
-        Ok(Frame::Close(code)) => Err(LinkEnd::Closed(crate::CloseReason::from_code(code))),
+        Ok(Frame::Close(code)) => Err(LinkEnd::Closed(CloseReason::from_code(code))),
         Ok(frame) => Ok(frame),
         Err(error) => Err(LinkEnd::Protocol(error.to_string())),
     }

@@ -3,13 +3,15 @@
 use bytes::BufMut;
 use tracing::debug;
 
-use super::{MAX_MESSAGE_BYTES, socket::Socket, ws::MESSAGE_LIMIT};
+use super::{size::MAX_MESSAGE_BYTES, socket::Socket};
 use crate::{
+    close::CloseReason,
+    limits::Limits,
     link::{
         LinkEnd,
         frame::{self, Frame, Hello, SessionId},
     },
-    session::{CloseReason, Limits},
+    websocket::MESSAGE_LIMIT,
 };
 
 /// Lowest and highest version of the link protocol that this program speaks.

@@ -10,17 +10,18 @@ use bytes::{BufMut, BytesMut};
 use tokio::time::Instant;
 
 use super::{
-    MAX_MESSAGE_BYTES,
-    congestion::{CongestionControl, Due, SILENCE_TIMEOUT},
+    congestion::{CongestionControl, Due},
     retransmit::RetransmitBuffer,
+    size::MAX_MESSAGE_BYTES,
     socket::Socket,
 };
 use crate::{
+    close::CloseReason,
+    limits::SILENCE_TIMEOUT,
     link::{
         LinkEnd,
         frame::{self, Frame},
     },
-    session::CloseReason,
 };
 
 /// Capacity of the socket's queue, in bytes. Nothing is sealed while it is full.

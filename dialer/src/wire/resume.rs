@@ -4,11 +4,11 @@
 
 use aws_lc_rs::{constant_time, hmac};
 
-use super::ws::Role;
 use crate::link::{
     LinkEnd,
     frame::{Mac, Nonce, SessionId},
 };
+use crate::websocket::Role;
 
 /// Domain separation from other uses of the secret.
 const CONTEXT: &[u8] = b"fairlead link resumption";

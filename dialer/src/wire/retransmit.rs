@@ -8,8 +8,11 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::MAX_MESSAGE_BYTES;
-use crate::memory::{MemoryBudget, Reservation};
+use super::size::MAX_MESSAGE_BYTES;
+use crate::{
+    link::InvalidCount,
+    memory::{MemoryBudget, Reservation},
+};
 
 /// Memory overhead of a kept frame, in bytes.
 const FRAME_OVERHEAD: usize = 64;
@@ -32,17 +35,6 @@ pub(crate) struct RetransmitBuffer {
     reservation: Reservation,
     /// False for a session that cannot be resumed: it counts, but keeps nothing.
     keeps: bool,
-}
-
-/// Received count that the peer cannot have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidCount {
-    #[error("below the acknowledged count")]
-    BelowAcknowledged,
-    #[error("above the sent count")]
-    AboveSent,
-    #[error("within a message")]
-    WithinMessage,
 }
 
 impl RetransmitBuffer {

@@ -18,8 +18,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::poll_read_buf;
 
-use super::ws::{CONTROL_LIMIT, Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role};
 use crate::link::LinkEnd;
+use crate::websocket::{CONTROL_LIMIT, Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role};
 
 /// Bytes per read. The largest frame fits.
 const BLOCK_BYTES: usize = 2 * MESSAGE_LIMIT;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tokio::{io::duplex, runtime, time::Instant};
 
 use self::rig::{End, Fragile, begin, begin_with, limits, resume, session};
-use super::*;
+use super::{size::MAX_MESSAGE_BYTES, *};
 
 fn lines(from: usize, count: usize) -> Vec<u8> {
     (from..from + count)

@@ -4,7 +4,7 @@
 use http::Method;
 
 use super::script::{End, Script, answered, kind, served};
-use crate::lock;
+use crate::sync::lock;
 
 const HOST: &str = "POST / HTTP/1.1\r\nhost: a\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\n";

@@ -12,10 +12,10 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 
 use super::super::{
-    Answer, Body, BodyError, Client, Outgoing, SendError, Transport, Upgraded, empty,
+    Answer, Body, BodyError, Client, Outgoing, SendError, Transport, Upgraded, body::empty,
     server::serve_on,
 };
-use crate::lock;
+use crate::sync::lock;
 
 /// Event after the last piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use tokio::{
 use super::*;
 use crate::{
     Arrival, accept_resumable,
-    wire::{self, Resumable, SessionHandle, Socket, ws::Role},
+    websocket::Role,
+    wire::{self, Resumable, SessionHandle, Socket},
 };
 
 /// A link that can be cut; data in flight is lost.

@@ -3,16 +3,17 @@
 use bytes::BufMut;
 
 use super::{
-    super::{handle::SessionHandle, hello, resume::Exchange, ws},
+    super::{handle::SessionHandle, hello, resume::Exchange},
     rig::{End, answer, begin, limits, resume, session, socket},
 };
 use crate::{
     CloseReason,
     link::{
-        LinkEnd,
+        InvalidCount, LinkEnd,
         frame::{self, Frame, SessionId},
     },
-    wire::{InvalidCount, Resumable, Socket, VERSIONS, Wire, offer, ws::Role},
+    websocket::{self, Role},
+    wire::{Resumable, Socket, VERSIONS, Wire, offer},
 };
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 
@@ -265,8 +266,10 @@ pub(super) async fn by_hand() -> (Wire, DuplexStream) {
 
 pub(super) fn message(frame: &Frame<'_>) -> Vec<u8> {
     let body = frame.encode();
-    let mut encoder = ws::Encoder::new(Role::Hub);
-    let frame = encoder.frame(ws::Opcode::Binary, body.len(), |out| out.put_slice(&body));
+    let mut encoder = websocket::Encoder::new(Role::Hub);
+    let frame = encoder.frame(websocket::Opcode::Binary, body.len(), |out| {
+        out.put_slice(&body)
+    });
     frame.unwrap().to_vec()
 }
 

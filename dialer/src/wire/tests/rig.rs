@@ -18,12 +18,10 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{
     Limits,
     link::{LinkEnd, frame::SessionId},
-    lock,
     rig::{OURS, agent_inner, hub_inner},
-    wire::{
-        Channel, LinkState, Resumable, SessionHandle, Socket, VERSIONS, Wire, choose, offer,
-        ws::Role,
-    },
+    sync::lock,
+    websocket::Role,
+    wire::{Channel, LinkState, Resumable, SessionHandle, Socket, VERSIONS, Wire, choose, offer},
 };
 
 /// One end of a pipe that breaks after so many bytes, both directions together.

@@ -1,0 +1,44 @@
+//! The outer TLS of a dial.
+
+use std::{io, sync::Arc};
+
+use fairlead_api::{Code, HubUrl};
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client};
+
+use super::error::{DialError, OutOfDate, Stage};
+use crate::{read_ahead::ReadAhead, tls::explain};
+
+pub(super) async fn outer_tls(
+    config: &Arc<rustls::ClientConfig>,
+    hub: &HubUrl,
+    tcp: TcpStream,
+) -> Result<client::TlsStream<ReadAhead<TcpStream>>, DialError> {
+    let name = ServerName::try_from(hub.host().to_owned())
+        .map_err(|error| DialError::new(Stage::Tls, Code::DialTls, error))?;
+    TlsConnector::from(config.clone())
+        .connect(name, ReadAhead::new(tcp))
+        .await
+        .map_err(|error| outer_error(&error))
+}
+
+/// Classifies a failed outer TLS handshake.
+#[must_use]
+pub fn outer_error(error: &io::Error) -> DialError {
+    let tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(wrong @ rustls::Error::InvalidCertificate(_)) => match OutOfDate::of(wrong) {
+            Some(out_of_date) => out_of_date.error(Stage::Tls),
+            None => DialError::new(Stage::Tls, Code::DialTls, explain(wrong)),
+        },
+        Some(rustls::Error::InvalidMessage(_)) => {
+            let cause = "the peer does not speak TLS";
+            DialError::new(Stage::Tls, Code::DialProtocol, cause)
+        }
+        Some(other) => DialError::new(Stage::Tls, Code::DialProtocol, other),
+        None => DialError::new(Stage::Tls, Code::SessionBroke, error),
+    }
+}

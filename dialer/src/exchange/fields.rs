@@ -1,0 +1,110 @@
+//! Header fields: parsing with the fields that determine the framing, trailers, and writing.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use super::error::{HttpError, malformed};
+
+/// Limit of the fields of a head.
+pub(super) const MAX_HEADERS: usize = 100;
+/// Largest head, in bytes.
+pub(super) const MAX_HEAD: usize = 64 * 1024;
+
+/// Framing fields of a head.
+#[derive(Default)]
+pub(super) struct FramingFields {
+    pub(super) length: Option<u64>,
+    pub(super) chunked: bool,
+    pub(super) hosts: usize,
+    pub(super) close: bool,
+    pub(super) upgrade: bool,
+}
+
+pub(super) fn fields(
+    head: &Bytes,
+    parsed: &[httparse::Header<'_>],
+) -> Result<(HeaderMap, FramingFields), HttpError> {
+    let mut headers = HeaderMap::with_capacity(parsed.len());
+    let mut framing = FramingFields::default();
+    for field in parsed {
+        let Ok(name) = HeaderName::from_bytes(field.name.as_bytes()) else {
+            return malformed("a header name is invalid");
+        };
+        framing.field(&name, field.value)?;
+        let Ok(value) = HeaderValue::from_maybe_shared(head.slice_ref(field.value)) else {
+            return malformed("a header value contains a control character");
+        };
+        headers.append(name, value);
+    }
+    if framing.chunked && framing.length.is_some() {
+        return malformed("the head has both Content-Length and Transfer-Encoding");
+    }
+    Ok((headers, framing))
+}
+
+impl FramingFields {
+    fn field(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), HttpError> {
+        match *name {
+            header::CONTENT_LENGTH if self.length.is_some() => {
+                malformed("the head has more than one Content-Length")
+            }
+            header::CONTENT_LENGTH => {
+                self.length = Some(length(value)?);
+                Ok(())
+            }
+            header::TRANSFER_ENCODING
+                if self.chunked || !value.eq_ignore_ascii_case(b"chunked") =>
+            {
+                malformed("only the transfer coding chunked is supported")
+            }
+            header::TRANSFER_ENCODING => {
+                self.chunked = true;
+                Ok(())
+            }
+            header::HOST => {
+                self.hosts += 1;
+                Ok(())
+            }
+            header::CONNECTION => {
+                for token in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                    self.close |= token.eq_ignore_ascii_case(b"close");
+                    self.upgrade |= token.eq_ignore_ascii_case(b"upgrade");
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Parses trailers, which must not change the framing.
+pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
+    let mut slots = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(lines, &mut slots)
+    else {
+        return malformed("the trailers are invalid");
+    };
+    let (trailers, framing) = fields(lines, parsed)?;
+    if framing.chunked || framing.length.is_some() || framing.hosts > 0 {
+        return malformed("the trailers contain framing fields");
+    }
+    Ok(trailers)
+}
+
+/// Parses a Content-Length: digits only.
+pub(super) fn length(value: &[u8]) -> Result<u64, HttpError> {
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(value).ok().filter(|_| digits);
+    match number.and_then(|number| number.parse().ok()) {
+        Some(length) => Ok(length),
+        None => malformed("Content-Length is not a number"),
+    }
+}
+
+/// Appends one field.
+pub(super) fn field(out: &mut BytesMut, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
