@@ -11,6 +11,9 @@
 //! stream                              mux/stream
 //! HTTP/1.1                            exchange, exchange/client, exchange/server, exchange/head, exchange/framing
 //! ```
+//!
+//! Each module imports only modules of lower layers, from the ground files (`close`, `error`, `limits`, ...) up to
+//! `accept`; the test in `layers` checks the order.
 
 #![warn(missing_docs, reason = "this crate is an interface of several others")]
 
@@ -20,6 +23,8 @@ pub mod dial;
 mod error;
 pub mod exchange;
 pub mod frames;
+#[cfg(test)]
+mod layers;
 mod limits;
 pub mod link;
 mod memory;
