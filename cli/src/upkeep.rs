@@ -11,7 +11,7 @@ use fairlead_api::{
     Code, Failure,
     resources::{CreateToken, CreatedToken},
 };
-use fairlead_control::upkeep::{HubData, Sink, opened};
+use fairlead_control::backup::{HubData, Sink, opened};
 use fairlead_store::{Place, Tallies, dump::migrate};
 use secrecy::SecretString;
 

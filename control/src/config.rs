@@ -9,7 +9,7 @@ use fairlead_registry::{Discovery, stale::Reporting};
 use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
 
-use crate::{enroll::Network, repositories::GitServers};
+use crate::modules::{enroll::Network, repositories::GitServers};
 
 /// Default lifetime of a bootstrap token.
 pub const BOOTSTRAP_TTL: Duration = Duration::from_secs(1800);

@@ -16,10 +16,9 @@ use time::OffsetDateTime;
 use tokio::sync::watch;
 
 use crate::{
-    certificates::CertificateExpiry,
     config::Config,
     local,
-    wiring::{Wired, wire},
+    modules::{Wired, certificates::CertificateExpiry, wire},
 };
 
 /// The modules of one hub; clones share their state.

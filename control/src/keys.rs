@@ -17,7 +17,7 @@ use fairlead_store::{DataDir, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tracing::info;
 
-use crate::{enroll::BootstrapKey, files::KEYS};
+use crate::{files::KEYS, modules::enroll::BootstrapKey};
 
 /// Domain separation of this use of the sealing key.
 const PURPOSE: &[u8] = b"fairlead keys of the hub v1";

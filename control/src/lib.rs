@@ -1,33 +1,26 @@
-//! Modules of the hub: registry (tenants, clusters, tokens), enroll (bootstrap tokens,
-//! certificates, install manifest), catalog (desired objects of a cluster), repositories (Git
-//! servers), certificates (the hub's own).
+//! The hub: all its modules wired together ([`Control`]), and what the platform operator does with its data (backup,
+//! import from Lieutenant).
 //!
-//! All modules share one store and one certificate authority. They plug into the gateway through
+//! A module holds the store, the clock and its own settings, imports no other module, and plugs into the gateway through
 //! its `Module` trait. No byte of a kubectl request passes through this crate.
 
-pub mod enroll;
+pub mod backup;
 pub mod import;
-pub mod issuers;
-pub mod upkeep;
 
-mod about;
-mod catalog;
-mod certificates;
 mod config;
-mod configuration;
 mod control;
 mod files;
 mod keys;
 mod local;
 mod loss;
+mod modules;
 mod opening;
-mod repositories;
-mod wiring;
 
-pub use certificates::CertificateExpiry;
 pub use config::{BOOTSTRAP_TTL, Config};
 pub use control::Control;
-pub use enroll::Network;
-pub use repositories::{
-    DesiredRepo, GitServer, GitServerError, GitServers, RepoOwner, ReportedRepo,
+pub use modules::{
+    certificates::CertificateExpiry,
+    enroll::{self, Network},
+    issuers,
+    repositories::{DesiredRepo, GitServer, GitServerError, GitServers, RepoOwner, ReportedRepo},
 };

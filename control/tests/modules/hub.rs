@@ -5,7 +5,7 @@ use fairlead_api::{
     resources::{CreateToken, Role},
 };
 use fairlead_certs::Authority;
-use fairlead_control::{Control, upkeep::HubData};
+use fairlead_control::{Control, backup::HubData};
 use fairlead_runtime::Process;
 use fairlead_store::{Clock, Place, dump::migrate};
 use time::{Duration, OffsetDateTime};

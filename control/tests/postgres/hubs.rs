@@ -9,7 +9,7 @@ use std::{
 };
 
 use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::upkeep::HubData;
+use fairlead_control::backup::HubData;
 use fairlead_store::{Place, Presented, Revision, dump::migrate};
 use tokio::time::timeout;
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use fairlead_api::Code;
-use fairlead_control::upkeep::{self, HubData};
+use fairlead_control::backup::{self, HubData};
 use fairlead_store::{
     Place, Revision,
     dump::migrate,
@@ -43,7 +43,7 @@ fn data(home: &Home) -> (HubData, tempfile::TempDir) {
 
 async fn backup(data: &HubData) -> Vec<u8> {
     let sink = Sink::default();
-    let plain = upkeep::Sink::new(Box::new(sink.clone()), &[]).unwrap();
+    let plain = backup::Sink::new(Box::new(sink.clone()), &[]).unwrap();
     data.back_up(plain, true).await.unwrap();
     std::mem::take(&mut *sink.0.lock().unwrap())
 }
@@ -240,7 +240,7 @@ async fn an_encrypted_backup_opens_with_its_identity_only() {
     let recipient = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj";
     let mine = "# created: 2021-01-02\nAGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX\n";
     let sink = Sink::default();
-    let sealed = upkeep::Sink::new(Box::new(sink.clone()), &[recipient.to_owned()]).unwrap();
+    let sealed = backup::Sink::new(Box::new(sink.clone()), &[recipient.to_owned()]).unwrap();
     there.back_up(sealed, true).await.unwrap();
     let bytes = sink.0.lock().unwrap().clone();
     assert!(!bytes.windows(5).any(|window| window == b"a key"));
@@ -248,10 +248,10 @@ async fn an_encrypted_backup_opens_with_its_identity_only() {
     let source = || Box::new(BufReader::new(io::Cursor::new(bytes.clone())));
     let second = home_of_its_own().await;
     let (here, _here) = data(&second);
-    let refused = upkeep::opened(source(), None).map(drop).unwrap_err();
+    let refused = backup::opened(source(), None).map(drop).unwrap_err();
     assert_eq!(refused.code, Code::Invalid);
     let mine = mine.to_owned().into();
-    let opened = upkeep::opened(source(), Some(&mine)).unwrap();
+    let opened = backup::opened(source(), Some(&mine)).unwrap();
     here.restore(opened, false).await.unwrap();
     let key = std::fs::read_to_string(here.data_dir.join("ca.key")).unwrap();
     assert_eq!(key, "a key");

@@ -1,9 +1,9 @@
 //! How far InfluxDB has everything: a line in a file beside the spool, replaced as a whole. Where it is missing, damaged, or of
 //! another InfluxDB, all facts are written anew; so it is on the disk before anything goes on from it.
 
-use fairlead_runtime::atomic_file;
 use std::{fs, io, path::Path};
 
+use fairlead_runtime::atomic_file;
 use fairlead_store::Revision;
 use flate2::Crc;
 

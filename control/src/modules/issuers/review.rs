@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use time::Duration;
 
 use super::{
-    Vouched,
     config::{Mapping, Review},
     fetch::{self, FetchError, fetch},
+    vouched::Vouched,
 };
 
 /// Lifetime of a cached review.

@@ -11,6 +11,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{ClusterId, Code, Failure, resources::Role};
+use fairlead_registry::{
+    new_token,
+    reply::{Answer, Asks, Refused},
+};
 use fairlead_store::{
     Actor, Draft,
     model::{Bootstrap, Cluster, Token},
@@ -26,10 +30,6 @@ use super::{
     proxies::outside,
     steward::{self, Steward},
     token::Claims,
-};
-use fairlead_registry::{
-    new_token,
-    reply::{Answer, Asks, Refused},
 };
 
 /// Lifetime of Steward's token: it never requests another one.

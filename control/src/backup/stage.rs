@@ -8,7 +8,7 @@ use fairlead_certs::keyfile;
 use fairlead_store::{DataDir, dump::Files};
 use secrecy::ExposeSecret;
 
-use super::unusable;
+use super::failure::unusable;
 use crate::files::KEYS;
 
 /// Name, staging path and final path of each key.

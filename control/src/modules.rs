@@ -1,4 +1,14 @@
-//! Wires the modules of one hub, in the order of their dependencies. A new module is one line in [`wire`].
+//! Modules of the hub, and their wiring in the order of their dependencies.
+//!
+//! A module imports no other one. A new module is its own file or folder, its `mod` line here, and one line in [`wire`].
+
+mod about;
+mod catalog;
+pub(crate) mod certificates;
+mod configuration;
+pub mod enroll;
+pub mod issuers;
+pub(crate) mod repositories;
 
 use std::sync::Arc;
 
@@ -11,16 +21,16 @@ use fairlead_store::{Clock, DataDir, Store, claim::Claim};
 use tracing::info;
 
 use crate::{
-    about::{About, AboutModule},
-    catalog::CatalogModule,
-    certificates::{Certificates, CertificatesModule, Front},
     config::Config,
-    configuration::{ConfigurationModule, Wanted},
-    enroll::{BootstrapKey, Enroll, EnrollModule, EnrollSettings},
-    issuers::Issuers,
     opening::{begin_membership, front_names, open_store},
-    repositories::RepositoriesModule,
 };
+use about::{About, AboutModule};
+use catalog::CatalogModule;
+use certificates::{Certificates, CertificatesModule, Front};
+use configuration::{ConfigurationModule, Wanted};
+use enroll::{BootstrapKey, Enroll, EnrollModule, EnrollSettings};
+use issuers::Issuers;
+use repositories::RepositoriesModule;
 
 /// All parts of one hub.
 pub(crate) struct Wired {

@@ -13,11 +13,12 @@ mod jwt;
 mod keys;
 mod review;
 mod turns;
+mod vouched;
 
 use std::{net::IpAddr, path::Path};
 
 use async_trait::async_trait;
-use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
+use fairlead_api::{Code, Failure};
 use fairlead_gateway::Caller;
 use fairlead_registry::TokenVerifier;
 use secrecy::{ExposeSecret, SecretString};
@@ -28,18 +29,7 @@ use jwt::JwtIssuer;
 use review::Reviewer;
 use turns::ReviewLimiter;
 
-/// A caller for whom a configured issuer vouches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Vouched {
-    /// Name with the issuer's prefix.
-    pub name: String,
-    /// Role of the first matching rule.
-    pub role: Role,
-    /// `None` grants the role on all tenants.
-    pub tenant: Option<TenantId>,
-    /// The one cluster of a caller with role `cluster`.
-    pub cluster: Option<ClusterId>,
-}
+pub use vouched::Vouched;
 
 /// All configured issuers, in the order of their names.
 #[derive(Default)]
@@ -157,18 +147,6 @@ impl TokenVerifier for Issuers {
         now: OffsetDateTime,
     ) -> Result<Option<Caller>, Failure> {
         Ok(self.vouch(token, from, now).await?.map(Caller::from))
-    }
-}
-
-impl From<Vouched> for Caller {
-    fn from(vouched: Vouched) -> Self {
-        Caller {
-            name: vouched.name,
-            token: None,
-            role: vouched.role,
-            tenant: vouched.tenant,
-            cluster: vouched.cluster,
-        }
     }
 }
 

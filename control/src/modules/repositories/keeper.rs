@@ -5,6 +5,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use fairlead_api::Failure;
+use fairlead_registry::template_of;
 use fairlead_store::{
     Actor, Draft, Revision, StoreError,
     model::{Cluster, GitRepo, RepoPhase, RepoState},
@@ -23,7 +24,6 @@ use super::{
     plans::{Call, Plans, Sources},
     state::state_after,
 };
-use fairlead_registry::template_of;
 
 /// Maximum number of concurrent server calls.
 const MAX_CONCURRENT_CALLS: usize = 8;

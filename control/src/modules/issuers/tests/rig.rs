@@ -31,7 +31,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::issuers::Issuers;
+use crate::modules::issuers::Issuers;
 
 pub(super) const NOW: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
 

@@ -9,10 +9,10 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 
 use super::{
-    Vouched,
     config::{Issuer, Mapping},
     fetch,
     keys::{Found, Keys, Source},
+    vouched::Vouched,
 };
 
 /// Unverified content of a token.

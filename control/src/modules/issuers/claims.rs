@@ -1,13 +1,13 @@
 //! Maps a verified token's claims to a name and the role of the first matching rule.
 
 use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_registry::caller_name;
 use serde_json::Value;
 
 use super::{
-    Vouched,
     config::{Mapping, Named, Pattern},
+    vouched::Vouched,
 };
-use fairlead_registry::caller_name;
 
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 

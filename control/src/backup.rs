@@ -1,6 +1,7 @@
 //! Operations on a hub's data as a whole: backup while the hub runs, restore while it is stopped,
 //! integrity check.
 
+mod failure;
 mod leftovers;
 mod sealed;
 mod stage;
@@ -24,6 +25,7 @@ use crate::{
     files::{KEYS, STORE_FILE},
     local,
 };
+use failure::unusable;
 use leftovers::Leftovers;
 use stage::Stage;
 
@@ -160,8 +162,4 @@ fn read_key(dir: &Path, name: &str) -> Result<Option<String>, Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unusable(&path, &error)),
     }
-}
-
-fn unusable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::because(Code::DataDir, format_args!("{}: {error}", path.display()))
 }

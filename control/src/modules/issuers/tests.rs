@@ -5,7 +5,7 @@ mod rig;
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use fairlead_api::{Code, resources::Role};
+use fairlead_api::{ClusterId, Code, TenantId, resources::Role};
 use jsonwebtoken::Algorithm;
 use serde_json::json;
 use time::Duration;

@@ -8,7 +8,7 @@ use std::{
 use aws_lc_rs::digest;
 use time::{Duration, OffsetDateTime};
 
-use super::Vouched;
+use super::vouched::Vouched;
 
 /// Upper bound of an entry's lifetime: a revoked role takes effect within this time.
 const MAX_ENTRY_AGE: Duration = Duration::seconds(60);

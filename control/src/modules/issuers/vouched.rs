@@ -1,0 +1,29 @@
+//! Callers of external issuers.
+
+use fairlead_api::{ClusterId, TenantId, resources::Role};
+use fairlead_gateway::Caller;
+
+/// A caller for whom a configured issuer vouches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vouched {
+    /// Name with the issuer's prefix.
+    pub name: String,
+    /// Role of the first matching rule.
+    pub role: Role,
+    /// `None` grants the role on all tenants.
+    pub tenant: Option<TenantId>,
+    /// The one cluster of a caller with role `cluster`.
+    pub cluster: Option<ClusterId>,
+}
+
+impl From<Vouched> for Caller {
+    fn from(vouched: Vouched) -> Self {
+        Caller {
+            name: vouched.name,
+            token: None,
+            role: vouched.role,
+            tenant: vouched.tenant,
+            cluster: vouched.cluster,
+        }
+    }
+}
