@@ -1,4 +1,4 @@
-//! What a report makes of a cluster's facts: a function of both, and the name of what comes out of it.
+//! Applies a report to a cluster's facts: a pure function, plus a content hash of the result.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use fairlead_api::{
@@ -7,12 +7,12 @@ use fairlead_api::{
 };
 use fairlead_store::model::{Fact, FactSource, Facts, hex};
 
-/// Names what the agent has said, whatever others have: equal exactly where that is equal.
+/// Content hash of the agent's facts; other sources' facts do not matter.
 pub(super) fn etag(facts: &Facts) -> String {
     let said: Vec<_> = of_agent(facts)
         .map(|(name, fact)| (name, &fact.value))
         .collect();
-    // Texts and JSON values: nothing in it could fail, and objects are sorted by their keys.
+    // Strings and JSON values with sorted keys: serialisation cannot fail.
     let bytes = serde_json::to_vec(&said).unwrap_or_default();
     let hash = digest(&SHA256, &bytes);
     hex::encode(hash.as_ref().get(..16).unwrap_or_default())
@@ -24,7 +24,7 @@ fn of_agent(facts: &Facts) -> impl Iterator<Item = (&String, &Fact)> {
         .filter(|(_, fact)| fact.source == FactSource::Agent)
 }
 
-/// What no agent of ours would send.
+/// Rejects reports that no agent of ours sends.
 ///
 /// # Errors
 /// `FL-4109`
@@ -46,11 +46,11 @@ pub(super) fn check(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Changes the facts as the report says; `now` in milliseconds since 1970. A fact whose value stays is left as it is. None
-/// if the report builds on something else, or is a whole one without anything in common with what is here.
+/// Applies the report; `now` in milliseconds since 1970. A fact with an equal value is left
+/// untouched. `None` if the report is based on another state.
 ///
 /// # Errors
-/// `FL-4109` if they would be too many, or too long together.
+/// `FL-4109` if the facts exceed their limits.
 pub(super) fn apply(facts: &mut Facts, report: &Report, now: i64) -> Result<Option<()>, Failure> {
     match &report.base {
         Some(base) if *base != etag(facts) => return Ok(None),
@@ -79,7 +79,7 @@ pub(super) fn apply(facts: &mut Facts, report: &Report, now: i64) -> Result<Opti
                 value: reported.value.clone(),
                 source: FactSource::Agent,
                 received: now,
-                // Its clock may be ahead of this one.
+                // The agent's clock may be ahead.
                 observed: reported.observed.min(now),
             };
             facts.insert(name.to_string(), fact);

@@ -1,5 +1,5 @@
-//! `GET /v1/find`: the clusters of which all is so that is asked for, among those that the caller may see, with the facts that
-//! say so. It reads what is in memory, and writes and waits for nothing.
+//! `GET /v1/find`: visible clusters that match all terms, with the matching facts. Reads memory
+//! only.
 
 mod term;
 mod version;
@@ -24,9 +24,9 @@ use http::{HeaderMap, Uri};
 use crate::state::FactsState;
 use term::{Hit, Term};
 
-/// Terms of one search.
+/// Maximum number of terms per search.
 const MOST: usize = 16;
-/// Facts that are shown of one cluster.
+/// Maximum number of facts shown per cluster.
 const HITS: usize = 20;
 
 pub(super) async fn find(
@@ -51,7 +51,7 @@ pub(super) async fn find(
     let terms = terms?;
     let (view, now) = (state.store.view(), millis(state.now()));
     let mut all = Vec::new();
-    // What others' clusters are is not even looked at.
+    // Hidden clusters are skipped before matching.
     let seen = view
         .clusters()
         .filter(|it| sees_cluster(&view, &caller, &it.value));

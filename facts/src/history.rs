@@ -1,4 +1,5 @@
-//! What facts were: of one cluster at a time or between two, and in which clusters one has changed.
+//! History of facts: of one cluster at a time or in a range, and changes of one fact over all
+//! clusters.
 
 use std::{fmt, sync::Arc};
 
@@ -20,15 +21,16 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{show::time, state::FactsState};
 
-/// How many versions of a cluster's facts are answered where nobody says otherwise: they lie beside each other.
+/// Default number of versions of a cluster's facts: adjacent rows in the database.
 const LIMIT: u32 = 1000;
-/// How many changes of one fact: in the database, each is somewhere else.
+/// Default number of changes of one fact: scattered rows in the database.
 const CHANGES: u32 = 100;
-/// What is read of the store at once.
+/// Number of rows per store read.
 const PAGE: u32 = 1000;
-/// A search for changes that others' clusters fill goes on for so many pages; the next answer goes on behind them.
+/// Maximum number of pages read while other tenants' clusters fill them; the next request
+/// continues.
 const PAGES: usize = 200;
-/// Databases count with a sign.
+/// Databases use signed integers.
 const LAST: Revision = Revision(i64::MAX as u64);
 const NO_CURSOR: &str = "cursor: it is not one of ours";
 
@@ -48,14 +50,14 @@ type AskedOf = Result<Query<Asked>, QueryRejection>;
 impl Asked {
     fn read(asked: AskedOf) -> Answer<Asked> {
         let asked = asked.map_err(|error| Refused::because(Code::Invalid, error.body_text()))?;
-        // No fact's name has one, and a database may not be asked for it.
+        // No fact's name contains NUL, and PostgreSQL rejects it in parameters.
         if asked.fact.as_ref().is_some_and(|fact| fact.contains('\0')) {
             return Err(Refused::because(Code::Invalid, "fact: it has a NUL"));
         }
         Ok(asked.0)
     }
 
-    /// From `from` to `to`, both included.
+    /// From `from` to `to`, both inclusive.
     fn span(&self) -> Answer<Span> {
         let all = Span::default();
         let from = self.from.as_deref().map(|text| moment("from", text));
@@ -85,7 +87,8 @@ fn moment(name: &str, text: &str) -> Answer<i64> {
     Ok(millis(moment))
 }
 
-/// `GET /v1/clusters/{id}/facts/history`: with `at` the facts as they were then, else what became of them, the oldest first.
+/// `GET /v1/clusters/{id}/facts/history`: with `at` the facts at that time, else their versions,
+/// oldest first.
 pub(super) async fn of_cluster(
     State(state): State<Arc<FactsState>>,
     Path(id): Path<String>,
@@ -117,7 +120,8 @@ pub(super) async fn of_cluster(
     Ok((link, Json(List { items })))
 }
 
-/// How far a cluster's history was given: all before this millisecond, and so many versions of it.
+/// Progress within a cluster's history: all before this millisecond, and a number of versions of
+/// it.
 struct Given {
     at: i64,
     of_it: u32,
@@ -142,7 +146,7 @@ impl fmt::Display for Given {
     }
 }
 
-/// A page of what became of a cluster's facts, and where the next one begins.
+/// One page of versions, and the position of the next one.
 async fn became(
     state: &FactsState,
     id: &ClusterId,
@@ -155,7 +159,7 @@ async fn became(
         span.after = given.at.saturating_sub(1);
         skip = given.of_it;
     }
-    // One more tells whether there is more.
+    // One extra version shows whether there are more.
     let most = MAX_PAGE.min(skip.saturating_add(limit).saturating_add(1));
     let mut found = state.store.fact_versions(id, fact, span, most).await?;
     let length = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
@@ -173,8 +177,7 @@ async fn became(
     Ok((rest, (!is_all).then_some(next)))
 }
 
-/// `GET /v1/facts/{name}/changes`: in which clusters, of those that the caller may see, it has become another one, the latest
-/// first.
+/// `GET /v1/facts/{name}/changes`: changes of a fact in visible clusters, newest first.
 pub(super) async fn of_fact(
     State(state): State<Arc<FactsState>>,
     Path(name): Path<String>,
@@ -191,7 +194,7 @@ pub(super) async fn of_fact(
     let walk = Walk {
         span: asked.span()?,
         behind: asked.cursor.as_deref().map(place_of).transpose()?,
-        // One more tells whether there is more.
+        // One extra version shows whether there are more.
         wanted: limit.saturating_add(1),
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -235,17 +238,19 @@ fn place_of(cursor: &str) -> Result<FactPlace, Failure> {
     read().ok_or_else(|| Failure::because(Code::Invalid, NO_CURSOR))
 }
 
-/// What of a fact's changes is looked at: those of a time, behind a place.
+/// Range and start of a walk over a fact's changes.
 pub(super) struct Walk {
     pub(super) span: Span,
     pub(super) behind: Option<FactPlace>,
-    /// About how many.
+    /// Approximate number of changes.
     pub(super) wanted: u32,
 }
 
-/// Gives each change of a fact in clusters that the caller may see to `take`, the latest first, until that wants no more.
-/// None when there are no more; else behind which place to go on: `take` wanted none of what follows, or there were too many
-/// to look at.
+/// Passes each change of a fact in visible clusters to `take`, newest first, until it returns
+/// false.
+///
+/// Returns the position to continue from, or `None` at the end. Also stops after too many hidden
+/// changes.
 pub(super) async fn each_change(
     state: &FactsState,
     view: &View,
@@ -259,7 +264,7 @@ pub(super) async fn each_change(
         mut behind,
         wanted,
     } = walk;
-    // Where the first page is not enough, it is others' clusters that fill it.
+    // If the first page does not suffice, hidden clusters fill it.
     let first = wanted.clamp(1, PAGE);
     for number in 0..PAGES {
         let size = if number == 0 { first } else { PAGE };

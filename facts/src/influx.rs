@@ -1,5 +1,6 @@
-//! Facts in an InfluxDB 1.x: each version of a fact that this hub accepts becomes a point there, without any request waiting
-//! for it, and queries of `/inventory` may be answered by it, within what the caller may see (`docs/facts.md`).
+//! Facts in an InfluxDB 1.x: each accepted version of a fact is written as a point, asynchronously
+//! to all requests. Queries of `/inventory` may be answered by InfluxDB within the caller's
+//! visibility (`docs/facts.md`).
 
 pub(crate) mod ask;
 mod batch;
@@ -29,32 +30,34 @@ use meter::Meter;
 
 pub use client::InfluxLogin;
 
-/// In the data directory.
+/// Folder within the data directory.
 const FOLDER: &str = "influx";
-/// How long what is new is gathered before it is sent.
+/// Time over which new points are batched.
 const GATHER: Duration = Duration::from_secs(1);
-/// How long it is left alone after the first failure; twice as long each time.
+/// Retry delay after the first failure; it doubles each time.
 const REST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
-/// The smallest spool, in bytes.
+/// Minimum size of the spool, in bytes.
 const MIN_SPOOL: u64 = 1024 * 1024;
 
 /// An InfluxDB 1.x to which facts are written.
 #[derive(Debug, Clone)]
 pub struct InfluxConfig {
+    /// Base URL of the server.
     pub url: InfluxUrl,
-    /// It must exist.
+    /// Name of an existing database.
     pub database: String,
+    /// Credentials of the hub.
     pub login: InfluxLogin,
-    /// PEM of who vouches for it, beside the machine's roots.
+    /// PEM of additional CAs, besides the system's roots.
     pub ca_pem: Option<String>,
-    /// What may wait on the disk while it is away, in bytes.
+    /// Limit of the spool on disk during an outage, in bytes.
     pub spool: u64,
-    /// It answers queries, too, where nobody says otherwise.
+    /// True if it answers queries by default.
     pub answers: bool,
 }
 
-/// `http[s]://host[:port][/path]`, with nobody in it.
+/// `http[s]://host[:port][/path]`, without user information.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InfluxUrl(Url);
 
@@ -100,8 +103,10 @@ pub struct Influx {
 }
 
 impl Influx {
+    /// Opens the connection settings and metrics.
+    ///
     /// # Errors
-    /// `FL-4101` for settings that cannot be.
+    /// `FL-4101` for invalid settings.
     pub fn open(config: InfluxConfig, data_dir: &DataDir, clock: Clock) -> Result<Self, Failure> {
         if config.spool < MIN_SPOOL {
             let detail = "influx-spool is a MiB at least";
@@ -125,7 +130,7 @@ impl Influx {
         })
     }
 
-    /// Until the process drains. What is under way then is done again by the next one.
+    /// Runs until the process drains. Unfinished work is repeated by the next process.
     pub(super) async fn run(&self, store: &Store, process: &Process) {
         if let Err(error) = process.measure(self.meter.clone()) {
             warn!(%error, "metrics of InfluxDB are not there");
@@ -157,7 +162,7 @@ impl Influx {
             }
         };
         let mut changed = store.watch();
-        // Until when it is left alone.
+        // End of the current pause.
         let mut until: Option<Instant> = None;
         rest = Pause::default();
         loop {
@@ -179,7 +184,7 @@ impl Influx {
                         }
                     };
                     tokio::select! {
-                        // The store tells until it is closed, which comes behind the end of this.
+                        // The store closes after this task has ended.
                         _ = changed.changed() => sleep(GATHER).await,
                         () = again => {}
                     }
@@ -195,7 +200,7 @@ impl Influx {
     }
 }
 
-/// How long to wait: longer each time, and never all hubs as long.
+/// Exponential back-off with jitter.
 struct Pause(ExponentialDelay);
 
 impl Default for Pause {
@@ -207,7 +212,7 @@ impl Default for Pause {
 impl Pause {
     fn next(&mut self) -> Duration {
         let whole = self.0.next_delay();
-        // Without random numbers it is half of it.
+        // Half of the delay without random bytes.
         let [share] = random::bytes::<1>().unwrap_or([0]);
         whole / 2 + (whole / 2).mul_f64(f64::from(share) / 255.0)
     }

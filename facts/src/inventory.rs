@@ -1,5 +1,5 @@
-//! `/inventory`, as Lieutenant has it: what is posted becomes facts, and a query in a part of InfluxQL is answered from the
-//! history of all facts of the clusters that the caller may see. The answer is InfluxDB's own, within Lieutenant's.
+//! `/inventory`, as in Lieutenant: posted values become facts; a subset of InfluxQL queries the
+//! history of facts in visible clusters. The response has InfluxDB's format inside Lieutenant's.
 
 mod answer;
 
@@ -38,13 +38,14 @@ use crate::{
 };
 use answer::Point;
 
-/// Points that one query may look at.
+/// Maximum number of points per query.
 const POINTS: usize = 50_000;
-/// What they may hold together, in bytes of JSON.
+/// Maximum size of these points, in bytes of JSON.
 const BYTES: usize = 16 * 1024 * 1024;
 const NANOS: i64 = 1_000_000;
 
-/// Each entry of `inventory` becomes a fact, `null` removes one. What the cluster's agent tells stays as that tells it.
+/// Each entry of `inventory` becomes a fact, `null` removes one. Facts reported by the cluster's
+/// agent are kept.
 pub(super) async fn store(
     State(state): State<Arc<FactsState>>,
     Extension(asker): Extension<Principal>,
@@ -155,7 +156,7 @@ pub(super) async fn query(
     ))
 }
 
-/// Where somebody else is to answer.
+/// InfluxDB, if it should answer.
 fn influx(state: &FactsState, backend: Option<Backend>) -> Answer<Option<&Influx>> {
     match (state.influx.as_deref(), backend) {
         (None, Some(Backend::InfluxDb)) => {
@@ -168,7 +169,7 @@ fn influx(state: &FactsState, backend: Option<Backend>) -> Answer<Option<&Influx
     }
 }
 
-/// From the history of facts in the store.
+/// Answers from the history of facts in the store.
 async fn own_answer(state: &FactsState, caller: &Caller, query: &influxql::Query) -> Answer<Value> {
     let view = state.store.view();
     let now = state.now();
@@ -176,7 +177,7 @@ async fn own_answer(state: &FactsState, caller: &Caller, query: &influxql::Query
     let (from, to) = (edge(query.range.from), edge(query.range.to));
     let all = Span::default();
     let span = Span {
-        // Facts are kept by the millisecond, the first that counts is the next whole one.
+        // Facts have millisecond resolution: round up to the next whole one.
         after: from.map_or(all.after, |from| from.saturating_sub(1).div_euclid(NANOS)),
         until: to.map_or(all.until, |to| to.div_euclid(NANOS)),
     };
@@ -216,7 +217,7 @@ async fn own_answer(state: &FactsState, caller: &Caller, query: &influxql::Query
     })
 }
 
-/// What the points of one query may be together.
+/// Memory budget of one query's points.
 struct Room {
     points: usize,
     bytes: usize,
@@ -243,7 +244,7 @@ impl Room {
     }
 }
 
-/// The cluster that the query is about, where it names one.
+/// The cluster named by the query, if exactly one.
 fn one_cluster(conditions: &[Condition]) -> Option<&str> {
     let mut named = conditions
         .iter()
@@ -260,7 +261,7 @@ async fn of_one(
     take: &mut impl FnMut(FactVersion) -> bool,
 ) -> Answer<bool> {
     const PAGE: u32 = 1000;
-    // What nobody may see is not there.
+    // A hidden cluster has no points.
     let Ok(cluster) = visible(view, caller, id) else {
         return Ok(true);
     };
@@ -275,7 +276,7 @@ async fn of_one(
         let last = page.last().map_or(i64::MAX, |version| version.at);
         span.after = last;
         if !is_last && first < last {
-            // Those of the same millisecond come with the next page, all of them.
+            // The next page contains all versions of the last millisecond.
             page.retain(|version| version.at < last);
             span.after = last.saturating_sub(1);
         }
@@ -304,7 +305,7 @@ fn is_wanted(conditions: &[Condition], view: &View, version: &FactVersion) -> bo
     })
 }
 
-/// None of what was removed.
+/// `None` for a removed fact.
 fn point(view: &View, version: FactVersion) -> Option<Point> {
     let fields = match version.value? {
         Value::Object(object) => object,

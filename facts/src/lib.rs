@@ -1,7 +1,8 @@
-//! Facts of clusters: reports of agents and programs, history, search, inventory, and export to InfluxDB.
+//! Facts of clusters: reports of agents and programs, history, search, inventory, and export to
+//! InfluxDB.
 //!
-//! A caller never receives a fact of a cluster that it may not see. No request waits for InfluxDB, unless it asks for an
-//! answer from there. This crate changes nothing of a cluster but its facts.
+//! A caller never receives a fact of a cluster that it may not see. No request waits for InfluxDB,
+//! except a query that is forwarded to it. This crate changes only the facts of a cluster.
 
 mod apply;
 mod find;

@@ -29,7 +29,7 @@ pub struct FactsModule {
 }
 
 impl FactsModule {
-    /// The module over an open store.
+    /// Creates the module over an open store.
     #[must_use]
     pub fn new(store: Store, clock: Clock, reporting: Reporting, influx: Option<Influx>) -> Self {
         FactsModule {

@@ -1,5 +1,5 @@
-//! `POST /agent/v1/facts`: what an agent reports of its own cluster, and of no other. A report that says nothing new writes
-//! nothing but when it came.
+//! `POST /agent/v1/facts`: facts of the agent's own cluster. A report without changes only updates
+//! the time of the last report.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,21 +27,21 @@ use crate::{
     state::FactsState,
 };
 
-/// What is remembered of the reports of each cluster. It may be lost: then a report is compared as a whole.
+/// Recent reports per cluster. A loss only causes a full comparison.
 #[derive(Default)]
 pub(super) struct Reports(Mutex<HashMap<ClusterId, Remembered>>);
 
 #[derive(Default)]
 struct Remembered {
-    /// Of a version of the cluster's record.
+    /// Content hash for a version of the cluster's record.
     etag: Option<(u64, String)>,
-    /// The last report of each of the last runs of its agents.
+    /// Last sequence number of each of the most recent agent runs.
     last: VecDeque<(Instance, u64)>,
 }
 
-/// Runs of agents of one cluster that are told apart.
+/// Number of agent runs tracked per cluster.
 const RUNS: usize = 16;
-/// Beyond that, what is remembered of clusters that are gone is forgotten.
+/// Number of entries above which those of deleted clusters are dropped.
 const SPARE: usize = 1024;
 
 impl Reports {
@@ -49,7 +49,7 @@ impl Reports {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the cluster's agent has said so far, by name.
+    /// Content hash of the agent's facts.
     fn etag(&self, cluster: &Record<Cluster>) -> String {
         let id = &cluster.value.id;
         if let Some((version, etag)) = self.lock().get(id).and_then(|it| it.etag.as_ref())
@@ -63,7 +63,7 @@ impl Reports {
         etag
     }
 
-    /// Whether a report of the same run that is newer than this one was taken already; if not, this one counts.
+    /// True if a newer report of the same run was accepted already; otherwise records this one.
     fn is_late(&self, cluster: &ClusterId, report: &Report) -> bool {
         let mut all = self.lock();
         let last = &mut all.entry(cluster.clone()).or_default().last;

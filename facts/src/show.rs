@@ -1,4 +1,4 @@
-//! `GET /v1/clusters/{id}/facts`: what is known of one cluster, by whom, since when, and whether it may be believed still.
+//! `GET /v1/clusters/{id}/facts`: facts of a cluster with source, times and staleness.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) async fn show(
     Ok(tagged(&headers, StatusCode::OK, None, &List { items })?)
 }
 
-/// Static facts first, each by name.
+/// Static facts first, each group by name.
 fn known(
     cluster: &Cluster,
     observed: &Observed,

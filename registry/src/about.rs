@@ -1,4 +1,4 @@
-//! What the hub says of itself and of who asks, and what is known of one cluster beside its document.
+//! The hub's description, the caller's identity, and details of a cluster beside its document.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::{
     template::{Effective, template_of},
 };
 
-/// Which of Lieutenant's APIs this is one of.
+/// Version of Lieutenant's API that this hub implements.
 const API_VERSION: &str = "v0.5.0";
 
 /// Routes for people.
@@ -44,7 +44,7 @@ pub(super) fn routes() -> Router<Arc<Registry>> {
         .route("/v1/clusters/{id}/tenant", post(to_tenant))
 }
 
-/// Routes for anybody.
+/// Public routes.
 pub(super) fn open() -> Router<Arc<Registry>> {
     Router::new()
         .route("/", get(root))
@@ -132,7 +132,7 @@ struct Move {
     tenant: TenantId,
 }
 
-/// Answers with what lets the cluster's agent come to its new identity.
+/// Returns the invitation with which the cluster's agent gets its new identity.
 async fn to_tenant(
     State(registry): State<Arc<Registry>>,
     Who(caller): Who,

@@ -1,4 +1,4 @@
-//! What the gateway asks for every request, answered from memory wherever that is known: who is this, and may they.
+//! Authentication and authorisation for the gateway, answered from memory wherever possible.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::{registry::Registry, rights::visible, tokens};
 impl Authenticator for Registry {
     async fn authenticate(&self, token: &SecretString, from: IpAddr) -> Result<Caller, Failure> {
         if !tokens::is_one(token) {
-            // Nobody else is ever shown a token of ours.
+            // Only the hub itself checks tokens with its own prefix.
             let issuers = &self.services.issuers;
             let caller = issuers.verify(token, from, self.now()).await?;
             return caller.ok_or(Code::BadToken.into());
@@ -35,10 +35,10 @@ impl Authenticator for Registry {
 
 #[async_trait]
 impl Authorizer for Registry {
-    /// Another tenant's cluster and none at all are one look-up and one answer.
+    /// Another tenant's cluster and a missing one take the same lookup and return the same answer.
     async fn authorize(&self, caller: &Caller, cluster: &ClusterId) -> Result<Grant, Failure> {
         let cluster = visible(&self.store.view(), caller, cluster.as_str())?;
-        // What a role may do in there is for the cluster's own RBAC to say.
+        // Permissions inside a cluster are the cluster's own RBAC.
         let role = caller.role.in_clusters().ok_or_else(|| {
             let detail = format!(
                 "{:?} has the role {}, which has no access inside clusters",

@@ -1,5 +1,5 @@
-//! `/v1/clusters/{id}/bootstrap-token`: the invitation of an agent again, anew, or taken back; and all of them with their
-//! state and who made them.
+//! `/v1/clusters/{id}/bootstrap-token`: show, renew or revoke the invitation of an agent; and a
+//! list of all with their state and creator.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ async fn list(
     Ok(etag::listed(&headers, &view, &List { items }, link)?)
 }
 
-/// The current token again, as long as it is good for something.
+/// The current token, while it can still be spent.
 async fn show(
     State(registry): State<Arc<Registry>>,
     Who(caller): Who,
@@ -129,7 +129,7 @@ async fn renew(
     Ok(answer)
 }
 
-/// Whoever has enrolled stays what they are.
+/// Does not affect an agent that has already enrolled.
 async fn revoke(
     State(registry): State<Arc<Registry>>,
     Who(caller): Who,

@@ -1,7 +1,7 @@
-//! `/v1/changes`: what changes, as it changes. Whoever goes on from the revision they have seen last misses nothing; of so
-//! long ago that it is no longer kept they are told that with 410.
+//! `/v1/changes`: the change log as a feed. A client that resumes from its last revision misses
+//! nothing; a revision beyond the retention is answered with 410.
 //!
-//! A watcher costs a task that sleeps until the next revision; nothing is queued for it.
+//! A watcher costs one task that sleeps until the next revision; nothing is queued for it.
 
 mod audit;
 mod sight;
@@ -29,9 +29,9 @@ use crate::{
     streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
 };
 
-/// Lines of the log that are read at once.
+/// Number of log lines per read.
 const SLICE: u32 = 500;
-/// `since`, for all that is kept.
+/// Value of `since` for the whole retained log.
 const FIRST: &str = "first";
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
@@ -40,8 +40,8 @@ pub(super) fn routes() -> Router<Arc<Registry>> {
         .route("/v1/audit", get(audit::audit))
 }
 
-/// One change as watchers see it: what became of which thing, and not its values, which `/v1/audit` has for those who may
-/// see them.
+/// One change as shown to watchers: resource and operation. Values are in `/v1/audit`, which has
+/// its own permission.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Seen<'a> {
@@ -72,17 +72,19 @@ impl<'a> Seen<'a> {
 
 #[derive(Serialize)]
 struct Polled<'a> {
-    /// To go on from.
+    /// Revision to resume from.
     revision: Revision,
     items: Vec<Seen<'a>>,
 }
 
+/// Reads the log after a revision.
+///
 /// # Errors
 /// `FL-4115`
 async fn after(registry: &Registry, since: Revision) -> Result<Changes, Failure> {
     let changes = registry.store.changes(since, SLICE).await;
     changes.map_err(|error| match error {
-        // A client goes on in the same way: it lists, and watches from there.
+        // The client recovers as from a trimmed log: it lists, and watches from there.
         StoreError::Compacted { .. } if since > registry.store.view().revision() => {
             let now = registry.store.view().revision();
             let cause = format!("since: the hub is at revision {now} and has never been at {since}");
@@ -97,12 +99,12 @@ async fn after(registry: &Registry, since: Revision) -> Result<Changes, Failure>
     })
 }
 
-/// Which changes are wanted; all of them by default.
+/// Filter of changes; matches everything by default.
 #[derive(Default)]
 struct Filter {
     kind: Option<Kind>,
     id: Option<String>,
-    /// With all below it.
+    /// Includes all descendants.
     tenant: Option<TenantId>,
 }
 
@@ -127,7 +129,7 @@ impl Filter {
     }
 }
 
-/// What comes before the first change that is kept.
+/// The revision before the oldest retained change.
 async fn before_all(registry: &Registry) -> Result<Revision, Failure> {
     match registry.store.changes(Revision(0), 1).await {
         Ok(_) => Ok(Revision(0)),
@@ -157,14 +159,14 @@ async fn changes(
         None => before_all(&registry).await?,
     };
     if streams::wants_events(&headers) {
-        // The first look tells whether there is anything to go on from.
+        // Fails early if the revision cannot be resumed from.
         after(&registry, since).await?;
         return Ok(events(registry, listener, filter, since));
     }
     poll(&registry, listener, &filter, since, wait).await
 }
 
-/// Answers as soon as there is something that the caller may see, or when the time is over.
+/// Answers once a visible change exists, or after the timeout.
 async fn poll(
     registry: &Registry,
     mut listener: Listener,
@@ -193,7 +195,7 @@ async fn poll(
                 items,
             }));
         }
-        // What was read may not be all there is.
+        // The read slice may not be all there is.
         if go_on {
             continue;
         }
@@ -221,7 +223,8 @@ struct Streaming {
     ends: Instant,
 }
 
-/// Server-sent events: each change with its revision as id, behind all of it, and a comment where nothing happens.
+/// Server-sent events. The last event of a change carries its revision as id; comments serve as
+/// heartbeat.
 fn events(
     registry: Arc<Registry>,
     listener: Listener,
@@ -242,7 +245,7 @@ fn events(
 }
 
 impl Streaming {
-    /// The next piece; nothing when the stream is to end.
+    /// The next chunk; `None` ends the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if Instant::now() >= self.ends || !self.listener.is_still_there().await {
@@ -251,7 +254,7 @@ impl Streaming {
             self.watch.borrow_and_update();
             let changes = match after(&self.registry, self.since).await {
                 Ok(changes) => changes,
-                // The client comes again and is told then.
+                // The client reconnects and gets the error then.
                 Err(_) => return None,
             };
             let lines = seen(
@@ -281,7 +284,8 @@ impl Streaming {
     }
 }
 
-/// An event for each line. The last of a change has its revision as id: who goes on from there has had all of it.
+/// One event per line. The last line of a change carries the revision as id: a client that resumes
+/// from it has received the whole change.
 fn told(lines: &[Change]) -> String {
     let mut text = String::new();
     let next = lines.iter().skip(1).map(|it| it.revision);

@@ -1,4 +1,4 @@
-//! `/clusters`, as Lieutenant's clients know it.
+//! `/clusters`, compatible with Lieutenant's API.
 
 mod answers;
 mod sources;
@@ -41,7 +41,7 @@ use crate::{
 use answers::{answer, created, would_be};
 use sources::LastReport;
 
-/// How often a made-up id may turn out to be taken.
+/// Maximum number of generated ids that may collide.
 const TRIES: usize = 5;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
@@ -78,7 +78,7 @@ async fn show(
     answer(&registry, &view, &caller, &record, &headers)
 }
 
-/// A requested id gets its prefix.
+/// Adds the prefix to a requested id.
 fn requested(id: &str) -> Result<ClusterId, Failure> {
     ClusterId::from_name(id).map_err(|error| invalid(format_args!("id: {error}")))
 }
@@ -86,7 +86,7 @@ fn requested(id: &str) -> Result<ClusterId, Failure> {
 fn tenant_in(given: &mut Fields) -> Result<TenantId, Failure> {
     let tenant = given.text("tenant")?;
     let tenant = tenant.ok_or_else(|| invalid("property \"tenant\" is missing"))?;
-    // Nothing else can be a tenant's name, so nothing else exists.
+    // Other texts are invalid ids, so no such tenant exists.
     TenantId::from_name(&tenant).map_err(|_| no_such_tenant())
 }
 
@@ -94,7 +94,7 @@ fn no_such_tenant() -> Failure {
     Failure::with_cause(Code::NotFound, "tenant: there is no such tenant")
 }
 
-/// A deploy key needs a repository that it opens.
+/// A deploy key requires a repository.
 fn check_key(view: &View, cluster: &Cluster, spec: &ClusterSpec) -> Result<(), Failure> {
     let only_a_key = spec.git_repo.as_ref().is_some_and(Repo::is_only_a_key);
     let known = Effective::of(cluster, template_of(view, &cluster.tenant)).has_repo();
@@ -145,7 +145,7 @@ async fn create(
     Err(Refused::because(Code::Conflict, "no free name was found"))
 }
 
-/// With its first bootstrap token, generation 1.
+/// Builds the cluster with its first bootstrap token, generation 1.
 fn new_cluster(
     registry: &Registry,
     caller: &Caller,
@@ -180,7 +180,7 @@ fn make(
     kept(draft, &id)
 }
 
-/// Refuses a name that would not find this one cluster of its tenant: another has it as its name or its id.
+/// Refuses a name by which clients could not find exactly this cluster within its tenant.
 ///
 /// # Errors
 /// `FL-4108`
@@ -235,17 +235,18 @@ async fn put(
     let new = new_cluster(&registry, &caller, id.clone(), tenant.clone())?;
     let (who, now) = (caller.clone(), millis(new.created));
     let decide = move |draft: &mut Draft| {
-        // Whoever may not see the tenant learns nothing of the cluster, either.
+        // A caller that cannot see the tenant must learn nothing of the cluster either.
         if draft.tenant(&tenant).is_none() || !sees_tenant(draft, &who, &tenant) {
             return Err(no_such_tenant());
         }
         let seen = draft.cluster(&id).cloned();
         let seen = seen.filter(|it| sees_cluster(draft, &who, &it.value));
-        // What one does not see has no version that one could demand. That its id is taken is told when it would be made.
+        // A hidden cluster has no version for preconditions. That its id is taken surfaces only on
+        // creation.
         demand.check(seen.as_ref().map(|it| it.version))?;
         let Some(before) = seen else {
             let mut new = new.clone();
-            // Not by a second request: whoever asks may end in between.
+            // Revoked in the same transaction: the client may end before a second request.
             new.binding.bootstrap.revoked = without_token;
             let made = make(draft, &who, new, spec.clone(), now)?;
             return Ok((made, Put::Made));
@@ -296,8 +297,8 @@ enum Put {
     Replaced,
 }
 
-/// Another tenant's people work in it from now on, so its agent needs another identity: the old one is void, and so are its
-/// bootstrap token and, in the store, all API tokens for it alone.
+/// Moves a cluster to another tenant. Its identity, bootstrap token and API tokens become void,
+/// because they are in the hands of the previous tenant's people.
 pub(super) fn move_to(
     draft: &Draft,
     who: &Caller,
@@ -320,7 +321,7 @@ pub(super) fn move_to(
 /// Ends the sessions of the old identity.
 pub(super) fn moved(registry: &Registry, caller: &Caller, cluster: &Cluster) {
     info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster moved to another tenant");
-    // Nobody listening is fine: then there is no session to end.
+    // Without subscribers there are no sessions to end.
     let _ = registry.deleted.send(cluster.id.clone());
 }
 
@@ -334,7 +335,7 @@ async fn patch(
 ) -> Answer<Response> {
     let dry_run = Query::of(&uri)?.yes("dryRun")?;
     let patch = Fields::of(body)?;
-    // What can be said of it alone is said before anybody asks who has sent it.
+    // Body errors are reported before authentication, as Lieutenant's clients expect.
     ClusterSpec::judge(&patch)?;
     let caller = asks.who().await?;
     let view = registry.store.view();
@@ -353,7 +354,7 @@ async fn patch(
         }
     };
     let now = millis(whole_millis(registry.now()));
-    // Only what is taken says that its facts are fresh.
+    // Only an accepted patch refreshes the time of its facts.
     let taken = |of: &Record<Cluster>| {
         if source == FactSource::Steward && !dry_run {
             registry.store.facts_reported(&of.value.id, source, now);
@@ -371,7 +372,7 @@ async fn patch(
             now,
         },
     };
-    // Most of what agents send changes nothing: that is told without a turn of the writer.
+    // Most patches of agents change nothing; they take no turn of the writer.
     if patch.changes_nothing(&view, &record.value)? {
         taken(&record);
         return answer(&registry, &view, &caller, &record, &HeaderMap::new());
@@ -398,7 +399,7 @@ async fn patch(
     )
 }
 
-/// A change of a cluster as somebody has sent it.
+/// A PATCH of a cluster as received.
 struct Patch {
     fields: Map<String, Value>,
     source: FactSource,
@@ -423,7 +424,7 @@ impl Patch {
         }
     }
 
-    /// The cluster as it makes it.
+    /// The cluster after the patch.
     fn of(&self, view: &View, cluster: &Cluster) -> Result<Cluster, Failure> {
         let (fields, on) = self.weighed(cluster);
         let mut document = ClusterSpec::document(&on);
@@ -431,7 +432,7 @@ impl Patch {
         let spec = ClusterSpec::read(&mut Fields::of(Value::Object(document))?)?;
         check_key(view, cluster, &spec)?;
         let mut cluster = on.into_owned();
-        // The document has the agent's key in it; if it does not any more, it was taken away.
+        // The document contains the agent's key; if it is missing now, the patch removed it.
         if let (Some(repo), Some(spec)) = (&mut cluster.git_repo, &spec.git_repo) {
             spec.forget_key(repo);
         }
@@ -460,11 +461,13 @@ async fn delete(
     };
     let id = registry.store.change(by(&caller), decide).await?.value;
     info!(cluster = %id, caller = caller.name, "cluster deleted");
-    // Nobody listening is fine: then there is no session to end.
+    // Without subscribers there are no sessions to end.
     let _ = registry.deleted.send(id);
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
+/// Checks the deletion protection.
+///
 /// # Errors
 /// `FL-4116`
 pub(super) fn unprotected(view: &View, cluster: &Cluster) -> Result<(), Failure> {
@@ -475,7 +478,7 @@ pub(super) fn unprotected(view: &View, cluster: &Cluster) -> Result<(), Failure>
     }
 }
 
-/// The join string and the URLs once more.
+/// The current join string and install URLs.
 pub(super) fn invited(registry: &Registry, cluster: &Cluster) -> Answer<Response> {
     Ok(Secret(registry.services.invitations.invitation(cluster)?).into_response())
 }

@@ -1,5 +1,5 @@
-//! `/clusters/{id}/compileMeta`, where Commodore reports, and what can be asked of that: which clusters run a component
-//! below a version, and which were not compiled for so many days.
+//! `/clusters/{id}/compileMeta`, the target of Commodore's reports; and queries over them: clusters
+//! with a component below a version, or without a compilation for a number of days.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
     rights::{Right, allow, sees_cluster, visible},
 };
 
-/// The longest time that may be asked for, in days.
+/// Upper limit of `staleDays`.
 const MAX_DAYS: u32 = 36_500;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
@@ -168,7 +168,7 @@ async fn find(
     Ok(etag::listed(&headers, &view, &List { items }, link)?)
 }
 
-/// By the rules of semantic versions; nothing for what is none, like a branch.
+/// Compares by the rules of semantic versioning; `None` for other texts, like a branch.
 fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (Version::of(one)?, Version::of(other)?);
     let longest = one.numbers.len().max(other.numbers.len());
@@ -176,7 +176,7 @@ fn compare(one: &str, other: &str) -> Option<Ordering> {
     let numbers = (0..longest)
         .map(|at| number(&one.numbers, at).cmp(&number(&other.numbers, at)))
         .find(|order| order.is_ne());
-    // A release comes behind all that was tried before it.
+    // A release sorts after its pre-releases.
     let tried = || match (one.pre, other.pre) {
         (None, None) => Ordering::Equal,
         (None, Some(_)) => Ordering::Greater,

@@ -1,4 +1,5 @@
-//! Which clusters exist, how it stands with them, and whether an agent is in the one that its identity was issued to.
+//! Directory for the gateway: existing clusters, their status, and binding of identities to
+//! Kubernetes clusters.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -17,13 +18,13 @@ use tracing::{info, warn};
 
 use crate::registry::Registry;
 
-/// How stale the time may be at which a clone was last seen.
+/// Minimum interval between updates of a clone's last observation.
 const SIGHTED_EVERY: Duration = Duration::minutes(10);
 
-/// Said of every cluster that was connected when the hub stopped.
+/// Error of clusters that were connected when the hub stopped.
 pub const RESTARTED: &str = "the hub was restarted";
 
-/// Whether an identity is still good: its cluster exists, is the same tenant's, and is the very one it was issued to.
+/// Checks that an identity is valid: its cluster exists, under the same tenant and registration.
 ///
 /// # Errors
 /// `FL-2109`, `FL-2107`
@@ -42,11 +43,13 @@ pub fn admit(store: &Store, identity: &AgentIdentity) -> Result<Arc<Record<Clust
     Ok(Arc::clone(cluster))
 }
 
-/// Whether an agent is in the Kubernetes cluster that its identity was issued to. The first that tells binds the cluster,
-/// if it has the key that enrolled last: one whose place was taken meanwhile must not bind it to where it still runs.
+/// Checks that an agent runs in the Kubernetes cluster bound to its identity.
+///
+/// The first agent that reports a UID binds the cluster, if it holds the key that enrolled last. An
+/// agent that was replaced must not bind the cluster to its old location.
 ///
 /// # Errors
-/// `FL-2112`, as of [`admit`], or `FL-5102` if it cannot be bound now.
+/// `FL-2112`, errors of [`admit`], or `FL-5102` if the binding cannot be stored.
 async fn recognise(
     registry: &Registry,
     identity: &AgentIdentity,
@@ -86,7 +89,8 @@ async fn recognise(
     Err(Failure::because(Code::IdentityCloned, detail))
 }
 
-/// Binds a cluster to this UID, unless it is bound, or another key has enrolled last. What it is bound to then.
+/// Binds a cluster to this UID unless it is bound, or another key has enrolled since. Returns the
+/// bound UID.
 async fn bind(
     registry: &Registry,
     identity: &AgentIdentity,
@@ -96,7 +100,7 @@ async fn bind(
     let decide = move |draft: &mut Draft| {
         let cluster = draft.cluster(&id).ok_or(StoreError::Missing)?;
         let binding = &cluster.value.binding;
-        // Somebody may have been faster.
+        // A concurrent request may have bound it.
         if binding.uid.is_some() || binding.enrolled().is_some_and(|last| *last != key) {
             return Ok(binding.uid.clone());
         }
@@ -112,7 +116,8 @@ async fn bind(
     }
 }
 
-/// Keeps the last clone that was seen of a cluster. It comes back every minute, which is not worth a change each time.
+/// Records the last clone of a cluster. A clone returns every minute; most repetitions are not
+/// written.
 async fn sighted(
     registry: &Registry,
     id: &ClusterId,

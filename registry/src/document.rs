@@ -1,5 +1,5 @@
-//! Tenants and clusters as the API takes and gives them: Lieutenant's documents, and what is ours in further optional
-//! fields. What was sent is judged here, field by field, before anybody asks who has sent it.
+//! JSON documents of tenants and clusters: Lieutenant's fields, and our own optional ones. A
+//! received document is validated field by field before the caller is authenticated.
 
 pub(crate) mod cluster;
 pub(crate) mod compile;

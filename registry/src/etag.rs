@@ -1,5 +1,5 @@
-//! ETags: `"<version>-<hash of the answer>"`. The hash tells answers apart (`If-None-Match`), the version what a change was
-//! made from (`If-Match`): that somebody's link came and went in between is no reason to refuse it.
+//! ETags of the form `"<version>-<hash of the response>"`. `If-None-Match` compares the hash,
+//! `If-Match` the version: a changed connection status must not invalidate a pending edit.
 
 use aws_lc_rs::digest;
 use axum::response::{IntoResponse, Response};
@@ -8,10 +8,10 @@ use fairlead_store::View;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 
-/// On lists: the revision that they show, to watch changes from.
+/// Header of lists: the revision shown, from which changes can be watched.
 const REVISION: &str = "fairlead-revision";
 
-/// A good answer of JSON with its ETag, or 304. Nobody else may keep it: what it shows depends on who asks.
+/// A JSON response with its ETag, or 304. Marked private: the content depends on the caller.
 ///
 /// # Errors
 /// `FL-5101`
@@ -25,7 +25,7 @@ pub fn answer<T: Serialize + ?Sized>(
     written(asked, status, version, body)
 }
 
-/// The same, of JSON as it is.
+/// Like [`answer`], for serialised JSON.
 ///
 /// # Errors
 /// `FL-5101`
@@ -66,7 +66,7 @@ fn tag(version: Option<u64>, body: &[u8]) -> String {
     }
 }
 
-/// A list of what is in `view`, and where the rest of it is.
+/// A list of resources in `view`, with a link to the next page.
 ///
 /// # Errors
 /// `FL-5101`
@@ -80,7 +80,7 @@ pub fn listed<T: Serialize>(
     Ok(of_view(listed, view, link))
 }
 
-/// A list says where the rest of it is, and which revision it shows.
+/// Adds the next page's link and the revision to a list.
 pub(super) fn of_view(mut listed: Response, view: &View, link: HeaderMap) -> Response {
     listed.headers_mut().extend(link);
     let revision = HeaderValue::from(view.revision().0);
@@ -88,7 +88,7 @@ pub(super) fn of_view(mut listed: Response, view: &View, link: HeaderMap) -> Res
     listed
 }
 
-/// Whether `If-Match` lets somebody change what is `current`, where that has a tag of its content alone.
+/// Checks `If-Match` against the content of a resource without versions.
 ///
 /// # Errors
 /// `FL-4114`
@@ -98,7 +98,7 @@ pub fn still<T: Serialize + ?Sized>(asked: &HeaderMap, current: &T) -> Result<()
     still_tagged(asked, &tag(None, &body))
 }
 
-/// The same, where it has this tag.
+/// Checks `If-Match` against a tag.
 ///
 /// # Errors
 /// `FL-4114`
@@ -114,16 +114,17 @@ pub fn still_tagged(asked: &HeaderMap, current: &str) -> Result<(), Failure> {
     }
 }
 
-/// What a change demands of what it changes.
+/// Precondition of a change.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Demand {
-    /// Any of these versions; `None`: it must exist.
+    /// Any of these versions; `None` requires existence only.
     versions: Option<Vec<Option<u64>>>,
     /// `If-None-Match: *`
     must_be_new: bool,
 }
 
 impl Demand {
+    /// Reads the headers.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut versions = Vec::new();
         let mut named = false;
@@ -138,6 +139,8 @@ impl Demand {
         }
     }
 
+    /// Checks the precondition against the current version.
+    ///
     /// # Errors
     /// `FL-4114`
     pub(super) fn check(&self, current: Option<u64>) -> Result<(), Failure> {
@@ -157,7 +160,7 @@ impl Demand {
     }
 }
 
-/// The version in a tag: 0, which nothing has, for one that is not ours; `None` for `*`.
+/// Version in a tag. Foreign tags yield 0, which no resource has; `*` yields `None`.
 fn version(tag: &str) -> Option<u64> {
     if tag == "*" {
         return None;
@@ -167,7 +170,7 @@ fn version(tag: &str) -> Option<u64> {
     Some(version.unwrap_or(0))
 }
 
-/// RFC 9110, section 13.1: any of the list, compared weakly.
+/// RFC 9110, section 13.1: any tag of the list, compared weakly.
 fn matches(
     headers: &HeaderMap,
     name: http::HeaderName,

@@ -1,5 +1,5 @@
-//! `POST /v1/clusters/{id}/facts/imported`: what another registry was told by a cluster's agent. It fills what nobody has told
-//! this hub yet, is shown stale, and gives way to the first report of a fact of that name.
+//! `POST /v1/clusters/{id}/facts/imported`: facts copied from another registry. They fill names
+//! without a fact here, are shown as stale, and are replaced by the first report.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     rights::{Right, allow, visible},
 };
 
-/// Facts that one cluster may have when some are taken over.
+/// Maximum number of facts per cluster for an import.
 const MOST: usize = 1024;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
@@ -53,7 +53,7 @@ async fn take(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Whatever this hub was told itself is newer than what another one was told.
+/// Facts reported to this hub take precedence over imported ones.
 fn fill(facts: &mut Facts, told: &BTreeMap<String, Value>, now: i64) {
     for (name, value) in told {
         let stays = facts

@@ -1,8 +1,8 @@
-//! Registry of a hub: tenants, clusters and API tokens, who may do what with them, and the ground that the routes of all
-//! modules share ([`reply`], rights, ETags, pages).
+//! Registry of a hub: tenants, clusters and API tokens, permissions on them, and common parts of all
+//! modules' routes ([`reply`], rights, ETags, pages).
 //!
-//! A caller never receives what it may not see; the answer is that of a thing that does not exist. This crate imports no
-//! other module: what it needs of them is in [`Services`].
+//! A resource the caller may not see is answered like one that does not exist. This crate imports no
+//! other module; [`Services`] contains the functions it needs from them.
 
 mod about;
 mod access;

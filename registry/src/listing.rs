@@ -1,4 +1,4 @@
-//! Which things a list shows, in which order, and which part of them: what all lists are asked in the same words.
+//! Common parameters of lists: filters by tenant and text, sorting, paging.
 
 pub(crate) mod clusters;
 pub(crate) mod tenants;
@@ -16,7 +16,7 @@ use crate::{
     rights::{sees_cluster, visible_tenant},
 };
 
-/// Whose things are wanted, what is in their texts, and which part of the list.
+/// Parsed list parameters.
 pub struct Listing {
     page: Page,
     tenant: Option<String>,
@@ -25,6 +25,8 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// Parses the query.
+    ///
     /// # Errors
     /// `FL-4109`
     pub fn of(uri: &Uri) -> Result<Self, Failure> {
@@ -41,14 +43,14 @@ impl Listing {
         self.page.query()
     }
 
-    /// Whose things are wanted: those of one tenant and of all below it, or of all tenants.
+    /// Tenants in scope: one with all descendants, or all tenants.
     pub(super) fn scope<'a>(&self, view: &'a View, caller: &Caller) -> Scope<'a> {
         let Some(wanted) = &self.tenant else {
             return Scope(view, Owners::All);
         };
         let known = visible_tenant(view, caller, wanted).ok();
         let known = known.map(|tenant| tenant.value.id.clone());
-        // A program of one cluster knows no tenant but the one of that cluster.
+        // A caller limited to one cluster sees only that cluster's tenant.
         let own = || {
             let own = caller.cluster.as_ref().and_then(|id| view.cluster(id));
             let own = own.map(|cluster| cluster.value.tenant.clone());
@@ -58,13 +60,13 @@ impl Listing {
         Scope(view, owners)
     }
 
-    /// Whether one of these texts has what is looked for.
+    /// True if one of these texts contains the search text.
     pub(super) fn is_in(&self, texts: &[&str]) -> bool {
         let text = self.text.as_deref();
         text.is_none_or(|text| texts.iter().any(|it| it.to_lowercase().contains(text)))
     }
 
-    /// The clusters that the caller sees and wants, in the order of their ids, and the link to what follows.
+    /// Visible clusters that match, in the order of their ids, and the link to the next page.
     pub fn clusters<'a>(
         &self,
         view: &'a View,
@@ -88,12 +90,12 @@ impl Listing {
             ])
     }
 
-    /// The part of a sorted list, and the link to what follows.
+    /// The requested page of a sorted list, and the link to the next one.
     pub(super) fn cut<T>(&self, sorted: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
         self.page.cut(sorted)
     }
 
-    /// The same of a list that is in the order of its ids, and is to be in another one.
+    /// Re-sorts a list ordered by id, then pages it.
     fn sorted<T>(&self, by: SortBy, mut found: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
         if by != SortBy::Id {
             found.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -102,8 +104,8 @@ impl Listing {
     }
 }
 
-/// Tenants by which a list is filtered. One that the caller does not see is like one that does not exist: even which tenants
-/// are below it would tell of it.
+/// Tenants that a list is filtered by. A hidden tenant behaves like a missing one: even its
+/// descendants would reveal it.
 pub(super) struct Scope<'a>(&'a View, Owners);
 
 enum Owners {
@@ -113,7 +115,7 @@ enum Owners {
 }
 
 impl Scope<'_> {
-    /// `None`: a thing of all tenants.
+    /// `None` is a resource of all tenants.
     pub(super) fn has(&self, tenant: Option<&TenantId>) -> bool {
         match &self.1 {
             Owners::All => true,
@@ -139,8 +141,10 @@ impl SortBy {
         }
     }
 
+    /// Parses the sort key.
+    ///
     /// # Errors
-    /// `FL-4109` where it is none of those that the list knows.
+    /// `FL-4109` for a key this list does not support.
     fn of(query: &Query, known: &[SortBy]) -> Result<Self, Failure> {
         let Some(asked) = query.one("sort_by")? else {
             return Ok(SortBy::Id);

@@ -1,6 +1,8 @@
-//! Metrics of what is registered, under the names that Lieutenant's operator uses, so that existing dashboards go on; made
-//! when somebody looks. Labels are ids that this registry has issued, words of its own, and, where Lieutenant has them,
-//! texts that its people have written: those are cut, and there is a most of them (`docs/api.md`).
+//! Metrics of registered resources under the names of Lieutenant's operator, so that existing
+//! dashboards keep working. They are computed on each scrape.
+//!
+//! Labels are ids issued by this registry, fixed words, and where Lieutenant has them, texts of
+//! users. Those texts are truncated, and their number is limited (`docs/api.md`).
 
 mod compiled;
 mod facts;
@@ -30,14 +32,16 @@ use family::{Family, number};
 use standing::Standing;
 
 pub(super) struct Registered {
-    /// The hub may end before whoever counts it.
+    /// Weak: the metrics registry may outlive the hub.
     registry: Weak<Registry>,
     descriptions: Vec<Desc>,
 }
 
 impl Registered {
+    /// Creates the collector.
+    ///
     /// # Errors
-    /// A name that Prometheus does not know.
+    /// An invalid Prometheus name.
     pub(super) fn new(registry: &Arc<Registry>) -> prometheus::Result<Self> {
         let families = count(registry, &View::default());
         let descriptions = families.iter().map(Family::describe);
@@ -153,7 +157,7 @@ fn repositories(registry: &Registry, view: &View) -> Family {
     repositories
 }
 
-/// Those that were deleted are gone; expired ones are known for a week.
+/// API tokens; expired ones are counted for a week.
 fn tokens(view: &View, now: OffsetDateTime) -> Family {
     let mut tokens = Family::new("fairlead_tokens", "API tokens.");
     for role in Role::ALL {

@@ -13,11 +13,11 @@ use crate::{
     reply::finish, standing, tenants, tokens,
 };
 
-/// An expired token is told apart from a forged one for this long.
+/// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
 const REMEMBER_EXPIRED: time::Duration = time::Duration::days(7);
 const TIDY_EVERY: Duration = Duration::from_secs(3600);
 
-/// The registry as a module of the hub, and as what the gateway asks of callers and clusters.
+/// The registry as a module of the hub, and as directory, authenticator and authorizer of the gateway.
 pub struct RegistryModule(pub(crate) Arc<Registry>);
 
 impl RegistryModule {
@@ -58,8 +58,7 @@ impl Module for RegistryModule {
     }
 
     async fn run(&self, process: Process) {
-        // Called once.
-        // It is known already where this begins anew.
+        // Called once. Set earlier only if the module restarts.
         let _ = self.0.process.set(process.clone());
         let registered = metrics::Registered::new(&self.0)
             .and_then(|registered| process.measure(registered))

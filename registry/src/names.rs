@@ -1,13 +1,15 @@
-//! What people may call things, and names for what they did not name.
+//! Rules for names, and generated names.
 
 use fairlead_api::{Code, Failure};
 use fairlead_store::random;
 
-/// The longest display name, in characters.
+/// Maximum length of a display name, in characters.
 const MAX_DISPLAY: usize = 100;
 
+/// Validates a display name, or returns the default.
+///
 /// # Errors
-/// `FL-4109` if it is empty, too long, or holds what is not shown.
+/// `FL-4109` if it is empty, too long, or contains invisible characters.
 pub(crate) fn display_name(given: Option<String>, default: &str) -> Result<String, Failure> {
     let Some(name) = given else {
         return Ok(default.to_owned());
@@ -23,13 +25,13 @@ pub(crate) fn display_name(given: Option<String>, default: &str) -> Result<Strin
     Ok(name)
 }
 
-/// Ends a line, or turns the direction of the text around it.
+/// Line separators and direction marks.
 fn is_layout(c: char) -> bool {
     matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// The name of a caller, which becomes the user `fairlead:<name>`. Without a colon it can never be one of Kubernetes' own
-/// (`system:...`).
+/// Validates a caller's name, which becomes the user `fairlead:<name>`. Without a colon it cannot
+/// equal a name of Kubernetes (`system:...`).
 ///
 /// # Errors
 /// `FL-4109`
@@ -42,10 +44,10 @@ pub fn caller_name(name: &str) -> Result<(), Failure> {
     Err(Failure::because(Code::Invalid, detail))
 }
 
-/// Like `green-lake-4711`.
+/// Generates a name like `green-lake-4711`.
 ///
 /// # Errors
-/// `FL-5101` if the machine has no random numbers.
+/// `FL-5101` without random bytes.
 pub(crate) fn made_up() -> Result<String, Failure> {
     let [a, b, c, d] = random::bytes::<4>()?;
     let pick = |words: &[&'static str], at: u8| {

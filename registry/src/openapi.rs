@@ -1,5 +1,5 @@
-//! The API's own description (OpenAPI 3.1), made of the table of its routes, and a page to read and try it, served from the
-//! binary: nothing is loaded from anywhere else.
+//! OpenAPI 3.1 description of the API, generated from the table of routes, and a page to browse it.
+//! All assets are embedded: nothing is loaded from other origins.
 
 mod gzip;
 mod parameters;
@@ -33,7 +33,7 @@ const TAGS: [(&str, &str); 7] = [
     ("change", "What changes, and who changes it"),
     ("system", "The hub itself"),
 ];
-/// The page takes what it needs from here, and talks to here.
+/// The page loads from and connects to its own origin only.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:";
 const PAGE: &str = include_str!("openapi/docs.html");
 const START: &str = include_str!("openapi/start.js");
@@ -51,7 +51,7 @@ pub(super) fn open<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .layer(from_fn(gzip::compress))
 }
 
-/// Whether the document tells that a path takes a parameter.
+/// True if the document describes a query parameter of a path.
 #[cfg(debug_assertions)]
 pub(super) fn tells(path: &str, parameter: &str) -> bool {
     let fits = |route: &&Route| {
@@ -65,7 +65,7 @@ pub(super) fn tells(path: &str, parameter: &str) -> bool {
         }
     };
     let known: Vec<_> = ROUTES.iter().filter(fits).collect();
-    // A path of nobody's is a test's.
+    // Paths outside the table occur in tests only.
     known.is_empty() || known.iter().any(|route| route.query.contains(&parameter))
 }
 
@@ -112,7 +112,7 @@ fn document() -> Value {
             path.insert(route.method.to_owned(), operation(route));
         }
     }
-    // It is ours and tested: it cannot be wrong where it runs.
+    // Embedded and covered by tests, so parsing cannot fail.
     let schemas: Value = serde_saphyr::from_str(SCHEMAS).unwrap_or_default();
     let tags = TAGS.map(|(name, description)| json!({ "name": name, "description": description }));
     json!({

@@ -1,5 +1,6 @@
-//! How the documents of clusters begin, remembered until a cluster or its tenant is changed: nearly all of a list is what it
-//! was a minute ago, and writing it as JSON was half of what a list cost. About a kilobyte for each cluster that was asked for.
+//! Cache of serialised cluster documents, valid until the cluster or its tenant changes.
+//! Serialisation was half of the cost of a list, and lists rarely change. Uses about 1 KiB per
+//! requested cluster.
 
 use std::{
     collections::HashMap,
@@ -11,20 +12,21 @@ use fairlead_store::{Record, Revision, View, model::Cluster};
 
 use crate::{document::shown::Opening, services::RepoStatus, template::template_of};
 
-/// How many that are gone may be kept beside those that are there.
+/// Number of entries for deleted clusters that may accumulate.
 const SPARE: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct Openings(RwLock<HashMap<ClusterId, Known>>);
 
 struct Known {
-    /// Of the changes that wrote the cluster and its tenant. Their versions would not do: who is deleted and made again begins anew.
+    /// Revisions of the changes that wrote the cluster's and the tenant's record. Record versions
+    /// would not do: they restart when a record is deleted and created again.
     of: (Revision, Revision),
     opening: Opening,
 }
 
 impl Openings {
-    /// Of a cluster that is in `view`, or was a moment ago.
+    /// The document of a cluster in `view`.
     ///
     /// # Errors
     /// `FL-5101`

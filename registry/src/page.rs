@@ -1,5 +1,5 @@
-//! Query parameters of lists, and pages: a cursor is opaque to clients, and the next page is named in a `Link` header
-//! (RFC 8288). Who names no limit is given all.
+//! Query parameters of lists, and paging. A cursor is opaque to clients; the next page is in a
+//! `Link` header (RFC 8288). Without a limit the whole list is returned.
 
 use std::borrow::Cow;
 
@@ -10,23 +10,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::invalid::invalid;
 
-/// The largest page.
+/// Maximum page size.
 const MAX_LIMIT: usize = 1000;
 const MAX_CURSOR: usize = 1024;
 
-/// The query of a request, decoded. In a build for tests it holds whoever reads it to what `/openapi.json` tells.
+/// Decoded query of a request. In test builds, reading a parameter missing from `/openapi.json`
+/// fails.
 pub(super) struct Query {
     given: Vec<(String, String)>,
     path: String,
 }
 
 impl Query {
+    /// Decodes the query.
+    ///
     /// # Errors
-    /// `FL-4109` if it cannot be decoded.
+    /// `FL-4109` if it is malformed.
     pub(super) fn of(uri: &Uri) -> Result<Self, Failure> {
         let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
         let query = query.map_err(|_| invalid("the query is malformed"))?;
-        // No text of ours has one, and a database may not be asked for it.
+        // No stored text contains NUL, and PostgreSQL rejects it in parameters.
         if query.0.iter().any(|(_, value)| value.contains('\0')) {
             return Err(invalid("the query has a NUL"));
         }
@@ -47,8 +50,10 @@ impl Query {
         of.map(|(_, value)| value.as_str())
     }
 
+    /// A parameter that may occur once.
+    ///
     /// # Errors
-    /// `FL-4109` if it is empty or there twice.
+    /// `FL-4109` if it is empty or repeated.
     pub(super) fn one<'a>(&'a self, name: &'a str) -> Result<Option<&'a str>, Failure> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
@@ -61,6 +66,8 @@ impl Query {
         }
     }
 
+    /// A boolean parameter.
+    ///
     /// # Errors
     /// `FL-4109` if it is neither true nor false.
     pub(super) fn yes(&self, name: &str) -> Result<bool, Failure> {
@@ -71,7 +78,7 @@ impl Query {
         }
     }
 
-    /// Where the list goes on behind the cursor (RFC 8288).
+    /// Link to the next page (RFC 8288).
     fn link(&self, cursor: &str) -> HeaderMap {
         let kept = self.given.iter().filter(|(name, _)| name != "cursor");
         let kept = kept
@@ -82,25 +89,27 @@ impl Query {
     }
 }
 
-/// Which part of a list is asked for.
+/// Requested page of a list.
 pub struct Page {
     query: Query,
     limit: Option<usize>,
     after: Option<Place<'static>>,
 }
 
-/// A place in a list: what it is sorted by, and the id.
+/// Position in a list: sort key and id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place<'a>(pub(super) Cow<'a, str>, pub(super) Cow<'a, str>);
 
 impl<'a> Place<'a> {
-    /// In a list that is in the order of ids.
+    /// For a list ordered by id.
     pub fn of(id: &'a str) -> Self {
         Place("".into(), id.into())
     }
 }
 
 impl Page {
+    /// Parses limit and cursor.
+    ///
     /// # Errors
     /// `FL-4109`
     pub fn of(uri: &Uri) -> Result<Self, Failure> {
@@ -126,19 +135,19 @@ impl Page {
         })
     }
 
-    /// What else is asked for.
+    /// The other parameters.
     pub(super) fn query(&self) -> &Query {
         &self.query
     }
 
-    /// The same, of a list to which any word may mean something.
+    /// All parameters except limit and cursor, for lists with free parameter names.
     pub fn words(&self) -> impl Iterator<Item = (&str, &str)> {
         let given = self.query.given.iter();
         let given = given.filter(|(name, _)| name != "limit" && name != "cursor");
         given.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The part of a sorted list, and the link to what follows.
+    /// The requested page of a sorted list, and the link to the next one.
     pub fn cut<T>(&self, mut sorted: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
         if let Some(after) = &self.after {
             let start = sorted.partition_point(|(place, _)| place <= after);
@@ -156,7 +165,7 @@ impl Page {
     }
 }
 
-/// Says where a list goes on that did not end; the cursor is made of what may stand in a query.
+/// Link header to the next page; the cursor consists of URL-safe characters.
 ///
 /// # Errors
 /// `FL-4109`

@@ -62,7 +62,7 @@ pub struct Discovery {
 }
 
 impl RegistrySettings {
-    /// Rejects values that no registry can work with.
+    /// Rejects invalid values.
     ///
     /// # Errors
     /// `FL-4101`
@@ -84,7 +84,7 @@ impl Registry {
     /// Creates the registry over an open store.
     ///
     /// # Errors
-    /// `FL-5101` without random numbers.
+    /// `FL-5101` without random bytes.
     pub fn new(
         store: Store,
         clock: Clock,

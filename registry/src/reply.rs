@@ -23,6 +23,7 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Refused(Failure, Option<StatusCode>);
 
+/// Result of a handler.
 pub type Answer<T> = Result<T, Refused>;
 
 impl<F: Into<Failure>> From<F> for Refused {
@@ -32,6 +33,7 @@ impl<F: Into<Failure>> From<F> for Refused {
 }
 
 impl Refused {
+    /// A failure of this code with a detail.
     pub fn because(code: Code, detail: impl std::fmt::Display) -> Self {
         Refused(Failure::because(code, detail), None)
     }
@@ -96,6 +98,8 @@ impl Asks {
         })
     }
 
+    /// The unresolved caller.
+    #[must_use]
     pub fn asker(&self) -> Option<&Principal> {
         self.0.as_ref()
     }

@@ -1,5 +1,7 @@
-//! Who may do what, and what a caller sees: all, a tenant with all below it, or one cluster. Seeing comes first: what a
-//! caller does not see is answered as what is not there, whatever they may do.
+//! Permissions of roles, and visibility: all, a tenant with its descendants, or one cluster.
+//!
+//! Visibility is checked first. A hidden resource is answered like a missing one, whatever the
+//! role.
 
 use std::sync::Arc;
 
@@ -10,33 +12,35 @@ use fairlead_store::{
     model::{Cluster, Tenant},
 };
 
-/// What there is to be allowed, on what one sees.
+/// Operations on visible resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// Tenants, clusters and what is known of them.
+    /// Read tenants, clusters and their details.
     Read,
     /// Change a tenant.
     WriteTenant,
-    /// Make and delete tenants, change what is above one, move a cluster from one to another.
+    /// Create and delete tenants, change a tenant's parent, move a cluster between tenants.
     ManageTenants,
     /// Register, change, delete clusters.
     WriteCluster,
-    /// Facts and deploy key of a cluster, by its own agent.
+    /// Report facts and the deploy key of a cluster, as its own agent.
     Report,
-    /// Store what was found in a cluster.
+    /// Store an inventory of a cluster.
     Inventory,
-    /// See and make what lets an agent enrol.
+    /// Read and create bootstrap tokens.
     Invite,
-    /// Write down what was compiled.
+    /// Store compile metadata.
     Compile,
     ReadCatalog,
     WriteCatalog,
-    /// API tokens.
+    /// Manage API tokens.
     Tokens,
-    /// Who has changed what, with the values before and after.
+    /// Read the audit log with values before and after each change.
     Audit,
 }
 
+/// Checks a permission.
+///
 /// # Errors
 /// `FL-1201`
 pub fn allow(caller: &Caller, right: Right) -> Result<(), Failure> {
@@ -72,7 +76,7 @@ pub fn allow(caller: &Caller, right: Right) -> Result<(), Failure> {
     Err(Failure::because(Code::NotAllowed, detail).next(next))
 }
 
-/// The work, and the roles that may do it.
+/// The operation and the roles that allow it.
 const fn needs(right: Right) -> (&'static str, &'static str) {
     match right {
         Right::Read => ("reading", "any role"),
@@ -108,7 +112,7 @@ const fn needs(right: Right) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether a caller may know of a tenant.
+/// True if the caller may know of the tenant.
 pub(crate) fn sees_tenant(view: &View, caller: &Caller, tenant: &TenantId) -> bool {
     match (&caller.cluster, &caller.tenant) {
         (Some(_), _) => false,
@@ -117,7 +121,7 @@ pub(crate) fn sees_tenant(view: &View, caller: &Caller, tenant: &TenantId) -> bo
     }
 }
 
-/// Whether a caller may know of a cluster.
+/// True if the caller may know of the cluster.
 pub fn sees_cluster(view: &View, caller: &Caller, cluster: &Cluster) -> bool {
     match &caller.cluster {
         Some(own) => *own == cluster.id,
@@ -128,7 +132,7 @@ pub fn sees_cluster(view: &View, caller: &Caller, cluster: &Cluster) -> bool {
     }
 }
 
-/// The cluster, if there is one and this caller may know of it: both take one and the same look-up.
+/// The cluster if it exists and is visible; both cases take the same lookup.
 ///
 /// # Errors
 /// `FL-1301`
@@ -139,7 +143,7 @@ pub fn visible(view: &View, caller: &Caller, id: &str) -> Result<Arc<Record<Clus
     Ok(cluster.cloned().ok_or(Code::NoSuchCluster)?)
 }
 
-/// The same of a tenant.
+/// The tenant if it exists and is visible.
 ///
 /// # Errors
 /// `FL-4107`

@@ -1,19 +1,22 @@
-//! What a cluster's fact of some name is, by one rule for lists, selectors and searches: what is said of the very cluster by
-//! people, else by its tenant's template, else what programs report.
+//! Effective value of a fact, by one rule for lists, selectors and searches: the cluster's value
+//! set by people, else the tenant template's, else the reported one.
 
 use std::borrow::Cow;
 
 use fairlead_store::model::{Cluster, ClusterTemplate, Fact};
 use serde_json::{Map, Value};
 
+/// Effective value of a fact.
 #[derive(Debug, Clone, Copy)]
 pub enum Said<'a> {
+    /// A fact of the cluster.
     Fact(&'a Fact),
+    /// A value of the tenant's template.
     OfTemplate(&'a str),
 }
 
 impl<'a> Said<'a> {
-    /// With the name as it is kept; None where nobody says anything that counts.
+    /// The fact with its stored name; `None` if no source provides a value that counts.
     pub fn named(
         cluster: &'a Cluster,
         template: Option<&'a ClusterTemplate>,
@@ -33,6 +36,7 @@ impl<'a> Said<'a> {
         Some((name, Said::Fact(fact)))
     }
 
+    /// The value as an object.
     pub fn object(self) -> Option<&'a Map<String, Value>> {
         match self {
             Said::Fact(fact) => fact.value.as_object(),
@@ -40,6 +44,7 @@ impl<'a> Said<'a> {
         }
     }
 
+    /// The value as a string.
     pub fn text(self) -> Option<&'a str> {
         match self {
             Said::Fact(fact) => fact.value.as_str(),
@@ -47,6 +52,7 @@ impl<'a> Said<'a> {
         }
     }
 
+    /// The value.
     pub fn value(self) -> Cow<'a, Value> {
         match self {
             Said::Fact(fact) => Cow::Borrowed(&fact.value),
@@ -54,7 +60,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// A text as it is, all else as JSON.
+    /// Strings verbatim, other values as JSON.
     pub fn written(self) -> Cow<'a, str> {
         match (self.text(), self) {
             (Some(text), _) => Cow::Borrowed(text),

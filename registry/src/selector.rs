@@ -1,14 +1,15 @@
-//! Label selectors in Kubernetes' syntax (`a=b,c!=d,e in (x,y),f notin (z),g,!h`), over annotations and facts.
+//! Label selectors in Kubernetes' syntax (`a=b,c!=d,e in (x,y),f notin (z),g,!h`), over annotations
+//! and facts.
 
 use fairlead_api::Failure;
 
 use crate::{invalid::invalid, page::Query};
 
-/// The longest selector, in bytes, and how many requirements it may have.
+/// Maximum length of a selector in bytes, and of its requirements.
 const MAX_LEN: usize = 4096;
 const MAX_REQUIREMENTS: usize = 64;
 
-/// All of them must hold.
+/// Requirements, combined by AND.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Selector(Vec<Requirement>);
 
@@ -23,12 +24,12 @@ enum Test {
     Exists,
     Missing,
     In(Vec<String>),
-    /// Holds where the key is missing, too, as in Kubernetes.
+    /// Also matches a missing key, as in Kubernetes.
     NotIn(Vec<String>),
 }
 
 impl Selector {
-    /// Where there is none, it matches everything.
+    /// Without a selector, matches everything.
     ///
     /// # Errors
     /// `FL-4109`
@@ -36,6 +37,8 @@ impl Selector {
         Selector::parse(query.one("selector")?.unwrap_or_default())
     }
 
+    /// Parses a selector.
+    ///
     /// # Errors
     /// `FL-4109`
     fn parse(text: &str) -> Result<Self, Failure> {
@@ -61,12 +64,12 @@ impl Selector {
         Ok(Selector(requirements))
     }
 
-    /// Whether everything matches it.
+    /// True if it matches everything.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// `value` tells what stands under a key.
+    /// `value` returns the value of a key.
     pub(super) fn matches<V: AsRef<str>>(&self, value: impl Fn(&str) -> Option<V>) -> bool {
         self.0.iter().all(|requirement| {
             let value = value(&requirement.key);
@@ -86,7 +89,7 @@ fn wrong(text: &str) -> Failure {
     invalid(format_args!("selector: {text:?} is not understood"))
 }
 
-/// A comma inside of parentheses ends nothing.
+/// A comma inside parentheses is part of the requirement.
 fn end_of_requirement(text: &str) -> usize {
     let mut inside = false;
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Functions of other modules that the registry needs: each module implements one trait.
+//! Functions of other modules that the registry needs; each module implements one trait.
 
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
@@ -32,7 +32,7 @@ pub trait TokenVerifier: Send + Sync {
     /// The token's owner; `None` if no issuer is responsible for it.
     ///
     /// # Errors
-    /// The reason why a token is invalid, or why it cannot be checked now.
+    /// `FL-1102`, `FL-1103`, `FL-1105` or `FL-1106`: the token is invalid or cannot be checked now.
     async fn verify(
         &self,
         token: &SecretString,
@@ -71,7 +71,7 @@ pub trait DesiredConfigs: Send + Sync {
     /// Revision of the configuration that the cluster's agent should apply.
     fn revision(&self, view: &View, cluster: &Record<Cluster>) -> Arc<str>;
 
-    /// Clusters whose desired configuration has changed.
+    /// Notified of clusters with a changed desired configuration.
     fn changed(&self) -> broadcast::Receiver<ClusterId>;
 }
 
@@ -80,8 +80,8 @@ pub trait DesiredConfigs: Send + Sync {
 pub struct ShownRepoState<'a> {
     /// Phase of the repository.
     pub phase: RepoPhase,
-    #[serde(skip_serializing_if = "Option::is_none")]
     /// Reason for the phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'a, str>>,
     #[serde(
         with = "time::serde::rfc3339::option",

@@ -1,5 +1,5 @@
-//! Until when a source's word counts: after three of its reports have not come, what it said is shown as stale. An import is
-//! the word of a source that has never reported here.
+//! Staleness of facts: a fact is stale after three missed reports of its source. Imported facts are
+//! always stale.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -12,12 +12,12 @@ use fairlead_store::{
 const BOUNDS: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(30 * 24 * 3600);
 
-/// How often a source reports at the least, changed or not; the others say a thing once.
+/// Maximum report interval of each source; other sources do not repeat their facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reporting {
-    /// An hour by default: so often agents of ours do.
+    /// Fairlead's agents; one hour by default, the interval of our agents.
     pub agent: Duration,
-    /// A minute by default; other programs with a cluster's own token count as Steward.
+    /// Steward and other programs with a cluster's own token; one minute by default.
     pub steward: Duration,
 }
 
@@ -31,6 +31,8 @@ impl Default for Reporting {
 }
 
 impl Reporting {
+    /// Validates the intervals.
+    ///
     /// # Errors
     /// `FL-4101` for less than a second or more than 30 days.
     pub fn check(&self) -> Result<(), Failure> {
@@ -42,7 +44,7 @@ impl Reporting {
         Err(Failure::because(Code::BadConfig, detail))
     }
 
-    /// `seen`: when the source last reported, in milliseconds since 1970 as `now`.
+    /// `seen` is the source's last report; both times in milliseconds since 1970.
     pub fn is_stale(&self, source: FactSource, seen: i64, now: i64) -> bool {
         let interval = match source {
             FactSource::Agent => self.agent,
@@ -55,14 +57,13 @@ impl Reporting {
     }
 }
 
-/// Whether a fact is shown as old, where all that was heard of its cluster is `observed`; `now` in milliseconds since 1970.
+/// True if a fact is stale, given the cluster's observations; `now` in milliseconds since 1970.
 pub fn is_stale(fact: &Fact, observed: &Observed, reporting: &Reporting, now: i64) -> bool {
     let seen = seen(fact, observed.reported.get(&fact.source).copied());
     reporting.is_stale(fact.source, seen, now)
 }
 
-/// The names of those that are. Lists ask it of every fact of every cluster, so each source is looked at once: whose report is
-/// fresh has no fact that is not.
+/// Names of stale facts. Checks each source once, because lists call this for every cluster.
 pub fn stale_names<'a>(
     facts: &'a Facts,
     observed: &Observed,
@@ -83,7 +84,7 @@ pub fn stale_names<'a>(
     old.map(|(name, _)| name.as_str()).collect()
 }
 
-/// When a fact was last said to be so, where its source has last reported at `reported`.
+/// Last confirmation of a fact, given its source's last report.
 pub fn seen(fact: &Fact, reported: Option<i64>) -> i64 {
     reported.unwrap_or(fact.received).max(fact.received)
 }

@@ -1,8 +1,8 @@
-//! `/v1/status`: how it stands with clusters, as that changes. It is no change of the registry, and nobody keeps what it was:
-//! a cursor goes on from the state that was told last, and where this hub does not know that state it tells all of it anew.
-//! So nothing that is told is out of date for longer than a poll, whatever was missed.
+//! `/v1/status`: connection status of clusters as a feed. Status is not part of the registry's
+//! history: a cursor resumes from the last sent state, and an unknown cursor gets the full state
+//! again. So a client is never outdated for longer than one poll.
 //!
-//! That time goes by (`lastSeen`, `lastGoodProbe`) is not told.
+//! Mere passage of time (`lastSeen`, `lastGoodProbe`) causes no event.
 
 use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -30,16 +30,16 @@ use crate::{
     streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
 };
 
-/// Of what comes together, one answer tells.
+/// Events within this time are combined.
 const GATHER: Duration = Duration::from_millis(100);
-/// More lines of the log than this are not gone through: all is told anew.
+/// With more log lines than this, the full state is sent instead.
 const LINES: u32 = 500;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
     Router::new().route("/v1/status", get(standing))
 }
 
-/// The state that was told: of this process, up to this turn of what was seen, up to this revision of the registry.
+/// Cursor: process, turn of the observed status, revision of the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cursor {
     run: u32,
@@ -69,7 +69,7 @@ impl FromStr for Cursor {
     }
 }
 
-/// Wakes whoever waits for something to be told.
+/// Wakes waiting requests.
 struct Watch {
     turns: watch::Receiver<u64>,
     revisions: watch::Receiver<Revision>,
@@ -93,7 +93,7 @@ impl Watch {
         changed.is_ok()
     }
 
-    /// What is told next goes up to here.
+    /// The next answer covers changes up to this turn.
     fn turn(&mut self) -> u64 {
         self.revisions.borrow_and_update();
         *self.turns.borrow_and_update()
@@ -128,7 +128,7 @@ async fn standing(
     poll(&registry, listener, since, watch, wait).await
 }
 
-/// Answers as soon as there is something to be told, or when the time is over.
+/// Answers once there is something to send, or after the timeout.
 async fn poll(
     registry: &Registry,
     mut listener: Listener,
@@ -161,14 +161,14 @@ struct Streaming {
 }
 
 impl Streaming {
-    /// The next piece; nothing when the stream is to end.
+    /// The next chunk; `None` ends the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if Instant::now() >= self.ends || !self.listener.is_still_there().await {
                 return None;
             }
             let turn = self.watch.turn();
-            // The client comes again and is told then.
+            // The client reconnects and gets the error then.
             let told = tell(&self.registry, &self.listener.caller, self.since, turn).await;
             let (cursor, told) = told.ok()?;
             self.since = Some(cursor);
@@ -193,8 +193,8 @@ fn event(told: &ClusterStatusUpdate) -> Option<Bytes> {
     Some(format!("id: {cursor}\nevent: status\ndata: {data}\n\n").into())
 }
 
-/// What is to be told to whoever knows the state `since`. The turn was read before: what comes meanwhile is told twice, and
-/// never missed.
+/// Changes after the state `since`. The turn was read earlier, so a concurrent change may be sent
+/// twice but is never missed.
 async fn tell(
     registry: &Registry,
     caller: &Caller,
@@ -226,7 +226,7 @@ async fn tell(
     Ok((cursor, told))
 }
 
-/// What has become another than at `known`.
+/// Changes after `known`.
 fn deltas(
     registry: &Registry,
     view: &View,
@@ -268,8 +268,8 @@ fn item(registry: &Registry, view: &View, cluster: &Record<Cluster>) -> ClusterS
     }
 }
 
-/// What the log says of what has changed in between. None where it does not say who sees which cluster: there is too much of
-/// it, it is kept no more, or something has moved.
+/// Log lines in between. `None` if they do not determine visibility: too many, no longer retained,
+/// or something has moved.
 async fn lines(
     registry: &Registry,
     after: Revision,
@@ -289,7 +289,7 @@ async fn lines(
     }
 }
 
-/// Whether others see a cluster than before.
+/// True if the change alters the visibility of a cluster.
 fn moves(change: &Change) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else {
         return change.kind == Kind::Tenant;

@@ -1,4 +1,4 @@
-//! What `/v1/changes` and `/v1/status` have in common: a long poll, and server-sent events for who asks for them.
+//! Common parts of `/v1/changes` and `/v1/status`: long polls, and server-sent events on request.
 
 use std::{convert::Infallible, future::Future, pin::pin, time::Duration};
 
@@ -22,18 +22,18 @@ use crate::{
     reply::{Answer, Refused},
 };
 
-/// How long a long poll may wait. Below what the gateway gives a module.
+/// Upper limit of a long poll, below the gateway's deadline for modules.
 const MAX_WAIT: u64 = 25;
-/// A stream says something at least this often, so that nobody in between takes it for dead.
+/// Interval of heartbeat comments, so that proxies keep the stream open.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
-/// A stream ends then, and its client goes on with another one.
+/// A stream ends after this time; its client reconnects.
 pub(super) const STREAM_LIFE: Duration = Duration::from_secs(600);
-/// How often it is asked whether whoever is told is still who they were.
+/// Interval of checks that the caller's credential is still valid.
 const ASKED_AGAIN: Duration = Duration::from_secs(3);
-/// What is said where nothing happens.
+/// Heartbeat comment.
 pub(super) const NOTHING_NEW: Bytes = Bytes::from_static(b": nothing new\n\n");
 
-/// Whoever is told of things as they happen, as long as their token is good.
+/// A caller of a long-lived request, as long as its credential is valid.
 pub(super) struct Listener {
     pub(super) caller: Caller,
     asker: Principal,
@@ -54,7 +54,7 @@ impl<S: Sync> FromRequestParts<S> for Listener {
 }
 
 impl Listener {
-    /// Whether they are still who they were, as far as that was asked lately.
+    /// Re-checks the caller's credential, at most once per interval.
     pub(super) async fn is_still_there(&mut self) -> bool {
         if Instant::now() < self.ask_again {
             return true;
@@ -65,7 +65,7 @@ impl Listener {
     }
 }
 
-/// How long a poll is to wait.
+/// Requested duration of a poll.
 ///
 /// # Errors
 /// `FL-4109`
@@ -78,7 +78,7 @@ pub(super) fn wait_of(query: &Query) -> Result<Duration, Failure> {
     Ok(Duration::from_secs(wait))
 }
 
-/// From where to go on: a stream that broke names the last event that it has seen.
+/// Position to resume from: the query, or the last event id of a broken stream.
 ///
 /// # Errors
 /// `FL-4109`
@@ -96,18 +96,18 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     accepts.any(|it| it.contains("text/event-stream"))
 }
 
-/// What waiting for something to tell has come to.
+/// Reason for waking up.
 pub(super) enum Woken {
     Changed,
-    /// Nothing happened.
+    /// The timeout expired.
     TimeOver,
-    /// The hub ends, which whoever went on waiting would keep it from.
+    /// The hub drains; waiting requests must not delay it.
     Ends,
-    /// Whoever waits is not who they were any more.
+    /// The caller's credential was revoked.
     Revoked,
 }
 
-/// Waits until `changed`, which is false when nothing will change any more.
+/// Waits until `changed` completes; false means that no further change can occur.
 pub(super) async fn woken(
     registry: &Registry,
     listener: &mut Listener,
@@ -132,7 +132,7 @@ pub(super) async fn woken(
     }
 }
 
-/// One answer of a poll.
+/// Response of a poll.
 pub(super) fn polled<T: Serialize>(answer: &T) -> Response {
     let no_store = HeaderValue::from_static("no-store");
     ([(header::CACHE_CONTROL, no_store)], Json(answer)).into_response()

@@ -1,4 +1,5 @@
-//! What a cluster has in the end: its own words first, then those of its tenant's template, and for each from where it is.
+//! Effective configuration of a cluster: its own values, else those of its tenant's template, with
+//! the origin of each value.
 
 use std::collections::BTreeMap;
 
@@ -27,20 +28,22 @@ pub struct Effective<'a> {
 }
 
 impl<'a> Effective<'a> {
+    /// Combines a cluster with its template.
     pub fn of(cluster: &'a Cluster, template: Option<&'a ClusterTemplate>) -> Self {
         Effective { cluster, template }
     }
 
-    /// The template's.
+    /// Annotations of the template.
     pub(super) fn annotations(&self) -> &'a BTreeMap<String, String> {
         self.template.map_or(&NOTHING, |it| &it.annotations)
     }
 
-    /// The template's.
+    /// Facts of the template.
     pub(super) fn facts(&self) -> &'a BTreeMap<String, String> {
         self.template.map_or(&NOTHING, |it| &it.facts)
     }
 
+    /// Repository of the cluster itself.
     pub fn own_repo(&self) -> Option<&'a GitRepo> {
         self.cluster.git_repo.as_ref()
     }
@@ -52,7 +55,7 @@ impl<'a> Effective<'a> {
         ]
     }
 
-    /// Whether there is a repository at all, known by its URL or still to be made.
+    /// True if a repository is configured, even without a URL yet.
     pub fn has_repo(&self) -> bool {
         self.repos().iter().any(Option::is_some)
     }
@@ -61,18 +64,22 @@ impl<'a> Effective<'a> {
         self.repos().into_iter().flatten().find_map(pick)
     }
 
+    /// URL of the repository.
     pub fn repo_url(&self) -> Option<&'a str> {
         self.of_repo(|repo| repo.url.as_deref())
     }
 
+    /// Group or project of the repository.
     pub fn repo_path(&self) -> Option<&'a str> {
         self.of_repo(|repo| repo.path.as_deref())
     }
 
+    /// Name of the repository within its group.
     pub fn repo_name(&self) -> Option<&'a str> {
         self.of_repo(|repo| repo.repo_name.as_deref())
     }
 
+    /// Credentials for the API of the repository's server.
     pub fn api_secret_ref(&self) -> Option<&'a Credentials> {
         self.of_repo(|repo| repo.api_secret_ref.as_ref())
     }
@@ -81,7 +88,7 @@ impl<'a> Effective<'a> {
         self.of_repo(|repo| repo.host_keys.as_deref())
     }
 
-    /// Of the repository that the URL is of.
+    /// Type of the repository that provides the URL.
     pub fn repo_kind(&self) -> Option<RepoKind> {
         let named = self.of_repo(|repo| repo.url.as_ref().map(|_| repo.kind));
         named.or_else(|| self.of_repo(|repo| Some(repo.kind)))
@@ -97,6 +104,7 @@ impl<'a> Effective<'a> {
         own.or_else(|| self.template?.global_git_repo_revision.as_deref())
     }
 
+    /// Handling of an existing repository.
     pub fn creation_policy(&self) -> Option<CreationPolicy> {
         let own = self.cluster.creation_policy;
         own.or_else(|| self.template?.creation_policy)
@@ -112,7 +120,7 @@ impl<'a> Effective<'a> {
         own.or_else(|| self.template?.delete_protection)
     }
 
-    /// Every value that there is, as `{"value": .., "from": "cluster" | "template"}`, under its path in the document.
+    /// Each value as `{"value": .., "from": "cluster" | "template"}` by its path in the document.
     pub(super) fn explained(&self) -> Value {
         let mut all = Map::new();
         let cluster = self.cluster;

@@ -1,4 +1,4 @@
-//! `/tenants`, as Lieutenant's clients know it.
+//! `/tenants`, compatible with Lieutenant's API.
 
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ use crate::{
     rights::{Right, allow, sees_tenant, visible_tenant},
 };
 
-/// The tenant of clusters that the command line registers without naming one. It is there from the start.
+/// Default tenant of clusters registered on the command line. Exists from the start.
 pub(crate) const DEFAULT: &str = "t-default";
-/// How often a made-up id may turn out to be taken.
+/// Maximum number of generated ids that may collide.
 const TRIES: usize = 5;
-/// How many tenants may stand above one.
+/// Maximum number of ancestors of a tenant.
 const MAX_DEPTH: usize = 16;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
@@ -90,7 +90,7 @@ fn answer(
     Ok(answer)
 }
 
-/// What a tenant would be; there is no version yet to demand.
+/// Result of a dry run; without a version, since nothing was written.
 fn would_be(registry: &Registry, record: &Record<Tenant>, status: StatusCode) -> Answer<Response> {
     let shown = ShownTenant(record, registry.services.repositories.as_ref());
     Ok(etag::answer(&HeaderMap::new(), status, None, &shown)?)
@@ -159,7 +159,7 @@ fn written(
     draft.tenant(&id).cloned().ok_or(Code::NotFound.into())
 }
 
-/// Who is above whom is for an admin on all tenants to say.
+/// Only an admin of all tenants may change a parent.
 fn may_write(caller: &Caller, before: &Tenant, spec: &TenantSpec) -> Result<(), Failure> {
     if spec.parent == before.parent {
         allow(caller, Right::WriteTenant)
@@ -186,7 +186,7 @@ async fn put(
     let demand = Demand::of(&headers);
     let caller = match (asks.who().await, has_repo) {
         (Ok(caller), Ok(())) => caller,
-        // A tenant that never had one, like the first of every hub, may be put as it is.
+        // A tenant that never had a repository, like the default one, may be replaced without one.
         (Ok(caller), Err(lacking)) => {
             let known = visible_tenant(&registry.store.view(), &caller, id.as_str());
             known
@@ -204,7 +204,7 @@ async fn put(
         let there = draft.tenant(&id).cloned();
         let seen = there.clone().filter(|_| sees_tenant(draft, &who, &id));
         let Some(before) = seen else {
-            // Whatever is demanded, one that this caller does not see is answered as one that is not there.
+            // A hidden tenant is answered like a missing one, whatever the precondition.
             allow(&who, Right::ManageTenants)?;
             demand.check(None)?;
             if there.is_some() {
@@ -300,13 +300,13 @@ async fn delete(
     let gone = registry.store.change(by(&caller), decide).await?.value;
     info!(tenant = %id, caller = caller.name, clusters = gone.len(), "tenant deleted");
     for cluster in gone {
-        // Nobody listening is fine: then there is no session to end.
+        // Without subscribers there are no sessions to end.
         let _ = registry.deleted.send(cluster);
     }
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Deletes a tenant's clusters and all tenants below it, with theirs.
+/// Deletes a tenant's clusters and all descendants with theirs.
 fn delete_below(
     draft: &mut Draft,
     tenant: &TenantId,

@@ -1,5 +1,5 @@
-//! `/v1/tokens`: bearer tokens of people and programs. The token is shown once; its hash is what is kept, and its id is
-//! the start of that hash.
+//! `/v1/tokens`: bearer tokens of people and programs. The secret is shown once; only its hash is
+//! stored, and the token's id is the beginning of that hash.
 
 use std::sync::Arc;
 
@@ -37,9 +37,9 @@ use crate::{
     rights::{Right, allow, sees_tenant, visible},
 };
 
-/// What every token starts with, so that scanners for leaked secrets find it.
+/// Prefix of every token, so that secret scanners find it.
 const PREFIX: &str = "flt_";
-/// Longer than any token of ours, in bytes; nothing longer is hashed.
+/// Upper bound for the length of our tokens, in bytes; longer texts are not hashed.
 const MAX_LEN: usize = 128;
 const DEFAULT_TTL: u64 = 8 * 3600;
 const MIN_TTL: u64 = 60;
@@ -51,11 +51,11 @@ pub(super) fn routes() -> Router<Arc<Registry>> {
         .route("/v1/tokens/{id}", delete(remove))
 }
 
-/// Makes a token and keeps its hash.
+/// Creates a token and stores its hash.
 ///
 /// # Errors
-/// `FL-4109` for a name or lifetime that may not be, or a role that goes with something else; `FL-4107` if there is no such
-/// tenant or cluster; `FL-5102`.
+/// `FL-4109` for an invalid name, lifetime or role; `FL-4107` for an unknown tenant or cluster;
+/// `FL-5102`.
 pub async fn mint(
     store: &Store,
     now: OffsetDateTime,
@@ -99,10 +99,10 @@ pub async fn mint_for(
     Ok(CreatedToken { about, token })
 }
 
-/// A token, and what is kept of it.
+/// Generates a secret and the record to store.
 ///
 /// # Errors
-/// `FL-5101` if the machine has no random numbers.
+/// `FL-5101` without random bytes.
 pub fn new(
     name: &str,
     role: Role,
@@ -126,7 +126,7 @@ pub fn new(
     Ok((kept, token))
 }
 
-/// What a role must be on.
+/// Checks the combination of role, tenant and cluster.
 fn check(asked: &CreateToken) -> Result<(), Failure> {
     caller_name(&asked.name)?;
     let wrong = match (asked.role, &asked.tenant, &asked.cluster) {
@@ -140,7 +140,7 @@ fn check(asked: &CreateToken) -> Result<(), Failure> {
     Err(Failure::because(Code::Invalid, wrong))
 }
 
-/// Whose token it is; `None`: of all tenants.
+/// Tenant of a token; `None` for all tenants.
 fn tenant_of<'a>(view: &'a View, token: &'a Token) -> Option<&'a TenantId> {
     match &token.cluster {
         Some(cluster) => view.cluster(cluster).map(|it| &it.value.tenant),
@@ -153,12 +153,13 @@ fn sees_token(view: &View, caller: &Caller, token: &Token) -> bool {
     caller.tenant.is_none() || tenant.is_some_and(|it| sees_tenant(view, caller, it))
 }
 
-/// Whether it is a token of this kind, be it good or not.
+/// True if the text has the form of our tokens.
 pub(crate) fn is_one(token: &SecretString) -> bool {
     token.expose_secret().starts_with(PREFIX)
 }
 
-/// The token's entry, valid or expired. The hash is compared in constant time; the id, by which it is found, is public.
+/// Record of a token, valid or expired. The hash is compared in constant time; the id used for the
+/// lookup is public.
 #[must_use]
 pub fn find(view: &View, token: &SecretString) -> Option<Arc<Record<Token>>> {
     let text = token.expose_secret();
@@ -195,7 +196,7 @@ fn shown(token: &Token) -> ApiToken {
     }
 }
 
-/// Forgets tokens that had expired by `before`; says how many.
+/// Deletes tokens that expired before a time; returns their number.
 pub(super) async fn forget(
     registry: &Registry,
     before: OffsetDateTime,
@@ -253,7 +254,7 @@ async fn create(
         }
     };
     if !seen {
-        // As for one that does not exist.
+        // Same answer as for a missing one.
         return Err(Refused::because(
             Code::NotFound,
             "no such tenant or cluster",

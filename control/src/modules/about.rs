@@ -1,4 +1,4 @@
-//! `GET /v1/hub`: what a kubeconfig needs to know of the hub.
+//! `GET /v1/hub`: settings of the hub for a kubeconfig.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use fairlead_api::{HubUrl, resources::HubInfo};
 use fairlead_gateway::Module;
 use fairlead_registry::reply::{Who, finish};
 
-/// The hub as clients see it.
+/// Public settings of the hub.
 pub(crate) struct About {
     pub(crate) public_url: HubUrl,
     pub(crate) cluster_domain: String,

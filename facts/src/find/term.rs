@@ -1,4 +1,4 @@
-//! What a cluster is searched for, and which of its facts answer that.
+//! Search terms, and their match against the facts of a cluster.
 
 use std::cmp::Ordering;
 
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use crate::find::version::{Comparison, Version, Versions, of_chart};
 
-/// One thing that must be so.
+/// One condition of a search.
 #[derive(Debug, Clone)]
 pub(super) enum Term {
     /// In lower case.
     Host(String),
     Version(Versions),
-    /// Part of a name in lower case, and which versions.
+    /// Part of a name in lower case, and a version range.
     Service(String, Option<Versions>),
     Fact(String, Option<(Comparison, String)>),
 }
 
-/// A fact that answers a term.
+/// A fact that matches a term.
 pub(super) struct Hit<'a> {
     pub(super) name: &'a str,
     pub(super) said: Said<'a>,
-    /// What in it does, where that is a part.
+    /// Matching key within the fact, if it is an object.
     pub(super) key: Option<String>,
     pub(super) value: Value,
 }
@@ -32,12 +32,14 @@ pub(super) struct Hit<'a> {
 const HOSTS: [&str; 3] = ["ingressHosts", "routeHosts", "gatewayHosts"];
 const LOGIN: &str = "openshiftOAuthRoute";
 const VERSION: &str = "kubernetesVersion";
-/// The longest term, in bytes.
+/// Maximum length of a term, in bytes.
 const LONGEST: usize = 512;
 
 impl Term {
+    /// Parses a term.
+    ///
     /// # Errors
-    /// `FL-4109` for another kind, or a text that is none of its kind.
+    /// `FL-4109` for an unknown kind, or an invalid text.
     pub(super) fn read(kind: &str, text: &str) -> Result<Term, Failure> {
         let invalid = |detail: &str| Failure::because(Code::Invalid, format!("{kind}: {detail}"));
         let text = text.trim();
@@ -83,7 +85,7 @@ impl Term {
         }
     }
 
-    /// What answers it; nothing if the cluster is none of those that are searched for.
+    /// Matching facts; empty if the cluster does not match.
     pub(super) fn hits<'a>(
         &self,
         cluster: &'a Cluster,
@@ -99,7 +101,7 @@ impl Term {
     }
 }
 
-/// Whose facts are looked at.
+/// Facts of one cluster.
 #[derive(Clone, Copy)]
 struct Of<'a> {
     cluster: &'a Cluster,
@@ -111,7 +113,7 @@ impl<'a> Of<'a> {
         Said::named(self.cluster, self.template, name, |_| true)
     }
 
-    /// The entries of a fact that is an object.
+    /// Entries of a fact with an object as value.
     fn entries(
         self,
         name: &str,
@@ -124,7 +126,7 @@ impl<'a> Of<'a> {
     }
 }
 
-/// A name, and the comparison behind it.
+/// Splits a name from the comparison after it.
 fn split(text: &str) -> (&str, &str) {
     let at = text.find(['<', '>', '=', '!']).unwrap_or(text.len());
     let (name, behind) = text.split_at_checked(at).unwrap_or((text, ""));
@@ -150,7 +152,7 @@ fn hosts<'a>(of: Of<'a>, wanted: &str) -> Vec<Hit<'a>> {
         .collect()
 }
 
-/// Whether requests for `wanted` come to `host`; a `*` stands for one label, on either side.
+/// True if requests for `wanted` reach `host`; a `*` matches one label, on either side.
 fn is_host(host: &str, wanted: &str) -> bool {
     let below = |pattern: &str, host: &str| {
         let domain = pattern.strip_prefix("*.");
@@ -213,7 +215,7 @@ fn fact<'a>(of: Of<'a>, path: &str, test: Option<&(Comparison, String)>) -> Opti
         .map(|(at, _)| at)
         .collect::<Vec<_>>();
     ends.push(path.len());
-    // A name may hold dots itself: the longest counts.
+    // Names may contain dots; the longest match wins.
     let (name, said, value) = ends.into_iter().rev().find_map(|end| {
         let (name, rest) = path.split_at_checked(end)?;
         let (name, said) = of.named(name)?;
@@ -244,7 +246,8 @@ fn descend<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// Numbers as numbers, versions as versions; of a list one entry, of an object one key is enough to be equal.
+/// Compares numbers as numbers and versions as versions. A list or object equals if one entry or
+/// key does.
 fn compare(value: &Value, comparison: Comparison, wanted: &str) -> bool {
     let equals = |text: &Value| match text {
         Value::String(text) => text == wanted,

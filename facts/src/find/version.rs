@@ -1,13 +1,13 @@
-//! Versions, compared as semver says, with what vendors of Kubernetes put behind them: only `alpha`, `beta` and `rc` come
-//! before a release, `-eks-1` and `+k3s1` are the release itself.
+//! Versions ordered by semver, tolerant of Kubernetes vendors' suffixes: only `alpha`, `beta` and
+//! `rc` sort before a release; `-eks-1` and `+k3s1` equal it.
 
 use std::cmp::Ordering;
 
-/// `v1.30.4-rc.1`, with as many numbers as were said, three at the most.
+/// `v1.30.4-rc.1`, with up to three numbers as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Version {
     numbers: Vec<u64>,
-    /// Kind and number of what came before the release.
+    /// Stage and number of a pre-release.
     before: Option<(Stage, u64)>,
 }
 
@@ -19,7 +19,7 @@ enum Stage {
 }
 
 impl Version {
-    /// None if the text does not begin with a number, after `v`.
+    /// `None` if the text does not begin with a number, after an optional `v`.
     pub(super) fn read(text: &str) -> Option<Version> {
         let text = text.trim();
         let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
@@ -37,7 +37,7 @@ impl Version {
         })
     }
 
-    /// How this stands to `wanted`, as far as that says: `1.31.4` is equal to `1.31`.
+    /// Compares at the precision of `wanted`: `1.31.4` equals `1.31`.
     pub(super) fn compare(&self, wanted: &Version) -> Ordering {
         let depth = wanted.numbers.len();
         let own = self.numbers.iter().copied().chain(std::iter::repeat(0));
@@ -49,7 +49,7 @@ impl Version {
     }
 }
 
-/// A release comes after everything that came before it.
+/// A release sorts after its pre-releases.
 fn rank(before: Option<(Stage, u64)>) -> (bool, Option<(Stage, u64)>) {
     (before.is_none(), before)
 }
@@ -70,8 +70,10 @@ fn before(text: &str) -> Option<(Stage, u64)> {
     Some((stage, number.parse().unwrap_or(0)))
 }
 
-/// The version at the end of a chart's label, `k8s-sidecar-1.2.3-rc.1`: from the first dash behind which all is one by the rules
-/// of semantic versions, as charts have; of what is none from the last dash before a digit. Empty where there is none.
+/// Version suffix of a chart label, like `k8s-sidecar-1.2.3-rc.1`.
+///
+/// The first dash followed by a semantic version counts, as charts require one; else the last dash
+/// before a digit. Empty without either.
 pub(super) fn of_chart(chart: &str) -> &str {
     let behind = || {
         let dashes = chart.match_indices('-');
@@ -87,7 +89,7 @@ pub(super) fn of_chart(chart: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// Three numbers, what came before the release, how it was built. In a label `_` stands for the `+`.
+/// Three numbers, optional pre-release and build. Labels use `_` for `+`.
 fn is_semantic(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (text, build) = match text.split_once(['+', '_']) {
@@ -108,7 +110,7 @@ fn is_semantic(text: &str) -> bool {
         && words(build)
 }
 
-/// How something must stand to what was asked for.
+/// Relation between a value and the requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Less,
@@ -120,7 +122,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    /// Longer ones before those that they begin with.
+    /// Longer operators before their prefixes.
     pub(super) const ALL: [(&str, Comparison); 7] = [
         ("<=", Comparison::LessOrEqual),
         (">=", Comparison::GreaterOrEqual),
@@ -143,12 +145,12 @@ impl Comparison {
     }
 }
 
-/// `>=1.29 <1.31`: all of them hold.
+/// Conditions like `>=1.29 <1.31`, combined by AND.
 #[derive(Debug, Clone)]
 pub(super) struct Versions(Vec<(Comparison, Version)>);
 
 impl Versions {
-    /// None if it is no version with a comparison in front, or several with spaces or commas between.
+    /// `None` unless it consists of comparisons with versions, separated by spaces or commas.
     pub(super) fn read(text: &str) -> Option<Versions> {
         let parts = text.split([' ', ',']).filter(|part| !part.is_empty());
         let wanted: Option<Vec<_>> = parts

@@ -1,4 +1,4 @@
-//! A query that InfluxDB answers: handed on as it was understood, about the clusters that the caller may see and no others.
+//! Queries answered by InfluxDB: forwarded in parsed form, restricted to visible clusters.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,21 @@ use crate::{
     state::FactsState,
 };
 
-/// Clusters that a query may be about, for a caller who may not see all: each is a condition.
+/// Maximum number of clusters in a restricted query; each is a condition.
 const CLUSTERS: usize = 2000;
 
 impl Influx {
-    /// Whether it answers where nobody says otherwise.
+    /// True if it answers queries by default.
     pub(crate) fn answers(&self) -> bool {
         self.answers
     }
 }
 
-/// The result of the statement.
+/// Result of the query.
 ///
 /// # Errors
-/// `FL-5105` if InfluxDB cannot be asked, `FL-5106` if it does not take the query, `FL-4109` if the answer would be too long.
+/// `FL-5105` if InfluxDB is unreachable, `FL-5106` if it rejects the query, `FL-4109` if the
+/// response is too long.
 pub(crate) async fn answer(
     state: &FactsState,
     influx: &Influx,
@@ -65,8 +66,8 @@ pub(crate) async fn answer(
     Ok(answered)
 }
 
-/// For `*` InfluxDB names all fields that the measurement has, those of clusters that the caller may not see, too, and the
-/// name of a field may be the name of somebody's host.
+/// For `*` InfluxDB returns columns for all fields of the measurement, including those of hidden
+/// clusters. A field name may be another tenant's host name.
 fn leave_out_empty(result: &mut Value) {
     let series = result.get_mut("series").and_then(Value::as_array_mut);
     for one in series.into_iter().flatten() {
@@ -95,8 +96,8 @@ fn keep(list: &mut Value, is_kept: &[bool]) {
     }
 }
 
-/// None of a caller who may see all there is, and was. A cluster counts as one of the tenant that it is of now: what it was
-/// with another one is that one's.
+/// Condition for visible clusters; `None` for a caller who sees everything. A cluster counts under
+/// its current tenant only: its earlier data belong to the previous one.
 fn within<'a>(
     view: &'a View,
     caller: &Caller,

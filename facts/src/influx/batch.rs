@@ -1,28 +1,30 @@
-//! Lines that go to InfluxDB together: packed as they are sent, with where each begins, so that one that is wrong can be told
-//! from the others.
+//! Batches of lines for InfluxDB: compressed as sent, with the length of each line, so that a
+//! rejected line can be isolated.
 
 use std::io::{self, Read, Write};
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 
-/// Lines and bytes of one batch, at the most; a line that is longer is one of its own.
+/// Limits of a batch; a longer line forms its own batch.
 pub(super) const MAX_LINES: usize = 5000;
 pub(super) const MAX_BYTES: usize = 1024 * 1024;
-/// What a batch may be unpacked, whoever has written it: a line has a fact of 64 KiB in it, whose characters may each take two.
+/// Limit of a decompressed batch in bytes: one line holds a fact of 64 KiB, doubled by escaping.
 const MAX_UNPACKED: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// When the oldest of it was so, in milliseconds since 1970.
+    /// Time of its oldest line, in milliseconds since 1970.
     pub(super) at: i64,
-    /// Bytes of each line, its end included.
+    /// Length of each line in bytes, including its end.
     pub(super) lengths: Vec<u32>,
     pub(super) gzip: Vec<u8>,
 }
 
 impl Batch {
+    /// Compresses lines.
+    ///
     /// # Errors
-    /// None in fact: it is packed in memory.
+    /// None in practice: it compresses in memory.
     pub(super) fn pack(lines: &[&str], at: i64) -> io::Result<Batch> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         let mut lengths = Vec::with_capacity(lines.len());
@@ -43,10 +45,10 @@ impl Batch {
         self.lengths.len() as u64
     }
 
-    /// Its lines, without their ends.
+    /// The lines, without their ends.
     ///
     /// # Errors
-    /// It is not what [`Batch::pack`] has made.
+    /// The content was not written by [`Batch::pack`].
     pub(super) fn unpack(&self) -> io::Result<Vec<String>> {
         let mut text = Vec::new();
         let mut decoder = GzDecoder::new(self.gzip.as_slice()).take(MAX_UNPACKED);
@@ -65,11 +67,11 @@ impl Batch {
         Ok(lines)
     }
 
-    /// As it is kept: time, number of lines, their lengths, the rest.
+    /// Stored form: time, number of lines, their lengths, compressed content.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(12 + 4 * self.lengths.len() + self.gzip.len());
         bytes.extend(self.at.to_le_bytes());
-        // No more than `MAX_LINES`.
+        // At most `MAX_LINES`.
         bytes.extend(u32::try_from(self.lengths.len()).unwrap_or(0).to_le_bytes());
         for length in &self.lengths {
             bytes.extend(length.to_le_bytes());
@@ -78,7 +80,7 @@ impl Batch {
         bytes
     }
 
-    /// None if that is none.
+    /// `None` if the bytes are no batch.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Batch> {
         let (at, rest) = bytes.split_first_chunk()?;
         let (count, rest) = rest.split_first_chunk()?;
@@ -96,7 +98,7 @@ impl Batch {
     }
 }
 
-/// Gathers lines into batches.
+/// Collects lines into batches.
 #[derive(Default)]
 pub(super) struct Packer {
     lines: Vec<String>,
@@ -106,6 +108,8 @@ pub(super) struct Packer {
 }
 
 impl Packer {
+    /// Adds a line.
+    ///
     /// # Errors
     /// As [`Batch::pack`].
     pub(super) fn add(&mut self, line: String, at: i64) -> io::Result<()> {
@@ -121,12 +125,12 @@ impl Packer {
         }
     }
 
-    /// About how much was gathered, in bytes, unpacked.
+    /// Approximate uncompressed size in bytes.
     pub(super) fn gathered(&self) -> usize {
         self.bytes + self.done.len().saturating_mul(MAX_BYTES)
     }
 
-    /// What was gathered last is a batch, too.
+    /// Completes the last batch.
     ///
     /// # Errors
     /// As [`Batch::pack`].

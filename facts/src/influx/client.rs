@@ -1,5 +1,5 @@
-//! InfluxDB's HTTP API, 1.x: writes and queries, each with an end, to nowhere but where it was told. What it is asked with is
-//! never told: neither credentials nor addresses are in an error.
+//! InfluxDB's HTTP API, 1.x: writes and queries, bounded in time, without redirects. Error texts
+//! contain neither credentials nor URLs.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use reqwest::{Client as Http, RequestBuilder, Response, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
-/// For the whole answer to what is written, and to what is asked.
+/// Deadlines of writes and queries.
 const WRITE: Duration = Duration::from_secs(30);
 const QUERY: Duration = Duration::from_secs(10);
-/// The longest answer to a query, in bytes.
+/// Limit of a query's response, in bytes.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
-/// What is read of a refusal, in bytes.
+/// Limit of an error response, in bytes.
 const MAX_REFUSAL: usize = 64 * 1024;
-/// How much of a refusal is worth quoting, in characters.
+/// Maximum quoted length of an error response, in characters.
 const QUOTED: usize = 300;
 
-/// Who the hub is there.
+/// Credentials of the hub.
 #[derive(Debug, Clone, Default)]
 pub enum InfluxLogin {
     #[default]
@@ -39,22 +39,22 @@ pub(super) struct Client {
     login: InfluxLogin,
 }
 
-/// What became of a batch that InfluxDB has looked at.
+/// Result of writing a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Written {
     All,
-    /// All but so many.
+    /// All except these.
     Partly {
         dropped: u64,
         why: String,
     },
-    /// Something in it is wrong, and nobody knows what; maybe nothing was taken.
+    /// Something is invalid; possibly nothing was written.
     Refused {
         why: String,
     },
 }
 
-/// It cannot be said what it thinks of it: it is to be asked again.
+/// The result is unknown; retry.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Away {
     #[error("InfluxDB cannot be reached: {0}")]
@@ -70,7 +70,7 @@ impl From<reqwest::Error> for Away {
     }
 }
 
-/// Why a query has no answer.
+/// A failed query.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     #[error(transparent)]
@@ -82,6 +82,8 @@ pub(super) enum AskError {
 }
 
 impl Client {
+    /// Builds the client.
+    ///
     /// # Errors
     /// `FL-4101` if the certificates cannot be used.
     pub(super) fn new(
@@ -115,10 +117,10 @@ impl Client {
         })
     }
 
-    /// Writes lines, packed by gzip.
+    /// Writes gzip-compressed lines.
     ///
     /// # Errors
-    /// [`Away`], and for credentials and databases that it does not know: those may be put right.
+    /// [`Away`], also for rejected credentials and unknown databases: an operator can fix those.
     pub(super) async fn write(&self, gzip: Vec<u8>) -> Result<Written, Away> {
         let request = self.http.post(self.write.clone()).timeout(WRITE);
         let request = request.header("content-encoding", "gzip").body(gzip);
@@ -136,7 +138,7 @@ impl Client {
         }
     }
 
-    /// The first statement's result.
+    /// Result of the first statement.
     ///
     /// # Errors
     /// [`AskError`]
@@ -177,11 +179,11 @@ fn form(fields: &[(&str, &str)]) -> String {
         url.query_pairs_mut().extend_pairs(fields);
         url.query().unwrap_or_default().to_owned()
     });
-    // That one is no URL is out of the question.
+    // A query string built from pairs is always valid.
     url.unwrap_or_default()
 }
 
-/// None if it is longer.
+/// `None` if the body is longer.
 async fn read(answer: &mut Response, most: usize) -> Result<Option<Vec<u8>>, Away> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
@@ -193,7 +195,7 @@ async fn read(answer: &mut Response, most: usize) -> Result<Option<Vec<u8>>, Awa
     Ok(Some(body))
 }
 
-/// What it says that is wrong, cut where it gets too long.
+/// The error of a response, truncated.
 async fn refusal(answer: &mut Response) -> Result<String, Away> {
     let body = read(answer, MAX_REFUSAL).await?.unwrap_or_default();
     let told: Option<Value> = serde_json::from_slice(&body).ok();
@@ -204,7 +206,7 @@ async fn refusal(answer: &mut Response) -> Result<String, Away> {
     })
 }
 
-/// Its end may say how much was dropped.
+/// Keeps both ends: the end may contain the number of dropped lines.
 fn quote(text: &str) -> String {
     let length = text.chars().count();
     if length <= QUOTED {
@@ -218,7 +220,7 @@ fn quote(text: &str) -> String {
     format!("{begin} .. {end}")
 }
 
-/// `partial write: field type conflict: .. dropped=1`: it has taken the others.
+/// `partial write: field type conflict: .. dropped=1`: the other lines were written.
 fn partly(why: &str) -> Option<u64> {
     let (_, behind) = why.split_once("partial write")?;
     let dropped = behind.rsplit_once("dropped=").map(|(_, number)| number);

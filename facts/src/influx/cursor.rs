@@ -1,5 +1,6 @@
-//! How far InfluxDB has everything: a line in a file beside the spool, replaced as a whole. Where it is missing, damaged, or of
-//! another InfluxDB, all facts are written anew; so it is on the disk before anything goes on from it.
+//! Progress of InfluxDB: a line in a file next to the spool, replaced atomically. If it is missing,
+//! damaged, or for another InfluxDB, all facts are written again. It is durable before anything
+//! continues from it.
 
 use std::{fs, io, path::Path};
 
@@ -13,15 +14,15 @@ const NAME: &str = "cursor";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Which InfluxDB it is about.
+    /// Checksum of the target InfluxDB.
     pub(super) target: u32,
-    /// Changes up to here are there, or in the spool. None: nobody has begun.
+    /// Changes up to here are written or spooled. `None` before the start.
     pub(super) since: Option<Revision>,
-    /// Where the spool begins.
+    /// Start of the spool.
     pub(super) place: Place,
 }
 
-/// A checksum of where the facts go.
+/// Checksum of URL and database.
 pub(super) fn target(url: &str, database: &str) -> u32 {
     sum(&format!("{url} {database}"))
 }
@@ -33,10 +34,10 @@ fn sum(text: &str) -> u32 {
 }
 
 impl Cursor {
-    /// None where there is none that makes sense.
+    /// `None` without a valid cursor.
     ///
     /// # Errors
-    /// It is there and cannot be read.
+    /// The file exists but cannot be read.
     pub(super) fn read(folder: &Path) -> io::Result<Option<Cursor>> {
         match fs::read(folder.join(NAME)) {
             Ok(bytes) => Ok(String::from_utf8(bytes).ok().as_deref().and_then(parse)),
@@ -45,8 +46,10 @@ impl Cursor {
         }
     }
 
+    /// Replaces the cursor.
+    ///
     /// # Errors
-    /// The disk is full, or does not work. What was there before still is.
+    /// The disk is full or failing. The previous cursor remains.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         atomic_file::replace(&folder.join(NAME), self.line().as_bytes(), 0o644)
     }

@@ -1,6 +1,8 @@
-//! From the hub to InfluxDB: what is new goes there, in batches; while it is away, into the spool, and from there when it is
-//! back, the oldest first. Nothing of this is waited for by a request. A batch leaves the log, or the spool, only when it is
-//! safe in the next place: what a crash interrupts is done again, and is the same points.
+//! Feed to InfluxDB: new batches are sent directly; during an outage they go to the spool, and from
+//! there to InfluxDB, oldest first. No request waits for this.
+//!
+//! A batch leaves the log or the spool only after it is safe in the next place. An interrupted step
+//! is repeated and writes the same points.
 
 use std::{
     collections::HashSet,
@@ -23,9 +25,9 @@ use crate::influx::{
     spool::{Lost, Place, Spool},
 };
 
-/// Refusals that are remembered, so that each is told once.
+/// Number of remembered rejections, so that each is logged once.
 const TOLD: usize = 256;
-/// Changes without facts after which the place is written down all the same.
+/// Number of changes without facts after which the position is stored anyway.
 const STRIDE: u64 = 1000;
 
 pub(super) struct Feed {
@@ -36,20 +38,20 @@ pub(super) struct Feed {
     target: u32,
     spool: Arc<Mutex<Spool>>,
     position: Position,
-    /// As it is written down.
+    /// Last stored cursor.
     written: Cursor,
     is_away: bool,
     told: HashSet<u64>,
 }
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// There may be more to do.
+    /// More work may be available.
     More,
-    /// Nothing is left but what InfluxDB does not take now.
+    /// Nothing left, except points that InfluxDB does not accept now.
     Idle,
-    /// InfluxDB is to be left alone for a while.
+    /// Pause before the next attempt.
     Rest,
 }
 
@@ -62,7 +64,7 @@ pub(super) enum Trouble {
 }
 
 impl Feed {
-    /// Goes on where it stopped, or begins with all facts.
+    /// Resumes from the stored position, or starts with all facts.
     ///
     /// # Errors
     /// The folder cannot be used.
@@ -105,10 +107,10 @@ impl Feed {
         Ok(feed)
     }
 
-    /// One step. Without `may_send` nobody is asked, and what is new goes into the spool.
+    /// One step. Without `may_send`, new points go to the spool only.
     ///
     /// # Errors
-    /// [`Trouble`]; it may be tried again.
+    /// [`Trouble`]; a retry may succeed.
     pub(super) async fn step(&mut self, may_send: bool) -> Result<Step, Trouble> {
         if may_send {
             let (front, lost) = self.spool(Spool::front).await?;
@@ -124,7 +126,7 @@ impl Feed {
         let mut step = Step::More;
         let mut left = Vec::new();
         for batch in taken.batches {
-            // Behind one that waits all others do.
+            // Order is kept: later batches wait behind a spooled one.
             if may_send && left.is_empty() {
                 let Err(away) = self.send(&batch).await else {
                     continue;
@@ -153,7 +155,7 @@ impl Feed {
         Ok(Step::More)
     }
 
-    /// What is wrong with it is left out.
+    /// Rejected lines are dropped.
     async fn send(&mut self, batch: &Batch) -> Result<(), Away> {
         match self.client.write(batch.gzip.clone()).await? {
             Written::All => self.meter.written(batch.lines()),
@@ -172,7 +174,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Halves it until what is refused is one line; that is left out.
+    /// Bisects a rejected batch; single rejected lines are dropped.
     async fn send_parts(&mut self, batch: &Batch, why: &str) -> Result<(), Away> {
         let Ok(lines) = batch.unpack() else {
             self.meter.dropped(Cause::Damaged, batch.lines());
@@ -203,7 +205,7 @@ impl Feed {
         Ok(())
     }
 
-    /// What InfluxDB says of it may be said of each report anew: it is told once.
+    /// Logs each kind of rejection once: it may recur with every report.
     fn refused(&mut self, lines: u64, why: &str) {
         self.meter.dropped(Cause::Refused, lines);
         let mut hasher = DefaultHasher::new();
@@ -221,7 +223,7 @@ impl Feed {
         self.meter.stands(State::Away);
     }
 
-    /// It can be neither written there nor here.
+    /// Neither InfluxDB nor the spool accepts points.
     pub(super) fn is_stuck(&self) {
         self.meter.stands(State::Stuck);
     }
@@ -233,7 +235,7 @@ impl Feed {
         }
     }
 
-    /// Writes down how far it is, where that is worth it.
+    /// Stores the position if enough has changed.
     async fn remember(&mut self, at_once: bool) -> io::Result<()> {
         let place = self.with_spool(|spool| spool.place());
         self.show();
@@ -254,7 +256,7 @@ impl Feed {
         Ok(())
     }
 
-    /// What waits, for whoever looks at it.
+    /// Updates the metrics of the spool.
     fn show(&self) {
         let (bytes, oldest) = self.with_spool(|spool| (spool.bytes(), spool.oldest()));
         self.meter.waits(bytes, oldest);
@@ -264,7 +266,7 @@ impl Feed {
         !self.with_spool(|spool| spool.is_empty())
     }
 
-    /// Only for what does not wait for the disk.
+    /// Only for operations that do not wait for the disk.
     fn with_spool<T>(&self, look: impl FnOnce(&Spool) -> T) -> T {
         look(&self.spool.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -278,7 +280,7 @@ impl Feed {
     }
 }
 
-/// Where it keeps nobody from working.
+/// Runs on a blocking thread.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -1,5 +1,7 @@
-//! InfluxDB's line protocol: `measurement,tag=value field=value time`, a line for each point. A fact is a measurement, the
-//! entries of its object are the fields, of what is no object it is `value`; cluster, source and tenant are tags.
+//! InfluxDB's line protocol: `measurement,tag=value field=value time`, one line per point.
+//!
+//! A fact is a measurement, entries of its object are fields; any other value is the field `value`.
+//! Cluster, source and tenant are tags.
 
 use std::fmt::Write;
 
@@ -10,10 +12,11 @@ use fairlead_api::{
 use fairlead_store::model::FactSource;
 use serde_json::Value;
 
-/// The longest name of a field, in bytes: longer ones are left out. InfluxDB's keys have 64 KiB, measurement and tags included.
+/// Maximum length of a field name in bytes; longer ones are dropped. InfluxDB limits a key to 64
+/// KiB including measurement and tags.
 const LONGEST: usize = 4096;
 
-/// A fact as it was from a time on.
+/// A version of a fact.
 pub(super) struct Point<'a> {
     pub(super) name: &'a str,
     pub(super) cluster: &'a ClusterId,
@@ -24,7 +27,7 @@ pub(super) struct Point<'a> {
     pub(super) value: &'a Value,
 }
 
-/// Its line, without an end; None of what has nothing in it that could be a field.
+/// The line without its end; `None` if the value has no usable field.
 pub(super) fn line(point: &Point<'_>) -> Option<String> {
     let mut fields = String::new();
     match point.value {
@@ -41,10 +44,10 @@ pub(super) fn line(point: &Point<'_>) -> Option<String> {
     }
     let mut line = escaped(&measurement, ", ");
     if line.starts_with('#') {
-        // It would be a comment.
+        // A leading `#` would start a comment.
         line.replace_range(..1, "_");
     }
-    // A string takes whatever is written into it.
+    // Writing to a `String` cannot fail.
     let _ = write!(line, ",cluster={}", point.cluster);
     let _ = write!(line, ",source={}", point.source.as_str());
     if let Some(tenant) = point.tenant {
@@ -64,7 +67,7 @@ fn add(fields: &mut String, key: &str, value: &Value) {
         Value::Bool(yes) => yes.to_string(),
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => format!("{whole}i"),
-            // Never without a point or an exponent, or as what no number is.
+            // Keeps a point or exponent, so that the type stays float; skips non-finite numbers.
             (None, Some(real)) if real.is_finite() => format!("{real:?}"),
             _ => return,
         },
@@ -79,7 +82,7 @@ fn add(fields: &mut String, key: &str, value: &Value) {
     *fields += &value;
 }
 
-/// No field is called like a tag, or like the time: a condition would be about the one or the other.
+/// Avoids the names of tags and of the time, which would make conditions ambiguous.
 fn field_name(key: &str) -> String {
     let mut name = written(key);
     if name == "time" || Tag::ALL.into_iter().any(|tag| tag.as_str() == name) {
@@ -99,7 +102,7 @@ fn escaped(name: &str, special: &str) -> String {
     out
 }
 
-/// Line ends stand in it as they are.
+/// Line breaks stay as they are.
 fn quoted(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{text}\"")
@@ -176,7 +179,7 @@ mod tests {
         assert_eq!(line_of("", &json!(1)), None);
     }
 
-    /// As InfluxDB's own parser goes: a backslash and what it escapes, quotations behind an equals sign.
+    /// Parses like InfluxDB: backslash escapes, and quotes after an equals sign.
     fn parse(line: &str) -> (String, Vec<(String, String)>, String) {
         let mut parts: Vec<String> = vec![String::new()];
         let (mut quoted, mut is_value) = (false, false);

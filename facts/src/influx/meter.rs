@@ -1,4 +1,4 @@
-//! What is counted of the facts on their way to InfluxDB. Labels are words of its own.
+//! Metrics of the feed to InfluxDB. Label values are fixed.
 
 use std::sync::{
     Arc,
@@ -12,14 +12,14 @@ use prometheus::{
     proto::MetricFamily,
 };
 
-/// Why a line never came there.
+/// Reason for a dropped line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// InfluxDB does not take it: a field was of another type before.
+    /// InfluxDB rejected it: the field had another type before.
     Refused,
-    /// It waited for too long: the spool was full.
+    /// The spool was full.
     Full,
-    /// The spool cannot be read there any more.
+    /// The spool was unreadable.
     Damaged,
 }
 
@@ -35,14 +35,14 @@ impl Cause {
     }
 }
 
-/// How it stands.
+/// State of the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It takes what it is given, as far as anybody knows.
+    /// InfluxDB accepts writes, as far as known.
     Up,
-    /// What is new waits in the spool.
+    /// New points go to the spool.
     Away,
-    /// Not even there: the disk does not take it, or the log of changes cannot be read.
+    /// The spool is not writable, or the change log not readable.
     Stuck,
 }
 
@@ -58,10 +58,10 @@ impl State {
     }
 }
 
-/// What [`Meter::waits`] means by nothing.
+/// Represents an empty spool in [`Meter::waits`].
 const NOTHING: i64 = i64::MIN;
 
-/// Clones count the same.
+/// Clones share their counters.
 #[derive(Clone)]
 pub(super) struct Meter {
     written: IntCounter,
@@ -74,8 +74,10 @@ pub(super) struct Meter {
 }
 
 impl Meter {
+    /// Creates the metrics.
+    ///
     /// # Errors
-    /// A name that Prometheus does not know.
+    /// An invalid Prometheus name.
     pub(super) fn new(clock: Clock) -> prometheus::Result<Self> {
         let dropped = IntCounterVec::new(
             Opts::new(
@@ -125,7 +127,7 @@ impl Meter {
             .inc_by(lines);
     }
 
-    /// What is on the disk, and since when.
+    /// Size of the spool and time of its oldest batch.
     pub(super) fn waits(&self, bytes: u64, oldest: Option<i64>) {
         self.spool.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         self.oldest
@@ -163,7 +165,7 @@ impl Collector for Meter {
             NOTHING => 0,
             oldest => millis(self.clock.now()).saturating_sub(oldest).max(0),
         };
-        // Milliseconds of years are exact.
+        // Exact: milliseconds of years fit a double.
         #[allow(clippy::cast_precision_loss, reason = "it is for people to look at")]
         self.age.set(age as f64 / 1000.0);
         let all = self.all().into_iter();

@@ -1,5 +1,5 @@
-//! What is to be written: first all facts as they are, then what each change has made of them, by the log of changes. Where
-//! the log does not go back far enough any more, it is all facts again.
+//! Source of the feed: all current facts, then the changes from the log. If the log no longer
+//! covers the position, all facts again.
 
 use std::io;
 
@@ -16,28 +16,28 @@ use crate::influx::{
     line::{Point, line},
 };
 
-/// Lines of the log that are looked at together.
+/// Number of log lines per read.
 const PAGE: u32 = 100;
-/// Clusters whose facts are looked at together.
+/// Number of clusters per read.
 const CLUSTERS: usize = 100;
 
-/// How far it got.
+/// Progress of the feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Position {
-    /// All facts as they are, of clusters behind this one; then what changed since.
+    /// All current facts of clusters after this one; then the changes since.
     Whole {
         behind: Option<ClusterId>,
         since: Revision,
     },
-    /// What changed since.
+    /// Changes since.
     Since(Revision),
 }
 
-/// What is next.
+/// The next batches.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) batches: Vec<Batch>,
-    /// Where it goes on when these are safe.
+    /// Position once these are safe.
     pub(super) then: Position,
 }
 
@@ -57,7 +57,7 @@ impl Position {
         }
     }
 
-    /// The revision to go on from, where nothing else is missing.
+    /// Revision to resume from, once all current facts were read.
     pub(super) fn since(&self) -> Option<Revision> {
         match self {
             Position::Whole { .. } => None,
@@ -66,7 +66,7 @@ impl Position {
     }
 }
 
-/// About a batch of what comes behind `position`; None if that is nothing.
+/// About one batch after `position`; `None` if there is nothing.
 ///
 /// # Errors
 /// [`TakeError`]
@@ -105,7 +105,7 @@ fn of_clusters(
     })
 }
 
-/// At the time at which they became known.
+/// Uses the time of arrival of each fact.
 fn add_facts(packer: &mut Packer, cluster: &Record<Cluster>) -> io::Result<()> {
     let about = &cluster.value;
     for (name, fact) in about.facts.iter().chain(&about.dynamic_facts) {
@@ -126,7 +126,8 @@ fn add_facts(packer: &mut Packer, cluster: &Record<Cluster>) -> io::Result<()> {
 
 async fn since(store: &Store, mut since: Revision) -> Result<Option<Taken>, TakeError> {
     let begin = since;
-    // A commit of another hub is in the log before this hub has taken it in, and until then it passes for one of its own.
+    // The log may contain another hub's commit before this hub has applied it; until then it would
+    // count as its own.
     let known = store.view().revision();
     let mut packer = Packer::default();
     while since < known && packer.gathered() < MAX_BYTES {
@@ -138,7 +139,7 @@ async fn since(store: &Store, mut since: Revision) -> Result<Option<Taken>, Take
                     then: Position::whole(store),
                 }));
             }
-            // What there is goes first.
+            // Packed lines are sent first.
             Err(StoreError::Compacted { .. }) => break,
             page => page?,
         };
@@ -194,7 +195,7 @@ fn is_moved(change: &Change) -> bool {
     change.operation == Operation::Updated && touches(change, &["tenant"])
 }
 
-/// A cluster that has come to another tenant has its facts there from then on.
+/// A moved cluster's facts are written under its new tenant from then on.
 async fn add_moved(packer: &mut Packer, store: &Store, change: &Change) -> Result<(), TakeError> {
     let Ok(cluster) = change.id.parse() else {
         return Ok(());
@@ -206,7 +207,7 @@ async fn add_moved(packer: &mut Packer, store: &Store, change: &Change) -> Resul
     Ok(())
 }
 
-/// Removals are no points.
+/// Removals are not points.
 fn add(
     packer: &mut Packer,
     version: &FactVersion,

@@ -1,7 +1,7 @@
-//! What waits for InfluxDB while it is away: batches in files, each with its checksum, the oldest first. They are on the disk
-//! when they are said to be. There is a most of them: then the oldest file goes, and is counted.
+//! Spool of batches during an InfluxDB outage: files with checksums, oldest first, durable on
+//! return. When full, the oldest file is dropped and counted.
 //!
-//! All of this waits for the disk: never call it where others wait, too.
+//! All operations block on the disk: never call them on an async thread.
 
 mod file;
 
@@ -15,33 +15,33 @@ use std::{
 use crate::influx::batch::Batch;
 use file::{Entry, append, create, read, scan, sync_folder};
 
-/// Files at the most, when all is full: dropping one drops that part of all.
+/// Maximum number of files: dropping one loses this share of the spool.
 const FILES: u64 = 16;
-/// The largest and the smallest size at which another one is begun, in bytes.
+/// Bounds of a file's size in bytes.
 const MAX_FILE: u64 = 8 * 1024 * 1024;
 const MIN_FILE: u64 = 4 * 1024;
-/// Batches that are remembered; as many are all there can be.
+/// Maximum number of batches.
 const MAX_ENTRIES: usize = 200_000;
 
-/// Where a batch lies; they come in this order.
+/// Position of a batch, in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) file: u64,
     pub(super) offset: u64,
 }
 
-/// What was found wrong, or had no room.
+/// Lost batches: damaged, or dropped for capacity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) lines: u64,
-    /// Batches whose lines nobody can count any more.
+    /// Batches with an unknown number of lines.
     pub(super) damaged: u64,
 }
 
 pub(super) struct Spool {
     folder: PathBuf,
     max: u64,
-    /// All that are there, read or not, the one that is written last.
+    /// Existing files, the current one last.
     files: VecDeque<(u64, u64)>,
     waiting: VecDeque<(Place, Entry)>,
     writes: Option<File>,
@@ -49,7 +49,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Takes up what is there, from `from` on; what was torn off at an end of a file by a crash is cut off there.
+    /// Opens existing files from `from` on; truncates a torn record at the end of a file.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -90,10 +90,10 @@ impl Spool {
         Ok((spool, lost))
     }
 
-    /// On the disk, all of them or none; what had to go for them.
+    /// Appends batches atomically and durably; returns those dropped for capacity.
     ///
     /// # Errors
-    /// The disk is full, or does not work. Nothing of them is there then.
+    /// The disk is full or failing. Nothing was appended then.
     pub(super) fn append(&mut self, batches: &[Batch]) -> io::Result<Lost> {
         let records: Vec<(Entry, Vec<u8>)> = batches.iter().map(Entry::of).collect();
         let size: u64 = records.iter().map(|(entry, _)| entry.size()).sum();
@@ -105,7 +105,7 @@ impl Spool {
             None => Err(io::ErrorKind::NotFound.into()),
         };
         if let Err(error) = written {
-            // Another one is begun: who knows what is in this one behind its end.
+            // Starts a new file: the state after the end of this one is unknown.
             self.writes = None;
             return Err(error);
         }
@@ -120,10 +120,10 @@ impl Spool {
         Ok(lost)
     }
 
-    /// The oldest; None if nothing waits. One that cannot be read any more is left out, and counted.
+    /// The oldest batch; `None` if the spool is empty. An unreadable one is dropped and counted.
     ///
     /// # Errors
-    /// The disk does not work.
+    /// The disk is failing.
     pub(super) fn front(&mut self) -> io::Result<(Option<Batch>, Lost)> {
         let mut lost = Lost::default();
         while let Some((place, entry)) = self.waiting.front().copied() {
@@ -137,16 +137,16 @@ impl Spool {
         Ok((None, lost))
     }
 
-    /// The oldest is where it belongs.
+    /// Removes the oldest batch after delivery.
     ///
     /// # Errors
-    /// A file that is empty now cannot be removed.
+    /// An empty file cannot be removed.
     pub(super) fn pop(&mut self) -> io::Result<()> {
         self.waiting.pop_front();
         self.tidy()
     }
 
-    /// From where on it is to be opened the next time.
+    /// Start position for the next [`Spool::open`].
     pub(super) fn place(&self) -> Place {
         let end = Place {
             file: self.next,
@@ -159,12 +159,12 @@ impl Spool {
         self.waiting.is_empty()
     }
 
-    /// Bytes on the disk.
+    /// Size on disk in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, length)| length).sum()
     }
 
-    /// Since when the oldest waits, in milliseconds since 1970.
+    /// Time of the oldest batch, in milliseconds since 1970.
     pub(super) fn oldest(&self) -> Option<i64> {
         self.waiting.front().map(|(_, entry)| entry.at)
     }
@@ -173,7 +173,7 @@ impl Spool {
         self.folder.join(format!("{file:020}.spool"))
     }
 
-    /// The one that is written; another one where that is full.
+    /// The current file; a new one if that is full.
     fn file_for(&mut self, size: u64) -> io::Result<u64> {
         let full = (self.max / FILES).clamp(MIN_FILE, MAX_FILE);
         if let (Some(_), Some((file, length))) = (&self.writes, self.files.back())
@@ -189,7 +189,7 @@ impl Spool {
         Ok(file)
     }
 
-    /// Drops the oldest files, never the one that is written.
+    /// Drops the oldest files, never the current one.
     fn make_room(&mut self, size: u64) -> io::Result<Lost> {
         let mut lost = Lost::default();
         while self.files.len() > 1
@@ -207,7 +207,7 @@ impl Spool {
         Ok(lost)
     }
 
-    /// Removes what nobody reads any more.
+    /// Removes files that were read completely.
     fn tidy(&mut self) -> io::Result<()> {
         let first = self.waiting.front().map(|(place, _)| place.file);
         while let Some((file, _)) = self.files.front().copied()

@@ -75,7 +75,7 @@ impl Rig {
         self.store.change(Actor::Hub, decide).await.unwrap();
     }
 
-    /// A fact becomes another one, a second later.
+    /// Changes a fact one second later.
     async fn set(&self, name: &str, value: Value) {
         self.seconds.fetch_add(1, Ordering::SeqCst);
         let (name, now) = (name.to_owned(), millis(self.clock.now()));
@@ -132,7 +132,7 @@ impl Rig {
     }
 }
 
-/// Until there is nothing to do; whether InfluxDB wants to be left alone.
+/// Runs steps until there is nothing to do; true if the feed wants to pause.
 async fn run(feed: &mut Feed, may_send: bool) -> bool {
     for _ in 0..1000 {
         match feed.step(may_send).await.unwrap() {
@@ -173,10 +173,10 @@ async fn first_go_all_facts_and_then_what_becomes_of_them() {
     run(&mut feed, true).await;
     assert_eq!(rig.fake.taken(), ["nodes count=5i", "site value=\"Bern\""]);
     assert_eq!(rig.metric("fairlead_influx_lines_written_total", ""), 3.0);
-    // Begun anew it has nothing to do.
+    // A restarted feed has nothing to do.
     run(&mut rig.feed().await, true).await;
     assert!(rig.fake.taken().is_empty());
-    // But another InfluxDB has nothing yet.
+    // Another InfluxDB starts empty.
     run(&mut rig.feed_for("others").await, true).await;
     assert_eq!(rig.fake.taken(), ["nodes count=5i"]);
 }
@@ -199,7 +199,7 @@ async fn what_comes_while_it_is_away_waits_on_the_disk_and_goes_in_order() {
     assert!(rig.metric("fairlead_influx_spool_bytes", "") > 100.0);
     assert!(run(&mut feed, true).await);
     drop(feed);
-    // The hub was killed and is begun anew; the log of changes is not needed for what waits.
+    // The hub was killed and restarted; spooled batches do not need the change log.
     let mut feed = rig.feed().await;
     rig.set("n", json!(4)).await;
     rig.fake.answers(0);

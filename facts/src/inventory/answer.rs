@@ -1,4 +1,4 @@
-//! From points to the series of an answer, as InfluxDB would give it.
+//! Converts points to InfluxDB's response series.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-/// What a fact was from a time on.
+/// A version of a fact.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     /// Nanoseconds since 1970.
@@ -28,7 +28,7 @@ pub(super) struct Series {
 }
 
 impl Point {
-    /// About how many bytes it has.
+    /// Approximate size in bytes.
     pub(super) fn length(&self) -> usize {
         let fields = self.fields.iter();
         let fields: usize = fields.map(|(name, value)| name.len() + length(value)).sum();
@@ -47,7 +47,7 @@ impl Point {
         self.fields.get(name).filter(|value| !value.is_null())
     }
 
-    /// A field, or a tag of this name.
+    /// A field, or a tag with this name.
     fn value(&self, name: &str) -> Value {
         let tag = || Tag::ALL.into_iter().find(|tag| tag.as_str() == name);
         match self.field(name) {
@@ -72,7 +72,7 @@ fn length(value: &Value) -> usize {
     }
 }
 
-/// `points` in the order of their time; `from` is where the query begins, if it says.
+/// `points` are ordered by time; `from` is the start of the query's range, if any.
 pub(super) fn answer(
     query: &Query,
     measurement: &str,
@@ -101,7 +101,7 @@ pub(super) fn answer(
     });
     let mut series: Vec<Series> = series.collect();
     if query.order == Order::Descending {
-        // As InfluxDB does.
+        // Same order as InfluxDB.
         series.reverse();
     }
     series
@@ -131,7 +131,7 @@ fn titled<'a>(columns: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     std::iter::once("time".to_owned()).chain(columns).collect()
 }
 
-/// Every field that any point has, and the tags that are not in the series' own.
+/// All fields of all points, and tags that are not part of the series.
 fn all(query: &Query, points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>) {
     let fields = points.iter().flat_map(|point| point.fields.keys());
     let mut names: BTreeSet<&str> = fields.map(String::as_str).collect();
@@ -151,7 +151,7 @@ fn all(query: &Query, points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>) {
     )
 }
 
-/// A row for each point that has one of the fields.
+/// One row per point with at least one of the fields.
 fn fields(columns: &[Column], points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>) {
     let names: Vec<&str> = columns
         .iter()
@@ -169,7 +169,7 @@ fn fields(columns: &[Column], points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>
     (titled(columns.iter().map(Column::title)), values)
 }
 
-/// One row; its time is that of the point where there is but one, else where the query begins.
+/// One row; a single selector keeps its point's time, otherwise the start of the range.
 fn functions(
     columns: &[Column],
     points: &[Point],

@@ -1,4 +1,4 @@
-//! `/v1/audit`: who has changed what, with the values before and after, the latest first and page by page.
+//! `/v1/audit`: changes with actor and values before and after, newest first, paged.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::{
 
 const USUAL: u32 = 100;
 const MOST: u32 = 1000;
-/// Lines that the database cannot tell from others' are read on for so many pages; the next answer goes on behind them.
+/// Number of pages read per request while the database cannot filter by visibility; the next
+/// request continues from there.
 const PAGES: usize = 50;
 
 #[derive(Serialize)]
@@ -39,7 +40,7 @@ pub(super) async fn audit(
     asked.seen_by.clone_from(&caller.tenant);
     let view = registry.store.view();
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    // One more tells whether there is more.
+    // One extra line shows whether there are more.
     let page = limit + 1;
     let mut items = Vec::new();
     let mut is_all = false;
@@ -82,7 +83,7 @@ fn limit(query: &Query) -> Result<u32, Failure> {
     limit.ok_or_else(|| invalid(format_args!("limit: it is 1 to {MOST}")))
 }
 
-/// Where to begin: behind the page before, if there was one.
+/// Start position: after the previous page, if any.
 fn before(query: &Query) -> Result<LogPlace, Failure> {
     let cursor = query.one("cursor")?.map(|cursor| {
         let (revision, part) = cursor.split_once('-')?;

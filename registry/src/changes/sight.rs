@@ -1,6 +1,8 @@
-//! What a line of the log is to whoever reads it. Seeing goes by who could see the thing when it changed, before or after:
-//! what goes out of somebody's sight was deleted to them, what comes into it was created, whatever it is to others. So
-//! whoever keeps what they see and follows the log keeps nothing that they do not see any more.
+//! Visibility of log lines. It is decided by the audience at the time of the change, before and
+//! after.
+//!
+//! A resource that leaves the caller's visibility appears as deleted, one that enters it as
+//! created. So a client that lists and follows the log keeps exactly the visible resources.
 
 use fairlead_api::TenantId;
 use fairlead_gateway::Caller;
@@ -8,8 +10,8 @@ use fairlead_store::{Change, Kind, Operation, View};
 
 use crate::rights::{Right, allow, sees_tenant};
 
-/// What became of the thing as the caller sees it; nothing where that is nothing to them. Tokens are for those who look after
-/// them.
+/// Operation as seen by the caller; `None` if the line is hidden. Tokens are visible to their
+/// managers only.
 pub(crate) fn seen_as(view: &View, caller: &Caller, change: &Change) -> Option<Operation> {
     if let Some(own) = &caller.cluster {
         let is_own = is_of_cluster(change.kind) && change.id == own.as_str();
@@ -32,7 +34,7 @@ pub(crate) fn seen_as(view: &View, caller: &Caller, change: &Change) -> Option<O
     }
 }
 
-/// The line as the caller sees it: of what was out of their sight, before or after, it says nothing.
+/// The line as seen by the caller, without values from outside its visibility.
 pub(super) fn seen(view: &View, caller: &Caller, mut change: Change) -> Option<Change> {
     let operation = seen_as(view, caller, &change)?;
     if operation == change.operation {
@@ -53,8 +55,8 @@ pub(super) fn seen(view: &View, caller: &Caller, mut change: Change) -> Option<C
     Some(change)
 }
 
-/// Whether a line is of a thing of this tenant or of one below it, before or after the change. A caller on one tenant learns
-/// nothing of those above: none of them is found in any line.
+/// True if the line's resource belongs to this tenant or a descendant, before or after the change.
+/// Tenants above the caller's never match.
 pub(super) fn is_below(caller: &Caller, line: &Change, above: &TenantId) -> bool {
     let Some(audience) = &line.audience else {
         let of_tenant = line.kind == Kind::Tenant && line.id == above.as_str();
@@ -74,10 +76,10 @@ const fn is_of_cluster(kind: Kind) -> bool {
     matches!(kind, Kind::Cluster | Kind::Catalog)
 }
 
-/// Of a line that does not say who could see it: by whose the thing was, and who is above that now.
+/// For a line without an audience: uses the resource's tenant and its current ancestors.
 fn sees_today(view: &View, caller: &Caller, own: &TenantId, change: &Change) -> bool {
     let whose = match change.kind {
-        // Of one on a single cluster such a line does not say whose that is.
+        // Such a line does not name the tenant of a token limited to one cluster.
         Kind::Token | Kind::Cluster | Kind::Catalog => change.tenant.clone(),
         Kind::Tenant => change.id.parse().ok(),
     };

@@ -1,4 +1,4 @@
-//! What is answered of clusters: lists of them, one as it is, one as it would be, a new one.
+//! Responses for clusters: lists, single documents, dry runs, creation.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::{
     template::template_of,
 };
 
-/// About how many bytes a cluster's document has.
+/// Typical size of a cluster's document, in bytes.
 const USUAL: usize = 1024;
 
-/// All of these, as they are, and where the rest of them is.
+/// A list of clusters with a link to the next page.
 pub(super) fn list(
     registry: &Registry,
     view: &View,
@@ -48,7 +48,7 @@ pub(super) fn list(
     Ok(etag::of_view(listed, view, link))
 }
 
-/// The cluster as it is, with its ETag.
+/// The cluster with its ETag.
 pub(super) fn answer(
     registry: &Registry,
     view: &View,
@@ -61,7 +61,7 @@ pub(super) fn answer(
     one(&shown, headers, StatusCode::OK, Some(record.version))
 }
 
-/// What a cluster would be: how it stands with it and what lets an agent enrol are not there yet.
+/// Result of a dry run, without status and invitation.
 pub(super) fn would_be(
     registry: &Registry,
     record: &Record<Cluster>,
@@ -80,7 +80,7 @@ pub(super) fn would_be(
     one(&shown, &HeaderMap::new(), status, None)
 }
 
-/// How a caller sees clusters now.
+/// Caller-specific parts of cluster documents.
 struct Sight<'a> {
     registry: &'a Registry,
     view: &'a View,
@@ -121,7 +121,7 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// What is told of a new one, its join string among it.
+/// Response to a creation, including the join string.
 pub(super) fn created(
     registry: &Registry,
     caller: &Caller,
@@ -147,7 +147,7 @@ pub(super) fn created(
     Ok(answer)
 }
 
-/// What lets an agent of it enrol.
+/// Invitation of the cluster's agent.
 fn invites(registry: &Registry, cluster: &Cluster) -> Result<Map<String, Value>, Failure> {
     let invited = registry.services.invitations.invitation(cluster)?;
     let mut more = Map::new();
@@ -160,7 +160,7 @@ fn invites(registry: &Registry, cluster: &Cluster) -> Result<Map<String, Value>,
     Ok(more)
 }
 
-/// One cluster, with its ETag.
+/// One cluster with its ETag.
 fn one(
     shown: &ShownCluster<'_>,
     headers: &HeaderMap,

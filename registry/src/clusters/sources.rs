@@ -1,6 +1,8 @@
-//! Facts of one name that Steward and the agent of a cluster both tell. The agent's word counts while it comes, and whatever Steward
-//! says of it changes nothing; when it has come no more for so long that it is stale, Steward's is taken. Else each of them would
-//! make a version of the other one's. What was imported gives way to Steward's word at once.
+//! Precedence of facts reported by both Steward and the agent.
+//!
+//! A fresh fact of the agent wins, and Steward's value is ignored. Once the agent's report is
+//! stale, Steward's value is accepted. Otherwise the two would alternate versions. Steward replaces
+//! imported facts at once.
 
 use std::borrow::Cow;
 
@@ -11,18 +13,18 @@ use crate::stale::{Reporting, seen};
 
 const FACTS: &str = "dynamicFacts";
 
-/// When a cluster's agent has reported last, and what follows from that.
+/// Time of the agent's last report, and the current time.
 #[derive(Clone, Copy)]
 pub(super) struct LastReport {
     pub(super) reported: Option<i64>,
     pub(super) reporting: Reporting,
-    /// Milliseconds since 1970, as `reported`.
+    /// Milliseconds since 1970, like `reported`.
     pub(super) now: i64,
 }
 
 impl LastReport {
-    /// What of Steward's patch counts, and the cluster without what Steward may say in the place of an agent that is silent, or of
-    /// another registry.
+    /// The accepted part of Steward's patch, and the cluster without facts that Steward may
+    /// replace: those of a silent agent or of an import.
     pub(super) fn weigh<'a>(
         &self,
         patch: &'a Map<String, Value>,
@@ -44,7 +46,7 @@ impl LastReport {
             let said = weighed.0.to_mut().get_mut(FACTS);
             let Some(said) = said else { continue };
             if said.is_null() {
-                // All of them are taken away, but these.
+                // `null` removes all facts except these.
                 let all = cluster.dynamic_facts.keys();
                 *said = all.map(|name| (name.clone(), Value::Null)).collect();
             }

@@ -1,4 +1,4 @@
-//! A cluster as it was sent: what may be written of it.
+//! Cluster documents as received.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
     names::display_name,
 };
 
-/// Fields that a PATCH may have.
+/// Fields allowed in a PATCH.
 const KNOWN: [&str; 13] = [
     "annotations",
     "displayName",
@@ -34,7 +34,7 @@ const KNOWN: [&str; 13] = [
     "deletionPolicy",
     "deleteProtection",
 ];
-/// What a cluster's own agent may write.
+/// Fields that a cluster's own agent may write.
 const OF_AGENT: [&str; 3] = ["facts", "dynamicFacts", "gitRepo"];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +51,8 @@ pub(crate) struct ClusterSpec {
 }
 
 impl ClusterSpec {
+    /// Parses a document.
+    ///
     /// # Errors
     /// `FL-4109` with the field.
     pub(crate) fn read(given: &mut Fields) -> Result<Self, Failure> {
@@ -69,7 +71,8 @@ impl ClusterSpec {
         })
     }
 
-    /// Judged of what is sent only: what was kept before this was asked for can be read, and changed, on.
+    /// Rejects secrets in URLs. Only received values are checked: stored ones remain readable and
+    /// editable.
     ///
     /// # Errors
     /// `FL-4109`
@@ -78,7 +81,7 @@ impl ClusterSpec {
         opens_nothing("gitRepo.url", url)
     }
 
-    /// Whether a PATCH makes sense by itself, on a cluster of which nothing is known.
+    /// Validates a PATCH on its own, independent of the cluster.
     ///
     /// # Errors
     /// `FL-4109`
@@ -91,8 +94,8 @@ impl ClusterSpec {
         Self::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()
     }
 
-    /// Whether a PATCH holds nothing but what agents send again and again, and that in good form; where it takes more to know, it
-    /// is no.
+    /// Fast path: true if a PATCH consists of valid fields that agents send frequently. False if a
+    /// full check is needed.
     fn is_plain(patch: &Map<String, Value>) -> bool {
         patch
             .iter()
@@ -106,7 +109,7 @@ impl ClusterSpec {
             })
     }
 
-    /// Which fields a PATCH may name: it is refused with the first that it may not.
+    /// Rejects unknown fields of a PATCH.
     ///
     /// # Errors
     /// `FL-4109`
@@ -120,11 +123,11 @@ impl ClusterSpec {
         compile::check_fields(fields.get("compileMeta"))
     }
 
-    /// Whether a PATCH has nothing but what a cluster's own agent may write.
+    /// True if a PATCH contains only fields of the cluster's own agent.
     pub(crate) fn is_of_agent(patch: &Map<String, Value>) -> bool {
         let only_key = |repo: &Value| {
             let fields = repo.as_object();
-            // `type` is ignored anyway.
+            // `type` is ignored in a PATCH.
             fields.is_some_and(|it| it.keys().all(|name| name == "deployKey" || name == "type"))
         };
         patch.iter().all(|(name, value)| {
@@ -132,8 +135,7 @@ impl ClusterSpec {
         })
     }
 
-    /// Whether a PATCH says nothing but what is so already. Only of the fields that agents send again and again; where it takes
-    /// more to know, it is no.
+    /// Fast path: true if a PATCH repeats current values. False if a full comparison is needed.
     pub(crate) fn repeats(patch: &Map<String, Value>, cluster: &Cluster) -> bool {
         patch
             .iter()
@@ -148,7 +150,7 @@ impl ClusterSpec {
             })
     }
 
-    /// The document of which [`ClusterSpec::read`] makes what is kept.
+    /// The document from which [`ClusterSpec::read`] restores the stored values.
     pub(crate) fn document(cluster: &Cluster) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut put = |name: &str, value: Value| {
@@ -178,8 +180,8 @@ impl ClusterSpec {
         fields
     }
 
-    /// What PUT leaves of a cluster that is there: what its agent and Commodore say, and the fields of ours that somebody
-    /// who does not know them cannot have meant to take away.
+    /// Fields that PUT preserves: reports of the agent and Commodore, and our own fields, because a
+    /// client of Lieutenant's API cannot mean to remove them.
     pub(crate) fn over(mut self, before: &Cluster, named: &[&str]) -> Self {
         let known = before.dynamic_facts.iter();
         self.dynamic_facts = known
@@ -201,7 +203,7 @@ impl ClusterSpec {
         self
     }
 
-    /// Writes all of it into a cluster. A fact that stays what it was keeps its time and its source.
+    /// Writes all fields into a cluster. An unchanged fact keeps its time and source.
     pub(crate) fn write(self, cluster: &mut Cluster, source: FactSource, now: i64) {
         cluster.display_name = self.display_name;
         cluster.annotations = self.annotations;
@@ -224,6 +226,8 @@ impl ClusterSpec {
     }
 }
 
+/// Validates an optional display name.
+///
 /// # Errors
 /// `FL-4109`
 pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, Failure> {

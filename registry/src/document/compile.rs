@@ -1,4 +1,4 @@
-//! What Commodore reports, as it was sent. Whatever it has beside the known fields is dropped.
+//! Compile metadata as received from Commodore. Unknown fields are dropped.
 
 use fairlead_api::Failure;
 use fairlead_store::model::CompileMeta;
@@ -6,8 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::invalid::invalid;
 
+/// Parses a report.
+///
 /// # Errors
-/// `FL-4109` with what is wrong.
+/// `FL-4109` with the first invalid value.
 pub(crate) fn read(mut given: Value) -> Result<CompileMeta, Failure> {
     if !given.is_object() {
         return Err(invalid("compileMeta: expected an object"));
@@ -20,10 +22,10 @@ pub(crate) fn read(mut given: Value) -> Result<CompileMeta, Failure> {
     Ok(read)
 }
 
-/// Whether all fields are known, of what somebody changes by hand. Commodore's own reports may have more.
+/// Rejects unknown fields in a manual edit. Commodore's own reports may have more.
 ///
 /// # Errors
-/// `FL-4109` with the first that is not.
+/// `FL-4109` with the first unknown field.
 pub(super) fn check_fields(given: Option<&Value>) -> Result<(), Failure> {
     let Some(given) = given.filter(|it| it.is_object()) else {
         return Ok(());
@@ -40,7 +42,7 @@ pub(super) fn check_fields(given: Option<&Value>) -> Result<(), Failure> {
     }
 }
 
-/// Path of the first value that is not among the known ones. An empty map is not kept.
+/// Path of the first unknown value. Empty maps are not stored.
 fn unknown(given: &Value, known: &Value) -> Option<String> {
     let empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
     given

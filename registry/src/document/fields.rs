@@ -1,4 +1,4 @@
-//! A JSON object that somebody sent, from which fields are taken one by one. `null` is as good as nothing.
+//! A received JSON object whose fields are consumed one by one. `null` counts as missing.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use fairlead_store::model::without_secret;
 
 use crate::invalid::invalid;
 
-/// How many entries a map of a document may have.
+/// Maximum number of entries in a map.
 const MAX_ENTRIES: usize = 1024;
-/// The longest name of a fact or an annotation, in bytes: a prefix of 253, a slash, a name of 63.
+/// Maximum length of a fact's or annotation's name in bytes: prefix of 253, slash, name of 63.
 const MAX_NAME: usize = 317;
 
-/// What is left of the object.
+/// Fields not consumed yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Fields {
-    /// Where it is in the document, with a dot behind; empty for the document itself.
+    /// Path within the document with a trailing dot; empty for the document itself.
     at: String,
     left: Map<String, Value>,
 }
 
-/// Whoever sees the thing sees its URLs, and so does whoever reads the log of changes.
+/// Rejects a password in a URL: URLs are visible in documents and in the change log.
 ///
 /// # Errors
-/// `FL-4109` if the URL of this field has a password in it.
+/// `FL-4109` with the field.
 pub(super) fn opens_nothing(field: &str, url: Option<&str>) -> Result<(), Failure> {
     match url.and_then(without_secret) {
         None => Ok(()),
@@ -40,15 +40,17 @@ fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 
-/// Whether [`Fields::values`] takes it.
+/// True if [`Fields::values`] accepts the map.
 pub(super) fn are_entries(said: &Map<String, Value>) -> bool {
     let mut names = (said.iter()).filter_map(|(name, value)| (!value.is_null()).then_some(name));
     said.len() <= MAX_ENTRIES && names.all(|name| is_name(name))
 }
 
 impl Fields {
+    /// Wraps a JSON object.
+    ///
     /// # Errors
-    /// `FL-4109` if it is no object.
+    /// `FL-4109` for any other value.
     pub(crate) fn of(document: Value) -> Result<Self, Failure> {
         match document {
             Value::Object(left) => Ok(Fields {
@@ -67,7 +69,7 @@ impl Fields {
         invalid(format_args!("{}{name}: expected {expected}", self.at))
     }
 
-    /// Empty is as good as nothing, too.
+    /// An empty string counts as missing.
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Failure> {
         match self.take(name) {
             None => Ok(None),
@@ -88,7 +90,7 @@ impl Fields {
         }
     }
 
-    /// One of the words of an enum.
+    /// A variant of an enum.
     pub(crate) fn word<T: DeserializeOwned>(
         &mut self,
         name: &str,
@@ -114,7 +116,7 @@ impl Fields {
         }
     }
 
-    /// A map of texts; `null`s are left out.
+    /// A map of strings, without nulls.
     pub(crate) fn texts(
         &mut self,
         name: &str,
@@ -132,7 +134,7 @@ impl Fields {
         Ok(Some(texts))
     }
 
-    /// A map of anything; `null`s are left out.
+    /// A map of JSON values, without nulls.
     pub(crate) fn values(
         &mut self,
         name: &str,
@@ -153,10 +155,10 @@ impl Fields {
         Ok(Some(values))
     }
 
-    /// The rest must be nothing that we know nothing of.
+    /// Rejects remaining fields.
     ///
     /// # Errors
-    /// `FL-4109` with its name.
+    /// `FL-4109` with the first one.
     pub(crate) fn nothing_else(&self) -> Result<(), Failure> {
         match self.left.keys().next() {
             None => Ok(()),
@@ -167,7 +169,7 @@ impl Fields {
         }
     }
 
-    /// Whether the field is there, `null` or not.
+    /// True if the field is present, even as `null`.
     pub(crate) fn mentions(&self, name: &str) -> bool {
         self.left.contains_key(name)
     }
@@ -180,7 +182,7 @@ impl Fields {
         &self.left
     }
 
-    /// What is left, as it came.
+    /// The remaining fields.
     pub(crate) fn into_rest(self) -> Map<String, Value> {
         self.left
     }

@@ -1,5 +1,5 @@
-//! JSON merge patch (RFC 7396), as far as Lieutenant's clients rely on it: facts, dynamic facts and annotations are merged
-//! key by key and no deeper, what was compiled is replaced as a whole, and who looks after a repository is not changed.
+//! JSON merge patch (RFC 7396), restricted like in Lieutenant: facts, dynamic facts and annotations
+//! merge at the first level, compile metadata is replaced, the type of a repository is not changed.
 
 use serde_json::{Map, Value};
 
@@ -24,7 +24,7 @@ pub(crate) fn rfc7396(target: &mut Value, patch: Value) {
     }
 }
 
-/// Changes a cluster's document.
+/// Patches a cluster's document.
 pub(crate) fn cluster(target: &mut Map<String, Value>, patch: Map<String, Value>) {
     for (name, mut value) in patch {
         match name.as_str() {
@@ -39,7 +39,7 @@ pub(crate) fn cluster(target: &mut Map<String, Value>, patch: Map<String, Value>
     }
 }
 
-/// Changes a tenant's document.
+/// Patches a tenant's document.
 pub(crate) fn tenant(target: &mut Map<String, Value>, patch: Map<String, Value>) {
     for (name, mut value) in patch {
         match name.as_str() {
@@ -77,7 +77,7 @@ fn whole(target: &mut Map<String, Value>, name: String, value: Value) {
 
 fn key_by_key(target: &mut Map<String, Value>, name: String, value: Value) {
     let Value::Object(patch) = value else {
-        // No map: the one to come back is told so when the document is read.
+        // Not a map: rejected later when the document is parsed.
         return put(target, name, value);
     };
     let Value::Object(map) = (target.entry(name)).or_insert_with(|| Value::Object(Map::new()))

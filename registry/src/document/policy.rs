@@ -1,11 +1,11 @@
-//! What Lieutenant's documents do not have: policies, and where a cluster's API server is.
+//! Fields beyond Lieutenant's documents: policies, and a cluster's API server.
 
 use fairlead_api::{Failure, HubUrl};
 use fairlead_store::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi};
 
 use crate::{document::fields::Fields, invalid::invalid};
 
-/// Names of these fields: a client that does not know them does not take them away by putting a document without them.
+/// Field names that PUT preserves: a client of Lieutenant's API does not know them.
 pub(crate) const OURS: [&str; 4] = [
     "kubeApi",
     "creationPolicy",
@@ -22,6 +22,8 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
+    /// Parses the policies.
+    ///
     /// # Errors
     /// `FL-4109`
     pub(super) fn read(given: &mut Fields) -> Result<Self, Failure> {
@@ -49,7 +51,7 @@ fn kube_api(mut given: Fields) -> Result<KubeApi, Failure> {
     })
 }
 
-/// Credentials by the name under which somebody keeps them; `at` is where the field is.
+/// A reference to stored credentials; `at` is the path of the field.
 ///
 /// # Errors
 /// `FL-4109`
@@ -65,7 +67,7 @@ pub(super) fn reference(
     let missing = || invalid(format_args!("property \"{at}{field}.name\" is missing"));
     let name = name.ok_or_else(missing)?;
     let namespace = reference.text("namespace")?;
-    // The value of a credential has no place here, whatever it is called.
+    // Rejects credential values under any name.
     reference.nothing_else()?;
     Ok(Some(Credentials { name, namespace }))
 }

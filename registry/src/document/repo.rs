@@ -1,5 +1,5 @@
-//! Git repositories in documents: `url`, `type`, `hostKeys`, the deploy key of the cluster's agent, further keys, and where its
-//! server has it.
+//! Git repositories in documents: `url`, `type`, `hostKeys`, the agent's deploy key, further keys,
+//! and the location on the server.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::{
     invalid::invalid,
 };
 
-/// The deploy key that the cluster's agent reads with.
+/// Name of the deploy key of the cluster's agent.
 const STEWARD: &str = "steward";
 
-/// A repository as it was sent.
+/// A repository as received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Repo {
     url: Option<String>,
     kind: Option<RepoKind>,
     host_keys: Option<String>,
-    /// `deployKey`
+    /// Field `deployKey`.
     steward: Option<DeployKey>,
     others: Option<BTreeMap<String, DeployKey>>,
     path: Option<String>,
@@ -31,6 +31,8 @@ pub(crate) struct Repo {
 }
 
 impl Repo {
+    /// Parses a repository.
+    ///
     /// # Errors
     /// `FL-4109`
     pub(super) fn read(mut given: Fields) -> Result<Self, Failure> {
@@ -55,12 +57,12 @@ impl Repo {
         self.url.as_deref()
     }
 
-    /// Whether it says that nobody looks after it.
+    /// True if the repository is unmanaged.
     pub(crate) fn is_nobodys(&self) -> bool {
         self.kind == Some(RepoKind::Unmanaged)
     }
 
-    /// Whether it says no more than which key the agent has.
+    /// True if only the agent's key is set.
     pub(crate) fn is_only_a_key(&self) -> bool {
         let key = self.steward.clone();
         let empty = Repo {
@@ -70,14 +72,14 @@ impl Repo {
         self.steward.is_some() && *self == empty
     }
 
-    /// Takes the agent's key away where it is not here.
+    /// Removes the agent's key if the document has none.
     pub(crate) fn forget_key(&self, known: &mut GitRepo) {
         if self.steward.is_none() {
             known.deploy_keys.remove(STEWARD);
         }
     }
 
-    /// What is kept of it. The agent's key stays where the sender says nothing of it: it is the agent's business.
+    /// The stored form. The agent's key is preserved if the sender omits it: the agent manages it.
     pub(crate) fn kept(self, before: Option<&GitRepo>) -> GitRepo {
         let mut deploy_keys = match self.others {
             Some(others) => others,
@@ -100,12 +102,12 @@ impl Repo {
     }
 }
 
-/// The agent's key.
+/// The agent's deploy key.
 pub(crate) fn deploy_key(repo: &GitRepo) -> Option<&str> {
     repo.deploy_keys.get(STEWARD).map(|key| key.key.as_str())
 }
 
-/// Whether a PATCH says no more than that the agent has the key that it has; `type` is ignored in one.
+/// True if a PATCH only repeats the agent's current key; `type` is ignored.
 pub(super) fn has_key(repo: &GitRepo, said: &Map<String, Value>) -> bool {
     said.iter().all(|(name, value)| match name.as_str() {
         "type" => true,
@@ -116,7 +118,7 @@ pub(super) fn has_key(repo: &GitRepo, said: &Map<String, Value>) -> bool {
     })
 }
 
-/// Whether a PATCH says no more than which key the agent has, and that is one.
+/// True if a PATCH only sets a valid agent's key.
 pub(super) fn is_good_key(said: &Map<String, Value>) -> bool {
     said.iter().all(|(name, value)| match name.as_str() {
         "type" => true,
@@ -136,10 +138,10 @@ const FIELDS: [&str; 8] = [
     "apiSecretRef",
 ];
 
-/// Whether all fields of a repository are known; `more` has those of this very place.
+/// Rejects unknown fields; `more` lists additional fields of this place.
 ///
 /// # Errors
-/// `FL-4109` with the first that is not.
+/// `FL-4109` with the first unknown field.
 pub(super) fn check_fields(at: &str, repo: Option<&Value>, more: &[&str]) -> Result<(), Failure> {
     let Some(Value::Object(repo)) = repo else {
         return Ok(());
@@ -162,7 +164,7 @@ pub(super) fn check_fields(at: &str, repo: Option<&Value>, more: &[&str]) -> Res
     }
 }
 
-/// As a document, of which [`Repo::read`] makes the same again.
+/// The document from which [`Repo::read`] restores the same value.
 pub(super) fn document(repo: &GitRepo) -> Value {
     let mut fields = Map::new();
     let mut put = |name: &str, value: Option<&str>| {
@@ -193,7 +195,7 @@ pub(super) const fn kind_word(kind: RepoKind) -> &'static str {
     }
 }
 
-/// The keys that have names of their own.
+/// Keys except the agent's.
 pub(super) fn others(repo: &GitRepo) -> Map<String, Value> {
     let named = repo.deploy_keys.iter().filter(|(name, _)| *name != STEWARD);
     let shown = |key: &DeployKey| json!({ "key": key.key, "writeAccess": key.write_access });
@@ -235,7 +237,7 @@ fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, Failure> {
     Ok(keys)
 }
 
-/// `<type> <base64>`, and maybe the end of the line.
+/// `<type> <base64>` with an optional newline.
 fn check_key(key: &str) -> Result<(), Failure> {
     let line = key.strip_suffix('\n').unwrap_or(key);
     let parts = line.split_once(' ');
@@ -249,11 +251,11 @@ fn check_key(key: &str) -> Result<(), Failure> {
     Err(invalid("Illegal deploy key format"))
 }
 
-/// Of a repository that somebody makes, group and name must be told.
+/// The URL of a managed repository must contain group and name.
 fn managed(url: &str) -> Result<(), Failure> {
     let path = match url.split_once("://") {
         Some((_, rest)) => rest.split_once('/').map(|(_, path)| path),
-        // As scp has it: user@host:group/name
+        // scp syntax: user@host:group/name
         None => url.split_once(':').map(|(_, path)| path),
     };
     let segments = path

@@ -1,4 +1,4 @@
-//! Tenants and clusters as they are given out, written straight from what is kept.
+//! Serialisation of tenants and clusters directly from the stored records.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,14 +21,14 @@ use crate::{
     template::Effective,
 };
 
-/// A cluster with what its tenant's template fills in: what stays the same until one of both is changed.
+/// Cacheable part of a cluster's document: changes only with the cluster or its tenant.
 struct Lasting<'a> {
     record: &'a Record<Cluster>,
     template: Option<&'a ClusterTemplate>,
     repositories: &'a dyn RepoStatus,
 }
 
-/// What of it is another one for each who asks, or at each moment.
+/// Part that depends on the caller and the time.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Passing<'a> {
@@ -43,11 +43,13 @@ struct Passing<'a> {
     more: &'a Map<String, Value>,
 }
 
-/// Most of a cluster's document: a JSON object to whose end something is to be added.
+/// A serialised JSON object to which further fields are appended.
 #[derive(Clone)]
 pub(crate) struct Opening(Arc<str>);
 
 impl Opening {
+    /// Serialises the cacheable part.
+    ///
     /// # Errors
     /// `FL-5101`
     pub(crate) fn of(
@@ -69,17 +71,17 @@ impl Opening {
 pub(crate) struct ShownCluster<'a> {
     pub(crate) opening: Opening,
     pub(crate) version: u64,
-    /// Those of its dynamic facts whose source reports no more.
+    /// Reported facts whose source has gone silent.
     pub(crate) stale: Vec<&'a str>,
     pub(crate) status: Option<&'a ClusterStatus>,
-    /// To those who may see it, while its token is valid.
+    /// For permitted callers, while the token is valid.
     pub(crate) install_url: Option<SecretString>,
-    /// What else goes into the answer to create.
+    /// Additional fields of the response to a creation.
     pub(crate) more: Map<String, Value>,
 }
 
 impl ShownCluster<'_> {
-    /// Adds it, as JSON.
+    /// Appends the document as JSON.
     ///
     /// # Errors
     /// `FL-5101`
@@ -94,7 +96,7 @@ impl ShownCluster<'_> {
             more: &self.more,
         };
         serde_json::to_writer(&mut *to, &passing).map_err(unwritten)?;
-        // The brace with which it begins: two objects become one.
+        // Replaces the opening brace: two objects become one.
         if let Some(brace) = to.get_mut(rest) {
             *brace = b',';
         }
@@ -206,7 +208,7 @@ fn time(at: OffsetDateTime) -> String {
     at.format(&Rfc3339).unwrap_or_default()
 }
 
-/// The cluster's own texts, then those of the template that it lacks.
+/// Own entries, then those of the template that are missing.
 struct Merged<'a>(&'a BTreeMap<String, String>, &'a BTreeMap<String, String>);
 
 impl Serialize for Merged<'_> {
@@ -252,7 +254,7 @@ struct WithState<'a> {
     state: Option<ShownRepoState<'a>>,
 }
 
-/// An object in any case: Steward crashes without.
+/// Always an object: Steward crashes without one.
 struct ShownRepo<'a> {
     own: Option<&'a GitRepo>,
     url: Option<&'a str>,

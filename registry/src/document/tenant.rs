@@ -1,4 +1,4 @@
-//! A tenant as it was sent: what may be written of it.
+//! Tenant documents as received.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{
     invalid::invalid,
 };
 
-/// Fields that a PATCH may have.
+/// Fields allowed in a PATCH.
 const KNOWN: [&str; 7] = [
     "annotations",
     "displayName",
@@ -41,6 +41,8 @@ pub(crate) struct TenantSpec {
 }
 
 impl TenantSpec {
+    /// Parses a document.
+    ///
     /// # Errors
     /// `FL-4109` with the field.
     pub(crate) fn read(given: &mut Fields) -> Result<Self, Failure> {
@@ -68,7 +70,7 @@ impl TenantSpec {
         })
     }
 
-    /// A tenant of Lieutenant's has a repository; one that has none says that nobody looks after it.
+    /// Lieutenant requires a repository; here an unmanaged one may omit its URL.
     ///
     /// # Errors
     /// `FL-4109`
@@ -79,7 +81,7 @@ impl TenantSpec {
         }
     }
 
-    /// As [`super::ClusterSpec::opens_nothing`].
+    /// Like [`super::ClusterSpec::opens_nothing`].
     ///
     /// # Errors
     /// `FL-4109`
@@ -92,6 +94,8 @@ impl TenantSpec {
         opens_nothing("clusterTemplate.gitRepo.url", url)
     }
 
+    /// Rejects unknown fields of a PATCH.
+    ///
     /// # Errors
     /// `FL-4109`
     pub(crate) fn check_patch(patch: &Fields) -> Result<(), Failure> {
@@ -102,7 +106,7 @@ impl TenantSpec {
         repo::check_fields("gitRepo", patch.rest().get("gitRepo"), &["revision"])
     }
 
-    /// The document of which [`TenantSpec::read`] makes what is kept.
+    /// The document from which [`TenantSpec::read`] restores the stored values.
     pub(crate) fn document(tenant: &Tenant) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut put = |name: &str, value: Value| {
@@ -126,7 +130,7 @@ impl TenantSpec {
         fields
     }
 
-    /// PUT takes none of our fields away from a client that does not know them.
+    /// PUT preserves our own fields, which a client of Lieutenant's API does not know.
     pub(crate) fn over(mut self, before: &Tenant, named: [bool; 2]) -> Self {
         let [parent, template] = named;
         if !parent {
@@ -151,7 +155,7 @@ impl TenantSpec {
     }
 }
 
-/// Lieutenant's repository of a tenant has its revision in it.
+/// Lieutenant includes the revision in a tenant's repository.
 pub(super) fn repo_document(tenant: &Tenant) -> Option<Value> {
     if tenant.git_repo.is_none() && tenant.revision.is_none() {
         return None;

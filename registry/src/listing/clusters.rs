@@ -1,4 +1,4 @@
-//! Which clusters a list shows, and in which order.
+//! Filters and sorting of the list of clusters.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -22,22 +22,24 @@ use crate::{
     template::template_of,
 };
 
-/// What the query asks for.
+/// Parsed query.
 pub(crate) struct Clusters {
     asked: Listing,
     sort_by: SortBy,
-    /// Name, and the value that it must have.
+    /// Name and required value.
     facts: Vec<(String, Option<String>)>,
     selector: Selector,
-    /// Whether facts that are stale count.
+    /// True if stale facts count.
     stale: bool,
     status: Option<ClusterState>,
 }
 
-/// A cluster, and how it stands with it.
+/// A cluster and its observed status.
 pub(crate) type Found<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
 
 impl Clusters {
+    /// Parses the query.
+    ///
     /// # Errors
     /// `FL-4109`
     pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
@@ -65,7 +67,7 @@ impl Clusters {
         })
     }
 
-    /// The clusters, and the link to the next page.
+    /// Matching clusters, and the link to the next page.
     pub(crate) fn found<'a>(
         &self,
         registry: &Registry,
@@ -73,7 +75,7 @@ impl Clusters {
         caller: &Caller,
     ) -> (Vec<Found<'a>>, HeaderMap) {
         let observed = registry.store.all_observed();
-        // Both are in the order of ids, so one walk finds all.
+        // Both maps are ordered by id, so one pass suffices.
         let mut seen = observed.iter().peekable();
         let mut status = |record: &Record<Cluster>| {
             let id = &record.value.id;

@@ -1,4 +1,4 @@
-//! Which tenants a list shows, and in which order.
+//! Filters and sorting of the list of tenants.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     selector::Selector,
 };
 
-/// What the query asks for.
+/// Parsed query.
 pub(crate) struct Tenants {
     asked: Listing,
     sort_by: SortBy,
@@ -22,6 +22,8 @@ pub(crate) struct Tenants {
 }
 
 impl Tenants {
+    /// Parses the query.
+    ///
     /// # Errors
     /// `FL-4109`
     pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
@@ -34,7 +36,7 @@ impl Tenants {
         })
     }
 
-    /// The tenants, and the link to the next page. With a tenant: it, and all below it.
+    /// Matching tenants, and the link to the next page. A tenant filter includes its descendants.
     pub(crate) fn found<'a>(
         &self,
         view: &'a View,

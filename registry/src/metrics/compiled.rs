@@ -1,5 +1,5 @@
-//! What was compiled, as Lieutenant's operator shows it: one row for each instance and package of each cluster, with where
-//! it is from as labels.
+//! Compile metadata like Lieutenant's operator exports it: one row per instance and package of a
+//! cluster, with the source version as labels.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,10 @@ use fairlead_store::{
 
 use crate::metrics::family::{Family, number, seconds};
 
-/// Instances, and packages, of one cluster: more are left out, so that one cluster does not take the others' room.
+/// Maximum number of instances and of packages per cluster, so that one cluster cannot exhaust the
+/// limit of all.
 const OF_ONE: usize = 200;
-/// What Commodore says of itself.
+/// Maximum number of build info labels.
 const BUILD_INFO: usize = 8;
 
 pub(super) struct Compiled {
@@ -67,7 +68,7 @@ impl Compiled {
             self.last.add(whose, seconds(millis(at)));
         }
         let build = meta.commodore_build_info.iter().take(BUILD_INFO);
-        // Names that become the same label are one.
+        // Names that map to the same label are merged.
         let build: BTreeMap<String, &str> = build
             .map(|(name, text)| (label(name), text.as_str()))
             .collect();
@@ -120,7 +121,7 @@ fn of(source: &SourceVersion) -> [(&str, &str); 4] {
     ]
 }
 
-/// A name as a label: other characters become `_`, and what is a label already gets a word in front.
+/// A valid label name: other characters become `_`; reserved names get a prefix.
 pub(super) fn label(name: &str) -> String {
     let plain = |c: char| match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' => c,
@@ -135,7 +136,7 @@ pub(super) fn label(name: &str) -> String {
     }
 }
 
-/// How many rows there was no room for.
+/// Number of rows beyond the limit.
 pub(super) fn left_out(families: &[Family]) -> f64 {
     number(families.iter().map(Family::left_out).sum())
 }

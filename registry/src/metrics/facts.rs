@@ -1,4 +1,4 @@
-//! Facts as metrics: those that the platform operator has chosen as labels, and when each source last reported.
+//! Facts as metrics: selected facts as labels, and the time of each source's last report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,13 +28,13 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// `chosen`: facts that become labels.
+    /// `chosen` facts become labels.
     pub(super) fn new(chosen: &[String], reporting: Reporting) -> Self {
         let family = Family::new;
         let mut taken = BTreeSet::new();
         let chosen = chosen.iter().map(|name| (name.clone(), label(name)));
         Told {
-            // Two facts whose labels would be one: the first has it.
+            // Of two facts with the same label name the first one is used.
             chosen: (chosen.filter(|(_, label)| taken.insert(label.clone()))).collect(),
             facts: family(
                 "syn_lieutenant_cluster_facts",
@@ -107,7 +107,7 @@ impl Told {
     }
 }
 
-/// When each source was last heard of, changed or not.
+/// Last report of each source, with or without changes.
 fn seen(cluster: &Cluster, observed: &Observed) -> BTreeMap<FactSource, i64> {
     let mut seen = observed.reported.clone();
     let facts = cluster.facts.values().chain(cluster.dynamic_facts.values());
@@ -118,7 +118,7 @@ fn seen(cluster: &Cluster, observed: &Observed) -> BTreeMap<FactSource, i64> {
     seen
 }
 
-/// Of what is no text, its JSON.
+/// Values other than strings are written as JSON.
 fn text(facts: &Facts, name: &str) -> Option<String> {
     match &facts.get(name)?.value {
         Value::String(text) => Some(text.clone()),

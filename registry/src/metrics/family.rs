@@ -1,5 +1,5 @@
-//! One metric as it is at this moment. Its rows are made when somebody looks and kept no longer, and there is a most of them:
-//! what people and programs say of clusters can be any text, and must not become more series than a Prometheus can bear.
+//! One metric family, rebuilt on each scrape. The number of rows is limited: texts of users and
+//! programs must not create more series than Prometheus can handle.
 
 use std::collections::HashMap;
 
@@ -8,9 +8,9 @@ use prometheus::{
     proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType},
 };
 
-/// The most rows of one metric.
+/// Maximum number of rows per metric.
 const MOST: usize = 100_000;
-/// Characters of a label's text.
+/// Maximum length of a label value, in characters.
 const LONGEST: usize = 256;
 
 pub(super) struct Family {
@@ -38,14 +38,16 @@ impl Family {
         self
     }
 
+    /// Creates the description.
+    ///
     /// # Errors
-    /// A name that Prometheus does not know.
+    /// An invalid Prometheus name.
     pub(super) fn describe(&self) -> prometheus::Result<Desc> {
         let (name, help) = (self.name.to_owned(), self.help.to_owned());
         Desc::new(name, help, Vec::new(), HashMap::new())
     }
 
-    /// A label without text is none: that is how Prometheus understands it, too.
+    /// Adds a row. Empty labels are omitted: Prometheus treats them alike.
     pub(super) fn add<'a>(
         &mut self,
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -69,7 +71,7 @@ impl Family {
         self.rows.push(row);
     }
 
-    /// Notes rows for which there was no room before they came here.
+    /// Counts rows dropped by the caller.
     pub(super) fn leave_out(&mut self, rows: usize) {
         self.left_out += rows;
     }
@@ -88,7 +90,7 @@ impl Family {
     }
 }
 
-/// Counts of what is in memory are far from where a double has no place for them.
+/// In-memory counts are far below the exact range of a double.
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
 pub(super) fn number(count: usize) -> f64 {
     count as f64

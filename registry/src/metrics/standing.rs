@@ -1,4 +1,4 @@
-//! How it stands with clusters: what the API and the command line say, of those too that have no session.
+//! Connection status of clusters, equal to the API's, including clusters without a session.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Compressed answers for documents that are public and the same for everybody. Nothing else is compressed: the length of an
-//! answer with a secret beside text of a stranger tells the secret (BREACH).
+//! Compression of public documents. Other responses are never compressed: the length of a response
+//! that contains a secret next to foreign text reveals the secret (BREACH).
 //!
-//! Each document is compressed once, off the threads that carry streams; a layer of `tower-http` would do it for each request.
+//! Each document is compressed once, on a blocking thread; `tower-http` would compress per request.
 
 use std::{
     collections::HashMap,
@@ -22,13 +22,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use crate::reply::Refused;
 
-/// The largest document, in bytes: Swagger UI's script has a quarter of it.
+/// Limit of a document in bytes; Swagger UI's script uses a quarter of it.
 const MAX_DOCUMENT: usize = 8 << 20;
 
-/// By path: as many as there are documents.
+/// By path; bounded by the number of documents.
 static COMPRESSED: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
 
-/// Compresses what the routes below answer, for clients that take it.
+/// Compresses responses of the routes below for clients that accept it.
 pub(super) async fn compress(request: Request, next: Next) -> Result<Response, Refused> {
     let wanted = request.method() == Method::GET && takes_gzip(request.headers());
     let path = request.uri().path().to_owned();
@@ -71,7 +71,7 @@ fn gzip(text: &[u8]) -> std::io::Result<Bytes> {
     encoder.finish().map(Bytes::from)
 }
 
-/// RFC 9110, 12.5.3: `gzip` or `*`, with a weight above zero.
+/// RFC 9110, 12.5.3: `gzip` or `*` with a weight above zero.
 fn takes_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).into_iter();
     let codings = values.filter_map(|value| value.to_str().ok());

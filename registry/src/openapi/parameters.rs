@@ -1,4 +1,4 @@
-//! What each route takes in its path and its query, with the values that are allowed.
+//! Path and query parameters of each route, with their allowed values.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) fn parameters(route: &Route) -> Vec<Value> {
         let name = segment.strip_prefix('{')?.strip_suffix('}')?;
         let schema = match name {
             "tokenId" => json!({ "type": "string", "pattern": "^k-[0-9a-f]{16}$" }),
-            // What cannot be in a path is refused, whatever it names.
+            // Characters that are impossible in a path are rejected for any name.
             "name" => json!({ "type": "string", "pattern": r"^(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]+$" }),
             _ => reference("Id"),
         };
@@ -25,7 +25,7 @@ pub(super) fn parameters(route: &Route) -> Vec<Value> {
     in_path.chain(in_query).collect()
 }
 
-/// A number is asked for as often as a text: one that is empty is as wrong as one that is none.
+/// Numbers are not nullable: an empty parameter is invalid.
 fn schema(route: &Route, name: &str) -> Value {
     match (name, route.tag) {
         ("sort_by", "tenant") => {
@@ -38,7 +38,7 @@ fn schema(route: &Route, name: &str) -> Value {
         ("status", _) => {
             json!({ "type": "string", "enum": ["Never", "Connected", "ApiUnreachable", "Lost"] })
         }
-        // As far back as there is history.
+        // History starts at any time in the past.
         ("limit", "inventory") if route.query.contains(&"from") => {
             json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX })
         }

@@ -1,11 +1,11 @@
-//! Every route of the hub for people, with what it takes and answers. A test asks each of them, and another holds this table
-//! against Lieutenant's own document.
+//! All HTTP routes for people with their parameters and responses. One test calls each of them,
+//! another compares this table with Lieutenant's document.
 
 /// One method of one path.
 pub(super) struct Route {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
-    /// Operation id; Lieutenant's where it has one.
+    /// Operation id; Lieutenant's if it has one.
     pub(super) id: &'static str,
     pub(super) tag: &'static str,
     pub(super) summary: &'static str,
@@ -13,11 +13,11 @@ pub(super) struct Route {
     pub(super) query: &'static [&'static str],
     /// Content type and schema.
     pub(super) body: Option<(&'static str, &'static str)>,
-    /// Status, schema, and whether that is an array of it. Failures are added to all.
+    /// Status, schema, and cardinality. Failures are added to every route.
     pub(super) answers: &'static [(u16, Answer)],
-    /// Nobody is asked who they are.
+    /// Requires no authentication.
     pub(super) open: bool,
-    /// It changes what has a version, and heeds `If-Match`.
+    /// Changes a versioned resource and honours `If-Match`.
     pub(super) heeds: bool,
 }
 
@@ -39,7 +39,7 @@ const CLUSTERS: &[&str] = &[
     "tenant", "sort_by", "fact", "selector", "stale", "status", "text", PAGE[0], PAGE[1],
 ];
 const TENANTS: &[&str] = &["tenant", "sort_by", "selector", "text", PAGE[0], PAGE[1]];
-/// Lists of what belongs to tenants.
+/// Lists of resources that belong to tenants.
 const OWNED: &[&str] = &["tenant", "text", PAGE[0], PAGE[1]];
 const COMPILED: &[&str] = &[
     "component",

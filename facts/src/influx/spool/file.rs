@@ -1,4 +1,4 @@
-//! One file of the spool: records of length, checksum and batch, one behind the other.
+//! One file of the spool: consecutive records of length, checksum and batch.
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,12 +11,12 @@ use flate2::Crc;
 
 use crate::influx::batch::Batch;
 
-/// Before each batch: its length and its checksum, of 4 bytes each.
+/// Size of a record header: length and checksum, 4 bytes each.
 const HEAD: u64 = 8;
-/// The longest batch that is believed.
+/// Maximum plausible length of a batch.
 const LONGEST: u32 = 8 * 1024 * 1024;
 
-/// What is remembered of a record.
+/// Metadata of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     length: u32,
@@ -25,7 +25,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// With the record itself.
+    /// Also returns the encoded record.
     pub(super) fn of(batch: &Batch) -> (Entry, Vec<u8>) {
         let bytes = batch.to_bytes();
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -44,7 +44,7 @@ impl Entry {
         }
     }
 
-    /// Bytes in the file.
+    /// Size in the file, in bytes.
     pub(super) fn size(&self) -> u64 {
         HEAD + u64::from(self.length)
     }
@@ -56,19 +56,19 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// One that is not there yet, or was left behind without anything in it.
+/// Creates a file, or reuses an empty one.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(true).write(true).mode(0o600);
     options.open(path)
 }
 
-/// A file that was just made is in its folder when this is done.
+/// Makes a new file's directory entry durable.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Behind `begin`; the file ends there if it cannot be done.
+/// Appends at `begin`; truncates there on failure.
 pub(super) fn append(file: &mut File, begin: u64, records: &[(Entry, Vec<u8>)]) -> io::Result<()> {
     let mut write = || {
         file.seek(SeekFrom::Start(begin))?;
@@ -79,13 +79,13 @@ pub(super) fn append(file: &mut File, begin: u64, records: &[(Entry, Vec<u8>)]) 
     };
     let written = write();
     if written.is_err() {
-        // What is left of it would be cut off when it is read.
+        // A remainder would be truncated on the next read.
         let _ = file.set_len(begin);
     }
     written
 }
 
-/// What is in a file, how long that is, and whether something behind it had to be cut off.
+/// Records of a file, their total length, and true if a torn end was truncated.
 pub(super) fn scan(path: &Path) -> io::Result<(Vec<Entry>, u64, bool)> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let whole = file.metadata()?.len();
@@ -101,7 +101,7 @@ pub(super) fn scan(path: &Path) -> io::Result<(Vec<Entry>, u64, bool)> {
     Ok((entries, length, length < whole))
 }
 
-/// The batch at this place; None if it is another one, or damaged.
+/// The batch at this position; `None` if it is another one, or damaged.
 pub(super) fn read(path: &Path, offset: u64, wanted: Entry) -> io::Result<Option<Batch>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
@@ -109,7 +109,7 @@ pub(super) fn read(path: &Path, offset: u64, wanted: Entry) -> io::Result<Option
     Ok(found.map(|(_, batch)| batch))
 }
 
-/// None at the end of what is whole.
+/// `None` at the end of complete records.
 fn next(reader: &mut impl Read) -> io::Result<Option<(Entry, Batch)>> {
     let mut head = [0; 8];
     if !fill(reader, &mut head)? {
@@ -131,7 +131,7 @@ fn next(reader: &mut impl Read) -> io::Result<Option<(Entry, Batch)>> {
     Ok(batch.map(|batch| (Entry::new(length, &batch), batch)))
 }
 
-/// False if it ends before.
+/// False if the file ends early.
 fn fill(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     match reader.read_exact(bytes) {
         Ok(()) => Ok(true),

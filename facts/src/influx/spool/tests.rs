@@ -14,7 +14,7 @@ fn batch(n: i64) -> Batch {
     Batch::pack(&[&format!("a v={n}i {n}")], n).unwrap()
 }
 
-/// What waits, by the times of the batches.
+/// Times of the remaining batches.
 fn drained(spool: &mut Spool) -> Vec<i64> {
     let mut all = Vec::new();
     while let (Some(batch), _) = spool.front().unwrap() {
@@ -33,7 +33,7 @@ fn files(dir: &TempDir) -> Vec<PathBuf> {
     files
 }
 
-/// So large that it fills a file: the text cannot be packed.
+/// Incompressible, so that it fills a file.
 fn large(n: i64) -> Batch {
     let mut bytes = [0; 6000];
     aws_lc_rs::rand::fill(&mut bytes).unwrap();
@@ -67,7 +67,7 @@ fn what_was_not_delivered_is_there_after_a_crash_and_what_was_is_not() {
     let place = spool.place();
     spool.pop().unwrap();
     drop(spool);
-    // The place was not written down any more: two is delivered once more, and that is all.
+    // The position was not stored: batch two is delivered again, and nothing else.
     let (mut spool, lost) = open(&dir, MAX, place);
     assert_eq!(lost, Lost::default());
     spool.append(&[batch(5)]).unwrap();

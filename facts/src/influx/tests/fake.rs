@@ -1,4 +1,4 @@
-//! An InfluxDB that answers as it is told, and remembers what it has taken.
+//! A scripted InfluxDB that records the lines it accepts.
 
 use std::{
     io::Read,
@@ -17,7 +17,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use tokio::net::TcpListener;
 
-/// Any line with this in it is wrong.
+/// Lines that contain this are rejected.
 pub(super) const WRONG: &str = "wrong";
 
 pub(super) struct Fake {
@@ -26,9 +26,9 @@ pub(super) struct Fake {
 }
 
 struct Told {
-    /// 0: it takes what it is given.
+    /// 0 accepts everything.
     status: AtomicU16,
-    /// It says how many lines it did not take, and takes the others.
+    /// Reports the number of rejected lines, and accepts the others.
     is_helpful: bool,
     lines: Mutex<Vec<String>>,
 }
@@ -48,12 +48,12 @@ impl Fake {
         Fake { url, state }
     }
 
-    /// From now on; 0: as it should.
+    /// Response status from now on; 0 accepts everything.
     pub(super) fn answers(&self, status: u16) {
         self.state.status.store(status, Ordering::SeqCst);
     }
 
-    /// What it has taken since it was asked the last time, without tags and times.
+    /// Lines accepted since the last call, without tags and times.
     pub(super) fn taken(&self) -> Vec<String> {
         let lines = std::mem::take(&mut *self.state.lines.lock().unwrap());
         let short = |line: &String| {
