@@ -16,7 +16,7 @@ use fairlead_api::{ClusterId, Code, Failure, TenantId};
 use serde_json::{Map, Value};
 
 pub use diff::{Difference, differences};
-use object::{Kind, Object};
+use object::{LieutenantObject, ObjectKind};
 
 /// Documents in sending order: a tenant precedes its clusters.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -94,9 +94,9 @@ fn list_of(object: &mut Map<String, Value>) -> Option<Vec<Value>> {
 #[must_use]
 pub fn plan(objects: Vec<Value>) -> Plan {
     let mut notes = Vec::new();
-    let mut sorted: BTreeMap<Kind, BTreeMap<String, Object>> = BTreeMap::new();
+    let mut sorted: BTreeMap<ObjectKind, BTreeMap<String, LieutenantObject>> = BTreeMap::new();
     for object in objects {
-        match Object::read(object) {
+        match LieutenantObject::read(object) {
             Ok(object) => {
                 let of_kind = sorted.entry(object.kind).or_default();
                 if let Some(replaced) = of_kind.insert(object.name.clone(), object) {
@@ -109,15 +109,15 @@ pub fn plan(objects: Vec<Value>) -> Plan {
         }
     }
     let mut take = |kind| sorted.remove(&kind).unwrap_or_default();
-    let templates = take(Kind::TenantTemplate);
-    let mut repos = take(Kind::GitRepo);
+    let templates = take(ObjectKind::TenantTemplate);
+    let mut repos = take(ObjectKind::GitRepo);
     let mut plan = Plan::default();
-    for mut tenant in take(Kind::Tenant).into_values() {
+    for mut tenant in take(ObjectKind::Tenant).into_values() {
         let repo = repos.remove(&tenant.name);
         plan.tenants
             .extend(tenant::planned(&mut tenant, &templates, repo, &mut notes));
     }
-    for mut cluster in take(Kind::Cluster).into_values() {
+    for mut cluster in take(ObjectKind::Cluster).into_values() {
         let repo = repos.remove(&cluster.name);
         plan.clusters
             .extend(cluster::planned(&mut cluster, repo, &mut notes));

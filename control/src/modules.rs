@@ -26,8 +26,8 @@ use crate::{
 };
 use about::{About, AboutModule};
 use catalog::CatalogModule;
-use certificates::{Certificates, CertificatesModule, Front};
-use configuration::{ConfigurationModule, Wanted};
+use certificates::{Certificates, CertificatesModule, FrontCertificate};
+use configuration::{ConfigurationModule, DesiredRevisions};
 use enroll::{BootstrapKey, Enroll, EnrollModule, EnrollSettings};
 use issuers::Issuers;
 use repositories::RepositoriesModule;
@@ -77,12 +77,12 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         bootstrap,
         settings: enroll_settings(&config),
     });
-    let wanted = Arc::new(Wanted::default());
+    let desired = Arc::new(DesiredRevisions::default());
     let services = Services {
         issuers: issuers.clone(),
         invitations: enroll.clone(),
         repositories: Arc::new(config.git_servers.clone()),
-        configurations: wanted.clone(),
+        configurations: desired.clone(),
     };
     let registry = Registry::new(store.clone(), clock.clone(), registry_settings, services)?;
     let registry = Arc::new(registry);
@@ -107,7 +107,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         Arc::new(ConfigurationModule::new(
             store.clone(),
             clock.clone(),
-            wanted,
+            desired,
         )),
         Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
         Arc::new(RepositoriesModule::new(
@@ -154,11 +154,11 @@ fn enroll_settings(config: &Config) -> EnrollSettings {
 }
 
 /// The front's certificate, and the CA that clients need to trust it.
-fn front(config: &Config, authority: &Authority) -> (Front, Option<String>) {
+fn front(config: &Config, authority: &Authority) -> (FrontCertificate, Option<String>) {
     match &config.front_leaf {
-        Some(leaf) => (Front::Given(leaf.clone()), None),
+        Some(leaf) => (FrontCertificate::Given(leaf.clone()), None),
         None => (
-            Front::Own(front_names(config)),
+            FrontCertificate::Own(front_names(config)),
             Some(authority.certificate_pem().to_owned()),
         ),
     }

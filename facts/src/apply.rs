@@ -9,11 +9,11 @@ use fairlead_store::model::{Fact, FactSource, Facts, hex};
 
 /// Content hash of the agent's facts; other sources' facts do not matter.
 pub(super) fn etag(facts: &Facts) -> String {
-    let said: Vec<_> = of_agent(facts)
+    let reported_facts: Vec<_> = of_agent(facts)
         .map(|(name, fact)| (name, &fact.value))
         .collect();
     // Strings and JSON values with sorted keys: serialisation cannot fail.
-    let bytes = serde_json::to_vec(&said).unwrap_or_default();
+    let bytes = serde_json::to_vec(&reported_facts).unwrap_or_default();
     let hash = digest(&SHA256, &bytes);
     hex::encode(hash.as_ref().get(..16).unwrap_or_default())
 }
@@ -57,8 +57,8 @@ pub(super) fn apply(facts: &mut Facts, report: &Report, now: i64) -> Result<Opti
         Some(_) => {}
         None => facts.retain(|name, fact| {
             let is_told = || {
-                let mut told = report.facts.iter();
-                told.any(|(told, value)| told.as_str() == name && value.is_some())
+                let mut reports = report.facts.iter();
+                reports.any(|(reports, value)| reports.as_str() == name && value.is_some())
             };
             fact.source != FactSource::Agent || is_told()
         }),
@@ -91,14 +91,14 @@ pub(super) fn apply(facts: &mut Facts, report: &Report, now: i64) -> Result<Opti
 fn within_bounds(facts: &Facts) -> Result<(), Failure> {
     let count = of_agent(facts).count();
     if count > MAX_FACTS {
-        let detail = format!("{count} facts, where {MAX_FACTS} may be");
+        let detail = format!("{count} facts, at most {MAX_FACTS} are allowed");
         return Err(Failure::because(Code::Invalid, detail));
     }
     let bytes: usize = of_agent(facts)
         .map(|(_, fact)| fact.value.to_string().len())
         .sum();
     if bytes > MAX_TOTAL_FACT_BYTES {
-        let detail = format!("{bytes} bytes of facts, where {MAX_TOTAL_FACT_BYTES} may be");
+        let detail = format!("{bytes} bytes of facts, at most {MAX_TOTAL_FACT_BYTES} are allowed");
         return Err(Failure::because(Code::Invalid, detail));
     }
     Ok(())
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_report_replaces_what_the_agent_said_and_nobody_elses_word() {
+    fn a_whole_report_replaces_only_the_agents_facts() {
         let mut facts = Facts::from([
             ("theirs".to_owned(), stewards(json!(1))),
             ("version".to_owned(), stewards(json!("1"))),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_taken_on_its_own_base_alone() {
+    fn a_change_applies_only_to_its_base() {
         let mut facts = Facts::from([("theirs".to_owned(), stewards(json!(1)))]);
         let empty = etag(&facts);
         apply(
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_ahead_of_ours_is_not_believed() {
+    fn observation_times_in_the_future_are_clamped() {
         let mut facts = Facts::new();
         apply(&mut facts, &report(None, &[("a", Some(json!(1)))]), 3).unwrap();
         assert_eq!((facts["a"].observed, facts["a"].received), (3, 3));
     }
 
     #[test]
-    fn what_is_too_much_is_refused() {
+    fn reports_beyond_the_limits_are_rejected() {
         let mut deep = json!(1);
         for _ in 0..=MAX_FACT_DEPTH {
             deep = json!([deep]);

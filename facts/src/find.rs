@@ -14,7 +14,7 @@ use fairlead_api::{
 };
 use fairlead_registry::stale::is_stale;
 use fairlead_registry::{
-    Page, Place, Said, listed,
+    EffectiveFact, ListPosition, Page, listed,
     reply::{Answer, Refused, Who},
     sees_cluster, template_of,
 };
@@ -25,9 +25,9 @@ use crate::state::FactsState;
 use term::{Hit, Term};
 
 /// Maximum number of terms per search.
-const MOST: usize = 16;
+const MAX_TERMS: usize = 16;
 /// Maximum number of facts shown per cluster.
-const HITS: usize = 20;
+const MAX_HITS: usize = 20;
 
 pub(super) async fn find(
     State(state): State<Arc<FactsState>>,
@@ -36,15 +36,15 @@ pub(super) async fn find(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let page = Page::of(&uri)?;
-    let asked: Vec<_> = page.words().collect();
+    let terms_given: Vec<_> = page.words().collect();
     let refuse = |detail: &str| Err(Refused::because(Code::Invalid, detail));
-    if asked.is_empty() {
-        return refuse("search for a host, a version, a service or a fact");
+    if terms_given.is_empty() {
+        return refuse("expected at least one of host, version, service, fact");
     }
-    if asked.len() > MOST {
-        return refuse("16 terms at the most");
+    if terms_given.len() > MAX_TERMS {
+        return refuse("at most 16 terms");
     }
-    let terms: Result<Vec<Term>, _> = asked
+    let terms: Result<Vec<Term>, _> = terms_given
         .iter()
         .map(|(kind, text)| Term::read(kind, text))
         .collect();
@@ -66,7 +66,7 @@ pub(super) async fn find(
             is_so
         });
         if is_all {
-            all.push((Place::of(about.id.as_str()), (cluster, hits)));
+            all.push((ListPosition::of(about.id.as_str()), (cluster, hits)));
         }
     }
     let (part, link) = page.cut(all);
@@ -77,16 +77,16 @@ pub(super) async fn find(
             fact: hit.name.to_owned(),
             key: hit.key,
             value: hit.value,
-            stale: match hit.said {
-                Said::Fact(fact) => is_stale(fact, &observed, &state.reporting, now),
-                Said::OfTemplate(_) => false,
+            stale: match hit.fact {
+                EffectiveFact::Fact(fact) => is_stale(fact, &observed, &state.reporting, now),
+                EffectiveFact::Template(_) => false,
             },
         };
         ClusterMatch {
             id: about.id.clone(),
             tenant: about.tenant.clone(),
             display_name: about.shown_name().to_owned(),
-            matches: hits.into_iter().take(HITS).map(found).collect(),
+            matches: hits.into_iter().take(MAX_HITS).map(found).collect(),
         }
     });
     let items = items.collect();

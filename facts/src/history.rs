@@ -22,21 +22,21 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{show::time, state::FactsState};
 
 /// Default number of versions of a cluster's facts: adjacent rows in the database.
-const LIMIT: u32 = 1000;
+const DEFAULT_VERSIONS: u32 = 1000;
 /// Default number of changes of one fact: scattered rows in the database.
-const CHANGES: u32 = 100;
+const DEFAULT_CHANGES: u32 = 100;
 /// Number of rows per store read.
-const PAGE: u32 = 1000;
+const ROWS_PER_READ: u32 = 1000;
 /// Maximum number of pages read while other tenants' clusters fill them; the next request
 /// continues.
-const PAGES: usize = 200;
+const MAX_PAGES_PER_REQUEST: usize = 200;
 /// Databases use signed integers.
-const LAST: Revision = Revision(i64::MAX as u64);
-const NO_CURSOR: &str = "cursor: it is not one of ours";
+const LAST_REVISION: Revision = Revision(i64::MAX as u64);
+const INVALID_CURSOR: &str = "cursor: not a cursor of this hub";
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct HistoryParams {
     fact: Option<String>,
     at: Option<String>,
     from: Option<String>,
@@ -45,16 +45,16 @@ pub(super) struct Asked {
     cursor: Option<String>,
 }
 
-type AskedOf = Result<Query<Asked>, QueryRejection>;
+type HistoryQuery = Result<Query<HistoryParams>, QueryRejection>;
 
-impl Asked {
-    fn read(asked: AskedOf) -> Answer<Asked> {
-        let asked = asked.map_err(|error| Refused::because(Code::Invalid, error.body_text()))?;
+impl HistoryParams {
+    fn read(params: HistoryQuery) -> Answer<HistoryParams> {
+        let params = params.map_err(|error| Refused::because(Code::Invalid, error.body_text()))?;
         // No fact's name contains NUL, and PostgreSQL rejects it in parameters.
-        if asked.fact.as_ref().is_some_and(|fact| fact.contains('\0')) {
-            return Err(Refused::because(Code::Invalid, "fact: it has a NUL"));
+        if params.fact.as_ref().is_some_and(|fact| fact.contains('\0')) {
+            return Err(Refused::because(Code::Invalid, "fact: contains NUL"));
         }
-        Ok(asked.0)
+        Ok(params.0)
     }
 
     /// From `from` to `to`, both inclusive.
@@ -70,8 +70,8 @@ impl Asked {
         })
     }
 
-    fn limit(&self, unless_said: u32) -> u32 {
-        self.limit.unwrap_or(unless_said).clamp(1, MAX_PAGE)
+    fn limit(&self, default: u32) -> u32 {
+        self.limit.unwrap_or(default).clamp(1, MAX_PAGE)
     }
 }
 
@@ -81,7 +81,7 @@ fn moment(name: &str, text: &str) -> Answer<i64> {
     let moment = moment.map_err(|_| {
         Refused::because(
             Code::Invalid,
-            format_args!("{name}: {text:?} is no time of RFC 3339"),
+            format_args!("{name}: {text:?} is not an RFC 3339 time"),
         )
     })?;
     Ok(millis(moment))
@@ -93,26 +93,39 @@ pub(super) async fn of_cluster(
     State(state): State<Arc<FactsState>>,
     Path(id): Path<String>,
     uri: Uri,
-    asked: AskedOf,
+    params: HistoryQuery,
     Who(caller): Who,
 ) -> Answer<(HeaderMap, Json<List<FactHistoryEntry>>)> {
-    let asked = Asked::read(asked)?;
-    let at = asked
+    let params = HistoryParams::read(params)?;
+    let at = params
         .at
         .as_deref()
         .map(|text| moment("at", text))
         .transpose()?;
-    let span = asked.span()?;
-    let cursor = asked.cursor.as_deref().map(Given::read).transpose()?;
+    let span = params.span()?;
+    let cursor = params
+        .cursor
+        .as_deref()
+        .map(HistoryCursor::read)
+        .transpose()?;
     if at.is_some() && (span != Span::default() || cursor.is_some()) {
-        let detail = "at goes without from, to and cursor";
+        let detail = "at excludes from, to and cursor";
         return Err(Refused::because(Code::Invalid, detail));
     }
     let cluster = visible(&state.store.view(), &caller, &id)?;
-    let (id, fact) = (&cluster.value.id, asked.fact.as_deref());
+    let (id, fact) = (&cluster.value.id, params.fact.as_deref());
     let (versions, next) = match at {
         Some(at) => (state.store.facts_at(id, fact, at).await?, None),
-        None => became(&state, id, fact, (span, cursor), asked.limit(LIMIT)).await?,
+        None => {
+            version_page(
+                &state,
+                id,
+                fact,
+                (span, cursor),
+                params.limit(DEFAULT_VERSIONS),
+            )
+            .await?
+        }
     };
     let link = next.map(|next| next_page(&uri, &next.to_string()));
     let items = versions.into_iter().map(past).collect();
@@ -122,42 +135,42 @@ pub(super) async fn of_cluster(
 
 /// Progress within a cluster's history: all before this millisecond, and a number of versions of
 /// it.
-struct Given {
+struct HistoryCursor {
     at: i64,
-    of_it: u32,
+    versions_sent: u32,
 }
 
-impl Given {
+impl HistoryCursor {
     fn read(cursor: &str) -> Result<Self, Failure> {
         let read = || {
-            let (at, of_it) = cursor.split_once('.')?;
-            Some(Given {
+            let (at, versions_sent) = cursor.split_once('.')?;
+            Some(HistoryCursor {
                 at: at.parse().ok()?,
-                of_it: of_it.parse().ok().filter(|it| *it < MAX_PAGE)?,
+                versions_sent: versions_sent.parse().ok().filter(|it| *it < MAX_PAGE)?,
             })
         };
-        read().ok_or_else(|| Failure::because(Code::Invalid, NO_CURSOR))
+        read().ok_or_else(|| Failure::because(Code::Invalid, INVALID_CURSOR))
     }
 }
 
-impl fmt::Display for Given {
+impl fmt::Display for HistoryCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.at, self.of_it)
+        write!(f, "{}.{}", self.at, self.versions_sent)
     }
 }
 
 /// One page of versions, and the position of the next one.
-async fn became(
+async fn version_page(
     state: &FactsState,
     id: &ClusterId,
     fact: Option<&str>,
-    (mut span, given): (Span, Option<Given>),
+    (mut span, cursor_position): (Span, Option<HistoryCursor>),
     limit: u32,
-) -> Result<(Vec<FactVersion>, Option<Given>), Failure> {
+) -> Result<(Vec<FactVersion>, Option<HistoryCursor>), Failure> {
     let mut skip = 0;
-    if let Some(given) = given.filter(|it| it.at > span.after) {
-        span.after = given.at.saturating_sub(1);
-        skip = given.of_it;
+    if let Some(cursor_position) = cursor_position.filter(|it| it.at > span.after) {
+        span.after = cursor_position.at.saturating_sub(1);
+        skip = cursor_position.versions_sent;
     }
     // One extra version shows whether there are more.
     let most = MAX_PAGE.min(skip.saturating_add(limit).saturating_add(1));
@@ -168,10 +181,10 @@ async fn became(
         found.pop();
     }
     let last = found.last().map_or(i64::MIN, |it| it.at);
-    let of_it = found.iter().rev().take_while(|it| it.at == last).count();
-    let next = Given {
+    let versions_sent = found.iter().rev().take_while(|it| it.at == last).count();
+    let next = HistoryCursor {
         at: last,
-        of_it: u32::try_from(of_it).unwrap_or(u32::MAX),
+        versions_sent: u32::try_from(versions_sent).unwrap_or(u32::MAX),
     };
     let rest = found.split_off(length(skip).min(found.len()));
     Ok((rest, (!is_all).then_some(next)))
@@ -182,18 +195,18 @@ pub(super) async fn of_fact(
     State(state): State<Arc<FactsState>>,
     Path(name): Path<String>,
     uri: Uri,
-    asked: AskedOf,
+    params: HistoryQuery,
     Who(caller): Who,
 ) -> Answer<(HeaderMap, Json<List<FactHistoryEntry>>)> {
-    let asked = Asked::read(asked)?;
-    if asked.at.is_some() || asked.fact.is_some() {
-        let detail = "it takes from, to, limit and cursor";
+    let params = HistoryParams::read(params)?;
+    if params.at.is_some() || params.fact.is_some() {
+        let detail = "only from, to, limit and cursor are allowed";
         return Err(Refused::because(Code::Invalid, detail));
     }
-    let limit = asked.limit(CHANGES);
+    let limit = params.limit(DEFAULT_CHANGES);
     let walk = Walk {
-        span: asked.span()?,
-        behind: asked.cursor.as_deref().map(place_of).transpose()?,
+        span: params.span()?,
+        behind: params.cursor.as_deref().map(place_of).transpose()?,
         // One extra version shows whether there are more.
         wanted: limit.saturating_add(1),
     };
@@ -231,11 +244,15 @@ fn place_of(cursor: &str) -> Result<FactPlace, Failure> {
                 "1" => true,
                 _ => return None,
             },
-            revision: parts.next()?.parse().ok().filter(|it| *it <= LAST)?,
+            revision: parts
+                .next()?
+                .parse()
+                .ok()
+                .filter(|it| *it <= LAST_REVISION)?,
         };
         parts.next().is_none().then_some(place)
     };
-    read().ok_or_else(|| Failure::because(Code::Invalid, NO_CURSOR))
+    read().ok_or_else(|| Failure::because(Code::Invalid, INVALID_CURSOR))
 }
 
 /// Range and start of a walk over a fact's changes.
@@ -265,9 +282,9 @@ pub(super) async fn each_change(
         wanted,
     } = walk;
     // If the first page does not suffice, hidden clusters fill it.
-    let first = wanted.clamp(1, PAGE);
-    for number in 0..PAGES {
-        let size = if number == 0 { first } else { PAGE };
+    let first = wanted.clamp(1, ROWS_PER_READ);
+    for number in 0..MAX_PAGES_PER_REQUEST {
+        let size = if number == 0 { first } else { ROWS_PER_READ };
         let page = state.store.facts_changed(name, span, behind.as_ref(), size);
         let page = page.await?;
         let is_last = page.len() < usize::try_from(size).unwrap_or(usize::MAX);

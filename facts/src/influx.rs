@@ -2,13 +2,13 @@
 //! to all requests. Queries of `/inventory` may be answered by InfluxDB within the caller's
 //! visibility (`docs/facts.md`).
 
-pub(crate) mod ask;
 mod batch;
 mod client;
 mod cursor;
 mod feed;
 mod line;
-mod meter;
+mod metrics;
+pub(crate) mod query;
 mod source;
 mod spool;
 
@@ -24,21 +24,21 @@ use reqwest::Url;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
-use client::Client;
+use client::InfluxClient;
 use feed::{Feed, Step};
-use meter::Meter;
+use metrics::InfluxMetrics;
 
 pub use client::InfluxLogin;
 
 /// Folder within the data directory.
 const FOLDER: &str = "influx";
 /// Time over which new points are batched.
-const GATHER: Duration = Duration::from_secs(1);
+const BATCH_DELAY: Duration = Duration::from_secs(1);
 /// Retry delay after the first failure; it doubles each time.
-const REST: Duration = Duration::from_millis(500);
-const LONGEST: Duration = Duration::from_secs(60);
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(500);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
 /// Minimum size of the spool, in bytes.
-const MIN_SPOOL: u64 = 1024 * 1024;
+const MIN_SPOOL_BYTES: u64 = 1024 * 1024;
 
 /// An InfluxDB 1.x to which facts are written.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ pub struct InfluxUrl(Url);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it is http://HOST:PORT or https://HOST:PORT, with user and password in settings of their own"
+    "expected http://HOST:PORT or https://HOST:PORT, with user and password in separate settings"
 )]
 pub struct InfluxUrlError;
 
@@ -94,8 +94,8 @@ impl fmt::Debug for InfluxUrl {
 }
 
 pub struct Influx {
-    client: Arc<Client>,
-    meter: Meter,
+    client: Arc<InfluxClient>,
+    metrics: InfluxMetrics,
     folder: PathBuf,
     max: u64,
     target: u32,
@@ -108,21 +108,21 @@ impl Influx {
     /// # Errors
     /// `FL-4101` for invalid settings.
     pub fn open(config: InfluxConfig, data_dir: &DataDir, clock: Clock) -> Result<Self, Failure> {
-        if config.spool < MIN_SPOOL {
-            let detail = "influx-spool is a MiB at least";
+        if config.spool < MIN_SPOOL_BYTES {
+            let detail = "influx-spool: at least 1 MiB";
             return Err(Failure::because(Code::BadConfig, detail));
         }
         let url = &config.url.0;
-        let client = Client::new(
+        let client = InfluxClient::new(
             url,
             &config.database,
             config.login,
             config.ca_pem.as_deref(),
         )?;
-        let meter = Meter::new(clock);
+        let metrics = InfluxMetrics::new(clock);
         Ok(Influx {
             client: Arc::new(client),
-            meter: meter.map_err(|error| Failure::because(Code::Internal, error))?,
+            metrics: metrics.map_err(|error| Failure::because(Code::Internal, error))?,
             folder: data_dir.join(FOLDER),
             max: config.spool,
             target: cursor::target(url.as_str(), &config.database),
@@ -132,8 +132,8 @@ impl Influx {
 
     /// Runs until the process drains. Unfinished work is repeated by the next process.
     pub(super) async fn run(&self, store: &Store, process: &Process) {
-        if let Err(error) = process.measure(self.meter.clone()) {
-            warn!(%error, "metrics of InfluxDB are not there");
+        if let Err(error) = process.measure(self.metrics.clone()) {
+            warn!(%error, "InfluxDB metrics not registered");
         }
         tokio::select! {
             () = process.draining() => {}
@@ -142,7 +142,7 @@ impl Influx {
     }
 
     async fn feed(&self, store: &Store) {
-        let mut rest = Pause::default();
+        let mut pause = Pause::default();
         let mut feed = loop {
             let (place, client) = ((self.folder.clone(), self.max), Arc::clone(&self.client));
             let opened = Feed::open(
@@ -150,33 +150,33 @@ impl Influx {
                 self.target,
                 store.clone(),
                 client,
-                self.meter.clone(),
+                self.metrics.clone(),
             );
             match opened.await {
                 Ok(feed) => break feed,
                 Err(error) => {
-                    self.meter.stands(meter::State::Stuck);
-                    warn!(%error, folder = %self.folder.display(), "facts cannot be kept for InfluxDB");
-                    sleep(rest.next()).await;
+                    self.metrics.set_state(metrics::FeedState::Stuck);
+                    warn!(%error, folder = %self.folder.display(), "InfluxDB spool not opened");
+                    sleep(pause.next()).await;
                 }
             }
         };
         let mut changed = store.watch();
         // End of the current pause.
         let mut until: Option<Instant> = None;
-        rest = Pause::default();
+        pause = Pause::default();
         loop {
             changed.mark_unchanged();
             let may_send = until.is_none_or(|until| until <= Instant::now());
             match feed.step(may_send).await {
                 Ok(Step::More) => {
                     if may_send {
-                        (until, rest) = (None, Pause::default());
+                        (until, pause) = (None, Pause::default());
                     }
                 }
-                Ok(Step::Rest) => until = Some(Instant::now() + rest.next()),
+                Ok(Step::Pause) => until = Some(Instant::now() + pause.next()),
                 Ok(Step::Idle) => {
-                    let again = until.filter(|_| feed.waits());
+                    let again = until.filter(|_| feed.has_spooled());
                     let again = async {
                         match again {
                             Some(until) => sleep_until(until).await,
@@ -185,15 +185,15 @@ impl Influx {
                     };
                     tokio::select! {
                         // The store closes after this task has ended.
-                        _ = changed.changed() => sleep(GATHER).await,
+                        _ = changed.changed() => sleep(BATCH_DELAY).await,
                         () = again => {}
                     }
                 }
-                Err(trouble) => {
-                    feed.is_stuck();
-                    let cause = std::error::Error::source(&trouble).map(ToString::to_string);
-                    warn!(error = %trouble, cause, "facts do not get on their way to InfluxDB");
-                    sleep(rest.next()).await;
+                Err(error) => {
+                    feed.mark_stuck();
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    warn!(error = %error, cause, "facts not sent to InfluxDB");
+                    sleep(pause.next()).await;
                 }
             }
         }
@@ -205,7 +205,7 @@ struct Pause(ExponentialDelay);
 
 impl Default for Pause {
     fn default() -> Self {
-        Pause(ExponentialDelay::new(REST, LONGEST))
+        Pause(ExponentialDelay::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX))
     }
 }
 

@@ -36,13 +36,13 @@ use crate::{
     influx::{self, Influx},
     state::FactsState,
 };
-use answer::Point;
+use answer::HistoryPoint;
 
 /// Maximum number of points per query.
-const POINTS: usize = 50_000;
+const MAX_POINTS: usize = 50_000;
 /// Maximum size of these points, in bytes of JSON.
-const BYTES: usize = 16 * 1024 * 1024;
-const NANOS: i64 = 1_000_000;
+const MAX_POINT_BYTES: usize = 16 * 1024 * 1024;
+const NANOS_PER_MILLI: i64 = 1_000_000;
 
 /// Each entry of `inventory` becomes a fact, `null` removes one. Facts reported by the cluster's
 /// agent are kept.
@@ -102,7 +102,7 @@ fn put(cluster: &mut Cluster, name: &str, value: &Value, now: i64) -> Result<(),
         return Ok(());
     }
     if before.is_some_and(|before| before.source == FactSource::Agent) {
-        let detail = format!("{name} is told by the cluster's agent");
+        let detail = format!("{name} is reported by the cluster's agent");
         return Err(Failure::because(Code::Conflict, detail));
     }
     if value.is_null() {
@@ -120,34 +120,34 @@ fn put(cluster: &mut Cluster, name: &str, value: &Value, now: i64) -> Result<(),
 }
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct InventoryParams {
     q: Option<String>,
-    backend: Option<Backend>,
+    backend: Option<QueryBackend>,
 }
 
-/// Backend that answers a query; the default is set by the platform operator.
+/// QueryBackend that answers a query; the default is set by the platform operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Backend {
+enum QueryBackend {
     Hub,
     InfluxDb,
 }
 
 pub(super) async fn query(
     State(state): State<Arc<FactsState>>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    params: Result<Query<InventoryParams>, QueryRejection>,
     Who(caller): Who,
 ) -> Answer<Json<Value>> {
-    let Query(asked) =
-        asked.map_err(|error| Refused::because(Code::BadRequest, error.body_text()))?;
-    let text = asked.q.unwrap_or_default();
+    let Query(params) =
+        params.map_err(|error| Refused::because(Code::BadRequest, error.body_text()))?;
+    let text = params.q.unwrap_or_default();
     if text.contains('\0') {
-        return Err(Refused::because(Code::Invalid, "q: it has a NUL"));
+        return Err(Refused::because(Code::Invalid, "q: contains NUL"));
     }
     let query = influxql::parse(&text)
         .map_err(|error| Refused::because(Code::Invalid, format_args!("q: {error}")))?;
-    let result = match influx(&state, asked.backend)? {
-        Some(influx) => influx::ask::answer(&state, influx, &caller, &query).await?,
+    let result = match influx(&state, params.backend)? {
+        Some(influx) => influx::query::answer(&state, influx, &caller, &query).await?,
         None => own_answer(&state, &caller, &query).await?,
     };
     let cluster = one_cluster(&query.conditions).unwrap_or_default();
@@ -157,13 +157,13 @@ pub(super) async fn query(
 }
 
 /// InfluxDB, if it should answer.
-fn influx(state: &FactsState, backend: Option<Backend>) -> Answer<Option<&Influx>> {
+fn influx(state: &FactsState, backend: Option<QueryBackend>) -> Answer<Option<&Influx>> {
     match (state.influx.as_deref(), backend) {
-        (None, Some(Backend::InfluxDb)) => {
+        (None, Some(QueryBackend::InfluxDb)) => {
             let detail = "backend: this hub has no InfluxDB (`--influx-url`)";
             Err(Refused::because(Code::Invalid, detail))
         }
-        (Some(influx), Some(Backend::InfluxDb)) => Ok(Some(influx)),
+        (Some(influx), Some(QueryBackend::InfluxDb)) => Ok(Some(influx)),
         (Some(influx), None) if influx.answers() => Ok(Some(influx)),
         _ => Ok(None),
     }
@@ -178,19 +178,21 @@ async fn own_answer(state: &FactsState, caller: &Caller, query: &influxql::Query
     let all = Span::default();
     let span = Span {
         // Facts have millisecond resolution: round up to the next whole one.
-        after: from.map_or(all.after, |from| from.saturating_sub(1).div_euclid(NANOS)),
-        until: to.map_or(all.until, |to| to.div_euclid(NANOS)),
+        after: from.map_or(all.after, |from| {
+            from.saturating_sub(1).div_euclid(NANOS_PER_MILLI)
+        }),
+        until: to.map_or(all.until, |to| to.div_euclid(NANOS_PER_MILLI)),
     };
     let wanted = |version: &FactVersion| is_wanted(&query.conditions, &view, version);
     let mut series = Vec::new();
-    let mut room = Room::default();
+    let mut budget = PointBudget::default();
     for measurement in &query.from {
         let mut points = Vec::new();
         let mut take = |version: FactVersion| {
             if wanted(&version) {
-                points.extend(point(&view, version).filter(|point| room.takes(point)));
+                points.extend(point(&view, version).filter(|point| budget.spend(point)));
             }
-            room.is_left()
+            budget.has_capacity()
         };
         let whole = match one_cluster(&query.conditions) {
             Some(id) => of_one(state, &view, caller, (id, measurement), span, &mut take).await?,
@@ -204,8 +206,8 @@ async fn own_answer(state: &FactsState, caller: &Caller, query: &influxql::Query
                 cut.is_none()
             }
         };
-        if !whole || !room.is_left() {
-            let detail = "q: it is about more than 50,000 versions of facts: narrow its time, or name a cluster";
+        if !whole || !budget.has_capacity() {
+            let detail = "q: matches more than 50,000 versions of facts; narrow the time range, or name a cluster";
             return Err(Refused::because(Code::Invalid, detail));
         }
         points.sort_by_key(|point| point.at);
@@ -218,28 +220,28 @@ async fn own_answer(state: &FactsState, caller: &Caller, query: &influxql::Query
 }
 
 /// Memory budget of one query's points.
-struct Room {
+struct PointBudget {
     points: usize,
     bytes: usize,
 }
 
-impl Default for Room {
+impl Default for PointBudget {
     fn default() -> Self {
-        Room {
-            points: POINTS,
-            bytes: BYTES,
+        PointBudget {
+            points: MAX_POINTS,
+            bytes: MAX_POINT_BYTES,
         }
     }
 }
 
-impl Room {
-    fn takes(&mut self, point: &Point) -> bool {
+impl PointBudget {
+    fn spend(&mut self, point: &HistoryPoint) -> bool {
         self.points = self.points.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(point.length());
-        self.is_left()
+        self.has_capacity()
     }
 
-    fn is_left(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.points > 0 && self.bytes > 0
     }
 }
@@ -260,7 +262,7 @@ async fn of_one(
     mut span: Span,
     take: &mut impl FnMut(FactVersion) -> bool,
 ) -> Answer<bool> {
-    const PAGE: u32 = 1000;
+    const ROWS_PER_READ: u32 = 1000;
     // A hidden cluster has no points.
     let Ok(cluster) = visible(view, caller, id) else {
         return Ok(true);
@@ -269,9 +271,9 @@ async fn of_one(
         let id = &cluster.value.id;
         let mut page = state
             .store
-            .fact_versions(id, Some(name), span, PAGE)
+            .fact_versions(id, Some(name), span, ROWS_PER_READ)
             .await?;
-        let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+        let is_last = page.len() < usize::try_from(ROWS_PER_READ).unwrap_or(usize::MAX);
         let first = page.first().map_or(i64::MAX, |version| version.at);
         let last = page.last().map_or(i64::MAX, |version| version.at);
         span.after = last;
@@ -306,14 +308,14 @@ fn is_wanted(conditions: &[Condition], view: &View, version: &FactVersion) -> bo
 }
 
 /// `None` for a removed fact.
-fn point(view: &View, version: FactVersion) -> Option<Point> {
+fn point(view: &View, version: FactVersion) -> Option<HistoryPoint> {
     let fields = match version.value? {
         Value::Object(object) => object,
         value => serde_json::Map::from_iter([("value".to_owned(), value)]),
     };
     let tenant = view.cluster(&version.cluster)?.value.tenant.clone();
-    Some(Point {
-        at: version.at.saturating_mul(NANOS),
+    Some(HistoryPoint {
+        at: version.at.saturating_mul(NANOS_PER_MILLI),
         cluster: version.cluster.to_string(),
         tenant: tenant.to_string(),
         source: version.source.as_str(),

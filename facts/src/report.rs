@@ -40,9 +40,9 @@ struct Remembered {
 }
 
 /// Number of agent runs tracked per cluster.
-const RUNS: usize = 16;
+const MAX_RUNS: usize = 16;
 /// Number of entries above which those of deleted clusters are dropped.
-const SPARE: usize = 1024;
+const MAX_DELETED_ENTRIES: usize = 1024;
 
 impl Reports {
     fn lock(&self) -> MutexGuard<'_, HashMap<ClusterId, Remembered>> {
@@ -71,7 +71,7 @@ impl Reports {
             Some((_, sequence)) if *sequence > report.sequence => return true,
             Some((_, sequence)) => *sequence = report.sequence,
             None => {
-                last.truncate(RUNS - 1);
+                last.truncate(MAX_RUNS - 1);
                 last.push_front((report.instance, report.sequence));
             }
         }
@@ -81,7 +81,7 @@ impl Reports {
     fn forget_deleted(&self, state: &FactsState) {
         let view = state.store.view();
         let mut all = self.lock();
-        if all.len() > view.clusters().count() + SPARE {
+        if all.len() > view.clusters().count() + MAX_DELETED_ENTRIES {
             all.retain(|id, _| view.cluster(id).is_some());
         }
     }
@@ -108,7 +108,7 @@ pub(super) async fn take(
     let (changed, order) = (id.clone(), Arc::clone(&reports));
     let taken = state.store.change(Actor::Agent(id.clone()), move |draft| {
         if order.is_late(&changed, &report) {
-            let detail = "a newer report of the same agent was taken";
+            let detail = "a newer report of the same agent was accepted";
             return Err(Failure::because(Code::Conflict, detail));
         }
         let before = draft.cluster(&changed).ok_or(StoreError::Missing)?;

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clusters::{invited, move_to, moved},
-    etag::{self, Demand},
+    etag::{self, Precondition},
     registry::{Registry, by},
     reply::{Answer, Path, Sent, Who},
     rights::{Right, allow, visible},
@@ -140,7 +140,7 @@ async fn to_tenant(
     headers: HeaderMap,
     Sent(asked): Sent<Move>,
 ) -> Answer<Response> {
-    let demand = Demand::of(&headers);
+    let precondition = Precondition::of(&headers);
     visible(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::ManageTenants)?;
     let now = whole_millis(registry.now());
@@ -149,7 +149,7 @@ async fn to_tenant(
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &who, &id)?;
-        demand.check(Some(record.version))?;
+        precondition.check(Some(record.version))?;
         let mut cluster = record.value.clone();
         if cluster.tenant == asked.tenant {
             return Err(Failure::because(

@@ -4,7 +4,7 @@
 //! A watcher costs one task that sleeps until the next revision; nothing is queued for it.
 
 mod audit;
-mod sight;
+mod visibility;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 use tokio::time::Instant;
 
-pub(super) use sight::seen_as;
+pub(super) use visibility::visible_operation;
 
 use fairlead_store::{Change, Changes, Kind, Revision, StoreError, View};
 
@@ -26,11 +26,13 @@ use crate::{
     registry::Registry,
     reply::Answer,
     rights::{Right, allow},
-    streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
+    streams::{
+        self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, LongRequest, STREAM_LIFETIME, WakeReason,
+    },
 };
 
 /// Number of log lines per read.
-const SLICE: u32 = 500;
+const LINES_PER_READ: u32 = 500;
 /// Value of `since` for the whole retained log.
 const FIRST: &str = "first";
 
@@ -44,7 +46,7 @@ pub(super) fn routes() -> Router<Arc<Registry>> {
 /// its own permission.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Seen<'a> {
+struct ChangeItem<'a> {
     revision: Revision,
     kind: Kind,
     id: &'a str,
@@ -56,9 +58,9 @@ struct Seen<'a> {
     actor: &'a str,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ChangeItem<'a> {
     fn of(change: &'a Change) -> Self {
-        Seen {
+        ChangeItem {
             revision: change.revision,
             kind: change.kind,
             id: &change.id,
@@ -71,10 +73,10 @@ impl<'a> Seen<'a> {
 }
 
 #[derive(Serialize)]
-struct Polled<'a> {
+struct ChangesPage<'a> {
     /// Revision to resume from.
     revision: Revision,
-    items: Vec<Seen<'a>>,
+    items: Vec<ChangeItem<'a>>,
 }
 
 /// Reads the log after a revision.
@@ -82,18 +84,18 @@ struct Polled<'a> {
 /// # Errors
 /// `FL-4115`
 async fn after(registry: &Registry, since: Revision) -> Result<Changes, Failure> {
-    let changes = registry.store.changes(since, SLICE).await;
+    let changes = registry.store.changes(since, LINES_PER_READ).await;
     changes.map_err(|error| match error {
         // The client recovers as from a trimmed log: it lists, and watches from there.
         StoreError::Compacted { .. } if since > registry.store.view().revision() => {
             let now = registry.store.view().revision();
-            let cause = format!("since: the hub is at revision {now} and has never been at {since}");
+            let cause = format!("since: the hub is at revision {now} and has not reached {since}");
             Failure::with_cause(Code::Compacted, cause).next(
-                "Take the revision from an answer of this hub; after a restore, list anew and watch from there.",
+                "Take the revision from a response of this hub. After a restore, list again and watch from there.",
             )
         }
         StoreError::Compacted { oldest } => {
-            Failure::because(Code::Compacted, format_args!("the oldest is {oldest}"))
+            Failure::because(Code::Compacted, format_args!("the oldest retained revision is {oldest}"))
         }
         other => other.into(),
     })
@@ -111,21 +113,21 @@ struct Filter {
 impl Filter {
     fn of(query: &Query) -> Result<Self, Failure> {
         let kind = query.one("kind")?.map(str::parse::<Kind>).transpose();
-        let kind = kind.map_err(|_| invalid("kind: it is tenant, cluster, token or catalog"))?;
+        let kind = kind.map_err(|_| invalid("kind: expected tenant, cluster, token or catalog"))?;
         let tenant = query.one("tenant")?.map(str::parse::<TenantId>);
         Ok(Filter {
             kind,
             id: query.one("id")?.map(str::to_owned),
             tenant: tenant
                 .transpose()
-                .map_err(|_| invalid("tenant: it is the id of one"))?,
+                .map_err(|_| invalid("tenant: expected the id of a tenant"))?,
         })
     }
 
-    fn wants(&self, caller: &Caller, line: &Change) -> bool {
+    fn matches(&self, caller: &Caller, line: &Change) -> bool {
         self.kind.is_none_or(|kind| kind == line.kind)
             && self.id.as_ref().is_none_or(|id| *id == line.id)
-            && (self.tenant.as_ref()).is_none_or(|above| sight::is_below(caller, line, above))
+            && (self.tenant.as_ref()).is_none_or(|above| visibility::is_below(caller, line, above))
     }
 }
 
@@ -140,7 +142,7 @@ async fn before_all(registry: &Registry) -> Result<Revision, Failure> {
 
 async fn changes(
     State(registry): State<Arc<Registry>>,
-    listener: Listener,
+    listener: LongRequest,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -149,7 +151,7 @@ async fn changes(
         None => Some(registry.store.view().revision()),
         Some(FIRST) => None,
         Some(since) => Some(since.parse().map_err(|_| {
-            invalid("since: it is the revision of an earlier answer, or \"first\"")
+            invalid("since: expected the revision of an earlier response, or \"first\"")
         })?),
     };
     let (wait, filter) = (streams::wait_of(&query)?, Filter::of(&query)?);
@@ -169,7 +171,7 @@ async fn changes(
 /// Answers once a visible change exists, or after the timeout.
 async fn poll(
     registry: &Registry,
-    mut listener: Listener,
+    mut listener: LongRequest,
     filter: &Filter,
     since: Revision,
     wait: Duration,
@@ -180,43 +182,45 @@ async fn poll(
     loop {
         watch.borrow_and_update();
         let changes = after(registry, since).await?;
-        let lines = seen(
+        let lines = visible_lines(
             &registry.store.view(),
             &listener.caller,
             filter,
             changes.changes,
         );
-        let items: Vec<Seen> = lines.iter().map(Seen::of).collect();
-        let go_on = items.is_empty() && changes.revision > since;
+        let items: Vec<ChangeItem> = lines.iter().map(ChangeItem::of).collect();
+        let has_more = items.is_empty() && changes.revision > since;
         since = changes.revision;
         if !items.is_empty() || Instant::now() >= deadline {
-            return Ok(streams::polled(&Polled {
+            return Ok(streams::polled(&ChangesPage {
                 revision: since,
                 items,
             }));
         }
         // The read slice may not be all there is.
-        if go_on {
+        if has_more {
             continue;
         }
         let changed = async { watch.changed().await.is_ok() };
-        match streams::woken(registry, &mut listener, deadline, changed).await {
-            Woken::Changed | Woken::TimeOver => {}
-            Woken::Ends => return Err(Code::Draining.into()),
-            Woken::Revoked => return Err(Code::BadToken.into()),
+        match streams::wait_for_change(registry, &mut listener, deadline, changed).await {
+            WakeReason::Changed | WakeReason::TimedOut => {}
+            WakeReason::Draining => return Err(Code::Draining.into()),
+            WakeReason::Revoked => return Err(Code::BadToken.into()),
         }
     }
 }
 
-fn seen(view: &View, caller: &Caller, filter: &Filter, lines: Vec<Change>) -> Vec<Change> {
-    let seen = |line| sight::seen(view, caller, line);
-    let wanted = lines.into_iter().filter(|line| filter.wants(caller, line));
-    wanted.filter_map(seen).collect()
+fn visible_lines(view: &View, caller: &Caller, filter: &Filter, lines: Vec<Change>) -> Vec<Change> {
+    let seen = |line| visibility::visible_change(view, caller, line);
+    let matching = lines
+        .into_iter()
+        .filter(|line| filter.matches(caller, line));
+    matching.filter_map(seen).collect()
 }
 
-struct Streaming {
+struct ChangeStream {
     registry: Arc<Registry>,
-    listener: Listener,
+    listener: LongRequest,
     filter: Filter,
     since: Revision,
     watch: tokio::sync::watch::Receiver<Revision>,
@@ -227,28 +231,28 @@ struct Streaming {
 /// heartbeat.
 fn events(
     registry: Arc<Registry>,
-    listener: Listener,
+    listener: LongRequest,
     filter: Filter,
     since: Revision,
 ) -> Response {
-    let streaming = Streaming {
+    let stream_state = ChangeStream {
         watch: registry.store.watch(),
         registry,
         listener,
         filter,
         since,
-        ends: Instant::now() + STREAM_LIFE,
+        ends: Instant::now() + STREAM_LIFETIME,
     };
-    streams::events(stream::unfold(streaming, async |mut streaming| {
-        Some((streaming.next().await?, streaming))
+    streams::events(stream::unfold(stream_state, async |mut stream_state| {
+        Some((stream_state.next().await?, stream_state))
     }))
 }
 
-impl Streaming {
+impl ChangeStream {
     /// The next chunk; `None` ends the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if Instant::now() >= self.ends || !self.listener.is_still_there().await {
+            if Instant::now() >= self.ends || !self.listener.is_still_authorized().await {
                 return None;
             }
             self.watch.borrow_and_update();
@@ -257,13 +261,13 @@ impl Streaming {
                 // The client reconnects and gets the error then.
                 Err(_) => return None,
             };
-            let lines = seen(
+            let lines = visible_lines(
                 &self.registry.store.view(),
                 &self.listener.caller,
                 &self.filter,
                 changes.changes,
             );
-            let text = told(&lines);
+            let text = event_text(&lines);
             let more = changes.revision > self.since;
             self.since = changes.revision;
             if !text.is_empty() {
@@ -272,13 +276,14 @@ impl Streaming {
             if more {
                 continue;
             }
-            let beat = Instant::now() + HEARTBEAT;
+            let next_heartbeat = Instant::now() + HEARTBEAT_INTERVAL;
             let changed = async { self.watch.changed().await.is_ok() };
-            let until = beat.min(self.ends);
-            match streams::woken(&self.registry, &mut self.listener, until, changed).await {
-                Woken::Changed => {}
-                Woken::Ends | Woken::Revoked => return None,
-                Woken::TimeOver => return Some(NOTHING_NEW),
+            let until = next_heartbeat.min(self.ends);
+            match streams::wait_for_change(&self.registry, &mut self.listener, until, changed).await
+            {
+                WakeReason::Changed => {}
+                WakeReason::Draining | WakeReason::Revoked => return None,
+                WakeReason::TimedOut => return Some(HEARTBEAT_COMMENT),
             }
         }
     }
@@ -286,12 +291,12 @@ impl Streaming {
 
 /// One event per line. The last line of a change carries the revision as id: a client that resumes
 /// from it has received the whole change.
-fn told(lines: &[Change]) -> String {
+fn event_text(lines: &[Change]) -> String {
     let mut text = String::new();
     let next = lines.iter().skip(1).map(|it| it.revision);
     let next = next.map(Some).chain([None]);
     for (line, next) in lines.iter().zip(next) {
-        let Ok(data) = serde_json::to_string(&Seen::of(line)) else {
+        let Ok(data) = serde_json::to_string(&ChangeItem::of(line)) else {
             continue;
         };
         if next != Some(line.revision) {

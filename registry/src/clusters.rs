@@ -25,24 +25,24 @@ use tracing::info;
 
 use crate::{
     document::{
-        cluster::ClusterSpec, fields::Fields, merge::cluster as merge_cluster, policy::OURS,
+        cluster::ClusterSpec, fields::Fields, merge::cluster as merge_cluster, policy::OWN_FIELDS,
         repo::Repo,
     },
-    etag::Demand,
+    etag::Precondition,
     invalid::invalid,
     listing,
-    names::made_up,
+    names::generated,
     page::Query,
     registry::{Registry, by},
     reply::{Answer, Asks, Document, Path, Refused, Secret},
     rights::{Right, allow, sees_cluster, sees_tenant, visible},
     template::{Effective, template_of},
 };
-use answers::{answer, created, would_be};
+use answers::{answer, created, dry_run_result};
 use sources::LastReport;
 
 /// Maximum number of generated ids that may collide.
-const TRIES: usize = 5;
+const MAX_ID_ATTEMPTS: usize = 5;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
     Router::new()
@@ -59,7 +59,7 @@ async fn list(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let asked = listing::clusters::Clusters::of(&uri)?;
+    let asked = listing::clusters::ClusterListing::of(&uri)?;
     let caller = asks.who().await?;
     let view = registry.store.view();
     let found = asked.found(&registry, &view, &caller);
@@ -111,24 +111,24 @@ async fn create(
     headers: HeaderMap,
     Document(body): Document,
 ) -> Answer<Response> {
-    let unique = Query::of(&uri)?.yes("uniqueName")?;
+    let unique = Query::of(&uri)?.boolean("uniqueName")?;
     let mut given = Fields::of(body)?;
     let requested = given.text("id")?.as_deref().map(requested).transpose()?;
     let tenant = tenant_in(&mut given)?;
     let spec = ClusterSpec::read(&mut given)?;
-    spec.opens_nothing()?;
+    spec.reject_credentials()?;
     let caller = asks.who().await?;
     allow(&caller, Right::WriteCluster)?;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ID_ATTEMPTS {
         let id = match &requested {
             Some(id) => id.clone(),
-            None => ClusterId::from_name(&made_up()?)
+            None => ClusterId::from_name(&generated()?)
                 .map_err(|error| Failure::because(Code::Internal, error))?,
         };
         let new = new_cluster(&registry, &caller, id.clone(), tenant.clone())?;
-        let (who, spec, now) = (caller.clone(), spec.clone(), millis(new.created));
+        let (principal, spec, now) = (caller.clone(), spec.clone(), millis(new.created));
         let decide = move |draft: &mut Draft| {
-            let made = make(draft, &who, new.clone(), spec.clone(), now)?;
+            let made = make(draft, &principal, new.clone(), spec.clone(), now)?;
             if unique {
                 refuse_used_name(draft, &made.value)?;
             }
@@ -161,13 +161,13 @@ fn new_cluster(
 
 fn make(
     draft: &mut Draft,
-    who: &Caller,
+    principal: &Caller,
     mut new: Cluster,
     spec: ClusterSpec,
     now: i64,
 ) -> Result<Arc<Record<Cluster>>, Failure> {
     let known = draft.tenant(&new.tenant).is_some();
-    if !known || !sees_tenant(draft, who, &new.tenant) {
+    if !known || !sees_tenant(draft, principal, &new.tenant) {
         return Err(no_such_tenant());
     }
     if draft.cluster(&new.id).is_some() {
@@ -220,35 +220,38 @@ async fn put(
 ) -> Answer<Response> {
     let id = requested(&id)?;
     let query = Query::of(&uri)?;
-    let (dry_run, without_token) = (query.yes("dryRun")?, query.yes("withoutBootstrapToken")?);
+    let (dry_run, without_token) = (
+        query.boolean("dryRun")?,
+        query.boolean("withoutBootstrapToken")?,
+    );
     let mut given = Fields::of(body)?;
     let tenant = tenant_in(&mut given)?;
-    let named: Vec<&str> = OURS
+    let named: Vec<&str> = OWN_FIELDS
         .into_iter()
         .filter(|name| given.mentions(name))
         .collect();
     let spec = ClusterSpec::read(&mut given)?;
-    spec.opens_nothing()?;
-    let demand = Demand::of(&headers);
+    spec.reject_credentials()?;
+    let precondition = Precondition::of(&headers);
     let caller = asks.who().await?;
     allow(&caller, Right::WriteCluster)?;
     let new = new_cluster(&registry, &caller, id.clone(), tenant.clone())?;
-    let (who, now) = (caller.clone(), millis(new.created));
+    let (principal, now) = (caller.clone(), millis(new.created));
     let decide = move |draft: &mut Draft| {
         // A caller that cannot see the tenant must learn nothing of the cluster either.
-        if draft.tenant(&tenant).is_none() || !sees_tenant(draft, &who, &tenant) {
+        if draft.tenant(&tenant).is_none() || !sees_tenant(draft, &principal, &tenant) {
             return Err(no_such_tenant());
         }
         let seen = draft.cluster(&id).cloned();
-        let seen = seen.filter(|it| sees_cluster(draft, &who, &it.value));
+        let seen = seen.filter(|it| sees_cluster(draft, &principal, &it.value));
         // A hidden cluster has no version for preconditions. That its id is taken surfaces only on
         // creation.
-        demand.check(seen.as_ref().map(|it| it.version))?;
+        precondition.check(seen.as_ref().map(|it| it.version))?;
         let Some(before) = seen else {
             let mut new = new.clone();
             // Revoked in the same transaction: the client may end before a second request.
             new.binding.bootstrap.revoked = without_token;
-            let made = make(draft, &who, new, spec.clone(), now)?;
+            let made = make(draft, &principal, new, spec.clone(), now)?;
             return Ok((made, Put::Made));
         };
         let mut cluster = before.value.clone();
@@ -256,7 +259,7 @@ async fn put(
         if moves {
             move_to(
                 draft,
-                &who,
+                &principal,
                 &mut cluster,
                 tenant.clone(),
                 new.binding.clone(),
@@ -275,7 +278,7 @@ async fn put(
             Put::Made => StatusCode::CREATED,
             Put::Moved | Put::Replaced => StatusCode::OK,
         };
-        return would_be(&registry, &record, status);
+        return dry_run_result(&registry, &record, status);
     }
     match outcome {
         Put::Made => return created(&registry, &caller, &record, &headers),
@@ -301,16 +304,16 @@ enum Put {
 /// because they are in the hands of the previous tenant's people.
 pub(super) fn move_to(
     draft: &Draft,
-    who: &Caller,
+    principal: &Caller,
     cluster: &mut Cluster,
     tenant: TenantId,
     fresh: Binding,
 ) -> Result<(), Failure> {
-    let known = draft.tenant(&tenant).is_some() && sees_tenant(draft, who, &tenant);
+    let known = draft.tenant(&tenant).is_some() && sees_tenant(draft, principal, &tenant);
     if !known {
         return Err(no_such_tenant());
     }
-    allow(who, Right::ManageTenants)?;
+    allow(principal, Right::ManageTenants)?;
     let generation = cluster.binding.bootstrap.generation;
     cluster.tenant = tenant;
     cluster.binding = fresh;
@@ -333,7 +336,7 @@ async fn patch(
     headers: HeaderMap,
     Document(body): Document,
 ) -> Answer<Response> {
-    let dry_run = Query::of(&uri)?.yes("dryRun")?;
+    let dry_run = Query::of(&uri)?.boolean("dryRun")?;
     let patch = Fields::of(body)?;
     // Body errors are reported before authentication, as Lieutenant's clients expect.
     ClusterSpec::judge(&patch)?;
@@ -360,8 +363,8 @@ async fn patch(
             registry.store.facts_reported(&of.value.id, source, now);
         }
     };
-    let demand = Demand::of(&headers);
-    let good = demand.check(Some(record.version));
+    let precondition = Precondition::of(&headers);
+    let good = precondition.check(Some(record.version));
     good.inspect_err(|_| registry.store.has_lost())?;
     let patch = Patch {
         fields: patch,
@@ -377,10 +380,10 @@ async fn patch(
         taken(&record);
         return answer(&registry, &view, &caller, &record, &HeaderMap::new());
     }
-    let who = caller.clone();
+    let principal = caller.clone();
     let decide = move |draft: &mut Draft| {
-        let record = visible(draft, &who, &id)?;
-        demand.check(Some(record.version))?;
+        let record = visible(draft, &principal, &id)?;
+        precondition.check(Some(record.version))?;
         let cluster = patch.of(draft, &record.value)?;
         draft.put_cluster(cluster)?;
         kept(draft, &record.value.id)
@@ -388,7 +391,7 @@ async fn patch(
     let record = registry.change_or_try(&caller, dry_run, decide).await?;
     taken(&record);
     if dry_run {
-        return would_be(&registry, &record, StatusCode::OK);
+        return dry_run_result(&registry, &record, StatusCode::OK);
     }
     answer(
         &registry,
@@ -419,7 +422,7 @@ impl Patch {
         cluster: &'a Cluster,
     ) -> (Cow<'a, Map<String, Value>>, Cow<'a, Cluster>) {
         match self.source {
-            FactSource::Steward => self.agent.weigh(&self.fields, cluster),
+            FactSource::Steward => self.agent.accept(&self.fields, cluster),
             _ => (Cow::Borrowed(&self.fields), Cow::Borrowed(cluster)),
         }
     }
@@ -447,14 +450,14 @@ async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let demand = Demand::of(&headers);
+    let precondition = Precondition::of(&headers);
     let caller = asks.who().await?;
     visible(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCluster)?;
-    let who = caller.clone();
+    let principal = caller.clone();
     let decide = move |draft: &mut Draft| {
-        let record = visible(draft, &who, &id)?;
-        demand.check(Some(record.version))?;
+        let record = visible(draft, &principal, &id)?;
+        precondition.check(Some(record.version))?;
         unprotected(draft, &record.value)?;
         draft.delete_cluster(&record.value.id)?;
         Ok::<_, Failure>(record.value.id.clone())

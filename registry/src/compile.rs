@@ -17,17 +17,17 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     document::compile::read as compile_meta,
-    etag::{self, Demand},
+    etag::{self, Precondition},
     invalid::invalid,
     listing::Listing,
-    page::{Place, Query},
+    page::{ListPosition, Query},
     registry::{Registry, by},
     reply::{Answer, Asks, Document, Path, Who},
     rights::{Right, allow, sees_cluster, visible},
 };
 
 /// Upper limit of `staleDays`.
-const MAX_DAYS: u32 = 36_500;
+const MAX_STALE_DAYS: u32 = 36_500;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
     Router::new()
@@ -43,14 +43,14 @@ async fn report(
     Document(body): Document,
 ) -> Answer<StatusCode> {
     let meta = compile_meta(body)?;
-    let demand = Demand::of(&headers);
+    let precondition = Precondition::of(&headers);
     let caller = asks.who().await?;
     visible(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::Compile)?;
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &who, &id)?;
-        demand.check(Some(record.version))?;
+        precondition.check(Some(record.version))?;
         let mut cluster = record.value.clone();
         cluster.compile_meta = Some(meta.clone());
         Ok::<_, Failure>(draft.put_cluster(cluster)?)
@@ -62,7 +62,7 @@ async fn report(
 /// One cluster, or one instance of a component in it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Found<'a> {
+struct CompiledComponent<'a> {
     cluster: &'a ClusterId,
     tenant: &'a TenantId,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,41 +78,44 @@ struct Found<'a> {
     last_compile: Option<OffsetDateTime>,
 }
 
-impl<'a> Found<'a> {
-    fn place(&self) -> Place<'a> {
+impl<'a> CompiledComponent<'a> {
+    fn place(&self) -> ListPosition<'a> {
         let instance = self.instance.unwrap_or_default();
-        Place(self.cluster.as_str().into(), instance.into())
+        ListPosition(self.cluster.as_str().into(), instance.into())
     }
 }
 
-struct Asked {
+struct CompileFilter {
     component: Option<String>,
     below: Option<String>,
     before: Option<OffsetDateTime>,
 }
 
-impl Asked {
+impl CompileFilter {
     fn of(query: &Query, now: OffsetDateTime) -> Result<Self, Failure> {
         let before = match query.one("staleDays")? {
             None => None,
             Some(days) => {
-                let days = days.parse::<u32>().ok().filter(|days| *days <= MAX_DAYS);
-                let told = || invalid(format_args!("staleDays: it is 0 to {MAX_DAYS}"));
-                Some(now - Duration::days(i64::from(days.ok_or_else(told)?)))
+                let days = days
+                    .parse::<u32>()
+                    .ok()
+                    .filter(|days| *days <= MAX_STALE_DAYS);
+                let error = || invalid(format_args!("staleDays: expected 0 to {MAX_STALE_DAYS}"));
+                Some(now - Duration::days(i64::from(days.ok_or_else(error)?)))
             }
         };
-        let asked = Asked {
+        let filter = CompileFilter {
             component: query.one("component")?.map(str::to_owned),
             below: query.one("below")?.map(str::to_owned),
             before,
         };
-        if asked.below.is_some() && asked.component.is_none() {
-            return Err(invalid("below: it takes a component"));
+        if filter.below.is_some() && filter.component.is_none() {
+            return Err(invalid("below: requires component"));
         }
-        Ok(asked)
+        Ok(filter)
     }
 
-    fn of_cluster<'a>(&self, cluster: &'a Cluster) -> Vec<Found<'a>> {
+    fn of_cluster<'a>(&self, cluster: &'a Cluster) -> Vec<CompiledComponent<'a>> {
         let meta = cluster.compile_meta.as_ref();
         let last_compile = meta.and_then(|it| it.last_compile);
         let stale = self
@@ -121,7 +124,7 @@ impl Asked {
         if !stale {
             return Vec::new();
         }
-        let found = |instance, component, version| Found {
+        let found = |instance, component, version| CompiledComponent {
             cluster: &cluster.id,
             tenant: &cluster.tenant,
             instance,
@@ -155,43 +158,43 @@ async fn find(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let listing = Listing::of(&uri)?;
-    let asked = Asked::of(listing.query(), registry.now())?;
+    let filter = CompileFilter::of(listing.query(), registry.now())?;
     allow(&caller, Right::Read)?;
     let view = registry.store.view();
     let scope = listing.scope(&view, &caller);
     let seen = view.clusters().filter(|it| {
         let cluster = &it.value;
-        sees_cluster(&view, &caller, cluster) && listing.wants(&scope, cluster)
+        sees_cluster(&view, &caller, cluster) && listing.matches(&scope, cluster)
     });
-    let found = seen.flat_map(|it| asked.of_cluster(&it.value));
+    let found = seen.flat_map(|it| filter.of_cluster(&it.value));
     let (items, link) = listing.cut(found.map(|it| (it.place(), it)).collect());
     Ok(etag::listed(&headers, &view, &List { items }, link)?)
 }
 
 /// Compares by the rules of semantic versioning; `None` for other texts, like a branch.
 fn compare(one: &str, other: &str) -> Option<Ordering> {
-    let (one, other) = (Version::of(one)?, Version::of(other)?);
+    let (one, other) = (ComponentVersion::of(one)?, ComponentVersion::of(other)?);
     let longest = one.numbers.len().max(other.numbers.len());
     let number = |of: &[u64], at: usize| of.get(at).copied().unwrap_or(0);
     let numbers = (0..longest)
         .map(|at| number(&one.numbers, at).cmp(&number(&other.numbers, at)))
         .find(|order| order.is_ne());
     // A release sorts after its pre-releases.
-    let tried = || match (one.pre, other.pre) {
+    let pre_release_order = || match (one.pre, other.pre) {
         (None, None) => Ordering::Equal,
         (None, Some(_)) => Ordering::Greater,
         (Some(_), None) => Ordering::Less,
         (Some(one), Some(other)) => by_identifiers(one, other),
     };
-    Some(numbers.unwrap_or_else(tried))
+    Some(numbers.unwrap_or_else(pre_release_order))
 }
 
-struct Version<'a> {
+struct ComponentVersion<'a> {
     numbers: Vec<u64>,
     pre: Option<&'a str>,
 }
 
-impl<'a> Version<'a> {
+impl<'a> ComponentVersion<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let text = text.split('+').next().unwrap_or(text);
@@ -200,7 +203,7 @@ impl<'a> Version<'a> {
             None => (text, None),
         };
         let numbers: Result<Vec<u64>, _> = numbers.split('.').map(str::parse).collect();
-        Some(Version {
+        Some(ComponentVersion {
             numbers: numbers.ok()?,
             pre,
         })
@@ -232,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_in_the_order_of_their_rules() {
+    fn versions_follow_semver_order() {
         let rising = [
             "v1.0.0-alpha",
             "1.0.0-alpha.1",

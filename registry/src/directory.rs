@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use crate::registry::Registry;
 
 /// Minimum interval between updates of a clone's last observation.
-const SIGHTED_EVERY: Duration = Duration::minutes(10);
+const CLONE_RECORD_INTERVAL: Duration = Duration::minutes(10);
 
 /// Error of clusters that were connected when the hub stopped.
 pub const RESTARTED: &str = "the hub was restarted";
@@ -32,13 +32,16 @@ pub fn admit(store: &Store, identity: &AgentIdentity) -> Result<Arc<Record<Clust
     let view = store.view();
     let cluster = view.cluster(&identity.cluster);
     let cluster = cluster.ok_or(Code::ClusterDeleted)?;
-    let foreign = |detail: &str| Err(Failure::because(Code::ForeignCertificate, detail));
+    let foreign_certificate =
+        |detail: &str| Err(Failure::because(Code::ForeignCertificate, detail));
     if cluster.value.tenant != identity.tenant {
-        return foreign("the cluster belongs to another tenant now");
+        return foreign_certificate("the cluster has moved to another tenant");
     }
     let registration = cluster.value.binding.registration;
     if !registration.issued(&identity.serial) {
-        return foreign("it was issued before the cluster was registered again");
+        return foreign_certificate(
+            "the certificate predates the current registration of the cluster",
+        );
     }
     Ok(Arc::clone(cluster))
 }
@@ -79,8 +82,8 @@ async fn recognise(
         from,
         uid: uid.clone(),
     };
-    if let Err(error) = sighted(registry, &identity.cluster, clone).await {
-        warn!(cluster = %identity.cluster, %error, "a clone was not written down");
+    if let Err(error) = record_clone(registry, &identity.cluster, clone).await {
+        warn!(cluster = %identity.cluster, %error, "clone not recorded");
     }
     let detail = format_args!(
         "{} is the one whose kube-system has the UID {bound}, this one's has {uid}",
@@ -118,7 +121,7 @@ async fn bind(
 
 /// Records the last clone of a cluster. A clone returns every minute; most repetitions are not
 /// written.
-async fn sighted(
+async fn record_clone(
     registry: &Registry,
     id: &ClusterId,
     clone: CloneSighting,
@@ -127,7 +130,7 @@ async fn sighted(
         let last = cluster.binding.clone.as_ref();
         last.is_some_and(|last| {
             (&last.uid, last.from) == (&clone.uid, clone.from)
-                && clone.seen - last.seen < SIGHTED_EVERY
+                && clone.seen - last.seen < CLONE_RECORD_INTERVAL
         })
     };
     let view = registry.store.view();

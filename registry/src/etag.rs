@@ -9,28 +9,28 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 /// Header of lists: the revision shown, from which changes can be watched.
-const REVISION: &str = "fairlead-revision";
+const REVISION_HEADER: &str = "fairlead-revision";
 
 /// A JSON response with its ETag, or 304. Marked private: the content depends on the caller.
 ///
 /// # Errors
 /// `FL-5101`
 pub fn answer<T: Serialize + ?Sized>(
-    asked: &HeaderMap,
+    headers: &HeaderMap,
     status: StatusCode,
     version: Option<u64>,
     body: &T,
 ) -> Result<Response, Failure> {
     let body = serde_json::to_vec(body).map_err(|error| Failure::because(Code::Internal, error))?;
-    written(asked, status, version, body)
+    serialized_answer(headers, status, version, body)
 }
 
 /// Like [`answer`], for serialised JSON.
 ///
 /// # Errors
 /// `FL-5101`
-pub(super) fn written(
-    asked: &HeaderMap,
+pub(super) fn serialized_answer(
+    request: &HeaderMap,
     status: StatusCode,
     version: Option<u64>,
     body: Vec<u8>,
@@ -47,7 +47,7 @@ pub(super) fn written(
         HeaderValue::from_static("private, no-cache"),
     );
     headers.insert(header::VARY, HeaderValue::from_static("Authorization"));
-    if status == StatusCode::OK && matches(asked, header::IF_NONE_MATCH, |known| known == tag) {
+    if status == StatusCode::OK && matches(request, header::IF_NONE_MATCH, |known| known == tag) {
         return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
     }
     headers.insert(
@@ -84,7 +84,7 @@ pub fn listed<T: Serialize>(
 pub(super) fn of_view(mut listed: Response, view: &View, link: HeaderMap) -> Response {
     listed.headers_mut().extend(link);
     let revision = HeaderValue::from(view.revision().0);
-    listed.headers_mut().insert(REVISION, revision);
+    listed.headers_mut().insert(REVISION_HEADER, revision);
     listed
 }
 
@@ -92,23 +92,26 @@ pub(super) fn of_view(mut listed: Response, view: &View, link: HeaderMap) -> Res
 ///
 /// # Errors
 /// `FL-4114`
-pub fn still<T: Serialize + ?Sized>(asked: &HeaderMap, current: &T) -> Result<(), Failure> {
+pub fn check_unchanged<T: Serialize + ?Sized>(
+    headers: &HeaderMap,
+    current: &T,
+) -> Result<(), Failure> {
     let body = serde_json::to_vec(current);
     let body = body.map_err(|error| Failure::because(Code::Internal, error))?;
-    still_tagged(asked, &tag(None, &body))
+    check_tag(headers, &tag(None, &body))
 }
 
 /// Checks `If-Match` against a tag.
 ///
 /// # Errors
 /// `FL-4114`
-pub fn still_tagged(asked: &HeaderMap, current: &str) -> Result<(), Failure> {
-    let mut demanded = false;
-    let same = matches(asked, header::IF_MATCH, |known| {
-        demanded = true;
+pub fn check_tag(headers: &HeaderMap, current: &str) -> Result<(), Failure> {
+    let mut is_conditional = false;
+    let same = matches(headers, header::IF_MATCH, |known| {
+        is_conditional = true;
         known == "*" || known == current
     });
-    match demanded && !same {
+    match is_conditional && !same {
         true => Err(Code::ChangedMeanwhile.into()),
         false => Ok(()),
     }
@@ -116,14 +119,14 @@ pub fn still_tagged(asked: &HeaderMap, current: &str) -> Result<(), Failure> {
 
 /// Precondition of a change.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Demand {
+pub(super) struct Precondition {
     /// Any of these versions; `None` requires existence only.
     versions: Option<Vec<Option<u64>>>,
     /// `If-None-Match: *`
     must_be_new: bool,
 }
 
-impl Demand {
+impl Precondition {
     /// Reads the headers.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut versions = Vec::new();
@@ -133,7 +136,7 @@ impl Demand {
             versions.push(version(tag));
             false
         });
-        Demand {
+        Precondition {
             versions: named.then_some(versions),
             must_be_new: matches(headers, header::IF_NONE_MATCH, |tag| tag == "*"),
         }
@@ -144,7 +147,7 @@ impl Demand {
     /// # Errors
     /// `FL-4114`
     pub(super) fn check(&self, current: Option<u64>) -> Result<(), Failure> {
-        let good = match (&self.versions, current) {
+        let holds = match (&self.versions, current) {
             (None, Some(_)) => !self.must_be_new,
             (None, None) => true,
             (Some(_), None) => false,
@@ -152,7 +155,7 @@ impl Demand {
                 any.iter().any(|one| one.is_none_or(|one| one == current))
             }
         };
-        if good {
+        if holds {
             Ok(())
         } else {
             Err(Code::ChangedMeanwhile.into())
@@ -192,15 +195,15 @@ fn matches(
 mod tests {
     use super::*;
 
-    fn demand(name: http::HeaderName, value: &str, current: Option<u64>) -> bool {
+    fn precondition(name: http::HeaderName, value: &str, current: Option<u64>) -> bool {
         let value = HeaderValue::from_str(value).unwrap();
         let headers = HeaderMap::from_iter([(name, value)]);
-        Demand::of(&headers).check(current).is_ok()
+        Precondition::of(&headers).check(current).is_ok()
     }
 
     #[test]
-    fn a_change_is_made_from_the_version_that_was_read() {
-        for (value, current, good) in [
+    fn preconditions_compare_versions() {
+        for (value, current, holds) in [
             ("\"3-aa\"", Some(3), true),
             ("\"3\"", Some(3), true),
             ("W/\"3-bb\"", Some(3), true),
@@ -213,13 +216,13 @@ mod tests {
             ("\"3-aa\"", None, false),
         ] {
             assert_eq!(
-                demand(header::IF_MATCH, value, current),
-                good,
+                precondition(header::IF_MATCH, value, current),
+                holds,
                 "{value:?} {current:?}"
             );
         }
-        assert!(!demand(header::IF_NONE_MATCH, "*", Some(1)));
-        assert!(demand(header::IF_NONE_MATCH, "*", None));
-        assert!(Demand::default().check(None).is_ok());
+        assert!(!precondition(header::IF_NONE_MATCH, "*", Some(1)));
+        assert!(precondition(header::IF_NONE_MATCH, "*", None));
+        assert!(Precondition::default().check(None).is_ok());
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Maximum number of facts per cluster for an import.
-const MOST: usize = 1024;
+const MAX_FACTS: usize = 1024;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
     Router::new().route("/v1/clusters/{id}/facts/imported", post(take))
@@ -36,15 +36,15 @@ async fn take(
     let mut given = Fields::of(body)?;
     let facts = given.values("facts")?;
     let facts = facts.ok_or_else(|| invalid("property \"facts\" is missing"))?;
-    given.nothing_else()?;
+    given.reject_rest()?;
     visible(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCluster)?;
     let (who, now) = (caller.clone(), millis(registry.now()));
     let decide = move |draft: &mut Draft| {
         let mut cluster = visible(draft, &who, &id)?.value.clone();
         fill(&mut cluster.dynamic_facts, &facts, now);
-        if cluster.dynamic_facts.len() > MOST {
-            return Err(invalid(format_args!("facts: {MOST} at most")));
+        if cluster.dynamic_facts.len() > MAX_FACTS {
+            return Err(invalid(format_args!("facts: {MAX_FACTS} at most")));
         }
         draft.put_cluster(cluster)?;
         Ok::<_, Failure>(())
@@ -54,8 +54,8 @@ async fn take(
 }
 
 /// Facts reported to this hub take precedence over imported ones.
-fn fill(facts: &mut Facts, told: &BTreeMap<String, Value>, now: i64) {
-    for (name, value) in told {
+fn fill(facts: &mut Facts, imported: &BTreeMap<String, Value>, now: i64) {
+    for (name, value) in imported {
         let stays = facts
             .get(name)
             .is_some_and(|known| known.source != FactSource::Import || known.value == *value);
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_import_fills_and_follows_itself_and_overrules_nobody() {
+    fn an_import_fills_gaps_and_replaces_only_earlier_imports() {
         let fact = |value, source| Fact {
             value,
             source,
@@ -91,11 +91,11 @@ mod tests {
             ("old".to_owned(), fact(json!(1), FactSource::Import)),
             ("same".to_owned(), fact(json!(1), FactSource::Import)),
         ]);
-        let told = ["agents", "old", "same", "new"].map(|name| {
+        let imported = ["agents", "old", "same", "new"].map(|name| {
             let value = if name == "same" { 1 } else { 2 };
             (name.to_owned(), json!(value))
         });
-        fill(&mut facts, &BTreeMap::from(told), 5);
+        fill(&mut facts, &BTreeMap::from(imported), 5);
         let shown = facts
             .iter()
             .map(|(name, it)| json!([name, it.value, it.received]));

@@ -12,7 +12,7 @@ use http::{HeaderMap, Uri};
 
 use crate::{
     invalid::invalid,
-    page::{Page, Place, Query},
+    page::{ListPosition, Page, Query},
     rights::{sees_cluster, visible_tenant},
 };
 
@@ -43,18 +43,18 @@ impl Listing {
         self.page.query()
     }
 
-    /// Tenants in scope: one with all descendants, or all tenants.
+    /// TenantListing in scope: one with all descendants, or all tenants.
     pub(super) fn scope<'a>(&self, view: &'a View, caller: &Caller) -> Scope<'a> {
-        let Some(wanted) = &self.tenant else {
+        let Some(tenant_filter) = &self.tenant else {
             return Scope(view, Owners::All);
         };
-        let known = visible_tenant(view, caller, wanted).ok();
+        let known = visible_tenant(view, caller, tenant_filter).ok();
         let known = known.map(|tenant| tenant.value.id.clone());
         // A caller limited to one cluster sees only that cluster's tenant.
         let own = || {
             let own = caller.cluster.as_ref().and_then(|id| view.cluster(id));
             let own = own.map(|cluster| cluster.value.tenant.clone());
-            own.filter(|own| own.as_str() == wanted)
+            own.filter(|own| own.as_str() == tenant_filter)
         };
         let owners = known.or_else(own).map_or(Owners::Nobody, Owners::Below);
         Scope(view, owners)
@@ -75,13 +75,13 @@ impl Listing {
         let scope = self.scope(view, caller);
         let found = view.clusters().filter(|it| {
             let cluster = &it.value;
-            sees_cluster(view, caller, cluster) && self.wants(&scope, cluster)
+            sees_cluster(view, caller, cluster) && self.matches(&scope, cluster)
         });
-        let placed = found.map(|it| (Place::of(it.value.id.as_str()), it));
+        let placed = found.map(|it| (ListPosition::of(it.value.id.as_str()), it));
         self.cut(placed.collect())
     }
 
-    pub(super) fn wants(&self, scope: &Scope<'_>, cluster: &Cluster) -> bool {
+    pub(super) fn matches(&self, scope: &Scope<'_>, cluster: &Cluster) -> bool {
         scope.has(Some(&cluster.tenant))
             && self.is_in(&[
                 cluster.id.as_str(),
@@ -91,12 +91,12 @@ impl Listing {
     }
 
     /// The requested page of a sorted list, and the link to the next one.
-    pub(super) fn cut<T>(&self, sorted: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
+    pub(super) fn cut<T>(&self, sorted: Vec<(ListPosition<'_>, T)>) -> (Vec<T>, HeaderMap) {
         self.page.cut(sorted)
     }
 
     /// Re-sorts a list ordered by id, then pages it.
-    fn sorted<T>(&self, by: SortBy, mut found: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
+    fn sorted<T>(&self, by: SortBy, mut found: Vec<(ListPosition<'_>, T)>) -> (Vec<T>, HeaderMap) {
         if by != SortBy::Id {
             found.sort_by(|(one, _), (other, _)| one.cmp(other));
         }
@@ -104,7 +104,7 @@ impl Listing {
     }
 }
 
-/// Tenants that a list is filtered by. A hidden tenant behaves like a missing one: even its
+/// TenantListing that a list is filtered by. A hidden tenant behaves like a missing one: even its
 /// descendants would reveal it.
 pub(super) struct Scope<'a>(&'a View, Owners);
 
@@ -146,13 +146,16 @@ impl SortBy {
     /// # Errors
     /// `FL-4109` for a key this list does not support.
     fn of(query: &Query, known: &[SortBy]) -> Result<Self, Failure> {
-        let Some(asked) = query.one("sort_by")? else {
+        let Some(listing) = query.one("sort_by")? else {
             return Ok(SortBy::Id);
         };
-        let found = known.iter().find(|it| it.as_str() == asked);
+        let found = known.iter().find(|it| it.as_str() == listing);
         found.copied().ok_or_else(|| {
             let known: Vec<_> = known.iter().map(|it| it.as_str()).collect();
-            invalid(format_args!("sort_by: it is one of {}", known.join(", ")))
+            invalid(format_args!(
+                "sort_by: expected one of {}",
+                known.join(", ")
+            ))
         })
     }
 }

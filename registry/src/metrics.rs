@@ -7,7 +7,7 @@
 mod compiled;
 mod facts;
 mod family;
-mod standing;
+mod status;
 
 use std::{
     collections::BTreeMap,
@@ -26,18 +26,18 @@ use prometheus::{
 use time::OffsetDateTime;
 
 use crate::{registry::Registry, template::template_of};
-use compiled::{Compiled, left_out};
-use facts::Told;
+use compiled::{CompileMetrics, left_out};
+use facts::FactMetrics;
 use family::{Family, number};
-use standing::Standing;
+use status::StatusMetrics;
 
-pub(super) struct Registered {
+pub(super) struct RegistryMetrics {
     /// Weak: the metrics registry may outlive the hub.
     registry: Weak<Registry>,
     descriptions: Vec<Desc>,
 }
 
-impl Registered {
+impl RegistryMetrics {
     /// Creates the collector.
     ///
     /// # Errors
@@ -45,14 +45,14 @@ impl Registered {
     pub(super) fn new(registry: &Arc<Registry>) -> prometheus::Result<Self> {
         let families = count(registry, &View::default());
         let descriptions = families.iter().map(Family::describe);
-        Ok(Registered {
+        Ok(RegistryMetrics {
             registry: Arc::downgrade(registry),
             descriptions: descriptions.collect::<prometheus::Result<_>>()?,
         })
     }
 }
 
-impl Collector for Registered {
+impl Collector for RegistryMetrics {
     fn desc(&self) -> Vec<&Desc> {
         self.descriptions.iter().collect()
     }
@@ -68,12 +68,12 @@ impl Collector for Registered {
 
 fn count(registry: &Registry, view: &View) -> Vec<Family> {
     let now = registry.now();
-    let mut compiled = Compiled::new();
-    let mut told = Told::new(&registry.settings.metric_facts, registry.settings.reporting);
-    let mut standing = Standing::new();
+    let mut compiled = CompileMetrics::new();
+    let mut facts = FactMetrics::new(&registry.settings.metric_facts, registry.settings.reporting);
+    let mut status_metrics = StatusMetrics::new();
     let mut clusters = Family::new(
         "syn_lieutenant_cluster_info",
-        "Registered clusters; always 1.",
+        "RegistryMetrics clusters; always 1.",
     );
     let mut states = BTreeMap::from([("valid", 0), ("used", 0), ("expired", 0), ("revoked", 0)]);
     for record in view.clusters() {
@@ -86,8 +86,8 @@ fn count(registry: &Registry, view: &View) -> Vec<Family> {
         clusters.add(labels, 1.0);
         compiled.add(cluster);
         let observed = registry.store.observed_of(record);
-        standing.add(cluster, &observed.status);
-        told.add(cluster, &observed, millis(now));
+        status_metrics.add(cluster, &observed.status);
+        facts.add(cluster, &observed, millis(now));
         *states.entry(bootstrap_state(cluster, now)).or_default() += 1;
     }
     let mut bootstraps = Family::new(
@@ -99,9 +99,9 @@ fn count(registry: &Registry, view: &View) -> Vec<Family> {
     }
     let mut families = vec![clusters, tenants(view), tokens(view, now), bootstraps];
     families.push(repositories(registry, view));
-    families.extend(standing.into_families());
+    families.extend(status_metrics.into_families());
     families.extend(compiled.into_families());
-    families.extend(told.into_families());
+    families.extend(facts.into_families());
     families.push(revision(view));
     let mut missing = Family::new(
         "fairlead_metrics_left_out",

@@ -10,12 +10,12 @@ use tracing::warn;
 
 use crate::{
     about, bootstrap, changes, clusters, compile, imported, metrics, openapi, registry::Registry,
-    reply::finish, standing, tenants, tokens,
+    reply::finish, status, tenants, tokens,
 };
 
 /// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
-const REMEMBER_EXPIRED: time::Duration = time::Duration::days(7);
-const TIDY_EVERY: Duration = Duration::from_secs(3600);
+const EXPIRED_TOKEN_RETENTION: time::Duration = time::Duration::days(7);
+const TRIM_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The registry as a module of the hub, and as directory, authenticator and authorizer of the gateway.
 pub struct RegistryModule(pub(crate) Arc<Registry>);
@@ -47,7 +47,7 @@ impl Module for RegistryModule {
             .merge(bootstrap::routes())
             .merge(imported::routes())
             .merge(changes::routes())
-            .merge(standing::routes())
+            .merge(status::routes())
             .merge(tokens::routes());
         finish(router.with_state(Arc::clone(&self.0)))
     }
@@ -60,23 +60,23 @@ impl Module for RegistryModule {
     async fn run(&self, process: Process) {
         // Called once. Set earlier only if the module restarts.
         let _ = self.0.process.set(process.clone());
-        let registered = metrics::Registered::new(&self.0)
+        let registered = metrics::RegistryMetrics::new(&self.0)
             .and_then(|registered| process.measure(registered))
             .and_then(|()| process.measure(self.0.store.meter()));
         if let Err(error) = registered {
-            warn!(%error, "metrics of the registry are not there");
+            warn!(%error, "registry metrics not registered");
         }
         loop {
-            let before = self.0.now() - REMEMBER_EXPIRED;
+            let before = self.0.now() - EXPIRED_TOKEN_RETENTION;
             if let Err(error) = tokens::forget(&self.0, before).await {
-                warn!(%error, "expired tokens cannot be forgotten");
+                warn!(%error, "expired tokens not deleted");
             }
             if let Err(error) = self.0.store.tidy(&self.0.settings.retention).await {
-                warn!(%error, "what is too old to be kept cannot be forgotten");
+                warn!(%error, "history not trimmed");
             }
             tokio::select! {
                 () = process.draining() => return,
-                () = tokio::time::sleep(TIDY_EVERY) => {}
+                () = tokio::time::sleep(TRIM_INTERVAL) => {}
             }
         }
     }

@@ -4,7 +4,7 @@ use fairlead_api::{Code, Failure};
 use fairlead_store::random;
 
 /// Maximum length of a display name, in characters.
-const MAX_DISPLAY: usize = 100;
+const MAX_DISPLAY_NAME_CHARS: usize = 100;
 
 /// Validates a display name, or returns the default.
 ///
@@ -16,9 +16,12 @@ pub(crate) fn display_name(given: Option<String>, default: &str) -> Result<Strin
     };
     let shown = |c: char| !c.is_control() && !is_layout(c);
     let length = name.chars().count();
-    if name.trim() != name || !(1..=MAX_DISPLAY).contains(&length) || !name.chars().all(shown) {
+    if name.trim() != name
+        || !(1..=MAX_DISPLAY_NAME_CHARS).contains(&length)
+        || !name.chars().all(shown)
+    {
         let detail = format!(
-            "displayName has 1 to {MAX_DISPLAY} characters, no control characters, no space around it"
+            "displayName has 1 to {MAX_DISPLAY_NAME_CHARS} characters, no control characters, no space around it"
         );
         return Err(Failure::because(Code::Invalid, detail));
     }
@@ -48,7 +51,7 @@ pub fn caller_name(name: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// `FL-5101` without random bytes.
-pub(crate) fn made_up() -> Result<String, Failure> {
+pub(crate) fn generated() -> Result<String, Failure> {
     let [a, b, c, d] = random::bytes::<4>()?;
     let pick = |words: &[&'static str], at: u8| {
         let count = words.len().max(1);
@@ -88,9 +91,9 @@ mod tests {
     use fairlead_api::{ClusterId, TenantId};
 
     #[test]
-    fn a_made_up_name_is_an_id() {
+    fn a_generated_name_is_a_valid_id() {
         for _ in 0..200 {
-            let name = made_up().unwrap();
+            let name = generated().unwrap();
             assert!(ClusterId::from_name(&name).is_ok(), "{name}");
             assert!(TenantId::from_name(&name).is_ok(), "{name}");
             assert_eq!(name.split('-').count(), 3, "{name}");
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callers_name_is_never_one_of_kubernetes() {
+    fn a_callers_name_never_equals_one_of_kubernetes() {
         let long = "a".repeat(64);
         for bad in [
             "",
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_display_name_can_be_shown() {
+    fn display_names_contain_visible_text() {
         let long = "ä".repeat(101);
         let hidden = ["a\u{202e}b", "a\u{2066}b", "a\u{2028}b", "\u{feff}a"];
         for bad in ["", " a", "a ", "a\nb", "a\u{1b}[31m", &long]

@@ -21,7 +21,7 @@ use utoipa_swagger_ui::Config;
 
 use crate::reply::{Answer, Path, Refused};
 use parameters::{parameters, reference};
-use routes::{Answer as Given, ROUTES, Route};
+use routes::{ROUTES, ResponseBody, RouteSpec};
 
 const SCHEMAS: &str = include_str!("openapi/schemas.yaml");
 const TAGS: [(&str, &str); 7] = [
@@ -53,8 +53,8 @@ pub(super) fn open<S: Clone + Send + Sync + 'static>() -> Router<S> {
 
 /// True if the document describes a query parameter of a path.
 #[cfg(debug_assertions)]
-pub(super) fn tells(path: &str, parameter: &str) -> bool {
-    let fits = |route: &&Route| {
+pub(super) fn describes(path: &str, parameter: &str) -> bool {
+    let fits = |route: &&RouteSpec| {
         let (mut known, mut asked) = (route.path.split('/'), path.trim_end_matches('/').split('/'));
         loop {
             match (known.next(), asked.next()) {
@@ -135,7 +135,7 @@ fn document() -> Value {
     })
 }
 
-fn operation(route: &Route) -> Value {
+fn operation(route: &RouteSpec) -> Value {
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
@@ -166,20 +166,20 @@ fn failure(what: &str) -> Value {
     })
 }
 
-fn responses(route: &Route) -> Value {
+fn responses(route: &RouteSpec) -> Value {
     let mut responses = Map::new();
     for (status, given) in route.answers {
         let answer = match given {
-            Given::Nothing => json!({ "description": "Done" }),
-            Given::Json(schema) => {
+            ResponseBody::Nothing => json!({ "description": "Done" }),
+            ResponseBody::Json(schema) => {
                 let schema = reference(schema);
                 json!({ "description": "Done", "content": { "application/json": { "schema": schema } } })
             }
-            Given::List(schema) => {
+            ResponseBody::List(schema) => {
                 let schema = json!({ "type": "array", "items": reference(schema) });
                 json!({ "description": "All of them, or a page", "content": { "application/json": { "schema": schema } } })
             }
-            Given::Text(kind) => {
+            ResponseBody::Text(kind) => {
                 json!({ "description": "Done", "content": { *kind: { "schema": reference("Text") } } })
             }
         };
@@ -205,7 +205,7 @@ fn responses(route: &Route) -> Value {
     if route.body.is_some() {
         refused.push((415, "The body is not JSON"));
     }
-    if route.heeds {
+    if route.honours_precondition {
         refused.push((412, "It has changed since it was read (`If-Match`)"));
     }
     if route.id == "watchChanges" {
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_schema_that_is_named_is_there() {
+    fn every_referenced_schema_exists() {
         let document = document();
         let schemas = document["components"]["schemas"].as_object().unwrap();
         assert!(schemas.len() > 30);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::invalid::invalid;
 
 /// Maximum page size.
-const MAX_LIMIT: usize = 1000;
-const MAX_CURSOR: usize = 1024;
+const MAX_PAGE_SIZE: usize = 1000;
+const MAX_CURSOR_BYTES: usize = 1024;
 
 /// Decoded query of a request. In test builds, reading a parameter missing from `/openapi.json`
 /// fails.
@@ -31,7 +31,7 @@ impl Query {
         let query = query.map_err(|_| invalid("the query is malformed"))?;
         // No stored text contains NUL, and PostgreSQL rejects it in parameters.
         if query.0.iter().any(|(_, value)| value.contains('\0')) {
-            return Err(invalid("the query has a NUL"));
+            return Err(invalid("the query contains NUL"));
         }
         Ok(Query {
             given: query.0,
@@ -42,8 +42,8 @@ impl Query {
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         #[cfg(debug_assertions)]
         assert!(
-            crate::openapi::tells(&self.path, name),
-            "/openapi.json does not tell of {name} at {}",
+            crate::openapi::describes(&self.path, name),
+            "/openapi.json does not describe {name} at {}",
             self.path
         );
         let of = self.given.iter().filter(move |(known, _)| known == name);
@@ -60,9 +60,7 @@ impl Query {
             (None, _) => Ok(None),
             (Some(""), None) => Err(invalid(format_args!("{name}: the parameter is empty"))),
             (Some(value), None) => Ok(Some(value)),
-            (Some(_), Some(_)) => Err(invalid(format_args!(
-                "{name}: the parameter is given twice"
-            ))),
+            (Some(_), Some(_)) => Err(invalid(format_args!("{name}: the parameter is repeated"))),
         }
     }
 
@@ -70,11 +68,11 @@ impl Query {
     ///
     /// # Errors
     /// `FL-4109` if it is neither true nor false.
-    pub(super) fn yes(&self, name: &str) -> Result<bool, Failure> {
+    pub(super) fn boolean(&self, name: &str) -> Result<bool, Failure> {
         match self.one(name)? {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
-            Some(_) => Err(invalid(format_args!("{name}: it is true or false"))),
+            Some(_) => Err(invalid(format_args!("{name}: expected true or false"))),
         }
     }
 
@@ -93,17 +91,17 @@ impl Query {
 pub struct Page {
     query: Query,
     limit: Option<usize>,
-    after: Option<Place<'static>>,
+    after: Option<ListPosition<'static>>,
 }
 
 /// Position in a list: sort key and id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place<'a>(pub(super) Cow<'a, str>, pub(super) Cow<'a, str>);
+pub struct ListPosition<'a>(pub(super) Cow<'a, str>, pub(super) Cow<'a, str>);
 
-impl<'a> Place<'a> {
+impl<'a> ListPosition<'a> {
     /// For a list ordered by id.
     pub fn of(id: &'a str) -> Self {
-        Place("".into(), id.into())
+        ListPosition("".into(), id.into())
     }
 }
 
@@ -117,15 +115,18 @@ impl Page {
         let limit = match query.one("limit")? {
             None => None,
             Some(text) => {
-                let limit = text.parse().ok().filter(|it| (1..=MAX_LIMIT).contains(it));
-                let told = || invalid(format_args!("limit: it is 1 to {MAX_LIMIT}"));
-                Some(limit.ok_or_else(told)?)
+                let limit = text
+                    .parse()
+                    .ok()
+                    .filter(|it| (1..=MAX_PAGE_SIZE).contains(it));
+                let error = || invalid(format_args!("limit: expected 1 to {MAX_PAGE_SIZE}"));
+                Some(limit.ok_or_else(error)?)
             }
         };
         let after = match query.one("cursor")? {
             None => None,
             Some(cursor) => {
-                Some(decode(cursor).ok_or_else(|| invalid("cursor: it is not one of ours"))?)
+                Some(decode(cursor).ok_or_else(|| invalid("cursor: not a cursor of this hub"))?)
             }
         };
         Ok(Page {
@@ -148,7 +149,7 @@ impl Page {
     }
 
     /// The requested page of a sorted list, and the link to the next one.
-    pub fn cut<T>(&self, mut sorted: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
+    pub fn cut<T>(&self, mut sorted: Vec<(ListPosition<'_>, T)>) -> (Vec<T>, HeaderMap) {
         if let Some(after) = &self.after {
             let start = sorted.partition_point(|(place, _)| place <= after);
             sorted.drain(..start);
@@ -173,12 +174,12 @@ pub fn next_page(uri: &Uri, cursor: &str) -> Result<HeaderMap, Failure> {
     Ok(Query::of(uri)?.link(cursor))
 }
 
-fn encode(place: &Place<'_>) -> String {
+fn encode(place: &ListPosition<'_>) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(place).unwrap_or_default())
 }
 
-fn decode(cursor: &str) -> Option<Place<'static>> {
-    if cursor.len() > MAX_CURSOR {
+fn decode(cursor: &str) -> Option<ListPosition<'static>> {
+    if cursor.len() > MAX_CURSOR_BYTES {
         return None;
     }
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()
@@ -196,7 +197,7 @@ mod tests {
         let all = || {
             (0..10)
                 .map(|n| {
-                    let place = Place(format!("{}", n / 3).into(), format!("c-{n}").into());
+                    let place = ListPosition(format!("{}", n / 3).into(), format!("c-{n}").into());
                     (place, n)
                 })
                 .collect()
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_together_are_the_list() {
+    fn pages_together_equal_the_list() {
         for limit in 1..=11 {
             let pages = pages(limit);
             assert!(pages.iter().all(|page| page.len() <= limit));
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_makes_no_sense_is_refused() {
+    fn invalid_parameters_are_rejected() {
         for bad in [
             "limit=0",
             "limit=1001",

@@ -13,7 +13,7 @@ use fairlead_store::{Actor, Clock, Draft, Record, Retention, Store, View, model:
 use time::OffsetDateTime;
 use tokio::sync::broadcast;
 
-use crate::{openings::Openings, services::Services, stale::Reporting};
+use crate::{document_cache::DocumentCache, services::Services, stale::Reporting};
 
 /// Each one is a label on every cluster's time series.
 const MAX_METRIC_FACTS: usize = 32;
@@ -29,7 +29,7 @@ pub struct Registry {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) services: Services,
-    pub(crate) openings: Openings,
+    pub(crate) documents: DocumentCache,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
     /// Open agent sessions; set by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
@@ -98,7 +98,7 @@ impl Registry {
             store,
             clock,
             services,
-            openings: Openings::default(),
+            documents: DocumentCache::default(),
             presence: OnceLock::new(),
             process: OnceLock::new(),
         })

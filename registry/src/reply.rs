@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 
 /// Limit for bodies of people's routes except the catalog's, in bytes.
-const MAX_BODY: usize = 64 * 1024;
+const MAX_BODY_BYTES: usize = 64 * 1024;
 /// Limit for the arrival of a body.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -152,19 +152,19 @@ fn check_type(request: &Request) -> Result<(), Failure> {
 pub(crate) struct Document(pub(crate) serde_json::Value);
 
 /// Limit of such a document, in bytes.
-const MAX_DOCUMENT: usize = 1024 * 1024;
+const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 
 impl<S: Sync> FromRequest<S> for Document {
     type Rejection = Refused;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
         check_type(&request)?;
-        let bytes = body(request, MAX_DOCUMENT).await?;
-        let said = |words: String| Refused(Failure::with_cause(Code::Invalid, words), None);
+        let bytes = body(request, MAX_DOCUMENT_BYTES).await?;
+        let invalid = |words: String| Refused(Failure::with_cause(Code::Invalid, words), None);
         if bytes.trim_ascii().is_empty() {
-            return Err(said("value is required but missing".to_owned()));
+            return Err(invalid("value is required but missing".to_owned()));
         }
         let read = serde_json::from_slice(&bytes).map(Document);
-        read.map_err(|error| said(format!("invalid character: {error}")))
+        read.map_err(|error| invalid(format!("invalid character: {error}")))
     }
 }
 
@@ -191,7 +191,7 @@ impl<S: Sync> FromRequestParts<S> for Peer {
 }
 
 /// A JSON body of at most `MAX` bytes.
-pub struct Sent<T, const MAX: usize = MAX_BODY>(pub T);
+pub struct Sent<T, const MAX: usize = MAX_BODY_BYTES>(pub T);
 
 impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for Sent<T, MAX> {
     type Rejection = Refused;

@@ -6,7 +6,7 @@ use fairlead_api::Failure;
 use crate::{invalid::invalid, page::Query};
 
 /// Maximum length of a selector in bytes, and of its requirements.
-const MAX_LEN: usize = 4096;
+const MAX_SELECTOR_BYTES: usize = 4096;
 const MAX_REQUIREMENTS: usize = 64;
 
 /// Requirements, combined by AND.
@@ -42,8 +42,10 @@ impl Selector {
     /// # Errors
     /// `FL-4109`
     fn parse(text: &str) -> Result<Self, Failure> {
-        if text.len() > MAX_LEN {
-            return Err(invalid(format_args!("selector: {MAX_LEN} bytes at most")));
+        if text.len() > MAX_SELECTOR_BYTES {
+            return Err(invalid(format_args!(
+                "selector: at most {MAX_SELECTOR_BYTES} bytes"
+            )));
         }
         let mut requirements = Vec::new();
         let mut rest = text.trim();
@@ -58,8 +60,8 @@ impl Selector {
             };
         }
         if requirements.len() > MAX_REQUIREMENTS {
-            let told = format_args!("selector: {MAX_REQUIREMENTS} requirements at most");
-            return Err(invalid(told));
+            let error = format_args!("selector: at most {MAX_REQUIREMENTS} requirements");
+            return Err(invalid(error));
         }
         Ok(Selector(requirements))
     }
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements_are_those_of_kubernetes() {
+    fn requirements_follow_kubernetes_syntax() {
         for yes in [
             "",
             "cloud",
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selectors_are_rejected() {
         let many = "a,".repeat(100) + "a";
         for bad in [
             ",", "a,", "a b", "!", "=x", "a in x", "a in (x", "a on (x)", "(a)", "a=(", "a!=x)",

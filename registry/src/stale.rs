@@ -9,7 +9,7 @@ use fairlead_store::{
     model::{Fact, FactSource, Facts},
 };
 
-const BOUNDS: RangeInclusive<Duration> =
+const INTERVAL_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(30 * 24 * 3600);
 
 /// Maximum report interval of each source; other sources do not repeat their facts.
@@ -36,11 +36,10 @@ impl Reporting {
     /// # Errors
     /// `FL-4101` for less than a second or more than 30 days.
     pub fn check(&self) -> Result<(), Failure> {
-        if BOUNDS.contains(&self.agent) && BOUNDS.contains(&self.steward) {
+        if INTERVAL_RANGE.contains(&self.agent) && INTERVAL_RANGE.contains(&self.steward) {
             return Ok(());
         }
-        let detail =
-            "a source of facts reports every second at the most and every 30 days at the least";
+        let detail = "the report interval of a source is one second to 30 days";
         Err(Failure::because(Code::BadConfig, detail))
     }
 
@@ -93,15 +92,15 @@ pub fn seen(fact: &Fact, reported: Option<i64>) -> i64 {
 mod tests {
     use super::*;
 
-    const MINUTE: i64 = 60_000;
+    const MINUTE_MS: i64 = 60_000;
 
     #[test]
-    fn what_was_not_repeated_three_times_is_stale_what_people_say_never_and_an_import_always() {
+    fn facts_are_stale_after_three_missed_reports() {
         let by_default = Reporting::default();
-        let three_hours = 180 * MINUTE;
+        let three_hours = 180 * MINUTE_MS;
         assert!(!by_default.is_stale(FactSource::Agent, 0, three_hours));
         assert!(by_default.is_stale(FactSource::Agent, 0, three_hours + 1));
-        assert!(by_default.is_stale(FactSource::Steward, 0, 3 * MINUTE + 1));
+        assert!(by_default.is_stale(FactSource::Steward, 0, 3 * MINUTE_MS + 1));
         assert!(!by_default.is_stale(FactSource::People, 0, i64::MAX));
         assert!(by_default.is_stale(FactSource::Import, 0, 0));
         let rarely = Reporting {
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_are_those_of_the_facts_that_are_stale_one_by_one() {
+    fn stale_names_agree_with_each_fact() {
         let reporting = Reporting::default();
         let sources = [
             FactSource::People,
@@ -128,7 +127,7 @@ mod tests {
             let fact = Fact {
                 value: true.into(),
                 source,
-                received: received * MINUTE,
+                received: received * MINUTE_MS,
                 observed: 0,
             };
             facts.insert(format!("{source:?}-{received}"), fact);
@@ -138,9 +137,9 @@ mod tests {
             for (source, at) in [(FactSource::Agent, agent), (FactSource::Steward, steward)] {
                 observed
                     .reported
-                    .extend(at.map(|at: i64| (source, at * MINUTE)));
+                    .extend(at.map(|at: i64| (source, at * MINUTE_MS)));
             }
-            for now in [200, 240, 390, 400].map(|minute| minute * MINUTE) {
+            for now in [200, 240, 390, 400].map(|minute| minute * MINUTE_MS) {
                 let each = facts
                     .iter()
                     .filter(|(_, fact)| is_stale(fact, &observed, &reporting, now));
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_a_second_at_the_least_and_30_days_at_the_most() {
+    fn intervals_are_one_second_to_30_days() {
         let of = |agent, steward| {
             let (agent, steward) = (Duration::from_secs(agent), Duration::from_secs(steward));
             Reporting { agent, steward }.check().map_err(|it| it.code)

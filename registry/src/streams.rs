@@ -23,45 +23,45 @@ use crate::{
 };
 
 /// Upper limit of a long poll, below the gateway's deadline for modules.
-const MAX_WAIT: u64 = 25;
+const MAX_WAIT_SECONDS: u64 = 25;
 /// Interval of heartbeat comments, so that proxies keep the stream open.
-pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// A stream ends after this time; its client reconnects.
-pub(super) const STREAM_LIFE: Duration = Duration::from_secs(600);
+pub(super) const STREAM_LIFETIME: Duration = Duration::from_secs(600);
 /// Interval of checks that the caller's credential is still valid.
-const ASKED_AGAIN: Duration = Duration::from_secs(3);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// Heartbeat comment.
-pub(super) const NOTHING_NEW: Bytes = Bytes::from_static(b": nothing new\n\n");
+pub(super) const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": nothing new\n\n");
 
 /// A caller of a long-lived request, as long as its credential is valid.
-pub(super) struct Listener {
+pub(super) struct LongRequest {
     pub(super) caller: Caller,
     asker: Principal,
-    ask_again: Instant,
+    recheck_at: Instant,
 }
 
-impl<S: Sync> FromRequestParts<S> for Listener {
+impl<S: Sync> FromRequestParts<S> for LongRequest {
     type Rejection = Refused;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
         let asker = parts.extensions.get::<Principal>().cloned();
         let asker = asker.ok_or(Code::NoToken)?;
-        Ok(Listener {
+        Ok(LongRequest {
             caller: asker.caller().await?,
             asker,
-            ask_again: Instant::now() + ASKED_AGAIN,
+            recheck_at: Instant::now() + RECHECK_INTERVAL,
         })
     }
 }
 
-impl Listener {
+impl LongRequest {
     /// Re-checks the caller's credential, at most once per interval.
-    pub(super) async fn is_still_there(&mut self) -> bool {
-        if Instant::now() < self.ask_again {
+    pub(super) async fn is_still_authorized(&mut self) -> bool {
+        if Instant::now() < self.recheck_at {
             return true;
         }
-        let is_still = self.asker.is_still_valid(&self.caller).await;
-        self.ask_again = Instant::now() + ASKED_AGAIN;
-        is_still
+        let is_valid = self.asker.is_still_valid(&self.caller).await;
+        self.recheck_at = Instant::now() + RECHECK_INTERVAL;
+        is_valid
     }
 }
 
@@ -73,8 +73,9 @@ pub(super) fn wait_of(query: &Query) -> Result<Duration, Failure> {
     let Some(wait) = query.one("wait")? else {
         return Ok(Duration::ZERO);
     };
-    let wait = wait.parse().ok().filter(|wait| *wait <= MAX_WAIT);
-    let wait = wait.ok_or_else(|| invalid(format_args!("wait: it is 0 to {MAX_WAIT} seconds")))?;
+    let wait = wait.parse().ok().filter(|wait| *wait <= MAX_WAIT_SECONDS);
+    let wait =
+        wait.ok_or_else(|| invalid(format_args!("wait: it is 0 to {MAX_WAIT_SECONDS} seconds")))?;
     Ok(Duration::from_secs(wait))
 }
 
@@ -97,37 +98,37 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
 }
 
 /// Reason for waking up.
-pub(super) enum Woken {
+pub(super) enum WakeReason {
     Changed,
     /// The timeout expired.
-    TimeOver,
+    TimedOut,
     /// The hub drains; waiting requests must not delay it.
-    Ends,
+    Draining,
     /// The caller's credential was revoked.
     Revoked,
 }
 
 /// Waits until `changed` completes; false means that no further change can occur.
-pub(super) async fn woken(
+pub(super) async fn wait_for_change(
     registry: &Registry,
-    listener: &mut Listener,
+    listener: &mut LongRequest,
     until: Instant,
     changed: impl Future<Output = bool>,
-) -> Woken {
+) -> WakeReason {
     let mut changed = pin!(changed);
     loop {
-        if !listener.is_still_there().await {
-            return Woken::Revoked;
+        if !listener.is_still_authorized().await {
+            return WakeReason::Revoked;
         }
-        let next = until.min(listener.ask_again);
+        let next = until.min(listener.recheck_at);
         tokio::select! {
             changed = timeout_at(next, changed.as_mut()) => match changed {
-                Ok(true) => return Woken::Changed,
-                Ok(false) => return Woken::Ends,
-                Err(_) if Instant::now() >= until => return Woken::TimeOver,
+                Ok(true) => return WakeReason::Changed,
+                Ok(false) => return WakeReason::Draining,
+                Err(_) if Instant::now() >= until => return WakeReason::TimedOut,
                 Err(_) => {}
             },
-            () = registry.draining() => return Woken::Ends,
+            () = registry.draining() => return WakeReason::Draining,
         }
     }
 }
@@ -138,11 +139,11 @@ pub(super) fn polled<T: Serialize>(answer: &T) -> Response {
     ([(header::CACHE_CONTROL, no_store)], Json(answer)).into_response()
 }
 
-pub(super) fn events(said: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+pub(super) fn events(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
     ];
     let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
-    (headers, Body::from_stream(said.map(Ok::<_, Infallible>))).into_response()
+    (headers, Body::from_stream(chunks.map(Ok::<_, Infallible>))).into_response()
 }

@@ -12,7 +12,7 @@ use fairlead_store::{
 };
 use serde_json::{Map, Value, json};
 
-static NOTHING: BTreeMap<String, String> = BTreeMap::new();
+static EMPTY: BTreeMap<String, String> = BTreeMap::new();
 
 /// The template of a tenant, for its clusters.
 #[must_use]
@@ -35,12 +35,12 @@ impl<'a> Effective<'a> {
 
     /// Annotations of the template.
     pub(super) fn annotations(&self) -> &'a BTreeMap<String, String> {
-        self.template.map_or(&NOTHING, |it| &it.annotations)
+        self.template.map_or(&EMPTY, |it| &it.annotations)
     }
 
     /// Facts of the template.
     pub(super) fn facts(&self) -> &'a BTreeMap<String, String> {
-        self.template.map_or(&NOTHING, |it| &it.facts)
+        self.template.map_or(&EMPTY, |it| &it.facts)
     }
 
     /// Repository of the cluster itself.
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_fills_what_is_empty_and_each_value_says_where_it_is_from() {
+    fn templates_fill_gaps_and_each_value_has_its_origin() {
         let template: ClusterTemplate = serde_json::from_value(json!({
             "facts": { "cloud": "template", "region": "template" },
             "gitRepo": { "url": "ssh://git@git.example/a/b.git", "kind": "unmanaged" },

@@ -20,10 +20,10 @@ use crate::{
     document::{
         fields::Fields, merge::tenant as merge_tenant, shown::ShownTenant, tenant::TenantSpec,
     },
-    etag::{self, Demand},
+    etag::{self, Precondition},
     invalid::invalid,
     listing,
-    names::made_up,
+    names::generated,
     page::Query,
     registry::{Registry, by},
     reply::{Answer, Asks, Document, Path, Refused},
@@ -33,9 +33,9 @@ use crate::{
 /// Default tenant of clusters registered on the command line. Exists from the start.
 pub(crate) const DEFAULT: &str = "t-default";
 /// Maximum number of generated ids that may collide.
-const TRIES: usize = 5;
+const MAX_ID_ATTEMPTS: usize = 5;
 /// Maximum number of ancestors of a tenant.
-const MAX_DEPTH: usize = 16;
+const MAX_ANCESTORS: usize = 16;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
     Router::new()
@@ -52,7 +52,7 @@ async fn list(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let asked = listing::tenants::Tenants::of(&uri)?;
+    let asked = listing::tenants::TenantListing::of(&uri)?;
     let caller = asks.who().await?;
     let view = registry.store.view();
     let (found, link) = asked.found(&view, &caller);
@@ -91,7 +91,11 @@ fn answer(
 }
 
 /// Result of a dry run; without a version, since nothing was written.
-fn would_be(registry: &Registry, record: &Record<Tenant>, status: StatusCode) -> Answer<Response> {
+fn dry_run_result(
+    registry: &Registry,
+    record: &Record<Tenant>,
+    status: StatusCode,
+) -> Answer<Response> {
     let shown = ShownTenant(record, registry.services.repositories.as_ref());
     Ok(etag::answer(&HeaderMap::new(), status, None, &shown)?)
 }
@@ -110,13 +114,13 @@ async fn create(
     let asked = given.text("id")?.as_deref().map(requested).transpose()?;
     let spec = TenantSpec::read(&mut given)?;
     spec.needs_repo()?;
-    spec.opens_nothing()?;
+    spec.reject_credentials()?;
     let caller = asks.who().await?;
     allow(&caller, Right::ManageTenants)?;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ID_ATTEMPTS {
         let id = match &asked {
             Some(id) => id.clone(),
-            None => requested(&made_up()?)?,
+            None => requested(&generated()?)?,
         };
         let (spec, created) = (spec.clone(), whole_millis(registry.now()));
         let new = Tenant::new(id.clone(), created);
@@ -150,9 +154,9 @@ fn written(
         if draft.within(parent, &id) {
             return Err(invalid("tenantRef: a tenant would be above itself"));
         }
-        if draft.lineage(parent).count() >= MAX_DEPTH {
-            let told = format_args!("tenantRef: {MAX_DEPTH} tenants above each other at most");
-            return Err(invalid(told));
+        if draft.lineage(parent).count() >= MAX_ANCESTORS {
+            let detail = format_args!("tenantRef: at most {MAX_ANCESTORS} ancestors");
+            return Err(invalid(detail));
         }
     }
     draft.put_tenant(tenant)?;
@@ -177,13 +181,13 @@ async fn put(
     Document(body): Document,
 ) -> Answer<Response> {
     let id = requested(&id)?;
-    let dry_run = Query::of(&uri)?.yes("dryRun")?;
+    let dry_run = Query::of(&uri)?.boolean("dryRun")?;
     let mut given = Fields::of(body)?;
     let ours = ["tenantRef", "clusterTemplate"].map(|name| given.mentions(name));
     let spec = TenantSpec::read(&mut given)?;
     let has_repo = spec.needs_repo();
-    spec.opens_nothing()?;
-    let demand = Demand::of(&headers);
+    spec.reject_credentials()?;
+    let precondition = Precondition::of(&headers);
     let caller = match (asks.who().await, has_repo) {
         (Ok(caller), Ok(())) => caller,
         // A tenant that never had a repository, like the default one, may be replaced without one.
@@ -199,31 +203,33 @@ async fn put(
         (Err(_), Err(lacking)) => return Err(lacking.into()),
     };
     allow(&caller, Right::WriteTenant)?;
-    let (who, created) = (caller.clone(), whole_millis(registry.now()));
+    let (principal, created) = (caller.clone(), whole_millis(registry.now()));
     let decide = move |draft: &mut Draft| {
         let there = draft.tenant(&id).cloned();
-        let seen = there.clone().filter(|_| sees_tenant(draft, &who, &id));
+        let seen = there
+            .clone()
+            .filter(|_| sees_tenant(draft, &principal, &id));
         let Some(before) = seen else {
             // A hidden tenant is answered like a missing one, whatever the precondition.
-            allow(&who, Right::ManageTenants)?;
-            demand.check(None)?;
+            allow(&principal, Right::ManageTenants)?;
+            precondition.check(None)?;
             if there.is_some() {
                 return Err(Code::Conflict.into());
             }
             let new = Tenant::new(id.clone(), created);
             return Ok((written(draft, new, spec.clone())?, StatusCode::CREATED));
         };
-        demand.check(Some(before.version))?;
+        precondition.check(Some(before.version))?;
         let spec = spec.clone().over(&before.value, ours);
-        may_write(&who, &before.value, &spec)?;
+        may_write(&principal, &before.value, &spec)?;
         let record = written(draft, before.value.clone(), spec)?;
         Ok::<_, Failure>((record, StatusCode::OK))
     };
     let (record, status) = registry.change_or_try(&caller, dry_run, decide).await?;
     if dry_run {
-        return would_be(&registry, &record, status);
+        return dry_run_result(&registry, &record, status);
     }
-    info!(tenant = %record.value.id, caller = caller.name, "tenant put");
+    info!(tenant = %record.value.id, caller = caller.name, "tenant replaced");
     answer(&registry, &record, status, &HeaderMap::new())
 }
 
@@ -235,30 +241,30 @@ async fn patch(
     headers: HeaderMap,
     Document(body): Document,
 ) -> Answer<Response> {
-    let dry_run = Query::of(&uri)?.yes("dryRun")?;
+    let dry_run = Query::of(&uri)?.boolean("dryRun")?;
     let patch = Fields::of(body)?;
     let mut alone = Map::new();
     merge_tenant(&mut alone, patch.clone().into_rest());
-    TenantSpec::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()?;
-    let demand = Demand::of(&headers);
+    TenantSpec::read(&mut Fields::of(Value::Object(alone))?)?.reject_credentials()?;
+    let precondition = Precondition::of(&headers);
     let caller = asks.who().await?;
     visible_tenant(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteTenant)?;
     TenantSpec::check_patch(&patch)?;
     let patch = patch.into_rest();
-    let who = caller.clone();
+    let principal = caller.clone();
     let decide = move |draft: &mut Draft| {
-        let record = visible_tenant(draft, &who, &id)?;
-        demand.check(Some(record.version))?;
+        let record = visible_tenant(draft, &principal, &id)?;
+        precondition.check(Some(record.version))?;
         let mut document = TenantSpec::document(&record.value);
         merge_tenant(&mut document, patch.clone());
         let spec = TenantSpec::read(&mut Fields::of(Value::Object(document))?)?;
-        may_write(&who, &record.value, &spec)?;
+        may_write(&principal, &record.value, &spec)?;
         written(draft, record.value.clone(), spec)
     };
     let record = registry.change_or_try(&caller, dry_run, decide).await?;
     if dry_run {
-        return would_be(&registry, &record, StatusCode::OK);
+        return dry_run_result(&registry, &record, StatusCode::OK);
     }
     answer(&registry, &record, StatusCode::OK, &HeaderMap::new())
 }
@@ -271,27 +277,27 @@ async fn delete(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let query = Query::of(&uri)?;
-    let cascade = query.yes("cascade")?;
-    let demand = Demand::of(&headers);
+    let cascade = query.boolean("cascade")?;
+    let precondition = Precondition::of(&headers);
     let caller = asks.who().await?;
     let record = visible_tenant(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::ManageTenants)?;
     let id = record.value.id.clone();
     if id.as_str() == DEFAULT {
-        let detail = "the command line registers clusters with it";
+        let detail = "the command line registers clusters with this tenant";
         return Err(Refused::because(Code::InUse, detail));
     }
     let doomed = id.clone();
     let decide = move |draft: &mut Draft| {
         let record = draft.tenant(&doomed).ok_or(Code::NotFound)?;
-        demand.check(Some(record.version))?;
+        precondition.check(Some(record.version))?;
         let mut gone = Vec::new();
         if cascade {
             delete_below(draft, &doomed, &mut gone)?;
         }
         match draft.delete_tenant(&doomed) {
             Err(StoreError::InUse) => {
-                let detail = "the tenant has clusters, or tenants below it";
+                let detail = "the tenant has clusters or child tenants";
                 Err(Failure::because(Code::InUse, detail))
             }
             done => Ok(done.map(|()| gone)?),

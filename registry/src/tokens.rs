@@ -31,7 +31,7 @@ use crate::{
     etag,
     listing::Listing,
     names::caller_name,
-    page::Place,
+    page::ListPosition,
     registry::{Registry, by},
     reply::{Answer, Path, Refused, Secret, Sent, Who},
     rights::{Right, allow, sees_tenant, visible},
@@ -40,10 +40,10 @@ use crate::{
 /// Prefix of every token, so that secret scanners find it.
 const PREFIX: &str = "flt_";
 /// Upper bound for the length of our tokens, in bytes; longer texts are not hashed.
-const MAX_LEN: usize = 128;
-const DEFAULT_TTL: u64 = 8 * 3600;
-const MIN_TTL: u64 = 60;
-const MAX_TTL: u64 = 366 * 24 * 3600;
+const MAX_TOKEN_BYTES: usize = 128;
+const DEFAULT_TTL_SECONDS: u64 = 8 * 3600;
+const MIN_TTL_SECONDS: u64 = 60;
+const MAX_TTL_SECONDS: u64 = 366 * 24 * 3600;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
     Router::new()
@@ -77,9 +77,9 @@ pub async fn mint_for(
     hand_over: impl FnOnce(&SecretString) -> Result<(), Failure>,
 ) -> Result<CreatedToken, Failure> {
     check(&asked)?;
-    let ttl = asked.ttl_seconds.unwrap_or(DEFAULT_TTL);
-    if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
-        let detail = format!("ttlSeconds is {MIN_TTL} to {MAX_TTL}");
+    let ttl = asked.ttl_seconds.unwrap_or(DEFAULT_TTL_SECONDS);
+    if !(MIN_TTL_SECONDS..=MAX_TTL_SECONDS).contains(&ttl) {
+        let detail = format!("ttlSeconds: expected {MIN_TTL_SECONDS} to {MAX_TTL_SECONDS}");
         return Err(Failure::because(Code::Invalid, detail));
     }
     let lifetime = Duration::seconds(i64::try_from(ttl).unwrap_or(i64::MAX));
@@ -95,7 +95,7 @@ pub async fn mint_for(
         StoreError::Missing => Failure::because(Code::NotFound, "no such tenant or cluster"),
         other => other.into(),
     })?;
-    info!(token = about.id, name = about.name, role = %about.role, tenant = about.tenant.as_ref().map(tracing::field::display), "token minted");
+    info!(token = about.id, name = about.name, role = %about.role, tenant = about.tenant.as_ref().map(tracing::field::display), "token created");
     Ok(CreatedToken { about, token })
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn is_one(token: &SecretString) -> bool {
 #[must_use]
 pub fn find(view: &View, token: &SecretString) -> Option<Arc<Record<Token>>> {
     let text = token.expose_secret();
-    if !is_one(token) || text.len() > MAX_LEN {
+    if !is_one(token) || text.len() > MAX_TOKEN_BYTES {
         return None;
     }
     let hash = hash(token);
@@ -228,7 +228,7 @@ async fn list(
             && scope.has(tenant_of(&view, token))
             && asked.is_in(&[&token.id, &token.name])
     });
-    let placed = found.map(|it| (Place::of(&it.value.id), it));
+    let placed = found.map(|it| (ListPosition::of(&it.value.id), it));
     let (found, link) = asked.cut(placed.collect());
     let items = found.into_iter().map(|it| shown(&it.value)).collect();
     Ok(etag::listed(&headers, &view, &List { items }, link)?)
@@ -270,14 +270,14 @@ async fn remove(
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
     allow(&caller, Right::Tokens)?;
-    let (who, doomed) = (caller.clone(), id.clone());
+    let (who, deleted_id) = (caller.clone(), id.clone());
     let decide = move |draft: &mut Draft| -> Result<(), Failure> {
-        let token = draft.token(&doomed);
+        let token = draft.token(&deleted_id);
         if !token.is_some_and(|it| sees_token(draft, &who, &it.value)) {
-            let detail = format_args!("no token has the id {doomed:?}");
+            let detail = format_args!("no token has the id {deleted_id:?}");
             return Err(Failure::because(Code::NotFound, detail));
         }
-        Ok(draft.delete_token(&doomed)?)
+        Ok(draft.delete_token(&deleted_id)?)
     };
     registry.store.change(by(&caller), decide).await?;
     info!(token = id, caller = caller.name, "token deleted");

@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     PlannedCluster,
-    object::{Object, document},
+    object::{LieutenantObject, document},
     repo,
 };
 
 pub(super) fn planned(
-    cluster: &mut Object,
-    made: Option<Object>,
+    cluster: &mut LieutenantObject,
+    made: Option<LieutenantObject>,
     notes: &mut Vec<String>,
 ) -> Option<PlannedCluster> {
     let id: ClusterId = match cluster.name.parse() {

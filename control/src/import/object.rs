@@ -1,4 +1,4 @@
-//! One object of Lieutenant, consumed field by field. Fields left over are unsupported and get
+//! One object of Lieutenant, consumed field by field. ObjectFields left over are unsupported and get
 //! reported.
 
 use std::{collections::BTreeMap, fmt, mem};
@@ -10,7 +10,7 @@ const API_GROUP_PREFIX: &str = "syn.tools/";
 const KUBECTL_PREFIX: &str = "kubectl.kubernetes.io/";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     Tenant,
     TenantTemplate,
     Cluster,
@@ -18,21 +18,21 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Object {
-    pub(super) kind: Kind,
+pub(super) struct LieutenantObject {
+    pub(super) kind: ObjectKind,
     pub(super) name: String,
     pub(super) annotations: BTreeMap<String, String>,
-    pub(super) spec: Fields,
-    pub(super) status: Fields,
+    pub(super) spec: ObjectFields,
+    pub(super) status: ObjectFields,
 }
 
-impl fmt::Display for Object {
+impl fmt::Display for LieutenantObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {}", self.kind, self.name)
     }
 }
 
-impl Object {
+impl LieutenantObject {
     /// Reads a Kubernetes object.
     ///
     /// # Errors
@@ -49,10 +49,10 @@ impl Object {
         let kind = text("/kind").unwrap_or_default();
         let label = format!("{kind} {name}");
         let recognised = match (version.starts_with(API_GROUP_PREFIX), kind.as_str()) {
-            (true, "Tenant") => Kind::Tenant,
-            (true, "TenantTemplate") => Kind::TenantTemplate,
-            (true, "Cluster") => Kind::Cluster,
-            (true, "GitRepo") => Kind::GitRepo,
+            (true, "Tenant") => ObjectKind::Tenant,
+            (true, "TenantTemplate") => ObjectKind::TenantTemplate,
+            (true, "Cluster") => ObjectKind::Cluster,
+            (true, "GitRepo") => ObjectKind::GitRepo,
             _ => return Err(format!("{label}: not a resource of Lieutenant ({version})")),
         };
         if name.is_empty() {
@@ -61,17 +61,17 @@ impl Object {
         let Value::Object(mut fields) = object else {
             return Err(format!("{label}: not an object"));
         };
-        let metadata = Fields::of(fields.remove("metadata"));
-        let annotations = Fields::of(metadata.get("annotations").cloned()).into_texts();
+        let metadata = ObjectFields::of(fields.remove("metadata"));
+        let annotations = ObjectFields::of(metadata.get("annotations").cloned()).into_texts();
         let annotations = annotations
             .into_iter()
             .filter(|(name, _)| !name.starts_with(KUBECTL_PREFIX));
-        Ok(Object {
+        Ok(LieutenantObject {
             kind: recognised,
             name,
             annotations: annotations.collect(),
-            spec: Fields::of(fields.remove("spec")),
-            status: Fields::of(fields.remove("status")),
+            spec: ObjectFields::of(fields.remove("spec")),
+            status: ObjectFields::of(fields.remove("status")),
         })
     }
 
@@ -88,12 +88,12 @@ impl Object {
     }
 }
 
-/// Fields of an object, each consumed once. Empty strings, objects and lists count as missing, as
+/// ObjectFields of an object, each consumed once. Empty strings, objects and lists count as missing, as
 /// Go omits them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fields(Map<String, Value>);
+pub(super) struct ObjectFields(Map<String, Value>);
 
-impl Fields {
+impl ObjectFields {
     pub(super) fn of(value: Option<Value>) -> Self {
         let mut fields = match value {
             Some(Value::Object(fields)) => fields,
@@ -106,7 +106,7 @@ impl Fields {
             Value::Array(list) => !list.is_empty(),
             Value::Bool(_) | Value::Number(_) => true,
         });
-        Fields(fields)
+        ObjectFields(fields)
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
@@ -132,8 +132,8 @@ impl Fields {
         matches!(self.0.remove(name), Some(Value::Bool(true)))
     }
 
-    pub(super) fn object(&mut self, name: &str) -> Fields {
-        Fields::of(self.0.remove(name))
+    pub(super) fn object(&mut self, name: &str) -> ObjectFields {
+        ObjectFields::of(self.0.remove(name))
     }
 
     /// All fields as strings; other types are written as JSON.

@@ -4,7 +4,7 @@
 use fairlead_store::model::without_secret;
 use serde_json::{Map, Value, json};
 
-use super::object::{Fields, Object, document};
+use super::object::{LieutenantObject, ObjectFields, document};
 
 /// Name of the deploy key of the cluster's agent.
 const STEWARD_KEY: &str = "steward";
@@ -14,8 +14,8 @@ const STEWARD_KEY: &str = "steward";
 pub(super) fn planned(
     url: Option<String>,
     host_keys: Option<String>,
-    mut template: Fields,
-    made: Option<Object>,
+    mut template: ObjectFields,
+    made: Option<LieutenantObject>,
     of_owner: &str,
     notes: &mut Vec<String>,
 ) -> Value {
@@ -86,10 +86,10 @@ fn is_managed(url: &str) -> bool {
     path.split('/').filter(|part| !part.is_empty()).count() >= 2
 }
 
-fn deploy_keys(keys: Fields, of_owner: &str, notes: &mut Vec<String>) -> Map<String, Value> {
+fn deploy_keys(keys: ObjectFields, of_owner: &str, notes: &mut Vec<String>) -> Map<String, Value> {
     let mut taken = Map::new();
     for (name, key) in keys.into_inner() {
-        let mut key = Fields::of(Some(key));
+        let mut key = ObjectFields::of(Some(key));
         match (key.text("type"), key.text("key")) {
             (Some(kind), Some(data)) => {
                 let write_access = key.boolean("writeAccess");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     PlannedTenant,
-    object::{Fields, Object, document},
+    object::{LieutenantObject, ObjectFields, document},
     repo,
 };
 
@@ -15,9 +15,9 @@ use super::{
 const TEMPLATE_ANNOTATION: &str = "lieutenant.syn.tools/tenant-template";
 
 pub(super) fn planned(
-    tenant: &mut Object,
-    templates: &BTreeMap<String, Object>,
-    made: Option<Object>,
+    tenant: &mut LieutenantObject,
+    templates: &BTreeMap<String, LieutenantObject>,
+    made: Option<LieutenantObject>,
     notes: &mut Vec<String>,
 ) -> Option<PlannedTenant> {
     let id: TenantId = match tenant.name.parse() {
@@ -78,7 +78,7 @@ pub(super) fn planned(
     })
 }
 
-fn cluster_template(mut spec: Fields, owner: &str, notes: &mut Vec<String>) -> Value {
+fn cluster_template(mut spec: ObjectFields, owner: &str, notes: &mut Vec<String>) -> Value {
     if spec.is_empty() {
         return Value::Null;
     }
@@ -90,7 +90,7 @@ fn cluster_template(mut spec: Fields, owner: &str, notes: &mut Vec<String>) -> V
             "{owner}: {field} of its clusterTemplate is a Go template"
         ))
     };
-    let mut plain = |spec: &mut Fields, name: &str| {
+    let mut plain = |spec: &mut ObjectFields, name: &str| {
         let text = spec.text(name).filter(|text| {
             let go = is_go(text);
             if go {

@@ -14,9 +14,9 @@ use fairlead_api::{
 };
 use fairlead_gateway::{AgentPeer, Module};
 use fairlead_registry::{
-    Right, admit, allow, by,
+    Right, admit, allow, by, check_tag,
     reply::{Answer, Path, Peer, Refused, Sent, Who, finish},
-    still_tagged, visible,
+    visible,
 };
 use fairlead_store::{Draft, Store, View};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -74,7 +74,7 @@ async fn put(
     let decide = move |draft: &mut Draft| {
         let id = visible(draft, &who, &id)?.value.id.clone();
         let current = version_of(draft, &id);
-        still_tagged(&headers, &tag(current))?;
+        check_tag(&headers, &tag(current))?;
         if current != catalog.version {
             return Err(Failure::from(Code::Conflict));
         }
@@ -112,20 +112,20 @@ fn check_object(object: &Value) -> Result<(), &'static str> {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct PullParams {
     cluster: Option<String>,
 }
 
 async fn pull(
     State(store): State<Store>,
     Peer(peer): Peer,
-    Query(asked): Query<Asked>,
+    Query(params): Query<PullParams>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let AgentPeer::Agent(identity) = peer else {
         return Err(Code::EnrolOnly.into());
     };
-    if asked
+    if params
         .cluster
         .is_some_and(|id| id != identity.cluster.as_str())
     {

@@ -38,7 +38,7 @@ pub struct CertificateExpiry {
 }
 
 /// Source of the front's certificate.
-pub(crate) enum Front {
+pub(crate) enum FrontCertificate {
     /// Configured and renewed by the platform operator.
     Given(Leaf),
     /// Issued by the hub's own authority for these names.
@@ -64,12 +64,12 @@ struct Leaves {
 impl Certificates {
     pub(crate) fn new(
         authority: Arc<Authority>,
-        front: Front,
+        front: FrontCertificate,
         renew_grace: Duration,
         now: OffsetDateTime,
     ) -> Result<Self, Failure> {
         let (front, names) = match front {
-            Front::Given(leaf) => {
+            FrontCertificate::Given(leaf) => {
                 if leaf.not_after() < now + EXPIRY_WARNING {
                     warn!(
                         ends = timestamp(leaf.not_after()),
@@ -78,7 +78,7 @@ impl Certificates {
                 }
                 (leaf, None)
             }
-            Front::Own(names) => (authority.issue_front(&names, now)?, Some(names)),
+            FrontCertificate::Own(names) => (authority.issue_front(&names, now)?, Some(names)),
         };
         let hub = authority.issue_hub(now)?;
         let session = session_server(&hub, authority.certificate_pem(), renew_grace)?;

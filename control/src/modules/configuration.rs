@@ -1,8 +1,8 @@
 //! Configuration of agents: one document per cluster. An agent pulls its own. A new revision is
 //! announced on the next probe, which is sent at once. The agent reports the applied revision.
 
+mod desired;
 mod document;
-mod wanted;
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use fairlead_api::{
 };
 use fairlead_gateway::{AgentPeer, Module, Principal};
 use fairlead_registry::{
-    Listing, Right, admit, agent_settings, allow, by, listed,
+    Listing, Right, admit, agent_settings, allow, by, check_unchanged, listed,
     reply::{Answer, Path, Peer, Sent, Who, finish},
-    still, tagged, visible,
+    tagged, visible,
 };
 use fairlead_runtime::Process;
 use fairlead_store::{
@@ -32,23 +32,23 @@ use fairlead_store::{
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use tracing::info;
 
-pub(crate) use wanted::Wanted;
+pub(crate) use desired::DesiredRevisions;
 
 /// Desired configurations, and the store that they are made from.
 struct Configuration {
     store: Store,
     clock: Clock,
-    wanted: Arc<Wanted>,
+    desired: Arc<DesiredRevisions>,
 }
 
 pub(crate) struct ConfigurationModule(Arc<Configuration>);
 
 impl ConfigurationModule {
-    pub(crate) fn new(store: Store, clock: Clock, wanted: Arc<Wanted>) -> Self {
+    pub(crate) fn new(store: Store, clock: Clock, desired: Arc<DesiredRevisions>) -> Self {
         ConfigurationModule(Arc::new(Configuration {
             store,
             clock,
-            wanted,
+            desired,
         }))
     }
 }
@@ -74,7 +74,7 @@ impl Module for ConfigurationModule {
 
     async fn run(&self, process: Process) {
         tokio::select! {
-            () = self.0.wanted.watch(&self.0.store) => {}
+            () = self.0.desired.watch(&self.0.store) => {}
             () = process.draining() => {}
         }
     }
@@ -96,7 +96,7 @@ async fn list(
 }
 
 fn configured(state: &Configuration, view: &View, cluster: &Record<Cluster>) -> AgentConfigStatus {
-    let desired = state.wanted.of(view, cluster);
+    let desired = state.desired.of(view, cluster);
     let applied = state.store.observed_of(cluster).applied.clone();
     AgentConfigStatus {
         cluster: cluster.value.id.clone(),
@@ -116,7 +116,7 @@ async fn show(
 ) -> Answer<Response> {
     let view = state.store.view();
     let cluster = visible(&view, &caller, &id)?;
-    let (document, revision) = wanted::current(&view, &cluster);
+    let (document, revision) = desired::current(&view, &cluster);
     Ok((etag(&revision)?, Json(document)).into_response())
 }
 
@@ -151,7 +151,7 @@ async fn put(
     let (principal, sent) = (caller.clone(), settings.clone());
     let changed = state.store.change(by(&caller), move |draft| {
         let cluster = visible(draft, &principal, &id)?;
-        still(&headers, &cluster.value.agent)?;
+        check_unchanged(&headers, &cluster.value.agent)?;
         let id = cluster.value.id.clone();
         draft.amend_cluster(&id, |cluster| cluster.agent = sent.clone())?;
         Ok::<_, Failure>(id)
@@ -183,12 +183,12 @@ async fn pull(
         });
     }
     let view = state.store.view();
-    let wanted = state.wanted.of(&view, &cluster);
+    let desired = state.desired.of(&view, &cluster);
     let known = text(header::IF_NONE_MATCH.as_str()).map(|tag| tag.trim_matches('"'));
-    if known == Some(&*wanted) {
-        return Ok((StatusCode::NOT_MODIFIED, etag(&wanted)?).into_response());
+    if known == Some(&*desired) {
+        return Ok((StatusCode::NOT_MODIFIED, etag(&desired)?).into_response());
     }
-    let (document, revision) = wanted::current(&view, &cluster);
+    let (document, revision) = desired::current(&view, &cluster);
     Ok((etag(&revision)?, Json(document)).into_response())
 }
 

@@ -32,7 +32,7 @@ use time::OffsetDateTime;
 
 pub use manifest::{ManifestInput, manifest};
 pub use proxies::Network;
-pub use spend::{Claim, Enrolled, SpendError, spend};
+pub use spend::{Enrolled, SpendError, TokenClaim, spend};
 pub(crate) use token::BootstrapKey;
 
 /// Path of our agent's install manifest; the bootstrap token is its query. This is the one secret

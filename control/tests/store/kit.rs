@@ -4,7 +4,7 @@ pub(crate) use std::sync::Arc;
 
 pub(crate) use fairlead_api::{ClusterId, TenantId, resources::Role};
 pub(crate) use fairlead_certs::Registration;
-pub(crate) use fairlead_control::enroll::{self, Claim, SpendError};
+pub(crate) use fairlead_control::enroll::{self, SpendError, TokenClaim};
 pub(crate) use fairlead_store::{
     Actor, Clock, Draft, Presented, Record, Store, StoreError,
     model::{Binding, Bootstrap, Cluster, Tenant, Token},
@@ -134,8 +134,8 @@ pub(crate) fn kept(store: &Store, id: &str) -> Arc<Record<Cluster>> {
     store.view().cluster(&cluster_id(id)).unwrap().clone()
 }
 
-pub(crate) fn claim(cluster: &str, generation: i64, key: u8) -> Claim {
-    Claim {
+pub(crate) fn claim(cluster: &str, generation: i64, key: u8) -> TokenClaim {
+    TokenClaim {
         cluster: cluster_id(cluster),
         generation,
         expires: SOON,
@@ -146,7 +146,7 @@ pub(crate) fn claim(cluster: &str, generation: i64, key: u8) -> Claim {
 
 pub(crate) async fn spend(
     store: &Store,
-    claim: Claim,
+    claim: TokenClaim,
     now: OffsetDateTime,
 ) -> Result<bool, SpendError> {
     let spent = enroll::spend(store, claim, now, |cluster| Ok(cluster.tenant.clone()));

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 
 use fairlead_api::{Code, Failure};
-use fairlead_registry::Said;
+use fairlead_registry::EffectiveFact;
 use fairlead_store::model::{Cluster, ClusterTemplate};
 use serde_json::Value;
 
-use crate::find::version::{Comparison, Version, Versions, of_chart};
+use crate::find::version::{Comparison, LooseVersion, Versions, of_chart};
 
 /// One condition of a search.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub(super) enum Term {
 /// A fact that matches a term.
 pub(super) struct Hit<'a> {
     pub(super) name: &'a str,
-    pub(super) said: Said<'a>,
+    pub(super) fact: EffectiveFact<'a>,
     /// Matching key within the fact, if it is an object.
     pub(super) key: Option<String>,
     pub(super) value: Value,
@@ -33,7 +33,7 @@ const HOSTS: [&str; 3] = ["ingressHosts", "routeHosts", "gatewayHosts"];
 const LOGIN: &str = "openshiftOAuthRoute";
 const VERSION: &str = "kubernetesVersion";
 /// Maximum length of a term, in bytes.
-const LONGEST: usize = 512;
+const MAX_TERM_BYTES: usize = 512;
 
 impl Term {
     /// Parses a term.
@@ -43,15 +43,15 @@ impl Term {
     pub(super) fn read(kind: &str, text: &str) -> Result<Term, Failure> {
         let invalid = |detail: &str| Failure::because(Code::Invalid, format!("{kind}: {detail}"));
         let text = text.trim();
-        if text.is_empty() || text.len() > LONGEST {
-            return Err(invalid("it takes 1 to 512 characters"));
+        if text.is_empty() || text.len() > MAX_TERM_BYTES {
+            return Err(invalid("expected 1 to 512 characters"));
         }
         match kind {
             "host" => Ok(Term::Host(text.trim_end_matches('.').to_lowercase())),
             "version" => {
                 let versions = Versions::read(text);
                 let versions = versions
-                    .ok_or_else(|| invalid("it takes a version, like <1.31 or >=1.29,<1.31"))?;
+                    .ok_or_else(|| invalid("expected a version, like <1.31 or >=1.29,<1.31"))?;
                 Ok(Term::Version(versions))
             }
             "service" => {
@@ -61,7 +61,7 @@ impl Term {
                     behind => {
                         let versions = Versions::read(behind);
                         Some(versions.ok_or_else(|| {
-                            invalid("it takes a name, like postgres or postgres<15")
+                            invalid("expected a name, like postgres or postgres<15")
                         })?)
                     }
                 };
@@ -74,13 +74,13 @@ impl Term {
                     Some((it, behind.strip_prefix(sign)?.trim().to_owned()))
                 });
                 match name {
-                    "" => Err(invalid("it takes a name, like distribution=openshift4")),
+                    "" => Err(invalid("expected a name, like distribution=openshift4")),
                     name => Ok(Term::Fact(name.to_owned(), found)),
                 }
             }
             _ => Err(Failure::because(
                 Code::Invalid,
-                format_args!("{kind:?} is none of host, version, service, fact"),
+                format_args!("{kind:?}: expected host, version, service or fact"),
             )),
         }
     }
@@ -109,19 +109,19 @@ struct Of<'a> {
 }
 
 impl<'a> Of<'a> {
-    fn named(self, name: &str) -> Option<(&'a str, Said<'a>)> {
-        Said::named(self.cluster, self.template, name, |_| true)
+    fn named(self, name: &str) -> Option<(&'a str, EffectiveFact<'a>)> {
+        EffectiveFact::named(self.cluster, self.template, name, |_| true)
     }
 
     /// Entries of a fact with an object as value.
     fn entries(
         self,
         name: &str,
-    ) -> impl Iterator<Item = (&'a str, Said<'a>, &'a String, &'a Value)> + use<'a> {
+    ) -> impl Iterator<Item = (&'a str, EffectiveFact<'a>, &'a String, &'a Value)> + use<'a> {
         let found = self.named(name).into_iter();
-        found.flat_map(|(name, said)| {
-            let entries = said.object().into_iter().flatten();
-            entries.map(move |(key, value)| (name, said, key, value))
+        found.flat_map(|(name, fact)| {
+            let entries = fact.object().into_iter().flatten();
+            entries.map(move |(key, value)| (name, fact, key, value))
         })
     }
 }
@@ -136,16 +136,16 @@ fn split(text: &str) -> (&str, &str) {
 fn hosts<'a>(of: Of<'a>, wanted: &str) -> Vec<Hit<'a>> {
     let of_objects = HOSTS.into_iter().flat_map(|name| of.entries(name));
     let of_objects =
-        of_objects.map(|(name, said, host, places)| (name, said, host.as_str(), places.clone()));
-    let login = of.named(LOGIN).and_then(|(name, said)| {
-        let host = said.text()?;
-        Some((name, said, host, Value::Null))
+        of_objects.map(|(name, fact, host, places)| (name, fact, host.as_str(), places.clone()));
+    let login = of.named(LOGIN).and_then(|(name, fact)| {
+        let host = fact.text()?;
+        Some((name, fact, host, Value::Null))
     });
     let all = of_objects.chain(login);
     all.filter(|(_, _, host, _)| is_host(host, wanted))
-        .map(|(name, said, host, value)| Hit {
+        .map(|(name, fact, host, value)| Hit {
             name,
-            said,
+            fact,
             key: Some(host.to_owned()),
             value,
         })
@@ -163,16 +163,16 @@ fn is_host(host: &str, wanted: &str) -> bool {
 }
 
 fn version<'a>(of: Of<'a>, wanted: &Versions) -> Option<Hit<'a>> {
-    let (name, said) = of.named(VERSION)?;
-    let part = |key: &str| said.object()?.get(key)?.as_str();
-    let text = match part("gitVersion").or(said.text()) {
+    let (name, fact) = of.named(VERSION)?;
+    let part = |key: &str| fact.object()?.get(key)?.as_str();
+    let text = match part("gitVersion").or(fact.text()) {
         Some(text) => text.to_owned(),
         None => format!("{}.{}", part("major")?, part("minor")?),
     };
-    let found = wanted.contain(&Version::read(&text)?);
+    let found = wanted.contain(&LooseVersion::read(&text)?);
     found.then(|| Hit {
         name,
-        said,
+        fact,
         key: None,
         value: text.into(),
     })
@@ -182,16 +182,16 @@ fn services<'a>(of: Of<'a>, wanted: &str, versions: Option<&Versions>) -> Vec<Hi
     let is_named = |name: &str| name.to_lowercase().contains(wanted);
     let is_of = |version: &str| {
         versions.is_none_or(|wanted| {
-            Version::read(version).is_some_and(|version| wanted.contain(&version))
+            LooseVersion::read(version).is_some_and(|version| wanted.contain(&version))
         })
     };
     let services = of.entries("services").filter(|it| is_named(it.2));
-    let services = services.flat_map(|(name, said, service, found)| {
+    let services = services.flat_map(|(name, fact, service, found)| {
         let versions = found.as_object().into_iter().flatten();
         let versions = versions.filter(|(version, _)| is_of(version));
         versions.map(move |(version, places)| Hit {
             name,
-            said,
+            fact,
             key: Some(format!("{service} {version}").trim_end().to_owned()),
             value: places.clone(),
         })
@@ -200,9 +200,9 @@ fn services<'a>(of: Of<'a>, wanted: &str, versions: Option<&Versions>) -> Vec<Hi
     let charts = charts.filter(|(_, _, chart, _)| is_named(chart) && is_of(of_chart(chart)));
     let releases = of.entries("helmReleases");
     let releases = releases.filter(|it| is_named(it.2) && versions.is_none());
-    let whole = charts.chain(releases).map(|(name, said, key, value)| Hit {
+    let whole = charts.chain(releases).map(|(name, fact, key, value)| Hit {
         name,
-        said,
+        fact,
         key: Some(key.clone()),
         value: value.clone(),
     });
@@ -216,17 +216,17 @@ fn fact<'a>(of: Of<'a>, path: &str, test: Option<&(Comparison, String)>) -> Opti
         .collect::<Vec<_>>();
     ends.push(path.len());
     // Names may contain dots; the longest match wins.
-    let (name, said, value) = ends.into_iter().rev().find_map(|end| {
+    let (name, fact, value) = ends.into_iter().rev().find_map(|end| {
         let (name, rest) = path.split_at_checked(end)?;
-        let (name, said) = of.named(name)?;
-        let whole = said.value();
+        let (name, fact) = of.named(name)?;
+        let whole = fact.value();
         let value = descend(&whole, rest.strip_prefix('.').unwrap_or(rest))?;
-        Some((name, said, value.clone()))
+        Some((name, fact, value.clone()))
     })?;
     let holds = test.is_none_or(|(comparison, wanted)| compare(&value, *comparison, wanted));
     holds.then(|| Hit {
         name,
-        said,
+        fact,
         key: (path != name).then(|| path.to_owned()),
         value,
     })
@@ -279,7 +279,7 @@ fn ordered(text: &str, wanted: &str) -> Option<Ordering> {
     if let (Ok(one), Ok(other)) = (text.parse::<f64>(), wanted.parse::<f64>()) {
         return one.partial_cmp(&other);
     }
-    match (Version::read(text), Version::read(wanted)) {
+    match (LooseVersion::read(text), LooseVersion::read(wanted)) {
         (Some(one), Some(other)) => Some(one.compare(&other)),
         _ => Some(text.cmp(wanted)),
     }
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_one_label() {
+    fn a_star_matches_one_label() {
         for (host, wanted, is) in [
             ("shop.example.com", "shop.example.com", true),
             ("*.example.com", "shop.example.com", true),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_compared_as_what_they_are() {
+    fn values_are_compared_by_type() {
         for (value, test, holds) in [
             (json!("openshift4"), "=openshift4", true),
             (json!("openshift4"), "!=openshift4", false),
@@ -348,8 +348,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_searched_for_is_refused() {
-        let long = "x".repeat(LONGEST + 1);
+    fn invalid_terms_are_rejected() {
+        let long = "x".repeat(MAX_TERM_BYTES + 1);
         for (kind, text) in [
             ("colour", "red"),
             ("host", " "),

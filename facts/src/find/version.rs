@@ -5,22 +5,22 @@ use std::cmp::Ordering;
 
 /// `v1.30.4-rc.1`, with up to three numbers as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Version {
+pub(super) struct LooseVersion {
     numbers: Vec<u64>,
-    /// Stage and number of a pre-release.
-    before: Option<(Stage, u64)>,
+    /// PreReleaseStage and number of a pre-release.
+    before: Option<(PreReleaseStage, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum PreReleaseStage {
     Alpha,
     Beta,
     Rc,
 }
 
-impl Version {
+impl LooseVersion {
     /// `None` if the text does not begin with a number, after an optional `v`.
-    pub(super) fn read(text: &str) -> Option<Version> {
+    pub(super) fn read(text: &str) -> Option<LooseVersion> {
         let text = text.trim();
         let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
         let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
@@ -31,14 +31,14 @@ impl Version {
             .take(3)
             .map(|number| number.parse().ok())
             .collect();
-        Some(Version {
+        Some(LooseVersion {
             numbers: numbers?,
             before: before(behind),
         })
     }
 
     /// Compares at the precision of `wanted`: `1.31.4` equals `1.31`.
-    pub(super) fn compare(&self, wanted: &Version) -> Ordering {
+    pub(super) fn compare(&self, wanted: &LooseVersion) -> Ordering {
         let depth = wanted.numbers.len();
         let own = self.numbers.iter().copied().chain(std::iter::repeat(0));
         let numbers = own.take(depth).cmp(wanted.numbers.iter().copied());
@@ -50,16 +50,16 @@ impl Version {
 }
 
 /// A release sorts after its pre-releases.
-fn rank(before: Option<(Stage, u64)>) -> (bool, Option<(Stage, u64)>) {
+fn rank(before: Option<(PreReleaseStage, u64)>) -> (bool, Option<(PreReleaseStage, u64)>) {
     (before.is_none(), before)
 }
 
-fn before(text: &str) -> Option<(Stage, u64)> {
+fn before(text: &str) -> Option<(PreReleaseStage, u64)> {
     let text = text.strip_prefix('-')?;
     let stages = [
-        ("alpha", Stage::Alpha),
-        ("beta", Stage::Beta),
-        ("rc", Stage::Rc),
+        ("alpha", PreReleaseStage::Alpha),
+        ("beta", PreReleaseStage::Beta),
+        ("rc", PreReleaseStage::Rc),
     ];
     let (name, stage) = stages
         .into_iter()
@@ -70,7 +70,7 @@ fn before(text: &str) -> Option<(Stage, u64)> {
     Some((stage, number.parse().unwrap_or(0)))
 }
 
-/// Version suffix of a chart label, like `k8s-sidecar-1.2.3-rc.1`.
+/// LooseVersion suffix of a chart label, like `k8s-sidecar-1.2.3-rc.1`.
 ///
 /// The first dash followed by a semantic version counts, as charts require one; else the last dash
 /// before a digit. Empty without either.
@@ -147,7 +147,7 @@ impl Comparison {
 
 /// Conditions like `>=1.29 <1.31`, combined by AND.
 #[derive(Debug, Clone)]
-pub(super) struct Versions(Vec<(Comparison, Version)>);
+pub(super) struct Versions(Vec<(Comparison, LooseVersion)>);
 
 impl Versions {
     /// `None` unless it consists of comparisons with versions, separated by spaces or commas.
@@ -160,13 +160,13 @@ impl Versions {
                     .filter_map(|(sign, it)| Some((it, part.strip_prefix(sign)?)))
                     .next();
                 let (comparison, version) = found.unwrap_or((Comparison::Equal, part));
-                Some((comparison, Version::read(version)?))
+                Some((comparison, LooseVersion::read(version)?))
             })
             .collect();
         wanted.filter(|wanted| !wanted.is_empty()).map(Versions)
     }
 
-    pub(super) fn contain(&self, version: &Version) -> bool {
+    pub(super) fn contain(&self, version: &LooseVersion) -> bool {
         let mut all = self.0.iter();
         all.all(|(comparison, wanted)| comparison.holds(version.compare(wanted)))
     }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_vendors_are_the_release_that_they_are_of() {
+    fn vendor_versions_equal_their_release() {
         for (version, wanted, holds) in [
             ("v1.30.4", "<1.31", true),
             ("v1.31.0", "<1.31", false),
@@ -198,14 +198,14 @@ mod tests {
             ("1.31.4", ">=1.29,<1.31", false),
             ("15.3.2.1", "15.3.2", true),
         ] {
-            let read = Version::read(version).unwrap();
+            let read = LooseVersion::read(version).unwrap();
             let versions = Versions::read(wanted).unwrap();
             assert_eq!(versions.contain(&read), holds, "{version} {wanted}");
         }
     }
 
     #[test]
-    fn a_charts_version_begins_where_its_name_ends() {
+    fn chart_versions_are_split_from_names() {
         for (chart, version) in [
             ("postgresql-12.1.0", "12.1.0"),
             ("postgresql-12.1.0-rc.1", "12.1.0-rc.1"),
@@ -226,9 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_none() {
+    fn other_texts_are_no_versions() {
         for text in ["", "latest", "v", "-1", "99999999999999999999"] {
-            assert_eq!(Version::read(text), None, "{text}");
+            assert_eq!(LooseVersion::read(text), None, "{text}");
         }
         for text in ["", " ", "<", "latest", "<1.31 x"] {
             assert!(Versions::read(text).is_none(), "{text}");

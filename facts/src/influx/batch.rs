@@ -12,7 +12,7 @@ pub(super) const MAX_BYTES: usize = 1024 * 1024;
 const MAX_UNPACKED: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(super) struct LineBatch {
     /// Time of its oldest line, in milliseconds since 1970.
     pub(super) at: i64,
     /// Length of each line in bytes, including its end.
@@ -20,12 +20,12 @@ pub(super) struct Batch {
     pub(super) gzip: Vec<u8>,
 }
 
-impl Batch {
+impl LineBatch {
     /// Compresses lines.
     ///
     /// # Errors
     /// None in practice: it compresses in memory.
-    pub(super) fn pack(lines: &[&str], at: i64) -> io::Result<Batch> {
+    pub(super) fn pack(lines: &[&str], at: i64) -> io::Result<LineBatch> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         let mut lengths = Vec::with_capacity(lines.len());
         for line in lines {
@@ -34,7 +34,7 @@ impl Batch {
             let length = u32::try_from(line.len() + 1).map_err(io::Error::other)?;
             lengths.push(length);
         }
-        Ok(Batch {
+        Ok(LineBatch {
             at,
             lengths,
             gzip: encoder.finish()?,
@@ -48,7 +48,7 @@ impl Batch {
     /// The lines, without their ends.
     ///
     /// # Errors
-    /// The content was not written by [`Batch::pack`].
+    /// The content was not written by [`LineBatch::pack`].
     pub(super) fn unpack(&self) -> io::Result<Vec<String>> {
         let mut text = Vec::new();
         let mut decoder = GzDecoder::new(self.gzip.as_slice()).take(MAX_UNPACKED);
@@ -81,7 +81,7 @@ impl Batch {
     }
 
     /// `None` if the bytes are no batch.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Batch> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<LineBatch> {
         let (at, rest) = bytes.split_first_chunk()?;
         let (count, rest) = rest.split_first_chunk()?;
         let count = usize::try_from(u32::from_le_bytes(*count)).ok()?;
@@ -90,7 +90,7 @@ impl Batch {
         }
         let (lengths, gzip) = rest.split_at_checked(count.checked_mul(4)?)?;
         let lengths = lengths.chunks_exact(4).filter_map(|it| it.try_into().ok());
-        Some(Batch {
+        Some(LineBatch {
             at: i64::from_le_bytes(*at),
             lengths: lengths.map(u32::from_le_bytes).collect(),
             gzip: gzip.to_vec(),
@@ -104,14 +104,14 @@ pub(super) struct Packer {
     lines: Vec<String>,
     bytes: usize,
     at: Option<i64>,
-    pub(super) done: Vec<Batch>,
+    pub(super) done: Vec<LineBatch>,
 }
 
 impl Packer {
     /// Adds a line.
     ///
     /// # Errors
-    /// As [`Batch::pack`].
+    /// As [`LineBatch::pack`].
     pub(super) fn add(&mut self, line: String, at: i64) -> io::Result<()> {
         if !self.lines.is_empty() && self.bytes + line.len() >= MAX_BYTES {
             self.close()?;
@@ -126,20 +126,20 @@ impl Packer {
     }
 
     /// Approximate uncompressed size in bytes.
-    pub(super) fn gathered(&self) -> usize {
+    pub(super) fn pending_bytes(&self) -> usize {
         self.bytes + self.done.len().saturating_mul(MAX_BYTES)
     }
 
     /// Completes the last batch.
     ///
     /// # Errors
-    /// As [`Batch::pack`].
+    /// As [`LineBatch::pack`].
     pub(super) fn close(&mut self) -> io::Result<()> {
         let Some(at) = self.at.take() else {
             return Ok(());
         };
         let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
-        self.done.push(Batch::pack(&lines, at)?);
+        self.done.push(LineBatch::pack(&lines, at)?);
         self.lines.clear();
         self.bytes = 0;
         Ok(())
@@ -152,17 +152,17 @@ mod tests {
 
     #[test]
     fn a_batch_reads_back_and_knows_its_lines() {
-        let batch = Batch::pack(&["a v=1i 5", "b v=\"two\nlines\" 6"], 5).unwrap();
+        let batch = LineBatch::pack(&["a v=1i 5", "b v=\"two\nlines\" 6"], 5).unwrap();
         assert_eq!(
             batch.unpack().unwrap(),
             ["a v=1i 5", "b v=\"two\nlines\" 6"]
         );
         let bytes = batch.to_bytes();
-        assert_eq!(Batch::from_bytes(&bytes), Some(batch));
+        assert_eq!(LineBatch::from_bytes(&bytes), Some(batch));
         for cut in 0..20 {
-            assert_eq!(Batch::from_bytes(&bytes[..cut]), None, "{cut}");
+            assert_eq!(LineBatch::from_bytes(&bytes[..cut]), None, "{cut}");
         }
-        assert_eq!(Batch::from_bytes(&[255; 40]), None);
+        assert_eq!(LineBatch::from_bytes(&[255; 40]), None);
     }
 
     #[test]

@@ -9,14 +9,14 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 /// Deadlines of writes and queries.
-const WRITE: Duration = Duration::from_secs(30);
-const QUERY: Duration = Duration::from_secs(10);
+const WRITE_DEADLINE: Duration = Duration::from_secs(30);
+const QUERY_DEADLINE: Duration = Duration::from_secs(10);
 /// Limit of a query's response, in bytes.
-const MAX_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 /// Limit of an error response, in bytes.
-const MAX_REFUSAL: usize = 64 * 1024;
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// Maximum quoted length of an error response, in characters.
-const QUOTED: usize = 300;
+const MAX_QUOTED_CHARS: usize = 300;
 
 /// Credentials of the hub.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ pub enum InfluxLogin {
     Token(SecretString),
 }
 
-pub(super) struct Client {
+pub(super) struct InfluxClient {
     http: Http,
     write: Url,
     query: Url,
@@ -46,42 +46,42 @@ pub(super) enum Written {
     /// All except these.
     Partly {
         dropped: u64,
-        why: String,
+        reason: String,
     },
     /// Something is invalid; possibly nothing was written.
     Refused {
-        why: String,
+        reason: String,
     },
 }
 
 /// The result is unknown; retry.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Away {
-    #[error("InfluxDB cannot be reached: {0}")]
+pub(super) enum Unavailable {
+    #[error("InfluxDB is unreachable: {0}")]
     Http(String),
-    #[error("InfluxDB answered {0}: {1}")]
+    #[error("InfluxDB responded with {0}: {1}")]
     Status(u16, String),
 }
 
-impl From<reqwest::Error> for Away {
+impl From<reqwest::Error> for Unavailable {
     fn from(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        Away::Http(error_chain(&error))
+        Unavailable::Http(error_chain(&error))
     }
 }
 
 /// A failed query.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
+pub(super) enum QueryError {
     #[error(transparent)]
-    Away(#[from] Away),
-    #[error("InfluxDB does not take the query: {0}")]
+    Unavailable(#[from] Unavailable),
+    #[error("InfluxDB rejected the query: {0}")]
     Refused(String),
-    #[error("the answer is longer than {MAX_ANSWER} bytes")]
+    #[error("the response exceeds {MAX_RESPONSE_BYTES} bytes")]
     TooLong,
 }
 
-impl Client {
+impl InfluxClient {
     /// Builds the client.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Client {
             .query_pairs_mut()
             .append_pair("db", database)
             .append_pair("precision", "ms");
-        Ok(Client {
+        Ok(InfluxClient {
             http: http.map_err(|error| Failure::because(Code::Internal, error))?,
             write,
             query: at("query"),
@@ -120,45 +120,51 @@ impl Client {
     /// Writes gzip-compressed lines.
     ///
     /// # Errors
-    /// [`Away`], also for rejected credentials and unknown databases: an operator can fix those.
-    pub(super) async fn write(&self, gzip: Vec<u8>) -> Result<Written, Away> {
-        let request = self.http.post(self.write.clone()).timeout(WRITE);
+    /// [`Unavailable`], also for rejected credentials and unknown databases: an operator can fix those.
+    pub(super) async fn write(&self, gzip: Vec<u8>) -> Result<Written, Unavailable> {
+        let request = self.http.post(self.write.clone()).timeout(WRITE_DEADLINE);
         let request = request.header("content-encoding", "gzip").body(gzip);
         let mut answer = self.known(request).send().await?;
         match answer.status().as_u16() {
             200..300 => Ok(Written::All),
             status @ (400 | 413 | 422) => {
-                let why = refusal(&mut answer).await?;
-                Ok(match partly(&why) {
-                    Some(dropped) if status == 400 => Written::Partly { dropped, why },
-                    _ => Written::Refused { why },
+                let reason = error_text(&mut answer).await?;
+                Ok(match partly(&reason) {
+                    Some(dropped) if status == 400 => Written::Partly { dropped, reason },
+                    _ => Written::Refused { reason },
                 })
             }
-            status => Err(Away::Status(status, refusal(&mut answer).await?)),
+            status => Err(Unavailable::Status(status, error_text(&mut answer).await?)),
         }
     }
 
     /// Result of the first statement.
     ///
     /// # Errors
-    /// [`AskError`]
-    pub(super) async fn ask(&self, query: &str) -> Result<Value, AskError> {
-        let request = self.http.post(self.query.clone()).timeout(QUERY);
+    /// [`QueryError`]
+    pub(super) async fn query(&self, query: &str) -> Result<Value, QueryError> {
+        let request = self.http.post(self.query.clone()).timeout(QUERY_DEADLINE);
         let request = request.header("content-type", "application/x-www-form-urlencoded");
         let request = request.body(form(&[("db", &self.database), ("q", query)]));
-        let mut answer = self.known(request).send().await.map_err(Away::from)?;
+        let mut answer = self
+            .known(request)
+            .send()
+            .await
+            .map_err(Unavailable::from)?;
         match answer.status().as_u16() {
             200 => {}
-            400 => return Err(AskError::Refused(refusal(&mut answer).await?)),
-            status => return Err(Away::Status(status, refusal(&mut answer).await?).into()),
+            400 => return Err(QueryError::Refused(error_text(&mut answer).await?)),
+            status => {
+                return Err(Unavailable::Status(status, error_text(&mut answer).await?).into());
+            }
         }
-        let body = read(&mut answer, MAX_ANSWER).await?;
-        let body = body.ok_or(AskError::TooLong)?;
-        let not_json = || Away::Http("its answer is no JSON".to_owned());
+        let body = read(&mut answer, MAX_RESPONSE_BYTES).await?;
+        let body = body.ok_or(QueryError::TooLong)?;
+        let not_json = || Unavailable::Http("the response is not JSON".to_owned());
         let mut body: Value = serde_json::from_slice(&body).map_err(|_| not_json())?;
         let result = body.pointer_mut("/results/0").ok_or_else(not_json)?.take();
         match result.get("error").and_then(Value::as_str) {
-            Some(error) => Err(AskError::Refused(quote(error))),
+            Some(error) => Err(QueryError::Refused(quote(error))),
             None => Ok(result),
         }
     }
@@ -184,10 +190,10 @@ fn form(fields: &[(&str, &str)]) -> String {
 }
 
 /// `None` if the body is longer.
-async fn read(answer: &mut Response, most: usize) -> Result<Option<Vec<u8>>, Away> {
+async fn read(answer: &mut Response, max: usize) -> Result<Option<Vec<u8>>, Unavailable> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
-        if body.len() + chunk.len() > most {
+        if body.len() + chunk.len() > max {
             return Ok(None);
         }
         body.extend_from_slice(&chunk);
@@ -196,11 +202,11 @@ async fn read(answer: &mut Response, most: usize) -> Result<Option<Vec<u8>>, Awa
 }
 
 /// The error of a response, truncated.
-async fn refusal(answer: &mut Response) -> Result<String, Away> {
-    let body = read(answer, MAX_REFUSAL).await?.unwrap_or_default();
-    let told: Option<Value> = serde_json::from_slice(&body).ok();
-    let told = told.as_ref().and_then(|it| it.get("error")?.as_str());
-    Ok(match told {
+async fn error_text(answer: &mut Response) -> Result<String, Unavailable> {
+    let body = read(answer, MAX_ERROR_BYTES).await?.unwrap_or_default();
+    let json: Option<Value> = serde_json::from_slice(&body).ok();
+    let error = json.as_ref().and_then(|it| it.get("error")?.as_str());
+    Ok(match error {
         Some(text) => quote(text),
         None => quote(&String::from_utf8_lossy(&body)),
     })
@@ -209,10 +215,10 @@ async fn refusal(answer: &mut Response) -> Result<String, Away> {
 /// Keeps both ends: the end may contain the number of dropped lines.
 fn quote(text: &str) -> String {
     let length = text.chars().count();
-    if length <= QUOTED {
+    if length <= MAX_QUOTED_CHARS {
         return text.to_owned();
     }
-    let half = QUOTED / 2;
+    let half = MAX_QUOTED_CHARS / 2;
     let (begin, end): (String, String) = (
         text.chars().take(half).collect(),
         text.chars().skip(length - half).collect(),
@@ -221,8 +227,8 @@ fn quote(text: &str) -> String {
 }
 
 /// `partial write: field type conflict: .. dropped=1`: the other lines were written.
-fn partly(why: &str) -> Option<u64> {
-    let (_, behind) = why.split_once("partial write")?;
+fn partly(reason: &str) -> Option<u64> {
+    let (_, behind) = reason.split_once("partial write")?;
     let dropped = behind.rsplit_once("dropped=").map(|(_, number)| number);
     let digits: String = dropped?.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok().filter(|dropped| *dropped > 0)
@@ -233,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_in_part_says_how_much_was_not() {
+    fn partial_writes_report_the_number_of_dropped_lines() {
         let said = "partial write: field type conflict: input field \"x\" on measurement \"y\" is type float, already exists as type integer dropped=2";
         assert_eq!(partly(said), Some(2));
         assert_eq!(
@@ -251,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_holds_whatever_is_in_a_query() {
+    fn forms_escape_all_characters() {
         assert_eq!(
             form(&[("db", "a b"), ("q", "SELECT \"é\" & 'x=y'")]),
             "db=a+b&q=SELECT+%22%C3%A9%22+%26+%27x%3Dy%27"

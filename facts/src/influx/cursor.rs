@@ -8,18 +8,18 @@ use fairlead_runtime::atomic_file;
 use fairlead_store::Revision;
 use flate2::Crc;
 
-use crate::influx::spool::Place;
+use crate::influx::spool::SpoolPosition;
 
 const NAME: &str = "cursor";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(super) struct FeedCursor {
     /// Checksum of the target InfluxDB.
     pub(super) target: u32,
     /// Changes up to here are written or spooled. `None` before the start.
     pub(super) since: Option<Revision>,
     /// Start of the spool.
-    pub(super) place: Place,
+    pub(super) place: SpoolPosition,
 }
 
 /// Checksum of URL and database.
@@ -33,12 +33,12 @@ fn sum(text: &str) -> u32 {
     crc.sum()
 }
 
-impl Cursor {
+impl FeedCursor {
     /// `None` without a valid cursor.
     ///
     /// # Errors
     /// The file exists but cannot be read.
-    pub(super) fn read(folder: &Path) -> io::Result<Option<Cursor>> {
+    pub(super) fn read(folder: &Path) -> io::Result<Option<FeedCursor>> {
         match fs::read(folder.join(NAME)) {
             Ok(bytes) => Ok(String::from_utf8(bytes).ok().as_deref().and_then(parse)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -58,13 +58,13 @@ impl Cursor {
         let since = self
             .since
             .map_or_else(|| "-".to_owned(), |it| it.to_string());
-        let Place { file, offset } = self.place;
+        let SpoolPosition { file, offset } = self.place;
         let text = format!("1 {} {since} {file} {offset}", self.target);
         format!("{text} {}\n", sum(&text))
     }
 }
 
-fn parse(line: &str) -> Option<Cursor> {
+fn parse(line: &str) -> Option<FeedCursor> {
     let (text, told) = line.trim_end().rsplit_once(' ')?;
     if told.parse() != Ok(sum(text)) {
         return None;
@@ -73,13 +73,13 @@ fn parse(line: &str) -> Option<Cursor> {
     let (version, target, since) = (words.next()?, words.next()?, words.next()?);
     let (file, offset) = (words.next()?, words.next()?);
     (version == "1").then_some(())?;
-    Some(Cursor {
+    Some(FeedCursor {
         target: target.parse().ok()?,
         since: match since {
             "-" => None,
             since => Some(since.parse().ok()?),
         },
-        place: Place {
+        place: SpoolPosition {
             file: file.parse().ok()?,
             offset: offset.parse().ok()?,
         },
@@ -93,24 +93,24 @@ mod tests {
     #[test]
     fn it_reads_back_and_half_of_it_is_none() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Cursor::read(dir.path()).unwrap(), None);
+        assert_eq!(FeedCursor::read(dir.path()).unwrap(), None);
         for since in [None, Some(Revision(4711))] {
-            let place = Place {
+            let place = SpoolPosition {
                 file: 3,
                 offset: 1024,
             };
-            let cursor = Cursor {
+            let cursor = FeedCursor {
                 target: target("http://one", "facts"),
                 since,
                 place,
             };
             cursor.write(dir.path()).unwrap();
-            assert_eq!(Cursor::read(dir.path()).unwrap(), Some(cursor));
+            assert_eq!(FeedCursor::read(dir.path()).unwrap(), Some(cursor));
         }
         let whole = fs::read(dir.path().join(NAME)).unwrap();
         for cut in 0..whole.len() - 1 {
             fs::write(dir.path().join(NAME), &whole[..cut]).unwrap();
-            assert_eq!(Cursor::read(dir.path()).unwrap(), None, "{cut}");
+            assert_eq!(FeedCursor::read(dir.path()).unwrap(), None, "{cut}");
         }
     }
 

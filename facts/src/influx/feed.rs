@@ -17,31 +17,31 @@ use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 use crate::influx::{
-    batch::Batch,
-    client::{Away, Client, Written},
-    cursor::Cursor,
-    meter::{Cause, Meter, State},
-    source::{Position, TakeError, take},
-    spool::{Lost, Place, Spool},
+    batch::LineBatch,
+    client::{InfluxClient, Unavailable, Written},
+    cursor::FeedCursor,
+    metrics::{DropCause, FeedState, InfluxMetrics},
+    source::{Position, ReadError, take},
+    spool::{LostBatches, Spool, SpoolPosition},
 };
 
 /// Number of remembered rejections, so that each is logged once.
-const TOLD: usize = 256;
+const MAX_LOGGED_REJECTIONS: usize = 256;
 /// Number of changes without facts after which the position is stored anyway.
-const STRIDE: u64 = 1000;
+const CURSOR_STRIDE: u64 = 1000;
 
 pub(super) struct Feed {
     store: Store,
-    client: Arc<Client>,
-    meter: Meter,
+    client: Arc<InfluxClient>,
+    metrics: InfluxMetrics,
     folder: PathBuf,
     target: u32,
     spool: Arc<Mutex<Spool>>,
     position: Position,
     /// Last stored cursor.
-    written: Cursor,
-    is_away: bool,
-    told: HashSet<u64>,
+    written: FeedCursor,
+    is_unavailable: bool,
+    logged: HashSet<u64>,
 }
 
 /// Result of a step.
@@ -52,15 +52,15 @@ pub(super) enum Step {
     /// Nothing left, except points that InfluxDB does not accept now.
     Idle,
     /// Pause before the next attempt.
-    Rest,
+    Pause,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
-    #[error("the spool cannot be written or read")]
+pub(super) enum FeedError {
+    #[error("reading or writing the spool failed")]
     Disk(#[from] io::Error),
     #[error(transparent)]
-    Take(#[from] TakeError),
+    Take(#[from] ReadError),
 }
 
 impl Feed {
@@ -72,14 +72,14 @@ impl Feed {
         (folder, max): (PathBuf, u64),
         target: u32,
         store: Store,
-        client: Arc<Client>,
-        meter: Meter,
+        client: Arc<InfluxClient>,
+        metrics: InfluxMetrics,
     ) -> io::Result<Feed> {
         let place = folder.clone();
         let (cursor, (spool, lost)) = on_disk(move || {
             make_folder(&place)?;
-            let cursor = Cursor::read(&place)?;
-            let from = cursor.map_or_else(Place::default, |it| it.place);
+            let cursor = FeedCursor::read(&place)?;
+            let from = cursor.map_or_else(SpoolPosition::default, |it| it.place);
             Ok((cursor, Spool::open(&place, max, from)?))
         })
         .await?;
@@ -87,7 +87,7 @@ impl Feed {
         let since = known.and_then(|it| it.since);
         let feed = Feed {
             position: since.map_or_else(|| Position::whole(&store), Position::Since),
-            written: Cursor {
+            written: FeedCursor {
                 target,
                 since,
                 place: spool.place(),
@@ -97,26 +97,26 @@ impl Feed {
             folder,
             target,
             spool: Arc::new(Mutex::new(spool)),
-            is_away: false,
-            told: HashSet::new(),
-            meter,
+            is_unavailable: false,
+            logged: HashSet::new(),
+            metrics,
         };
-        feed.lost(lost, Cause::Damaged);
-        feed.show();
-        info!(folder = %feed.folder.display(), since = since.map(|it| it.0), "facts go to InfluxDB");
+        feed.report_lost(lost, DropCause::Damaged);
+        feed.update_metrics();
+        info!(folder = %feed.folder.display(), since = since.map(|it| it.0), "InfluxDB feed started");
         Ok(feed)
     }
 
     /// One step. Without `may_send`, new points go to the spool only.
     ///
     /// # Errors
-    /// [`Trouble`]; a retry may succeed.
-    pub(super) async fn step(&mut self, may_send: bool) -> Result<Step, Trouble> {
+    /// [`FeedError`]; a retry may succeed.
+    pub(super) async fn step(&mut self, may_send: bool) -> Result<Step, FeedError> {
         if may_send {
             let (front, lost) = self.spool(Spool::front).await?;
-            self.lost(lost, Cause::Damaged);
+            self.report_lost(lost, DropCause::Damaged);
             if let Some(batch) = front {
-                return self.send_waiting(&batch).await;
+                return self.send_spooled(&batch).await;
             }
         }
         let Some(taken) = take(&self.store, &self.position).await? else {
@@ -128,77 +128,77 @@ impl Feed {
         for batch in taken.batches {
             // Order is kept: later batches wait behind a spooled one.
             if may_send && left.is_empty() {
-                let Err(away) = self.send(&batch).await else {
+                let Err(error) = self.send(&batch).await else {
                     continue;
                 };
-                self.goes_away(&away);
-                step = Step::Rest;
+                self.mark_unavailable(&error);
+                step = Step::Pause;
             }
             left.push(batch);
         }
         if !left.is_empty() {
             let lost = self.spool(move |spool| spool.append(&left)).await?;
-            self.lost(lost, Cause::Full);
+            self.report_lost(lost, DropCause::Full);
         }
-        self.position = taken.then;
-        self.remember(has_facts).await?;
+        self.position = taken.position;
+        self.store_cursor(has_facts).await?;
         Ok(step)
     }
 
-    async fn send_waiting(&mut self, batch: &Batch) -> Result<Step, Trouble> {
-        if let Err(away) = self.send(batch).await {
-            self.goes_away(&away);
-            return Ok(Step::Rest);
+    async fn send_spooled(&mut self, batch: &LineBatch) -> Result<Step, FeedError> {
+        if let Err(error) = self.send(batch).await {
+            self.mark_unavailable(&error);
+            return Ok(Step::Pause);
         }
         self.spool(Spool::pop).await?;
-        self.remember(true).await?;
+        self.store_cursor(true).await?;
         Ok(Step::More)
     }
 
     /// Rejected lines are dropped.
-    async fn send(&mut self, batch: &Batch) -> Result<(), Away> {
+    async fn send(&mut self, batch: &LineBatch) -> Result<(), Unavailable> {
         match self.client.write(batch.gzip.clone()).await? {
-            Written::All => self.meter.written(batch.lines()),
-            Written::Partly { dropped, why } => {
+            Written::All => self.metrics.written(batch.lines()),
+            Written::Partly { dropped, reason } => {
                 let dropped = dropped.min(batch.lines());
-                self.meter.written(batch.lines() - dropped);
-                self.refused(dropped, &why);
+                self.metrics.written(batch.lines() - dropped);
+                self.count_rejected(dropped, &reason);
             }
-            Written::Refused { why } => self.send_parts(batch, &why).await?,
+            Written::Refused { reason } => self.send_parts(batch, &reason).await?,
         }
-        if self.is_away {
-            self.is_away = false;
-            info!("InfluxDB takes facts again");
+        if self.is_unavailable {
+            self.is_unavailable = false;
+            info!("InfluxDB accepts writes again");
         }
-        self.meter.stands(State::Up);
+        self.metrics.set_state(FeedState::Up);
         Ok(())
     }
 
     /// Bisects a rejected batch; single rejected lines are dropped.
-    async fn send_parts(&mut self, batch: &Batch, why: &str) -> Result<(), Away> {
+    async fn send_parts(&mut self, batch: &LineBatch, reason: &str) -> Result<(), Unavailable> {
         let Ok(lines) = batch.unpack() else {
-            self.meter.dropped(Cause::Damaged, batch.lines());
+            self.metrics.dropped(DropCause::Damaged, batch.lines());
             return Ok(());
         };
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let mut parts = vec![(lines.as_slice(), why.to_owned())];
-        while let Some((part, why)) = parts.pop() {
+        let mut parts = vec![(lines.as_slice(), reason.to_owned())];
+        while let Some((part, reason)) = parts.pop() {
             if part.len() <= 1 {
-                self.refused(part.len() as u64, &why);
+                self.count_rejected(part.len() as u64, &reason);
                 continue;
             }
             let halves = part.split_at(part.len() / 2);
             for half in [halves.0, halves.1] {
-                let packed = Batch::pack(half, batch.at);
-                let packed = packed.map_err(|error| Away::Http(error.to_string()))?;
+                let packed = LineBatch::pack(half, batch.at);
+                let packed = packed.map_err(|error| Unavailable::Http(error.to_string()))?;
                 match self.client.write(packed.gzip).await? {
-                    Written::All => self.meter.written(packed.lengths.len() as u64),
-                    Written::Partly { dropped, why } => {
+                    Written::All => self.metrics.written(packed.lengths.len() as u64),
+                    Written::Partly { dropped, reason } => {
                         let lines = packed.lengths.len() as u64;
-                        self.meter.written(lines.saturating_sub(dropped));
-                        self.refused(dropped.min(lines), &why);
+                        self.metrics.written(lines.saturating_sub(dropped));
+                        self.count_rejected(dropped.min(lines), &reason);
                     }
-                    Written::Refused { why } => parts.push((half, why)),
+                    Written::Refused { reason } => parts.push((half, reason)),
                 }
             }
         }
@@ -206,46 +206,46 @@ impl Feed {
     }
 
     /// Logs each kind of rejection once: it may recur with every report.
-    fn refused(&mut self, lines: u64, why: &str) {
-        self.meter.dropped(Cause::Refused, lines);
+    fn count_rejected(&mut self, lines: u64, reason: &str) {
+        self.metrics.dropped(DropCause::Refused, lines);
         let mut hasher = DefaultHasher::new();
-        why.hash(&mut hasher);
-        if self.told.len() < TOLD && self.told.insert(hasher.finish()) {
-            warn!(lines, why, "InfluxDB refuses some facts; they are left out");
+        reason.hash(&mut hasher);
+        if self.logged.len() < MAX_LOGGED_REJECTIONS && self.logged.insert(hasher.finish()) {
+            warn!(lines, reason, "InfluxDB rejected facts; they are dropped");
         }
     }
 
-    fn goes_away(&mut self, away: &Away) {
-        if !self.is_away {
-            self.is_away = true;
-            warn!(error = %away, "InfluxDB takes no facts now; they wait on the disk");
+    fn mark_unavailable(&mut self, error: &Unavailable) {
+        if !self.is_unavailable {
+            self.is_unavailable = true;
+            warn!(error = %error, "InfluxDB is unavailable; facts are spooled to disk");
         }
-        self.meter.stands(State::Away);
+        self.metrics.set_state(FeedState::Unavailable);
     }
 
     /// Neither InfluxDB nor the spool accepts points.
-    pub(super) fn is_stuck(&self) {
-        self.meter.stands(State::Stuck);
+    pub(super) fn mark_stuck(&self) {
+        self.metrics.set_state(FeedState::Stuck);
     }
 
-    fn lost(&self, lost: Lost, cause: Cause) {
-        if lost != Lost::default() {
-            self.meter.dropped(cause, lost.lines.max(lost.damaged));
-            warn!(lines = lost.lines, damaged = lost.damaged, cause = ?cause, "facts that waited for InfluxDB are lost");
+    fn report_lost(&self, lost: LostBatches, cause: DropCause) {
+        if lost != LostBatches::default() {
+            self.metrics.dropped(cause, lost.lines.max(lost.damaged));
+            warn!(lines = lost.lines, damaged = lost.damaged, cause = ?cause, "spooled facts lost");
         }
     }
 
     /// Stores the position if enough has changed.
-    async fn remember(&mut self, at_once: bool) -> io::Result<()> {
+    async fn store_cursor(&mut self, at_once: bool) -> io::Result<()> {
         let place = self.with_spool(|spool| spool.place());
-        self.show();
-        let now = Cursor {
+        self.update_metrics();
+        let now = FeedCursor {
             target: self.target,
             since: self.position.since(),
             place,
         };
-        let steps = |cursor: &Cursor| cursor.since.map_or(0, |it| it.0);
-        let is_far = steps(&now).saturating_sub(steps(&self.written)) >= STRIDE;
+        let steps = |cursor: &FeedCursor| cursor.since.map_or(0, |it| it.0);
+        let is_far = steps(&now).saturating_sub(steps(&self.written)) >= CURSOR_STRIDE;
         let is_another = now.since.is_some() != self.written.since.is_some();
         if now == self.written || !(at_once || is_far || is_another) {
             return Ok(());
@@ -257,18 +257,18 @@ impl Feed {
     }
 
     /// Updates the metrics of the spool.
-    fn show(&self) {
+    fn update_metrics(&self) {
         let (bytes, oldest) = self.with_spool(|spool| (spool.bytes(), spool.oldest()));
-        self.meter.waits(bytes, oldest);
+        self.metrics.set_spool(bytes, oldest);
     }
 
-    pub(super) fn waits(&self) -> bool {
+    pub(super) fn has_spooled(&self) -> bool {
         !self.with_spool(|spool| spool.is_empty())
     }
 
     /// Only for operations that do not wait for the disk.
-    fn with_spool<T>(&self, look: impl FnOnce(&Spool) -> T) -> T {
-        look(&self.spool.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_spool<T>(&self, read: impl FnOnce(&Spool) -> T) -> T {
+        read(&self.spool.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn spool<T: Send + 'static>(

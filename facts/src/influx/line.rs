@@ -14,10 +14,10 @@ use serde_json::Value;
 
 /// Maximum length of a field name in bytes; longer ones are dropped. InfluxDB limits a key to 64
 /// KiB including measurement and tags.
-const LONGEST: usize = 4096;
+const MAX_FIELD_NAME_BYTES: usize = 4096;
 
 /// A version of a fact.
-pub(super) struct Point<'a> {
+pub(super) struct LinePoint<'a> {
     pub(super) name: &'a str,
     pub(super) cluster: &'a ClusterId,
     pub(super) tenant: Option<&'a TenantId>,
@@ -28,7 +28,7 @@ pub(super) struct Point<'a> {
 }
 
 /// The line without its end; `None` if the value has no usable field.
-pub(super) fn line(point: &Point<'_>) -> Option<String> {
+pub(super) fn line(point: &LinePoint<'_>) -> Option<String> {
     let mut fields = String::new();
     match point.value {
         Value::Object(entries) => {
@@ -39,7 +39,7 @@ pub(super) fn line(point: &Point<'_>) -> Option<String> {
         value => add(&mut fields, "value", value),
     }
     let measurement = written(point.name);
-    if fields.is_empty() || measurement.is_empty() || measurement.len() > LONGEST {
+    if fields.is_empty() || measurement.is_empty() || measurement.len() > MAX_FIELD_NAME_BYTES {
         return None;
     }
     let mut line = escaped(&measurement, ", ");
@@ -59,7 +59,7 @@ pub(super) fn line(point: &Point<'_>) -> Option<String> {
 
 fn add(fields: &mut String, key: &str, value: &Value) {
     let key = field_name(key);
-    if key.is_empty() || key.len() > LONGEST {
+    if key.is_empty() || key.len() > MAX_FIELD_NAME_BYTES {
         return;
     }
     let value = match value {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn line_of(name: &str, value: &Value) -> Option<String> {
-        line(&Point {
+        line(&LinePoint {
             name,
             cluster: &"c-a".parse().unwrap(),
             tenant: Some(&"t-a".parse().unwrap()),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_a_point_whose_texts_cannot_break_out() {
+    fn points_escape_all_texts() {
         let tags = "cluster=c-a,source=agent,tenant=t-a";
         for (name, value, expected) in [
             (
@@ -167,12 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_field_is_no_point() {
+    fn values_without_fields_are_no_points() {
         for value in [
             json!(null),
             json!({}),
             json!({ "x": null, "": 1 }),
-            json!({ "x".repeat(LONGEST + 1): 1 }),
+            json!({ "x".repeat(MAX_FIELD_NAME_BYTES + 1): 1 }),
         ] {
             assert_eq!(line_of("empty", &value), None);
         }
@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_reads_back_as_what_was_written(
+        fn a_line_parses_back(
             name in "[a-zA-Z0-9 ,=\"\\\\é/._-]{1,16}",
             entries in btree_map("[a-zA-Z0-9 ,=\"\\\\é\n/._-]{1,12}", values(), 1..6),
         ) {

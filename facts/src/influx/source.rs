@@ -12,14 +12,14 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::influx::{
-    batch::{Batch, MAX_BYTES, Packer},
-    line::{Point, line},
+    batch::{LineBatch, MAX_BYTES, Packer},
+    line::{LinePoint, line},
 };
 
 /// Number of log lines per read.
-const PAGE: u32 = 100;
+const LINES_PER_READ: u32 = 100;
 /// Number of clusters per read.
-const CLUSTERS: usize = 100;
+const CLUSTERS_PER_READ: usize = 100;
 
 /// Progress of the feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,17 +35,17 @@ pub(super) enum Position {
 
 /// The next batches.
 #[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) batches: Vec<Batch>,
+pub(super) struct NextBatches {
+    pub(super) batches: Vec<LineBatch>,
     /// Position once these are safe.
-    pub(super) then: Position,
+    pub(super) position: Position,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TakeError {
-    #[error("the log of changes cannot be read")]
+pub(super) enum ReadError {
+    #[error("reading the change log failed")]
     Store(#[from] StoreError),
-    #[error("lines cannot be packed")]
+    #[error("compressing lines failed")]
     Pack(#[from] io::Error),
 }
 
@@ -69,8 +69,11 @@ impl Position {
 /// About one batch after `position`; `None` if there is nothing.
 ///
 /// # Errors
-/// [`TakeError`]
-pub(super) async fn take(store: &Store, position: &Position) -> Result<Option<Taken>, TakeError> {
+/// [`ReadError`]
+pub(super) async fn take(
+    store: &Store,
+    position: &Position,
+) -> Result<Option<NextBatches>, ReadError> {
     match position {
         Position::Whole { behind, since } => {
             Ok(Some(of_clusters(&store.view(), behind.as_ref(), *since)?))
@@ -83,22 +86,22 @@ fn of_clusters(
     view: &View,
     behind: Option<&ClusterId>,
     since: Revision,
-) -> Result<Taken, TakeError> {
+) -> Result<NextBatches, ReadError> {
     let mut packer = Packer::default();
     let mut last = None;
     let rest = view.clusters();
     let rest = rest.skip_while(|it| behind.is_some_and(|behind| it.value.id <= *behind));
-    for cluster in rest.take(CLUSTERS) {
+    for cluster in rest.take(CLUSTERS_PER_READ) {
         add_facts(&mut packer, cluster)?;
         last = Some(cluster.value.id.clone());
-        if packer.gathered() >= MAX_BYTES {
+        if packer.pending_bytes() >= MAX_BYTES {
             break;
         }
     }
     packer.close()?;
-    Ok(Taken {
+    Ok(NextBatches {
         batches: packer.done,
-        then: match last {
+        position: match last {
             None => Position::Since(since),
             behind => Position::Whole { behind, since },
         },
@@ -109,7 +112,7 @@ fn of_clusters(
 fn add_facts(packer: &mut Packer, cluster: &Record<Cluster>) -> io::Result<()> {
     let about = &cluster.value;
     for (name, fact) in about.facts.iter().chain(&about.dynamic_facts) {
-        let point = Point {
+        let point = LinePoint {
             name,
             cluster: &about.id,
             tenant: Some(&about.tenant),
@@ -124,19 +127,19 @@ fn add_facts(packer: &mut Packer, cluster: &Record<Cluster>) -> io::Result<()> {
     Ok(())
 }
 
-async fn since(store: &Store, mut since: Revision) -> Result<Option<Taken>, TakeError> {
+async fn since(store: &Store, mut since: Revision) -> Result<Option<NextBatches>, ReadError> {
     let begin = since;
     // The log may contain another hub's commit before this hub has applied it; until then it would
     // count as its own.
     let known = store.view().revision();
     let mut packer = Packer::default();
-    while since < known && packer.gathered() < MAX_BYTES {
-        let mut page = match store.changes(since, PAGE).await {
+    while since < known && packer.pending_bytes() < MAX_BYTES {
+        let mut page = match store.changes(since, LINES_PER_READ).await {
             Err(StoreError::Compacted { oldest }) if since == begin => {
-                warn!(%since, %oldest, "what facts were meanwhile is not written to InfluxDB: the log of changes does not go back so far; what they are now is");
-                return Ok(Some(Taken {
+                warn!(%since, %oldest, "change log too short; writing current facts to InfluxDB, versions in between are skipped");
+                return Ok(Some(NextBatches {
                     batches: Vec::new(),
-                    then: Position::whole(store),
+                    position: Position::whole(store),
                 }));
             }
             // Packed lines are sent first.
@@ -148,10 +151,10 @@ async fn since(store: &Store, mut since: Revision) -> Result<Option<Taken>, Take
         since = page.revision.min(known);
     }
     packer.close()?;
-    let is_something = since != begin;
-    Ok(is_something.then_some(Taken {
+    let has_progress = since != begin;
+    Ok(has_progress.then_some(NextBatches {
         batches: packer.done,
-        then: Position::Since(since),
+        position: Position::Since(since),
     }))
 }
 
@@ -159,7 +162,7 @@ async fn add_changes(
     packer: &mut Packer,
     store: &Store,
     changes: &[Change],
-) -> Result<(), TakeError> {
+) -> Result<(), ReadError> {
     let of_clusters = changes.iter();
     let of_clusters: Vec<&Change> = of_clusters
         .filter(|it| it.kind == Kind::Cluster && it.operation != Operation::Deleted)
@@ -196,7 +199,7 @@ fn is_moved(change: &Change) -> bool {
 }
 
 /// A moved cluster's facts are written under its new tenant from then on.
-async fn add_moved(packer: &mut Packer, store: &Store, change: &Change) -> Result<(), TakeError> {
+async fn add_moved(packer: &mut Packer, store: &Store, change: &Change) -> Result<(), ReadError> {
     let Ok(cluster) = change.id.parse() else {
         return Ok(());
     };
@@ -215,7 +218,7 @@ fn add(
     tenant: Option<&TenantId>,
 ) -> io::Result<()> {
     let line = version.value.as_ref().and_then(|value| {
-        line(&Point {
+        line(&LinePoint {
             name: &version.name,
             cluster: &version.cluster,
             tenant,

@@ -12,27 +12,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::influx::batch::Batch;
-use file::{Entry, append, create, read, scan, sync_folder};
+use crate::influx::batch::LineBatch;
+use file::{SpoolRecord, append, create, read, scan, sync_folder};
 
 /// Maximum number of files: dropping one loses this share of the spool.
-const FILES: u64 = 16;
+const MAX_FILES: u64 = 16;
 /// Bounds of a file's size in bytes.
-const MAX_FILE: u64 = 8 * 1024 * 1024;
-const MIN_FILE: u64 = 4 * 1024;
+const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
+const MIN_FILE_BYTES: u64 = 4 * 1024;
 /// Maximum number of batches.
 const MAX_ENTRIES: usize = 200_000;
 
 /// Position of a batch, in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct SpoolPosition {
     pub(super) file: u64,
     pub(super) offset: u64,
 }
 
-/// Lost batches: damaged, or dropped for capacity.
+/// LostBatches batches: damaged, or dropped for capacity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Lost {
+pub(super) struct LostBatches {
     pub(super) lines: u64,
     /// Batches with an unknown number of lines.
     pub(super) damaged: u64,
@@ -43,7 +43,7 @@ pub(super) struct Spool {
     max: u64,
     /// Existing files, the current one last.
     files: VecDeque<(u64, u64)>,
-    waiting: VecDeque<(Place, Entry)>,
+    waiting: VecDeque<(SpoolPosition, SpoolRecord)>,
     writes: Option<File>,
     next: u64,
 }
@@ -53,7 +53,11 @@ impl Spool {
     ///
     /// # Errors
     /// The folder cannot be read or written.
-    pub(super) fn open(folder: &Path, max: u64, from: Place) -> io::Result<(Spool, Lost)> {
+    pub(super) fn open(
+        folder: &Path,
+        max: u64,
+        from: SpoolPosition,
+    ) -> io::Result<(Spool, LostBatches)> {
         let mut spool = Spool {
             folder: folder.to_owned(),
             max,
@@ -67,7 +71,7 @@ impl Spool {
             numbers.extend(number(&found?.path()));
         }
         numbers.sort_unstable();
-        let mut lost = Lost::default();
+        let mut lost = LostBatches::default();
         for file in numbers {
             spool.next = spool.next.max(file.saturating_add(1));
             if file < from.file {
@@ -79,7 +83,7 @@ impl Spool {
             spool.files.push_back((file, length));
             let mut offset = 0;
             for entry in entries {
-                let place = Place { file, offset };
+                let place = SpoolPosition { file, offset };
                 offset += entry.size();
                 if place >= from {
                     spool.waiting.push_back((place, entry));
@@ -94,11 +98,11 @@ impl Spool {
     ///
     /// # Errors
     /// The disk is full or failing. Nothing was appended then.
-    pub(super) fn append(&mut self, batches: &[Batch]) -> io::Result<Lost> {
-        let records: Vec<(Entry, Vec<u8>)> = batches.iter().map(Entry::of).collect();
+    pub(super) fn append(&mut self, batches: &[LineBatch]) -> io::Result<LostBatches> {
+        let records: Vec<(SpoolRecord, Vec<u8>)> = batches.iter().map(SpoolRecord::of).collect();
         let size: u64 = records.iter().map(|(entry, _)| entry.size()).sum();
         let file = self.file_for(size)?;
-        let lost = self.make_room(size)?;
+        let lost = self.free_capacity(size)?;
         let begin = self.files.back().map_or(0, |(_, length)| *length);
         let written = match &mut self.writes {
             Some(writes) => append(writes, begin, &records),
@@ -111,7 +115,8 @@ impl Spool {
         }
         let mut offset = begin;
         for (entry, _) in records {
-            self.waiting.push_back((Place { file, offset }, entry));
+            self.waiting
+                .push_back((SpoolPosition { file, offset }, entry));
             offset += entry.size();
         }
         if let Some((_, length)) = self.files.back_mut() {
@@ -124,8 +129,8 @@ impl Spool {
     ///
     /// # Errors
     /// The disk is failing.
-    pub(super) fn front(&mut self) -> io::Result<(Option<Batch>, Lost)> {
-        let mut lost = Lost::default();
+    pub(super) fn front(&mut self) -> io::Result<(Option<LineBatch>, LostBatches)> {
+        let mut lost = LostBatches::default();
         while let Some((place, entry)) = self.waiting.front().copied() {
             if let Some(batch) = read(&self.path(place.file), place.offset, entry)? {
                 return Ok((Some(batch), lost));
@@ -147,8 +152,8 @@ impl Spool {
     }
 
     /// Start position for the next [`Spool::open`].
-    pub(super) fn place(&self) -> Place {
-        let end = Place {
+    pub(super) fn place(&self) -> SpoolPosition {
+        let end = SpoolPosition {
             file: self.next,
             offset: 0,
         };
@@ -175,7 +180,7 @@ impl Spool {
 
     /// The current file; a new one if that is full.
     fn file_for(&mut self, size: u64) -> io::Result<u64> {
-        let full = (self.max / FILES).clamp(MIN_FILE, MAX_FILE);
+        let full = (self.max / MAX_FILES).clamp(MIN_FILE_BYTES, MAX_FILE_BYTES);
         if let (Some(_), Some((file, length))) = (&self.writes, self.files.back())
             && (*length == 0 || length + size <= full)
         {
@@ -190,8 +195,8 @@ impl Spool {
     }
 
     /// Drops the oldest files, never the current one.
-    fn make_room(&mut self, size: u64) -> io::Result<Lost> {
-        let mut lost = Lost::default();
+    fn free_capacity(&mut self, size: u64) -> io::Result<LostBatches> {
+        let mut lost = LostBatches::default();
         while self.files.len() > 1
             && (self.bytes() + size > self.max || self.waiting.len() >= MAX_ENTRIES)
         {

@@ -19,10 +19,10 @@ use tempfile::TempDir;
 use time::{Duration as Days, OffsetDateTime};
 
 use super::*;
-use crate::influx::feed::Trouble;
+use crate::influx::feed::FeedError;
 use fake::{Fake, WRONG};
 
-const START: i64 = 1_795_262_400;
+const START_SECONDS: i64 = 1_795_262_400;
 
 struct Rig {
     dir: TempDir,
@@ -30,7 +30,7 @@ struct Rig {
     store: Store,
     clock: Clock,
     seconds: Arc<AtomicI64>,
-    meter: Mutex<Option<Meter>>,
+    metrics: Mutex<Option<InfluxMetrics>>,
 }
 
 impl Rig {
@@ -40,7 +40,7 @@ impl Rig {
 
     async fn with(is_helpful: bool) -> Rig {
         let dir = tempfile::tempdir().unwrap();
-        let seconds = Arc::new(AtomicI64::new(START));
+        let seconds = Arc::new(AtomicI64::new(START_SECONDS));
         let clock = Clock::new({
             let seconds = Arc::clone(&seconds);
             move || {
@@ -56,7 +56,7 @@ impl Rig {
             clock,
             seconds,
             dir,
-            meter: Mutex::default(),
+            metrics: Mutex::default(),
         };
         let now = rig.clock.now();
         let bootstrap = Bootstrap::new(1, now, None);
@@ -107,12 +107,12 @@ impl Rig {
             password: "secret".to_owned().into(),
         };
         let url = self.fake.url.parse::<InfluxUrl>().unwrap();
-        let client = Client::new(&url.0, "facts", login, None).unwrap();
-        let meter = Meter::new(self.clock.clone()).unwrap();
-        *self.meter.lock().unwrap() = Some(meter.clone());
+        let client = InfluxClient::new(&url.0, "facts", login, None).unwrap();
+        let metrics = InfluxMetrics::new(self.clock.clone()).unwrap();
+        *self.metrics.lock().unwrap() = Some(metrics.clone());
         let target = cursor::target(&self.fake.url, database);
         let place = (self.folder(), 1024 * 1024);
-        Feed::open(place, target, self.store.clone(), Arc::new(client), meter)
+        Feed::open(place, target, self.store.clone(), Arc::new(client), metrics)
             .await
             .unwrap()
     }
@@ -122,8 +122,8 @@ impl Rig {
     }
 
     fn metric(&self, name: &str, label: &str) -> f64 {
-        let meter = self.meter.lock().unwrap();
-        let families = meter.as_ref().unwrap().collect();
+        let metrics = self.metrics.lock().unwrap();
+        let families = metrics.as_ref().unwrap().collect();
         let family = families.iter().find(|it| it.name() == name).unwrap();
         let mut rows = family.get_metric().iter();
         let row = rows.find(|row| row.get_label().iter().all(|it| it.value() == label));
@@ -138,20 +138,20 @@ async fn run(feed: &mut Feed, may_send: bool) -> bool {
         match feed.step(may_send).await.unwrap() {
             Step::More => {}
             Step::Idle => return false,
-            Step::Rest => return true,
+            Step::Pause => return true,
         }
     }
-    panic!("it comes to no end");
+    panic!("the feed does not become idle");
 }
 
 #[tokio::test]
-async fn first_go_all_facts_and_then_what_becomes_of_them() {
+async fn all_facts_are_written_first_and_then_their_changes() {
     let rig = Rig::new().await;
     rig.set("nodes", json!({ "count": 3 })).await;
     rig.set("nodes", json!({ "count": 4 })).await;
     let mut feed = rig.feed().await;
     assert!(!run(&mut feed, true).await);
-    let at = (START + 2) * 1000;
+    let at = (START_SECONDS + 2) * 1000;
     let tags = "cluster=c-a,source=agent,tenant=t-default";
     assert_eq!(
         rig.fake.taken_whole(),
@@ -182,7 +182,7 @@ async fn first_go_all_facts_and_then_what_becomes_of_them() {
 }
 
 #[tokio::test]
-async fn what_comes_while_it_is_away_waits_on_the_disk_and_goes_in_order() {
+async fn facts_during_an_outage_are_spooled_and_sent_in_order() {
     let rig = Rig::new().await;
     let mut feed = rig.feed().await;
     run(&mut feed, true).await;
@@ -191,7 +191,7 @@ async fn what_comes_while_it_is_away_waits_on_the_disk_and_goes_in_order() {
         rig.set("n", json!(n)).await;
         assert_eq!(run(&mut feed, n == 1).await, n == 1);
     }
-    assert_eq!(rig.metric("fairlead_influx_state", "away"), 1.0);
+    assert_eq!(rig.metric("fairlead_influx_state", "error"), 1.0);
     assert_eq!(
         rig.metric("fairlead_influx_oldest_wait_duration_seconds", ""),
         2.0
@@ -215,14 +215,14 @@ async fn what_comes_while_it_is_away_waits_on_the_disk_and_goes_in_order() {
 }
 
 #[tokio::test]
-async fn killed_between_a_write_and_its_cursor_it_writes_the_same_again() {
+async fn a_kill_between_write_and_cursor_repeats_the_write() {
     let rig = Rig::new().await;
     let mut feed = rig.feed().await;
     run(&mut feed, true).await;
     let cursor = rig.folder().join("cursor");
-    for away in [false, true] {
-        rig.set("n", json!(i32::from(away))).await;
-        if away {
+    for error in [false, true] {
+        rig.set("n", json!(i32::from(error))).await;
+        if error {
             run(&mut feed, false).await;
         }
         let before = fs::read(&cursor).unwrap();
@@ -245,7 +245,7 @@ async fn killed_between_a_write_and_its_cursor_it_writes_the_same_again() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_wrong_is_left_out_and_the_others_are_taken() {
+async fn a_rejected_line_is_dropped_and_the_others_are_written() {
     for is_helpful in [false, true] {
         let rig = Rig::with(is_helpful).await;
         let mut feed = rig.feed().await;
@@ -269,7 +269,7 @@ async fn a_line_that_is_wrong_is_left_out_and_the_others_are_taken() {
 }
 
 #[tokio::test]
-async fn credentials_and_a_database_that_it_does_not_know_may_be_put_right() {
+async fn rejected_credentials_are_retried() {
     for status in [401, 403, 404, 500] {
         let rig = Rig::new().await;
         rig.set("n", json!(1)).await;
@@ -283,14 +283,14 @@ async fn credentials_and_a_database_that_it_does_not_know_may_be_put_right() {
 }
 
 #[tokio::test]
-async fn what_neither_influxdb_nor_the_disk_takes_stays_in_the_log() {
+async fn facts_stay_in_the_log_if_neither_influxdb_nor_the_disk_accepts_them() {
     let rig = Rig::new().await;
     let mut feed = rig.feed().await;
     run(&mut feed, true).await;
     rig.fake.answers(503);
     rig.set("n", json!(1)).await;
     fs::remove_dir_all(rig.folder()).unwrap();
-    assert!(matches!(feed.step(true).await, Err(Trouble::Disk(_))));
+    assert!(matches!(feed.step(true).await, Err(FeedError::Disk(_))));
     fs::create_dir(rig.folder()).unwrap();
     assert!(run(&mut feed, true).await);
     rig.fake.answers(0);
@@ -299,7 +299,7 @@ async fn what_neither_influxdb_nor_the_disk_takes_stays_in_the_log() {
 }
 
 #[tokio::test]
-async fn where_the_log_is_cut_all_facts_go_again() {
+async fn a_trimmed_log_causes_a_full_write() {
     let rig = Rig::new().await;
     let mut feed = rig.feed().await;
     run(&mut feed, true).await;
@@ -317,7 +317,7 @@ async fn where_the_log_is_cut_all_facts_go_again() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_has_come_to_another_tenant_has_its_facts_there() {
+async fn a_moved_clusters_facts_are_written_under_its_new_tenant() {
     let rig = Rig::new().await;
     rig.set("n", json!(1)).await;
     let mut feed = rig.feed().await;
@@ -338,7 +338,7 @@ async fn a_cluster_that_has_come_to_another_tenant_has_its_facts_there() {
     })
     .await;
     run(&mut feed, true).await;
-    let at = (START + 2) * 1000;
+    let at = (START_SECONDS + 2) * 1000;
     assert_eq!(
         rig.fake.taken_whole(),
         [format!(
@@ -348,7 +348,7 @@ async fn a_cluster_that_has_come_to_another_tenant_has_its_facts_there() {
 }
 
 #[test]
-fn an_address_holds_no_secret() {
+fn urls_with_credentials_are_rejected() {
     for bad in [
         "influx:8086",
         "ftp://influx",
@@ -365,12 +365,12 @@ fn an_address_holds_no_secret() {
 }
 
 #[test]
-fn pauses_grow_and_have_an_end() {
+fn pauses_grow_up_to_a_limit() {
     let mut pause = Pause::default();
-    let mut whole = REST;
+    let mut whole = RETRY_DELAY_MIN;
     for _ in 0..12 {
         let next = pause.next();
         assert!(whole / 2 <= next && next <= whole, "{next:?}");
-        whole = (whole * 2).min(LONGEST);
+        whole = (whole * 2).min(RETRY_DELAY_MAX);
     }
 }

@@ -9,7 +9,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 /// A version of a fact.
 #[derive(Debug, Clone)]
-pub(super) struct Point {
+pub(super) struct HistoryPoint {
     /// Nanoseconds since 1970.
     pub(super) at: i64,
     pub(super) cluster: String,
@@ -27,7 +27,7 @@ pub(super) struct Series {
     values: Vec<Vec<Value>>,
 }
 
-impl Point {
+impl HistoryPoint {
     /// Approximate size in bytes.
     pub(super) fn length(&self) -> usize {
         let fields = self.fields.iter();
@@ -76,10 +76,10 @@ fn length(value: &Value) -> usize {
 pub(super) fn answer(
     query: &Query,
     measurement: &str,
-    points: Vec<Point>,
+    points: Vec<HistoryPoint>,
     from: Option<i64>,
 ) -> Vec<Series> {
-    let mut groups: BTreeMap<Vec<String>, Vec<Point>> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<String>, Vec<HistoryPoint>> = BTreeMap::new();
     for point in points {
         let key = query.group_by.iter().map(|tag| point.tag(*tag).to_owned());
         groups.entry(key.collect()).or_default().push(point);
@@ -107,7 +107,11 @@ pub(super) fn answer(
     series
 }
 
-fn rows(query: &Query, points: &[Point], from: Option<i64>) -> (Vec<String>, Vec<Vec<Value>>) {
+fn rows(
+    query: &Query,
+    points: &[HistoryPoint],
+    from: Option<i64>,
+) -> (Vec<String>, Vec<Vec<Value>>) {
     match query.select.as_slice() {
         [
             Column {
@@ -132,7 +136,7 @@ fn titled<'a>(columns: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// All fields of all points, and tags that are not part of the series.
-fn all(query: &Query, points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>) {
+fn all(query: &Query, points: &[HistoryPoint]) -> (Vec<String>, Vec<Vec<Value>>) {
     let fields = points.iter().flat_map(|point| point.fields.keys());
     let mut names: BTreeSet<&str> = fields.map(String::as_str).collect();
     let others = Tag::ALL
@@ -141,7 +145,7 @@ fn all(query: &Query, points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>) {
     for tag in others {
         names.insert(tag.as_str());
     }
-    let row = |point: &Point| {
+    let row = |point: &HistoryPoint| {
         let values = names.iter().map(|name| point.value(name));
         std::iter::once(time(point.at)).chain(values).collect()
     };
@@ -152,7 +156,7 @@ fn all(query: &Query, points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>) {
 }
 
 /// One row per point with at least one of the fields.
-fn fields(columns: &[Column], points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>) {
+fn fields(columns: &[Column], points: &[HistoryPoint]) -> (Vec<String>, Vec<Vec<Value>>) {
     let names: Vec<&str> = columns
         .iter()
         .filter_map(|column| match &column.selected {
@@ -160,8 +164,8 @@ fn fields(columns: &[Column], points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>
             _ => None,
         })
         .collect();
-    let has_one = |point: &&Point| names.iter().any(|name| point.field(name).is_some());
-    let row = |point: &Point| {
+    let has_one = |point: &&HistoryPoint| names.iter().any(|name| point.field(name).is_some());
+    let row = |point: &HistoryPoint| {
         let values = names.iter().map(|name| point.value(name));
         std::iter::once(time(point.at)).chain(values).collect()
     };
@@ -172,7 +176,7 @@ fn fields(columns: &[Column], points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>
 /// One row; a single selector keeps its point's time, otherwise the start of the range.
 fn functions(
     columns: &[Column],
-    points: &[Point],
+    points: &[HistoryPoint],
     from: Option<i64>,
 ) -> (Vec<String>, Vec<Vec<Value>>) {
     let mut values = Vec::new();
@@ -222,8 +226,8 @@ mod tests {
 
     use super::*;
 
-    fn points() -> Vec<Point> {
-        let point = |at: i64, cluster: &str, fields: Value| Point {
+    fn points() -> Vec<HistoryPoint> {
+        let point = |at: i64, cluster: &str, fields: Value| HistoryPoint {
             at: at * 1_000_000_000,
             cluster: cluster.to_owned(),
             tenant: "t-acme".to_owned(),

@@ -9,7 +9,7 @@ use http::{HeaderMap, Uri};
 use serde::Serialize;
 
 use crate::{
-    changes::sight::{is_below, seen},
+    changes::visibility::{is_below, visible_change},
     invalid::invalid,
     page::{Query, next_page},
     registry::Registry,
@@ -17,14 +17,14 @@ use crate::{
     rights::{Right, allow},
 };
 
-const USUAL: u32 = 100;
-const MOST: u32 = 1000;
+const DEFAULT_LIMIT: u32 = 100;
+const MAX_LIMIT: u32 = 1000;
 /// Number of pages read per request while the database cannot filter by visibility; the next
 /// request continues from there.
-const PAGES: usize = 50;
+const MAX_PAGES_PER_REQUEST: usize = 50;
 
 #[derive(Serialize)]
-pub(super) struct Audited {
+pub(super) struct AuditPage {
     items: Vec<Change>,
 }
 
@@ -32,29 +32,29 @@ pub(super) async fn audit(
     State(registry): State<Arc<Registry>>,
     Who(caller): Who,
     uri: Uri,
-) -> Answer<(HeaderMap, Json<Audited>)> {
+) -> Answer<(HeaderMap, Json<AuditPage>)> {
     let query = Query::of(&uri)?;
-    let (limit, mut asked) = (limit(&query)?, asked(&query)?);
+    let (limit, mut filter) = (limit(&query)?, audit_filter(&query)?);
     let mut before = before(&query)?;
     allow(&caller, Right::Audit)?;
-    asked.seen_by.clone_from(&caller.tenant);
+    filter.seen_by.clone_from(&caller.tenant);
     let view = registry.store.view();
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
     // One extra line shows whether there are more.
     let page = limit + 1;
     let mut items = Vec::new();
     let mut is_all = false;
-    'log: for _ in 0..PAGES {
-        let lines = registry.store.audit(&asked, before, page).await?;
+    'log: for _ in 0..MAX_PAGES_PER_REQUEST {
+        let lines = registry.store.audit(&filter, before, page).await?;
         is_all = lines.len() < usize::try_from(page).unwrap_or(usize::MAX);
         for line in lines {
             let at = LogPlace::from(&line);
             let is_below = |above| is_below(&caller, &line, above);
-            if !asked.tenant.as_ref().is_none_or(is_below) {
+            if !filter.tenant.as_ref().is_none_or(is_below) {
                 before = at;
                 continue;
             }
-            if let Some(line) = seen(&view, &caller, line) {
+            if let Some(line) = visible_change(&view, &caller, line) {
                 if items.len() == most {
                     is_all = false;
                     break 'log;
@@ -72,15 +72,15 @@ pub(super) async fn audit(
     } else {
         next_page(&uri, &format!("{}-{}", before.revision, before.part))?
     };
-    Ok((link, Json(Audited { items })))
+    Ok((link, Json(AuditPage { items })))
 }
 
 fn limit(query: &Query) -> Result<u32, Failure> {
     let Some(limit) = query.one("limit")? else {
-        return Ok(USUAL);
+        return Ok(DEFAULT_LIMIT);
     };
-    let limit = limit.parse().ok().filter(|it| (1..=MOST).contains(it));
-    limit.ok_or_else(|| invalid(format_args!("limit: it is 1 to {MOST}")))
+    let limit = limit.parse().ok().filter(|it| (1..=MAX_LIMIT).contains(it));
+    limit.ok_or_else(|| invalid(format_args!("limit: expected 1 to {MAX_LIMIT}")))
 }
 
 /// Start position: after the previous page, if any.
@@ -92,25 +92,25 @@ fn before(query: &Query) -> Result<LogPlace, Failure> {
             part: part.parse().ok()?,
         })
     });
-    let cursor = cursor.map(|it| it.ok_or_else(|| invalid("cursor: it is not one of ours")));
+    let cursor = cursor.map(|it| it.ok_or_else(|| invalid("cursor: not a cursor of this hub")));
     let before = query.one("before")?.map(|before| {
         let before = before.parse::<Revision>();
-        before.map_err(|_| invalid("before: it is a revision"))
+        before.map_err(|_| invalid("before: expected a revision"))
     });
     let before = before.transpose()?.unwrap_or(Revision(u64::MAX));
     let before = LogPlace::from(before);
     Ok(cursor.transpose()?.map_or(before, |it| it.min(before)))
 }
 
-fn asked(query: &Query) -> Result<Asked, Failure> {
+fn audit_filter(query: &Query) -> Result<Asked, Failure> {
     let cluster = query.one("cluster")?.map(str::parse::<ClusterId>);
     let cluster = cluster
         .transpose()
-        .map_err(|_| invalid("cluster: it is the id of one"))?;
+        .map_err(|_| invalid("cluster: expected the id of a cluster"))?;
     let tenant = query.one("tenant")?.map(str::parse::<TenantId>);
     let tenant = tenant
         .transpose()
-        .map_err(|_| invalid("tenant: it is the id of one"))?;
+        .map_err(|_| invalid("tenant: expected the id of a tenant"))?;
     Ok(Asked {
         thing: cluster.map(|id| (Kind::Cluster, id.to_string())),
         tenant,

@@ -13,9 +13,9 @@ use time::OffsetDateTime;
 use tracing::info;
 
 use crate::{
-    document::shown::{Opening, ShownCluster},
+    document::shown::{CachedDocument, ShownCluster},
     etag,
-    listing::clusters::Found,
+    listing::clusters::FoundCluster,
     registry::Registry,
     reply::Answer,
     rights::{Right, allow},
@@ -24,27 +24,27 @@ use crate::{
 };
 
 /// Typical size of a cluster's document, in bytes.
-const USUAL: usize = 1024;
+const TYPICAL_DOCUMENT_BYTES: usize = 1024;
 
 /// A list of clusters with a link to the next page.
 pub(super) fn list(
     registry: &Registry,
     view: &View,
     caller: &Caller,
-    (found, link): (Vec<Found<'_>>, HeaderMap),
+    (found, link): (Vec<FoundCluster<'_>>, HeaderMap),
     headers: &HeaderMap,
 ) -> Answer<Response> {
-    let sight = Sight::of(registry, view, caller);
-    let mut list = Vec::with_capacity(found.len() * USUAL);
+    let context = DocumentContext::of(registry, view, caller);
+    let mut list = Vec::with_capacity(found.len() * TYPICAL_DOCUMENT_BYTES);
     list.push(b'[');
     for (record, observed) in &found {
         if list.len() > 1 {
             list.push(b',');
         }
-        sight.shown(record, observed)?.write(&mut list)?;
+        context.shown(record, observed)?.write(&mut list)?;
     }
     list.push(b']');
-    let listed = etag::written(headers, StatusCode::OK, None, list)?;
+    let listed = etag::serialized_answer(headers, StatusCode::OK, None, list)?;
     Ok(etag::of_view(listed, view, link))
 }
 
@@ -57,12 +57,12 @@ pub(super) fn answer(
     headers: &HeaderMap,
 ) -> Answer<Response> {
     let observed = registry.store.observed_of(record);
-    let shown = Sight::of(registry, view, caller).shown(record, &observed)?;
+    let shown = DocumentContext::of(registry, view, caller).shown(record, &observed)?;
     one(&shown, headers, StatusCode::OK, Some(record.version))
 }
 
 /// Result of a dry run, without status and invitation.
-pub(super) fn would_be(
+pub(super) fn dry_run_result(
     registry: &Registry,
     record: &Record<Cluster>,
     status: StatusCode,
@@ -70,7 +70,7 @@ pub(super) fn would_be(
     let view = registry.store.view();
     let template = template_of(&view, &record.value.tenant);
     let shown = ShownCluster {
-        opening: Opening::of(record, template, registry.services.repositories.as_ref())?,
+        cached: CachedDocument::of(record, template, registry.services.repositories.as_ref())?,
         version: record.version,
         stale: Vec::new(),
         status: None,
@@ -81,16 +81,16 @@ pub(super) fn would_be(
 }
 
 /// Caller-specific parts of cluster documents.
-struct Sight<'a> {
+struct DocumentContext<'a> {
     registry: &'a Registry,
     view: &'a View,
     invites: bool,
     now: OffsetDateTime,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> DocumentContext<'a> {
     fn of(registry: &'a Registry, view: &'a View, caller: &Caller) -> Self {
-        Sight {
+        DocumentContext {
             registry,
             view,
             invites: allow(caller, Right::Invite).is_ok(),
@@ -107,7 +107,7 @@ impl<'a> Sight<'a> {
         let (reporting, now) = (&self.registry.settings.reporting, millis(self.now));
         let invited = self.invites && cluster.binding.bootstrap.open(self.now);
         Ok(ShownCluster {
-            opening: (self.registry.openings).of(
+            cached: (self.registry.documents).of(
                 self.view,
                 record,
                 self.registry.services.repositories.as_ref(),
@@ -132,7 +132,7 @@ pub(super) fn created(
     info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster created");
     let view = registry.store.view();
     let observed = registry.store.observed_of(record);
-    let mut shown = Sight::of(registry, &view, caller).shown(record, &observed)?;
+    let mut shown = DocumentContext::of(registry, &view, caller).shown(record, &observed)?;
     if shown.install_url.is_some() {
         shown.more = invites(registry, cluster)?;
     }
@@ -167,7 +167,7 @@ fn one(
     status: StatusCode,
     version: Option<u64>,
 ) -> Answer<Response> {
-    let mut body = Vec::with_capacity(USUAL);
+    let mut body = Vec::with_capacity(TYPICAL_DOCUMENT_BYTES);
     shown.write(&mut body)?;
-    Ok(etag::written(headers, status, version, body)?)
+    Ok(etag::serialized_answer(headers, status, version, body)?)
 }

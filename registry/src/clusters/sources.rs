@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::stale::{Reporting, seen};
 
-const FACTS: &str = "dynamicFacts";
+const FACTS_FIELD: &str = "dynamicFacts";
 
 /// Time of the agent's last report, and the current time.
 #[derive(Clone, Copy)]
@@ -25,36 +25,36 @@ pub(super) struct LastReport {
 impl LastReport {
     /// The accepted part of Steward's patch, and the cluster without facts that Steward may
     /// replace: those of a silent agent or of an import.
-    pub(super) fn weigh<'a>(
+    pub(super) fn accept<'a>(
         &self,
         patch: &'a Map<String, Value>,
         cluster: &'a Cluster,
     ) -> (Cow<'a, Map<String, Value>>, Cow<'a, Cluster>) {
-        let mut weighed = (Cow::Borrowed(patch), Cow::Borrowed(cluster));
-        let Some(said) = patch.get(FACTS) else {
-            return weighed;
+        let mut accepted = (Cow::Borrowed(patch), Cow::Borrowed(cluster));
+        let Some(values) = patch.get(FACTS_FIELD) else {
+            return accepted;
         };
-        let is_named = |name: &str| said.get(name).is_some() || said.is_null();
+        let is_named = |name: &str| values.get(name).is_some() || values.is_null();
         let others = cluster.dynamic_facts.iter().filter(|(name, fact)| {
             matches!(fact.source, FactSource::Agent | FactSource::Import) && is_named(name)
         });
         for (name, fact) in others {
             if self.is_stale(fact) {
-                weighed.1.to_mut().dynamic_facts.remove(name);
+                accepted.1.to_mut().dynamic_facts.remove(name);
                 continue;
             }
-            let said = weighed.0.to_mut().get_mut(FACTS);
-            let Some(said) = said else { continue };
-            if said.is_null() {
+            let values = accepted.0.to_mut().get_mut(FACTS_FIELD);
+            let Some(values) = values else { continue };
+            if values.is_null() {
                 // `null` removes all facts except these.
                 let all = cluster.dynamic_facts.keys();
-                *said = all.map(|name| (name.clone(), Value::Null)).collect();
+                *values = all.map(|name| (name.clone(), Value::Null)).collect();
             }
-            if let Value::Object(said) = said {
-                said.remove(name);
+            if let Value::Object(values) = values {
+                values.remove(name);
             }
         }
-        weighed
+        accepted
     }
 
     fn is_stale(&self, fact: &Fact) -> bool {
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    const HOUR: i64 = 3_600_000;
+    const HOUR_MS: i64 = 3_600_000;
 
     fn cluster() -> Cluster {
         let at = OffsetDateTime::UNIX_EPOCH;
@@ -91,20 +91,20 @@ mod tests {
         cluster
     }
 
-    fn weighed(reported: Option<i64>, now: i64, patch: &Value) -> (Value, Vec<String>) {
+    fn accepted(reported: Option<i64>, now: i64, patch: &Value) -> (Value, Vec<String>) {
         let last = LastReport {
             reported,
             reporting: Reporting::default(),
             now,
         };
         let cluster = cluster();
-        let (patch, cluster) = last.weigh(patch.as_object().unwrap(), &cluster);
+        let (patch, cluster) = last.accept(patch.as_object().unwrap(), &cluster);
         let left = cluster.dynamic_facts.keys().cloned().collect();
         (Value::Object(patch.into_owned()), left)
     }
 
     #[test]
-    fn what_a_fresh_agent_tells_is_not_stewards_to_change_and_all_else_is() {
+    fn steward_cannot_change_a_fresh_agents_facts() {
         let all = vec!["own".to_owned(), "v".to_owned()];
         for (patch, counts) in [
             (
@@ -125,7 +125,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                weighed(Some(HOUR), 4 * HOUR, &patch),
+                accepted(Some(HOUR_MS), 4 * HOUR_MS, &patch),
                 (counts, all.clone()),
                 "{patch}"
             );
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_imported_gives_way_to_stewards_first_word() {
+    fn steward_replaces_imported_facts() {
         let mut cluster = cluster();
         for fact in cluster.dynamic_facts.values_mut() {
             fact.source = FactSource::Import;
@@ -144,18 +144,18 @@ mod tests {
             now: 0,
         };
         let patch = json!({ "dynamicFacts": { "v": 1 } });
-        let (patch, cluster) = last.weigh(patch.as_object().unwrap(), &cluster);
+        let (patch, cluster) = last.accept(patch.as_object().unwrap(), &cluster);
         assert_eq!(patch["dynamicFacts"], json!({ "v": 1 }));
         assert_eq!(cluster.dynamic_facts.keys().collect::<Vec<_>>(), ["own"]);
     }
 
     #[test]
-    fn of_a_silent_agent_steward_takes_over_what_it_names() {
+    fn steward_takes_over_named_facts_of_a_silent_agent() {
         let both = json!({ "dynamicFacts": { "v": 1, "own": 1 } });
-        let (patch, left) = weighed(Some(HOUR), 4 * HOUR + 1, &both);
+        let (patch, left) = accepted(Some(HOUR_MS), 4 * HOUR_MS + 1, &both);
         assert_eq!((patch, left), (both, vec!["own".to_owned()]));
         let own = json!({ "dynamicFacts": { "own": 1 } });
-        let (patch, left) = weighed(None, 4 * HOUR, &own);
+        let (patch, left) = accepted(None, 4 * HOUR_MS, &own);
         assert_eq!((patch, left.len()), (own, 2));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     document::{
         compile,
-        fields::{Fields, are_entries, opens_nothing},
+        fields::{Fields, are_entries, reject_credentials},
         merge,
         policy::Policies,
         repo::{self, Repo},
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Fields allowed in a PATCH.
-const KNOWN: [&str; 13] = [
+const PATCH_FIELDS: [&str; 13] = [
     "annotations",
     "displayName",
     "facts",
@@ -35,7 +35,7 @@ const KNOWN: [&str; 13] = [
     "deleteProtection",
 ];
 /// Fields that a cluster's own agent may write.
-const OF_AGENT: [&str; 3] = ["facts", "dynamicFacts", "gitRepo"];
+const AGENT_FIELDS: [&str; 3] = ["facts", "dynamicFacts", "gitRepo"];
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClusterSpec {
@@ -76,9 +76,9 @@ impl ClusterSpec {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn opens_nothing(&self) -> Result<(), Failure> {
+    pub(crate) fn reject_credentials(&self) -> Result<(), Failure> {
         let url = self.git_repo.as_ref().and_then(Repo::url);
-        opens_nothing("gitRepo.url", url)
+        reject_credentials("gitRepo.url", url)
     }
 
     /// Validates a PATCH on its own, independent of the cluster.
@@ -91,7 +91,7 @@ impl ClusterSpec {
         }
         let mut alone = Map::new();
         merge::cluster(&mut alone, patch.clone().into_rest());
-        Self::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()
+        Self::read(&mut Fields::of(Value::Object(alone))?)?.reject_credentials()
     }
 
     /// Fast path: true if a PATCH consists of valid fields that agents send frequently. False if a
@@ -100,11 +100,11 @@ impl ClusterSpec {
         patch
             .iter()
             .all(|(name, value)| match (name.as_str(), value) {
-                ("facts", Value::Object(said)) => {
-                    are_entries(said) && said.values().all(|it| it.is_string() || it.is_null())
+                ("facts", Value::Object(values)) => {
+                    are_entries(values) && values.values().all(|it| it.is_string() || it.is_null())
                 }
-                ("dynamicFacts", Value::Object(said)) => are_entries(said),
-                ("gitRepo", Value::Object(said)) => repo::is_good_key(said),
+                ("dynamicFacts", Value::Object(values)) => are_entries(values),
+                ("gitRepo", Value::Object(values)) => repo::is_good_key(values),
                 _ => false,
             })
     }
@@ -114,7 +114,7 @@ impl ClusterSpec {
     /// # Errors
     /// `FL-4109`
     pub(crate) fn check_patch(patch: &Fields) -> Result<(), Failure> {
-        if let Some(name) = patch.names().find(|name| !KNOWN.contains(name)) {
+        if let Some(name) = patch.names().find(|name| !PATCH_FIELDS.contains(name)) {
             let name: String = name.chars().take(100).collect();
             return Err(invalid(format_args!("unknown field \"{name}\"")));
         }
@@ -131,7 +131,7 @@ impl ClusterSpec {
             fields.is_some_and(|it| it.keys().all(|name| name == "deployKey" || name == "type"))
         };
         patch.iter().all(|(name, value)| {
-            OF_AGENT.contains(&name.as_str()) && (name != "gitRepo" || only_key(value))
+            AGENT_FIELDS.contains(&name.as_str()) && (name != "gitRepo" || only_key(value))
         })
     }
 
@@ -140,11 +140,11 @@ impl ClusterSpec {
         patch
             .iter()
             .all(|(name, value)| match (name.as_str(), value) {
-                ("facts", Value::Object(said)) => same(said, &cluster.facts),
-                ("dynamicFacts", Value::Object(said)) => same(said, &cluster.dynamic_facts),
-                ("gitRepo", Value::Object(said)) => {
+                ("facts", Value::Object(values)) => same(values, &cluster.facts),
+                ("dynamicFacts", Value::Object(values)) => same(values, &cluster.dynamic_facts),
+                ("gitRepo", Value::Object(values)) => {
                     let known = cluster.git_repo.as_ref();
-                    known.is_some_and(|known| repo::has_key(known, said))
+                    known.is_some_and(|known| repo::has_key(known, values))
                 }
                 _ => false,
             })
@@ -234,8 +234,8 @@ pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, Failu
     name.map(|name| display_name(Some(name), "")).transpose()
 }
 
-fn same(said: &Map<String, Value>, known: &Facts) -> bool {
-    said.iter().all(|(name, value)| match known.get(name) {
+fn same(values: &Map<String, Value>, known: &Facts) -> bool {
+    values.iter().all(|(name, value)| match known.get(name) {
         Some(fact) => fact.value == *value,
         None => value.is_null(),
     })
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_seen_at_a_glance_to_make_sense_does() {
+    fn the_fast_path_accepts_only_valid_fields() {
         let long = "x".repeat(400);
         let many: Map<String, Value> = (0..1025).map(|n| (n.to_string(), json!("x"))).collect();
         for (patch, plain) in [
@@ -315,13 +315,13 @@ mod tests {
             let mut whole = Map::new();
             merge::cluster(&mut whole, sent.clone());
             let read = ClusterSpec::read(&mut Fields::of(Value::Object(whole)).unwrap());
-            let read = read.and_then(|it| it.opens_nothing());
+            let read = read.and_then(|it| it.reject_credentials());
             assert_eq!(read.is_ok(), plain, "{patch}");
         }
     }
 
     #[test]
-    fn a_patch_repeats_what_is_so_only_if_every_word_of_it_is() {
+    fn a_patch_repeats_only_if_every_value_is_equal() {
         let at = OffsetDateTime::UNIX_EPOCH;
         let binding = Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None));
         let ids = ("c-a".parse().unwrap(), "t-a".parse().unwrap());

@@ -13,7 +13,7 @@ use crate::invalid::invalid;
 /// Maximum number of entries in a map.
 const MAX_ENTRIES: usize = 1024;
 /// Maximum length of a fact's or annotation's name in bytes: prefix of 253, slash, name of 63.
-const MAX_NAME: usize = 317;
+const MAX_NAME_BYTES: usize = 317;
 
 /// Fields not consumed yet.
 #[derive(Debug, Clone)]
@@ -27,23 +27,23 @@ pub(crate) struct Fields {
 ///
 /// # Errors
 /// `FL-4109` with the field.
-pub(super) fn opens_nothing(field: &str, url: Option<&str>) -> Result<(), Failure> {
+pub(super) fn reject_credentials(field: &str, url: Option<&str>) -> Result<(), Failure> {
     match url.and_then(without_secret) {
         None => Ok(()),
         Some(_) => Err(invalid(format_args!(
-            "{field}: a password or token has no place in a URL; use ssh:// with a deploy key, or give it to whoever reads the repository"
+            "{field}: a password or token is not allowed in a URL; use ssh:// with a deploy key, or pass it to the programs that read the repository"
         ))),
     }
 }
 
 fn is_name(name: &str) -> bool {
-    (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control)
 }
 
 /// True if [`Fields::values`] accepts the map.
-pub(super) fn are_entries(said: &Map<String, Value>) -> bool {
-    let mut names = (said.iter()).filter_map(|(name, value)| (!value.is_null()).then_some(name));
-    said.len() <= MAX_ENTRIES && names.all(|name| is_name(name))
+pub(super) fn are_entries(values: &Map<String, Value>) -> bool {
+    let mut names = (values.iter()).filter_map(|(name, value)| (!value.is_null()).then_some(name));
+    values.len() <= MAX_ENTRIES && names.all(|name| is_name(name))
 }
 
 impl Fields {
@@ -75,14 +75,14 @@ impl Fields {
             None => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
             Some(Value::String(text)) if text.contains('\0') => {
-                Err(self.wrong(name, "a text without NUL"))
+                Err(self.wrong(name, "a string without NUL"))
             }
             Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(self.wrong(name, "a string")),
         }
     }
 
-    pub(crate) fn yes(&mut self, name: &str) -> Result<Option<bool>, Failure> {
+    pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, Failure> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Bool(yes)) => Ok(Some(yes)),
@@ -145,12 +145,12 @@ impl Fields {
         let given = map.left.into_iter().filter(|(_, value)| !value.is_null());
         let values: BTreeMap<String, Value> = given.collect();
         if values.len() > MAX_ENTRIES {
-            return Err(self.wrong(name, &format!("{MAX_ENTRIES} entries at most")));
+            return Err(self.wrong(name, &format!("at most {MAX_ENTRIES} entries")));
         }
         if let Some(bad) = values.keys().find(|name| !is_name(name)) {
             let bad: String = bad.chars().take(20).collect();
-            let told = format!("{}{name}: {bad:?} cannot be a name", self.at);
-            return Err(invalid(told));
+            let detail = format!("{}{name}: {bad:?} cannot be a name", self.at);
+            return Err(invalid(detail));
         }
         Ok(Some(values))
     }
@@ -159,7 +159,7 @@ impl Fields {
     ///
     /// # Errors
     /// `FL-4109` with the first one.
-    pub(crate) fn nothing_else(&self) -> Result<(), Failure> {
+    pub(crate) fn reject_rest(&self) -> Result<(), Failure> {
         match self.left.keys().next() {
             None => Ok(()),
             Some(name) => {

@@ -6,7 +6,7 @@ use fairlead_store::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi
 use crate::{document::fields::Fields, invalid::invalid};
 
 /// Field names that PUT preserves: a client of Lieutenant's API does not know them.
-pub(crate) const OURS: [&str; 4] = [
+pub(crate) const OWN_FIELDS: [&str; 4] = [
     "kubeApi",
     "creationPolicy",
     "deletionPolicy",
@@ -31,7 +31,7 @@ impl Policies {
             kube_api: given.object("kubeApi")?.map(kube_api).transpose()?,
             creation: given.word("creationPolicy", "\"Create\" or \"Adopt\"")?,
             deletion: given.word("deletionPolicy", "\"Delete\", \"Retain\" or \"Archive\"")?,
-            delete_protection: given.yes("deleteProtection")?,
+            delete_protection: given.boolean("deleteProtection")?,
         })
     }
 }
@@ -44,7 +44,7 @@ fn kube_api(mut given: Fields) -> Result<KubeApi, Failure> {
         return Err(invalid("kubeApi.endpoint: expected https://host[:port]"));
     }
     let credentials = reference(&mut given, "credentials", "kubeApi.")?;
-    given.nothing_else()?;
+    given.reject_rest()?;
     Ok(KubeApi {
         endpoint,
         credentials,
@@ -68,6 +68,6 @@ pub(super) fn reference(
     let name = name.ok_or_else(missing)?;
     let namespace = reference.text("namespace")?;
     // Rejects credential values under any name.
-    reference.nothing_else()?;
+    reference.reject_rest()?;
     Ok(Some(Credentials { name, namespace }))
 }

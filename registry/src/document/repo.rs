@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Name of the deploy key of the cluster's agent.
-const STEWARD: &str = "steward";
+const STEWARD_KEY: &str = "steward";
 
 /// A repository as received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Repo {
     }
 
     /// True if the repository is unmanaged.
-    pub(crate) fn is_nobodys(&self) -> bool {
+    pub(crate) fn is_unmanaged(&self) -> bool {
         self.kind == Some(RepoKind::Unmanaged)
     }
 
@@ -75,7 +75,7 @@ impl Repo {
     /// Removes the agent's key if the document has none.
     pub(crate) fn forget_key(&self, known: &mut GitRepo) {
         if self.steward.is_none() {
-            known.deploy_keys.remove(STEWARD);
+            known.deploy_keys.remove(STEWARD_KEY);
         }
     }
 
@@ -85,10 +85,10 @@ impl Repo {
             Some(others) => others,
             None => before.map(|it| it.deploy_keys.clone()).unwrap_or_default(),
         };
-        deploy_keys.remove(STEWARD);
-        let known = || before.and_then(|it| it.deploy_keys.get(STEWARD).cloned());
+        deploy_keys.remove(STEWARD_KEY);
+        let known = || before.and_then(|it| it.deploy_keys.get(STEWARD_KEY).cloned());
         if let Some(key) = self.steward.or_else(known) {
-            deploy_keys.insert(STEWARD.to_owned(), key);
+            deploy_keys.insert(STEWARD_KEY.to_owned(), key);
         }
         GitRepo {
             url: self.url,
@@ -104,12 +104,14 @@ impl Repo {
 
 /// The agent's deploy key.
 pub(crate) fn deploy_key(repo: &GitRepo) -> Option<&str> {
-    repo.deploy_keys.get(STEWARD).map(|key| key.key.as_str())
+    repo.deploy_keys
+        .get(STEWARD_KEY)
+        .map(|key| key.key.as_str())
 }
 
 /// True if a PATCH only repeats the agent's current key; `type` is ignored.
-pub(super) fn has_key(repo: &GitRepo, said: &Map<String, Value>) -> bool {
-    said.iter().all(|(name, value)| match name.as_str() {
+pub(super) fn has_key(repo: &GitRepo, values: &Map<String, Value>) -> bool {
+    values.iter().all(|(name, value)| match name.as_str() {
         "type" => true,
         "deployKey" => value
             .as_str()
@@ -119,15 +121,15 @@ pub(super) fn has_key(repo: &GitRepo, said: &Map<String, Value>) -> bool {
 }
 
 /// True if a PATCH only sets a valid agent's key.
-pub(super) fn is_good_key(said: &Map<String, Value>) -> bool {
-    said.iter().all(|(name, value)| match name.as_str() {
+pub(super) fn is_good_key(values: &Map<String, Value>) -> bool {
+    values.iter().all(|(name, value)| match name.as_str() {
         "type" => true,
         "deployKey" => value.as_str().is_some_and(|key| check_key(key).is_ok()),
         _ => false,
     })
 }
 
-const FIELDS: [&str; 8] = [
+const REPO_FIELDS: [&str; 8] = [
     "url",
     "type",
     "hostKeys",
@@ -147,7 +149,7 @@ pub(super) fn check_fields(at: &str, repo: Option<&Value>, more: &[&str]) -> Res
         return Ok(());
     };
     let unknown =
-        |name: &&String| !FIELDS.contains(&name.as_str()) && !more.contains(&name.as_str());
+        |name: &&String| !REPO_FIELDS.contains(&name.as_str()) && !more.contains(&name.as_str());
     let of_repo = repo.keys().find(unknown).cloned();
     let keys = repo.get("deployKeys").and_then(Value::as_object);
     let of_key = keys.into_iter().flatten().find_map(|(key, value)| {
@@ -197,7 +199,10 @@ pub(super) const fn kind_word(kind: RepoKind) -> &'static str {
 
 /// Keys except the agent's.
 pub(super) fn others(repo: &GitRepo) -> Map<String, Value> {
-    let named = repo.deploy_keys.iter().filter(|(name, _)| *name != STEWARD);
+    let named = repo
+        .deploy_keys
+        .iter()
+        .filter(|(name, _)| *name != STEWARD_KEY);
     let shown = |key: &DeployKey| json!({ "key": key.key, "writeAccess": key.write_access });
     named
         .map(|(name, key)| (name.clone(), shown(key)))
@@ -216,9 +221,9 @@ fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, Failure> {
     let names: Vec<String> = given.names().map(str::to_owned).collect();
     let mut keys = BTreeMap::new();
     for name in names {
-        if name == STEWARD {
+        if name == STEWARD_KEY {
             return Err(invalid(
-                "deployKeys: \"steward\" is the agent's: it is `deployKey`",
+                "deployKeys: \"steward\" is reserved for the agent: set `deployKey`",
             ));
         }
         let Some(mut one) = given.object(&name)? else {
@@ -231,7 +236,7 @@ fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, Failure> {
             ))
         })?;
         check_key(&key)?;
-        let write_access = one.yes("writeAccess")?.unwrap_or_default();
+        let write_access = one.boolean("writeAccess")?.unwrap_or_default();
         keys.insert(name, DeployKey { key, write_access });
     }
     Ok(keys)

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Cacheable part of a cluster's document: changes only with the cluster or its tenant.
-struct Lasting<'a> {
+struct CacheableFields<'a> {
     record: &'a Record<Cluster>,
     template: Option<&'a ClusterTemplate>,
     repositories: &'a dyn RepoStatus,
@@ -31,7 +31,7 @@ struct Lasting<'a> {
 /// Part that depends on the caller and the time.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Passing<'a> {
+struct CallerFields<'a> {
     version: u64,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     stale_facts: &'a [&'a str],
@@ -45,9 +45,9 @@ struct Passing<'a> {
 
 /// A serialised JSON object to which further fields are appended.
 #[derive(Clone)]
-pub(crate) struct Opening(Arc<str>);
+pub(crate) struct CachedDocument(Arc<str>);
 
-impl Opening {
+impl CachedDocument {
     /// Serialises the cacheable part.
     ///
     /// # Errors
@@ -57,19 +57,19 @@ impl Opening {
         template: Option<&ClusterTemplate>,
         repositories: &dyn RepoStatus,
     ) -> Result<Self, Failure> {
-        let lasting = Lasting {
+        let lasting = CacheableFields {
             record,
             template,
             repositories,
         };
         let mut text = serde_json::to_string(&lasting).map_err(unwritten)?;
         text.pop();
-        Ok(Opening(text.into()))
+        Ok(CachedDocument(text.into()))
     }
 }
 
 pub(crate) struct ShownCluster<'a> {
-    pub(crate) opening: Opening,
+    pub(crate) cached: CachedDocument,
     pub(crate) version: u64,
     /// Reported facts whose source has gone silent.
     pub(crate) stale: Vec<&'a str>,
@@ -86,9 +86,9 @@ impl ShownCluster<'_> {
     /// # Errors
     /// `FL-5101`
     pub(crate) fn write(&self, to: &mut Vec<u8>) -> Result<(), Failure> {
-        to.extend_from_slice(self.opening.0.as_bytes());
+        to.extend_from_slice(self.cached.0.as_bytes());
         let rest = to.len();
-        let passing = Passing {
+        let passing = CallerFields {
             version: self.version,
             stale_facts: &self.stale,
             install_url: self.install_url.as_ref().map(ExposeSecret::expose_secret),
@@ -108,7 +108,7 @@ fn unwritten(error: serde_json::Error) -> Failure {
     Failure::because(Code::Internal, error)
 }
 
-impl Serialize for Lasting<'_> {
+impl Serialize for CacheableFields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let cluster = &self.record.value;
         let effective = Effective::of(cluster, self.template);
@@ -119,11 +119,11 @@ impl Serialize for Lasting<'_> {
         map.serialize_entry("displayName", name.unwrap_or(cluster.id.as_str()))?;
         map.serialize_entry(
             "annotations",
-            &Merged(&cluster.annotations, effective.annotations()),
+            &MergedTexts(&cluster.annotations, effective.annotations()),
         )?;
         map.serialize_entry("facts", &MergedFacts(&cluster.facts, effective.facts()))?;
         if !cluster.dynamic_facts.is_empty() {
-            map.serialize_entry("dynamicFacts", &Values(&cluster.dynamic_facts))?;
+            map.serialize_entry("dynamicFacts", &FactValues(&cluster.dynamic_facts))?;
         }
         let state = self.repositories.of_cluster(cluster, self.template);
         map.serialize_entry("gitRepo", &ShownRepo::of(&effective, state))?;
@@ -209,9 +209,9 @@ fn time(at: OffsetDateTime) -> String {
 }
 
 /// Own entries, then those of the template that are missing.
-struct Merged<'a>(&'a BTreeMap<String, String>, &'a BTreeMap<String, String>);
+struct MergedTexts<'a>(&'a BTreeMap<String, String>, &'a BTreeMap<String, String>);
 
-impl Serialize for Merged<'_> {
+impl Serialize for MergedTexts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let more = self
             .1
@@ -238,9 +238,9 @@ impl Serialize for MergedFacts<'_> {
     }
 }
 
-struct Values<'a>(&'a Facts);
+struct FactValues<'a>(&'a Facts);
 
-impl Serialize for Values<'_> {
+impl Serialize for FactValues<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, fact)| (name, &fact.value)))
     }

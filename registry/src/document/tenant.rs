@@ -10,7 +10,7 @@ use crate::{
     agent_settings,
     document::{
         cluster::checked_name,
-        fields::{Fields, opens_nothing},
+        fields::{Fields, reject_credentials},
         policy::Policies,
         repo::{self, Repo},
     },
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Fields allowed in a PATCH.
-const KNOWN: [&str; 7] = [
+const PATCH_FIELDS: [&str; 7] = [
     "annotations",
     "displayName",
     "gitRepo",
@@ -76,22 +76,22 @@ impl TenantSpec {
     /// `FL-4109`
     pub(crate) fn needs_repo(&self) -> Result<(), Failure> {
         match &self.git_repo {
-            Some(repo) if repo.url().is_some() || repo.is_nobodys() => Ok(()),
+            Some(repo) if repo.url().is_some() || repo.is_unmanaged() => Ok(()),
             _ => Err(invalid("gitRepo.url is required")),
         }
     }
 
-    /// Like [`super::ClusterSpec::opens_nothing`].
+    /// Like [`super::ClusterSpec::reject_credentials`].
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn opens_nothing(&self) -> Result<(), Failure> {
+    pub(crate) fn reject_credentials(&self) -> Result<(), Failure> {
         let url = self.git_repo.as_ref().and_then(Repo::url);
-        opens_nothing("gitRepo.url", url)?;
-        opens_nothing("globalGitRepoURL", self.global_url.as_deref())?;
+        reject_credentials("gitRepo.url", url)?;
+        reject_credentials("globalGitRepoURL", self.global_url.as_deref())?;
         let repo = self.template.as_ref().and_then(|it| it.git_repo.as_ref());
         let url = repo.and_then(|repo| repo.url.as_deref());
-        opens_nothing("clusterTemplate.gitRepo.url", url)
+        reject_credentials("clusterTemplate.gitRepo.url", url)
     }
 
     /// Rejects unknown fields of a PATCH.
@@ -99,7 +99,7 @@ impl TenantSpec {
     /// # Errors
     /// `FL-4109`
     pub(crate) fn check_patch(patch: &Fields) -> Result<(), Failure> {
-        if let Some(name) = patch.names().find(|name| !KNOWN.contains(name)) {
+        if let Some(name) = patch.names().find(|name| !PATCH_FIELDS.contains(name)) {
             let name: String = name.chars().take(100).collect();
             return Err(invalid(format_args!("unknown field \"{name}\"")));
         }
@@ -184,7 +184,7 @@ fn template(mut given: Fields) -> Result<ClusterTemplate, Failure> {
     let policies = Policies::read(&mut given)?;
     repo::check_fields("clusterTemplate.gitRepo", given.rest().get("gitRepo"), &[])?;
     if policies.kube_api.is_some() {
-        return Err(invalid("clusterTemplate.kubeApi: each cluster has its own"));
+        return Err(invalid("clusterTemplate.kubeApi: set it per cluster"));
     }
     let template = ClusterTemplate {
         annotations: given.texts("annotations")?.unwrap_or_default(),
@@ -201,7 +201,7 @@ fn template(mut given: Fields) -> Result<ClusterTemplate, Failure> {
             None => AgentSettings::default(),
         },
     };
-    given.nothing_else()?;
+    given.reject_rest()?;
     Ok(template)
 }
 

@@ -11,20 +11,20 @@ use fairlead_store::{
 use http::{HeaderMap, Uri};
 
 use crate::{
+    effective_fact::EffectiveFact,
     invalid::invalid,
     listing::{Listing, SortBy},
-    page::Place,
+    page::ListPosition,
     registry::Registry,
     rights::sees_cluster,
-    said::Said,
     selector::Selector,
     stale::is_stale,
     template::template_of,
 };
 
 /// Parsed query.
-pub(crate) struct Clusters {
-    asked: Listing,
+pub(crate) struct ClusterListing {
+    listing: Listing,
     sort_by: SortBy,
     /// Name and required value.
     facts: Vec<(String, Option<String>)>,
@@ -35,16 +35,16 @@ pub(crate) struct Clusters {
 }
 
 /// A cluster and its observed status.
-pub(crate) type Found<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
+pub(crate) type FoundCluster<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
 
-impl Clusters {
+impl ClusterListing {
     /// Parses the query.
     ///
     /// # Errors
     /// `FL-4109`
     pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
-        let asked = Listing::of(uri)?;
-        let query = asked.query();
+        let listing = Listing::of(uri)?;
+        let query = listing.query();
         let facts = query
             .all("fact")
             .map(|fact| match fact.split_once([':', '=']) {
@@ -53,17 +53,17 @@ impl Clusters {
                 None => Ok((fact.to_owned(), None)),
             });
         let known = [SortBy::Id, SortBy::Tenant, SortBy::DisplayName];
-        Ok(Clusters {
+        Ok(ClusterListing {
             sort_by: SortBy::of(query, &known)?,
             facts: facts.collect::<Result<_, _>>()?,
             selector: Selector::of(query)?,
             stale: match query.one("stale")? {
                 None | Some("true") => true,
                 Some("false") => false,
-                Some(_) => return Err(invalid("stale: it is true or false")),
+                Some(_) => return Err(invalid("stale: expected true or false")),
             },
             status: query.one("status")?.map(state).transpose()?,
-            asked,
+            listing,
         })
     }
 
@@ -73,7 +73,7 @@ impl Clusters {
         registry: &Registry,
         view: &'a View,
         caller: &Caller,
-    ) -> (Vec<Found<'a>>, HeaderMap) {
+    ) -> (Vec<FoundCluster<'a>>, HeaderMap) {
         let observed = registry.store.all_observed();
         // Both maps are ordered by id, so one pass suffices.
         let mut seen = observed.iter().peekable();
@@ -85,42 +85,42 @@ impl Clusters {
             known.unwrap_or_else(|| Arc::new(Observed::nothing(record.value.created)))
         };
         let (reporting, now) = (&registry.settings.reporting, millis(registry.now()));
-        let scope = self.asked.scope(view, caller);
+        let scope = self.listing.scope(view, caller);
         let found = view.clusters().filter_map(|record| {
             let cluster = &record.value;
-            if !sees_cluster(view, caller, cluster) || !self.asked.wants(&scope, cluster) {
+            if !sees_cluster(view, caller, cluster) || !self.listing.matches(&scope, cluster) {
                 return None;
             }
             let status = status(record);
             let counts = |fact: &Fact| self.stale || !is_stale(fact, &status, reporting, now);
-            if !self.wants(view, cluster, counts) {
+            if !self.matches(view, cluster, counts) {
                 return None;
             }
-            let wanted = self
+            let tenant_filter = self
                 .status
-                .is_none_or(|wanted| status.status.state == wanted);
-            wanted.then(|| (self.place(cluster), (record, status)))
+                .is_none_or(|tenant_filter| status.status.state == tenant_filter);
+            tenant_filter.then(|| (self.place(cluster), (record, status)))
         });
-        self.asked.sorted(self.sort_by, found.collect())
+        self.listing.sorted(self.sort_by, found.collect())
     }
 
-    fn place<'a>(&self, cluster: &'a Cluster) -> Place<'a> {
+    fn place<'a>(&self, cluster: &'a Cluster) -> ListPosition<'a> {
         let first = match self.sort_by {
             SortBy::Id => "",
             SortBy::Tenant => cluster.tenant.as_str(),
             SortBy::DisplayName => cluster.shown_name(),
         };
-        Place(first.into(), cluster.id.as_str().into())
+        ListPosition(first.into(), cluster.id.as_str().into())
     }
 
-    fn wants(&self, view: &View, cluster: &Cluster, counts: impl Fn(&Fact) -> bool) -> bool {
+    fn matches(&self, view: &View, cluster: &Cluster, counts: impl Fn(&Fact) -> bool) -> bool {
         if self.facts.is_empty() && self.selector.is_empty() {
             return true;
         }
         let template = template_of(view, &cluster.tenant);
         let fact = |name: &str| {
-            let found = Said::named(cluster, template, name, &counts);
-            found.map(|(_, said)| said.written())
+            let found = EffectiveFact::named(cluster, template, name, &counts);
+            found.map(|(_, fact)| fact.written())
         };
         let has = |(name, value): &(String, Option<String>)| {
             let fact = fact(name);
@@ -146,5 +146,5 @@ fn state(text: &str) -> Result<ClusterState, Failure> {
     let state = known
         .into_iter()
         .find(|state| state.to_string().eq_ignore_ascii_case(text));
-    state.ok_or_else(|| invalid("status: it is Never, Connected, ApiUnreachable or Lost"))
+    state.ok_or_else(|| invalid("status: expected Never, Connected, ApiUnreachable or Lost"))
 }

@@ -9,30 +9,30 @@ use http::{HeaderMap, Uri};
 
 use crate::{
     listing::{Listing, SortBy},
-    page::Place,
+    page::ListPosition,
     rights::sees_tenant,
     selector::Selector,
 };
 
 /// Parsed query.
-pub(crate) struct Tenants {
-    asked: Listing,
+pub(crate) struct TenantListing {
+    listing: Listing,
     sort_by: SortBy,
     selector: Selector,
 }
 
-impl Tenants {
+impl TenantListing {
     /// Parses the query.
     ///
     /// # Errors
     /// `FL-4109`
     pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
-        let asked = Listing::of(uri)?;
-        let query = asked.query();
-        Ok(Tenants {
+        let listing = Listing::of(uri)?;
+        let query = listing.query();
+        Ok(TenantListing {
             sort_by: SortBy::of(query, &[SortBy::Id, SortBy::DisplayName])?,
             selector: Selector::of(query)?,
-            asked,
+            listing,
         })
     }
 
@@ -42,25 +42,28 @@ impl Tenants {
         view: &'a View,
         caller: &Caller,
     ) -> (Vec<&'a Arc<Record<Tenant>>>, HeaderMap) {
-        let scope = self.asked.scope(view, caller);
+        let scope = self.listing.scope(view, caller);
         let found = view.tenants().filter(|record| {
             let tenant = &record.value;
             let is_seen = sees_tenant(view, caller, &tenant.id);
-            is_seen && scope.has(Some(&tenant.id)) && self.wants(tenant)
+            is_seen && scope.has(Some(&tenant.id)) && self.matches(tenant)
         });
         let placed = found.map(|record| (self.place(&record.value), record));
-        self.asked.sorted(self.sort_by, placed.collect())
+        self.listing.sorted(self.sort_by, placed.collect())
     }
 
-    fn wants(&self, tenant: &Tenant) -> bool {
-        self.asked.is_in(&[tenant.id.as_str(), tenant.shown_name()])
+    fn matches(&self, tenant: &Tenant) -> bool {
+        self.listing
+            .is_in(&[tenant.id.as_str(), tenant.shown_name()])
             && self.selector.matches(|key| tenant.annotations.get(key))
     }
 
-    fn place<'a>(&self, tenant: &'a Tenant) -> Place<'a> {
+    fn place<'a>(&self, tenant: &'a Tenant) -> ListPosition<'a> {
         match self.sort_by {
-            SortBy::DisplayName => Place(tenant.shown_name().into(), tenant.id.as_str().into()),
-            SortBy::Id | SortBy::Tenant => Place::of(tenant.id.as_str()),
+            SortBy::DisplayName => {
+                ListPosition(tenant.shown_name().into(), tenant.id.as_str().into())
+            }
+            SortBy::Id | SortBy::Tenant => ListPosition::of(tenant.id.as_str()),
         }
     }
 }

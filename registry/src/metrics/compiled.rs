@@ -12,11 +12,11 @@ use crate::metrics::family::{Family, number, seconds};
 
 /// Maximum number of instances and of packages per cluster, so that one cluster cannot exhaust the
 /// limit of all.
-const OF_ONE: usize = 200;
+const MAX_ROWS_PER_CLUSTER: usize = 200;
 /// Maximum number of build info labels.
-const BUILD_INFO: usize = 8;
+const MAX_BUILD_INFO_LABELS: usize = 8;
 
-pub(super) struct Compiled {
+pub(super) struct CompileMetrics {
     last: Family,
     build: Family,
     global: Family,
@@ -25,10 +25,10 @@ pub(super) struct Compiled {
     instances: Family,
 }
 
-impl Compiled {
+impl CompileMetrics {
     pub(super) fn new() -> Self {
         let family = Family::new;
-        Compiled {
+        CompileMetrics {
             last: family(
                 "syn_lieutenant_cluster_compile_meta_last_compile",
                 "When a cluster's catalog was last compiled, in seconds since 1970.",
@@ -60,44 +60,44 @@ impl Compiled {
         let Some(meta) = &cluster.compile_meta else {
             return;
         };
-        let whose = [
+        let cluster_labels = [
             ("cluster", cluster.id.as_str()),
             ("tenant", cluster.tenant.as_str()),
         ];
         if let Some(at) = meta.last_compile {
-            self.last.add(whose, seconds(millis(at)));
+            self.last.add(cluster_labels, seconds(millis(at)));
         }
-        let build = meta.commodore_build_info.iter().take(BUILD_INFO);
+        let build = meta.commodore_build_info.iter().take(MAX_BUILD_INFO_LABELS);
         // Names that map to the same label are merged.
         let build: BTreeMap<String, &str> = build
             .map(|(name, text)| (label(name), text.as_str()))
             .collect();
         if !build.is_empty() {
             let build = build.iter().map(|(name, text)| (name.as_str(), *text));
-            self.build.add(whose.into_iter().chain(build), 1.0);
+            self.build.add(cluster_labels.into_iter().chain(build), 1.0);
         }
         for (family, source) in [
             (&mut self.global, &meta.global),
             (&mut self.tenant, &meta.tenant),
         ] {
             if let Some(source) = source {
-                family.add(whose.into_iter().chain(of(source)), 1.0);
+                family.add(cluster_labels.into_iter().chain(of(source)), 1.0);
             }
         }
-        for (name, source) in meta.packages.iter().take(OF_ONE) {
-            let labels = whose.into_iter().chain([("name", name.as_str())]);
+        for (name, source) in meta.packages.iter().take(MAX_ROWS_PER_CLUSTER) {
+            let labels = cluster_labels.into_iter().chain([("name", name.as_str())]);
             self.packages.add(labels.chain(of(source)), 1.0);
         }
-        for (name, instance) in meta.instances.iter().take(OF_ONE) {
+        for (name, instance) in meta.instances.iter().take(MAX_ROWS_PER_CLUSTER) {
             let component = instance.component.as_deref().unwrap_or_default();
             let labels = [("name", name.as_str()), ("component", component)];
-            let labels = whose.into_iter().chain(labels);
+            let labels = cluster_labels.into_iter().chain(labels);
             self.instances.add(labels.chain(of(&instance.source)), 1.0);
         }
         self.packages
-            .leave_out(meta.packages.len().saturating_sub(OF_ONE));
+            .leave_out(meta.packages.len().saturating_sub(MAX_ROWS_PER_CLUSTER));
         self.instances
-            .leave_out(meta.instances.len().saturating_sub(OF_ONE));
+            .leave_out(meta.instances.len().saturating_sub(MAX_ROWS_PER_CLUSTER));
     }
 
     pub(super) fn into_families(self) -> [Family; 6] {

@@ -16,7 +16,7 @@ use crate::{
     stale::{Reporting, stale_names},
 };
 
-pub(super) struct Told {
+pub(super) struct FactMetrics {
     chosen: Vec<(String, String)>,
     facts: Family,
     dynamic: Family,
@@ -27,13 +27,13 @@ pub(super) struct Told {
     reporting: Reporting,
 }
 
-impl Told {
+impl FactMetrics {
     /// `chosen` facts become labels.
     pub(super) fn new(chosen: &[String], reporting: Reporting) -> Self {
         let family = Family::new;
         let mut taken = BTreeSet::new();
         let chosen = chosen.iter().map(|name| (name.clone(), label(name)));
-        Told {
+        FactMetrics {
             // Of two facts with the same label name the first one is used.
             chosen: (chosen.filter(|(_, label)| taken.insert(label.clone()))).collect(),
             facts: family(
@@ -54,7 +54,7 @@ impl Told {
             ),
             stale: family(
                 "fairlead_cluster_stale_facts",
-                "Facts that programs have seen and whose source has stopped reporting.",
+                "Facts that programs have seen and cluster_labels source has stopped reporting.",
             ),
             counts: BTreeMap::new(),
             reporting,
@@ -62,7 +62,7 @@ impl Told {
     }
 
     pub(super) fn add(&mut self, cluster: &Cluster, observed: &Observed, now: i64) {
-        let whose = [
+        let cluster_labels = [
             ("cluster", cluster.id.as_str()),
             ("tenant", cluster.tenant.as_str()),
         ];
@@ -75,16 +75,16 @@ impl Told {
                 .collect();
             if !texts.is_empty() {
                 let labels = texts.iter().map(|(label, text)| (*label, text.as_str()));
-                family.add(whose.into_iter().chain(labels), 1.0);
+                family.add(cluster_labels.into_iter().chain(labels), 1.0);
             }
         }
         let dynamic = &cluster.dynamic_facts;
         if !dynamic.is_empty() {
             let stale = stale_names(dynamic, observed, &self.reporting, now);
-            self.stale.add(whose, number(stale.len()));
+            self.stale.add(cluster_labels, number(stale.len()));
         }
         for (source, at) in seen(cluster, observed) {
-            let labels = [whose[0], ("source", source.as_str())];
+            let labels = [cluster_labels[0], ("source", source.as_str())];
             self.reported.add(labels, seconds(at));
             let stale = self.reporting.is_stale(source, at, now);
             *self.counts.entry((source, stale)).or_default() += 1;

@@ -9,9 +9,9 @@ use prometheus::{
 };
 
 /// Maximum number of rows per metric.
-const MOST: usize = 100_000;
+const MAX_ROWS: usize = 100_000;
 /// Maximum length of a label value, in characters.
-const LONGEST: usize = 256;
+const MAX_LABEL_CHARS: usize = 256;
 
 pub(super) struct Family {
     pub(super) name: &'static str,
@@ -27,7 +27,7 @@ impl Family {
             name,
             help,
             rows: Vec::new(),
-            most: MOST,
+            most: MAX_ROWS,
             left_out: 0,
         }
     }
@@ -61,7 +61,7 @@ impl Family {
         let labels = labels.map(|(name, text)| {
             let mut pair = LabelPair::default();
             pair.set_name(name.to_owned());
-            pair.set_value(text.chars().take(LONGEST).collect());
+            pair.set_value(text.chars().take(MAX_LABEL_CHARS).collect());
             pair
         });
         let mut gauge = Gauge::default();
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_beyond_the_most_are_left_out_and_counted() {
+    fn rows_beyond_the_limit_are_dropped_and_counted() {
         let mut family = Family::new("some", "Some.").at_most(2);
         for cluster in ["a", "b", "c"] {
             family.add([("cluster", cluster), ("none", "")], 1.0);
@@ -119,11 +119,11 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_between_characters() {
+    fn texts_are_truncated_between_characters() {
         let mut family = Family::new("some", "Some.");
         family.add([("text", "ü".repeat(1000).as_str())], 1.0);
         let family = family.into_proto();
         let text = family.get_metric()[0].get_label()[0].value().to_owned();
-        assert_eq!(text, "ü".repeat(LONGEST));
+        assert_eq!(text, "ü".repeat(MAX_LABEL_CHARS));
     }
 }

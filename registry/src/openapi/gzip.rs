@@ -23,7 +23,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use crate::reply::Refused;
 
 /// Limit of a document in bytes; Swagger UI's script uses a quarter of it.
-const MAX_DOCUMENT: usize = 8 << 20;
+const MAX_DOCUMENT_BYTES: usize = 8 << 20;
 
 /// By path; bounded by the number of documents.
 static COMPRESSED: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
@@ -43,7 +43,7 @@ pub(super) async fn compress(request: Request, next: Next) -> Result<Response, R
     }
     let (mut head, body) = response.into_parts();
     let internal = |error: &dyn std::error::Error| Failure::because(Code::Internal, error);
-    let body = to_bytes(body, MAX_DOCUMENT).await;
+    let body = to_bytes(body, MAX_DOCUMENT_BYTES).await;
     let body = body.map_err(|error| internal(&error))?;
     let known = lock().get(&path).cloned();
     let body = match known {

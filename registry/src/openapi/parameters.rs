@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::openapi::routes::Route;
+use crate::openapi::routes::RouteSpec;
 
 pub(super) fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
-pub(super) fn parameters(route: &Route) -> Vec<Value> {
+pub(super) fn parameters(route: &RouteSpec) -> Vec<Value> {
     let in_path = route.path.split('/').filter_map(|segment| {
         let name = segment.strip_prefix('{')?.strip_suffix('}')?;
         let schema = match name {
@@ -26,7 +26,7 @@ pub(super) fn parameters(route: &Route) -> Vec<Value> {
 }
 
 /// Numbers are not nullable: an empty parameter is invalid.
-fn schema(route: &Route, name: &str) -> Value {
+fn schema(route: &RouteSpec, name: &str) -> Value {
     match (name, route.tag) {
         ("sort_by", "tenant") => {
             json!({ "type": "string", "enum": ["id", "displayName"], "default": "id" })
@@ -77,7 +77,7 @@ fn schema(route: &Route, name: &str) -> Value {
     }
 }
 
-fn meaning(route: &Route, name: &str) -> &'static str {
+fn meaning(route: &RouteSpec, name: &str) -> &'static str {
     match (name, route.id) {
         ("sort_by", "listTenants") => "id (default) or displayName",
         ("selector", "listTenants") => "Label selector in Kubernetes' syntax over annotations",

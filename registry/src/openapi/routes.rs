@@ -2,7 +2,7 @@
 //! another compares this table with Lieutenant's document.
 
 /// One method of one path.
-pub(super) struct Route {
+pub(super) struct RouteSpec {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     /// Operation id; Lieutenant's if it has one.
@@ -14,22 +14,22 @@ pub(super) struct Route {
     /// Content type and schema.
     pub(super) body: Option<(&'static str, &'static str)>,
     /// Status, schema, and cardinality. Failures are added to every route.
-    pub(super) answers: &'static [(u16, Answer)],
+    pub(super) answers: &'static [(u16, ResponseBody)],
     /// Requires no authentication.
     pub(super) open: bool,
     /// Changes a versioned resource and honours `If-Match`.
-    pub(super) heeds: bool,
+    pub(super) honours_precondition: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Answer {
+pub(super) enum ResponseBody {
     Nothing,
     Json(&'static str),
     List(&'static str),
     Text(&'static str),
 }
 
-use Answer::{Json, List, Nothing, Text};
+use ResponseBody::{Json, List, Nothing, Text};
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const MERGE: &str = "application/merge-patch+json";
@@ -58,8 +58,8 @@ const fn route(
     id: &'static str,
     tag: &'static str,
     summary: &'static str,
-) -> Route {
-    Route {
+) -> RouteSpec {
+    RouteSpec {
         method,
         path,
         id,
@@ -69,18 +69,18 @@ const fn route(
         body: None,
         answers: &[],
         open: false,
-        heeds: false,
+        honours_precondition: false,
     }
 }
 
-impl Route {
+impl RouteSpec {
     const fn open(mut self) -> Self {
         self.open = true;
         self
     }
 
-    const fn heeds_if_match(mut self) -> Self {
-        self.heeds = true;
+    const fn honours_if_match(mut self) -> Self {
+        self.honours_precondition = true;
         self
     }
 
@@ -99,14 +99,14 @@ impl Route {
         self
     }
 
-    const fn gives(mut self, answers: &'static [(u16, Answer)]) -> Self {
+    const fn gives(mut self, answers: &'static [(u16, ResponseBody)]) -> Self {
         self.answers = answers;
         self
     }
 }
 
 #[rustfmt::skip]
-pub(super) const ROUTES: &[Route] = &[
+pub(super) const ROUTES: &[RouteSpec] = &[
     route("get", "/", "discovery", "system", "What this API is, and where to log in").open().gives(&[(200, Json("Metadata"))]),
     route("get", "/healthz", "healthz", "system", "Whether the hub answers").open().gives(&[(200, Text("text/plain"))]),
     route("get", "/openapi.json", "openapi", "system", "This document").open().gives(&[(200, Json("Any"))]),
@@ -117,25 +117,25 @@ pub(super) const ROUTES: &[Route] = &[
     route("get", "/tenants", "listTenants", "tenant", "The tenants that the caller may see").query(TENANTS).gives(&[(200, List("Tenant"))]),
     route("post", "/tenants", "createTenant", "tenant", "Make a tenant").takes("Tenant").gives(&[(201, Json("Tenant"))]),
     route("get", "/tenants/{tenantId}", "getTenant", "tenant", "One tenant").gives(&[(200, Json("Tenant"))]),
-    route("put", "/tenants/{tenantId}", "putTenant", "tenant", "Make or replace a tenant").takes("Tenant").query(&["dryRun"]).heeds_if_match().gives(&[(200, Json("Tenant")), (201, Json("Tenant"))]),
-    route("patch", "/tenants/{tenantId}", "updateTenant", "tenant", "Change a tenant (RFC 7396)").merges("Tenant").query(&["dryRun"]).heeds_if_match().gives(&[(200, Json("Tenant"))]),
-    route("delete", "/tenants/{tenantId}", "deleteTenant", "tenant", "Delete a tenant").query(&["cascade"]).heeds_if_match().gives(&[(204, Nothing)]),
+    route("put", "/tenants/{tenantId}", "putTenant", "tenant", "Make or replace a tenant").takes("Tenant").query(&["dryRun"]).honours_if_match().gives(&[(200, Json("Tenant")), (201, Json("Tenant"))]),
+    route("patch", "/tenants/{tenantId}", "updateTenant", "tenant", "Change a tenant (RFC 7396)").merges("Tenant").query(&["dryRun"]).honours_if_match().gives(&[(200, Json("Tenant"))]),
+    route("delete", "/tenants/{tenantId}", "deleteTenant", "tenant", "Delete a tenant").query(&["cascade"]).honours_if_match().gives(&[(204, Nothing)]),
 
     route("get", "/clusters", "listClusters", "cluster", "The clusters that the caller may see").query(CLUSTERS).gives(&[(200, List("Cluster"))]),
     route("post", "/clusters", "createCluster", "cluster", "Register a cluster").takes("NewCluster").query(&["uniqueName"]).gives(&[(201, Json("CreatedCluster"))]),
     route("get", "/clusters/{clusterId}", "getCluster", "cluster", "One cluster").gives(&[(200, Json("Cluster"))]),
-    route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("NewCluster").query(&["dryRun", "withoutBootstrapToken"]).heeds_if_match().gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
-    route("patch", "/clusters/{clusterId}", "updateCluster", "cluster", "Change a cluster (RFC 7396)").merges("Cluster").query(&["dryRun"]).heeds_if_match().gives(&[(200, Json("Cluster"))]),
-    route("delete", "/clusters/{clusterId}", "deleteCluster", "cluster", "Delete a cluster").heeds_if_match().gives(&[(204, Nothing)]),
-    route("post", "/clusters/{clusterId}/compileMeta", "postClusterCompileMeta", "cluster", "Write down what was compiled").takes("CompileMeta").heeds_if_match().gives(&[(204, Nothing)]),
+    route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("NewCluster").query(&["dryRun", "withoutBootstrapToken"]).honours_if_match().gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
+    route("patch", "/clusters/{clusterId}", "updateCluster", "cluster", "Change a cluster (RFC 7396)").merges("Cluster").query(&["dryRun"]).honours_if_match().gives(&[(200, Json("Cluster"))]),
+    route("delete", "/clusters/{clusterId}", "deleteCluster", "cluster", "Delete a cluster").honours_if_match().gives(&[(204, Nothing)]),
+    route("post", "/clusters/{clusterId}/compileMeta", "postClusterCompileMeta", "cluster", "Write down what was compiled").takes("CompileMeta").honours_if_match().gives(&[(204, Nothing)]),
     route("get", "/v1/compile-meta", "findCompileMeta", "cluster", "Clusters that run a component below a version, or were not compiled for days").query(COMPILED).gives(&[(200, Json("CompileMetaMatches"))]),
     route("get", "/v1/clusters/{clusterId}/status", "getClusterStatus", "cluster", "How it stands with a cluster, as the last probe has found").gives(&[(200, Json("Status"))]),
     route("get", "/v1/status", "watchStatus", "cluster", "How it stands with clusters, as that changes, by long poll or, with `Accept: text/event-stream`, as events").query(&["since", "wait"]).gives(&[(200, Json("ClusterStatusUpdate"))]),
     route("get", "/v1/clusters/{clusterId}/sessions", "getClusterSessions", "cluster", "The agents' sessions that serve on this hub").gives(&[(200, Json("Sessions"))]),
     route("get", "/v1/clusters/{clusterId}/effective", "getClusterEffective", "cluster", "Each value with where it is from").gives(&[(200, Json("Effective"))]),
-    route("post", "/v1/clusters/{clusterId}/tenant", "moveCluster", "cluster", "Move a cluster to another tenant; its agent enrols anew").takes("MoveRequest").heeds_if_match().gives(&[(200, Json("JoinInfo"))]),
+    route("post", "/v1/clusters/{clusterId}/tenant", "moveCluster", "cluster", "Move a cluster to another tenant; its agent enrols anew").takes("MoveRequest").honours_if_match().gives(&[(200, Json("JoinInfo"))]),
     route("get", "/v1/clusters/{clusterId}/catalog", "getCatalog", "cluster", "What should be in a cluster").gives(&[(200, Json("Catalog"))]),
-    route("put", "/v1/clusters/{clusterId}/catalog", "putCatalog", "cluster", "Say what should be in a cluster").takes("Catalog").heeds_if_match().gives(&[(200, Json("Catalog"))]),
+    route("put", "/v1/clusters/{clusterId}/catalog", "putCatalog", "cluster", "Say what should be in a cluster").takes("Catalog").honours_if_match().gives(&[(200, Json("Catalog"))]),
 
     route("get", "/install/steward.json", "installSteward", "bootstrapping", "Steward's manifests, for a bootstrap token that is spent for them").open().query(&["token"]).gives(&[(200, Json("Any"))]),
     route("get", "/install/agent.yaml", "installAgent", "bootstrapping", "Our agent's manifest, for a bootstrap token that the agent spends").open().query(&["token"]).gives(&[(200, Text("application/yaml"))]),
@@ -147,7 +147,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("get", "/v1/agents", "listAgents", "cluster", "Which agents work by an older configuration than they should").query(OWNED).gives(&[(200, Json("AgentConfigStatus"))]),
     route("get", "/v1/clusters/{clusterId}/config", "getAgentConfig", "cluster", "The configuration that the agent gets").gives(&[(200, Json("AgentConfig"))]),
     route("get", "/v1/clusters/{clusterId}/agent", "getAgent", "cluster", "What was said of this cluster's agent").gives(&[(200, Json("AgentSettings"))]),
-    route("put", "/v1/clusters/{clusterId}/agent", "putAgent", "cluster", "Say it anew").takes("AgentSettings").heeds_if_match().gives(&[(200, Json("AgentSettings"))]),
+    route("put", "/v1/clusters/{clusterId}/agent", "putAgent", "cluster", "Say it anew").takes("AgentSettings").honours_if_match().gives(&[(200, Json("AgentSettings"))]),
 
     route("get", "/v1/clusters/{clusterId}/facts", "getFacts", "inventory", "Facts with source, times and whether they are stale").gives(&[(200, Json("ClusterFacts"))]),
     route("post", "/v1/clusters/{clusterId}/facts/imported", "importFacts", "inventory", "Fill in what another registry was told; stale until somebody reports it here").takes("ImportedFacts").gives(&[(204, Nothing)]),

@@ -25,7 +25,7 @@ use fairlead_store::{
 };
 use tracing::{info, warn};
 
-use super::{Claim, Enroll, Enrolled, SpendError, spend};
+use super::{Enroll, Enrolled, SpendError, TokenClaim, spend};
 pub(super) async fn enroll(
     State(issuer): State<Arc<Enroll>>,
     Sent(asked): Sent<EnrollRequest, MAX_ENROLL_BODY_BYTES>,
@@ -39,7 +39,7 @@ async fn try_enroll(issuer: &Arc<Enroll>, asked: EnrollRequest) -> Result<Json<I
         .bootstrap
         .read(&asked.token)
         .ok_or(Code::BootstrapUnknown)?;
-    let claim = Claim {
+    let claim = TokenClaim {
         cluster: claims.cluster.clone(),
         generation: claims.generation,
         expires: claims.expires,

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 /// An authentic token, and the key that spends it.
 #[derive(Debug, Clone)]
-pub struct Claim {
+pub struct TokenClaim {
     /// Cluster named by the token.
     pub cluster: ClusterId,
     /// Generation of the token; a newer one voids it.
@@ -57,7 +57,7 @@ pub struct Enrolled<T> {
 /// [`SpendError`]; nothing has changed then.
 pub async fn spend<T, Sign>(
     store: &Store,
-    claim: Claim,
+    claim: TokenClaim,
     now: OffsetDateTime,
     sign: Sign,
 ) -> Result<Enrolled<T>, SpendError>
@@ -91,7 +91,11 @@ where
 }
 
 /// True if this key has spent the token already.
-fn may_spend(current: &Bootstrap, claim: &Claim, now: OffsetDateTime) -> Result<bool, SpendError> {
+fn may_spend(
+    current: &Bootstrap,
+    claim: &TokenClaim,
+    now: OffsetDateTime,
+) -> Result<bool, SpendError> {
     if (current.generation, current.expires) != (claim.generation, claim.expires) || current.revoked
     {
         return Err(SpendError::Unknown);

@@ -5,7 +5,7 @@ use fairlead_registry::caller_name;
 use serde_json::Value;
 
 use super::{
-    config::{Mapping, Named, Pattern},
+    config::{ClusterMatch, Mapping, Pattern},
     vouched::Vouched,
 };
 
@@ -35,8 +35,8 @@ impl Mapping {
             };
             let cluster = match &rule.cluster {
                 None => None,
-                Some(Named::Cluster(id)) => Some(id.clone()),
-                Some(Named::ByStar) => match star.parse::<ClusterId>() {
+                Some(ClusterMatch::Cluster(id)) => Some(id.clone()),
+                Some(ClusterMatch::ByStar) => match star.parse::<ClusterId>() {
                     Ok(id) => Some(id),
                     Err(_) => continue,
                 },

@@ -15,7 +15,7 @@ use fairlead_runtime::config::Span;
 use jsonwebtoken::{Algorithm, jwk::JwkSet};
 use toml::de::DeTable;
 
-use fields::{Fields, Given, Mistakes};
+use fields::{LocatedValue, Mistakes, TableFields};
 
 /// Default tolerance for clock differences.
 const DEFAULT_LEEWAY: Duration = Duration::from_secs(60);
@@ -70,7 +70,7 @@ pub(super) struct Rule {
     pub(super) role: Role,
     pub(super) tenant: Option<TenantId>,
     /// Required by the role `cluster`.
-    pub(super) cluster: Option<Named>,
+    pub(super) cluster: Option<ClusterMatch>,
 }
 
 /// A literal text, or a prefix if it ends with a star.
@@ -79,7 +79,7 @@ pub(super) enum Pattern {
     Starts(String),
 }
 
-pub(super) enum Named {
+pub(super) enum ClusterMatch {
     Cluster(ClusterId),
     /// The text matched by the pattern's star.
     ByStar,
@@ -100,7 +100,7 @@ pub(super) fn read(text: &str) -> Result<Config, Vec<String>> {
             return mistakes.finish().map(|()| Config::default());
         }
     };
-    let mut file = Fields::of(String::new(), 0, file.into_inner());
+    let mut file = TableFields::of(String::new(), 0, file.into_inner());
     let mut config = Config::default();
     for table in file.tables("issuer", &mut mistakes) {
         let at = table.at();
@@ -121,16 +121,16 @@ pub(super) fn read(text: &str) -> Result<Config, Vec<String>> {
 }
 
 /// The name without its table: `corp` of `issuer.corp`.
-fn name_of(table: &Fields<'_>) -> String {
+fn name_of(table: &TableFields<'_>) -> String {
     let name = table.name().split_once('.');
     name.map_or_else(String::new, |(_, name)| name.to_owned())
 }
 
-fn issuer(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Issuer> {
+fn issuer(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Issuer> {
     let name = name_of(&table);
     let section = table.name().to_owned();
     let url = url(&mut table, mistakes);
-    let audience: Option<Given<Vec<String>>> = table.required("audience", mistakes);
+    let audience: Option<LocatedValue<Vec<String>>> = table.required("audience", mistakes);
     if let Some(given) = &audience
         && given.value.is_empty()
     {
@@ -173,12 +173,12 @@ fn issuer(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Issuer> 
     })
 }
 
-fn review(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Review> {
+fn review(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Review> {
     let name = name_of(&table);
     let url = url(&mut table, mistakes);
     let audience = table.optional("audience", mistakes);
     let ca_file = ca_file(&mut table, mistakes);
-    let token_file: Option<Given<PathBuf>> = table.required("token_file", mistakes);
+    let token_file: Option<LocatedValue<PathBuf>> = table.required("token_file", mistakes);
     if let Some(given) = &token_file {
         let checked = read_file(&given.value, |text| match text.trim().is_empty() {
             true => Err("the file is empty".to_owned()),
@@ -205,8 +205,8 @@ fn review(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Review> 
     })
 }
 
-fn url(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<String> {
-    let given: Given<String> = table.required("url", mistakes)?;
+fn url(table: &mut TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<String> {
+    let given: LocatedValue<String> = table.required("url", mistakes)?;
     match given.value.strip_prefix("https://") {
         Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', '@']) => Some(given.value),
         _ => {
@@ -217,7 +217,7 @@ fn url(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<String> {
     }
 }
 
-fn ca_file(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<PathBuf> {
+fn ca_file(table: &mut TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<PathBuf> {
     file(table, "ca_file", mistakes, |text| {
         let tls = fairlead_certs::outer_client(Some(text), None);
         tls.map(drop).map_err(|failure| failure.cause)
@@ -226,12 +226,12 @@ fn ca_file(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<PathBu
 
 /// A file named by the table; it must be readable at start.
 fn file(
-    table: &mut Fields<'_>,
+    table: &mut TableFields<'_>,
     key: &str,
     mistakes: &mut Mistakes<'_>,
     check: impl FnOnce(&str) -> Result<(), String>,
 ) -> Option<PathBuf> {
-    let given: Given<PathBuf> = table.optional(key, mistakes)?;
+    let given: LocatedValue<PathBuf> = table.optional(key, mistakes)?;
     if let Err(cause) = read_file(&given.value, check) {
         mistakes.note(given.at, table.name(), format_args!("{key}: {cause}"));
     }
@@ -244,7 +244,7 @@ fn read_file(path: &Path, check: impl FnOnce(&str) -> Result<(), String>) -> Res
     checked.map_err(|cause| format!("{}: {cause}", path.display()))
 }
 
-fn leeway_of(given: &Given<String>, table: &str, mistakes: &mut Mistakes<'_>) -> Duration {
+fn leeway_of(given: &LocatedValue<String>, table: &str, mistakes: &mut Mistakes<'_>) -> Duration {
     match Span::from_str(&given.value) {
         Ok(Span(leeway)) if leeway <= MAX_LEEWAY => return leeway,
         Ok(_) => mistakes.note(given.at, table, "leeway: at most 10m"),
@@ -254,7 +254,7 @@ fn leeway_of(given: &Given<String>, table: &str, mistakes: &mut Mistakes<'_>) ->
 }
 
 fn algorithms_of(
-    given: &Given<Vec<String>>,
+    given: &LocatedValue<Vec<String>>,
     table: &str,
     mistakes: &mut Mistakes<'_>,
 ) -> Vec<Algorithm> {
@@ -289,7 +289,7 @@ fn algorithm(text: &str) -> Option<Algorithm> {
     })
 }
 
-fn rules(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Vec<Rule>> {
+fn rules(table: &mut TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Vec<Rule>> {
     let given = table.list("roles", mistakes)?;
     if given.is_empty() {
         let cause = "roles is empty: no caller would be admitted";
@@ -299,7 +299,7 @@ fn rules(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Vec<Rule
     rules.collect::<Vec<_>>().into_iter().collect()
 }
 
-fn rule_of(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
+fn rule_of(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
     let (claim, value) = (
         table.required::<String>("claim", mistakes),
         table.required::<String>("value", mistakes),
@@ -315,7 +315,7 @@ fn rule_of(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
         Some(start) => Pattern::Starts(start.to_owned()),
         None => Pattern::Exactly(given.value),
     });
-    let role: Option<Role> = role.and_then(|given: Given<String>| {
+    let role: Option<Role> = role.and_then(|given: LocatedValue<String>| {
         let role = given.value.parse();
         role.map_err(|error| wrong(given.at, &format_args!("role: {error}")))
             .ok()
@@ -323,7 +323,7 @@ fn rule_of(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
     let has_tenant = tenant.is_some();
     let tenant: Option<Option<TenantId>> = match tenant {
         None => Some(None),
-        Some(given) => Given::<String>::parse(given, "tenant", &mut wrong).map(Some),
+        Some(given) => LocatedValue::<String>::parse(given, "tenant", &mut wrong).map(Some),
     };
     let by_star = cluster.as_ref().is_some_and(|it| it.value == "*");
     if by_star && matches!(value, Some(Pattern::Exactly(_))) {
@@ -338,10 +338,10 @@ fn rule_of(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
     }
     let cluster = match cluster {
         None => Some(None),
-        Some(_) if by_star => Some(Some(Named::ByStar)),
+        Some(_) if by_star => Some(Some(ClusterMatch::ByStar)),
         Some(given) => {
             let id = given.parse("cluster", &mut wrong);
-            id.map(|id| Some(Named::Cluster(id)))
+            id.map(|id| Some(ClusterMatch::Cluster(id)))
         }
     };
     if claim.as_ref().is_some_and(|it| it.value.is_empty()) {
@@ -356,7 +356,7 @@ fn rule_of(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
     })
 }
 
-impl Given<String> {
+impl LocatedValue<String> {
     fn parse<T: FromStr<Err: Display>>(
         self,
         field: &str,

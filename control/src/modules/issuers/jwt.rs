@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 use super::{
     config::{Issuer, Mapping},
     fetch,
-    keys::{Found, Keys, Source},
+    keys::{KeyLookup, KeySource, Keys},
     vouched::Vouched,
 };
 
@@ -54,11 +54,11 @@ impl JwtIssuer {
     /// `FL-4101` if its CA file cannot be used.
     pub(super) fn new(config: Issuer) -> Result<Self, Failure> {
         let source = match config.keys_file {
-            Some(path) => Source::File(path),
+            Some(path) => KeySource::File(path),
             None => {
                 let table = format!("issuer.{}", config.name);
                 let client = fetch::client(&table, config.ca_file.as_deref())?;
-                Source::Discovery(config.url.clone(), client)
+                KeySource::Discovery(config.url.clone(), client)
             }
         };
         Ok(JwtIssuer {
@@ -99,9 +99,9 @@ impl JwtIssuer {
             )));
         }
         let keys = match self.keys.find(unverified.header.kid.as_deref()).await {
-            Found::Keys(keys) => keys,
-            Found::None => return Err(rejected(&"unknown signing key")),
-            Found::Unreachable(cause) => {
+            KeyLookup::Keys(keys) => keys,
+            KeyLookup::None => return Err(rejected(&"unknown signing key")),
+            KeyLookup::Unreachable(cause) => {
                 let cause = format!("issuer {}: {cause}", self.name);
                 return Err(Failure::because(Code::IssuerDown, cause));
             }

@@ -39,14 +39,14 @@ pub(super) enum KeysError {
     File { path: PathBuf, cause: String },
 }
 
-pub(super) enum Source {
+pub(super) enum KeySource {
     File(PathBuf),
     /// URL of the issuer, for OpenID Connect discovery.
     Discovery(String, Client),
 }
 
 pub(super) struct Keys {
-    source: Source,
+    source: KeySource,
     set: Mutex<KeySet>,
     /// Held by the caller that fetches.
     fetching: FetchLock<()>,
@@ -67,7 +67,7 @@ struct Key {
 }
 
 /// Result of a key lookup.
-pub(super) enum Found {
+pub(super) enum KeyLookup {
     /// Candidates to try in turn: a token may name no key.
     Keys(Vec<DecodingKey>),
     None,
@@ -76,7 +76,7 @@ pub(super) enum Found {
 }
 
 impl Keys {
-    pub(super) fn new(source: Source) -> Self {
+    pub(super) fn new(source: KeySource) -> Self {
         Keys {
             source,
             set: Mutex::default(),
@@ -89,7 +89,7 @@ impl Keys {
     }
 
     /// Candidate keys for the key id of a token.
-    pub(super) async fn find(&self, id: Option<&str>) -> Found {
+    pub(super) async fn find(&self, id: Option<&str>) -> KeyLookup {
         let (matches, old) = {
             let set = self.set();
             (set.matches(id), set.is_older_than(REFRESH_INTERVAL))
@@ -141,13 +141,15 @@ impl Keys {
 
     async fn read(&self) -> Result<Vec<Key>, KeysError> {
         let text = match &self.source {
-            Source::File(path) => tokio::fs::read(path)
-                .await
-                .map_err(|error| KeysError::File {
-                    path: path.clone(),
-                    cause: error.to_string(),
-                })?,
-            Source::Discovery(issuer, client) => discover(issuer, client).await?,
+            KeySource::File(path) => {
+                tokio::fs::read(path)
+                    .await
+                    .map_err(|error| KeysError::File {
+                        path: path.clone(),
+                        cause: error.to_string(),
+                    })?
+            }
+            KeySource::Discovery(issuer, client) => discover(issuer, client).await?,
         };
         let set: JwkSet = serde_json::from_slice(&text)
             .map_err(|error| KeysError::Content(format!("not a JSON Web Key Set: {error}")))?;
@@ -170,11 +172,13 @@ impl KeySet {
         !self.is_older_than(MAX_KEYS_AGE) && self.of(id).next().is_some()
     }
 
-    fn found(&self, id: Option<&str>) -> Found {
+    fn found(&self, id: Option<&str>) -> KeyLookup {
         match &self.error {
-            _ if self.matches(id) => Found::Keys(self.of(id).map(|key| key.key.clone()).collect()),
-            Some(error) => Found::Unreachable(error.clone()),
-            None => Found::None,
+            _ if self.matches(id) => {
+                KeyLookup::Keys(self.of(id).map(|key| key.key.clone()).collect())
+            }
+            Some(error) => KeyLookup::Unreachable(error.clone()),
+            None => KeyLookup::None,
         }
     }
 }
@@ -201,7 +205,7 @@ impl Key {
 /// OpenID Connect Discovery 1.0, section 4.
 async fn discover(issuer: &str, client: &Client) -> Result<Vec<u8>, KeysError> {
     #[derive(Deserialize)]
-    struct Document {
+    struct DiscoveryDocument {
         issuer: String,
         jwks_uri: String,
     }
@@ -210,7 +214,7 @@ async fn discover(issuer: &str, client: &Client) -> Result<Vec<u8>, KeysError> {
         issuer.trim_end_matches('/')
     );
     let text = fetch(client.get(at)).await?;
-    let document: Document = serde_json::from_slice(&text)
+    let document: DiscoveryDocument = serde_json::from_slice(&text)
         .map_err(|error| KeysError::Content(format!("invalid discovery document: {error}")))?;
     if document.issuer != issuer {
         let cause = format!("its discovery document names issuer {:?}", document.issuer);

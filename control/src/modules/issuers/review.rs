@@ -28,13 +28,13 @@ pub(super) struct Reviewer {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenReviewResponse {
     #[serde(default)]
-    status: Status,
+    status: TokenReviewStatus,
 }
 
 #[derive(Default, Deserialize)]
-struct Status {
+struct TokenReviewStatus {
     #[serde(default)]
     authenticated: bool,
     #[serde(default)]
@@ -81,7 +81,7 @@ impl Reviewer {
         self.mapping.apply(&status.user).map(Some)
     }
 
-    async fn post_review(&self, token: &str) -> Result<Status, FetchError> {
+    async fn post_review(&self, token: &str) -> Result<TokenReviewStatus, FetchError> {
         let own = tokio::fs::read_to_string(&self.token_file).await;
         let own = own
             .map_err(|error| FetchError::Http(format!("{}: {error}", self.token_file.display())))?;
@@ -103,7 +103,7 @@ impl Reviewer {
             .header(header::CONTENT_TYPE, "application/json")
             .body(review.to_string());
         let body = fetch(request).await?;
-        let answer: Answer = serde_json::from_slice(&body)
+        let answer: TokenReviewResponse = serde_json::from_slice(&body)
             .map_err(|error| FetchError::Http(format!("invalid response: {error}")))?;
         Ok(answer.status)
     }

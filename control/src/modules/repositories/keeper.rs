@@ -173,7 +173,7 @@ async fn ensure(
     let result = call(server.as_ref(), &desired).await;
     let url = result.as_ref().map(|made| &made.url);
     info!(owner = %desired.owner, server = server.name(), result = ?url, "repository requested");
-    let answer = Answer {
+    let answer = ServerAnswer {
         of: of.to_owned(),
         result,
         at: whole_millis(repositories.clock.now()),
@@ -202,7 +202,7 @@ async fn call(
 fn settle(
     draft: &mut Draft,
     owner: &RepoOwner,
-    answer: &Answer,
+    answer: &ServerAnswer,
 ) -> Result<Option<(String, RepoPhase)>, StoreError> {
     match owner {
         RepoOwner::Tenant(id) => {
@@ -230,14 +230,14 @@ fn settle(
     }
 }
 
-/// Answer of a server for the desired repository with hash `of`.
-struct Answer {
+/// ServerAnswer of a server for the desired repository with hash `of`.
+struct ServerAnswer {
     of: String,
     result: Result<ReportedRepo, GitServerError>,
     at: OffsetDateTime,
 }
 
-impl Answer {
+impl ServerAnswer {
     /// Writes the status into the owner's record, and fills fields that only the server knows. If
     /// that fills the URL, the hash of the desired repository changes.
     fn write<T>(

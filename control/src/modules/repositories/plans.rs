@@ -26,13 +26,13 @@ pub(super) type Sources = (Revision, Revision);
 
 #[derive(Default)]
 pub(super) struct Plans {
-    plans: BTreeMap<RepoOwner, Plan>,
+    plans: BTreeMap<RepoOwner, PlannedCall>,
     queue: BTreeSet<(Instant, RepoOwner)>,
     busy: BTreeSet<RepoOwner>,
 }
 
 /// Next call for one repository, and its due time.
-struct Plan {
+struct PlannedCall {
     sources: Sources,
     of: String,
     desired: DesiredRepo,
@@ -78,7 +78,7 @@ impl Plans {
         self.forget(&owner);
         let due = Instant::now() + wait;
         self.queue.insert((due, owner.clone()));
-        let plan = Plan {
+        let plan = PlannedCall {
             sources,
             of,
             desired,

@@ -9,35 +9,35 @@ use std::{
 
 use flate2::Crc;
 
-use crate::influx::batch::Batch;
+use crate::influx::batch::LineBatch;
 
 /// Size of a record header: length and checksum, 4 bytes each.
-const HEAD: u64 = 8;
+const HEADER_BYTES: u64 = 8;
 /// Maximum plausible length of a batch.
-const LONGEST: u32 = 8 * 1024 * 1024;
+const MAX_BATCH_BYTES: u32 = 8 * 1024 * 1024;
 
 /// Metadata of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct SpoolRecord {
     length: u32,
     pub(super) lines: u32,
     pub(super) at: i64,
 }
 
-impl Entry {
+impl SpoolRecord {
     /// Also returns the encoded record.
-    pub(super) fn of(batch: &Batch) -> (Entry, Vec<u8>) {
+    pub(super) fn of(batch: &LineBatch) -> (SpoolRecord, Vec<u8>) {
         let bytes = batch.to_bytes();
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let mut record = Vec::with_capacity(bytes.len() + 8);
         record.extend(length.to_le_bytes());
         record.extend(checksum(&bytes).to_le_bytes());
         record.extend(bytes);
-        (Entry::new(length, batch), record)
+        (SpoolRecord::new(length, batch), record)
     }
 
-    fn new(length: u32, batch: &Batch) -> Entry {
-        Entry {
+    fn new(length: u32, batch: &LineBatch) -> SpoolRecord {
+        SpoolRecord {
             length,
             lines: u32::try_from(batch.lengths.len()).unwrap_or(u32::MAX),
             at: batch.at,
@@ -46,7 +46,7 @@ impl Entry {
 
     /// Size in the file, in bytes.
     pub(super) fn size(&self) -> u64 {
-        HEAD + u64::from(self.length)
+        HEADER_BYTES + u64::from(self.length)
     }
 }
 
@@ -69,7 +69,11 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Appends at `begin`; truncates there on failure.
-pub(super) fn append(file: &mut File, begin: u64, records: &[(Entry, Vec<u8>)]) -> io::Result<()> {
+pub(super) fn append(
+    file: &mut File,
+    begin: u64,
+    records: &[(SpoolRecord, Vec<u8>)],
+) -> io::Result<()> {
     let mut write = || {
         file.seek(SeekFrom::Start(begin))?;
         for (_, record) in records {
@@ -86,7 +90,7 @@ pub(super) fn append(file: &mut File, begin: u64, records: &[(Entry, Vec<u8>)]) 
 }
 
 /// Records of a file, their total length, and true if a torn end was truncated.
-pub(super) fn scan(path: &Path) -> io::Result<(Vec<Entry>, u64, bool)> {
+pub(super) fn scan(path: &Path) -> io::Result<(Vec<SpoolRecord>, u64, bool)> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let whole = file.metadata()?.len();
     let mut reader = BufReader::new(&file);
@@ -102,7 +106,7 @@ pub(super) fn scan(path: &Path) -> io::Result<(Vec<Entry>, u64, bool)> {
 }
 
 /// The batch at this position; `None` if it is another one, or damaged.
-pub(super) fn read(path: &Path, offset: u64, wanted: Entry) -> io::Result<Option<Batch>> {
+pub(super) fn read(path: &Path, offset: u64, wanted: SpoolRecord) -> io::Result<Option<LineBatch>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let found = next(&mut file)?.filter(|(entry, _)| *entry == wanted);
@@ -110,7 +114,7 @@ pub(super) fn read(path: &Path, offset: u64, wanted: Entry) -> io::Result<Option
 }
 
 /// `None` at the end of complete records.
-fn next(reader: &mut impl Read) -> io::Result<Option<(Entry, Batch)>> {
+fn next(reader: &mut impl Read) -> io::Result<Option<(SpoolRecord, LineBatch)>> {
     let mut head = [0; 8];
     if !fill(reader, &mut head)? {
         return Ok(None);
@@ -120,15 +124,15 @@ fn next(reader: &mut impl Read) -> io::Result<Option<(Entry, Batch)>> {
         u32::from_le_bytes([a, b, c, d]),
         u32::from_le_bytes([e, f, g, h]),
     );
-    if length > LONGEST {
+    if length > MAX_BATCH_BYTES {
         return Ok(None);
     }
     let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     if !fill(reader, &mut bytes)? || checksum(&bytes) != sum {
         return Ok(None);
     }
-    let batch = Batch::from_bytes(&bytes);
-    Ok(batch.map(|batch| (Entry::new(length, &batch), batch)))
+    let batch = LineBatch::from_bytes(&bytes);
+    Ok(batch.map(|batch| (SpoolRecord::new(length, &batch), batch)))
 }
 
 /// False if the file ends early.

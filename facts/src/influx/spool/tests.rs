@@ -4,14 +4,14 @@ use tempfile::TempDir;
 
 use super::*;
 
-const MAX: u64 = 64 * 1024;
+const MAX_SPOOL_BYTES: u64 = 64 * 1024;
 
-fn open(dir: &TempDir, max: u64, from: Place) -> (Spool, Lost) {
+fn open(dir: &TempDir, max: u64, from: SpoolPosition) -> (Spool, LostBatches) {
     Spool::open(dir.path(), max, from).unwrap()
 }
 
-fn batch(n: i64) -> Batch {
-    Batch::pack(&[&format!("a v={n}i {n}")], n).unwrap()
+fn batch(n: i64) -> LineBatch {
+    LineBatch::pack(&[&format!("a v={n}i {n}")], n).unwrap()
 }
 
 /// Times of the remaining batches.
@@ -34,17 +34,17 @@ fn files(dir: &TempDir) -> Vec<PathBuf> {
 }
 
 /// Incompressible, so that it fills a file.
-fn large(n: i64) -> Batch {
+fn large(n: i64) -> LineBatch {
     let mut bytes = [0; 6000];
     aws_lc_rs::rand::fill(&mut bytes).unwrap();
-    Batch::pack(&[&fairlead_store::model::hex::encode(&bytes)], n).unwrap()
+    LineBatch::pack(&[&fairlead_store::model::hex::encode(&bytes)], n).unwrap()
 }
 
 #[test]
-fn batches_come_out_as_they_went_in_and_leave_nothing_behind() {
+fn batches_leave_in_order_and_files_are_removed() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut spool, lost) = open(&dir, MAX, Place::default());
-    assert_eq!(lost, Lost::default());
+    let (mut spool, lost) = open(&dir, MAX_SPOOL_BYTES, SpoolPosition::default());
+    assert_eq!(lost, LostBatches::default());
     spool.append(&[batch(1), batch(2)]).unwrap();
     spool.append(&[batch(3)]).unwrap();
     assert_eq!((spool.oldest(), spool.is_empty()), (Some(1), false));
@@ -57,9 +57,9 @@ fn batches_come_out_as_they_went_in_and_leave_nothing_behind() {
 }
 
 #[test]
-fn what_was_not_delivered_is_there_after_a_crash_and_what_was_is_not() {
+fn undelivered_batches_survive_a_crash() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut spool, _) = open(&dir, MAX, Place::default());
+    let (mut spool, _) = open(&dir, MAX_SPOOL_BYTES, SpoolPosition::default());
     for n in 1..=4 {
         spool.append(&[batch(n)]).unwrap();
     }
@@ -68,39 +68,46 @@ fn what_was_not_delivered_is_there_after_a_crash_and_what_was_is_not() {
     spool.pop().unwrap();
     drop(spool);
     // The position was not stored: batch two is delivered again, and nothing else.
-    let (mut spool, lost) = open(&dir, MAX, place);
-    assert_eq!(lost, Lost::default());
+    let (mut spool, lost) = open(&dir, MAX_SPOOL_BYTES, place);
+    assert_eq!(lost, LostBatches::default());
     spool.append(&[batch(5)]).unwrap();
     assert_eq!(drained(&mut spool), [2, 3, 4, 5]);
     let end = spool.place();
     drop(spool);
-    assert!(open(&dir, MAX, end).0.is_empty());
+    assert!(open(&dir, MAX_SPOOL_BYTES, end).0.is_empty());
 }
 
 #[test]
-fn a_torn_end_is_cut_off_and_the_rest_stays() {
+fn a_torn_end_is_truncated() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut spool, _) = open(&dir, MAX, Place::default());
+    let (mut spool, _) = open(&dir, MAX_SPOOL_BYTES, SpoolPosition::default());
     spool.append(&[batch(1), batch(2)]).unwrap();
     drop(spool);
     let file = &files(&dir)[0];
     let whole = fs::read(file).unwrap();
-    let second = open(&dir, MAX, Place::default()).0.waiting[1].0.offset;
+    let second = open(&dir, MAX_SPOOL_BYTES, SpoolPosition::default())
+        .0
+        .waiting[1]
+        .0
+        .offset;
     for cut in usize::try_from(second).unwrap() + 1..whole.len() {
         fs::write(file, &whole[..cut]).unwrap();
-        let (mut spool, lost) = open(&dir, MAX, Place::default());
+        let (mut spool, lost) = open(&dir, MAX_SPOOL_BYTES, SpoolPosition::default());
         assert_eq!(lost.damaged, 1, "{cut}");
         assert_eq!(fs::metadata(file).unwrap().len(), second, "{cut}");
         assert_eq!(spool.front().unwrap().0, Some(batch(1)), "{cut}");
     }
     fs::write(file, &whole[..usize::try_from(second).unwrap()]).unwrap();
-    assert_eq!(open(&dir, MAX, Place::default()).1, Lost::default());
+    assert_eq!(
+        open(&dir, MAX_SPOOL_BYTES, SpoolPosition::default()).1,
+        LostBatches::default()
+    );
 }
 
 #[test]
-fn what_rots_is_left_out_and_counted() {
+fn damaged_batches_are_skipped_and_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut spool, _) = open(&dir, MAX, Place::default());
+    let (mut spool, _) = open(&dir, MAX_SPOOL_BYTES, SpoolPosition::default());
     spool.append(&[batch(1)]).unwrap();
     spool.append(&[batch(2), batch(3)]).unwrap();
     let second = spool.waiting[1].0.offset;
@@ -117,13 +124,13 @@ fn what_rots_is_left_out_and_counted() {
 }
 
 #[test]
-fn where_there_is_no_room_the_oldest_goes_and_is_counted() {
+fn a_full_spool_drops_and_counts_the_oldest() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut spool, _) = open(&dir, MAX, Place::default());
+    let (mut spool, _) = open(&dir, MAX_SPOOL_BYTES, SpoolPosition::default());
     let mut lost = 0;
     for n in 0..30 {
         lost += spool.append(&[large(n)]).unwrap().lines;
-        assert!(spool.bytes() <= MAX, "{}", spool.bytes());
+        assert!(spool.bytes() <= MAX_SPOOL_BYTES, "{}", spool.bytes());
     }
     let on_disk: u64 = files(&dir)
         .iter()
@@ -137,9 +144,9 @@ fn where_there_is_no_room_the_oldest_goes_and_is_counted() {
 }
 
 #[test]
-fn what_the_disk_does_not_take_is_not_there_and_the_rest_is() {
+fn a_failed_write_leaves_earlier_batches_intact() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut spool, _) = open(&dir, MAX, Place::default());
+    let (mut spool, _) = open(&dir, MAX_SPOOL_BYTES, SpoolPosition::default());
     spool.append(&[batch(1)]).unwrap();
     // A device that is always full.
     spool.writes = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());

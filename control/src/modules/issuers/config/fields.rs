@@ -43,8 +43,8 @@ impl<'a> Mistakes<'a> {
     }
 }
 
-/// Fields of a table that were not consumed yet.
-pub(super) struct Fields<'a> {
+/// TableFields of a table that were not consumed yet.
+pub(super) struct TableFields<'a> {
     /// Path of the table, like `issuer.corp`.
     name: String,
     at: usize,
@@ -52,17 +52,17 @@ pub(super) struct Fields<'a> {
 }
 
 /// A value and its byte offset.
-pub(super) struct Given<T> {
+pub(super) struct LocatedValue<T> {
     pub(super) value: T,
     pub(super) at: usize,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> TableFields<'a> {
     pub(super) fn of(name: String, at: usize, table: DeTable<'a>) -> Self {
         let fields = table.into_iter();
         let fields = fields.map(|(key, value)| (key.get_ref().to_string(), (key.span(), value)));
         let fields = fields.collect();
-        Fields { name, at, fields }
+        TableFields { name, at, fields }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -75,7 +75,11 @@ impl<'a> Fields<'a> {
     }
 
     /// The tables below a key, by name.
-    pub(super) fn tables(&mut self, key: &str, mistakes: &mut Mistakes<'_>) -> Vec<Fields<'a>> {
+    pub(super) fn tables(
+        &mut self,
+        key: &str,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Vec<TableFields<'a>> {
         let Some((span, value)) = self.fields.remove(key) else {
             return Vec::new();
         };
@@ -91,7 +95,7 @@ impl<'a> Fields<'a> {
         for (name, value) in tables {
             let (at, name) = (name.span().start, format!("{key}.{}", name.get_ref()));
             match value.into_inner() {
-                DeValue::Table(table) => found.push(Fields::of(name, at, table)),
+                DeValue::Table(table) => found.push(TableFields::of(name, at, table)),
                 _ => mistakes.note(at, "", format_args!("{name}: expected a table [{name}]")),
             }
         }
@@ -103,7 +107,7 @@ impl<'a> Fields<'a> {
         &mut self,
         key: &str,
         mistakes: &mut Mistakes<'_>,
-    ) -> Option<Vec<Fields<'a>>> {
+    ) -> Option<Vec<TableFields<'a>>> {
         let Some((_, value)) = self.fields.remove(key) else {
             mistakes.note(self.at, &self.name, format_args!("{key} is missing"));
             return None;
@@ -123,7 +127,7 @@ impl<'a> Fields<'a> {
             match value.into_inner() {
                 DeValue::Table(table) => {
                     let name = format!("{}] {key}[{}", self.name, index + 1);
-                    found.push(Fields::of(name, at, table));
+                    found.push(TableFields::of(name, at, table));
                 }
                 _ => mistakes.note(at, &self.name, format_args!("{key}: expected a table")),
             }
@@ -136,11 +140,11 @@ impl<'a> Fields<'a> {
         &mut self,
         key: &str,
         mistakes: &mut Mistakes<'_>,
-    ) -> Option<Given<T>> {
+    ) -> Option<LocatedValue<T>> {
         let (_, value) = self.fields.remove(key)?;
         let at = value.span().start;
         match T::deserialize(ValueDeserializer::from(value)) {
-            Ok(value) => Some(Given { value, at }),
+            Ok(value) => Some(LocatedValue { value, at }),
             Err(error) => {
                 mistakes.note(at, &self.name, format_args!("{key}: {}", error.message()));
                 None
@@ -153,7 +157,7 @@ impl<'a> Fields<'a> {
         &mut self,
         key: &str,
         mistakes: &mut Mistakes<'_>,
-    ) -> Option<Given<T>> {
+    ) -> Option<LocatedValue<T>> {
         if !self.fields.contains_key(key) {
             mistakes.note(self.at, &self.name, format_args!("{key} is missing"));
         }

@@ -12,7 +12,11 @@ use crate::rights::{Right, allow, sees_tenant};
 
 /// Operation as seen by the caller; `None` if the line is hidden. Tokens are visible to their
 /// managers only.
-pub(crate) fn seen_as(view: &View, caller: &Caller, change: &Change) -> Option<Operation> {
+pub(crate) fn visible_operation(
+    view: &View,
+    caller: &Caller,
+    change: &Change,
+) -> Option<Operation> {
     if let Some(own) = &caller.cluster {
         let is_own = is_of_cluster(change.kind) && change.id == own.as_str();
         return is_own.then_some(change.operation);
@@ -24,7 +28,7 @@ pub(crate) fn seen_as(view: &View, caller: &Caller, change: &Change) -> Option<O
         return Some(change.operation);
     };
     let Some(audience) = &change.audience else {
-        return sees_today(view, caller, own, change).then_some(change.operation);
+        return is_visible_today(view, caller, own, change).then_some(change.operation);
     };
     match (audience.saw(own), audience.sees(own)) {
         (true, true) => Some(change.operation),
@@ -35,8 +39,8 @@ pub(crate) fn seen_as(view: &View, caller: &Caller, change: &Change) -> Option<O
 }
 
 /// The line as seen by the caller, without values from outside its visibility.
-pub(super) fn seen(view: &View, caller: &Caller, mut change: Change) -> Option<Change> {
-    let operation = seen_as(view, caller, &change)?;
+pub(super) fn visible_change(view: &View, caller: &Caller, mut change: Change) -> Option<Change> {
+    let operation = visible_operation(view, caller, &change)?;
     if operation == change.operation {
         return Some(change);
     }
@@ -77,7 +81,7 @@ const fn is_of_cluster(kind: Kind) -> bool {
 }
 
 /// For a line without an audience: uses the resource's tenant and its current ancestors.
-fn sees_today(view: &View, caller: &Caller, own: &TenantId, change: &Change) -> bool {
+fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Change) -> bool {
     let whose = match change.kind {
         // Such a line does not name the tenant of a token limited to one cluster.
         Kind::Token | Kind::Cluster | Kind::Catalog => change.tenant.clone(),

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::{
-    influx::{Influx, client::AskError},
+    influx::{Influx, client::QueryError},
     state::FactsState,
 };
 
 /// Maximum number of clusters in a restricted query; each is a condition.
-const CLUSTERS: usize = 2000;
+const MAX_CLUSTERS: usize = 2000;
 
 impl Influx {
     /// True if it answers queries by default.
@@ -44,19 +44,19 @@ pub(crate) async fn answer(
         return Ok(json!({ "statement_id": 0 }));
     }
     let text = query.print(state.now(), within.as_ref());
-    let told = |error: &AskError| warn!(%error, "a query is not answered by InfluxDB");
-    let answered = influx.client.ask(&text).await;
+    let log_failure = |error: &QueryError| warn!(%error, "InfluxDB query failed");
+    let answered = influx.client.query(&text).await;
     let mut answered = answered.map_err(|error| match error {
-        AskError::Away(_) => {
-            told(&error);
+        QueryError::Unavailable(_) => {
+            log_failure(&error);
             Code::InfluxAway.into()
         }
-        AskError::Refused(_) => {
-            told(&error);
+        QueryError::Refused(_) => {
+            log_failure(&error);
             Code::InfluxRefused.into()
         }
-        AskError::TooLong => {
-            let detail = "q: the answer is longer than 16 MiB: narrow its time, name a cluster, or say LIMIT";
+        QueryError::TooLong => {
+            let detail = "q: the response exceeds 16 MiB; narrow the time range, name a cluster, or use LIMIT";
             Failure::because(Code::Invalid, detail)
         }
     })?;
@@ -121,9 +121,9 @@ fn within<'a>(
             continue;
         }
         count += 1;
-        if count > CLUSTERS {
+        if count > MAX_CLUSTERS {
             let detail = format_args!(
-                "q: it is about more than {CLUSTERS} clusters: name a tenant or a cluster"
+                "q: matches more than {MAX_CLUSTERS} clusters; name a tenant or a cluster"
             );
             return Err(Failure::because(Code::Invalid, detail));
         }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_nobody_who_may_be_seen_has_are_not_named() {
+    fn columns_of_hidden_clusters_are_removed() {
         let mut result = json!({ "statement_id": 0, "series": [
             { "name": "hosts", "columns": ["time", "a.example", "secret.example", "cluster"], "values": [
                 ["t1", null, null, "c-a"], ["t2", 1, null, "c-a"]] },

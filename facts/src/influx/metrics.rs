@@ -14,7 +14,7 @@ use prometheus::{
 
 /// Reason for a dropped line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum DropCause {
     /// InfluxDB rejected it: the field had another type before.
     Refused,
     /// The spool was full.
@@ -23,47 +23,47 @@ pub(super) enum Cause {
     Damaged,
 }
 
-impl Cause {
-    const ALL: [Cause; 3] = [Cause::Refused, Cause::Full, Cause::Damaged];
+impl DropCause {
+    const ALL: [DropCause; 3] = [DropCause::Refused, DropCause::Full, DropCause::Damaged];
 
     const fn as_str(self) -> &'static str {
         match self {
-            Cause::Refused => "refused",
-            Cause::Full => "full",
-            Cause::Damaged => "damaged",
+            DropCause::Refused => "refused",
+            DropCause::Full => "full",
+            DropCause::Damaged => "damaged",
         }
     }
 }
 
 /// State of the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum FeedState {
     /// InfluxDB accepts writes, as far as known.
     Up,
     /// New points go to the spool.
-    Away,
+    Unavailable,
     /// The spool is not writable, or the change log not readable.
     Stuck,
 }
 
-impl State {
-    const ALL: [State; 3] = [State::Up, State::Away, State::Stuck];
+impl FeedState {
+    const ALL: [FeedState; 3] = [FeedState::Up, FeedState::Unavailable, FeedState::Stuck];
 
     const fn as_str(self) -> &'static str {
         match self {
-            State::Up => "up",
-            State::Away => "away",
-            State::Stuck => "stuck",
+            FeedState::Up => "up",
+            FeedState::Unavailable => "error",
+            FeedState::Stuck => "stuck",
         }
     }
 }
 
-/// Represents an empty spool in [`Meter::waits`].
-const NOTHING: i64 = i64::MIN;
+/// Represents an empty spool in [`InfluxMetrics::set_spool`].
+const EMPTY_SPOOL: i64 = i64::MIN;
 
 /// Clones share their counters.
 #[derive(Clone)]
-pub(super) struct Meter {
+pub(super) struct InfluxMetrics {
     written: IntCounter,
     dropped: IntCounterVec,
     spool: IntGauge,
@@ -73,7 +73,7 @@ pub(super) struct Meter {
     clock: Clock,
 }
 
-impl Meter {
+impl InfluxMetrics {
     /// Creates the metrics.
     ///
     /// # Errors
@@ -82,67 +82,67 @@ impl Meter {
         let dropped = IntCounterVec::new(
             Opts::new(
                 "fairlead_influx_lines_dropped_total",
-                "Lines that never came to InfluxDB, by why; of what is damaged, batches that nobody can count are one each.",
+                "Lines not written to InfluxDB by cause; an unreadable batch counts as one line.",
             ),
             &["cause"],
         )?;
-        for cause in Cause::ALL {
+        for cause in DropCause::ALL {
             dropped.with_label_values(&[cause.as_str()]);
         }
-        let meter = Meter {
+        let metrics = InfluxMetrics {
             written: IntCounter::new(
                 "fairlead_influx_lines_written_total",
-                "Lines that InfluxDB has taken; one that was sent again counts again.",
+                "Lines written to InfluxDB; repeated writes count again.",
             )?,
             dropped,
             spool: IntGauge::new(
                 "fairlead_influx_spool_bytes",
-                "What waits for InfluxDB on the disk.",
+                "Size of the spool for InfluxDB on disk.",
             )?,
             age: Gauge::new(
                 "fairlead_influx_oldest_wait_duration_seconds",
-                "How old the oldest is that waits for InfluxDB on the disk; 0 where nothing does.",
+                "Age of the oldest spooled batch; 0 if the spool is empty.",
             )?,
             state: IntGaugeVec::new(
                 Opts::new(
                     "fairlead_influx_state",
-                    "1 for how it stands with InfluxDB, 0 for the rest.",
+                    "1 for how it set_state with InfluxDB, 0 for the rest.",
                 ),
                 &["state"],
             )?,
-            oldest: Arc::new(AtomicI64::new(NOTHING)),
+            oldest: Arc::new(AtomicI64::new(EMPTY_SPOOL)),
             clock,
         };
-        meter.stands(State::Up);
-        Ok(meter)
+        metrics.set_state(FeedState::Up);
+        Ok(metrics)
     }
 
     pub(super) fn written(&self, lines: u64) {
         self.written.inc_by(lines);
     }
 
-    pub(super) fn dropped(&self, cause: Cause, lines: u64) {
+    pub(super) fn dropped(&self, cause: DropCause, lines: u64) {
         self.dropped
             .with_label_values(&[cause.as_str()])
             .inc_by(lines);
     }
 
     /// Size of the spool and time of its oldest batch.
-    pub(super) fn waits(&self, bytes: u64, oldest: Option<i64>) {
+    pub(super) fn set_spool(&self, bytes: u64, oldest: Option<i64>) {
         self.spool.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         self.oldest
-            .store(oldest.unwrap_or(NOTHING), Ordering::Relaxed);
+            .store(oldest.unwrap_or(EMPTY_SPOOL), Ordering::Relaxed);
     }
 
-    pub(super) fn stands(&self, state: State) {
-        for other in State::ALL {
+    pub(super) fn set_state(&self, state: FeedState) {
+        for other in FeedState::ALL {
             let gauge = self.state.with_label_values(&[other.as_str()]);
             gauge.set(i64::from(other == state));
         }
     }
 
     fn all(&self) -> [&dyn Collector; 5] {
-        let Meter {
+        let InfluxMetrics {
             written,
             dropped,
             spool,
@@ -154,7 +154,7 @@ impl Meter {
     }
 }
 
-impl Collector for Meter {
+impl Collector for InfluxMetrics {
     fn desc(&self) -> Vec<&Desc> {
         let all = self.all().into_iter();
         all.flat_map(Collector::desc).collect()
@@ -162,11 +162,11 @@ impl Collector for Meter {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let age = match self.oldest.load(Ordering::Relaxed) {
-            NOTHING => 0,
+            EMPTY_SPOOL => 0,
             oldest => millis(self.clock.now()).saturating_sub(oldest).max(0),
         };
         // Exact: milliseconds of years fit a double.
-        #[allow(clippy::cast_precision_loss, reason = "it is for people to look at")]
+        #[allow(clippy::cast_precision_loss, reason = "displayed to people only")]
         self.age.set(age as f64 / 1000.0);
         let all = self.all().into_iter();
         all.flat_map(Collector::collect).collect()

@@ -8,55 +8,55 @@ use serde_json::{Map, Value};
 
 /// Effective value of a fact.
 #[derive(Debug, Clone, Copy)]
-pub enum Said<'a> {
+pub enum EffectiveFact<'a> {
     /// A fact of the cluster.
     Fact(&'a Fact),
     /// A value of the tenant's template.
-    OfTemplate(&'a str),
+    Template(&'a str),
 }
 
-impl<'a> Said<'a> {
+impl<'a> EffectiveFact<'a> {
     /// The fact with its stored name; `None` if no source provides a value that counts.
     pub fn named(
         cluster: &'a Cluster,
         template: Option<&'a ClusterTemplate>,
         name: &str,
         counts: impl Fn(&Fact) -> bool,
-    ) -> Option<(&'a str, Said<'a>)> {
+    ) -> Option<(&'a str, EffectiveFact<'a>)> {
         let of_people = cluster.facts.get_key_value(name);
         let of_people = of_people.filter(|(_, fact)| counts(fact));
         if let Some((name, fact)) = of_people {
-            return Some((name, Said::Fact(fact)));
+            return Some((name, EffectiveFact::Fact(fact)));
         }
         if let Some((name, text)) = template.and_then(|it| it.facts.get_key_value(name)) {
-            return Some((name, Said::OfTemplate(text)));
+            return Some((name, EffectiveFact::Template(text)));
         }
         let of_programs = cluster.dynamic_facts.get_key_value(name);
         let (name, fact) = of_programs.filter(|(_, fact)| counts(fact))?;
-        Some((name, Said::Fact(fact)))
+        Some((name, EffectiveFact::Fact(fact)))
     }
 
     /// The value as an object.
     pub fn object(self) -> Option<&'a Map<String, Value>> {
         match self {
-            Said::Fact(fact) => fact.value.as_object(),
-            Said::OfTemplate(_) => None,
+            EffectiveFact::Fact(fact) => fact.value.as_object(),
+            EffectiveFact::Template(_) => None,
         }
     }
 
     /// The value as a string.
     pub fn text(self) -> Option<&'a str> {
         match self {
-            Said::Fact(fact) => fact.value.as_str(),
-            Said::OfTemplate(text) => Some(text),
+            EffectiveFact::Fact(fact) => fact.value.as_str(),
+            EffectiveFact::Template(text) => Some(text),
         }
     }
 
     /// The value.
     pub fn value(self) -> Cow<'a, Value> {
         match self {
-            Said::Fact(fact) => Cow::Borrowed(&fact.value),
-            Said::OfTemplate(text) => Cow::Owned(text.into()),
+            EffectiveFact::Fact(fact) => Cow::Borrowed(&fact.value),
+            EffectiveFact::Template(text) => Cow::Owned(text.into()),
         }
     }
 
@@ -64,7 +64,7 @@ impl<'a> Said<'a> {
     pub fn written(self) -> Cow<'a, str> {
         match (self.text(), self) {
             (Some(text), _) => Cow::Borrowed(text),
-            (None, said) => Cow::Owned(said.value().to_string()),
+            (None, fact) => Cow::Owned(fact.value().to_string()),
         }
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_come_first_then_the_template_then_programs_and_what_does_not_count_is_not_there() {
+    fn people_precede_the_template_and_programs() {
         let at = OffsetDateTime::UNIX_EPOCH;
         let binding = Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None));
         let ids = ("c-a".parse().unwrap(), "t-a".parse().unwrap());
@@ -99,8 +99,8 @@ mod tests {
         let template = json!({ "facts": { "a": "template", "b": "template" } });
         let template: ClusterTemplate = serde_json::from_value(template).unwrap();
         let written = |name: &str, counts: fn(&Fact) -> bool| {
-            let found = Said::named(&cluster, Some(&template), name, counts);
-            found.map(|(_, said)| said.written().into_owned())
+            let found = EffectiveFact::named(&cluster, Some(&template), name, counts);
+            found.map(|(_, fact)| fact.written().into_owned())
         };
         let all = ["a", "b", "c", "d"].map(|name| written(name, |_| true));
         let expected = ["people", "template", r#"{"by":"agent"}"#];

@@ -21,51 +21,53 @@ use tokio::{
 };
 
 use crate::{
-    changes::seen_as,
+    changes::visible_operation,
     invalid::invalid,
     page::Query,
     registry::Registry,
     reply::Answer,
     rights::{Right, allow, sees_cluster},
-    streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
+    streams::{
+        self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, LongRequest, STREAM_LIFETIME, WakeReason,
+    },
 };
 
 /// Events within this time are combined.
-const GATHER: Duration = Duration::from_millis(100);
+const BATCH_DELAY: Duration = Duration::from_millis(100);
 /// With more log lines than this, the full state is sent instead.
-const LINES: u32 = 500;
+const MAX_LOG_LINES: u32 = 500;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new().route("/v1/status", get(standing))
+    Router::new().route("/v1/status", get(status))
 }
 
-/// Cursor: process, turn of the observed status, revision of the registry.
+/// StatusCursor: process, turn of the observed status, revision of the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cursor {
+struct StatusCursor {
     run: u32,
     turn: u64,
     revision: Revision,
 }
 
-impl fmt::Display for Cursor {
+impl fmt::Display for StatusCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}-{}-{}", self.run, self.turn, self.revision)
     }
 }
 
-impl FromStr for Cursor {
+impl FromStr for StatusCursor {
     type Err = Failure;
     fn from_str(text: &str) -> Result<Self, Failure> {
         let parse = || {
             let mut parts = text.split('-');
-            let cursor = Cursor {
+            let cursor = StatusCursor {
                 run: u32::from_str_radix(parts.next()?, 16).ok()?,
                 turn: parts.next()?.parse().ok()?,
                 revision: parts.next()?.parse().ok()?,
             };
             parts.next().is_none().then_some(cursor)
         };
-        parse().ok_or_else(|| invalid("since: it is the cursor of an earlier answer"))
+        parse().ok_or_else(|| invalid("since: expected the cursor of an earlier response"))
     }
 }
 
@@ -89,7 +91,7 @@ impl Watch {
             changed = self.turns.changed() => changed,
             changed = self.revisions.changed() => changed,
         };
-        sleep(GATHER).await;
+        sleep(BATCH_DELAY).await;
         changed.is_ok()
     }
 
@@ -100,29 +102,29 @@ impl Watch {
     }
 }
 
-async fn standing(
+async fn status(
     State(registry): State<Arc<Registry>>,
-    listener: Listener,
+    listener: LongRequest,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let query = Query::of(&uri)?;
     let since = streams::since_of(&query, &headers)?;
-    let since = since.map(str::parse::<Cursor>).transpose()?;
+    let since = since.map(str::parse::<StatusCursor>).transpose()?;
     let wait = streams::wait_of(&query)?;
     allow(&listener.caller, Right::Read)?;
     let watch = Watch::new(&registry);
     if streams::wants_events(&headers) {
-        let streaming = Streaming {
+        let stream_state = StatusStream {
             registry,
             listener,
             since,
             watch,
-            ends: Instant::now() + STREAM_LIFE,
+            ends: Instant::now() + STREAM_LIFETIME,
         };
         return Ok(streams::events(stream::unfold(
-            streaming,
-            async |mut streaming| Some((streaming.next().await?, streaming)),
+            stream_state,
+            async |mut stream_state| Some((stream_state.next().await?, stream_state)),
         )));
     }
     poll(&registry, listener, since, watch, wait).await
@@ -131,78 +133,81 @@ async fn standing(
 /// Answers once there is something to send, or after the timeout.
 async fn poll(
     registry: &Registry,
-    mut listener: Listener,
-    mut since: Option<Cursor>,
+    mut listener: LongRequest,
+    mut since: Option<StatusCursor>,
     mut watch: Watch,
     wait: Duration,
 ) -> Answer<Response> {
     let deadline = Instant::now() + wait;
     loop {
-        let (cursor, told) = tell(registry, &listener.caller, since, watch.turn()).await?;
-        if !told.is_empty() || Instant::now() >= deadline {
-            return Ok(streams::polled(&told));
+        let (cursor, update) =
+            update_since(registry, &listener.caller, since, watch.turn()).await?;
+        if !update.is_empty() || Instant::now() >= deadline {
+            return Ok(streams::polled(&update));
         }
         since = Some(cursor);
         let changed = watch.changed();
-        match streams::woken(registry, &mut listener, deadline, changed).await {
-            Woken::Changed | Woken::TimeOver => {}
-            Woken::Ends => return Err(Code::Draining.into()),
-            Woken::Revoked => return Err(Code::BadToken.into()),
+        match streams::wait_for_change(registry, &mut listener, deadline, changed).await {
+            WakeReason::Changed | WakeReason::TimedOut => {}
+            WakeReason::Draining => return Err(Code::Draining.into()),
+            WakeReason::Revoked => return Err(Code::BadToken.into()),
         }
     }
 }
 
-struct Streaming {
+struct StatusStream {
     registry: Arc<Registry>,
-    listener: Listener,
-    since: Option<Cursor>,
+    listener: LongRequest,
+    since: Option<StatusCursor>,
     watch: Watch,
     ends: Instant,
 }
 
-impl Streaming {
+impl StatusStream {
     /// The next chunk; `None` ends the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if Instant::now() >= self.ends || !self.listener.is_still_there().await {
+            if Instant::now() >= self.ends || !self.listener.is_still_authorized().await {
                 return None;
             }
             let turn = self.watch.turn();
             // The client reconnects and gets the error then.
-            let told = tell(&self.registry, &self.listener.caller, self.since, turn).await;
-            let (cursor, told) = told.ok()?;
+            let update =
+                update_since(&self.registry, &self.listener.caller, self.since, turn).await;
+            let (cursor, update) = update.ok()?;
             self.since = Some(cursor);
-            if !told.is_empty() {
-                return event(&told);
+            if !update.is_empty() {
+                return event(&update);
             }
-            let beat = Instant::now() + HEARTBEAT;
+            let next_heartbeat = Instant::now() + HEARTBEAT_INTERVAL;
             let changed = self.watch.changed();
-            let until = beat.min(self.ends);
-            match streams::woken(&self.registry, &mut self.listener, until, changed).await {
-                Woken::Changed => {}
-                Woken::Ends | Woken::Revoked => return None,
-                Woken::TimeOver => return Some(NOTHING_NEW),
+            let until = next_heartbeat.min(self.ends);
+            match streams::wait_for_change(&self.registry, &mut self.listener, until, changed).await
+            {
+                WakeReason::Changed => {}
+                WakeReason::Draining | WakeReason::Revoked => return None,
+                WakeReason::TimedOut => return Some(HEARTBEAT_COMMENT),
             }
         }
     }
 }
 
-fn event(told: &ClusterStatusUpdate) -> Option<Bytes> {
-    let data = serde_json::to_string(told).ok()?;
-    let cursor = &told.cursor;
+fn event(update: &ClusterStatusUpdate) -> Option<Bytes> {
+    let data = serde_json::to_string(update).ok()?;
+    let cursor = &update.cursor;
     Some(format!("id: {cursor}\nevent: status\ndata: {data}\n\n").into())
 }
 
 /// Changes after the state `since`. The turn was read earlier, so a concurrent change may be sent
 /// twice but is never missed.
-async fn tell(
+async fn update_since(
     registry: &Registry,
     caller: &Caller,
-    since: Option<Cursor>,
+    since: Option<StatusCursor>,
     turn: u64,
-) -> Result<(Cursor, ClusterStatusUpdate), Failure> {
+) -> Result<(StatusCursor, ClusterStatusUpdate), Failure> {
     let view = registry.store.view();
-    let cursor = Cursor {
+    let cursor = StatusCursor {
         run: registry.run,
         turn,
         revision: view.revision(),
@@ -211,19 +216,19 @@ async fn tell(
     if let Some(known) = known.filter(|it| it.revision <= cursor.revision)
         && let Some(lines) = lines(registry, known.revision, cursor.revision).await?
     {
-        let told = deltas(registry, &view, caller, (known, cursor), &lines);
-        return Ok((cursor, told));
+        let update = deltas(registry, &view, caller, (known, cursor), &lines);
+        return Ok((cursor, update));
     }
     let seen = view.clusters();
     let seen = seen.filter(|it| sees_cluster(&view, caller, &it.value));
-    let told = ClusterStatusUpdate {
+    let update = ClusterStatusUpdate {
         cursor: cursor.to_string(),
         snapshot: true,
         changed: since.is_some(),
         items: seen.map(|it| item(registry, &view, it)).collect(),
         removed: Vec::new(),
     };
-    Ok((cursor, told))
+    Ok((cursor, update))
 }
 
 /// Changes after `known`.
@@ -231,20 +236,20 @@ fn deltas(
     registry: &Registry,
     view: &View,
     caller: &Caller,
-    (known, cursor): (Cursor, Cursor),
+    (known, cursor): (StatusCursor, StatusCursor),
     lines: &[Change],
 ) -> ClusterStatusUpdate {
     let visible = lines
         .iter()
-        .filter(|it| seen_as(view, caller, it).is_some());
+        .filter(|it| visible_operation(view, caller, it).is_some());
     let visible: Vec<&Change> = visible.collect();
     let named = visible.iter().filter(|it| it.kind == Kind::Cluster);
     let mut touched: BTreeSet<ClusterId> = named.filter_map(|it| it.id.parse().ok()).collect();
     let (mut items, mut removed) = (Vec::new(), touched.clone());
-    removed.retain(|id| seen(view, caller, id).is_none());
+    removed.retain(|id| visible_cluster(view, caller, id).is_none());
     touched.extend(registry.store.seen_since(known.turn));
     for id in &touched {
-        items.extend(seen(view, caller, id).map(|it| item(registry, view, it)));
+        items.extend(visible_cluster(view, caller, id).map(|it| item(registry, view, it)));
     }
     ClusterStatusUpdate {
         cursor: cursor.to_string(),
@@ -255,7 +260,11 @@ fn deltas(
     }
 }
 
-fn seen<'a>(view: &'a View, caller: &Caller, id: &ClusterId) -> Option<&'a Arc<Record<Cluster>>> {
+fn visible_cluster<'a>(
+    view: &'a View,
+    caller: &Caller,
+    id: &ClusterId,
+) -> Option<&'a Arc<Record<Cluster>>> {
     let cluster = view.cluster(id);
     cluster.filter(|it| sees_cluster(view, caller, &it.value))
 }
@@ -278,8 +287,10 @@ async fn lines(
     if after == until {
         return Ok(Some(Vec::new()));
     }
-    match registry.store.changes(after, LINES).await {
-        Ok(found) if found.revision < until || found.changes.iter().any(moves) => Ok(None),
+    match registry.store.changes(after, MAX_LOG_LINES).await {
+        Ok(found) if found.revision < until || found.changes.iter().any(alters_visibility) => {
+            Ok(None)
+        }
         Ok(mut found) => {
             found.changes.retain(|it| it.revision <= until);
             Ok(Some(found.changes))
@@ -290,7 +301,7 @@ async fn lines(
 }
 
 /// True if the change alters the visibility of a cluster.
-fn moves(change: &Change) -> bool {
+fn alters_visibility(change: &Change) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else {
         return change.kind == Kind::Tenant;
     };
@@ -307,16 +318,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_reads_back_and_nothing_else_is_one() {
-        let cursor = Cursor {
+    fn a_cursor_parses_back_and_other_texts_are_rejected() {
+        let cursor = StatusCursor {
             run: 0xcafe,
             turn: 7,
             revision: Revision(12),
         };
         assert_eq!(cursor.to_string(), "0000cafe-7-12");
-        assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
+        assert_eq!(cursor.to_string().parse::<StatusCursor>().unwrap(), cursor);
         for text in ["", "7", "cafe-7", "cafe-7-12-1", "cafe--7-12", "x-7-12"] {
-            assert!(text.parse::<Cursor>().is_err(), "{text}");
+            assert!(text.parse::<StatusCursor>().is_err(), "{text}");
         }
     }
 }

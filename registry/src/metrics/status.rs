@@ -14,16 +14,16 @@ const STATES: [ClusterState; 4] = [
     ClusterState::Never,
 ];
 
-pub(super) struct Standing {
+pub(super) struct StatusMetrics {
     status: Family,
     last_seen: Family,
     last_good_probe: Family,
     counts: BTreeMap<String, usize>,
 }
 
-impl Standing {
+impl StatusMetrics {
     pub(super) fn new() -> Self {
-        Standing {
+        StatusMetrics {
             status: Family::new(
                 "fairlead_cluster_status",
                 "How it stands with a cluster; always 1.",
@@ -41,19 +41,21 @@ impl Standing {
     }
 
     pub(super) fn add(&mut self, cluster: &Cluster, status: &ClusterStatus) {
-        let whose = [
+        let cluster_labels = [
             ("cluster", cluster.id.as_str()),
             ("tenant", cluster.tenant.as_str()),
         ];
         let state = status.state.to_string();
-        let with_state = whose.into_iter().chain([("status", state.as_str())]);
+        let with_state = cluster_labels
+            .into_iter()
+            .chain([("status", state.as_str())]);
         self.status.add(with_state, 1.0);
         for (family, at) in [
             (&mut self.last_seen, status.last_seen),
             (&mut self.last_good_probe, status.last_good_probe),
         ] {
             if let Some(at) = at {
-                family.add(whose, at.unix_timestamp() as f64);
+                family.add(cluster_labels, at.unix_timestamp() as f64);
             }
         }
         *self.counts.entry(state).or_default() += 1;

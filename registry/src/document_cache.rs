@@ -10,22 +10,22 @@ use std::{
 use fairlead_api::{ClusterId, Failure};
 use fairlead_store::{Record, Revision, View, model::Cluster};
 
-use crate::{document::shown::Opening, services::RepoStatus, template::template_of};
+use crate::{document::shown::CachedDocument, services::RepoStatus, template::template_of};
 
 /// Number of entries for deleted clusters that may accumulate.
-const SPARE: usize = 1024;
+const MAX_DELETED_ENTRIES: usize = 1024;
 
 #[derive(Default)]
-pub(crate) struct Openings(RwLock<HashMap<ClusterId, Known>>);
+pub(crate) struct DocumentCache(RwLock<HashMap<ClusterId, CachedEntry>>);
 
-struct Known {
+struct CachedEntry {
     /// Revisions of the changes that wrote the cluster's and the tenant's record. Record versions
     /// would not do: they restart when a record is deleted and created again.
     of: (Revision, Revision),
-    opening: Opening,
+    cached: CachedDocument,
 }
 
-impl Openings {
+impl DocumentCache {
     /// The document of a cluster in `view`.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Openings {
         view: &View,
         record: &Record<Cluster>,
         repositories: &dyn RepoStatus,
-    ) -> Result<Opening, Failure> {
+    ) -> Result<CachedDocument, Failure> {
         let cluster = &record.value;
         let tenant = view.tenant(&cluster.tenant);
         let of = (
@@ -46,19 +46,19 @@ impl Openings {
         if let Some(known) = known.get(&cluster.id)
             && known.of == of
         {
-            return Ok(known.opening.clone());
+            return Ok(known.cached.clone());
         }
         drop(known);
-        let opening = Opening::of(record, template_of(view, &cluster.tenant), repositories)?;
-        let new = Known {
+        let cached = CachedDocument::of(record, template_of(view, &cluster.tenant), repositories)?;
+        let new = CachedEntry {
             of,
-            opening: opening.clone(),
+            cached: cached.clone(),
         };
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.insert(cluster.id.clone(), new);
-        if known.len() > view.clusters().len() + SPARE {
+        if known.len() > view.clusters().len() + MAX_DELETED_ENTRIES {
             known.retain(|id, _| view.cluster(id).is_some());
         }
-        Ok(opening)
+        Ok(cached)
     }
 }

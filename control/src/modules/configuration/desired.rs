@@ -22,28 +22,28 @@ const CHANGE_QUEUE_CAPACITY: usize = 1024;
 /// Changes within this time are processed together.
 const BATCH_DELAY: Duration = Duration::from_millis(300);
 
-pub(crate) struct Wanted {
-    known: Mutex<HashMap<ClusterId, Known>>,
+pub(crate) struct DesiredRevisions {
+    known: Mutex<HashMap<ClusterId, CachedRevision>>,
     changed: broadcast::Sender<ClusterId>,
 }
 
-struct Known {
+struct CachedRevision {
     /// Revisions of the changes that wrote the cluster's and the tenant's record. Record versions
     /// would not do: they restart when a record is deleted and created again.
     of: (Revision, Revision),
     revision: Arc<str>,
 }
 
-impl Default for Wanted {
+impl Default for DesiredRevisions {
     fn default() -> Self {
-        Wanted {
+        DesiredRevisions {
             known: Mutex::default(),
             changed: broadcast::Sender::new(CHANGE_QUEUE_CAPACITY),
         }
     }
 }
 
-impl DesiredConfigs for Wanted {
+impl DesiredConfigs for DesiredRevisions {
     fn revision(&self, view: &View, cluster: &Record<Cluster>) -> Arc<str> {
         self.of(view, cluster)
     }
@@ -53,8 +53,8 @@ impl DesiredConfigs for Wanted {
     }
 }
 
-impl Wanted {
-    fn known(&self) -> MutexGuard<'_, HashMap<ClusterId, Known>> {
+impl DesiredRevisions {
+    fn known(&self) -> MutexGuard<'_, HashMap<ClusterId, CachedRevision>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,7 +73,7 @@ impl Wanted {
         }
         let document = document(&cluster.value, tenant.map(|tenant| &tenant.value));
         let revision: Arc<str> = hex::hash_of(&document).into();
-        let known = Known {
+        let known = CachedRevision {
             of,
             revision: Arc::clone(&revision),
         };
