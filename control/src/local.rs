@@ -11,7 +11,7 @@ use fairlead_api::{
 };
 use fairlead_registry::{
     mint,
-    reply::{Refused, Secret},
+    reply::{Rejected, Secret},
 };
 use fairlead_runtime::Process;
 use fairlead_store::{Actor, Clock, Store};
@@ -67,7 +67,7 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
 async fn create(
     State((store, clock)): State<(Store, Clock)>,
     Json(asked): Json<CreateToken>,
-) -> Result<Secret<CreatedToken>, Refused> {
+) -> Result<Secret<CreatedToken>, Rejected> {
     Ok(Secret(mint(&store, clock.now(), Actor::Hub, asked).await?))
 }
 

@@ -15,7 +15,7 @@ use fairlead_api::{
 use fairlead_registry::stale::is_stale;
 use fairlead_registry::{
     EffectiveFact, ListPosition, Page, listed,
-    reply::{Answer, Refused, Who},
+    reply::{Answer, Authenticated, Rejected},
     sees_cluster, template_of,
 };
 use fairlead_store::millis;
@@ -31,13 +31,13 @@ const MAX_HITS: usize = 20;
 
 pub(super) async fn find(
     State(state): State<Arc<FactsState>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let page = Page::of(&uri)?;
     let terms_given: Vec<_> = page.words().collect();
-    let refuse = |detail: &str| Err(Refused::because(Code::Invalid, detail));
+    let refuse = |detail: &str| Err(Rejected::because(Code::Invalid, detail));
     if terms_given.is_empty() {
         return refuse("expected at least one of host, version, service, fact");
     }

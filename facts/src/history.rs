@@ -11,7 +11,7 @@ use fairlead_api::{ClusterId, Code, Failure, facts::FactHistoryEntry, resources:
 use fairlead_gateway::Caller;
 use fairlead_registry::{
     next_page,
-    reply::{Answer, Path, Refused, Who},
+    reply::{Answer, Authenticated, Path, Rejected},
     visible,
 };
 use fairlead_store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, View, millis};
@@ -49,10 +49,10 @@ type HistoryQuery = Result<Query<HistoryParams>, QueryRejection>;
 
 impl HistoryParams {
     fn read(params: HistoryQuery) -> Answer<HistoryParams> {
-        let params = params.map_err(|error| Refused::because(Code::Invalid, error.body_text()))?;
+        let params = params.map_err(|error| Rejected::because(Code::Invalid, error.body_text()))?;
         // No fact's name contains NUL, and PostgreSQL rejects it in parameters.
         if params.fact.as_ref().is_some_and(|fact| fact.contains('\0')) {
-            return Err(Refused::because(Code::Invalid, "fact: contains NUL"));
+            return Err(Rejected::because(Code::Invalid, "fact: contains NUL"));
         }
         Ok(params.0)
     }
@@ -79,7 +79,7 @@ impl HistoryParams {
 fn moment(name: &str, text: &str) -> Answer<i64> {
     let moment = OffsetDateTime::parse(text, &Rfc3339);
     let moment = moment.map_err(|_| {
-        Refused::because(
+        Rejected::because(
             Code::Invalid,
             format_args!("{name}: {text:?} is not an RFC 3339 time"),
         )
@@ -94,7 +94,7 @@ pub(super) async fn of_cluster(
     Path(id): Path<String>,
     uri: Uri,
     params: HistoryQuery,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
 ) -> Answer<(HeaderMap, Json<List<FactHistoryEntry>>)> {
     let params = HistoryParams::read(params)?;
     let at = params
@@ -110,7 +110,7 @@ pub(super) async fn of_cluster(
         .transpose()?;
     if at.is_some() && (span != Span::default() || cursor.is_some()) {
         let detail = "at excludes from, to and cursor";
-        return Err(Refused::because(Code::Invalid, detail));
+        return Err(Rejected::because(Code::Invalid, detail));
     }
     let cluster = visible(&state.store.view(), &caller, &id)?;
     let (id, fact) = (&cluster.value.id, params.fact.as_deref());
@@ -196,12 +196,12 @@ pub(super) async fn of_fact(
     Path(name): Path<String>,
     uri: Uri,
     params: HistoryQuery,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
 ) -> Answer<(HeaderMap, Json<List<FactHistoryEntry>>)> {
     let params = HistoryParams::read(params)?;
     if params.at.is_some() || params.fact.is_some() {
         let detail = "only from, to, limit and cursor are allowed";
-        return Err(Refused::because(Code::Invalid, detail));
+        return Err(Rejected::because(Code::Invalid, detail));
     }
     let limit = params.limit(DEFAULT_CHANGES);
     let walk = Walk {

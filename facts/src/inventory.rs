@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use fairlead_registry::{
     Right, allow, by,
-    reply::{Answer, Refused, Sent, Who},
+    reply::{Answer, Authenticated, JsonBody, Rejected},
     visible,
 };
 
@@ -48,13 +48,13 @@ const NANOS_PER_MILLI: i64 = 1_000_000;
 /// agent are kept.
 pub(super) async fn store(
     State(state): State<Arc<FactsState>>,
-    Extension(asker): Extension<Principal>,
-    Sent(sent): Sent<Inventory, MAX_TOTAL_FACT_BYTES>,
+    Extension(principal): Extension<Principal>,
+    JsonBody(sent): JsonBody<Inventory, MAX_TOTAL_FACT_BYTES>,
 ) -> Answer<StatusCode> {
     for (name, value) in &sent.inventory {
         check(name, value)?;
     }
-    let caller = asker.caller().await?;
+    let caller = principal.caller().await?;
     let id = visible(&state.store.view(), &caller, &sent.cluster)?
         .value
         .id
@@ -136,16 +136,16 @@ enum QueryBackend {
 pub(super) async fn query(
     State(state): State<Arc<FactsState>>,
     params: Result<Query<InventoryParams>, QueryRejection>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
 ) -> Answer<Json<Value>> {
     let Query(params) =
-        params.map_err(|error| Refused::because(Code::BadRequest, error.body_text()))?;
+        params.map_err(|error| Rejected::because(Code::BadRequest, error.body_text()))?;
     let text = params.q.unwrap_or_default();
     if text.contains('\0') {
-        return Err(Refused::because(Code::Invalid, "q: contains NUL"));
+        return Err(Rejected::because(Code::Invalid, "q: contains NUL"));
     }
     let query = influxql::parse(&text)
-        .map_err(|error| Refused::because(Code::Invalid, format_args!("q: {error}")))?;
+        .map_err(|error| Rejected::because(Code::Invalid, format_args!("q: {error}")))?;
     let result = match influx(&state, params.backend)? {
         Some(influx) => influx::query::answer(&state, influx, &caller, &query).await?,
         None => own_answer(&state, &caller, &query).await?,
@@ -161,7 +161,7 @@ fn influx(state: &FactsState, backend: Option<QueryBackend>) -> Answer<Option<&I
     match (state.influx.as_deref(), backend) {
         (None, Some(QueryBackend::InfluxDb)) => {
             let detail = "backend: this hub has no InfluxDB (`--influx-url`)";
-            Err(Refused::because(Code::Invalid, detail))
+            Err(Rejected::because(Code::Invalid, detail))
         }
         (Some(influx), Some(QueryBackend::InfluxDb)) => Ok(Some(influx)),
         (Some(influx), None) if influx.answers() => Ok(Some(influx)),
@@ -208,7 +208,7 @@ async fn own_answer(state: &FactsState, caller: &Caller, query: &influxql::Query
         };
         if !whole || !budget.has_capacity() {
             let detail = "q: matches more than 50,000 versions of facts; narrow the time range, or name a cluster";
-            return Err(Refused::because(Code::Invalid, detail));
+            return Err(Rejected::because(Code::Invalid, detail));
         }
         points.sort_by_key(|point| point.at);
         series.extend(answer::answer(query, measurement, points, from));

@@ -15,7 +15,7 @@ use fairlead_api::{
 use fairlead_gateway::AgentPeer;
 use fairlead_registry::{
     admit,
-    reply::{Answer, Peer, Sent},
+    reply::{Answer, JsonBody, Peer},
 };
 use fairlead_store::{
     Actor, Record, StoreError, millis,
@@ -90,7 +90,7 @@ impl Reports {
 pub(super) async fn take(
     State((state, reports)): State<(Arc<FactsState>, Arc<Reports>)>,
     Peer(peer): Peer,
-    Sent(report): Sent<Report, MAX_REPORT_BYTES>,
+    JsonBody(report): JsonBody<Report, MAX_REPORT_BYTES>,
 ) -> Answer<Json<ReportReceipt>> {
     let AgentPeer::Agent(identity) = peer else {
         return Err(Code::EnrolOnly.into());

@@ -6,7 +6,7 @@ use axum::{extract::State, response::Response};
 use fairlead_api::{facts::ClusterFact, resources::List};
 use fairlead_registry::stale::{self, Reporting};
 use fairlead_registry::{
-    reply::{Answer, Path, Who},
+    reply::{Answer, Authenticated, Path},
     tagged, visible,
 };
 use fairlead_store::{
@@ -20,7 +20,7 @@ use crate::state::FactsState;
 
 pub(super) async fn show(
     State(state): State<Arc<FactsState>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Answer<Response> {

@@ -26,7 +26,7 @@ use crate::{
     clusters::{invited, move_to, moved},
     etag::{self, Precondition},
     registry::{Registry, by},
-    reply::{Answer, Path, Sent, Who},
+    reply::{Answer, Authenticated, JsonBody, Path},
     rights::{Right, allow, visible},
     template::{Effective, template_of},
 };
@@ -70,7 +70,7 @@ async fn root(State(registry): State<Arc<Registry>>) -> Json<Value> {
     Json(root)
 }
 
-async fn who_am_i(Who(caller): Who) -> Json<WhoAmI> {
+async fn who_am_i(Authenticated(caller): Authenticated) -> Json<WhoAmI> {
     let group = caller.role.in_clusters();
     Json(WhoAmI {
         user: group.map(|_| impersonation::user(&caller.name)),
@@ -85,7 +85,7 @@ async fn who_am_i(Who(caller): Who) -> Json<WhoAmI> {
 
 async fn status(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -101,7 +101,7 @@ async fn status(
 
 async fn sessions(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Json<List<AgentSession>>> {
     let record = visible(&registry.store.view(), &caller, &id)?;
@@ -114,7 +114,7 @@ async fn sessions(
 
 async fn effective(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -135,10 +135,10 @@ struct Move {
 /// Returns the invitation with which the cluster's agent gets its new identity.
 async fn to_tenant(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Sent(asked): Sent<Move>,
+    JsonBody(asked): JsonBody<Move>,
 ) -> Answer<Response> {
     let precondition = Precondition::of(&headers);
     visible(&registry.store.view(), &caller, &id)?;

@@ -27,7 +27,7 @@ use crate::{
     etag,
     listing::Listing,
     registry::{Registry, by},
-    reply::{Answer, Path, Who},
+    reply::{Answer, Authenticated, Path},
     rights::{Right, allow, visible},
 };
 
@@ -66,7 +66,7 @@ fn about(cluster: &Cluster, now: OffsetDateTime) -> BootstrapToken {
 
 async fn list(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -82,7 +82,7 @@ async fn list(
 /// The current token, while it can still be spent.
 async fn show(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Response> {
     let cluster = visible(&registry.store.view(), &caller, &id)?;
@@ -102,7 +102,7 @@ async fn show(
 
 async fn renew(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Response> {
     let current = visible(&registry.store.view(), &caller, &id)?;
@@ -132,7 +132,7 @@ async fn renew(
 /// Does not affect an agent that has already enrolled.
 async fn revoke(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Response> {
     visible(&registry.store.view(), &caller, &id)?;

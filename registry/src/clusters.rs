@@ -34,7 +34,7 @@ use crate::{
     names::generated,
     page::Query,
     registry::{Registry, by},
-    reply::{Answer, Asks, Document, Path, Refused, Secret},
+    reply::{Answer, DocumentBody, Path, Rejected, Requester, Secret},
     rights::{Right, allow, sees_cluster, sees_tenant, visible},
     template::{Effective, template_of},
 };
@@ -55,12 +55,12 @@ pub(super) fn routes() -> Router<Arc<Registry>> {
 
 async fn list(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let asked = listing::clusters::ClusterListing::of(&uri)?;
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     let view = registry.store.view();
     let found = asked.found(&registry, &view, &caller);
     answers::list(&registry, &view, &caller, found, &headers)
@@ -68,11 +68,11 @@ async fn list(
 
 async fn show(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     let view = registry.store.view();
     let record = visible(&view, &caller, &id)?;
     answer(&registry, &view, &caller, &record, &headers)
@@ -106,10 +106,10 @@ fn check_key(view: &View, cluster: &Cluster, spec: &ClusterSpec) -> Result<(), F
 
 async fn create(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     uri: Uri,
     headers: HeaderMap,
-    Document(body): Document,
+    DocumentBody(body): DocumentBody,
 ) -> Answer<Response> {
     let unique = Query::of(&uri)?.boolean("uniqueName")?;
     let mut given = Fields::of(body)?;
@@ -117,7 +117,7 @@ async fn create(
     let tenant = tenant_in(&mut given)?;
     let spec = ClusterSpec::read(&mut given)?;
     spec.reject_credentials()?;
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     allow(&caller, Right::WriteCluster)?;
     for _ in 0..MAX_ID_ATTEMPTS {
         let id = match &requested {
@@ -142,7 +142,7 @@ async fn create(
             Ok(done) => return created(&registry, &caller, &done.value, &headers),
         }
     }
-    Err(Refused::because(Code::Conflict, "no free name was found"))
+    Err(Rejected::because(Code::Conflict, "no free name was found"))
 }
 
 /// Builds the cluster with its first bootstrap token, generation 1.
@@ -212,11 +212,11 @@ fn kept(draft: &Draft, id: &ClusterId) -> Result<Arc<Record<Cluster>>, Failure> 
 
 async fn put(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-    Document(body): Document,
+    DocumentBody(body): DocumentBody,
 ) -> Answer<Response> {
     let id = requested(&id)?;
     let query = Query::of(&uri)?;
@@ -233,7 +233,7 @@ async fn put(
     let spec = ClusterSpec::read(&mut given)?;
     spec.reject_credentials()?;
     let precondition = Precondition::of(&headers);
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     allow(&caller, Right::WriteCluster)?;
     let new = new_cluster(&registry, &caller, id.clone(), tenant.clone())?;
     let (principal, now) = (caller.clone(), millis(new.created));
@@ -330,17 +330,17 @@ pub(super) fn moved(registry: &Registry, caller: &Caller, cluster: &Cluster) {
 
 async fn patch(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-    Document(body): Document,
+    DocumentBody(body): DocumentBody,
 ) -> Answer<Response> {
     let dry_run = Query::of(&uri)?.boolean("dryRun")?;
     let patch = Fields::of(body)?;
     // Body errors are reported before authentication, as Lieutenant's clients expect.
     ClusterSpec::judge(&patch)?;
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     let view = registry.store.view();
     let record = visible(&view, &caller, &id)?;
     ClusterSpec::check_patch(&patch)?;
@@ -349,7 +349,7 @@ async fn patch(
         Role::Cluster if ClusterSpec::is_of_agent(&patch) => FactSource::Steward,
         Role::Cluster => {
             let detail = "an agent changes its facts and its deploy key, and nothing else";
-            return Err(Refused::because(Code::NotAllowed, detail));
+            return Err(Rejected::because(Code::NotAllowed, detail));
         }
         _ => {
             allow(&caller, Right::WriteCluster)?;
@@ -446,12 +446,12 @@ impl Patch {
 
 async fn delete(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let precondition = Precondition::of(&headers);
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     visible(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCluster)?;
     let principal = caller.clone();

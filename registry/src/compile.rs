@@ -22,7 +22,7 @@ use crate::{
     listing::Listing,
     page::{ListPosition, Query},
     registry::{Registry, by},
-    reply::{Answer, Asks, Document, Path, Who},
+    reply::{Answer, Authenticated, DocumentBody, Path, Requester},
     rights::{Right, allow, sees_cluster, visible},
 };
 
@@ -37,14 +37,14 @@ pub(super) fn routes() -> Router<Arc<Registry>> {
 
 async fn report(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Document(body): Document,
+    DocumentBody(body): DocumentBody,
 ) -> Answer<StatusCode> {
     let meta = compile_meta(body)?;
     let precondition = Precondition::of(&headers);
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     visible(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::Compile)?;
     let who = caller.clone();
@@ -153,7 +153,7 @@ impl CompileFilter {
 
 async fn find(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {

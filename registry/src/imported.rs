@@ -16,7 +16,7 @@ use crate::{
     document::fields::Fields,
     invalid::invalid,
     registry::{Registry, by},
-    reply::{Answer, Document, Path, Who},
+    reply::{Answer, Authenticated, DocumentBody, Path},
     rights::{Right, allow, visible},
 };
 
@@ -29,9 +29,9 @@ pub(super) fn routes() -> Router<Arc<Registry>> {
 
 async fn take(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-    Document(body): Document,
+    DocumentBody(body): DocumentBody,
 ) -> Answer<StatusCode> {
     let mut given = Fields::of(body)?;
     let facts = given.values("facts")?;

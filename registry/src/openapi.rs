@@ -19,7 +19,7 @@ use http::{HeaderValue, header};
 use serde_json::{Map, Value, json};
 use utoipa_swagger_ui::Config;
 
-use crate::reply::{Answer, Path, Refused};
+use crate::reply::{Answer, Path, Rejected};
 use parameters::{parameters, reference};
 use routes::{ROUTES, ResponseBody, RouteSpec};
 
@@ -100,7 +100,7 @@ async fn file(Path(file): Path<String>) -> Answer<Response> {
     let found = found.map_err(|error| Failure::because(Code::Internal, error))?;
     match found {
         Some(found) => Ok(asset(&found.content_type, found.bytes.into_owned())),
-        None => Err(Refused::from(Code::NoSuchRoute)),
+        None => Err(Rejected::from(Code::NoSuchRoute)),
     }
 }
 

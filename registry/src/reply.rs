@@ -21,30 +21,30 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A failure as an HTTP response.
 #[derive(Debug)]
-pub struct Refused(Failure, Option<StatusCode>);
+pub struct Rejected(Failure, Option<StatusCode>);
 
 /// Result of a handler.
-pub type Answer<T> = Result<T, Refused>;
+pub type Answer<T> = Result<T, Rejected>;
 
-impl<F: Into<Failure>> From<F> for Refused {
+impl<F: Into<Failure>> From<F> for Rejected {
     fn from(failure: F) -> Self {
-        Refused(failure.into(), None)
+        Rejected(failure.into(), None)
     }
 }
 
-impl Refused {
+impl Rejected {
     /// A failure of this code with a detail.
     pub fn because(code: Code, detail: impl std::fmt::Display) -> Self {
-        Refused(Failure::because(code, detail), None)
+        Rejected(Failure::because(code, detail), None)
     }
 
     /// With this exact text, and an HTTP status other than the code's own.
     pub fn saying(code: Code, status: StatusCode, words: &str) -> Self {
-        Refused(Failure::with_cause(code, words), Some(status))
+        Rejected(Failure::with_cause(code, words), Some(status))
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for Rejected {
     fn into_response(self) -> Response {
         let mut response = refuse(self.0);
         if let Some(status) = self.1 {
@@ -66,30 +66,30 @@ impl<T: serde::Serialize> IntoResponse for Secret<T> {
 }
 
 /// The caller, set by the gateway. Requests without one are rejected.
-pub struct Who(pub Caller);
+pub struct Authenticated(pub Caller);
 
-impl<S: Sync> FromRequestParts<S> for Who {
-    type Rejection = Refused;
+impl<S: Sync> FromRequestParts<S> for Authenticated {
+    type Rejection = Rejected;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
         match parts.extensions.get::<Principal>().cloned() {
-            Some(asker) => Ok(Who(asker.caller().await?)),
+            Some(principal) => Ok(Authenticated(principal.caller().await?)),
             None => Err(Code::NoToken.into()),
         }
     }
 }
 
 /// The caller, resolved after the request was validated.
-pub struct Asks(Option<Principal>);
+pub struct Requester(Option<Principal>);
 
-impl Asks {
+impl Requester {
     /// Resolves the caller. A missing token is a malformed request, as Lieutenant's clients expect.
-    pub async fn who(&self) -> Answer<Caller> {
+    pub async fn caller(&self) -> Answer<Caller> {
         let caller = match &self.0 {
-            Some(asker) => asker.caller().await,
+            Some(principal) => principal.caller().await,
             None => Err(Code::NoToken.into()),
         };
         caller.map_err(|failure| match failure.code {
-            Code::NoToken => Refused::saying(
+            Code::NoToken => Rejected::saying(
                 Code::NoToken,
                 StatusCode::BAD_REQUEST,
                 "missing or malformed jwt",
@@ -100,15 +100,15 @@ impl Asks {
 
     /// The unresolved caller.
     #[must_use]
-    pub fn asker(&self) -> Option<&Principal> {
+    pub fn principal(&self) -> Option<&Principal> {
         self.0.as_ref()
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Asks {
-    type Rejection = Refused;
+impl<S: Sync> FromRequestParts<S> for Requester {
+    type Rejection = Rejected;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        Ok(Asks(parts.extensions.get::<Principal>().cloned()))
+        Ok(Requester(parts.extensions.get::<Principal>().cloned()))
     }
 }
 
@@ -116,11 +116,11 @@ impl<S: Sync> FromRequestParts<S> for Asks {
 pub struct Path<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
-    type Rejection = Refused;
+    type Rejection = Rejected;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
         let path = axum::extract::Path::<T>::from_request_parts(parts, state).await;
         path.map(|path| Path(path.0))
-            .map_err(|rejection| Refused::because(Code::BadRequest, rejection.body_text()))
+            .map_err(|rejection| Rejected::because(Code::BadRequest, rejection.body_text()))
     }
 }
 
@@ -149,21 +149,21 @@ fn check_type(request: &Request) -> Result<(), Failure> {
 }
 
 /// A document of a tenant or a cluster: JSON of any shape.
-pub(crate) struct Document(pub(crate) serde_json::Value);
+pub(crate) struct DocumentBody(pub(crate) serde_json::Value);
 
 /// Limit of such a document, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 
-impl<S: Sync> FromRequest<S> for Document {
-    type Rejection = Refused;
+impl<S: Sync> FromRequest<S> for DocumentBody {
+    type Rejection = Rejected;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
         check_type(&request)?;
         let bytes = body(request, MAX_DOCUMENT_BYTES).await?;
-        let invalid = |words: String| Refused(Failure::with_cause(Code::Invalid, words), None);
+        let invalid = |words: String| Rejected(Failure::with_cause(Code::Invalid, words), None);
         if bytes.trim_ascii().is_empty() {
             return Err(invalid("value is required but missing".to_owned()));
         }
-        let read = serde_json::from_slice(&bytes).map(Document);
+        let read = serde_json::from_slice(&bytes).map(DocumentBody);
         read.map_err(|error| invalid(format!("invalid character: {error}")))
     }
 }
@@ -172,10 +172,10 @@ async fn body(request: Request, max: usize) -> Answer<axum::body::Bytes> {
     let read = to_bytes(request.into_body(), max);
     tokio::time::timeout(BODY_DEADLINE, read)
         .await
-        .map_err(|_| Refused::because(Code::BadRequest, "the body did not arrive in time"))?
+        .map_err(|_| Rejected::because(Code::BadRequest, "the body did not arrive in time"))?
         .map_err(|_| {
             let detail = format!("the body was cut off, or is longer than {max} bytes");
-            Refused::because(Code::BadRequest, detail)
+            Rejected::because(Code::BadRequest, detail)
         })
 }
 
@@ -183,7 +183,7 @@ async fn body(request: Request, max: usize) -> Answer<axum::body::Bytes> {
 pub struct Peer(pub AgentPeer);
 
 impl<S: Sync> FromRequestParts<S> for Peer {
-    type Rejection = Refused;
+    type Rejection = Rejected;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
         let peer = parts.extensions.get::<AgentPeer>();
         Ok(Peer(peer.cloned().unwrap_or(AgentPeer::Anonymous)))
@@ -191,24 +191,26 @@ impl<S: Sync> FromRequestParts<S> for Peer {
 }
 
 /// A JSON body of at most `MAX` bytes.
-pub struct Sent<T, const MAX: usize = MAX_BODY_BYTES>(pub T);
+pub struct JsonBody<T, const MAX: usize = MAX_BODY_BYTES>(pub T);
 
-impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for Sent<T, MAX> {
-    type Rejection = Refused;
+impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for JsonBody<T, MAX> {
+    type Rejection = Rejected;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
         check_type(&request)?;
         let bytes = body(request, MAX).await?;
-        let sent = serde_json::from_slice(&bytes).map(Sent).map_err(|error| {
-            use serde_json::error::Category;
-            let code = match error.classify() {
-                Category::Data => Code::Invalid,
-                Category::Syntax | Category::Eof | Category::Io => Code::BadRequest,
-            };
-            Refused::because(code, error)
-        })?;
+        let sent = serde_json::from_slice(&bytes)
+            .map(JsonBody)
+            .map_err(|error| {
+                use serde_json::error::Category;
+                let code = match error.classify() {
+                    Category::Data => Code::Invalid,
+                    Category::Syntax | Category::Eof | Category::Io => Code::BadRequest,
+                };
+                Rejected::because(code, error)
+            })?;
         // serde would also accept a list with the values in field order.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
-            return Err(Refused::because(Code::Invalid, "expected an object"));
+            return Err(Rejected::because(Code::Invalid, "expected an object"));
         }
         Ok(sent)
     }
@@ -216,5 +218,5 @@ impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for Sent<T, 
 
 /// Applies the common fallbacks to the routes of a module.
 pub fn finish(router: Router) -> Router {
-    router.method_not_allowed_fallback(async || Refused::from(Code::MethodNotAllowed))
+    router.method_not_allowed_fallback(async || Rejected::from(Code::MethodNotAllowed))
 }

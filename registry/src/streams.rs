@@ -19,7 +19,7 @@ use crate::{
     invalid::invalid,
     page::Query,
     registry::Registry,
-    reply::{Answer, Refused},
+    reply::{Answer, Rejected},
 };
 
 /// Upper limit of a long poll, below the gateway's deadline for modules.
@@ -36,18 +36,18 @@ pub(super) const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": nothing new\n
 /// A caller of a long-lived request, as long as its credential is valid.
 pub(super) struct LongRequest {
     pub(super) caller: Caller,
-    asker: Principal,
+    principal: Principal,
     recheck_at: Instant,
 }
 
 impl<S: Sync> FromRequestParts<S> for LongRequest {
-    type Rejection = Refused;
+    type Rejection = Rejected;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        let asker = parts.extensions.get::<Principal>().cloned();
-        let asker = asker.ok_or(Code::NoToken)?;
+        let principal = parts.extensions.get::<Principal>().cloned();
+        let principal = principal.ok_or(Code::NoToken)?;
         Ok(LongRequest {
-            caller: asker.caller().await?,
-            asker,
+            caller: principal.caller().await?,
+            principal,
             recheck_at: Instant::now() + RECHECK_INTERVAL,
         })
     }
@@ -59,7 +59,7 @@ impl LongRequest {
         if Instant::now() < self.recheck_at {
             return true;
         }
-        let is_valid = self.asker.is_still_valid(&self.caller).await;
+        let is_valid = self.principal.is_still_valid(&self.caller).await;
         self.recheck_at = Instant::now() + RECHECK_INTERVAL;
         is_valid
     }

@@ -26,7 +26,7 @@ use crate::{
     names::generated,
     page::Query,
     registry::{Registry, by},
-    reply::{Answer, Asks, Document, Path, Refused},
+    reply::{Answer, DocumentBody, Path, Rejected, Requester},
     rights::{Right, allow, sees_tenant, visible_tenant},
 };
 
@@ -48,12 +48,12 @@ pub(super) fn routes() -> Router<Arc<Registry>> {
 
 async fn list(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let asked = listing::tenants::TenantListing::of(&uri)?;
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     let view = registry.store.view();
     let (found, link) = asked.found(&view, &caller);
     let shown: Vec<_> = found
@@ -65,11 +65,11 @@ async fn list(
 
 async fn show(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     let record = visible_tenant(&registry.store.view(), &caller, &id)?;
     answer(&registry, &record, StatusCode::OK, &headers)
 }
@@ -106,16 +106,16 @@ fn requested(id: &str) -> Result<TenantId, Failure> {
 
 async fn create(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     headers: HeaderMap,
-    Document(body): Document,
+    DocumentBody(body): DocumentBody,
 ) -> Answer<Response> {
     let mut given = Fields::of(body)?;
     let asked = given.text("id")?.as_deref().map(requested).transpose()?;
     let spec = TenantSpec::read(&mut given)?;
     spec.needs_repo()?;
     spec.reject_credentials()?;
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     allow(&caller, Right::ManageTenants)?;
     for _ in 0..MAX_ID_ATTEMPTS {
         let id = match &asked {
@@ -137,7 +137,7 @@ async fn create(
             }
         }
     }
-    Err(Refused::because(Code::Conflict, "no free name was found"))
+    Err(Rejected::because(Code::Conflict, "no free name was found"))
 }
 
 fn written(
@@ -174,11 +174,11 @@ fn may_write(caller: &Caller, before: &Tenant, spec: &TenantSpec) -> Result<(), 
 
 async fn put(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-    Document(body): Document,
+    DocumentBody(body): DocumentBody,
 ) -> Answer<Response> {
     let id = requested(&id)?;
     let dry_run = Query::of(&uri)?.boolean("dryRun")?;
@@ -188,7 +188,7 @@ async fn put(
     let has_repo = spec.needs_repo();
     spec.reject_credentials()?;
     let precondition = Precondition::of(&headers);
-    let caller = match (asks.who().await, has_repo) {
+    let caller = match (requester.caller().await, has_repo) {
         (Ok(caller), Ok(())) => caller,
         // A tenant that never had a repository, like the default one, may be replaced without one.
         (Ok(caller), Err(lacking)) => {
@@ -235,11 +235,11 @@ async fn put(
 
 async fn patch(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-    Document(body): Document,
+    DocumentBody(body): DocumentBody,
 ) -> Answer<Response> {
     let dry_run = Query::of(&uri)?.boolean("dryRun")?;
     let patch = Fields::of(body)?;
@@ -247,7 +247,7 @@ async fn patch(
     merge_tenant(&mut alone, patch.clone().into_rest());
     TenantSpec::read(&mut Fields::of(Value::Object(alone))?)?.reject_credentials()?;
     let precondition = Precondition::of(&headers);
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     visible_tenant(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteTenant)?;
     TenantSpec::check_patch(&patch)?;
@@ -271,7 +271,7 @@ async fn patch(
 
 async fn delete(
     State(registry): State<Arc<Registry>>,
-    asks: Asks,
+    requester: Requester,
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -279,13 +279,13 @@ async fn delete(
     let query = Query::of(&uri)?;
     let cascade = query.boolean("cascade")?;
     let precondition = Precondition::of(&headers);
-    let caller = asks.who().await?;
+    let caller = requester.caller().await?;
     let record = visible_tenant(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::ManageTenants)?;
     let id = record.value.id.clone();
     if id.as_str() == DEFAULT {
         let detail = "the command line registers clusters with this tenant";
-        return Err(Refused::because(Code::InUse, detail));
+        return Err(Rejected::because(Code::InUse, detail));
     }
     let doomed = id.clone();
     let decide = move |draft: &mut Draft| {

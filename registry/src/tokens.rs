@@ -33,7 +33,7 @@ use crate::{
     names::caller_name,
     page::ListPosition,
     registry::{Registry, by},
-    reply::{Answer, Path, Refused, Secret, Sent, Who},
+    reply::{Answer, Authenticated, JsonBody, Path, Rejected, Secret},
     rights::{Right, allow, sees_tenant, visible},
 };
 
@@ -214,7 +214,7 @@ pub(super) async fn forget(
 
 async fn list(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -236,8 +236,8 @@ async fn list(
 
 async fn create(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
-    Sent(asked): Sent<CreateToken>,
+    Authenticated(caller): Authenticated,
+    JsonBody(asked): JsonBody<CreateToken>,
 ) -> Answer<impl IntoResponse> {
     allow(&caller, Right::Tokens)?;
     check(&asked)?;
@@ -255,7 +255,7 @@ async fn create(
     };
     if !seen {
         // Same answer as for a missing one.
-        return Err(Refused::because(
+        return Err(Rejected::because(
             Code::NotFound,
             "no such tenant or cluster",
         ));
@@ -266,7 +266,7 @@ async fn create(
 
 async fn remove(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
     allow(&caller, Right::Tokens)?;

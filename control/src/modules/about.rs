@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use axum::{Json, Router, extract::State, routing::get};
 use fairlead_api::{HubUrl, resources::HubInfo};
 use fairlead_gateway::Module;
-use fairlead_registry::reply::{Who, finish};
+use fairlead_registry::reply::{Authenticated, finish};
 
 /// Public settings of the hub.
 pub(crate) struct About {
@@ -33,7 +33,10 @@ impl Module for AboutModule {
     }
 }
 
-async fn show(State(about): State<Arc<About>>, Who(caller): Who) -> Json<HubInfo> {
+async fn show(
+    State(about): State<Arc<About>>,
+    Authenticated(caller): Authenticated,
+) -> Json<HubInfo> {
     Json(HubInfo {
         version: about.version.clone(),
         public_url: about.public_url.clone(),

@@ -15,7 +15,7 @@ use fairlead_api::{
 use fairlead_gateway::{AgentPeer, Module};
 use fairlead_registry::{
     Right, admit, allow, by, check_tag,
-    reply::{Answer, Path, Peer, Refused, Sent, Who, finish},
+    reply::{Answer, Authenticated, JsonBody, Path, Peer, Rejected, finish},
     visible,
 };
 use fairlead_store::{Draft, Store, View};
@@ -46,7 +46,7 @@ impl Module for CatalogModule {
 /// A catalog may contain Secrets, which a viewer cannot read in the cluster either.
 async fn show(
     State(store): State<Store>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<impl IntoResponse> {
     let cluster = visible(&store.view(), &caller, &id)?;
@@ -57,16 +57,16 @@ async fn show(
 
 async fn put(
     State(store): State<Store>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Sent(catalog): Sent<Catalog, MAX_CATALOG_BYTES>,
+    JsonBody(catalog): JsonBody<Catalog, MAX_CATALOG_BYTES>,
 ) -> Answer<impl IntoResponse> {
     visible(&store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCatalog)?;
     for (at, object) in catalog.objects.iter().enumerate() {
         check_object(object).map_err(|field| {
-            Refused::because(Code::Invalid, format_args!("objects[{at}] has no {field}"))
+            Rejected::because(Code::Invalid, format_args!("objects[{at}] has no {field}"))
         })?;
     }
     let mut answer = catalog.clone();

@@ -21,7 +21,7 @@ use fairlead_api::{
 use fairlead_gateway::{AgentPeer, Module, Principal};
 use fairlead_registry::{
     Listing, Right, admit, agent_settings, allow, by, check_unchanged, listed,
-    reply::{Answer, Path, Peer, Sent, Who, finish},
+    reply::{Answer, Authenticated, JsonBody, Path, Peer, finish},
     tagged, visible,
 };
 use fairlead_runtime::Process;
@@ -83,7 +83,7 @@ impl Module for ConfigurationModule {
 /// `GET /v1/agents`: agents with an outdated configuration.
 async fn list(
     State(state): State<Arc<Configuration>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -112,7 +112,7 @@ fn configured(state: &Configuration, view: &View, cluster: &Record<Cluster>) -> 
 async fn show(
     State(state): State<Arc<Configuration>>,
     Path(id): Path<String>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
 ) -> Answer<Response> {
     let view = state.store.view();
     let cluster = visible(&view, &caller, &id)?;
@@ -124,7 +124,7 @@ async fn show(
 async fn settings(
     State(state): State<Arc<Configuration>>,
     Path(id): Path<String>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let cluster = visible(&state.store.view(), &caller, &id)?;
@@ -140,12 +140,12 @@ async fn settings(
 async fn put(
     State(state): State<Arc<Configuration>>,
     Path(id): Path<String>,
-    Extension(asker): Extension<Principal>,
+    Extension(principal): Extension<Principal>,
     headers: HeaderMap,
-    Sent(settings): Sent<AgentSettings>,
+    JsonBody(settings): JsonBody<AgentSettings>,
 ) -> Answer<Response> {
     agent_settings::check(&settings)?;
-    let caller = asker.caller().await?;
+    let caller = principal.caller().await?;
     visible(&state.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCluster)?;
     let (principal, sent) = (caller.clone(), settings.clone());

@@ -258,7 +258,7 @@ async fn a_configured_certificate_is_served_unchanged() {
     let about = modules.iter().find(|m| m.name() == "about").unwrap();
     let people = about
         .user_routes()
-        .layer(axum::Extension(crate::rig::asker(&crate::rig::admin())));
+        .layer(axum::Extension(crate::rig::principal(&crate::rig::admin())));
     let request = http::Request::get("/v1/hub")
         .body(axum::body::Body::empty())
         .unwrap();

@@ -121,7 +121,7 @@ async fn queries_are_forwarded_in_parsed_form_within_the_callers_visibility() {
         cluster: Some("c-one".parse().unwrap()),
         ..caller(Role::Cluster, Some("t-acme"))
     };
-    for (who, asks, sent) in [
+    for (who, requester, sent) in [
         (
             &admin(),
             "select  x from n",
@@ -143,9 +143,13 @@ async fn queries_are_forwarded_in_parsed_form_within_the_callers_visibility() {
             format!("SELECT \"x\" FROM \"n\" WHERE {one} LIMIT 1"),
         ),
     ] {
-        let reply = asked(&rig, who, asks, BY_IT).await.good();
+        let reply = asked(&rig, who, requester, BY_IT).await.good();
         assert_eq!(reply["inventory"], good());
-        assert_eq!(fake.queries.lock().unwrap().pop(), Some(sent), "{asks}");
+        assert_eq!(
+            fake.queries.lock().unwrap().pop(),
+            Some(sent),
+            "{requester}"
+        );
     }
     // Clusters of other tenants are not queried at all.
     let theirs = "SELECT x FROM n WHERE cluster = 'c-three'";

@@ -7,7 +7,7 @@ use fairlead_api::Code;
 use http::{Method, header};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, admin, asker};
+use crate::rig::{Rig, admin, principal};
 
 type Methods = BTreeMap<String, BTreeSet<String>>;
 
@@ -40,7 +40,7 @@ async fn routed(rig: &Rig) -> Methods {
     let all = modules.iter().fold(all, |all, module| {
         all.merge(module.user_routes()).merge(module.open_routes())
     });
-    let all = all.layer(Extension(asker(&admin())));
+    let all = all.layer(Extension(principal(&admin())));
     let mut routed = Methods::new();
     for path in paths(&all) {
         // The `Allow` header of a 405 lists a path's methods.

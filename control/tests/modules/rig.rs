@@ -105,7 +105,7 @@ pub(crate) fn admin() -> Caller {
     caller(Role::Admin, None)
 }
 
-pub(crate) fn asker(who: &Caller) -> Principal {
+pub(crate) fn principal(who: &Caller) -> Principal {
     Principal::known(who.clone(), FROM)
 }
 
@@ -171,7 +171,7 @@ impl Rig {
         path: &str,
         body: impl Into<Body>,
     ) -> Reply {
-        let people = self.user_routes().layer(Extension(asker(who)));
+        let people = self.user_routes().layer(Extension(principal(who)));
         Rig::send(people, sent(method, path, body)).await
     }
 
@@ -192,7 +192,7 @@ impl Rig {
         let request = Request::builder().method(method).uri(path);
         let request = request.header(name, value).body(body.to_string().into());
         Rig::send(
-            self.user_routes().layer(Extension(asker(who))),
+            self.user_routes().layer(Extension(principal(who))),
             request.unwrap(),
         )
         .await
@@ -207,7 +207,7 @@ impl Rig {
     ) -> Body {
         let request = Request::get(path).header(name, value);
         let request = request.body(Body::empty()).unwrap();
-        let people = self.user_routes().layer(Extension(asker(who)));
+        let people = self.user_routes().layer(Extension(principal(who)));
         people.oneshot(request).await.unwrap().into_body()
     }
 

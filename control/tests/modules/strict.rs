@@ -5,7 +5,7 @@ use http::{Method, Request, StatusCode, header};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::rig::{Rig, admin, asker};
+use crate::rig::{Rig, admin, principal};
 
 /// Status and code of the response to a body of this type.
 async fn typed(
@@ -22,7 +22,7 @@ async fn typed(
     let request = request
         .body(axum::body::Body::from(body.to_string()))
         .unwrap();
-    let people = rig.user_routes().layer(Extension(asker(&admin())));
+    let people = rig.user_routes().layer(Extension(principal(&admin())));
     let response = people.oneshot(request).await.unwrap();
     let status = response.status();
     let body = axum::body::to_bytes(response.into_body(), 1 << 20)

@@ -49,7 +49,7 @@ pub(super) enum Written {
         reason: String,
     },
     /// Something is invalid; possibly nothing was written.
-    Refused {
+    Rejected {
         reason: String,
     },
 }
@@ -76,7 +76,7 @@ pub(super) enum QueryError {
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     #[error("InfluxDB rejected the query: {0}")]
-    Refused(String),
+    Rejected(String),
     #[error("the response exceeds {MAX_RESPONSE_BYTES} bytes")]
     TooLong,
 }
@@ -131,7 +131,7 @@ impl InfluxClient {
                 let reason = error_text(&mut answer).await?;
                 Ok(match partly(&reason) {
                     Some(dropped) if status == 400 => Written::Partly { dropped, reason },
-                    _ => Written::Refused { reason },
+                    _ => Written::Rejected { reason },
                 })
             }
             status => Err(Unavailable::Status(status, error_text(&mut answer).await?)),
@@ -153,7 +153,7 @@ impl InfluxClient {
             .map_err(Unavailable::from)?;
         match answer.status().as_u16() {
             200 => {}
-            400 => return Err(QueryError::Refused(error_text(&mut answer).await?)),
+            400 => return Err(QueryError::Rejected(error_text(&mut answer).await?)),
             status => {
                 return Err(Unavailable::Status(status, error_text(&mut answer).await?).into());
             }
@@ -164,7 +164,7 @@ impl InfluxClient {
         let mut body: Value = serde_json::from_slice(&body).map_err(|_| not_json())?;
         let result = body.pointer_mut("/results/0").ok_or_else(not_json)?.take();
         match result.get("error").and_then(Value::as_str) {
-            Some(error) => Err(QueryError::Refused(quote(error))),
+            Some(error) => Err(QueryError::Rejected(quote(error))),
             None => Ok(result),
         }
     }

@@ -164,7 +164,7 @@ impl Feed {
                 self.metrics.written(batch.lines() - dropped);
                 self.count_rejected(dropped, &reason);
             }
-            Written::Refused { reason } => self.send_parts(batch, &reason).await?,
+            Written::Rejected { reason } => self.send_parts(batch, &reason).await?,
         }
         if self.is_unavailable {
             self.is_unavailable = false;
@@ -198,7 +198,7 @@ impl Feed {
                         self.metrics.written(lines.saturating_sub(dropped));
                         self.count_rejected(dropped.min(lines), &reason);
                     }
-                    Written::Refused { reason } => parts.push((half, reason)),
+                    Written::Rejected { reason } => parts.push((half, reason)),
                 }
             }
         }
@@ -207,7 +207,7 @@ impl Feed {
 
     /// Logs each kind of rejection once: it may recur with every report.
     fn count_rejected(&mut self, lines: u64, reason: &str) {
-        self.metrics.dropped(DropCause::Refused, lines);
+        self.metrics.dropped(DropCause::Rejected, lines);
         let mut hasher = DefaultHasher::new();
         reason.hash(&mut hasher);
         if self.logged.len() < MAX_LOGGED_REJECTIONS && self.logged.insert(hasher.finish()) {

@@ -16,7 +16,7 @@ use prometheus::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DropCause {
     /// InfluxDB rejected it: the field had another type before.
-    Refused,
+    Rejected,
     /// The spool was full.
     Full,
     /// The spool was unreadable.
@@ -24,11 +24,11 @@ pub(super) enum DropCause {
 }
 
 impl DropCause {
-    const ALL: [DropCause; 3] = [DropCause::Refused, DropCause::Full, DropCause::Damaged];
+    const ALL: [DropCause; 3] = [DropCause::Rejected, DropCause::Full, DropCause::Damaged];
 
     const fn as_str(self) -> &'static str {
         match self {
-            DropCause::Refused => "refused",
+            DropCause::Rejected => "refused",
             DropCause::Full => "full",
             DropCause::Damaged => "damaged",
         }

@@ -51,7 +51,7 @@ pub(crate) async fn answer(
             log_failure(&error);
             Code::InfluxAway.into()
         }
-        QueryError::Refused(_) => {
+        QueryError::Rejected(_) => {
             log_failure(&error);
             Code::InfluxRefused.into()
         }

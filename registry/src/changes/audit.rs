@@ -13,7 +13,7 @@ use crate::{
     invalid::invalid,
     page::{Query, next_page},
     registry::Registry,
-    reply::{Answer, Who},
+    reply::{Answer, Authenticated},
     rights::{Right, allow},
 };
 
@@ -30,7 +30,7 @@ pub(super) struct AuditPage {
 
 pub(super) async fn audit(
     State(registry): State<Arc<Registry>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     uri: Uri,
 ) -> Answer<(HeaderMap, Json<AuditPage>)> {
     let query = Query::of(&uri)?;

@@ -20,7 +20,7 @@ use fairlead_api::{Code, Failure};
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use crate::reply::Refused;
+use crate::reply::Rejected;
 
 /// Limit of a document in bytes; Swagger UI's script uses a quarter of it.
 const MAX_DOCUMENT_BYTES: usize = 8 << 20;
@@ -29,7 +29,7 @@ const MAX_DOCUMENT_BYTES: usize = 8 << 20;
 static COMPRESSED: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
 
 /// Compresses responses of the routes below for clients that accept it.
-pub(super) async fn compress(request: Request, next: Next) -> Result<Response, Refused> {
+pub(super) async fn compress(request: Request, next: Next) -> Result<Response, Rejected> {
     let wanted = request.method() == Method::GET && takes_gzip(request.headers());
     let path = request.uri().path().to_owned();
     let mut response = next.run(request).await;

@@ -13,7 +13,7 @@ use axum::{
 use fairlead_api::{ClusterId, Code, Failure, resources::Role};
 use fairlead_registry::{
     new_token,
-    reply::{Answer, Asks, Refused},
+    reply::{Answer, Rejected, Requester},
 };
 use fairlead_store::{
     Actor, Draft,
@@ -64,24 +64,24 @@ fn private(content_type: &'static str) -> [(header::HeaderName, HeaderValue); 3]
 
 pub(super) async fn agent(
     State(enroll): State<Arc<Enroll>>,
-    asks: Asks,
+    requester: Requester,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer<impl IntoResponse> {
     let token = token(query.as_deref(), &headers).unwrap_or_default();
     let body = render(&enroll, token)
-        .map_err(|failure| Refused::from(count_rejection(&asks, failure, "agent.yaml")))?;
+        .map_err(|failure| Rejected::from(count_rejection(&requester, failure, "agent.yaml")))?;
     Ok((private("application/yaml; charset=utf-8"), body))
 }
 
 /// Counts an unknown token against the caller's address; the gateway logs the address once, not per
 /// guess. A token that was valid earlier indicates a late caller.
-fn count_rejection(asks: &Asks, failure: Failure, route: &'static str) -> Failure {
+fn count_rejection(requester: &Requester, failure: Failure, route: &'static str) -> Failure {
     if failure.code != Code::BootstrapUnknown {
         warn!(route, code = %failure.code, "install manifest request rejected");
     }
-    match asks.asker() {
-        Some(asker) => asker.wrong(failure),
+    match requester.principal() {
+        Some(principal) => principal.wrong(failure),
         None => failure,
     }
 }
@@ -129,17 +129,18 @@ fn render(enroll: &Enroll, token: SecretString) -> Result<String, Failure> {
 /// `GET /install/steward.json`, with the texts that Lieutenant's clients expect.
 pub(super) async fn steward(
     State(enroll): State<Arc<Enroll>>,
-    asks: Asks,
+    requester: Requester,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let missing = || Refused::saying(Code::Invalid, StatusCode::BAD_REQUEST, "missing token");
+    let missing = || Rejected::saying(Code::Invalid, StatusCode::BAD_REQUEST, "missing token");
     let token = token(query.as_deref(), &headers).ok_or_else(missing)?;
     let issued = issue_steward_token(&enroll, &token).await;
-    let (cluster, token) = issued
-        .map_err(|failure| lieutenant_rejection(count_rejection(&asks, failure, "steward.json")))?;
+    let (cluster, token) = issued.map_err(|failure| {
+        lieutenant_rejection(count_rejection(&requester, failure, "steward.json"))
+    })?;
     info!(%cluster, "Steward manifests issued");
-    let from = asks.asker().map(fairlead_gateway::Principal::from);
+    let from = requester.principal().map(fairlead_gateway::Principal::from);
     let manifests = steward::manifests(&Steward {
         api: &api_url(&enroll, from, &headers),
         cluster: &cluster,
@@ -149,13 +150,13 @@ pub(super) async fn steward(
     Ok((private("application/json"), Json(manifests)).into_response())
 }
 
-fn lieutenant_rejection(failure: Failure) -> Refused {
+fn lieutenant_rejection(failure: Failure) -> Rejected {
     let words = match failure.code {
         Code::BootstrapUnknown => "Invalid token",
         Code::BootstrapExpired | Code::BootstrapSpent => "Token already used or expired",
         _ => return failure.into(),
     };
-    Refused::saying(failure.code, StatusCode::UNAUTHORIZED, words)
+    Rejected::saying(failure.code, StatusCode::UNAUTHORIZED, words)
 }
 
 /// URL of this API as Steward reaches it.

@@ -16,7 +16,7 @@ use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
 use fairlead_gateway::AgentPeer;
 use fairlead_registry::{
     admit,
-    reply::{Answer, Peer, Refused, Sent},
+    reply::{Answer, JsonBody, Peer, Rejected},
 };
 use fairlead_store::{
     Actor, Draft, StoreError,
@@ -28,7 +28,7 @@ use tracing::{info, warn};
 use super::{Enroll, Enrolled, SpendError, TokenClaim, spend};
 pub(super) async fn enroll(
     State(issuer): State<Arc<Enroll>>,
-    Sent(asked): Sent<EnrollRequest, MAX_ENROLL_BODY_BYTES>,
+    JsonBody(asked): JsonBody<EnrollRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
     let answer = try_enroll(&issuer, asked).await;
     answer.map_err(|failure| rejected("enrolment", failure))
@@ -68,7 +68,7 @@ async fn try_enroll(issuer: &Arc<Enroll>, asked: EnrollRequest) -> Result<Json<I
 pub(super) async fn renew(
     State(issuer): State<Arc<Enroll>>,
     Peer(peer): Peer,
-    Sent(asked): Sent<RenewRequest, MAX_ENROLL_BODY_BYTES>,
+    JsonBody(asked): JsonBody<RenewRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
     let answer = match peer {
         AgentPeer::Agent(identity) => try_renew(&issuer, &identity, &asked),
@@ -156,7 +156,7 @@ fn issued(
     }
 }
 
-fn rejected(route: &'static str, failure: Failure) -> Refused {
+fn rejected(route: &'static str, failure: Failure) -> Rejected {
     // The gateway counts guesses per address and logs them once a minute.
     if failure.code != Code::BootstrapUnknown {
         // The cause may quote the request, so only the code is logged.

@@ -253,8 +253,8 @@ async fn a_hanging_issuer_delays_one_caller_with_a_known_key() {
     assert!(first.unwrap().is_some());
     later(3600).await;
     idp.hang();
-    let (asks, asking) = (token("two"), Arc::clone(&issuers));
-    let asking = tokio::spawn(async move { asking.vouch(&asks, FROM, NOW).await });
+    let (requester, asking) = (token("two"), Arc::clone(&issuers));
+    let asking = tokio::spawn(async move { asking.vouch(&requester, FROM, NOW).await });
     idp.wait_for_requests(3).await;
     // From here on, waiting would advance the paused clock.
     tokio::time::pause();
