@@ -10,7 +10,7 @@ use crate::{
     confirm::confirm,
     documents::{
         self, Document, Kind,
-        plan::{self, Meant, Plan, Planned},
+        plan::{self, ApplyMode, Plan, Planned},
     },
     files,
     hub_client::HubClient,
@@ -19,11 +19,11 @@ use crate::{
 
 pub(crate) async fn run(hub: &HubClient, kind: Kind, args: args::Apply) -> Result<(), Failure> {
     let documents = documents::read(&files::texts(&args.files)?, kind)?;
-    let meant = match args.replace {
-        true => Meant::Replace,
-        false => Meant::Amend,
+    let mode = match args.replace {
+        true => ApplyMode::Replace,
+        false => ApplyMode::Amend,
     };
-    carry_out(hub, documents, meant, args.dry_run, args.yes).await
+    carry_out(hub, documents, mode, args.dry_run, args.yes).await
 }
 
 /// Applies one document that has only the fields to change.
@@ -33,17 +33,17 @@ pub(crate) async fn amend(
     dry_run: bool,
     yes: bool,
 ) -> Result<(), Failure> {
-    carry_out(hub, vec![document], Meant::Amend, dry_run, yes).await
+    carry_out(hub, vec![document], ApplyMode::Amend, dry_run, yes).await
 }
 
 async fn carry_out(
     hub: &HubClient,
     documents: Vec<Document>,
-    meant: Meant<'_>,
+    mode: ApplyMode<'_>,
     dry_run: bool,
     yes: bool,
 ) -> Result<(), Failure> {
-    let planned = plan_all(hub, documents, meant).await?;
+    let planned = plan_all(hub, documents, mode).await?;
     for (document, planned) in &planned {
         output::print(&shown(document, planned))?;
     }
@@ -52,12 +52,12 @@ async fn carry_out(
     }
     let dangers: Vec<String> = planned.iter().filter_map(danger).collect();
     if !dangers.is_empty() {
-        confirm(yes, &format!("{}. Go on?", dangers.join("; ")))?;
+        confirm(yes, &format!("{}. Continue?", dangers.join("; ")))?;
     }
     let last = summary(&planned, "");
     for (document, planned) in planned {
-        let sent = plan::send(hub, &document, meant, planned).await;
-        sent.map_err(|failure| about(&document, &failure, "; what came before it is done"))?;
+        let sent = plan::send(hub, &document, mode, planned).await;
+        sent.map_err(|failure| about(&document, &failure, "; earlier documents are applied"))?;
     }
     output::print(&last)
 }
@@ -65,14 +65,14 @@ async fn carry_out(
 async fn plan_all(
     hub: &HubClient,
     documents: Vec<Document>,
-    meant: Meant<'_>,
+    mode: ApplyMode<'_>,
 ) -> Result<Vec<(Document, Planned)>, Failure> {
     // Tenants that these documents create.
     let mut new: BTreeSet<String> = BTreeSet::new();
     let mut all = Vec::with_capacity(documents.len());
     for document in documents {
         let pending = document.needs().is_some_and(|it| new.contains(it));
-        let planned = plan::plan(hub, &document, meant, pending).await;
+        let planned = plan::plan(hub, &document, mode, pending).await;
         let planned = planned.map_err(|failure| about(&document, &failure, ""))?;
         if matches!(planned.plan, Plan::Create(_)) {
             new.insert(document.id.clone());

@@ -1,13 +1,13 @@
 //! `fairlead changes`, and the poller of changes. It continues from the last observed revision, so an outage of the hub loses
 //! no change.
 
-use fairlead_runtime::backoff::ExponentialDelay;
 use std::time::Duration;
 
 use fairlead_api::{
     Code, Failure, TenantId, percent,
     resources::{ChangeEntry, Changes},
 };
+use fairlead_runtime::backoff::ExponentialDelay;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -22,10 +22,10 @@ use crate::{
 };
 
 /// First and longest delay before a request to an unavailable hub is repeated.
-const REST: Duration = Duration::from_millis(500);
-const LONGEST_REST: Duration = Duration::from_secs(5);
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(500);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 /// Longest wait of a long poll that the hub accepts, in seconds.
-pub(crate) const WAIT: u64 = 25;
+pub(crate) const LONG_POLL_SECONDS: u64 = 25;
 
 /// Columns with minimum widths, because rows arrive one by one.
 fn columns() -> [Column; 8] {
@@ -45,7 +45,7 @@ pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), 
     let hub = HubClient::of(environment)?;
     block_on(async {
         check_tenant(&hub, args.tenant.as_ref().filter(|_| args.follow)).await?;
-        let mut seen = Seen::filtered(&hub, &args);
+        let mut seen = ChangePoller::filtered(&hub, &args);
         let since = match (&args.since, args.follow) {
             (Some(since), _) => since.clone(),
             (None, true) => seen.now().await?.to_string(),
@@ -54,7 +54,7 @@ pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), 
         let mut printer = Printer::new(&args);
         let mut since = since;
         loop {
-            let wait = if args.follow { WAIT } else { 0 };
+            let wait = if args.follow { LONG_POLL_SECONDS } else { 0 };
             let changes = seen.poll(&since, wait).await?;
             since = changes.revision.to_string();
             let nothing = changes.items.is_empty();
@@ -88,26 +88,27 @@ async fn check_filter(hub: &HubClient, args: &args::Changes) -> Result<(), Failu
     match hub.find::<Value>(&path).await? {
         Some(_) => Ok(()),
         None => {
-            let cause =
-                format!("--id: the log has no change of {id}, and no such thing is known to you");
+            let cause = format!(
+                "--id: the log has no change of {id}, and no such resource is visible to you"
+            );
             Err(Failure::with_cause(Code::NotFound, cause))
         }
     }
 }
 
 /// Poller of changes. It waits for an unavailable hub, and reports the outage once.
-pub(crate) struct Seen<'a> {
+pub(crate) struct ChangePoller<'a> {
     hub: &'a HubClient,
     rest: ExponentialDelay,
     /// Additional query parameters of `/v1/changes`; empty for all changes.
     filter: String,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ChangePoller<'a> {
     pub(crate) fn new(hub: &'a HubClient) -> Self {
-        Seen {
+        ChangePoller {
             hub,
-            rest: ExponentialDelay::new(REST, LONGEST_REST),
+            rest: ExponentialDelay::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX),
             filter: String::new(),
         }
     }
@@ -118,9 +119,9 @@ impl<'a> Seen<'a> {
             ("id", args.id.as_deref()),
             ("tenant", args.tenant.as_ref().map(TenantId::as_str)),
         ]);
-        Seen {
+        ChangePoller {
             filter,
-            ..Seen::new(hub)
+            ..ChangePoller::new(hub)
         }
     }
 
@@ -224,12 +225,12 @@ impl<'a> Printer<'a> {
                 lines.collect::<Result<String, _>>()?
             }
         };
-        output::still_read(&text)
+        output::print_unless_closed(&text)
     }
 
     fn end(self, revision: u64) -> Result<(), Failure> {
         if self.args.output.output.is_table() {
-            eprintln!("go on with --since {revision}");
+            eprintln!("continue with --since {revision}");
             return Ok(());
         }
         let changes = Changes {

@@ -1,12 +1,12 @@
 //! `fairlead cluster`.
 
 mod agent;
-mod around;
+mod agent_columns;
 mod catalog;
 mod describe;
 pub(crate) mod lookup;
 mod remove;
-mod shown;
+mod table;
 mod token;
 mod views;
 mod wait;
@@ -30,9 +30,9 @@ use crate::{
     settings::block_on,
     watch::Scope,
 };
-use around::Around;
+use agent_columns::AgentColumns;
 use lookup::find;
-use shown::{cells, clone_line, columns, place_line, repository_line};
+use table::{cells, clone_line, columns, place_line, repository_line};
 use token::Install;
 use watched::Watched;
 
@@ -131,8 +131,9 @@ async fn move_to(
 ) -> Result<(), Failure> {
     let id = find(hub, name).await?.id;
     let tenant = named_tenant(to)?;
-    let question =
-        format!("This moves {id} to {tenant}: its agent is cut off until it enrols anew. Go on?");
+    let question = format!(
+        "This moves {id} to {tenant} and disconnects its agent until it enrols again. Continue?"
+    );
     confirm(yes, &question)?;
     let path = format!("/v1/clusters/{id}/tenant");
     let to = serde_json::json!({ "tenant": tenant });
@@ -157,9 +158,9 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
         return watched::watch(hub, format, watched, fetch).await;
     }
     let clusters = fetch().await?;
-    let around = Around::of(hub, format, &clusters).await?;
+    let agents = AgentColumns::of(hub, format, &clusters).await?;
     let clusters = List { items: clusters };
-    let row = |cluster: &Cluster| cells(cluster, &around);
+    let row = |cluster: &Cluster| cells(cluster, &agents);
     output::show_list(format, &clusters, "clusters", &columns(), row)
 }
 
@@ -187,14 +188,14 @@ async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Resul
         };
         return watched::watch(hub, format, watched, fetch).await;
     }
-    let around = Around::of(hub, format, std::slice::from_ref(&cluster)).await?;
+    let agents = AgentColumns::of(hub, format, std::slice::from_ref(&cluster)).await?;
     output::show(format, &cluster, |cluster| {
         let lines = [
             place_line(cluster),
             repository_line(cluster),
             clone_line(cluster),
         ];
-        let rows = [cells(cluster, &around)];
+        let rows = [cells(cluster, &agents)];
         output::table(format, &columns(), rows) + &lines.concat()
     })
 }

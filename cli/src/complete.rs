@@ -24,9 +24,9 @@ use crate::{
 /// Environment variable with which a completion script calls this program.
 pub(crate) const VARIABLE: &str = "FAIRLEAD_COMPLETE";
 /// Deadline of the hub's answer.
-const PATIENCE: Duration = Duration::from_millis(800);
+const HUB_DEADLINE: Duration = Duration::from_millis(800);
 /// Limit of completion candidates.
-const MOST: usize = 200;
+const MAX_CANDIDATES: usize = 200;
 
 /// Prints the completion script of a shell.
 pub(crate) fn script(shell: Shell) -> Result<(), Failure> {
@@ -45,7 +45,7 @@ pub(crate) fn clusters(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = current.to_str() else {
         return Vec::new();
     };
-    let path = searched(&format!("/clusters?limit={MOST}"), typed);
+    let path = searched(&format!("/clusters?limit={MAX_CANDIDATES}"), typed);
     let found: Vec<Cluster> = ask(&path).unwrap_or_default();
     let candidates = found.into_iter().filter_map(|cluster| {
         let (id, name) = (cluster.id.to_string(), cluster.display_name);
@@ -107,7 +107,7 @@ fn starting_with(
     let typed = current.to_str().unwrap_or_default();
     let fitting = named.filter(|(word, _)| word.starts_with(typed));
     fitting
-        .take(MOST)
+        .take(MAX_CANDIDATES)
         .map(|(word, about)| candidate(word, about))
         .collect()
 }
@@ -121,6 +121,6 @@ fn candidate(word: String, about: String) -> CompletionCandidate {
 fn ask<T: DeserializeOwned>(path: &str) -> Option<T> {
     let environment = Environment::of_process();
     let hub = HubClient::of(&environment).ok()?;
-    let asked = async { tokio::time::timeout(PATIENCE, hub.get(path)).await };
+    let asked = async { tokio::time::timeout(HUB_DEADLINE, hub.get(path)).await };
     block_on(asked).ok()?.ok()?.ok()
 }

@@ -13,7 +13,7 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
         return Ok(());
     }
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        let detail = format_args!("{question} Nobody can be asked here");
+        let detail = format_args!("{question} There is no terminal for a prompt");
         return Err(Failure::because(Code::NotConfirmed, detail));
     }
     ask(question, &mut io::stdin().lock(), &mut io::stderr())
@@ -36,13 +36,13 @@ fn ask(question: &str, from: &mut impl BufRead, to: &mut impl Write) -> Result<(
 ///
 /// # Errors
 /// Failures of `act`; `FL-4118` without confirmation.
-pub(crate) fn over_what_is_there<T>(
+pub(crate) fn confirm_overwrite<T>(
     yes: bool,
     mut act: impl FnMut(bool) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     match act(yes) {
         Err(failure) if failure.code == Code::InUse && !yes => {
-            let question = format!("{}; all of it would be gone. Go on?", failure.cause);
+            let question = format!("{}; all of it would be deleted. Continue?", failure.cause);
             confirm(false, &question)?;
             act(true)
         }
@@ -66,21 +66,21 @@ mod tests {
             ("yesterday\n", false),
         ] {
             let mut asked = Vec::new();
-            let answer = ask("Go on?", &mut said.as_bytes(), &mut asked);
+            let answer = ask("Continue?", &mut said.as_bytes(), &mut asked);
             assert_eq!(answer.is_ok(), is, "{said:?}");
-            assert_eq!(asked, b"Go on? [y/N] ");
+            assert_eq!(asked, b"Continue? [y/N] ");
         }
     }
 
     #[test]
     fn missing_data_needs_no_confirmation() {
         let mut tries = Vec::new();
-        let done = over_what_is_there(false, |may| {
+        let done = confirm_overwrite(false, |may| {
             tries.push(may);
             Ok(())
         });
         assert!(done.is_ok());
-        let failed = over_what_is_there(true, |may| {
+        let failed = confirm_overwrite(true, |may| {
             tries.push(may);
             Err::<(), _>(Failure::new(Code::InUse))
         });

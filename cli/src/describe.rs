@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// Number of changes that are shown.
-const CHANGES: usize = 5;
+const SHOWN_CHANGES: usize = 5;
 /// Fields that contain secrets, or that have their own section.
-const ELSEWHERE: [&str; 5] = [
+const OMITTED_FIELDS: [&str; 5] = [
     "facts",
     "dynamicFacts",
     "compileMeta",
@@ -59,7 +59,7 @@ impl Description {
             return;
         }
         self.0 += &format!("{heading}:\n");
-        for line in output::whole_table(columns, rows).lines() {
+        for line in output::untruncated_table(columns, rows).lines() {
             self.0 += &format!("  {line}\n");
         }
     }
@@ -83,7 +83,7 @@ pub(crate) fn at(time: OffsetDateTime) -> String {
 pub(crate) fn other_fields(more: &Map<String, Value>) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     for (name, value) in more {
-        if !ELSEWHERE.contains(&name.as_str()) {
+        if !OMITTED_FIELDS.contains(&name.as_str()) {
             flatten(name, value, &mut fields);
         }
     }
@@ -108,11 +108,11 @@ pub(crate) async fn changes(
     hub: &HubClient,
     of: (&str, &str),
 ) -> Result<Option<Vec<Change>>, Failure> {
-    let limit = CHANGES.to_string();
+    let limit = SHOWN_CHANGES.to_string();
     let query = query_of([(of.0, Some(of.1)), ("limit", Some(&limit))]);
     match hub.get::<List<Change>>(&format!("/v1/audit?{query}")).await {
         Ok(mut list) => {
-            list.items.truncate(CHANGES);
+            list.items.truncate(SHOWN_CHANGES);
             Ok(Some(list.items))
         }
         Err(failure) if failure.code == Code::NotAllowed => Ok(None),

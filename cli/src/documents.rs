@@ -8,7 +8,7 @@ use fairlead_api::{ClusterId, Code, Failure, TenantId};
 use serde_json::{Map, Value};
 
 /// Fields that only the hub, agents and Commodore write. They are ignored in files, so that the output of `-o yaml` can be applied.
-const NOT_PEOPLES: [&str; 13] = [
+const MANAGED_FIELDS: [&str; 13] = [
     "created",
     "version",
     "status",
@@ -189,7 +189,7 @@ fn read_one(mut fields: Map<String, Value>, usual: Kind) -> Result<Document, Fai
         let parent = Kind::Tenant.whole_id(&parent)?;
         fields.insert("tenantRef".to_owned(), parent.into());
     }
-    fields.retain(|name, _| !NOT_PEOPLES.contains(&name.as_str()));
+    fields.retain(|name, _| !MANAGED_FIELDS.contains(&name.as_str()));
     if let Some(Value::Object(repo)) = fields.get_mut("gitRepo") {
         repo.remove("state");
         // The hub returns an empty object for a cluster without a repository.
@@ -286,7 +286,7 @@ mod tests {
                 "apiVersion: syn.tools/v1alpha1\nkind: Cluster\n",
                 "fairlead import lieutenant",
             ),
-            ("id: A_b\n", "id: an id holds lower-case letters"),
+            ("id: A_b\n", "id: an id has lower-case letters"),
             ("5\n", "expected fields"),
             ("# nothing\n", "there is no document"),
         ] {

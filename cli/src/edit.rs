@@ -16,7 +16,7 @@ use crate::{
     confirm::confirm,
     documents::{
         self, Document, Kind,
-        plan::{self, Meant, Plan},
+        plan::{self, ApplyMode, Plan},
     },
     environment::Environment,
     files,
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Limit of attempts to find an unused file name.
-const TRIES: u32 = 100;
+const MAX_FILE_ATTEMPTS: u32 = 100;
 
 /// Exit codes of a POSIX shell for a command that it cannot run.
 const NOT_EXECUTABLE: i32 = 126;
@@ -100,19 +100,18 @@ async fn take(hub: &HubClient, base: &Document, edited: &str, yes: bool) -> Resu
             return Err(Failure::because(Code::Invalid, detail));
         }
     };
-    let meant = Meant::EditOf(base);
-    let planned = plan::plan(hub, &document, meant, false).await?;
+    let mode = ApplyMode::EditOf(base);
+    let planned = plan::plan(hub, &document, mode, false).await?;
     if planned.plan == Plan::Unchanged {
-        let told =
-            "is unchanged: what was taken away comes from its tenant, or was none of its own";
+        let told = "is unchanged: the removed values come from its tenant, or did not exist";
         return output::print(&format!("{base} {told}.\n"));
     }
     output::print(&apply::shown(&document, &planned))?;
     if !planned.dangers.is_empty() {
         let dangers = planned.dangers.join(", ");
-        confirm(yes, &format!("{base}: this {dangers}. Go on?"))?;
+        confirm(yes, &format!("{base}: this {dangers}. Continue?"))?;
     }
-    plan::send(hub, &document, meant, planned).await?;
+    plan::send(hub, &document, mode, planned).await?;
     output::print(&format!("Changed {base}.\n"))
 }
 
@@ -120,7 +119,7 @@ async fn take(hub: &HubClient, base: &Document, edited: &str, yes: bool) -> Resu
 fn new_file(base: &Document, text: &str, environment: &Environment) -> Result<PathBuf, Failure> {
     let folder = environment.get("TMPDIR").unwrap_or("/tmp");
     let mut told = None;
-    for number in 0..TRIES {
+    for number in 0..MAX_FILE_ATTEMPTS {
         let name = format!("fairlead-{base}-{}-{number}.yaml", std::process::id());
         let path = Path::new(folder).join(name);
         let made = fs::OpenOptions::new()

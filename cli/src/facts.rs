@@ -21,12 +21,12 @@ use crate::{
 };
 
 /// Default period of the history of all clusters.
-const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+const DEFAULT_PERIOD: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 /// Limit of history entries per command.
-const MOST: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 /// Entries per page, the limit of the hub.
-const PAGE: u32 = 10_000;
+const PAGE_ENTRIES: u32 = 10_000;
 
 pub(crate) fn run(args: args::Facts, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
@@ -38,7 +38,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     let since = args.since.map(|since| since.0);
     let Some(name) = &args.name else {
         let fact = args.fact.as_deref().unwrap_or_default();
-        let from = ago(since.unwrap_or(DAY))?;
+        let from = ago(since.unwrap_or(DEFAULT_PERIOD))?;
         let path = format!("/v1/facts/{}/changes?from={from}", percent::encode(fact));
         let past = whole(hub, &path).await?;
         if *format == Format::Name {
@@ -71,7 +71,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     }
     let when = match (&args.at, since) {
         (Some(at), _) => format!("at={}", percent::encode(at)),
-        (None, since) => format!("from={}", ago(since.unwrap_or(DAY))?),
+        (None, since) => format!("from={}", ago(since.unwrap_or(DEFAULT_PERIOD))?),
     };
     let fact = fact.map_or(String::new(), |fact| {
         format!("&fact={}", percent::encode(fact))
@@ -90,11 +90,11 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
 /// Reads all pages of a history up to the limit, and reports if there is more.
 async fn whole(hub: &HubClient, path: &str) -> Result<List<FactHistoryEntry>, Failure> {
     let mut past = List { items: Vec::new() };
-    let mut next = Some(format!("{path}&limit={PAGE}"));
+    let mut next = Some(format!("{path}&limit={PAGE_ENTRIES}"));
     while let Some(path) = next {
-        if past.items.len() >= MOST {
+        if past.items.len() >= MAX_ENTRIES {
             eprintln!(
-                "there is more than these {} versions: ask for less time",
+                "the history has more than these {} entries: choose a shorter period",
                 past.items.len()
             );
             break;

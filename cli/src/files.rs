@@ -57,9 +57,7 @@ pub(crate) fn token(path: &Path) -> Result<SecretString, Failure> {
     let token = text.trim();
     if token.is_empty() {
         let failure = Failure::because(Code::BadConfig, format_args!("{name} is empty"));
-        return Err(
-            failure.next("Put a token into it, as an admin made it with `fairlead token create`.")
-        );
+        return Err(failure.next("Put a token from `fairlead token create` into it."));
     }
     Ok(token.into())
 }

@@ -22,7 +22,7 @@ pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Fai
     block_on(async {
         let found: List<ClusterMatch> = hub.get(&format!("{FIND_PATH}?{query}")).await?;
         let format = &args.output.output;
-        if output::is_nothing(format, found.items.len(), "clusters") {
+        if output::report_if_empty(format, found.items.len(), "clusters") {
             return Ok(());
         }
         output::show(format, &found, |found| {
@@ -44,7 +44,7 @@ fn query(terms: &[String]) -> Result<String, Failure> {
         )),
         _ => Err(Failure::because(
             Code::Invalid,
-            format_args!("{pair:?} stands alone: what must it be?"),
+            format_args!("{pair:?} has no term"),
         )),
     });
     Ok(pairs.collect::<Result<Vec<_>, _>>()?.join("&"))

@@ -18,7 +18,7 @@ use crate::{
 /// Line width of the text page where neither `COLUMNS` nor the terminal sets one.
 const DEFAULT_WIDTH: usize = 100;
 /// Indent of the description below a flag.
-const INDENT: usize = 6;
+const HELP_INDENT: usize = 6;
 
 pub(crate) fn run(args: &Help) -> Result<(), Failure> {
     if args.all {
@@ -71,7 +71,7 @@ fn text(pages: &[Page], width: usize) -> String {
             for Entry { spec, help } in entries {
                 let _ = writeln!(out, "  {spec}");
                 if !help.is_empty() {
-                    let _ = writeln!(out, "{}", wrap(help, INDENT, width));
+                    let _ = writeln!(out, "{}", wrap(help, HELP_INDENT, width));
                 }
             }
         }

@@ -26,11 +26,11 @@ use tokio_rustls::TlsConnector;
 
 use crate::{environment::Environment, files, logins};
 
-const DEADLINE: Duration = Duration::from_secs(30);
+const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 /// Deadline of the request for the hub's time, after a certificate that is not valid now.
 const CLOCK_DEADLINE: Duration = Duration::from_secs(5);
 /// Limit of a response body in bytes, enough for some 100,000 clusters.
-const MAX_ANSWER: usize = 64 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
 /// A resource with its ETag.
 #[derive(Debug, Clone)]
@@ -41,18 +41,18 @@ pub(crate) struct Tagged {
 
 /// Precondition of a change; the hub refuses the change with `FL-4114` if it does not hold.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum OnlyIf<'a> {
+pub(crate) enum Precondition<'a> {
     /// The resource does not exist.
-    New,
+    Absent,
     /// The resource still has this ETag.
-    Same(&'a str),
+    Unchanged(&'a str),
 }
 
-impl OnlyIf<'_> {
+impl Precondition<'_> {
     fn header(self) -> (HeaderName, String) {
         match self {
-            OnlyIf::New => (header::IF_NONE_MATCH, "*".to_owned()),
-            OnlyIf::Same(tag) => (header::IF_MATCH, tag.to_owned()),
+            Precondition::Absent => (header::IF_NONE_MATCH, "*".to_owned()),
+            Precondition::Unchanged(tag) => (header::IF_MATCH, tag.to_owned()),
         }
     }
 }
@@ -150,7 +150,7 @@ impl HubClient {
     }
 
     /// Closes the idle connection, before a long pause.
-    pub(crate) fn hang_up(&self) {
+    pub(crate) fn close_idle(&self) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -225,10 +225,10 @@ impl HubClient {
         method: Method,
         path: &str,
         body: &Value,
-        only_if: OnlyIf<'_>,
+        precondition: Precondition<'_>,
     ) -> Result<Value, Failure> {
-        let demand = Some(only_if.header());
-        let (_, body) = self.ask(method, path, demand, written(body)?).await?;
+        let precondition = Some(precondition.header());
+        let (_, body) = self.ask(method, path, precondition, written(body)?).await?;
         read(&body)
     }
 
@@ -258,15 +258,21 @@ impl HubClient {
         &self,
         method: Method,
         path: &str,
-        demand: Option<(HeaderName, String)>,
+        precondition: Option<(HeaderName, String)>,
         body: Bytes,
     ) -> Result<(HeaderMap, Bytes), Failure> {
-        let exchange = tokio::time::timeout(DEADLINE, self.exchange(method, path, demand, body));
+        let exchange = tokio::time::timeout(
+            REQUEST_DEADLINE,
+            self.exchange(method, path, precondition, body),
+        );
         let (head, body) = match exchange.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Err(self.not_asked(error.as_ref())),
             Err(_) => {
-                return Err(self.unreachable(&format!("no answer within {} s", DEADLINE.as_secs())));
+                return Err(self.unreachable(&format!(
+                    "no answer within {} s",
+                    REQUEST_DEADLINE.as_secs()
+                )));
             }
         };
         if head.status.is_success() {
@@ -284,11 +290,11 @@ impl HubClient {
         &self,
         method: Method,
         path: &str,
-        demand: Option<(HeaderName, String)>,
+        precondition: Option<(HeaderName, String)>,
         body: Bytes,
     ) -> Result<(http::response::Parts, Bytes), BoxError> {
         let safe = method == Method::GET;
-        let request = self.request(method, path, demand, body)?;
+        let request = self.request(method, path, precondition, body)?;
         let answered = match self.take_kept() {
             None => None,
             Some(kept) => match kept_exchange(kept, request.clone()).await {
@@ -318,7 +324,7 @@ impl HubClient {
     }
 
     async fn connect(&self) -> Result<Connection, BoxError> {
-        let connected = self.proxy.connect(&self.url, DEADLINE).await?;
+        let connected = self.proxy.connect(&self.url, REQUEST_DEADLINE).await?;
         let name = ServerName::try_from(self.url.host().to_owned())?;
         let stream = TlsConnector::from(self.tls.clone())
             .connect(name, connected.tcp)
@@ -342,7 +348,7 @@ impl HubClient {
         &self,
         method: Method,
         path: &str,
-        demand: Option<(HeaderName, String)>,
+        precondition: Option<(HeaderName, String)>,
         body: Bytes,
     ) -> http::Result<Request<Full<Bytes>>> {
         let kind = match method {
@@ -359,7 +365,7 @@ impl HubClient {
             )
             .header(header::ACCEPT, "application/json")
             .header(header::CONTENT_TYPE, kind);
-        if let Some((name, value)) = demand {
+        if let Some((name, value)) = precondition {
             request = request.header(name, value);
         }
         request.body(Full::new(body))
@@ -426,7 +432,10 @@ async fn read_whole(
     answer: http::Response<Incoming>,
 ) -> Result<(http::response::Parts, Bytes), BoxError> {
     let (head, body) = answer.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
+    let body = Limited::new(body, MAX_RESPONSE_BYTES)
+        .collect()
+        .await?
+        .to_bytes();
     Ok((head, body))
 }
 
@@ -461,7 +470,7 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     told.unwrap_or_else(|_| {
         Failure::because(
             Code::HubUnreachable,
-            format_args!("what answered is no hub, it says {status}"),
+            format_args!("the server is not a hub; its response has status {status}"),
         )
     })
 }

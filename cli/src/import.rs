@@ -310,7 +310,7 @@ fn is_newer(known: &Value, imported: &Value) -> bool {
 fn about(id: &str, failure: Failure) -> Failure {
     Failure {
         cause: format!(
-            "{id}: {}; what came before it is done, run the import again to go on",
+            "{id}: {}; earlier objects are imported, run the import again to continue",
             failure.cause
         ),
         ..failure

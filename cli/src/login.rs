@@ -82,7 +82,7 @@ fn not_known(url: Option<&HubUrl>) -> Failure {
 pub(crate) fn hubs(command: &args::Hubs, environment: &Environment) -> Result<(), Failure> {
     let mut hubs = remembered(environment)?;
     if let Some(url) = environment.get("FAIRLEAD_URL") {
-        eprintln!("FAIRLEAD_URL is set to {url} and wins over the current hub.");
+        eprintln!("FAIRLEAD_URL is set to {url} and takes precedence over the current hub.");
     }
     match command {
         args::Hubs::Use { url } => {

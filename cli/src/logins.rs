@@ -135,7 +135,9 @@ pub(crate) fn new_token_step(
         .find(|name| environment.get(name).is_some());
     match (set, known.is_some_and(|hub| hub.dev.is_some())) {
         (Some(name), _) => {
-            format!("{name} wins over `fairlead login`: put a valid token there, or unset it.")
+            format!(
+                "{name} takes precedence over `fairlead login`: put a valid token there, or unset it."
+            )
         }
         (None, true) => {
             "Start `fairlead dev` again; it logs in with a new token by itself.".to_owned()

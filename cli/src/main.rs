@@ -28,6 +28,7 @@ mod jsonpath;
 mod kubeconfig;
 mod login;
 mod logins;
+mod maintenance;
 mod outcome;
 mod output;
 mod query;
@@ -35,7 +36,6 @@ mod settings;
 mod tenant;
 mod token;
 mod uninstall;
-mod upkeep;
 mod version;
 mod watch;
 mod whoami;
@@ -86,9 +86,9 @@ fn dispatch(
         Command::Changes(args) => changes::run(args, environment),
         Command::Token { command } => token::run(command, environment),
         Command::Import { command } => import::run(command, environment),
-        Command::Backup(args) => upkeep::backup(args, environment),
-        Command::Restore(args) => upkeep::restore(args, environment),
-        Command::Store { command } => upkeep::store(command, environment),
+        Command::Backup(args) => maintenance::backup(args, environment),
+        Command::Restore(args) => maintenance::restore(args, environment),
+        Command::Store { command } => maintenance::store(command, environment),
         Command::Kubeconfig(args) => kubeconfig::run(&args, environment),
         Command::Login(args) => login::run(&args, environment),
         Command::Logout(args) => login::logout(&args, environment),

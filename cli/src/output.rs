@@ -77,11 +77,11 @@ impl FromStr for Format {
 
 /// Prints a text; a closed pipe is not a failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    still_read(text).map(drop)
+    print_unless_closed(text).map(drop)
 }
 
 /// Prints a text; false for a closed pipe, at which an endless command should stop.
-pub(crate) fn still_read(text: &str) -> Result<bool, Failure> {
+pub(crate) fn print_unless_closed(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -131,7 +131,7 @@ pub(crate) fn show_list<T: Serialize, const N: usize>(
     columns: &[Column; N],
     row: impl Fn(&T) -> [Cell; N],
 ) -> Result<(), Failure> {
-    if is_nothing(format, list.items.len(), things) {
+    if report_if_empty(format, list.items.len(), things) {
         return Ok(());
     }
     let rows = |list: &List<T>| table(format, columns, list.items.iter().map(row));
@@ -139,7 +139,7 @@ pub(crate) fn show_list<T: Serialize, const N: usize>(
 }
 
 /// True for an empty table, after a message on stderr.
-pub(crate) fn is_nothing(format: &Format, count: usize, things: &str) -> bool {
+pub(crate) fn report_if_empty(format: &Format, count: usize, things: &str) -> bool {
     let nothing = count == 0 && (format.is_table() || matches!(format, Format::CustomColumns(_)));
     if nothing {
         eprintln!("No {things} found.");
@@ -152,12 +152,14 @@ fn json<T: Serialize>(value: &T) -> Result<Value, Failure> {
 }
 
 /// Fields for `-o name`; the first one that a resource has is its name.
-const NAMES: [&str; 5] = ["id", "name", "cluster", "instance", "version"];
+const NAME_FIELDS: [&str; 5] = ["id", "name", "cluster", "instance", "version"];
 
 /// Names of all items, one per line.
 pub(crate) fn names(value: &Value) -> String {
     let name = |item: &Value| {
-        let mut known = NAMES.iter().filter_map(|field| item.get(*field)?.as_str());
+        let mut known = NAME_FIELDS
+            .iter()
+            .filter_map(|field| item.get(*field)?.as_str());
         known.next().map(|name| format!("{name}\n"))
     };
     items(value).iter().filter_map(name).collect()
@@ -189,7 +191,10 @@ pub(crate) fn table<const N: usize>(
 }
 
 /// Renders the columns of `-o table` without truncation.
-pub(crate) fn whole_table<const N: usize>(columns: &[Column; N], rows: Vec<[Cell; N]>) -> String {
+pub(crate) fn untruncated_table<const N: usize>(
+    columns: &[Column; N],
+    rows: Vec<[Cell; N]>,
+) -> String {
     let shown = shown_columns(&Format::Table, columns);
     let rows: Vec<_> = rows
         .into_iter()

@@ -19,7 +19,7 @@ pub(crate) async fn check_tenant(
     match hub.find::<Value>(&format!("/tenants/{id}")).await? {
         Some(_) => Ok(()),
         None => {
-            let cause = format!("--tenant: no tenant with the id {id} is known to you");
+            let cause = format!("--tenant: no tenant with the id {id} is visible to you");
             let next = "List the tenants with `fairlead tenant list`.";
             Err(Failure::with_cause(Code::NotFound, cause).next(next))
         }

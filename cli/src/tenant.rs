@@ -107,7 +107,7 @@ fn id_from(name: &str) -> Result<TenantId, Failure> {
     TenantId::from_name(name).map_err(|error| {
         let failure = Failure::because(
             Code::Invalid,
-            format_args!("no id can be made of the name {name:?}: {error}"),
+            format_args!("no id can be derived from the name {name:?}: {error}"),
         );
         failure.next("Choose an id with `--id`; the name may be any text.")
     })
@@ -134,7 +134,10 @@ async fn delete(hub: &HubClient, ids: &[String], cascade: bool, yes: bool) -> Re
         1 => "tenant",
         _ => "the tenants",
     };
-    confirm(yes, &format!("This deletes {noun} {named}{with}. Go on?"))?;
+    confirm(
+        yes,
+        &format!("This deletes {noun} {named}{with}. Continue?"),
+    )?;
     let mut deleted = bulk::Outcome::default();
     for tenant in &tenants {
         let path = format!("/tenants/{}?cascade={cascade}", tenant.id);

@@ -96,8 +96,8 @@ async fn delete(hub: &HubClient, names: &[String], yes: bool) -> Result<(), Fail
     let shown = tokens.iter().map(|it| format!("{} ({})", it.id, it.name));
     let shown = shown.collect::<Vec<_>>().join(", ");
     let question = match tokens.len() {
-        1 => format!("This revokes token {shown}, and nobody can use it any more. Go on?"),
-        _ => format!("This revokes the tokens {shown}, and nobody can use them any more. Go on?"),
+        1 => format!("This revokes token {shown}. Continue?"),
+        _ => format!("This revokes the tokens {shown}. Continue?"),
     };
     confirm(yes, &question)?;
     let mut revoked = bulk::Outcome::default();

@@ -13,7 +13,7 @@ use crate::{agent, args, confirm::confirm, environment::Environment, output, set
 /// Files of an agent's state folder.
 const STATE_FILES: [&str; 2] = ["identity.json", "pending.key"];
 const ADMIN_NEEDED: &str =
-    "Use a kubeconfig of a cluster administrator; objects that are gone already are skipped.";
+    "Use a kubeconfig of a cluster administrator; deleted objects are skipped.";
 
 pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<(), Failure> {
     let args::Uninstall {
@@ -59,7 +59,7 @@ async fn remove(cluster: &Objects, objects: &[uninstall::Installed]) -> Result<(
     for object in objects {
         match uninstall::remove(cluster, object).await {
             Ok(true) => output::print(&format!("Deleted {object}.\n"))?,
-            Ok(false) => output::print(&format!("{object} is gone already.\n"))?,
+            Ok(false) => output::print(&format!("{object} does not exist.\n"))?,
             Err(failure) => {
                 eprintln!("not deleted: {object}: {}", failure.cause);
                 failed.push((object, failure));

@@ -7,13 +7,13 @@ use fairlead_api::{Code, Failure, percent, resources::ClusterStatusUpdate};
 use serde_json::{Value, json};
 
 use crate::{
-    changes::{Seen, WAIT, is_away, line},
+    changes::{ChangePoller, LONG_POLL_SECONDS, is_away, line},
     hub_client::HubClient,
     output::{self, Cell, Column, Columns, Format, shown_cells},
 };
 
 /// Status fields that change over time without any event.
-const TICKING: [&str; 2] = ["lastSeen", "lastGoodProbe"];
+const VOLATILE_FIELDS: [&str; 2] = ["lastSeen", "lastGoodProbe"];
 
 /// One resource with its cells.
 pub(crate) struct Row<const N: usize> {
@@ -41,7 +41,7 @@ pub(crate) enum Scope {
 
 impl Scope {
     /// Finds out whether a missing resource was deleted or no longer matches.
-    async fn parting(self, hub: &HubClient, id: String) -> Result<Parting, Failure> {
+    async fn missing(self, hub: &HubClient, id: String) -> Result<Missing, Failure> {
         let is_there = match self {
             Scope::One | Scope::All => None,
             Scope::Matching(path) => {
@@ -50,19 +50,19 @@ impl Scope {
             }
         };
         let was_deleted = is_there.is_none();
-        Ok(Parting { id, was_deleted })
+        Ok(Missing { id, was_deleted })
     }
 }
 
 /// A printed resource that is missing from the current list.
-struct Parting {
+struct Missing {
     id: String,
     was_deleted: bool,
 }
 
-impl Parting {
+impl Missing {
     fn line(&self, format: &Format) -> Result<String, Failure> {
-        let Parting { id, was_deleted } = self;
+        let Missing { id, was_deleted } = self;
         match (format, was_deleted) {
             (Format::Table | Format::Wide, true) => Ok(format!("{id} was deleted\n")),
             (Format::Table | Format::Wide, false) => Ok(format!("{id} no longer matches\n")),
@@ -80,95 +80,64 @@ pub(crate) enum Wakes {
     Status,
 }
 
-/// How often all is read anew from a hub that does not tell how it stands with clusters, in seconds.
-const ANEW: u64 = 5;
-
-/// Behind which something is waited for.
+/// Position in the stream of events.
 #[derive(Debug, PartialEq, Eq)]
-enum Way {
+enum Cursor {
     Changes(String),
     Status(String),
-    /// The hub is older than `/v1/status`: after each wait there may be something.
-    Anew(String),
 }
 
+/// Waits for events that can change the printed values.
 struct Waker<'a> {
-    seen: Seen<'a>,
-    way: Way,
+    poller: ChangePoller<'a>,
+    cursor: Cursor,
 }
 
 impl<'a> Waker<'a> {
     async fn new(hub: &'a HubClient, wakes: Wakes) -> Result<Self, Failure> {
-        let seen = Seen::new(hub);
-        let told = match wakes {
-            Wakes::Changes => None,
-            Wakes::Status => standings(hub.get("/v1/status").await)?,
+        let poller = ChangePoller::new(hub);
+        let cursor = match wakes {
+            Wakes::Changes => Cursor::Changes(poller.now().await?.to_string()),
+            Wakes::Status => {
+                let update: ClusterStatusUpdate = hub.get("/v1/status").await?;
+                Cursor::Status(update.cursor)
+            }
         };
-        let way = match (wakes, told) {
-            (Wakes::Status, Some(told)) => Way::Status(told.cursor),
-            (Wakes::Status, None) => older(&seen).await?,
-            (Wakes::Changes, _) => Way::Changes(seen.now().await?.to_string()),
-        };
-        Ok(Waker { seen, way })
+        Ok(Waker { poller, cursor })
     }
 
-    /// Until there may be something to print; of clusters what that is.
+    /// Waits for the next event; a status update is returned.
     async fn next(&mut self) -> Result<Option<ClusterStatusUpdate>, Failure> {
         loop {
-            match &mut self.way {
-                Way::Status(cursor) => {
-                    let told = self.seen.ask("/v1/status", cursor, WAIT).await;
-                    // Another hub may have taken this one's place.
-                    let Some(told) = standings(told)? else {
-                        self.way = older(&self.seen).await?;
-                        return Ok(None);
-                    };
-                    cursor.clone_from(&told.cursor);
-                    if !told.is_empty() {
-                        return Ok(Some(told));
+            match &mut self.cursor {
+                Cursor::Status(cursor) => {
+                    let update: ClusterStatusUpdate =
+                        (self.poller.ask("/v1/status", cursor, LONG_POLL_SECONDS)).await?;
+                    cursor.clone_from(&update.cursor);
+                    if !update.is_empty() {
+                        return Ok(Some(update));
                     }
                 }
-                Way::Changes(since) => {
-                    if behind(&mut self.seen, since, WAIT).await? {
+                Cursor::Changes(since) => {
+                    if has_changed(&mut self.poller, since).await? {
                         return Ok(None);
                     }
-                }
-                Way::Anew(since) => {
-                    behind(&mut self.seen, since, ANEW).await?;
-                    return Ok(None);
                 }
             }
         }
     }
 }
 
-/// None of a hub that does not know what it is asked.
-fn standings(
-    told: Result<ClusterStatusUpdate, Failure>,
-) -> Result<Option<ClusterStatusUpdate>, Failure> {
-    match told {
-        Err(failure) if failure.code == Code::NoSuchRoute => Ok(None),
-        told => told.map(Some),
-    }
-}
-
-async fn older(seen: &Seen<'_>) -> Result<Way, Failure> {
-    eprintln!(
-        "this hub is older and does not tell how it stands with clusters: they are read anew every {ANEW} s"
-    );
-    Ok(Way::Anew(seen.now().await?.to_string()))
-}
-
-/// Whether anything has changed meanwhile.
-async fn behind(seen: &mut Seen<'_>, since: &mut String, wait: u64) -> Result<bool, Failure> {
-    match seen.poll(since, wait).await {
+/// Polls for changes once; true if there are any.
+async fn has_changed(poller: &mut ChangePoller<'_>, since: &mut String) -> Result<bool, Failure> {
+    match poller.poll(since, LONG_POLL_SECONDS).await {
         Ok(changes) => {
             *since = changes.revision.to_string();
             Ok(!changes.items.is_empty())
         }
-        // All of it is read anew anyway.
+        // The resources are read again in any case.
         Err(failure) if failure.code == Code::Compacted => {
-            *since = seen.now().await?.to_string();
+            *since = poller.now().await?.to_string();
             Ok(true)
         }
         Err(failure) => Err(failure),
@@ -190,20 +159,20 @@ pub(crate) async fn watch<const N: usize>(
     let mut table = Columns::new(format, columns.clone());
     let mut known: BTreeMap<String, Printed> = BTreeMap::new();
     loop {
-        let (rows, parted) = match look(hub, scope, &known, fetch(told.take()).await).await {
+        let (rows, missing) = match compare(hub, scope, &known, fetch(told.take()).await).await {
             Ok(found) => found,
             Err(failure) if is_away(&failure) => {
-                waker.seen.rest(&failure).await;
+                waker.poller.rest(&failure).await;
                 continue;
             }
             Err(failure) => return Err(failure),
         };
-        waker.seen.is_back();
+        waker.poller.is_back();
         let mut changed = Vec::new();
         for row in rows {
             let printed = Printed {
                 cells: shown_cells(format, &columns, row.cells.clone()),
-                value: without_ticking(&row.value),
+                value: without_volatile_fields(&row.value),
             };
             let is_new = match known.get(&row.id) {
                 None => true,
@@ -219,11 +188,11 @@ pub(crate) async fn watch<const N: usize>(
             let lines = changed.iter().map(|row| line(format, &row.value));
             lines.collect::<Result<String, _>>()?
         };
-        for parting in &parted {
-            known.remove(&parting.id);
-            text += &parting.line(format)?;
+        for missing in &missing {
+            known.remove(&missing.id);
+            text += &missing.line(format)?;
         }
-        if !output::still_read(&text)? || (scope == Scope::One && known.is_empty()) {
+        if !output::print_unless_closed(&text)? || (scope == Scope::One && known.is_empty()) {
             return Ok(());
         }
         told = waker.next().await?;
@@ -231,40 +200,25 @@ pub(crate) async fn watch<const N: usize>(
 }
 
 /// Current rows, and the known rows that are missing from them.
-async fn look<const N: usize>(
+async fn compare<const N: usize>(
     hub: &HubClient,
     scope: Scope,
     known: &BTreeMap<String, Printed>,
     fetched: Result<Vec<Row<N>>, Failure>,
-) -> Result<(Vec<Row<N>>, Vec<Parting>), Failure> {
+) -> Result<(Vec<Row<N>>, Vec<Missing>), Failure> {
     let rows = fetched?;
     let there: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    let mut parted = Vec::new();
+    let mut missing = Vec::new();
     for id in known.keys().filter(|id| !there.contains(id.as_str())) {
-        parted.push(scope.parting(hub, id.clone()).await?);
+        missing.push(scope.missing(hub, id.clone()).await?);
     }
-    Ok((rows, parted))
+    Ok((rows, missing))
 }
 
-fn without_ticking(value: &Value) -> Value {
+fn without_volatile_fields(value: &Value) -> Value {
     let mut value = value.clone();
     if let Some(Value::Object(status)) = value.get_mut("status") {
-        status.retain(|name, _| !TICKING.contains(&name.as_str()));
+        status.retain(|name, _| !VOLATILE_FIELDS.contains(&name.as_str()));
     }
     value
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hub_that_knows_no_status_is_an_older_one_and_any_other_refusal_is_one() {
-        let told = json!({ "cursor": "7", "snapshot": true, "changed": false, "removed": [], "items": [] });
-        let told: ClusterStatusUpdate = serde_json::from_value(told).unwrap();
-        assert_eq!(standings(Ok(told)).unwrap().unwrap().cursor, "7");
-        assert!(standings(Err(Code::NoSuchRoute.into())).unwrap().is_none());
-        let refused = standings(Err(Code::NotAllowed.into())).unwrap_err();
-        assert_eq!(refused.code, Code::NotAllowed);
-    }
 }

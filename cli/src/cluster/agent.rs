@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::lookup::find;
 use crate::{
     args::{AgentField, AgentFields, ClusterAgent},
-    hub_client::{HubClient, OnlyIf, Tagged},
+    hub_client::{HubClient, Precondition, Tagged},
     output::{self, Cell, Column, Format},
 };
 
@@ -33,8 +33,10 @@ pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Fa
             if wanted == known.value {
                 return show(&output.output, &wanted);
             }
-            let only_if = OnlyIf::Same(&known.tag);
-            let kept = hub.change(Method::PUT, &path, &wanted, only_if).await?;
+            let precondition = Precondition::Unchanged(&known.tag);
+            let kept = hub
+                .change(Method::PUT, &path, &wanted, precondition)
+                .await?;
             show(&output.output, &kept)
         }
     }
@@ -104,7 +106,7 @@ fn show(format: &Format, settings: &Value) -> Result<(), Failure> {
 
 fn table(format: &Format, settings: &Value) -> String {
     let shown = |value: Option<&Value>| match value {
-        None | Some(Value::Null) => "as the tenant says".to_owned(),
+        None | Some(Value::Null) => "(inherited)".to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(items)) if items.is_empty() => "none".to_owned(),
         Some(Value::Array(items)) => {

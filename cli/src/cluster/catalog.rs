@@ -46,7 +46,7 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Resul
             if !known.objects.is_empty() {
                 let (count, before) = (objects.len(), known.objects.len());
                 let question = format!(
-                    "This puts {count} objects in the place of the {before} of {id}. Go on?"
+                    "This replaces the {before} objects of {id} by {count} objects. Continue?"
                 );
                 confirm(yes, &question)?;
             }

@@ -68,7 +68,7 @@ async fn named(hub: &HubClient, names: &[String]) -> Result<Vec<Cluster>, Failur
 fn question(clusters: &[Cluster]) -> String {
     if let [one] = clusters {
         return format!(
-            "This deletes cluster {} ({}); its agent is cut off. Go on?",
+            "This deletes cluster {} ({}); this disconnects its agent. Continue?",
             one.id, one.display_name
         );
     }
@@ -81,7 +81,7 @@ fn question(clusters: &[Cluster]) -> String {
     };
     let lines: String = clusters.iter().map(line).collect();
     format!(
-        "{lines}This deletes these {} clusters; their agents are cut off. Go on?",
+        "{lines}This deletes these {} clusters; this disconnects their agents. Continue?",
         clusters.len()
     )
 }

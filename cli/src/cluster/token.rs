@@ -23,8 +23,9 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
     match command {
         args::ClusterToken::Renew { name, yes, output } => {
             let path = path(&name).await?;
-            let question =
-                format!("This makes a new bootstrap token of {name}; the older one dies. Go on?");
+            let question = format!(
+                "This creates a new bootstrap token of {name} and revokes the previous one. Continue?"
+            );
             confirm(yes, &question)?;
             let install = Install::of(hub).await?;
             let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
@@ -38,7 +39,7 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
         args::ClusterToken::Revoke { name, yes } => {
             let path = path(&name).await?;
             let question = format!(
-                "This takes the bootstrap token of {name} back: who comes with it is refused. Go on?"
+                "This revokes the bootstrap token of {name}; no agent can enrol with it. Continue?"
             );
             confirm(yes, &question)?;
             hub.delete(&path).await?;

@@ -104,14 +104,16 @@ async fn look(hub: &HubClient, id: &ClusterId, wanted: ClusterState) -> Result<S
         }));
     }
     let step = match state {
-        ClusterState::Never if may_not_enrol(&cluster) => uninvited(hub, &cluster).await?,
+        ClusterState::Never if cannot_enrol(&cluster) => {
+            check_bootstrap_token(hub, &cluster).await?
+        }
         _ => step(&cluster),
     };
     Ok(Seen::Waiting(step))
 }
 
 /// True if no agent has enrolled, and the cluster document shows no valid bootstrap token.
-fn may_not_enrol(cluster: &Cluster) -> bool {
+fn cannot_enrol(cluster: &Cluster) -> bool {
     !cluster.enrolled && cluster.install_url.is_none()
 }
 
@@ -119,7 +121,7 @@ fn may_not_enrol(cluster: &Cluster) -> bool {
 ///
 /// # Errors
 /// `FL-4113` with the reason if the bootstrap token is not valid; failures of the hub.
-async fn uninvited(hub: &HubClient, cluster: &Cluster) -> Result<String, Failure> {
+async fn check_bootstrap_token(hub: &HubClient, cluster: &Cluster) -> Result<String, Failure> {
     let path = format!("/v1/clusters/{}/bootstrap-token", cluster.id);
     match hub.get::<JoinInfo>(&path).await {
         // The token was renewed, or the caller may not read it.

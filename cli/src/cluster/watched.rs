@@ -8,8 +8,8 @@ use fairlead_api::{
 };
 
 use super::{
-    around::Around,
-    shown::{columns, row},
+    agent_columns::AgentColumns,
+    table::{columns, row},
 };
 use crate::{
     hub_client::HubClient,
@@ -27,7 +27,7 @@ pub(super) struct Watched {
 #[derive(Default)]
 struct Known {
     clusters: Vec<Cluster>,
-    around: Around,
+    agents: AgentColumns,
 }
 
 impl Known {
@@ -46,9 +46,9 @@ impl Known {
             };
             cluster.status = item.status;
             if item.outdated {
-                self.around.outdated.insert(item.id);
+                self.agents.outdated.insert(item.id);
             } else {
-                self.around.outdated.remove(&item.id);
+                self.agents.outdated.remove(&item.id);
             }
         }
         true
@@ -67,9 +67,9 @@ pub(super) async fn watch(
         let up_to_date = told.is_some_and(|told| !by_status && known.take_in(told));
         if !up_to_date {
             known.clusters = fetch().await?;
-            known.around = Around::of(hub, format, &known.clusters).await?;
+            known.agents = AgentColumns::of(hub, format, &known.clusters).await?;
         }
-        let rows = known.clusters.iter().map(|it| row(it, &known.around));
+        let rows = known.clusters.iter().map(|it| row(it, &known.agents));
         Ok::<Vec<_>, Failure>(rows.collect())
     };
     let watch = watch::watch(hub, format, columns(), scope, Wakes::Status, rows);
@@ -122,6 +122,6 @@ mod tests {
             known.clusters,
             [cluster("c-a", "Lost"), cluster("c-b", "Connected")]
         );
-        assert_eq!(known.around.outdated.len(), 1);
+        assert_eq!(known.agents.outdated.len(), 1);
     }
 }

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{Document, Kind, invalid};
-use crate::hub_client::{HubClient, OnlyIf, Tagged};
+use crate::hub_client::{HubClient, Precondition, Tagged};
 
 /// Fields that PUT keeps if a document omits them.
 const KEPT_BY_PUT: [(Kind, &str); 6] = [
@@ -18,7 +18,7 @@ const KEPT_BY_PUT: [(Kind, &str); 6] = [
     (Kind::Cluster, "deleteProtection"),
 ];
 /// Limit of attempts after concurrent changes of the same resource.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// Request that applies a document.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +44,7 @@ pub(crate) struct Planned {
 
 /// Treatment of fields that a document omits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Meant<'a> {
+pub(crate) enum ApplyMode<'a> {
     /// Omitted fields stay; `null` removes a field.
     Amend,
     /// Omitted fields are removed.
@@ -61,18 +61,21 @@ pub(crate) enum Meant<'a> {
 pub(crate) async fn plan(
     hub: &HubClient,
     document: &Document,
-    meant: Meant<'_>,
+    mode: ApplyMode<'_>,
     pending: bool,
 ) -> Result<Planned, Failure> {
     let Some(now) = hub.tagged(&document.path()).await? else {
-        if matches!(meant, Meant::EditOf(_)) {
+        if matches!(mode, ApplyMode::EditOf(_)) {
             let detail = format_args!("{document} was deleted");
             return Err(Failure::because(Code::ChangedMeanwhile, detail));
         }
         let wanted = Value::Object(new(document));
         let plan = Plan::Create(wanted.clone());
         if pending {
-            return Ok(Planned::unasked(plan, told(&json!({}), &wanted)));
+            return Ok(Planned::unasked(
+                plan,
+                describe_changes(&json!({}), &wanted),
+            ));
         }
         return judged(hub, document, plan, None).await;
     };
@@ -84,11 +87,11 @@ pub(crate) async fn plan(
         );
         return Err(invalid(detail));
     }
-    let plan = match meant {
-        Meant::Amend => patched(&shown.fields, &document.fields, false),
-        Meant::Replace => Some(Plan::Replace(fully(document, &shown))),
-        Meant::EditOf(base) if *base != shown => return Err(Code::ChangedMeanwhile.into()),
-        Meant::EditOf(base) => patched(&base.fields, &document.fields, true),
+    let plan = match mode {
+        ApplyMode::Amend => patched(&shown.fields, &document.fields, false),
+        ApplyMode::Replace => Some(Plan::Replace(fully(document, &shown))),
+        ApplyMode::EditOf(base) if *base != shown => return Err(Code::ChangedMeanwhile.into()),
+        ApplyMode::EditOf(base) => patched(&base.fields, &document.fields, true),
     };
     match plan {
         Some(plan) => judged(hub, document, plan, Some(&now)).await,
@@ -104,10 +107,10 @@ pub(crate) async fn plan(
 pub(crate) async fn send(
     hub: &HubClient,
     document: &Document,
-    meant: Meant<'_>,
+    mode: ApplyMode<'_>,
     mut planned: Planned,
 ) -> Result<(), Failure> {
-    let mut tries = TRIES;
+    let mut tries = MAX_ATTEMPTS;
     loop {
         let sent = write(hub, document, &planned.plan, planned.tag.as_deref(), false).await;
         let changed = match sent {
@@ -115,7 +118,7 @@ pub(crate) async fn send(
             other => return other.map(drop),
         };
         tries -= 1;
-        let anew = plan(hub, document, meant, false).await?;
+        let anew = plan(hub, document, mode, false).await?;
         if anew.lines != planned.lines {
             return Err(changed);
         }
@@ -143,11 +146,11 @@ async fn judged(
                 invalid("gitRepo.type: of one that is there, `apply --replace` alone changes it")
             }
             (path, _) => invalid(format_args!(
-                "unknown field \"{path}\", or the hub knows no such value of it"
+                "unknown field \"{path}\", or a value that the hub does not accept"
             )),
         });
     }
-    let lines = told(&before, &would);
+    let lines = describe_changes(&before, &would);
     Ok(Planned {
         plan: if lines.is_empty() {
             Plan::Unchanged
@@ -173,13 +176,13 @@ async fn write(
 ) -> Result<Value, Failure> {
     let query = if dry_run { "?dryRun=true" } else { "" };
     let path = format!("{}{query}", document.path());
-    let only_if = tag.map_or(OnlyIf::New, OnlyIf::Same);
+    let precondition = tag.map_or(Precondition::Absent, Precondition::Unchanged);
     match plan {
         Plan::Unchanged => Ok(Value::Null),
         Plan::Create(body) | Plan::Replace(body) => {
-            hub.change(Method::PUT, &path, body, only_if).await
+            hub.change(Method::PUT, &path, body, precondition).await
         }
-        Plan::Patch(body) => hub.change(Method::PATCH, &path, body, only_if).await,
+        Plan::Patch(body) => hub.change(Method::PATCH, &path, body, precondition).await,
     }
 }
 
@@ -290,7 +293,7 @@ fn without_nulls(fields: &Map<String, Value>) -> Value {
 }
 
 /// Describes each changed value on a line.
-fn told(before: &Value, after: &Value) -> Vec<String> {
+fn describe_changes(before: &Value, after: &Value) -> Vec<String> {
     let there = differences(before, after).into_iter();
     let there = there.filter(|one| one.after != json!({}));
     let lines = there.map(|one| one.to_string());
@@ -310,7 +313,7 @@ fn dangers(before: &Value, after: &Value) -> Vec<String> {
     let mut dangers = Vec::new();
     let gone = gone(before, after).count();
     if gone > 0 {
-        dangers.push(format!("takes away {gone} of its values"));
+        dangers.push(format!("removes {gone} of its values"));
     }
     if at(before, "/deleteProtection") == Some(true.into()) && changes("/deleteProtection") {
         dangers.push("lifts its protection against deletion".to_owned());
@@ -322,7 +325,7 @@ fn dangers(before: &Value, after: &Value) -> Vec<String> {
         dangers.push("gives it another repository".to_owned());
     }
     if at(before, "/tenantRef").is_some() && changes("/tenantRef") {
-        dangers.push("puts it below another tenant, whose people see it then".to_owned());
+        dangers.push("moves it below another tenant, whose members can see it then".to_owned());
     }
     dangers
 }
@@ -391,7 +394,7 @@ mod tests {
         let after =
             json!({ "a": 2, "facts": { "y": "2" }, "annotations": {}, "gitRepo": { "url": "v" } });
         assert_eq!(
-            told(&before, &after),
+            describe_changes(&before, &after),
             [
                 "~ a: 1 -> 2",
                 "+ facts.y: \"2\"",

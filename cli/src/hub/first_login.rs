@@ -17,7 +17,7 @@ use super::settings::Settings;
 use crate::{files, hub_client::HubClient, logins};
 
 /// Lifetime of the first token, in seconds.
-const FIRST_LOGIN: u64 = 8 * 3600;
+const FIRST_TOKEN_TTL_SECONDS: u64 = 8 * 3600;
 
 /// Paths of the files of the first login.
 pub(super) struct Ready {
@@ -128,7 +128,7 @@ async fn mint_admin(control: &Control, file: &Path) -> Result<(), Failure> {
         role: Role::Admin,
         tenant: None,
         cluster: None,
-        ttl_seconds: Some(FIRST_LOGIN),
+        ttl_seconds: Some(FIRST_TOKEN_TTL_SECONDS),
     };
     let keep = |token: &SecretString| files::write(file, &format!("{}\n", token.expose_secret()));
     control.mint_first_token(create, keep).await

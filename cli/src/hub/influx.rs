@@ -8,7 +8,7 @@ use fairlead_runtime::config::{Reader, Size};
 use crate::{files, settings::read_secret};
 
 /// Default size of the spool for an unavailable InfluxDB, in bytes.
-const INFLUX_SPOOL: usize = 256 << 20;
+const DEFAULT_SPOOL_BYTES: usize = 256 << 20;
 
 /// Reads the settings; `None` without `influx-url`.
 pub(super) fn read(reader: &mut Reader) -> Option<InfluxConfig> {
@@ -34,7 +34,7 @@ pub(super) fn read(reader: &mut Reader) -> Option<InfluxConfig> {
             None
         }
     });
-    let spool = reader.or("influx-spool", Size(INFLUX_SPOOL)).0;
+    let spool = reader.or("influx-spool", Size(DEFAULT_SPOOL_BYTES)).0;
     let answers = reader.or("influx-query", false);
     if answers && url.is_none() {
         reader.mistake("influx-query needs influx-url");

@@ -15,7 +15,7 @@ use super::settings::Settings;
 use crate::{files, hub_client::HubClient, kubeconfig, output};
 
 /// Shortest interval between two updates of the kubeconfig.
-const REST: Duration = Duration::from_secs(1);
+const KUBECONFIG_UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Prints the next commands, and a warning if other machines can reach this hub. `current` is the current hub of the
 /// command line.
@@ -58,12 +58,12 @@ pub(super) async fn keep_kubeconfig(
     loop {
         revision.mark_unchanged();
         let current = write_kubeconfig(&file, &hub, &mut written).await;
-        hub.hang_up();
+        hub.close_idle();
         if let Err(error) = &current {
             warn!(%error, "kubeconfig not brought up to date");
         }
         let next = async {
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(KUBECONFIG_UPDATE_INTERVAL).await;
             if current.is_ok() {
                 // The sender lives in the store, which outlives this task.
                 let _ = revision.changed().await;

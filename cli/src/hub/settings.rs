@@ -247,7 +247,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         (Some(cert), Some(key)) => Some((cert, key)),
         (None, None) => None,
         _ => {
-            reader.mistake("tls-cert and tls-key go together");
+            reader.mistake("tls-cert and tls-key must be set together");
             None
         }
     };
@@ -260,7 +260,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         ready_file: reader.optional("ready-file"),
         public_url: reader.required(
             "public-url",
-            "how people and agents reach the hub from outside, like https://hub.example.com",
+            "the URL for people and agents, like https://hub.example.com",
         ),
         cluster_domain: reader.optional("cluster-domain"),
         tls,
@@ -355,7 +355,7 @@ fn read_discovery(reader: &mut Reader) -> Discovery {
         reader.optional("vault-login-method"),
     );
     if oidc.0.is_some() != oidc.1.is_some() {
-        reader.mistake("oidc-discovery-url and oidc-client-id go together");
+        reader.mistake("oidc-discovery-url and oidc-client-id must be set together");
     }
     Discovery {
         oidc: oidc.0.zip(oidc.1),

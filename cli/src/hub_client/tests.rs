@@ -11,11 +11,11 @@ use tokio_rustls::TlsAcceptor;
 use super::*;
 
 /// Number of responses after which the server closes a connection.
-const ANSWERS: usize = 3;
+const RESPONSES_PER_CONNECTION: usize = 3;
 
 async fn answer(tls: TlsAcceptor, tcp: TcpStream) {
     let mut io = tls.accept(tcp).await.unwrap();
-    for _ in 0..ANSWERS {
+    for _ in 0..RESPONSES_PER_CONNECTION {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(io.read_u8().await.unwrap());
@@ -47,7 +47,7 @@ async fn requests_share_a_connection_until_the_hub_closes_it() {
     let ca = Some(authority.certificate_pem().to_owned());
     let url = url.parse().unwrap();
     let hub = HubClient::new(url, "secret".into(), ca, ProxyRules::default()).unwrap();
-    for _ in 0..3 * ANSWERS {
+    for _ in 0..3 * RESPONSES_PER_CONNECTION {
         assert!(hub.get::<bool>("/").await.unwrap());
     }
     assert_eq!(connections.load(Ordering::SeqCst), 3);

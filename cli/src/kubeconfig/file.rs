@@ -95,7 +95,7 @@ pub(super) fn replace(path: &Path, text: &str, hub: &str, yes: bool) -> Result<(
         let is_ours = parse(path, &there).is_ok_and(|it| merge::is_only_of(&it, hub));
         if !is_ours {
             let question = format!(
-                "{} has entries that are not of the hub {hub}; all of them would be gone. Go on?",
+                "{} has entries that do not belong to the hub {hub}; all of them would be deleted. Continue?",
                 path.display()
             );
             let refused = confirm(yes, &question);
@@ -149,7 +149,7 @@ impl Lock {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let failure = Failure::because(
                     Code::InUse,
-                    format_args!("{} says that another program writes it", lock.display()),
+                    format_args!("another program holds its lock {}", lock.display()),
                 );
                 let step = format!(
                     "Try again; if no such program runs, remove {}.",

@@ -4,7 +4,7 @@ use fairlead_api::{Code, Failure};
 use serde_json::{Map, Value};
 
 /// Fields of a cluster entry for address and trust, all of which are replaced.
-const REACH: [&str; 5] = [
+const ADDRESS_FIELDS: [&str; 5] = [
     "server",
     "tls-server-name",
     "certificate-authority",
@@ -12,7 +12,7 @@ const REACH: [&str; 5] = [
     "insecure-skip-tls-verify",
 ];
 /// Fields of a context that are replaced; a namespace set by the user is kept.
-const CHOICE: [&str; 2] = ["cluster", "user"];
+const CONTEXT_FIELDS: [&str; 2] = ["cluster", "user"];
 
 /// Merges the entries of `ours` into `there`; their names end with `@hub`.
 ///
@@ -32,20 +32,20 @@ pub(super) fn merge(
     }
     all.entry("apiVersion").or_insert_with(|| "v1".into());
     all.entry("kind").or_insert_with(|| "Config".into());
-    refuse_foreign_contexts(list(&mut all, "contexts")?, ours, hub)?;
+    refuse_contexts_of_others(list(&mut all, "contexts")?, ours, hub)?;
     put(
         list(&mut all, "clusters")?,
         ours,
         "clusters",
         "cluster",
-        &REACH,
+        &ADDRESS_FIELDS,
     );
     put(
         list(&mut all, "contexts")?,
         ours,
         "contexts",
         "context",
-        &CHOICE,
+        &CONTEXT_FIELDS,
     );
     put(list(&mut all, "users")?, ours, "users", "user", &[]);
     let has_current = |all: &Map<String, Value>| {
@@ -92,7 +92,7 @@ fn list<'a>(all: &'a mut Map<String, Value>, kind: &str) -> Result<&'a mut Vec<V
 }
 
 /// Refuses contexts of the same name that lead to another hub or cluster.
-fn refuse_foreign_contexts(there: &[Value], ours: &Value, hub: &str) -> Result<(), Failure> {
+fn refuse_contexts_of_others(there: &[Value], ours: &Value, hub: &str) -> Result<(), Failure> {
     for context in entries(ours, "contexts") {
         let same = there.iter().find(|it| it["name"] == context["name"]);
         let cluster = same.and_then(|it| it.pointer("/context/cluster"));

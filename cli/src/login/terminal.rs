@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 /// `FL-4117` without a terminal, `FL-4118` for an empty line.
 pub(super) async fn secret(question: &str) -> Result<SecretString, Failure> {
     if !io::stdin().is_terminal() {
-        let detail = "no token was given, and there is no terminal to ask on";
+        let detail = "no token was given, and there is no terminal for a prompt";
         let failure = Failure::because(Code::Usage, detail);
         let step = "Name a file with `--token-file F`, or `--token-file -` for standard input.";
         return Err(failure.next(step));
@@ -21,7 +21,7 @@ pub(super) async fn secret(question: &str) -> Result<SecretString, Failure> {
     let asked = ask(question).await.map_err(|error| {
         Failure::because(
             Code::Usage,
-            format_args!("the terminal cannot be asked: {error}"),
+            format_args!("the terminal cannot be read: {error}"),
         )
     })?;
     let typed = asked.as_deref().map(str::trim).unwrap_or_default();

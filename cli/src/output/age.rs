@@ -2,10 +2,10 @@
 
 use time::OffsetDateTime;
 
-const MINUTE: i64 = 60;
-const HOUR: i64 = 60 * MINUTE;
-const DAY: i64 = 24 * HOUR;
-const YEAR: i64 = 365 * DAY;
+const SECONDS_PER_MINUTE: i64 = 60;
+const SECONDS_PER_HOUR: i64 = 60 * SECONDS_PER_MINUTE;
+const SECONDS_PER_DAY: i64 = 24 * SECONDS_PER_HOUR;
+const SECONDS_PER_YEAR: i64 = 365 * SECONDS_PER_DAY;
 
 /// Duration between two times; zero if they are in the wrong order.
 pub(crate) fn between(from: OffsetDateTime, to: OffsetDateTime) -> String {
@@ -16,14 +16,14 @@ pub(crate) fn between(from: OffsetDateTime, to: OffsetDateTime) -> String {
 fn human(seconds: i64) -> String {
     match seconds {
         ..120 => format!("{seconds}s"),
-        120..600 => pair(seconds, (MINUTE, "m"), (1, "s")),
-        600..10_800 => format!("{}m", seconds / MINUTE),
-        10_800..28_800 => pair(seconds, (HOUR, "h"), (MINUTE, "m")),
-        28_800..172_800 => format!("{}h", seconds / HOUR),
-        172_800..691_200 => pair(seconds, (DAY, "d"), (HOUR, "h")),
-        691_200..63_072_000 => format!("{}d", seconds / DAY),
-        63_072_000..252_288_000 => pair(seconds, (YEAR, "y"), (DAY, "d")),
-        _ => format!("{}y", seconds / YEAR),
+        120..600 => pair(seconds, (SECONDS_PER_MINUTE, "m"), (1, "s")),
+        600..10_800 => format!("{}m", seconds / SECONDS_PER_MINUTE),
+        10_800..28_800 => pair(seconds, (SECONDS_PER_HOUR, "h"), (SECONDS_PER_MINUTE, "m")),
+        28_800..172_800 => format!("{}h", seconds / SECONDS_PER_HOUR),
+        172_800..691_200 => pair(seconds, (SECONDS_PER_DAY, "d"), (SECONDS_PER_HOUR, "h")),
+        691_200..63_072_000 => format!("{}d", seconds / SECONDS_PER_DAY),
+        63_072_000..252_288_000 => pair(seconds, (SECONDS_PER_YEAR, "y"), (SECONDS_PER_DAY, "d")),
+        _ => format!("{}y", seconds / SECONDS_PER_YEAR),
     }
 }
 
@@ -49,16 +49,16 @@ mod tests {
             (305, "5m5s"),
             (600, "10m"),
             (10_799, "179m"),
-            (3 * HOUR, "3h"),
-            (3 * HOUR + 12 * MINUTE, "3h12m"),
-            (8 * HOUR, "8h"),
-            (47 * HOUR + 59 * MINUTE, "47h"),
-            (2 * DAY, "2d"),
-            (3 * DAY + 4 * HOUR, "3d4h"),
-            (8 * DAY + 4 * HOUR, "8d"),
-            (729 * DAY, "729d"),
-            (2 * YEAR + 3 * DAY, "2y3d"),
-            (8 * YEAR + 3 * DAY, "8y"),
+            (3 * SECONDS_PER_HOUR, "3h"),
+            (3 * SECONDS_PER_HOUR + 12 * SECONDS_PER_MINUTE, "3h12m"),
+            (8 * SECONDS_PER_HOUR, "8h"),
+            (47 * SECONDS_PER_HOUR + 59 * SECONDS_PER_MINUTE, "47h"),
+            (2 * SECONDS_PER_DAY, "2d"),
+            (3 * SECONDS_PER_DAY + 4 * SECONDS_PER_HOUR, "3d4h"),
+            (8 * SECONDS_PER_DAY + 4 * SECONDS_PER_HOUR, "8d"),
+            (729 * SECONDS_PER_DAY, "729d"),
+            (2 * SECONDS_PER_YEAR + 3 * SECONDS_PER_DAY, "2y3d"),
+            (8 * SECONDS_PER_YEAR + 3 * SECONDS_PER_DAY, "8y"),
         ] {
             assert_eq!(human(seconds), text, "{seconds}");
         }

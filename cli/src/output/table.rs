@@ -9,9 +9,9 @@ use time::OffsetDateTime;
 use super::age;
 
 /// Spaces between two columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 /// Minimum width of a truncated cell, in characters.
-const CUT_MIN: usize = 10;
+const MIN_TRUNCATED_CHARS: usize = 10;
 
 /// Column with its header and its behaviour in a narrow terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,8 +193,8 @@ fn line(
             None => cell.clone(),
         };
         line.push_str(&cell);
-        let blank = (width + GAP).saturating_sub(measure_text_width(&cell));
-        line.extend(std::iter::repeat_n(' ', blank.max(GAP)));
+        let blank = (width + COLUMN_GAP).saturating_sub(measure_text_width(&cell));
+        line.extend(std::iter::repeat_n(' ', blank.max(COLUMN_GAP)));
     }
     let line = line.trim_end();
     // A later row can have a longer id or state than the first rows.
@@ -252,7 +252,7 @@ fn kept_count(widths: &[Option<usize>]) -> usize {
 }
 
 fn total(widths: &[Option<usize>]) -> usize {
-    let gaps = GAP * kept_count(widths).saturating_sub(1);
+    let gaps = COLUMN_GAP * kept_count(widths).saturating_sub(1);
     widths.iter().flatten().sum::<usize>() + gaps
 }
 
@@ -261,7 +261,7 @@ fn shrink(columns: &[Column], widths: &mut [Option<usize>], kind: Kind, limit: u
     while total(widths) > limit {
         let of_kind = columns.iter().zip(widths.iter_mut());
         let reducible = of_kind.filter_map(|(column, width)| {
-            let floor = measure_text_width(&column.name).max(CUT_MIN);
+            let floor = measure_text_width(&column.name).max(MIN_TRUNCATED_CHARS);
             let width = width.as_mut()?;
             (column.kind == kind && *width > floor).then_some(width)
         });

@@ -3,7 +3,7 @@
 use fairlead_api::{Code, Failure, resources::CreateToken};
 
 use super::created_text;
-use crate::{args, environment::Environment, output, upkeep};
+use crate::{args, environment::Environment, maintenance, output};
 
 /// Creates the token if the command has `--data`; else returns the command.
 pub(super) fn run(
@@ -45,6 +45,6 @@ pub(super) fn run(
         store: store.or_else(|| environment.get("FAIRLEAD_STORE").map(str::to_owned)),
         store_password_file,
     };
-    let created = upkeep::create_token(place, asked, environment)?;
+    let created = maintenance::create_token(place, asked, environment)?;
     output::show(&output.output, &created, created_text).map(|()| None)
 }

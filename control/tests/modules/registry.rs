@@ -85,7 +85,7 @@ async fn invalid_fields_are_rejected_by_name() {
             "/clusters",
             json!({ "id": "Demo" }),
             Code::Invalid,
-            "id: an id holds lower-case",
+            "id: an id has lower-case",
         ),
         (
             "/clusters",

@@ -187,7 +187,7 @@ async fn agents_settings_are_set_one_by_one_and_left_to_the_tenant_again() -> an
         hub.cli(words).await
     };
     let table = agent(&["get", "c-edge"]).await?.success()?;
-    ensure!(table.contains("as the tenant says"), "{table}");
+    ensure!(table.contains("(inherited)"), "{table}");
     let set = [
         "set",
         "c-edge",

@@ -25,7 +25,7 @@ async fn changes_are_followed_over_a_restart_of_the_hub_without_a_gap() -> anyho
     );
     let since = told
         .trim()
-        .strip_prefix("go on with --since ")
+        .strip_prefix("continue with --since ")
         .context(told.clone())?
         .to_owned();
 

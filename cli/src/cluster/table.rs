@@ -6,7 +6,7 @@ use fairlead_api::{
 };
 use serde_json::Value;
 
-use super::around::Around;
+use super::agent_columns::AgentColumns;
 use crate::{
     output::{self, Cell, Column},
     watch::Row,
@@ -29,15 +29,15 @@ pub(super) fn columns() -> [Column; 12] {
     ]
 }
 
-pub(super) fn row(cluster: &Cluster, around: &Around) -> Row<12> {
+pub(super) fn row(cluster: &Cluster, agents: &AgentColumns) -> Row<12> {
     Row {
         id: cluster.id.to_string(),
-        cells: cells(cluster, around),
+        cells: cells(cluster, agents),
         value: serde_json::to_value(cluster).unwrap_or_default(),
     }
 }
 
-pub(super) fn cells(c: &Cluster, around: &Around) -> [Cell; 12] {
+pub(super) fn cells(c: &Cluster, agents: &AgentColumns) -> [Cell; 12] {
     [
         c.display_name.clone().into(),
         c.id.to_string().into(),
@@ -46,10 +46,10 @@ pub(super) fn cells(c: &Cluster, around: &Around) -> [Cell; 12] {
         Cell::Since(c.status.since),
         Cell::Since(c.created),
         kubernetes_version(c).into(),
-        around.versions(&c.id).into(),
-        around.replicas(&c.id).into(),
-        around.rtt(&c.id).into(),
-        around.configuration(&c.id).into(),
+        agents.versions(&c.id).into(),
+        agents.replicas(&c.id).into(),
+        agents.rtt(&c.id).into(),
+        agents.configuration(&c.id).into(),
         last_error(c).into(),
     ]
 }

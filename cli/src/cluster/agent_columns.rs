@@ -13,26 +13,26 @@ use crate::{hub_client::HubClient, output::Format};
 
 /// Agent data of clusters; empty except for format `wide`.
 #[derive(Default)]
-pub(super) struct Around {
+pub(super) struct AgentColumns {
     /// Clusters whose agents apply an older configuration than the desired one.
     pub(super) outdated: BTreeSet<ClusterId>,
     sessions: BTreeMap<ClusterId, Vec<AgentSession>>,
 }
 
-impl Around {
+impl AgentColumns {
     /// Reads the sessions of each connected cluster, one after the other over one connection.
     pub(super) async fn of(
         hub: &HubClient,
         format: &Format,
         clusters: &[Cluster],
     ) -> Result<Self, Failure> {
-        let mut around = Around::default();
+        let mut agents = AgentColumns::default();
         if *format != Format::Wide {
-            return Ok(around);
+            return Ok(agents);
         }
         let all: List<AgentConfigStatus> = hub.get("/v1/agents").await?;
         let outdated = all.items.into_iter().filter(|it| it.outdated);
-        around.outdated = outdated.map(|it| it.cluster).collect();
+        agents.outdated = outdated.map(|it| it.cluster).collect();
         let has_session = |it: &&Cluster| {
             matches!(
                 it.status.state,
@@ -44,9 +44,9 @@ impl Around {
             // The cluster may have been deleted since the list was read.
             let sessions: Option<List<AgentSession>> = hub.find(&path).await?;
             let items = sessions.map(|it| it.items).unwrap_or_default();
-            around.sessions.insert(cluster.id.clone(), items);
+            agents.sessions.insert(cluster.id.clone(), items);
         }
-        Ok(around)
+        Ok(agents)
     }
 
     fn sessions(&self, id: &ClusterId) -> &[AgentSession] {
@@ -103,14 +103,14 @@ mod tests {
             session("a", "0.1.0", 1_500),
             session("b", "0.2.0", 3_000),
         ];
-        let around = Around {
+        let agents = AgentColumns {
             sessions: [(id.clone(), sessions)].into(),
-            ..Around::default()
+            ..AgentColumns::default()
         };
-        assert_eq!(around.versions(&id), "0.1.0,0.2.0");
-        assert_eq!(around.replicas(&id).as_deref(), Some("2"));
-        assert_eq!(around.rtt(&id).as_deref(), Some("1.5ms"));
+        assert_eq!(agents.versions(&id), "0.1.0,0.2.0");
+        assert_eq!(agents.replicas(&id).as_deref(), Some("2"));
+        assert_eq!(agents.rtt(&id).as_deref(), Some("1.5ms"));
         let other: ClusterId = "c-b".parse().unwrap();
-        assert_eq!((around.replicas(&other), around.rtt(&other)), (None, None));
+        assert_eq!((agents.replicas(&other), agents.rtt(&other)), (None, None));
     }
 }

@@ -17,7 +17,7 @@ use secrecy::SecretString;
 
 use crate::{
     args,
-    confirm::{confirm, over_what_is_there},
+    confirm::{confirm, confirm_overwrite},
     environment::Environment,
     files,
     output::{self, Column, Format},
@@ -31,7 +31,7 @@ pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(
     }
     if asked.file.exists() {
         let question = format!(
-            "{} is there, and would be gone. Go on?",
+            "{} exists and would be replaced. Continue?",
             asked.file.display()
         );
         confirm(asked.yes, &question)?;
@@ -91,7 +91,7 @@ pub(crate) fn restore(asked: args::Restore, environment: &Environment) -> Result
     let data = hub_data(asked.place, environment)?;
     let identity = asked.identity.as_deref().map(files::read).transpose()?;
     let identity = identity.map(SecretString::from);
-    let restored = over_what_is_there(asked.yes, |overwrite| {
+    let restored = confirm_overwrite(asked.yes, |overwrite| {
         let source = opened(source(&asked.file)?, identity.as_ref())?;
         block_on(data.restore(source, overwrite))?
     });
@@ -126,7 +126,7 @@ pub(crate) fn store(command: args::Store, environment: &Environment) -> Result<(
                 return output::print("The store is whole.\n");
             }
             output::print(&format!("{}\n", wrong.join("\n")))?;
-            let detail = format_args!("{} things are wrong with the store", wrong.len());
+            let detail = format_args!("the store has {} errors", wrong.len());
             Err(Failure::because(Code::DataDir, detail))
         }
         args::Store::Migrate {
@@ -142,7 +142,7 @@ pub(crate) fn store(command: args::Store, environment: &Environment) -> Result<(
             };
             let (from, to) = (place(from)?, place(to)?);
             let moved =
-                over_what_is_there(yes, |overwrite| block_on(migrate(&from, &to, overwrite))?);
+                confirm_overwrite(yes, |overwrite| block_on(migrate(&from, &to, overwrite))?);
             output::print(&shown(&moved?))
         }
     }
@@ -168,7 +168,7 @@ fn password(
     let secret = files::read_secret(file);
     secret.map(Some).map_err(|cause| {
         let cause = format!("--store-password-file: {cause}");
-        Failure::with_cause(Code::BadConfig, cause).next("Name a file that holds the password.")
+        Failure::with_cause(Code::BadConfig, cause).next("Give a file with the password.")
     })
 }
 
