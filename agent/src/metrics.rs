@@ -1,7 +1,7 @@
 //! What the agent counts. Labels are enums, never text from a request or an error.
 
 use fairlead_dialer::Stage;
-use fairlead_runtime::{gauges::Hold, metrics::Registry};
+use fairlead_runtime::{gauges::GaugeGuard, metrics::Registry};
 use prometheus::{Gauge, IntCounterVec, IntGauge, Opts};
 use time::OffsetDateTime;
 
@@ -110,12 +110,12 @@ impl Metrics {
         self.expiry.set(at.unix_timestamp() as f64);
     }
 
-    pub(crate) fn hold_connected(&self) -> Hold {
-        Hold::of(&self.connected)
+    pub(crate) fn hold_connected(&self) -> GaugeGuard {
+        GaugeGuard::of(&self.connected)
     }
 
-    pub(crate) fn hold_stream(&self) -> Hold {
-        Hold::of(&self.streams)
+    pub(crate) fn hold_stream(&self) -> GaugeGuard {
+        GaugeGuard::of(&self.streams)
     }
 }
 

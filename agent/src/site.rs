@@ -11,7 +11,7 @@ use std::{
 
 use fairlead_api::{ClusterUid, hello::Instance};
 use fairlead_dialer::MemoryBudget;
-use fairlead_runtime::{Process, gauges::Hold};
+use fairlead_runtime::{Process, gauges::GaugeGuard};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
@@ -103,7 +103,7 @@ impl Site {
 /// Held by a session that has a link.
 pub(crate) struct Connected {
     site: Arc<Site>,
-    _gauge: Hold,
+    _gauge: GaugeGuard,
 }
 
 impl Drop for Connected {

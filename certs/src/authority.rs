@@ -16,7 +16,7 @@ use x509_parser::{
 };
 
 use crate::{
-    csr::Request,
+    csr::CertificateRequest,
     keyfile::{self, unusable},
     leaf::Leaf,
     pin::{pin_of, sha256},
@@ -172,7 +172,7 @@ impl Authority {
         cluster: &ClusterId,
         now: OffsetDateTime,
     ) -> Result<Signed, Failure> {
-        let request = Request::parse(csr_pem)?;
+        let request = CertificateRequest::parse(csr_pem)?;
         let uri = profiles::agent_uri(&self.trust_domain, tenant, cluster);
         request.names_only(cluster.as_str(), &uri)?;
         let params = profiles::agent(&self.trust_domain, tenant, cluster, registration, now)?;

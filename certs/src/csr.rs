@@ -16,25 +16,25 @@ use x509_parser::{
 use crate::pin::sha256;
 
 /// Limit of a request in bytes of PEM.
-const MAX_LEN: usize = 8 * 1024;
+const MAX_PEM_BYTES: usize = 8 * 1024;
 
 /// A request with a valid signature of its own key.
-pub(crate) struct Request {
+pub(crate) struct CertificateRequest {
     pub(crate) key: SubjectPublicKeyInfo,
     common_names: Vec<String>,
     uris: Vec<String>,
     /// Kind of a name that no agent has.
-    stranger: Option<&'static str>,
+    foreign_name_kind: Option<&'static str>,
 }
 
 fn bad(detail: impl std::fmt::Display) -> Failure {
     Failure::because(Code::BadCsr, detail)
 }
 
-impl Request {
+impl CertificateRequest {
     pub(crate) fn parse(pem: &str) -> Result<Self, Failure> {
-        if pem.len() > MAX_LEN {
-            return Err(bad(format_args!("it is longer than {MAX_LEN} bytes")));
+        if pem.len() > MAX_PEM_BYTES {
+            return Err(bad(format_args!("it is longer than {MAX_PEM_BYTES} bytes")));
         }
         let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| bad("it is not PKCS#10 in PEM"))?;
@@ -47,11 +47,11 @@ impl Request {
         request
             .verify_signature()
             .map_err(|_| bad("its signature is not by its own key"))?;
-        let mut parsed = Request {
+        let mut parsed = CertificateRequest {
             key,
             common_names: Vec::new(),
             uris: Vec::new(),
-            stranger: None,
+            foreign_name_kind: None,
         };
         parsed.read_subject(&request);
         parsed.read_attributes(&request)?;
@@ -68,7 +68,7 @@ impl Request {
     /// `FL-2105` with the name.
     pub(crate) fn names_only(&self, common_name: &str, uri: &str) -> Result<(), Failure> {
         let foreign = |name: &str| Err(Failure::because(Code::ForeignName, format!("{name:?}")));
-        if let Some(kind) = self.stranger {
+        if let Some(kind) = self.foreign_name_kind {
             return Err(Failure::because(Code::ForeignName, kind));
         }
         if let Some(name) = self.common_names.iter().find(|name| *name != common_name) {
@@ -86,7 +86,7 @@ impl Request {
                 Ok(text) if *attribute.attr_type() == OID_X509_COMMON_NAME => {
                     self.common_names.push(text.to_owned());
                 }
-                _ => self.stranger = Some("a part of its subject beside the common name"),
+                _ => self.foreign_name_kind = Some("a part of its subject beside the common name"),
             }
         }
     }
@@ -102,7 +102,9 @@ impl Request {
                         for name in &names.general_names {
                             match name {
                                 GeneralName::URI(uri) => self.uris.push((*uri).to_owned()),
-                                _ => self.stranger = Some("a name that is not a SPIFFE ID"),
+                                _ => {
+                                    self.foreign_name_kind = Some("a name that is not a SPIFFE ID")
+                                }
                             }
                         }
                     }
@@ -139,5 +141,5 @@ fn usable_key(request: &X509CertificationRequest<'_>) -> Result<SubjectPublicKey
 /// # Errors
 /// `FL-2104` if it is not a request, is not signed by its own key, or has a key of another kind.
 pub fn csr_fingerprint(csr_pem: &str) -> Result<[u8; 32], Failure> {
-    Request::parse(csr_pem).map(|request| request.fingerprint())
+    CertificateRequest::parse(csr_pem).map(|request| request.fingerprint())
 }

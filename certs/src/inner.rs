@@ -55,8 +55,8 @@ pub fn session_server(
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?
-        .with_client_cert_verifier(Arc::new(LateClients {
-            punctual: clients,
+        .with_client_cert_verifier(Arc::new(GracefulClientVerifier {
+            strict: clients,
             late,
         }))
         .with_cert_resolver(leaf.resolver());
@@ -76,7 +76,7 @@ pub fn session_client(pin: CaPin, identity: Option<&Leaf>) -> Result<Arc<ClientC
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(PinnedHub { pin }));
+        .with_custom_certificate_verifier(Arc::new(PinnedHubVerifier { pin }));
     let mut config = match identity {
         Some(leaf) => builder.with_client_cert_resolver(leaf.resolver()),
         None => builder.with_no_client_auth(),
@@ -87,22 +87,22 @@ pub fn session_client(pin: CaPin, identity: Option<&Leaf>) -> Result<Arc<ClientC
 
 /// Verifies an expired certificate as of its end, if that was not too long ago.
 #[derive(Debug)]
-struct LateClients {
-    punctual: Arc<dyn ClientCertVerifier>,
+struct GracefulClientVerifier {
+    strict: Arc<dyn ClientCertVerifier>,
     late: Duration,
 }
 
-impl ClientCertVerifier for LateClients {
+impl ClientCertVerifier for GracefulClientVerifier {
     fn offer_client_auth(&self) -> bool {
-        self.punctual.offer_client_auth()
+        self.strict.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.punctual.client_auth_mandatory()
+        self.strict.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.punctual.root_hint_subjects()
+        self.strict.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -111,7 +111,7 @@ impl ClientCertVerifier for LateClients {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let verify = |at| (self.punctual).verify_client_cert(end_entity, intermediates, at);
+        let verify = |at| (self.strict).verify_client_cert(end_entity, intermediates, at);
         let expired = match verify(now) {
             Err(Error::InvalidCertificate(
                 cause @ (CertificateError::Expired | CertificateError::ExpiredContext { .. }),
@@ -134,7 +134,7 @@ impl ClientCertVerifier for LateClients {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.punctual.verify_tls12_signature(message, cert, dss)
+        self.strict.verify_tls12_signature(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -143,20 +143,20 @@ impl ClientCertVerifier for LateClients {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.punctual.verify_tls13_signature(message, cert, dss)
+        self.strict.verify_tls13_signature(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.punctual.supported_verify_schemes()
+        self.strict.supported_verify_schemes()
     }
 }
 
 #[derive(Debug)]
-struct PinnedHub {
+struct PinnedHubVerifier {
     pin: CaPin,
 }
 
-impl ServerCertVerifier for PinnedHub {
+impl ServerCertVerifier for PinnedHubVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

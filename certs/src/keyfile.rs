@@ -11,7 +11,7 @@ use fairlead_api::{Code, Failure};
 use secrecy::SecretString;
 
 /// Limit of a key file in bytes; real ones are far smaller.
-const MAX_LEN: u64 = 64 * 1024;
+const MAX_KEY_FILE_BYTES: u64 = 64 * 1024;
 
 /// Reads a key file; `Ok(None)` if there is none.
 ///
@@ -33,7 +33,7 @@ pub fn read(path: &Path) -> Result<Option<SecretString>, Failure> {
         return Err(unusable(path, &detail));
     }
     let mut text = String::new();
-    file.take(MAX_LEN)
+    file.take(MAX_KEY_FILE_BYTES)
         .read_to_string(&mut text)
         .map_err(|error| unusable(path, &error))?;
     Ok(Some(text.into()))
@@ -61,11 +61,11 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
             &"it exists already and is never overwritten",
         ));
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = Path::new(&beside);
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let draft = Path::new(&draft);
     // A draft that a crash left behind may have other permissions.
-    match fs::remove_file(beside) {
+    match fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
         _ => {}
     }
@@ -74,11 +74,11 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
         .write(true)
         .create_new(true)
         .mode(mode)
-        .open(beside)
+        .open(draft)
         .map_err(fail)?;
     file.write_all(text.as_bytes()).map_err(fail)?;
     file.sync_all().map_err(fail)?;
-    fs::rename(beside, path).map_err(fail)?;
+    fs::rename(draft, path).map_err(fail)?;
     let folder = path.parent().unwrap_or(Path::new("."));
     File::open(folder)
         .and_then(|folder| folder.sync_all())

@@ -56,20 +56,20 @@ fn client(
     any_time: bool,
 ) -> Result<Arc<ClientConfig>, Failure> {
     let extra = ca_pem.map(certificates).transpose()?.unwrap_or_default();
-    let platform = Platform {
+    let system_roots = SystemRoots {
         extra,
         read: OnceLock::new(),
     };
     if pin.is_none() {
-        let read = platform.verifier();
+        let read = system_roots.verifier();
         read.map_err(|error| Failure::because(Code::DialTls, error))?;
     }
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(internal)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Outer {
-            platform,
+        .with_custom_certificate_verifier(Arc::new(OuterVerifier {
+            system_roots,
             pin,
             any_time,
         }))
@@ -96,8 +96,8 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
 }
 
 #[derive(Debug)]
-struct Outer {
-    platform: Platform,
+struct OuterVerifier {
+    system_roots: SystemRoots,
     pin: Option<CaPin>,
     /// Verifies the leaf as of a moment within its own validity.
     any_time: bool,
@@ -105,19 +105,19 @@ struct Outer {
 
 /// System roots and additional ones.
 #[derive(Debug)]
-struct Platform {
+struct SystemRoots {
     extra: Vec<CertificateDer<'static>>,
     read: OnceLock<Result<Verifier, Error>>,
 }
 
-impl Platform {
+impl SystemRoots {
     fn verifier(&self) -> Result<&Verifier, &Error> {
         let read = || Verifier::new_with_extra_roots(self.extra.clone(), provider());
         self.read.get_or_init(read).as_ref()
     }
 }
 
-impl ServerCertVerifier for Outer {
+impl ServerCertVerifier for OuterVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -137,16 +137,21 @@ impl ServerCertVerifier for Outer {
             },
             None => None,
         };
-        let platform = match self.platform.verifier() {
-            Ok(platform) => platform,
+        let system_roots = match self.system_roots.verifier() {
+            Ok(system_roots) => system_roots,
             Err(error) => {
                 warn!(%error, "system roots cannot be read; trusting the pin alone");
                 return Err(by_pin.unwrap_or_else(|| unknown_issuer(end_entity)));
             }
         };
-        let by_platform =
-            platform.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        by_platform.map_err(|error| match (by_pin, error) {
+        let by_system_roots = system_roots.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        by_system_roots.map_err(|error| match (by_pin, error) {
             // The chain is our hub's, so its own error is the one to report.
             (Some(ours), _) if TrustError::find(&ours).is_none() => ours,
             (_, Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {

@@ -16,7 +16,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::tls::{TrustError, algorithms};
 
 /// Limit of certificates that are examined beside the leaf.
-const MAX_CHAIN: usize = 8;
+const MAX_CHAIN_LENGTH: usize = 8;
 
 /// SHA-256 of these bytes.
 #[must_use]
@@ -50,7 +50,7 @@ pub(crate) fn pinned<'a>(
 ) -> Option<&'a CertificateDer<'a>> {
     intermediates
         .iter()
-        .take(MAX_CHAIN)
+        .take(MAX_CHAIN_LENGTH)
         .find(|der| pin_of(der) == Some(pin))
 }
 

@@ -10,7 +10,7 @@ use fairlead_api::{
 };
 use fairlead_runtime::{
     admin,
-    config::{Listen, Reader, Size, Span},
+    config::{ListenAddress, MemorySize, Reader, TimeSpan},
     listen,
 };
 use tracing::info;
@@ -24,7 +24,7 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("agent", matches, environment);
     let process = ProcessSettings::read(&mut reader);
-    let admin_address = reader.optional::<Listen>("admin");
+    let admin_address = reader.optional::<ListenAddress>("admin");
     let config = read(&mut reader, environment);
     reader.finish()?;
     let config = config.ok_or(Code::Internal)?;
@@ -86,9 +86,11 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         state: state?,
         allow_groups: reader.list("allow-group"),
         allow_as: reader.list("allow-as"),
-        facts_every: reader.optional::<Span>("facts-every").map(|span| span.0),
+        facts_every: reader
+            .optional::<TimeSpan>("facts-every")
+            .map(|span| span.0),
         allow_connect: reader.list("allow-connect"),
-        session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,
+        session_memory: reader.or("session-memory", MemorySize(SESSION_MEMORY)).0,
         https_proxy: https_proxy.map(str::to_owned),
         no_proxy: no_proxy.map(str::to_owned),
         version: VERSION.to_owned(),

@@ -10,7 +10,7 @@ use clap::{ArgMatches, parser::ValueSource};
 use fairlead_api::{Code, Failure};
 use fairlead_runtime::{
     Process, Workers,
-    config::{Reader, Span},
+    config::{Reader, TimeSpan},
     log, workers,
 };
 use secrecy::SecretString;
@@ -86,7 +86,9 @@ impl ProcessSettings {
         let settings = ProcessSettings {
             log: reader.or("log", "info".to_owned()),
             log_format: reader.or("log-format", log::Format::Text),
-            drain_timeout: reader.or("drain-timeout", Span(Duration::from_secs(30))).0,
+            drain_timeout: reader
+                .or("drain-timeout", TimeSpan(Duration::from_secs(30)))
+                .0,
         };
         if let Err(error) = log::filter(&settings.log) {
             reader.mistake(format!("log: {error}"));
@@ -112,7 +114,7 @@ impl ProcessSettings {
             main(process).await.map_err(Ended::Failed)
         });
         // The task ends with the runtime; remaining log lines are flushed after that.
-        drop(runtime.spawn(log::write_gathered()));
+        drop(runtime.spawn(log::write_buffered()));
         let ended = runtime.block_on(run);
         drop(threads);
         log::flush();

@@ -29,6 +29,7 @@ mod limits;
 pub mod link;
 mod memory;
 pub mod mux;
+mod path;
 mod read_ahead;
 #[cfg(test)]
 mod rig;

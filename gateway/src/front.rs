@@ -37,7 +37,7 @@ use std::{
 };
 
 use fairlead_dialer::{Body, BodyError, ReadAhead};
-use fairlead_runtime::{Process, gauges::Hold};
+use fairlead_runtime::{Process, gauges::GaugeGuard};
 use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -97,7 +97,7 @@ impl Front {
 
     /// Serves one connection until it ends or is handed over to an upgrade.
     pub(crate) async fn serve(self, socket: TcpStream, peer: SocketAddr) {
-        let _open = Hold::of(&self.hub.metrics.connections);
+        let _open = GaugeGuard::of(&self.hub.metrics.connections);
         let reset = ResetOnDrop::default();
         let socket = Socket::new(socket, reset.clone());
         let Some(tls) = self.handshake(socket, peer.ip()).await else {
@@ -120,7 +120,7 @@ impl Front {
 
     /// Serves a connection without TLS, which a proxy in front has ended.
     pub(crate) async fn serve_plain(self, socket: TcpStream, peer: SocketAddr) {
-        let _open = Hold::of(&self.hub.metrics.connections);
+        let _open = GaugeGuard::of(&self.hub.metrics.connections);
         let reset = ResetOnDrop::default();
         let socket = Socket::new(socket, reset.clone());
         let connection = Connection {

@@ -20,7 +20,7 @@ pub struct Reader {
     environment: BTreeMap<String, String>,
     file: Table,
     file_name: String,
-    asked: Vec<&'static str>,
+    known_keys: Vec<&'static str>,
     mistakes: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Reader {
                 .collect(),
             file: Table::new(),
             file_name: String::new(),
-            asked: Vec::new(),
+            known_keys: Vec::new(),
             mistakes: Vec::new(),
         }
     }
@@ -135,7 +135,7 @@ impl Reader {
         for key in self
             .file
             .keys()
-            .filter(|key| !self.asked.contains(&key.as_str()))
+            .filter(|key| !self.known_keys.contains(&key.as_str()))
         {
             self.mistakes.push(format!(
                 "{}: [{}] has no key {key:?}",
@@ -156,7 +156,7 @@ impl Reader {
         key: &'static str,
         separator: Option<char>,
     ) -> Option<Vec<(String, String)>> {
-        self.asked.push(key);
+        self.known_keys.push(key);
         if let Some(values) = self.flags.get(key) {
             return Some(
                 values
@@ -219,13 +219,13 @@ impl Reader {
 ///
 /// Other names are resolved once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listen(pub SocketAddr);
+pub struct ListenAddress(pub SocketAddr);
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(address) = text.parse() {
-            return Ok(Listen(address));
+            return Ok(ListenAddress(address));
         }
         let wrong = || {
             "an address to listen on is HOST:PORT, like 127.0.0.1:8443, localhost:8443 or :8443"
@@ -234,14 +234,14 @@ impl FromStr for Listen {
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let port: u16 = port.parse().map_err(|_| wrong())?;
         match host {
-            "" => Ok(Listen((Ipv4Addr::UNSPECIFIED, port).into())),
-            "localhost" => Ok(Listen((Ipv4Addr::LOCALHOST, port).into())),
+            "" => Ok(ListenAddress((Ipv4Addr::UNSPECIFIED, port).into())),
+            "localhost" => Ok(ListenAddress((Ipv4Addr::LOCALHOST, port).into())),
             host if host.contains([':', '[', ' ']) => Err(wrong()),
             host => {
                 let found = (host, port).to_socket_addrs();
                 let found = found.ok().and_then(|mut all| all.next());
                 found
-                    .map(Listen)
+                    .map(ListenAddress)
                     .ok_or_else(|| format!("the name {host} has no address here"))
             }
         }
@@ -250,9 +250,9 @@ impl FromStr for Listen {
 
 /// A duration with a unit: `90s`, `30m`, `8h`, `7d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span(pub std::time::Duration);
+pub struct TimeSpan(pub std::time::Duration);
 
-impl FromStr for Span {
+impl FromStr for TimeSpan {
     type Err = &'static str;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = "a time is a number with s, m, h or d behind it, like 30m";
@@ -270,16 +270,16 @@ impl FromStr for Span {
             .ok_or(wrong)?;
         number
             .checked_mul(seconds)
-            .map(|n| Span(std::time::Duration::from_secs(n)))
+            .map(|n| TimeSpan(std::time::Duration::from_secs(n)))
             .ok_or(wrong)
     }
 }
 
 /// A memory size with a unit: `64KiB`, `512MiB`, `2GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size(pub usize);
+pub struct MemorySize(pub usize);
 
-impl FromStr for Size {
+impl FromStr for MemorySize {
     type Err = &'static str;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = "a size is a number with KiB, MiB or GiB behind it, like 512MiB";
@@ -289,7 +289,7 @@ impl FromStr for Size {
             .find_map(|&(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
         let (digits, bits) = found.ok_or(wrong)?;
         let number: usize = digits.parse().map_err(|_| wrong)?;
-        number.checked_mul(1 << bits).map(Size).ok_or(wrong)
+        number.checked_mul(1 << bits).map(MemorySize).ok_or(wrong)
     }
 }
 
@@ -372,10 +372,14 @@ mod tests {
             (":8443", "0.0.0.0:8443"),
             (":0", "0.0.0.0:0"),
         ] {
-            assert_eq!(text.parse(), Ok(Listen(address.parse().unwrap())), "{text}");
+            assert_eq!(
+                text.parse(),
+                Ok(ListenAddress(address.parse().unwrap())),
+                "{text}"
+            );
         }
         for bad in ["", "8443", "localhost", ":x", "::1:8443", "a b:1", ":70000"] {
-            assert!(bad.parse::<Listen>().is_err(), "{bad}");
+            assert!(bad.parse::<ListenAddress>().is_err(), "{bad}");
         }
     }
 
@@ -389,14 +393,14 @@ mod tests {
 
     #[test]
     fn spans_have_a_unit() {
-        assert_eq!("30m".parse::<Span>().unwrap().0.as_secs(), 1800);
+        assert_eq!("30m".parse::<TimeSpan>().unwrap().0.as_secs(), 1800);
         for bad in ["", "30", "m", "-1s", "1w", "99999999999999999999d", "1é"] {
-            assert!(bad.parse::<Span>().is_err(), "{bad}");
+            assert!(bad.parse::<TimeSpan>().is_err(), "{bad}");
         }
     }
     #[test]
     fn sizes_have_a_unit() {
-        assert_eq!("512MiB".parse(), Ok(Size(512 << 20)));
+        assert_eq!("512MiB".parse(), Ok(MemorySize(512 << 20)));
         for bad in [
             "",
             "512",
@@ -406,7 +410,7 @@ mod tests {
             "1 GiB",
             "99999999999999999999GiB",
         ] {
-            assert!(bad.parse::<Size>().is_err(), "{bad}");
+            assert!(bad.parse::<MemorySize>().is_err(), "{bad}");
         }
     }
 }

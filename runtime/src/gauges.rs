@@ -10,18 +10,18 @@ use prometheus::{
 use crate::metrics::Registry;
 
 /// Counts one in a gauge until it is dropped.
-pub struct Hold(IntGauge);
+pub struct GaugeGuard(IntGauge);
 
-impl Hold {
+impl GaugeGuard {
     /// Counts one in this gauge.
     #[must_use]
     pub fn of(gauge: &IntGauge) -> Self {
         gauge.inc();
-        Hold(gauge.clone())
+        GaugeGuard(gauge.clone())
     }
 }
 
-impl Drop for Hold {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -31,7 +31,7 @@ impl Drop for Hold {
 pub type Figure<T> = (&'static str, &'static str, Read<T>);
 type Read<T> = fn(&T) -> usize;
 
-struct OnScrape<T> {
+struct FigureCollector<T> {
     of: T,
     gauges: Vec<(IntGauge, Read<T>)>,
 }
@@ -53,11 +53,12 @@ where
         IntGauge::new(format!("{program}_{name}"), help).map(|gauge| (gauge, read))
     };
     let gauges: Result<_, _> = figures.iter().map(gauge).collect();
-    let registered = gauges.and_then(|gauges| registry.register(Box::new(OnScrape { of, gauges })));
+    let registered =
+        gauges.and_then(|gauges| registry.register(Box::new(FigureCollector { of, gauges })));
     registered.map_err(|error| Failure::because(Code::Internal, error))
 }
 
-impl<T: Send + Sync> Collector for OnScrape<T> {
+impl<T: Send + Sync> Collector for FigureCollector<T> {
     fn desc(&self) -> Vec<&Desc> {
         let gauges = self.gauges.iter();
         gauges.flat_map(|(gauge, _)| gauge.desc()).collect()
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn guard_counts_down_on_drop() {
         let gauge = IntGauge::new("held", "So many.").unwrap();
-        let (one, two) = (Hold::of(&gauge), Hold::of(&gauge));
+        let (one, two) = (GaugeGuard::of(&gauge), GaugeGuard::of(&gauge));
         assert_eq!(gauge.get(), 2);
         drop((one, two));
         assert_eq!(gauge.get(), 0);

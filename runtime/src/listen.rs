@@ -11,9 +11,9 @@ use tracing::warn;
 use crate::process::Process;
 
 /// tokio's default is 128: a few thousand agents that reconnect at once would wait for retransmits.
-const BACKLOG: u32 = 4096;
+const LISTEN_BACKLOG: u32 = 4096;
 /// Pause after a failed accept.
-const REST: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Listens on `address`; port 0 chooses a free one.
 ///
@@ -28,7 +28,7 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
         };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        socket.listen(BACKLOG)
+        socket.listen(LISTEN_BACKLOG)
     };
     listen()
         .map_err(|error| Failure::because(Code::AddressInUse, format_args!("{address}: {error}")))
@@ -63,7 +63,7 @@ pub async fn accept_loop<H, F>(
             }
             Err(error) => {
                 warn!(%error, "accept failed");
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }

@@ -44,7 +44,7 @@ impl FromStr for Format {
 }
 
 /// Dependencies that log errors which their caller reports too, such as an untrusted certificate.
-const SILENT: &str = "rustls_platform_verifier=off";
+const SILENCED_TARGETS: &str = "rustls_platform_verifier=off";
 
 /// Parses a filter. Directives for the silenced dependencies override the default.
 ///
@@ -53,34 +53,34 @@ const SILENT: &str = "rustls_platform_verifier=off";
 pub fn filter(text: &str) -> Result<EnvFilter, String> {
     let wanted = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
     // The last directive for a target wins.
-    let filter = EnvFilter::try_new(format!("{SILENT},{text}"));
+    let filter = EnvFilter::try_new(format!("{SILENCED_TARGETS},{text}"));
     Ok(filter.unwrap_or(wanted))
 }
 
 /// Maximum time of a line in the buffer.
-const GATHER: Duration = Duration::from_millis(50);
+const MAX_BUFFER_TIME: Duration = Duration::from_millis(50);
 /// Buffer size in bytes that triggers a write.
-const ENOUGH: usize = 64 * 1024;
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Buffer of lines for stderr.
 #[derive(Default)]
 struct Lines {
-    gathered: Mutex<Vec<u8>>,
-    some: Notify,
+    buffered: Mutex<Vec<u8>>,
+    non_empty: Notify,
 }
 
 static LINES: LazyLock<Lines> = LazyLock::new(Lines::default);
 
 impl Lines {
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.buffered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn flush(&self) {
-        let mut gathered = self.lock();
+        let mut buffered = self.lock();
         // A closed stderr leaves nowhere to report to.
-        let _ = std::io::stderr().lock().write_all(&gathered);
-        gathered.clear();
+        let _ = std::io::stderr().lock().write_all(&buffered);
+        buffered.clear();
     }
 }
 
@@ -91,15 +91,15 @@ struct Line {
 
 impl Write for Line {
     fn write(&mut self, part: &[u8]) -> std::io::Result<usize> {
-        let mut gathered = LINES.lock();
-        let first = gathered.is_empty();
-        gathered.extend_from_slice(part);
-        let full = gathered.len() >= ENOUGH;
-        drop(gathered);
+        let mut buffered = LINES.lock();
+        let first = buffered.is_empty();
+        buffered.extend_from_slice(part);
+        let full = buffered.len() >= MAX_BUFFER_BYTES;
+        drop(buffered);
         if full || self.at_once {
             LINES.flush();
         } else if first {
-            LINES.some.notify_one();
+            LINES.non_empty.notify_one();
         }
         Ok(part.len())
     }
@@ -129,10 +129,10 @@ impl<'a> MakeWriter<'a> for MakeLine {
 }
 
 /// Writes buffered lines when they are due. Runs for the life of the process.
-pub async fn write_gathered() {
+pub async fn write_buffered() {
     loop {
-        LINES.some.notified().await;
-        tokio::time::sleep(GATHER).await;
+        LINES.non_empty.notified().await;
+        tokio::time::sleep(MAX_BUFFER_TIME).await;
         LINES.flush();
     }
 }
@@ -142,7 +142,7 @@ pub fn flush() {
     LINES.flush();
 }
 
-/// Starts logging; a second call changes nothing. [`write_gathered`] has to run too.
+/// Starts logging; a second call changes nothing. [`write_buffered`] has to run too.
 pub fn start(format: Format, filter: EnvFilter) {
     let registry = tracing_subscriber::registry().with(filter);
     let terminal = std::io::stderr().is_terminal();
@@ -166,11 +166,11 @@ mod tests {
     #[test]
     fn dependency_that_repeats_errors_is_silent_unless_it_is_named() {
         let text = |filter: &str| super::filter(filter).unwrap().to_string();
-        assert!(text("info").contains(SILENT));
-        assert!(text("").contains(SILENT));
+        assert!(text("info").contains(SILENCED_TARGETS));
+        assert!(text("").contains(SILENCED_TARGETS));
         let named = text("rustls_platform_verifier=debug,info");
         assert!(named.contains("rustls_platform_verifier=debug"), "{named}");
-        assert!(!named.contains(SILENT), "{named}");
+        assert!(!named.contains(SILENCED_TARGETS), "{named}");
         assert!(super::filter("a=b=c").is_err());
     }
 }

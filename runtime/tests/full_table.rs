@@ -18,15 +18,15 @@ use tracing_subscriber::{
 };
 
 /// Limit of open files, a few above the initial number.
-const FILES: u64 = 64;
+const MAX_FILES: u64 = 64;
 /// Pause of a loop after an error.
-const REST: Duration = Duration::from_millis(100);
-const TRIES: usize = 5;
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+const MIN_WARNINGS: usize = 5;
 
 /// Times of the loop's warnings.
-struct Complaints(watch::Sender<Vec<Instant>>);
+struct WarningTimes(watch::Sender<Vec<Instant>>);
 
-impl<S: Subscriber> Layer<S> for Complaints {
+impl<S: Subscriber> Layer<S> for WarningTimes {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         if *event.metadata().level() == tracing::Level::WARN {
             self.0.send_modify(|times| times.push(Instant::now()));
@@ -39,7 +39,7 @@ fn fill() -> Vec<File> {
     let mut files = Vec::new();
     while let Ok(file) = File::open("/dev/null") {
         files.push(file);
-        assert!(files.len() as u64 <= FILES, "the limit does not hold");
+        assert!(files.len() as u64 <= MAX_FILES, "the limit does not hold");
     }
     files
 }
@@ -50,12 +50,12 @@ fn client() -> TcpSocket {
 
 #[tokio::test(start_paused = true)]
 async fn accept_loop_at_the_file_limit_pauses_and_recovers() {
-    let complaints = watch::Sender::new(Vec::new());
-    let mut complained = complaints.subscribe();
-    let logged = registry().with(Complaints(complaints));
+    let warnings = watch::Sender::new(Vec::new());
+    let mut warned = warnings.subscribe();
+    let logged = registry().with(WarningTimes(warnings));
     let _logging = tracing::subscriber::set_default(logged);
     let mut limit = getrlimit(Resource::Nofile);
-    limit.current = Some(FILES);
+    limit.current = Some(MAX_FILES);
     setrlimit(Resource::Nofile, limit).unwrap();
 
     let process = Process::new();
@@ -77,11 +77,11 @@ async fn accept_loop_at_the_file_limit_pauses_and_recovers() {
     for client in clients {
         connected.push(client.connect(address).await.unwrap());
     }
-    let often_enough = complained.wait_for(|times| times.len() >= TRIES);
+    let often_enough = warned.wait_for(|times| times.len() >= MIN_WARNINGS);
     let times = often_enough.await.unwrap().clone();
     for pair in times.windows(2) {
         let &[one, next] = pair else { continue };
-        assert!(next - one >= REST, "{:?}", next - one);
+        assert!(next - one >= RETRY_DELAY, "{:?}", next - one);
     }
     assert!(peers.try_recv().is_err());
 

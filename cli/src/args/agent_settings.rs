@@ -2,7 +2,7 @@
 
 use clap::{Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use fairlead_runtime::config::Span;
+use fairlead_runtime::config::TimeSpan;
 
 use super::common::Output;
 use crate::complete::clusters;
@@ -43,7 +43,7 @@ pub(crate) struct AgentFields {
     pub(crate) allow_connect: Option<String>,
     /// Interval of fact collection
     #[arg(long, value_name = "DURATION")]
-    pub(crate) facts_every: Option<Span>,
+    pub(crate) facts_every: Option<TimeSpan>,
     /// Fact collectors to disable; "" for none
     #[arg(long, value_name = "NAME,...")]
     pub(crate) facts_off: Option<String>,

@@ -33,7 +33,7 @@ pub(crate) struct NewCluster {
     pub(crate) wait: bool,
     /// Longest time to wait
     #[arg(long, value_name = "TIME", default_value = "30m", requires = "wait")]
-    pub(crate) timeout: fairlead_runtime::config::Span,
+    pub(crate) timeout: fairlead_runtime::config::TimeSpan,
     #[command(flatten)]
     pub(crate) output: Output,
 }

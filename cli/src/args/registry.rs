@@ -234,7 +234,7 @@ pub(crate) enum Cluster {
         state: fairlead_api::resources::ClusterState,
         /// Longest time to wait
         #[arg(long, value_name = "TIME", default_value = "30m")]
-        timeout: fairlead_runtime::config::Span,
+        timeout: fairlead_runtime::config::TimeSpan,
     },
     /// Move a cluster to another tenant; this revokes its identity, and its agent has to enrol again
     Move {
@@ -348,7 +348,7 @@ pub(crate) struct Facts {
     pub(crate) at: Option<String>,
     /// Show the changes of this last period [default without a cluster: 24h]
     #[arg(long, value_name = "TIME")]
-    pub(crate) since: Option<fairlead_runtime::config::Span>,
+    pub(crate) since: Option<fairlead_runtime::config::TimeSpan>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

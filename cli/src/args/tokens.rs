@@ -87,7 +87,7 @@ pub(crate) enum Token {
         cluster: Option<String>,
         /// Lifetime of the token
         #[arg(long, value_name = "TIME", default_value = "8h")]
-        ttl: fairlead_runtime::config::Span,
+        ttl: fairlead_runtime::config::TimeSpan,
         #[command(flatten)]
         local: LocalHub,
         #[command(flatten)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fairlead_facts::{InfluxConfig, InfluxLogin};
-use fairlead_runtime::config::{Reader, Size};
+use fairlead_runtime::config::{MemorySize, Reader};
 
 use crate::{files, settings::read_secret};
 
@@ -34,7 +34,7 @@ pub(super) fn read(reader: &mut Reader) -> Option<InfluxConfig> {
             None
         }
     });
-    let spool = reader.or("influx-spool", Size(DEFAULT_SPOOL_BYTES)).0;
+    let spool = reader.or("influx-spool", MemorySize(DEFAULT_SPOOL_BYTES)).0;
     let answers = reader.or("influx-query", false);
     if answers && url.is_none() {
         reader.mistake("influx-query needs influx-url");

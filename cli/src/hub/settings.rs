@@ -7,7 +7,7 @@ use fairlead_api::HubUrl;
 use fairlead_control::{BOOTSTRAP_TTL, Network};
 use fairlead_facts::InfluxConfig;
 use fairlead_registry::{Discovery, stale::Reporting};
-use fairlead_runtime::config::{Listen, Reader, Size, Span};
+use fairlead_runtime::config::{ListenAddress, MemorySize, Reader, TimeSpan};
 use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
 
@@ -255,7 +255,9 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
     Settings {
         data: reader.or("data", PathBuf::from("/var/lib/fairlead")),
         listen: listen_or(reader, "listen", ([0, 0, 0, 0], 8443)),
-        listen_plain: reader.optional::<Listen>("listen-plain").map(|it| it.0),
+        listen_plain: reader
+            .optional::<ListenAddress>("listen-plain")
+            .map(|it| it.0),
         admin: listen_or(reader, "admin", ([127, 0, 0, 1], 9090)),
         ready_file: reader.optional("ready-file"),
         public_url: reader.required(
@@ -270,11 +272,11 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         reporting: read_reporting(reader),
         influx: influx::read(reader),
         issuers: reader.optional("issuers"),
-        bootstrap_ttl: reader.or("bootstrap-ttl", Span(BOOTSTRAP_TTL)).0,
-        renew_grace: reader.or("renew-grace", Span(RENEW_GRACE)).0,
+        bootstrap_ttl: reader.or("bootstrap-ttl", TimeSpan(BOOTSTRAP_TTL)).0,
+        renew_grace: reader.or("renew-grace", TimeSpan(RENEW_GRACE)).0,
         max_requests_per_caller: reader.or("max-requests-per-caller", MAX_REQUESTS_PER_CALLER),
-        resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,
-        session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,
+        resume_window: reader.or("resume-window", TimeSpan(RESUME_WINDOW)).0,
+        session_memory: reader.or("session-memory", MemorySize(SESSION_MEMORY)).0,
         image: reader.or("image", default_image()),
         steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
         metric_facts: reader.list("metric-fact"),
@@ -289,7 +291,9 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
 pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environment) -> Settings {
     Settings {
         listen: listen_or(reader, "listen", ([127, 0, 0, 1], 8443)),
-        listen_plain: reader.optional::<Listen>("listen-plain").map(|it| it.0),
+        listen_plain: reader
+            .optional::<ListenAddress>("listen-plain")
+            .map(|it| it.0),
         admin: listen_or(reader, "admin", ([127, 0, 0, 1], 9090)),
         ready_file: reader.optional("ready-file"),
         public_url: reader.optional("public-url"),
@@ -304,7 +308,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         bootstrap_ttl: BOOTSTRAP_TTL,
         renew_grace: RENEW_GRACE,
         max_requests_per_caller: MAX_REQUESTS_PER_CALLER,
-        resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,
+        resume_window: reader.or("resume-window", TimeSpan(RESUME_WINDOW)).0,
         session_memory: SESSION_MEMORY,
         image: reader.or("image", default_image()),
         steward_image: STEWARD_IMAGE.to_owned(),
@@ -318,7 +322,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
 }
 
 fn listen_or(reader: &mut Reader, key: &'static str, default: ([u8; 4], u16)) -> SocketAddr {
-    reader.or(key, Listen(default.into())).0
+    reader.or(key, ListenAddress(default.into())).0
 }
 
 fn read_store(reader: &mut Reader) -> Option<Place> {
@@ -330,8 +334,8 @@ fn read_store(reader: &mut Reader) -> Option<Place> {
 fn read_retention(reader: &mut Reader) -> Retention {
     let default = Retention::default();
     Retention {
-        changes: reader.or("keep-changes", Span(default.changes)).0,
-        facts: reader.or("keep-facts", Span(default.facts)).0,
+        changes: reader.or("keep-changes", TimeSpan(default.changes)).0,
+        facts: reader.or("keep-facts", TimeSpan(default.facts)).0,
         lines: default.lines,
     }
 }
@@ -339,8 +343,10 @@ fn read_retention(reader: &mut Reader) -> Retention {
 fn read_reporting(reader: &mut Reader) -> Reporting {
     let default = Reporting::default();
     Reporting {
-        agent: reader.or("agent-reports-every", Span(default.agent)).0,
-        steward: reader.or("steward-reports-every", Span(default.steward)).0,
+        agent: reader.or("agent-reports-every", TimeSpan(default.agent)).0,
+        steward: reader
+            .or("steward-reports-every", TimeSpan(default.steward))
+            .0,
     }
 }
 

@@ -12,14 +12,13 @@ use tokio::time::Instant;
 use crate::{
     limits::INITIAL_WINDOW,
     memory::{MemoryBudget, Reservation},
+    path::FAR_RTT,
 };
 
 /// Largest window over a near path, in bytes: the cost of one stopped reader.
 const MAX_NEAR_WINDOW: u32 = 1024 * 1024;
 /// Largest window over a far path, in bytes: as much as the retransmit buffer of a session holds.
 pub(super) const MAX_FAR_WINDOW: u32 = 4 * 1024 * 1024;
-/// Paths with this round trip or more are far: waiting for an update costs more than sending many.
-const FAR_RTT: Duration = Duration::from_millis(5);
 /// A reader that takes less time than this for half a window is limited by the window.
 const FAST_READ_TIME: Duration = Duration::from_millis(20);
 /// A reader that takes more time than this needs no large window.

@@ -20,6 +20,8 @@ use std::{
     time::Duration,
 };
 
+use crate::path::FAR_RTT;
+
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::bandwidth::BandwidthEstimate;
@@ -46,8 +48,6 @@ const MAX_PROBES_IN_FLIGHT: usize = 32;
 const MAX_RTT_AGE: Duration = Duration::from_secs(10);
 /// As [`MAX_RTT_AGE`], for a near path that seems to have become far. Little is sent until that is known.
 const MAX_RTT_AGE_MOVED: Duration = Duration::from_secs(2);
-/// Paths with this smallest round trip or more are far.
-const FAR_RTT: Duration = Duration::from_millis(5);
 
 struct AckProbe {
     count: u64,

@@ -8,7 +8,7 @@ use std::{
 use fairlead_api::ClusterId;
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Exchanges, LinkState, Session, Stats, Watched};
-use fairlead_runtime::gauges::Hold;
+use fairlead_runtime::gauges::GaugeGuard;
 use time::OffsetDateTime;
 use tokio::sync::Notify;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
@@ -33,7 +33,7 @@ pub(crate) struct SessionEntry {
     /// Wakes the next probe.
     probe_trigger: Notify,
     counted: Mutex<Stats>,
-    _open: Hold,
+    _open: GaugeGuard,
 }
 
 /// State of a session that changes while it lives.
@@ -70,7 +70,7 @@ impl SessionEntry {
             probe_trigger: Notify::new(),
             counted: Mutex::default(),
             identity: Arc::new(identity),
-            _open: Hold::of(&metrics.sessions),
+            _open: GaugeGuard::of(&metrics.sessions),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::{
         record::{Inbound, Record},
         route::ClusterRequest,
         transfer::{Progress, Upload},
-        upgrade,
+        upgrade::{self, UpgradeEnds},
     },
     http::{
         agent_failure::{agent_code, failure_from},
@@ -112,7 +112,10 @@ pub(crate) async fn forward(
             record.set_timing(took, upstream(head.headers()));
             headers::strip_answer(head.headers_mut(), true);
             connection.framing.stop();
-            let ends = (OnUpgrade::from_hyper(user), agent);
+            let ends = UpgradeEnds {
+                client: OnUpgrade::from_hyper(user),
+                agent,
+            };
             upgrade::join(hub, record, connection.reset, ends, &protocol);
             Ok(head.map(|()| body::empty()))
         }

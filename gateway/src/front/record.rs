@@ -16,7 +16,7 @@ use std::{
 
 use fairlead_api::{ClusterId, Code};
 use fairlead_dialer::Body;
-use fairlead_runtime::gauges::Hold;
+use fairlead_runtime::gauges::GaugeGuard;
 use http::{HeaderValue, Method, Request, StatusCode};
 use tokio::time::Instant;
 use tracing::info;
@@ -49,7 +49,7 @@ struct Inner {
     started: Instant,
     metrics: Arc<Metrics>,
     fields: Mutex<AuditFields>,
-    _open: Hold,
+    _open: GaugeGuard,
 }
 
 #[derive(Default)]
@@ -81,7 +81,7 @@ impl Record {
             started: Instant::now(),
             metrics: Arc::clone(metrics),
             fields: Mutex::default(),
-            _open: Hold::of(&metrics.requests_open),
+            _open: GaugeGuard::of(&metrics.requests_open),
         }))
     }
 

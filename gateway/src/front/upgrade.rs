@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_dialer::{OnUpgrade, Spliced, Upgraded, splice, splice::End};
-use fairlead_runtime::gauges::Hold;
+use fairlead_runtime::gauges::GaugeGuard;
 use http::HeaderValue;
 use tokio::time::timeout;
 use tracing::debug;
@@ -18,22 +18,29 @@ use crate::{
 /// Deadline for hyper to send the `101` and hand over the connection.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Both ends of an upgraded request.
+pub(crate) struct UpgradeEnds {
+    pub(crate) client: OnUpgrade,
+    pub(crate) agent: Upgraded,
+}
+
 /// Joins both ends, which use `protocol` now, in a task of the process.
 pub(crate) fn join(
     hub: &Arc<Hub>,
     record: Record,
     reset: ResetOnDrop,
-    (user, agent): (OnUpgrade, Upgraded),
+    ends: UpgradeEnds,
     protocol: &HeaderValue,
 ) {
+    let UpgradeEnds { client, agent } = ends;
     let websocket = protocol.as_bytes().eq_ignore_ascii_case(b"websocket");
-    let open = Hold::of(&hub.metrics.upgrades_open);
+    let open = GaugeGuard::of(&hub.metrics.upgrades_open);
     // Armed until the end was clean, so that the end of the process is a reset too.
     reset.arm();
     hub.process.spawn(async move {
         let _open = open;
-        let mut user = match timeout(UPGRADE_TIMEOUT, user).await {
-            Ok(Ok(user)) => user,
+        let mut client = match timeout(UPGRADE_TIMEOUT, client).await {
+            Ok(Ok(client)) => client,
             Ok(Err(error)) => {
                 debug!(request = record.id(), %error, "client left before the upgrade");
                 return record.set_outcome(Outcome::Left);
@@ -41,9 +48,9 @@ pub(crate) fn join(
             Err(_) => return record.set_outcome(Outcome::Left),
         };
         let joined = if websocket {
-            splice(WebSocketPings::new(&mut user), agent).await
+            splice(WebSocketPings::new(&mut client), agent).await
         } else {
-            splice(&mut user, agent).await
+            splice(&mut client, agent).await
         };
         let Spliced { to_b, to_a, end } = joined;
         record.add_bytes(to_b, to_a);

@@ -13,13 +13,13 @@ use crate::{
 use fairlead_testkit::agent::{FakeAgent, hello};
 
 /// Budget of all sessions, in bytes.
-const LIMIT: usize = 5 << 20;
+const BUDGET_BYTES: usize = 5 << 20;
 /// Reservation of a session at a time, in bytes.
-const SHARE: usize = 64 << 10;
+const RESERVATION_BYTES: usize = 64 << 10;
 /// Together more than twice the budget, beside the sessions' own memory. Each upload is too short to wait for its
 /// peer's acknowledgements.
-const UPLOADS: usize = 60;
-const UPLOAD: usize = 56_000;
+const UPLOAD_COUNT: usize = 60;
+const UPLOAD_BYTES: usize = 56_000;
 
 /// A path to the hub that drops the hub's bytes while `loses` is true.
 async fn losing(rig: &Rig, loses: watch::Receiver<bool>) -> u16 {
@@ -45,23 +45,23 @@ async fn losing(rig: &Rig, loses: watch::Receiver<bool>) -> u16 {
 async fn upload(rig: &Rig, cluster: &str) -> TcpStream {
     let mut socket = TcpStream::connect(rig.plain).await.unwrap();
     let head = format!(
-        "POST /k8s/clusters/{cluster}/collect HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer good\r\nContent-Length: {UPLOAD}\r\n\r\n"
+        "POST /k8s/clusters/{cluster}/collect HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer good\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n"
     );
     socket.write_all(head.as_bytes()).await.unwrap();
-    socket.write_all(&vec![b'x'; UPLOAD]).await.unwrap();
+    socket.write_all(&vec![b'x'; UPLOAD_BYTES]).await.unwrap();
     socket
 }
 
 /// Bytes reserved from the budget.
 fn taken(rig: &Rig) -> usize {
     let taken = rig.metric("fairlead_session_memory_bytes", &[]) as usize;
-    assert!(taken <= LIMIT, "{taken}");
+    assert!(taken <= BUDGET_BYTES, "{taken}");
     taken
 }
 
 #[tokio::test]
 async fn sessions_of_stalled_agents_stay_within_the_memory_budget() {
-    let rig = Rig::with(|config| config.session_memory = LIMIT);
+    let rig = Rig::with(|config| config.session_memory = BUDGET_BYTES);
     let stuck = ["c-a", "c-b", "c-c", "c-d"];
     for cluster in stuck.iter().chain(&["c-e"]) {
         let mut clusters = rig.modules.clusters.lock().unwrap();
@@ -77,12 +77,12 @@ async fn sessions_of_stalled_agents_stay_within_the_memory_budget() {
 
     loses.send_replace(true);
     let mut uploads = Vec::new();
-    for _ in 0..UPLOADS {
+    for _ in 0..UPLOAD_COUNT {
         for cluster in stuck {
             uploads.push(upload(&rig, cluster).await);
         }
     }
-    until(async || taken(&rig) > LIMIT - stuck.len() * SHARE).await;
+    until(async || taken(&rig) > BUDGET_BYTES - stuck.len() * RESERVATION_BYTES).await;
     // Other clusters are not affected.
     let answer = rig.get(HUB, "/k8s/clusters/c-e/who", "").await;
     assert_eq!(answer.status, 200, "{}", answer.text());

@@ -47,7 +47,7 @@ pub(crate) use fairlead_testkit::clock::{PausedClock, TEST_DEADLINE};
 pub(crate) const HUB: &str = "hub.test";
 pub(crate) const DOMAIN: &str = "clusters.hub.test";
 /// Time after its expiry in which an agent's certificate is accepted.
-const LATE: Duration = Duration::from_secs(3600);
+const RENEW_GRACE: Duration = Duration::from_secs(3600);
 pub(crate) struct Rig {
     pub(crate) address: SocketAddr,
     /// The front without TLS.
@@ -100,7 +100,8 @@ impl Rig {
         let inner = authority.issue_hub(now).unwrap();
         let front_tls = fairlead_certs::front_server(&front).unwrap();
         let session_tls =
-            fairlead_certs::session_server(&inner, authority.certificate_pem(), LATE).unwrap();
+            fairlead_certs::session_server(&inner, authority.certificate_pem(), RENEW_GRACE)
+                .unwrap();
         let modules = Arc::new(Fake {
             clusters: Mutex::new(HashMap::from([
                 ("c-a".parse().unwrap(), None),

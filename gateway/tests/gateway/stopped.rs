@@ -9,18 +9,18 @@ use crate::{
 use fairlead_testkit::agent::{FakeAgent, data};
 
 /// Budget of all sessions, in bytes.
-const LIMIT: usize = 1 << 20;
+const BUDGET_BYTES: usize = 1 << 20;
 /// A stopped reader leaves at least half of a 256 KiB window unread, so these exceed the budget.
-const CLIENTS: usize = 12;
+const CLIENT_COUNT: usize = 12;
 
 #[tokio::test]
 async fn requests_are_rejected_while_stalled_clients_fill_the_budget() {
-    let rig = Rig::with(|config| config.session_memory = LIMIT);
+    let rig = Rig::with(|config| config.session_memory = BUDGET_BYTES);
     let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let piece: &'static str = "x".repeat(64 * 1024).leak();
     let mut stopped = Vec::new();
-    for _ in 0..CLIENTS {
+    for _ in 0..CLIENT_COUNT {
         let more = agent.next_stream();
         let mut client = open(&rig, &head("GET", "/stream", "")).await;
         read_until(&mut client, "\r\n\r\n").await;
@@ -32,8 +32,8 @@ async fn requests_are_rejected_while_stalled_clients_fill_the_budget() {
     let presence = rig.modules.presence.get().unwrap();
     let cluster = "c-a".parse().unwrap();
     // The buffered bytes vary while data moves to the sockets.
-    until(async || unread().await >= LIMIT).await;
-    until(async || presence.sessions(&cluster)[0].unread_bytes >= LIMIT).await;
+    until(async || unread().await >= BUDGET_BYTES).await;
+    until(async || presence.sessions(&cluster)[0].unread_bytes >= BUDGET_BYTES).await;
     let ask = async || rig.get(HUB, &format!("{ROOT}/headers"), "").await;
     until(async || {
         let answer = ask().await;
@@ -47,7 +47,7 @@ async fn requests_are_rejected_while_stalled_clients_fill_the_budget() {
     .await;
 
     drop(stopped);
-    until(async || unread().await < LIMIT).await;
+    until(async || unread().await < BUDGET_BYTES).await;
     let answer = ask().await;
     assert_eq!(answer.status, 200, "{}", answer.text());
 }

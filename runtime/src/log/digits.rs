@@ -1,18 +1,18 @@
 //! Decimal digits of a number, without the cost of general formatting.
 
 pub(super) struct Digits {
-    text: [u8; Self::MOST],
+    text: [u8; Self::MAX_DIGITS],
     from: usize,
 }
 
 impl Digits {
     /// Digits of `u64::MAX`.
-    const MOST: usize = 20;
+    const MAX_DIGITS: usize = 20;
 
     pub(super) fn of(mut number: u64) -> Self {
         let mut digits = Digits {
-            text: [b'0'; Self::MOST],
-            from: Self::MOST,
+            text: [b'0'; Self::MAX_DIGITS],
+            from: Self::MAX_DIGITS,
         };
         for place in digits.text.iter_mut().rev() {
             *place = b'0' + u8::try_from(number % 10).unwrap_or(0);
@@ -31,7 +31,7 @@ impl Digits {
 
     /// The digits, padded with zeros to this width.
     pub(super) fn at_least(&self, digits: usize) -> &str {
-        let from = self.from.min(Self::MOST.saturating_sub(digits));
+        let from = self.from.min(Self::MAX_DIGITS.saturating_sub(digits));
         let text = self.text.get(from..).unwrap_or_default();
         std::str::from_utf8(text).unwrap_or_default()
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, TenantId, resources::Role};
-use fairlead_runtime::config::Span;
+use fairlead_runtime::config::TimeSpan;
 use jsonwebtoken::{Algorithm, jwk::JwkSet};
 use toml::de::DeTable;
 
@@ -245,8 +245,8 @@ fn read_file(path: &Path, check: impl FnOnce(&str) -> Result<(), String>) -> Res
 }
 
 fn leeway_of(given: &LocatedValue<String>, table: &str, mistakes: &mut Mistakes<'_>) -> Duration {
-    match Span::from_str(&given.value) {
-        Ok(Span(leeway)) if leeway <= MAX_LEEWAY => return leeway,
+    match TimeSpan::from_str(&given.value) {
+        Ok(TimeSpan(leeway)) if leeway <= MAX_LEEWAY => return leeway,
         Ok(_) => mistakes.note(given.at, table, "leeway: at most 10m"),
         Err(cause) => mistakes.note(given.at, table, format_args!("leeway: {cause}")),
     }
