@@ -1,6 +1,6 @@
 //! What the agent is told when it starts. Parsed by the command line; nothing in here looks at the environment.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use fairlead_api::{
     HubUrl, JoinString,
@@ -76,4 +76,28 @@ pub enum State {
     Secret { namespace: Option<String> },
     /// In this folder, mode 0700; made where it is missing.
     Dir(PathBuf),
+}
+
+/// Namespace of the agent's own objects outside of a pod; the install manifest creates it.
+pub(crate) const DEFAULT_NAMESPACE: &str = "fairlead";
+
+/// For the log: where requests go and as whom, without credentials.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::InCluster { host, port, .. } => {
+                write!(f, "{host}:{port}, as this pod's service account")
+            }
+            Target::Kubeconfig {
+                path,
+                context: None,
+            } => write!(f, "the current context of {}", path.display()),
+            Target::Kubeconfig {
+                path,
+                context: Some(context),
+            } => {
+                write!(f, "context {context:?} of {}", path.display())
+            }
+        }
+    }
 }

@@ -18,9 +18,9 @@ use tokio::{
 use tracing::{debug, warn};
 
 use crate::{
-    ask::{self, AskError},
     backoff::{Backoff, between, chance},
-    site::Site,
+    context::Site,
+    hub_request::{self, AskError},
 };
 
 mod bounded;
@@ -29,6 +29,8 @@ mod collectors;
 mod items;
 mod known;
 mod read;
+mod round;
+mod source;
 
 use known::{Known, Millis};
 
@@ -122,7 +124,7 @@ impl Facts {
             }
             let collector = collectors::of(kind, settings, &self.namespace);
             // What cannot be read now goes on to be as it was.
-            if let Some(round) = collector::round(&self.site.upstream, collector).await {
+            if let Some(round) = round::round(&self.site.upstream, collector).await {
                 self.known.learn(kind, round, now());
             }
         }
@@ -161,7 +163,7 @@ impl Facts {
         let report = self.known.report(self.run, latest);
         let report = report.map_err(|_| AskError::Refused(Code::Internal.into()))?;
         let change = report.change();
-        let received = ask::post(&exchanges, FACTS_PATH, report.json.into()).await?;
+        let received = hub_request::post(&exchanges, FACTS_PATH, report.json.into()).await?;
         let ReportReceipt { etag } = received;
         let taken = etag.is_some();
         if let Some(etag) = etag {

@@ -2,21 +2,18 @@
 //! itself; and, before there is one, the key that an enrolment was or will be asked for with.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use fairlead_api::{
-    CaPin, ClusterId, Code, Failure, HubUrl, JoinString, TenantId, enroll::Issued, error_chain,
-};
+use fairlead_api::{CaPin, ClusterId, Code, Failure, HubUrl, JoinString, TenantId, enroll::Issued};
 use fairlead_certs::{AgentKey, Leaf, ca_pin, sha256};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::proxy::upstream::UpstreamError;
-
 pub(crate) mod dir;
+pub(crate) mod error;
 pub(crate) mod secret;
+pub(crate) mod store;
 
-use dir::DirStore;
-use secret::{Found, SecretStore};
+use error::StoreError;
 
 /// The join string that an identity came from: a hash of its CA pin and its token, from which neither can be had. The hubs are
 /// left out: another address of the same hub is no other join string.
@@ -111,12 +108,12 @@ impl Identity {
         join.is_some_and(|join| Origin::of(join) != self.origin)
     }
 
-    fn has_key_of(&self, other: &Identity) -> bool {
+    pub(crate) fn has_key_of(&self, other: &Identity) -> bool {
         self.key.to_pem().expose_secret() == other.key.to_pem().expose_secret()
     }
 
     /// Whether this is the same agent's with a certificate that is good for longer.
-    fn outlives(&self, other: &Identity) -> bool {
+    pub(crate) fn outlives(&self, other: &Identity) -> bool {
         self.cluster == other.cluster && self.has_key_of(other) && self.not_after > other.not_after
     }
 
@@ -168,166 +165,5 @@ impl Identity {
             certificate: document.certificate,
             ca: document.ca,
         })
-    }
-}
-
-/// What a store holds.
-#[derive(Default)]
-pub(crate) struct Stored {
-    pub(crate) identity: Option<Identity>,
-    /// Made for an enrolment whose answer has not been seen: it must be asked for with the same key again.
-    pub(crate) pending: Option<AgentKey>,
-    /// What a change is a change of.
-    pub(crate) seen: Seen,
-}
-
-/// The version of a store's content that was read; of a folder there is none.
-#[derive(Default)]
-pub(crate) struct Seen(Option<Found>);
-
-/// How an identity that is to be kept was had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
-    Enrolled,
-    /// With the key it had before.
-    Renewed,
-}
-
-/// Why the identity cannot be read or kept. It is never a reason to end.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StoreError {
-    #[error("{path}: {cause}")]
-    File { path: String, cause: String },
-    #[error("the stored {0} is damaged")]
-    Damaged(String),
-    #[error("the API server cannot be asked for the Secret {0}")]
-    Unreachable(String, #[source] UpstreamError),
-    #[error("the API server answered {status} to {verb} of the Secret {name}")]
-    Refused {
-        verb: &'static str,
-        name: String,
-        status: u16,
-    },
-    #[error("the Secret {0} has changed meanwhile")]
-    Conflict(String),
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        let cause = error_chain(&error);
-        match error {
-            StoreError::File { .. } => {
-                Failure::with_cause(Code::DataDir, cause).next("Check the folder of `--state`: this user must own it and be able to write there.")
-            }
-            StoreError::Damaged(_) => Failure::with_cause(Code::DataDir, cause).next(
-                "Delete it, and start the agent with a new join string (`fairlead cluster token renew`).",
-            ),
-            StoreError::Refused { status: 401 | 403, .. } => {
-                Failure::with_cause(Code::ApiUnreachable, cause).next(
-                    "Apply the current install manifest: its Role allows the agent to keep this Secret.",
-                )
-            }
-            StoreError::Unreachable(..) | StoreError::Refused { .. } | StoreError::Conflict(_) => {
-                Failure::with_cause(Code::ApiUnreachable, cause)
-            }
-        }
-    }
-}
-
-/// How often a change is tried again that another agent was faster than.
-const TRIES: usize = 3;
-
-/// Where the identity is kept.
-pub(crate) enum Store {
-    Dir(DirStore),
-    Secret(SecretStore),
-}
-
-impl Store {
-    /// # Errors
-    /// [`StoreError`]; nothing stored is no error.
-    pub(crate) async fn load(&self) -> Result<Stored, StoreError> {
-        let (identity, pending, seen) = match self {
-            Store::Dir(store) => {
-                let (identity, pending) = store.load().await?;
-                (identity, pending, None)
-            }
-            Store::Secret(store) => store.load().await?,
-        };
-        let identity = identity.as_ref().map(Identity::read).transpose();
-        Ok(Stored {
-            identity: identity.map_err(|error| self.name(error))?,
-            pending: pending
-                .map(|pem| AgentKey::from_pem(pem.expose_secret()))
-                .transpose()
-                .map_err(|_| self.name(StoreError::Damaged("key".to_owned())))?,
-            seen: Seen(seen),
-        })
-    }
-
-    /// The place of a damaged document, so that it can be found.
-    fn name(&self, error: StoreError) -> StoreError {
-        match (self, error) {
-            (Store::Dir(store), StoreError::Damaged(what)) => {
-                StoreError::Damaged(format!("{what} in {}", store.dir().display()))
-            }
-            (Store::Secret(_), StoreError::Damaged(what)) => {
-                StoreError::Damaged(format!("{what} in the Secret {}", secret::NAME))
-            }
-            (_, error) => error,
-        }
-    }
-
-    /// Whether several agents keep one identity here.
-    pub(crate) fn is_shared(&self) -> bool {
-        matches!(self, Store::Secret(_))
-    }
-
-    /// Keeps the key that enrolment will be asked for with. Done before it is asked for.
-    ///
-    /// # Errors
-    /// [`StoreError::Conflict`] if the content is another one than was `seen`.
-    pub(crate) async fn save_pending(&self, key: &AgentKey, seen: Seen) -> Result<(), StoreError> {
-        match self {
-            Store::Dir(store) => store.save_pending(key.to_pem()).await,
-            Store::Secret(store) => store.save_pending(key.to_pem(), seen.0).await,
-        }
-    }
-
-    /// Keeps the identity, whole or not at all, unless another agent has kept one that is good for longer, or has enrolled
-    /// since with another key; a pending key is forgotten.
-    ///
-    /// # Errors
-    /// [`StoreError`]
-    pub(crate) async fn save(&self, identity: &Identity, news: News) -> Result<(), StoreError> {
-        let text = identity.write()?;
-        let better = |kept: Option<&SecretString>| {
-            let kept = kept.and_then(|kept| Identity::read(kept).ok());
-            kept.is_some_and(|kept| match news {
-                News::Enrolled => kept.outlives(identity),
-                News::Renewed => kept.outlives(identity) || !kept.has_key_of(identity),
-            })
-        };
-        let store = match self {
-            Store::Secret(store) => store,
-            Store::Dir(store) => {
-                return match store.load().await {
-                    Ok((kept, _)) if better(kept.as_ref()) => Ok(()),
-                    _ => store.save(text).await,
-                };
-            }
-        };
-        let mut tries = TRIES;
-        loop {
-            let (kept, _, found) = store.load().await?;
-            if better(kept.as_ref()) {
-                return Ok(());
-            }
-            tries -= 1;
-            match store.save(text.clone(), found).await {
-                Err(StoreError::Conflict(_)) if tries > 0 => {}
-                done => return done,
-            }
-        }
     }
 }

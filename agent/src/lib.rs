@@ -2,33 +2,22 @@
 //! user whom the hub names and the site's own rules allow. It never sends a credential of the cluster to the hub, and
 //! never ends for a cause outside of it.
 
-mod ask;
 mod backoff;
-mod beside;
-mod bindings;
 mod body;
 mod config;
-mod dial;
-mod enrol;
+mod configuration;
+mod context;
 mod facts;
-mod follow;
-mod hello;
-mod hold;
+mod hub_request;
 mod identity;
-mod keeper;
-mod leave;
-mod mend;
+mod link;
 mod metrics;
 mod objects;
 mod proxy;
-mod renew;
-mod serve;
-mod sessions;
-mod site;
+mod role_bindings;
 mod target;
-mod uid;
 pub mod uninstall;
-mod verdict;
+mod upstream;
 
 use std::{
     path::Path,
@@ -36,29 +25,32 @@ use std::{
     time::Duration,
 };
 
+use config::DEFAULT_NAMESPACE;
 pub use config::{Config, SERVICE_ACCOUNT_DIR, SESSION_MEMORY, State, Target};
-use dial::Dials;
+use context::{
+    Site, Spread,
+    cluster_uid::{self, Uid},
+    configuration::Told,
+};
 use facts::Facts;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance};
 use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
-use follow::Told;
-use hold::Hold;
 use http::{Method, StatusCode};
-use identity::{Identity, Store, dir::DirStore, secret::SecretStore};
-use keeper::Keeper;
+use identity::{Identity, dir::DirStore, secret::SecretStore, store::Store};
+use link::{
+    dial::{self, Dials},
+    identity_manager::Keeper,
+    supervisor::Hold,
+};
 use metrics::Metrics;
 pub use objects::Objects;
-use proxy::{admit, upstream::Upstream};
-use site::{Site, Spread};
+use proxy::admit;
 use target::Credentials;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
-use uid::Uid;
-
-/// Where a Secret goes if nothing says it: the install manifest's namespace.
-const NAMESPACE: &str = "fairlead";
+use upstream::Upstream;
 
 /// Runs the agent until `process` drains. What still runs then is left to the process, which waits for it.
 ///
@@ -86,7 +78,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         .as_ref()
         .is_none_or(|stored| stored.is_superseded_by(config.join.as_ref()));
     if matches!(config.target, Target::Kubeconfig { .. }) && joins {
-        bindings::bind_missing(&upstream).await;
+        role_bindings::bind_missing(&upstream).await;
     }
     if matches!(config.target, Target::Kubeconfig { .. }) {
         process.spawn(try_api_server(upstream.clone()));
@@ -120,7 +112,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let draining = process.clone();
     process.spawn(async move {
         tokio::select! {
-            () = uid::find(upstream, found) => {}
+            () = cluster_uid::find(upstream, found) => {}
             () = draining.draining() => {}
         }
     });
@@ -129,7 +121,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         let facts = Facts::new((site.clone(), run), namespace, every);
         process.spawn(facts.run());
     }
-    process.spawn(follow::run(site.clone()));
+    process.spawn(configuration::run(site.clone()));
     let keeper = Arc::new(Keeper::new(site.clone(), store));
     process.spawn(keeper.clone().run(dials.clone()));
     for link in config.links.all() {
@@ -162,7 +154,7 @@ fn own_namespace(config: &Config) -> String {
         State::Dir(_) => None,
     };
     told.or_else(|| pods_namespace(&config.target))
-        .unwrap_or_else(|| NAMESPACE.to_owned())
+        .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
 }
 
 fn pods_namespace(target: &Target) -> Option<String> {

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::{
     config::Target,
-    proxy::upstream::{Upstream, UpstreamError},
     target::Credentials,
+    upstream::{Upstream, UpstreamError},
 };
 
 /// Objects a page; with 40 KiB each they stay below what is taken of an answer.

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
-    Code, Failure, error_chain,
+    Code, Failure,
     headers::{DRAINING, PROBE_PATH},
     streaming::is_streaming,
 };
@@ -17,25 +17,25 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
 };
-use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use crate::{
     body::{empty, text},
+    context::Site,
     metrics::Outcome,
-    site::Site,
 };
 
 pub(crate) mod admit;
 pub(crate) mod connect;
 pub(crate) mod headers;
-mod pongs;
+mod ping_responder;
 pub(crate) mod probe;
-pub(crate) mod upstream;
+mod running;
 
 use admit::Rules;
-use pongs::Ponged;
-use upstream::UpstreamError;
+use ping_responder::Ponged;
+use running::{Running, held};
 
 /// How long the stream of an upgrade may take to become raw after its answer was sent.
 const UPGRADE: Duration = Duration::from_secs(10);
@@ -44,13 +44,6 @@ const LEFT: Duration = Duration::from_secs(5);
 /// The longest an ordinary request may take until its head is answered; the API server's own limit is a minute. Watches
 /// and logs that are followed may be silent for ever.
 const HEAD: Duration = Duration::from_secs(300);
-
-/// A request that runs, upgraded ones included: its site and its session count it.
-#[derive(Clone)]
-pub(crate) struct Running {
-    _of_site: TaskTrackerToken,
-    _of_session: TaskTrackerToken,
-}
 
 /// The proxy of one session: the site, and whom this session's identity may speak for.
 pub(crate) struct Proxy {
@@ -84,10 +77,7 @@ impl Proxy {
 
     /// Answers one request; failures become answers too.
     pub(crate) async fn handle(&self, request: Request<Body>) -> Response<Body> {
-        let running = Running {
-            _of_site: self.site.requests.token(),
-            _of_session: self.requests.token(),
-        };
+        let running = Running::new(&self.site.requests, &self.requests);
         let id = headers::request_id(request.headers()).to_owned();
         let method = request.method().clone();
         let answered = if method == Method::CONNECT {
@@ -106,7 +96,7 @@ impl Proxy {
             Ok((response, outcome)) => {
                 debug!(request.id = %id, %method, status = response.status().as_u16(), "answered");
                 self.site.metrics.request(outcome);
-                response.map(|body| upstream::held(body, running))
+                response.map(|body| held(body, running))
             }
             Err(failure) => {
                 info!(request.id = %id, %method, code = %failure.code, cause = failure.cause, "not passed on");
@@ -234,19 +224,5 @@ const fn outcome(code: Code) -> Outcome {
         Code::ApiTimeout => Outcome::Timeout,
         Code::Internal => Outcome::Internal,
         _ => Outcome::Refused,
-    }
-}
-
-impl From<UpstreamError> for Failure {
-    fn from(error: UpstreamError) -> Self {
-        let cause = error_chain(&error);
-        match error {
-            UpstreamError::Target(error) => Failure::because(Code::ApiUnreachable, error),
-            UpstreamError::Timeout(_) => Failure::because(Code::ApiTimeout, cause),
-            UpstreamError::Path => Failure::because(Code::BadPath, cause),
-            UpstreamError::Connect { .. } | UpstreamError::Broken(_) => {
-                Failure::because(Code::ApiUnreachable, cause)
-            }
-        }
     }
 }

@@ -1,31 +1,30 @@
 //! The API server as the agent sees it: where it is, how its TLS is checked, as whom the agent speaks. What comes from
 //! files is read again when they change. No credential is ever logged or told to the hub.
 
-use std::{
-    fmt, io,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure};
-use http::{HeaderValue, Uri};
-use rustls::{ClientConfig, pki_types::ServerName};
+use http::HeaderValue;
 use time::OffsetDateTime;
 use tokio::{sync::Mutex, time::Instant};
 use tracing::{info, warn};
 
 use crate::config::Target;
 
+pub(crate) mod endpoint;
+pub(crate) mod error;
 mod exec;
+mod files;
 mod in_cluster;
 mod kubeconfig;
-mod trust;
+mod kubeconfig_file;
+mod loaded;
 
+use endpoint::Endpoint;
+use error::TargetError;
+use files::{Stamp, stamps};
 use in_cluster::InCluster;
 use kubeconfig::FromKubeconfig;
-use trust::{Address, Trust};
+use loaded::Loaded;
 
 /// Files are looked at no more often than this.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -34,80 +33,11 @@ const REST: Duration = Duration::from_secs(5);
 /// What expires is renewed this long before.
 const EARLY: time::Duration = time::Duration::seconds(60);
 
-const CHECK_FILES: &str =
-    "Check that `--kubeconfig` and the files named in it exist, and that this user may read them.";
-const CHECK_PLUGIN: &str = "Install the credential plugin and run it in a shell, or use a kubeconfig with a token or a client certificate.";
-
-/// Why the API server's address or the agent's credentials cannot be had. The texts hold paths, never contents.
-#[derive(Debug, Clone, thiserror::Error)]
-pub(crate) enum TargetError {
-    #[error("{} cannot be read: {cause}", path.display())]
-    File { path: PathBuf, cause: String },
-    #[error("{} holds no usable {what}", path.display())]
-    Content { path: PathBuf, what: &'static str },
-    #[error("the kubeconfig cannot be used: {0}")]
-    Kubeconfig(String),
-    #[error("the credential plugin {command:?} failed: {cause}")]
-    Plugin { command: String, cause: String },
-    #[error("the API server's address or TLS cannot be set up: {0}")]
-    Tls(String),
-}
-
-impl TargetError {
-    fn file(path: &Path, cause: &io::Error) -> Self {
-        TargetError::File {
-            path: path.to_owned(),
-            cause: cause.to_string(),
-        }
-    }
-}
-
-/// Of a person's kubeconfig; a pod's own account is no matter of its start.
-impl From<TargetError> for Failure {
-    fn from(error: TargetError) -> Self {
-        let failure = match &error {
-            // It says so itself.
-            TargetError::Kubeconfig(_) => {
-                Failure::with_cause(Code::BadKubeconfig, error.to_string())
-            }
-            _ => Failure::because(Code::BadKubeconfig, &error),
-        };
-        match error {
-            TargetError::File { .. } => failure.next(CHECK_FILES),
-            TargetError::Plugin { .. } => failure.next(CHECK_PLUGIN),
-            _ => failure,
-        }
-    }
-}
-
-/// How to connect. One value lives as long as nothing in it changes, so that connections can be told apart by it.
-pub(crate) struct Endpoint {
-    /// Scheme, host and port; nothing behind them.
-    pub(crate) uri: Uri,
-    /// The Host header.
-    pub(crate) host: HeaderValue,
-    /// Put before every path; empty, or `/...` without a slash at its end.
-    pub(crate) base_path: String,
-    pub(crate) server_name: ServerName<'static>,
-    /// None: plain HTTP, where a kubeconfig says so.
-    pub(crate) tls: Option<Arc<ClientConfig>>,
-}
-
 /// An endpoint with the credential that goes into each request.
 pub(crate) struct Access {
     pub(crate) endpoint: Arc<Endpoint>,
     /// Marked as sensitive. None where a client certificate speaks for the agent.
     pub(crate) authorization: Option<HeaderValue>,
-}
-
-/// What a source gives when it is read.
-struct Loaded {
-    address: Address,
-    trust: Trust,
-    authorization: Option<HeaderValue>,
-    /// Where it came from; it is read again when one of them changes.
-    files: Vec<PathBuf>,
-    expires: Option<OffsetDateTime>,
 }
 
 enum Source {
@@ -271,71 +201,6 @@ impl Cached {
             LOOK_EVERY
         };
         self.look_at = Some(Instant::now() + rest);
-    }
-}
-
-/// What tells one version of a file from the next; a swapped symlink shows as another inode.
-#[derive(PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    len: u64,
-    modified: (i64, i64),
-}
-
-async fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
-    let mut stamps = Vec::with_capacity(files.len());
-    for file in files {
-        let about = tokio::fs::metadata(file).await.ok();
-        stamps.push(about.map_or(
-            Stamp {
-                inode: 0,
-                len: 0,
-                modified: (0, 0),
-            },
-            |about| Stamp {
-                inode: about.ino(),
-                len: about.len(),
-                modified: (about.mtime(), about.mtime_nsec()),
-            },
-        ));
-    }
-    stamps
-}
-
-async fn read(path: &Path) -> Result<String, TargetError> {
-    tokio::fs::read_to_string(path)
-        .await
-        .map_err(|error| TargetError::file(path, &error))
-}
-
-/// `Bearer <token>`, hidden in logs.
-fn bearer(token: &str) -> Option<HeaderValue> {
-    let token = token.trim();
-    let mut value = HeaderValue::try_from(format!("Bearer {token}"))
-        .ok()
-        .filter(|_| !token.is_empty())?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-/// For the log: where requests go and as whom, without credentials.
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::InCluster { host, port, .. } => {
-                write!(f, "{host}:{port}, as this pod's service account")
-            }
-            Target::Kubeconfig {
-                path,
-                context: None,
-            } => write!(f, "the current context of {}", path.display()),
-            Target::Kubeconfig {
-                path,
-                context: Some(context),
-            } => {
-                write!(f, "context {context:?} of {}", path.display())
-            }
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 use fairlead_api::{Failure, impersonation::NAME_PREFIX, resources::Role};
 use serde_json::Value;
 
-use crate::{NAMESPACE, objects::Objects};
+use crate::{config::DEFAULT_NAMESPACE, objects::Objects};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const NAME: &str = "/metadata/name";
@@ -33,7 +33,7 @@ impl std::fmt::Display for Installed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Installed { kind, name, .. } = self;
         match self.namespaced {
-            true => write!(f, "{kind} {NAMESPACE}/{name}"),
+            true => write!(f, "{kind} {DEFAULT_NAMESPACE}/{name}"),
             false if *kind == "Namespace" => write!(f, "Namespace {name}, with all that is in it"),
             false => write!(f, "{kind} {name}"),
         }
@@ -56,7 +56,7 @@ impl Installed {
             kind,
             name: name.to_owned(),
             namespaced: true,
-            path: format!("{api}/namespaces/{NAMESPACE}/{kinds}/{name}"),
+            path: format!("{api}/namespaces/{DEFAULT_NAMESPACE}/{kinds}/{name}"),
             has_label: true,
         }
     }
@@ -89,9 +89,9 @@ impl Installed {
         }
         all.push(Installed {
             kind: "Namespace",
-            name: NAMESPACE.to_owned(),
+            name: DEFAULT_NAMESPACE.to_owned(),
             namespaced: false,
-            path: format!("/api/v1/namespaces/{NAMESPACE}"),
+            path: format!("/api/v1/namespaces/{DEFAULT_NAMESPACE}"),
             has_label: false,
         });
         all
@@ -157,7 +157,7 @@ async fn keep_shared_namespace(
     }
     let mut others = Vec::new();
     for (kind, kinds) in WORKLOADS {
-        let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/{kinds}");
+        let path = format!("/apis/apps/v1/namespaces/{DEFAULT_NAMESPACE}/{kinds}");
         let objects = cluster.list(&path).await?.unwrap_or_default();
         let names = objects.iter().filter_map(|it| text(it, NAME));
         let names = names.filter(|name| *name != AGENT);
@@ -167,7 +167,10 @@ async fn keep_shared_namespace(
         inventory
             .objects
             .retain(|installed| !is_namespace(installed));
-        let reason = format!("Namespace {NAMESPACE}: {} is in it", others.join(", "));
+        let reason = format!(
+            "Namespace {DEFAULT_NAMESPACE}: {} is in it",
+            others.join(", ")
+        );
         inventory.left.push(reason);
     }
     Ok(())

@@ -10,10 +10,10 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use super::{
-    collector::{Source, What},
     items::{Items, Page},
+    source::{Source, What},
 };
-use crate::{body, proxy::upstream::Upstream};
+use crate::{body, upstream::Upstream};
 
 /// For an object, or a page of a list, from the request to the last byte.
 const DEADLINE: Duration = Duration::from_secs(60);

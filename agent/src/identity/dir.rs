@@ -11,7 +11,7 @@ use std::{
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::StoreError;
+use super::error::StoreError;
 
 const IDENTITY: &str = "identity.json";
 const PENDING: &str = "pending.key";

@@ -10,8 +10,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::StoreError;
-use crate::proxy::upstream::Upstream;
+use super::error::StoreError;
+use crate::upstream::Upstream;
 
 /// The Secret's name.
 pub(super) const NAME: &str = "fairlead-identity";

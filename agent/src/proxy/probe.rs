@@ -9,7 +9,7 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
 
 use super::headers::towards_hub;
-use crate::{body::text, site::Site};
+use crate::{body::text, context::Site};
 
 /// The hub asks every 5 s; an answer that comes later than that is no answer.
 const DEADLINE: Duration = Duration::from_millis(4500);

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::{process::Command, time::timeout};
 
-use super::{TargetError, bearer, kubeconfig::Plugin, trust::ClientCertificate};
+use super::{
+    endpoint::ClientCertificate, error::TargetError, files::bearer, kubeconfig_file::Plugin,
+};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 

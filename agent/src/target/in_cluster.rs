@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use http::Uri;
 
 use super::{
-    Loaded, TargetError, bearer, read,
-    trust::{Address, Trust, certificates},
+    endpoint::{Address, Trust, certificates},
+    error::TargetError,
+    files::{bearer, read},
+    loaded::Loaded,
 };
 
 pub(super) struct InCluster {

@@ -11,14 +11,13 @@ use serde_json::json;
 use time::OffsetDateTime;
 
 use super::{
-    Loaded, TargetError, bearer, exec, read,
-    trust::{Address, ClientCertificate, Trust, certificates},
+    endpoint::{Address, ClientCertificate, Trust, certificates},
+    error::TargetError,
+    exec,
+    files::{bearer, read},
+    kubeconfig_file::{Cluster, File, User},
+    loaded::Loaded,
 };
-
-mod file;
-
-pub(super) use file::Plugin;
-use file::{Cluster, File, User};
 
 pub(super) struct FromKubeconfig {
     path: PathBuf,

@@ -3,13 +3,14 @@
 #![cfg(test)]
 
 mod configuration;
-mod elsewhere;
 mod facts;
-mod hold;
+mod layers;
 mod links;
 mod memory;
 mod proxy;
 mod rejoin;
 mod rig;
 mod secret;
+mod sessions;
+mod several_hubs;
 mod upgrade;

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::facts::collector::{Collector, Source, Told};
+use crate::facts::{
+    collector::{Collector, Told},
+    source::Source,
+};
 
 pub(super) struct Additional {
     namespace: String,

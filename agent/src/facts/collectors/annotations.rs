@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::facts::{
     bounded::{Entries, short},
-    collector::{Collector, Source, Told},
+    collector::{Collector, Told},
+    source::Source,
 };
 
 /// Annotations of one namespace in a fact.

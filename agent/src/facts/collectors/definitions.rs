@@ -5,7 +5,8 @@ use serde::de::IgnoredAny;
 use super::Object;
 use crate::facts::{
     bounded::short,
-    collector::{Collector, Source, Told},
+    collector::{Collector, Told},
+    source::Source,
 };
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

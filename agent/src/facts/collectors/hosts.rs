@@ -5,7 +5,8 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::Metadata;
 use crate::facts::{
     bounded::Places,
-    collector::{Collector, Source, Told},
+    collector::{Collector, Told},
+    source::Source,
 };
 
 const INGRESSES: &str = "/apis/networking.k8s.io/v1/ingresses";

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::facts::{
     bounded::Tally,
-    collector::{Collector, Source, Told},
+    collector::{Collector, Told},
+    source::Source,
 };
 
 /// Different operating systems, kernels, kubelets and the like.

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::facts::{
     bounded::short,
-    collector::{Collector, Source, Told},
+    collector::{Collector, Told},
+    source::Source,
 };
 
 const VERSION: &str = "/apis/config.openshift.io/v1/clusterversions/version";

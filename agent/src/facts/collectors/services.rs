@@ -10,7 +10,8 @@ use serde_json::json;
 use super::Object;
 use crate::facts::{
     bounded::{Entries, Places, short},
-    collector::{Collector, Source, Told},
+    collector::{Collector, Told},
+    source::Source,
 };
 
 /// Workloads that say what they are, and those of which only their chart does: a selector knows no "or".
@@ -140,7 +141,7 @@ impl Collector for Helm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{collector::What, collectors::told};
+    use crate::facts::{collectors::told, source::What};
 
     #[test]
     fn services_are_found_by_name_and_version_with_their_charts() {

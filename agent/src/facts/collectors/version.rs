@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::facts::{
     bounded::short,
-    collector::{Collector, Source, Told},
+    collector::{Collector, Told},
+    source::Source,
 };
 
 #[derive(Default)]

@@ -2,26 +2,23 @@
 //! dropped before its answer ended takes its connection with it, so that a watch nobody reads ends at once.
 
 use std::{
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
+use fairlead_api::{Code, Failure, error_chain};
 use fairlead_dialer::{
     Answer, Body, BodyError,
     exchange::{Client, SendError},
 };
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header, uri::PathAndQuery};
-use http_body::{Body as _, Frame, SizeHint};
-use http_body_util::BodyExt;
+use http_body::Body as _;
 use tokio::time::timeout;
 
-use super::Running;
 use crate::{
     body,
-    target::{Access, Credentials, Endpoint, TargetError},
+    target::{Access, Credentials, endpoint::Endpoint, error::TargetError},
 };
 
 mod connect;
@@ -183,36 +180,16 @@ fn address(request: &mut Request<Body>, access: &Access) -> Result<(), UpstreamE
     Ok(())
 }
 
-/// A body that holds something until it has ended or is dropped.
-pub(crate) fn held(body: Body, running: Running) -> Body {
-    Held {
-        body,
-        _running: running,
-    }
-    .boxed_unsync()
-}
-
-struct Held {
-    body: Body,
-    _running: Running,
-}
-
-impl http_body::Body for Held {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl From<UpstreamError> for Failure {
+    fn from(error: UpstreamError) -> Self {
+        let cause = error_chain(&error);
+        match error {
+            UpstreamError::Target(error) => Failure::because(Code::ApiUnreachable, error),
+            UpstreamError::Timeout(_) => Failure::because(Code::ApiTimeout, cause),
+            UpstreamError::Path => Failure::because(Code::BadPath, cause),
+            UpstreamError::Connect { .. } | UpstreamError::Broken(_) => {
+                Failure::because(Code::ApiUnreachable, cause)
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use fairlead_dialer::{CloseReason, Session};
 use tokio::time::timeout;
 use tracing::info;
 
-use crate::site::Site;
+use crate::context::Site;
 
 /// How long the hub may take to take note of the end.
 const FAREWELL: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fairlead_dialer::{Session, Stream, serve};
 use tracing::debug;
 
-use crate::{proxy::Proxy, site::Site};
+use crate::{context::Site, proxy::Proxy};
 
 /// Takes streams until the session has ended.
 pub(crate) async fn streams(session: Session, site: Arc<Site>, proxy: Arc<Proxy>) {

@@ -92,21 +92,21 @@ pub(super) struct User {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::target) struct Plugin {
-    pub(in crate::target) api_version: Option<String>,
-    pub(in crate::target) command: PathBuf,
+pub(super) struct Plugin {
+    pub(super) api_version: Option<String>,
+    pub(super) command: PathBuf,
     #[serde(default, deserialize_with = "null_is_empty")]
-    pub(in crate::target) args: Vec<String>,
+    pub(super) args: Vec<String>,
     #[serde(default, deserialize_with = "null_is_empty")]
-    pub(in crate::target) env: Vec<Variable>,
+    pub(super) env: Vec<Variable>,
     #[serde(default)]
-    pub(in crate::target) provide_cluster_info: bool,
+    pub(super) provide_cluster_info: bool,
 }
 
 #[derive(Deserialize)]
-pub(in crate::target) struct Variable {
-    pub(in crate::target) name: String,
-    pub(in crate::target) value: SecretString,
+pub(super) struct Variable {
+    pub(super) name: String,
+    pub(super) value: SecretString,
 }
 
 impl File {

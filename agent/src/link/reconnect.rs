@@ -8,11 +8,10 @@ use fairlead_dialer::{Dialed, LinkState, Redialed, Session};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
+use super::{dial::Dials, retry::is_refusal};
 use crate::{
     backoff::{Backoff, chance},
-    dial::Dials,
     identity::Identity,
-    verdict::is_refusal,
 };
 
 /// A link that held for so long was a good one.

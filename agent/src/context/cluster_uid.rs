@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::{
     backoff::{Backoff, chance},
-    proxy::upstream::Upstream,
+    upstream::Upstream,
 };
 
 const PATH: &str = "/api/v1/namespaces/kube-system";

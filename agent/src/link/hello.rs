@@ -10,11 +10,11 @@ use fairlead_dialer::Exchanges;
 use tokio::time::sleep;
 use tracing::warn;
 
+use super::retry::is_refusal;
 use crate::{
-    ask,
     backoff::{Backoff, chance},
-    site::Site,
-    verdict::is_refusal,
+    context::Site,
+    hub_request,
 };
 
 const FIRST: Duration = Duration::from_secs(1);
@@ -67,7 +67,7 @@ impl Named<'_> {
             agent_version: self.version.to_owned(),
         };
         let json = serde_json::to_string(&hello).map_err(|_| Failure::from(Code::Internal))?;
-        let HelloResponse {} = ask::post(exchanges, HELLO_PATH, json.into()).await?;
+        let HelloResponse {} = hub_request::post(exchanges, HELLO_PATH, json.into()).await?;
         Ok(())
     }
 }

@@ -15,13 +15,15 @@ use fairlead_runtime::{Process, gauges::GaugeGuard};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::{
-    follow::Told,
-    metrics::Metrics,
-    proxy::upstream::Upstream,
-    sessions::Sessions,
-    uid::{self, Uid},
-};
+use crate::{metrics::Metrics, upstream::Upstream};
+
+pub(crate) mod cluster_uid;
+pub(crate) mod configuration;
+pub(crate) mod sessions;
+
+use cluster_uid::Uid;
+use configuration::Told;
+use sessions::Sessions;
 
 pub(crate) struct Site {
     pub(crate) process: Process,
@@ -63,7 +65,7 @@ impl Site {
 
     /// The cluster's UID, if the API server tells it soon.
     pub(crate) async fn uid(&self) -> Option<ClusterUid> {
-        uid::soon(self.uid.clone()).await
+        cluster_uid::soon(self.uid.clone()).await
     }
 
     /// Completes when the cluster's UID is known.

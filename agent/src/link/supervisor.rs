@@ -12,19 +12,22 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
+use super::{
+    dial::Dials,
+    drain::drain,
+    hello::Named,
+    identity_manager::Keeper,
+    parked::{Beside, Served},
+    reconnect::{Mended, lost, mend, move_on},
+    renewal,
+    retry::{Again, code, is_refusal},
+    serve,
+};
 use crate::{
     backoff::{Backoff, between, chance},
-    beside::{Beside, Served},
-    dial::Dials,
-    hello::Named,
+    context::{Connected, Site},
     identity::Identity,
-    keeper::Keeper,
-    leave::drain,
-    mend::{Mended, lost, mend, move_on},
     proxy::{Proxy, admit::Rules},
-    renew, serve,
-    site::{Connected, Site},
-    verdict::{Again, code, is_refusal},
 };
 
 const FIRST: Duration = Duration::from_millis(250);
@@ -221,7 +224,7 @@ impl Hold {
         let session = exchanges.session().clone();
         let version = self.dials.version().to_owned();
         let renewing = self.ask_first(&session, identity, || {
-            renew::renew(identity, exchanges, &version)
+            renewal::renew(identity, exchanges, &version)
         });
         Next::Again(match renewing.await {
             Ok(Ok(renewed)) => {
@@ -321,7 +324,7 @@ impl Hold {
                         return Next::Again(self.keeper.refused(&identity, &mut self.dials).await);
                     }
                 },
-                renewed = renew::renewed(&identity, &exchanges, &version) => {
+                renewed = renewal::renewed(&identity, &exchanges, &version) => {
                     identity = self.keeper.renewed(renewed).await;
                 }
                 () = self.keeper.replaced(&identity) => return replaced(&session, &identity),

@@ -15,8 +15,12 @@ use tokio::time::{Instant, sleep};
 use tracing::info;
 
 use crate::{
-    ask::{self, AskError},
-    identity::{Identity, Origin, Store, StoreError, Stored},
+    hub_request::{self, AskError},
+    identity::{
+        Identity, Origin,
+        error::StoreError,
+        store::{Store, Stored},
+    },
 };
 
 /// How long an agent that has begun to enrol is waited for. It may have died half-way.
@@ -114,7 +118,7 @@ pub(crate) async fn ask(
         .map_err(|_| Failure::from(Code::Internal))?
         .into();
     let exchanges = Exchanges::new(session.clone());
-    let issued = ask::post(&exchanges, ENROLL_PATH, json).await;
+    let issued = hub_request::post(&exchanges, ENROLL_PATH, json).await;
     session.close(CloseReason::Done);
     issued.map_err(AskError::into)
 }

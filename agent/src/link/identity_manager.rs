@@ -10,12 +10,17 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{
+use super::{
     dial::Dials,
-    enrol::{self, Keyed, Replaces},
-    identity::{Identity, News, Origin, Store, Stored},
-    site::Site,
-    verdict::Again,
+    enrolment::{self, Keyed, Replaces},
+    retry::Again,
+};
+use crate::{
+    context::Site,
+    identity::{
+        Identity, Origin,
+        store::{News, Store, Stored},
+    },
 };
 
 /// An identity that could not be stored is stored again this often.
@@ -77,7 +82,7 @@ impl Missing {
                 failure.code
             }
         };
-        if enrol::is_final(code) {
+        if enrolment::is_final(code) {
             Again::Slowly
         } else {
             Again::Soon
@@ -201,7 +206,7 @@ impl Keeper {
         let Some(join) = dials.join().cloned() else {
             return Err(Failure::new(Code::NotEnrolled).into());
         };
-        let key = match enrol::key(&self.store, stored, replaces).await? {
+        let key = match enrolment::key(&self.store, stored, replaces).await? {
             Keyed::Key(key) => key,
             Keyed::Enrolled(identity) => return Ok(self.found(mine, *identity)),
         };
@@ -210,7 +215,7 @@ impl Keeper {
             .anonymously(&join)
             .await
             .map_err(|error| Missing::Dial(error.code))?;
-        let issued = enrol::ask(dialed.session, &join, &key, dials.version(), uid).await?;
+        let issued = enrolment::ask(dialed.session, &join, &key, dials.version(), uid).await?;
         let identity = Identity::new(key, issued, join.hubs.clone(), Origin::of(&join))?;
         info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = timestamp(identity.not_after), "enrolled");
         self.save(mine, &identity, News::Enrolled).await;

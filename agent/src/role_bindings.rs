@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 use tracing::{info, warn};
 
-use crate::proxy::upstream::Upstream;
+use crate::upstream::{Upstream, UpstreamError};
 
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 
@@ -38,11 +38,7 @@ pub(crate) async fn bind_missing(upstream: &Upstream) {
     }
 }
 
-async fn bind(
-    upstream: &Upstream,
-    role: Role,
-    group: &str,
-) -> Result<StatusCode, crate::proxy::upstream::UpstreamError> {
+async fn bind(upstream: &Upstream, role: Role, group: &str) -> Result<StatusCode, UpstreamError> {
     let rbac = "rbac.authorization.k8s.io";
     let name = format!("fairlead-{role}");
     let binding = json!({

@@ -16,8 +16,8 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::{
-    ask,
     backoff::{Backoff, chance},
+    hub_request,
     identity::Identity,
 };
 
@@ -68,7 +68,7 @@ pub(crate) async fn renew(
         agent_version: version.to_owned(),
     };
     let json = serde_json::to_string(&request).map_err(|_| Failure::from(Code::Internal))?;
-    identity.renewed(ask::post(exchanges, RENEW_PATH, json.into()).await?)
+    identity.renewed(hub_request::post(exchanges, RENEW_PATH, json.into()).await?)
 }
 
 #[cfg(test)]

@@ -13,16 +13,17 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::{info, warn};
 
+use super::{
+    dial::Dials,
+    drain::drain,
+    identity_manager::Keeper,
+    reconnect::{Mended, lost, mend},
+    renewal,
+};
 use crate::{
     backoff::Backoff,
-    dial::Dials,
+    context::{Connected, Site, sessions::Listed},
     identity::Identity,
-    keeper::Keeper,
-    leave::drain,
-    mend::{Mended, lost, mend},
-    renew,
-    sessions::Listed,
-    site::{Connected, Site},
 };
 
 /// How often it is looked whether anything still runs on it.
@@ -95,7 +96,7 @@ impl Beside {
                     };
                     (connected, up) = (Some(site.connected()), Instant::now());
                 }
-                renewed = renew::renewed(&self.identity, &exchanges, &version) => {
+                renewed = renewal::renewed(&self.identity, &exchanges, &version) => {
                     self.identity = self.keeper.renewed(renewed).await;
                 }
                 () = unused(&site, &requests), if connected.is_some() => {

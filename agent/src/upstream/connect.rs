@@ -9,7 +9,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::either::Either;
 use tower::ServiceExt;
 
-use crate::target::Endpoint;
+use crate::target::endpoint::Endpoint;
 
 const STEP: Duration = Duration::from_secs(5);
 /// A peer that vanished is noticed after this long, watches or not; where bytes are under way to it, TCP's own

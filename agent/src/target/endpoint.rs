@@ -12,7 +12,20 @@ use rustls::{
 use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{Endpoint, TargetError};
+use super::error::TargetError;
+
+/// How to connect. One value lives as long as nothing in it changes, so that connections can be told apart by it.
+pub(crate) struct Endpoint {
+    /// Scheme, host and port; nothing behind them.
+    pub(crate) uri: Uri,
+    /// The Host header.
+    pub(crate) host: HeaderValue,
+    /// Put before every path; empty, or `/...` without a slash at its end.
+    pub(crate) base_path: String,
+    pub(crate) server_name: ServerName<'static>,
+    /// None: plain HTTP, where a kubeconfig says so.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+}
 
 /// Where the API server is.
 #[derive(PartialEq, Eq)]

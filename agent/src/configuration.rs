@@ -12,54 +12,15 @@ use tokio::{
 use tracing::{debug, info};
 
 use crate::{
-    ask::{self, AskError, Document},
     backoff::{Backoff, chance},
-    site::Site,
+    context::Site,
+    hub_request::{self, AskError, Document},
 };
 
 /// At the latest, the hub is asked again.
 const HOURLY: Duration = Duration::from_secs(3600);
 const FIRST: Duration = Duration::from_millis(250);
 const CAP: Duration = Duration::from_secs(60);
-/// The longest revision that is believed to be one.
-const LONGEST: usize = 64;
-
-/// What the hub has told.
-pub(crate) struct Told {
-    /// Revision of the configuration that it has.
-    wanted: watch::Sender<Option<String>>,
-    configuration: watch::Sender<Arc<AgentConfig>>,
-}
-
-impl Default for Told {
-    fn default() -> Self {
-        Told {
-            wanted: watch::Sender::new(None),
-            configuration: watch::Sender::new(Arc::default()),
-        }
-    }
-}
-
-impl Told {
-    /// A probe has named it.
-    pub(crate) fn configuration_wanted(&self, revision: &str) {
-        if revision.len() > LONGEST {
-            return;
-        }
-        self.wanted.send_if_modified(|wanted| {
-            let is_new = wanted.as_deref() != Some(revision);
-            if is_new {
-                *wanted = Some(revision.to_owned());
-            }
-            is_new
-        });
-    }
-
-    /// By what the agent works.
-    pub(crate) fn configuration(&self) -> watch::Receiver<Arc<AgentConfig>> {
-        self.configuration.subscribe()
-    }
-}
 
 /// Until the process drains.
 pub(crate) async fn run(site: Arc<Site>) {
@@ -70,7 +31,7 @@ pub(crate) async fn run(site: Arc<Site>) {
 }
 
 async fn follow(site: &Site) {
-    let mut wanted = site.told.wanted.subscribe();
+    let mut wanted = site.told.wanted();
     let mut applied = None::<String>;
     let mut backoff = Backoff::new(FIRST, CAP);
     loop {
@@ -82,7 +43,7 @@ async fn follow(site: &Site) {
                     agent_version = value.agent_version,
                     "configured by the hub"
                 );
-                site.told.configuration.send_replace(Arc::new(value));
+                site.told.work_by(value);
                 applied = Some(etag);
                 backoff.reset();
                 // Asked again soon, to say so.
@@ -126,7 +87,7 @@ async fn ask(
 ) -> Result<Option<Document<AgentConfig>>, AskError> {
     let exchanges = site.sessions.any().await;
     let said = applied.map(|revision| (APPLIED_REVISION_HEADER, revision));
-    ask::get(&exchanges, CONFIG_PATH, applied, said.as_slice()).await
+    hub_request::get(&exchanges, CONFIG_PATH, applied, said.as_slice()).await
 }
 
 #[cfg(test)]
@@ -134,11 +95,12 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::context::configuration::Told;
 
     #[tokio::test(start_paused = true)]
     async fn a_hub_that_did_not_answer_is_asked_again_as_soon_as_it_names_another_one() {
         let told = Told::default();
-        let mut wanted = told.wanted.subscribe();
+        let mut wanted = told.wanted();
         let start = Instant::now();
         rest(&mut wanted, CAP).await;
         assert_eq!(start.elapsed(), CAP, "nothing is named");

@@ -1,0 +1,55 @@
+//! The objects that a collector reads.
+
+/// Something to read.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) path: String,
+    pub(super) what: What,
+    /// The right that it needs, like `list nodes`.
+    pub(super) right: &'static str,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum What {
+    Object,
+    List {
+        /// In the syntax of label selectors; empty: all.
+        selector: &'static str,
+        /// Metadata is all that is needed.
+        metadata: bool,
+    },
+}
+
+impl Source {
+    pub(super) fn object(path: impl Into<String>, right: &'static str) -> Self {
+        Source {
+            path: path.into(),
+            what: What::Object,
+            right,
+        }
+    }
+
+    /// Whole objects.
+    pub(super) fn list(path: &str, right: &'static str) -> Self {
+        Source {
+            path: path.to_owned(),
+            what: What::List {
+                selector: "",
+                metadata: false,
+            },
+            right,
+        }
+    }
+
+    /// The metadata of the objects that `selector` names.
+    pub(super) fn metadata(path: &str, selector: &'static str, right: &'static str) -> Self {
+        Source {
+            path: path.to_owned(),
+            what: What::List {
+                selector,
+                metadata: true,
+            },
+            right,
+        }
+    }
+}

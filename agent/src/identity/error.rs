@@ -1,0 +1,46 @@
+//! Errors of the identity store.
+
+use fairlead_api::{Code, Failure, error_chain};
+
+use crate::upstream::UpstreamError;
+
+/// Why the identity cannot be read or kept. It is never a reason to end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("{path}: {cause}")]
+    File { path: String, cause: String },
+    #[error("the stored {0} is damaged")]
+    Damaged(String),
+    #[error("the API server cannot be asked for the Secret {0}")]
+    Unreachable(String, #[source] UpstreamError),
+    #[error("the API server answered {status} to {verb} of the Secret {name}")]
+    Refused {
+        verb: &'static str,
+        name: String,
+        status: u16,
+    },
+    #[error("the Secret {0} has changed meanwhile")]
+    Conflict(String),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let cause = error_chain(&error);
+        match error {
+            StoreError::File { .. } => {
+                Failure::with_cause(Code::DataDir, cause).next("Check the folder of `--state`: this user must own it and be able to write there.")
+            }
+            StoreError::Damaged(_) => Failure::with_cause(Code::DataDir, cause).next(
+                "Delete it, and start the agent with a new join string (`fairlead cluster token renew`).",
+            ),
+            StoreError::Refused { status: 401 | 403, .. } => {
+                Failure::with_cause(Code::ApiUnreachable, cause).next(
+                    "Apply the current install manifest: its Role allows the agent to keep this Secret.",
+                )
+            }
+            StoreError::Unreachable(..) | StoreError::Refused { .. } | StoreError::Conflict(_) => {
+                Failure::with_cause(Code::ApiUnreachable, cause)
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Requests that run, counted until their bodies have ended.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use fairlead_dialer::{Body, BodyError};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+
+/// A request that runs, upgraded ones included: its site and its session count it.
+#[derive(Clone)]
+pub(crate) struct Running {
+    _of_site: TaskTrackerToken,
+    _of_session: TaskTrackerToken,
+}
+
+impl Running {
+    pub(crate) fn new(site: &TaskTracker, session: &TaskTracker) -> Self {
+        Running {
+            _of_site: site.token(),
+            _of_session: session.token(),
+        }
+    }
+}
+
+/// A body that holds something until it has ended or is dropped.
+pub(crate) fn held(body: Body, running: Running) -> Body {
+    Held {
+        body,
+        _running: running,
+    }
+    .boxed_unsync()
+}
+
+struct Held {
+    body: Body,
+    _running: Running,
+}
+
+impl http_body::Body for Held {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
