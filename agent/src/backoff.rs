@@ -5,23 +5,23 @@ use fairlead_runtime::backoff::ExponentialDelay;
 use std::time::Duration;
 
 /// Who was away for some time is missed by so small a part of it again.
-const PART: u32 = 40;
+const OUTAGE_FRACTION: u32 = 40;
 
 /// The window doubles with each failure from `first` up to `cap`; the wait is anywhere inside of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
-    first: Duration,
+    min: Duration,
     window: ExponentialDelay,
     /// For a hub, since it worked.
-    waited: Duration,
+    outage: Duration,
 }
 
 impl Backoff {
-    pub(crate) const fn new(first: Duration, cap: Duration) -> Self {
+    pub(crate) const fn new(min: Duration, max: Duration) -> Self {
         Backoff {
-            first,
-            window: ExponentialDelay::new(first, cap),
-            waited: Duration::ZERO,
+            min,
+            window: ExponentialDelay::new(min, max),
+            outage: Duration::ZERO,
         }
     }
 
@@ -32,21 +32,21 @@ impl Backoff {
 
     /// The same for a hub: its agents come back soon after a short outage, and anywhere in a window at least `width` wide,
     /// from the first try on, as it asks them to spread.
-    pub(crate) fn next_hub(&mut self, width: Duration, chance: f64) -> Duration {
-        let soon = (self.waited / PART).max(3 * self.first);
+    pub(crate) fn next_for_hub(&mut self, width: Duration, chance: f64) -> Duration {
+        let soon = (self.outage / OUTAGE_FRACTION).max(3 * self.min);
         let wait = between(
             Duration::ZERO,
             self.window.next_delay().min(soon).max(width),
             chance,
         );
-        self.waited = self.waited.saturating_add(wait);
+        self.outage = self.outage.saturating_add(wait);
         wait
     }
 
     /// It worked: the next failure waits shortly again.
     pub(crate) const fn reset(&mut self) {
         self.window.reset();
-        self.waited = Duration::ZERO;
+        self.outage = Duration::ZERO;
     }
 }
 
@@ -64,75 +64,82 @@ pub(crate) fn chance() -> f64 {
 mod tests {
     use super::*;
 
-    const FIRST: Duration = Duration::from_millis(250);
-    const CAP: Duration = Duration::from_secs(5);
+    const BACKOFF_MIN: Duration = Duration::from_millis(250);
+    const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
     #[test]
     fn the_first_try_comes_within_a_quarter_second_and_no_wait_is_longer_than_the_cap() {
-        let mut backoff = Backoff::new(FIRST, CAP);
-        assert!(backoff.next(0.999_999) <= FIRST);
+        let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
+        assert!(backoff.next(0.999_999) <= BACKOFF_MIN);
         for _ in 0..100 {
-            assert!(backoff.next(1.0) <= CAP);
+            assert!(backoff.next(1.0) <= BACKOFF_MAX);
         }
-        assert_eq!(backoff.next(1.0), CAP);
+        assert_eq!(backoff.next(1.0), BACKOFF_MAX);
     }
 
     #[test]
     fn the_window_doubles_until_the_cap_and_starts_anew_after_a_success() {
-        let mut backoff = Backoff::new(FIRST, CAP);
+        let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         let waits: Vec<u128> = (0..7).map(|_| backoff.next(1.0).as_millis()).collect();
         assert_eq!(waits, [250, 500, 1000, 2000, 4000, 5000, 5000]);
         backoff.reset();
-        assert_eq!(backoff.next(1.0), FIRST);
+        assert_eq!(backoff.next(1.0), BACKOFF_MIN);
     }
 
     #[test]
     fn the_wait_is_anywhere_in_the_window() {
         for (chance, wait) in [(0.0, 0), (0.25, 62), (0.5, 125), (0.999, 249)] {
-            assert_eq!(Backoff::new(FIRST, CAP).next(chance).as_millis(), wait);
+            assert_eq!(
+                Backoff::new(BACKOFF_MIN, BACKOFF_MAX)
+                    .next(chance)
+                    .as_millis(),
+                wait
+            );
         }
     }
 
     #[test]
     fn a_hub_may_widen_the_window_but_not_narrow_it() {
         let (wide, narrow) = (Duration::from_secs(60), Duration::from_millis(1));
-        let mut backoff = Backoff::new(FIRST, CAP);
-        assert_eq!(backoff.next_hub(wide, 1.0), wide);
-        assert_eq!(backoff.next_hub(wide, 0.5), wide / 2);
+        let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
+        assert_eq!(backoff.next_for_hub(wide, 1.0), wide);
+        assert_eq!(backoff.next_for_hub(wide, 0.5), wide / 2);
         backoff.reset();
-        assert_eq!(backoff.next_hub(narrow, 1.0), FIRST);
+        assert_eq!(backoff.next_for_hub(narrow, 1.0), BACKOFF_MIN);
     }
 
     #[test]
     fn a_hub_is_missed_by_less_than_a_second_after_half_a_minute_and_tried_less_often_in_the_end() {
-        let mut backoff = Backoff::new(FIRST, CAP);
+        let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         let mut waits = Vec::new();
         let mut away = Duration::ZERO;
-        while away < 80 * CAP {
-            let wait = backoff.next_hub(FIRST, 1.0);
+        while away < 80 * BACKOFF_MAX {
+            let wait = backoff.next_for_hub(BACKOFF_MIN, 1.0);
             waits.push((away, wait));
             away += wait;
         }
         for (away, wait) in &waits {
-            let most = (*away / 40).max(Duration::from_millis(750)).min(CAP);
+            let most = (*away / 40)
+                .max(Duration::from_millis(750))
+                .min(BACKOFF_MAX);
             assert!(*wait <= most, "{wait:?} after {away:?}");
         }
-        assert_eq!(waits.last().unwrap().1, CAP);
+        assert_eq!(waits.last().unwrap().1, BACKOFF_MAX);
         backoff.reset();
-        assert_eq!(backoff.next_hub(FIRST, 1.0), FIRST);
+        assert_eq!(backoff.next_for_hub(BACKOFF_MIN, 1.0), BACKOFF_MIN);
     }
 
     #[test]
     fn it_goes_on_for_ever_without_overflow() {
         let mut backoff = Backoff {
-            waited: Duration::MAX,
-            ..Backoff::new(FIRST, Duration::MAX)
+            outage: Duration::MAX,
+            ..Backoff::new(BACKOFF_MIN, Duration::MAX)
         };
         for _ in 0..64 {
             backoff.next(0.0);
         }
         for _ in 0..4 {
-            assert!(backoff.next(0.5) > CAP);
+            assert!(backoff.next(0.5) > BACKOFF_MAX);
         }
     }
 

@@ -23,9 +23,9 @@ pub struct Config {
     /// Believed for the outer TLS beside the machine's own roots and the pin. Read anew at each dial.
     pub ca_file: Option<PathBuf>,
     /// The API server.
-    pub target: Target,
+    pub target: ApiServerConfig,
     /// Where the identity is kept.
-    pub state: State,
+    pub state: IdentityLocation,
     /// Groups that may be impersonated beside Fairlead's own; none of `system:`.
     pub allow_groups: Vec<String>,
     /// Users that admins of the hub may be impersonated as (`kubectl --as`), byte by byte; none of `system:`.
@@ -36,7 +36,7 @@ pub struct Config {
     pub allow_connect: Vec<String>,
     /// What all sessions may hold together, in bytes, beyond 256 KiB each of messages that are not acknowledged and the first
     /// 256 KiB of each stream's window. Where it is used up, bulk slows down. What is sent into the cluster and not taken there
-    /// may be as much again; beyond that requests that bring something along are told `FL-1506`. [`SESSION_MEMORY`] suits.
+    /// may be as much again; beyond that requests that bring something along are told `FL-1506`. [`DEFAULT_SESSION_MEMORY_BYTES`] suits.
     pub session_memory: usize,
     /// For the hub only, never for the API server. May hold credentials.
     pub https_proxy: Option<String>,
@@ -46,11 +46,11 @@ pub struct Config {
 }
 
 /// Enough for two far links at full speed, and a quarter of what the install manifest lets the agent have.
-pub const SESSION_MEMORY: usize = 64 << 20;
+pub const DEFAULT_SESSION_MEMORY_BYTES: usize = 64 << 20;
 
 /// Which API server requests go to, and as whom.
 #[derive(Debug, Clone)]
-pub enum Target {
+pub enum ApiServerConfig {
     /// That of the cluster this pod runs in, as this pod's service account.
     InCluster {
         host: String,
@@ -71,7 +71,7 @@ pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceacc
 
 /// Where the identity is kept.
 #[derive(Debug, Clone)]
-pub enum State {
+pub enum IdentityLocation {
     /// In the Secret `fairlead-identity` of the cluster itself; None: in the pod's own namespace.
     Secret { namespace: Option<String> },
     /// In this folder, mode 0700; made where it is missing.
@@ -82,17 +82,17 @@ pub enum State {
 pub(crate) const DEFAULT_NAMESPACE: &str = "fairlead";
 
 /// For the log: where requests go and as whom, without credentials.
-impl fmt::Display for Target {
+impl fmt::Display for ApiServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::InCluster { host, port, .. } => {
+            ApiServerConfig::InCluster { host, port, .. } => {
                 write!(f, "{host}:{port}, as this pod's service account")
             }
-            Target::Kubeconfig {
+            ApiServerConfig::Kubeconfig {
                 path,
                 context: None,
             } => write!(f, "the current context of {}", path.display()),
-            Target::Kubeconfig {
+            ApiServerConfig::Kubeconfig {
                 path,
                 context: Some(context),
             } => {

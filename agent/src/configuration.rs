@@ -13,41 +13,41 @@ use tracing::{debug, info};
 
 use crate::{
     backoff::{Backoff, chance},
-    context::Site,
-    hub_request::{self, AskError, Document},
+    context::AgentContext,
+    hub_request::{self, HubRequestError, TaggedDocument},
 };
 
 /// At the latest, the hub is asked again.
-const HOURLY: Duration = Duration::from_secs(3600);
-const FIRST: Duration = Duration::from_millis(250);
-const CAP: Duration = Duration::from_secs(60);
+const FETCH_INTERVAL_MAX: Duration = Duration::from_secs(3600);
+const FETCH_BACKOFF_MIN: Duration = Duration::from_millis(250);
+const FETCH_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// Until the process drains.
-pub(crate) async fn run(site: Arc<Site>) {
+pub(crate) async fn run(context: Arc<AgentContext>) {
     tokio::select! {
-        () = follow(&site) => {}
-        () = site.process.draining() => {}
+        () = follow(&context) => {}
+        () = context.process.draining() => {}
     }
 }
 
-async fn follow(site: &Site) {
-    let mut wanted = site.told.wanted();
+async fn follow(context: &AgentContext) {
+    let mut desired = context.configuration.desired();
     let mut applied = None::<String>;
-    let mut backoff = Backoff::new(FIRST, CAP);
+    let mut backoff = Backoff::new(FETCH_BACKOFF_MIN, FETCH_BACKOFF_MAX);
     loop {
-        wanted.mark_unchanged();
-        match ask(site, applied.as_deref()).await {
-            Ok(Some(Document { etag, value })) => {
+        desired.mark_unchanged();
+        match fetch(context, applied.as_deref()).await {
+            Ok(Some(TaggedDocument { etag, value })) => {
                 info!(
                     revision = etag,
                     agent_version = value.agent_version,
                     "configured by the hub"
                 );
-                site.told.work_by(value);
+                context.configuration.apply(value);
                 applied = Some(etag);
                 backoff.reset();
                 // Asked again soon, to say so.
-                sleep(FIRST).await;
+                sleep(FETCH_BACKOFF_MIN).await;
                 continue;
             }
             Ok(None) => backoff.reset(),
@@ -57,37 +57,37 @@ async fn follow(site: &Site) {
                     cause,
                     "the hub did not tell its configuration; asking again"
                 );
-                rest(&mut wanted, backoff.next(chance())).await;
+                pause(&mut desired, backoff.next(chance())).await;
                 continue;
             }
         }
         // A probe that came meanwhile may have named the one that is known by now.
-        let another = async {
-            let is_another = |wanted: &Option<String>| wanted.is_some() && *wanted != applied;
-            while wanted.changed().await.is_ok() {
-                if is_another(&wanted.borrow_and_update()) {
+        let other_desired = async {
+            let is_other = |desired: &Option<String>| desired.is_some() && *desired != applied;
+            while desired.changed().await.is_ok() {
+                if is_other(&desired.borrow_and_update()) {
                     return;
                 }
             }
             std::future::pending().await
         };
-        let _ = timeout(HOURLY, another).await;
+        let _ = timeout(FETCH_INTERVAL_MAX, other_desired).await;
     }
 }
 
 /// As long, or until a hub names another one: then it answers again.
-async fn rest(wanted: &mut watch::Receiver<Option<String>>, long: Duration) {
-    sleep(FIRST).await;
-    let _ = timeout(long.saturating_sub(FIRST), wanted.changed()).await;
+async fn pause(desired: &mut watch::Receiver<Option<String>>, long: Duration) {
+    sleep(FETCH_BACKOFF_MIN).await;
+    let _ = timeout(long.saturating_sub(FETCH_BACKOFF_MIN), desired.changed()).await;
 }
 
-async fn ask(
-    site: &Site,
+async fn fetch(
+    context: &AgentContext,
     applied: Option<&str>,
-) -> Result<Option<Document<AgentConfig>>, AskError> {
-    let exchanges = site.sessions.any().await;
-    let said = applied.map(|revision| (APPLIED_REVISION_HEADER, revision));
-    hub_request::get(&exchanges, CONFIG_PATH, applied, said.as_slice()).await
+) -> Result<Option<TaggedDocument<AgentConfig>>, HubRequestError> {
+    let exchanges = context.sessions.any().await;
+    let header = applied.map(|revision| (APPLIED_REVISION_HEADER, revision));
+    hub_request::get(&exchanges, CONFIG_PATH, applied, header.as_slice()).await
 }
 
 #[cfg(test)]
@@ -95,24 +95,24 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::context::configuration::Told;
+    use crate::context::configuration::ConfigurationState;
 
     #[tokio::test(start_paused = true)]
     async fn a_hub_that_did_not_answer_is_asked_again_as_soon_as_it_names_another_one() {
-        let told = Told::default();
-        let mut wanted = told.wanted();
+        let state = ConfigurationState::default();
+        let mut desired = state.desired();
         let start = Instant::now();
-        rest(&mut wanted, CAP).await;
-        assert_eq!(start.elapsed(), CAP, "nothing is named");
-        let naming = async {
+        pause(&mut desired, FETCH_BACKOFF_MAX).await;
+        assert_eq!(start.elapsed(), FETCH_BACKOFF_MAX, "nothing is named");
+        let probe = async {
             sleep(Duration::from_secs(1)).await;
-            told.configuration_wanted("two");
+            state.set_desired("two");
         };
         let start = Instant::now();
-        tokio::join!(rest(&mut wanted, CAP), naming);
+        tokio::join!(pause(&mut desired, FETCH_BACKOFF_MAX), probe);
         assert_eq!(start.elapsed(), Duration::from_secs(1));
         let start = Instant::now();
-        rest(&mut wanted, Duration::ZERO).await;
-        assert_eq!(start.elapsed(), FIRST, "never at once");
+        pause(&mut desired, Duration::ZERO).await;
+        assert_eq!(start.elapsed(), FETCH_BACKOFF_MIN, "never at once");
     }
 }

@@ -1,4 +1,4 @@
-//! Facts of the cluster: collected slowly, one collector after the other, within bounds; and sent to the hub when something
+//! FactReporter of the cluster: collected slowly, one collector after the other, within bounds; and sent to the hub when something
 //! has changed, and at least once an hour. No list is held in memory, and no Secret's content is read.
 
 use std::{sync::Arc, time::Duration};
@@ -19,8 +19,8 @@ use tracing::{debug, warn};
 
 use crate::{
     backoff::{Backoff, between, chance},
-    context::Site,
-    hub_request::{self, AskError},
+    context::AgentContext,
+    hub_request::{self, HubRequestError},
 };
 
 mod bounded;
@@ -32,74 +32,79 @@ mod read;
 mod round;
 mod source;
 
-use known::{Known, Millis};
+use known::{KnownFacts, UnixMillis};
 
 /// Between two looks, if nobody says otherwise.
-const EVERY: Duration = Duration::from_secs(300);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
 /// However often somebody wants it.
-const OFTEN: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// At the latest, the hub is told that all is as it was.
-const HOURLY: Duration = Duration::from_secs(3600);
-const FIRST: Duration = Duration::from_secs(1);
-const CAP: Duration = Duration::from_secs(60);
+const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(3600);
+const REPORT_BACKOFF_MIN: Duration = Duration::from_secs(1);
+const REPORT_BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// The longest that the first look waits, so that a fleet does not look at once.
-const BEGIN: Duration = Duration::from_secs(10);
+const MAX_START_DELAY: Duration = Duration::from_secs(10);
 
 /// One agent's facts.
-pub(crate) struct Facts {
-    site: Arc<Site>,
+pub(crate) struct FactReporter {
+    context: Arc<AgentContext>,
     /// Of this process: it counts its reports from 1.
     run: Instance,
     namespace: String,
     /// How often, as the agent was started.
-    every: Option<Duration>,
+    interval: Option<Duration>,
     settings: watch::Receiver<Arc<AgentConfig>>,
-    known: Known,
-    told: Option<Instant>,
+    known: KnownFacts,
+    last_report: Option<Instant>,
 }
 
-impl Facts {
+impl FactReporter {
     /// `run` tells this process from others; `namespace` is the agent's own; `every` wins over the hub's word.
     pub(crate) fn new(
-        (site, run): (Arc<Site>, Instance),
+        (context, run): (Arc<AgentContext>, Instance),
         namespace: String,
-        every: Option<Duration>,
+        interval: Option<Duration>,
     ) -> Self {
-        let settings = site.told.configuration();
-        Facts {
-            site,
+        let settings = context.configuration.document();
+        FactReporter {
+            context,
             run,
             namespace,
-            every,
+            interval,
             settings,
-            known: Known::default(),
-            told: None,
+            known: KnownFacts::default(),
+            last_report: None,
         }
     }
 
     /// Collects and tells until the process drains.
     pub(crate) async fn run(mut self) {
-        let process = self.site.process.clone();
+        let process = self.context.process.clone();
         tokio::select! {
-            () = self.collect_and_tell() => {}
+            () = self.collect_and_report() => {}
             () = process.draining() => {}
         }
     }
 
-    async fn collect_and_tell(&mut self) {
+    async fn collect_and_report(&mut self) {
         // Without a session there is nobody to tell.
-        drop(self.site.sessions.any().await);
-        let begin = (self.every() / 10).min(BEGIN).mul_f64(chance());
-        sleep_until(Instant::now() + begin).await;
+        drop(self.context.sessions.any().await);
+        let delay = (self.interval() / 10)
+            .min(MAX_START_DELAY)
+            .mul_f64(chance());
+        sleep_until(Instant::now() + delay).await;
         loop {
             let settings = self.settings.borrow_and_update().clone();
-            self.look(&settings.facts).await;
-            let every = self.every();
-            let next = Instant::now() + between(every.mul_f64(0.9), every.mul_f64(1.1), chance());
-            let due = self.told.is_none_or(|told| next > told + HOURLY);
-            if due || self.known.has_news() {
-                // What has not been told by then is told with what is found next.
-                let _ = timeout_at(next, self.tell(every)).await;
+            self.collect(&settings.facts).await;
+            let interval = self.interval();
+            let next =
+                Instant::now() + between(interval.mul_f64(0.9), interval.mul_f64(1.1), chance());
+            let due = self
+                .last_report
+                .is_none_or(|last_report| next > last_report + MAX_REPORT_INTERVAL);
+            if due || self.known.has_changes() {
+                // Selection has not been told by then is told with what is found next.
+                let _ = timeout_at(next, self.report_until_taken(interval)).await;
             }
             tokio::select! {
                 () = sleep_until(next) => {}
@@ -108,47 +113,47 @@ impl Facts {
         }
     }
 
-    fn every(&self) -> Duration {
-        let wanted = self.settings.borrow().facts.interval_seconds;
-        let wanted = wanted.map(|seconds| Duration::from_secs(seconds.into()));
-        (self.every.or(wanted))
-            .unwrap_or(EVERY)
-            .clamp(OFTEN, HOURLY)
+    fn interval(&self) -> Duration {
+        let configured = self.settings.borrow().facts.interval_seconds;
+        let configured = configured.map(|seconds| Duration::from_secs(seconds.into()));
+        (self.interval.or(configured))
+            .unwrap_or(DEFAULT_INTERVAL)
+            .clamp(MIN_INTERVAL, MAX_REPORT_INTERVAL)
     }
 
-    async fn look(&mut self, settings: &FactCollection) {
+    async fn collect(&mut self, settings: &FactCollection) {
         for kind in CollectorKind::ALL {
             if !settings.has(kind) {
-                self.known.forget(kind, now());
+                self.known.remove_kind(kind, now());
                 continue;
             }
             let collector = collectors::of(kind, settings, &self.namespace);
-            // What cannot be read now goes on to be as it was.
-            if let Some(round) = round::round(&self.site.upstream, collector).await {
-                self.known.learn(kind, round, now());
+            // Selection cannot be read now goes on to be as it was.
+            if let Some(round) = round::run_collector(&self.context.upstream, collector).await {
+                self.known.update(kind, round, now());
             }
         }
-        self.known.note(now());
+        self.known.update_incomplete(now());
     }
 
     /// Until the hub has taken it.
-    async fn tell(&mut self, every: Duration) {
-        let mut backoff = Backoff::new(FIRST, CAP);
+    async fn report_until_taken(&mut self, interval: Duration) {
+        let mut backoff = Backoff::new(REPORT_BACKOFF_MIN, REPORT_BACKOFF_MAX);
         loop {
-            let again = match self.tell_once(every).await {
+            let again = match self.send_report(interval).await {
                 Ok(true) => {
-                    self.told = Some(Instant::now());
+                    self.last_report = Some(Instant::now());
                     return;
                 }
                 Ok(false) => {
                     debug!("the hub asks for all facts");
-                    self.known.start_over();
+                    self.known.reset();
                     backoff.next(chance())
                 }
                 Err(error) => {
                     let cause = error_chain(&error);
                     warn!(cause, "the hub has not taken the facts; trying again");
-                    backoff.next(chance()).max(FIRST)
+                    backoff.next(chance()).max(REPORT_BACKOFF_MIN)
                 }
             };
             sleep_until(Instant::now() + again).await;
@@ -156,12 +161,12 @@ impl Facts {
     }
 
     /// Whether the hub has taken it; else it wants the whole.
-    async fn tell_once(&mut self, every: Duration) -> Result<bool, AskError> {
-        let exchanges = self.site.sessions.any().await;
-        let latest = (HOURLY + every).as_secs();
+    async fn send_report(&mut self, interval: Duration) -> Result<bool, HubRequestError> {
+        let exchanges = self.context.sessions.any().await;
+        let latest = (MAX_REPORT_INTERVAL + interval).as_secs();
         let latest = u32::try_from(latest).unwrap_or(u32::MAX);
         let report = self.known.report(self.run, latest);
-        let report = report.map_err(|_| AskError::Refused(Code::Internal.into()))?;
+        let report = report.map_err(|_| HubRequestError::Refused(Code::Internal.into()))?;
         let change = report.change();
         let received = hub_request::post(&exchanges, FACTS_PATH, report.json.into()).await?;
         let ReportReceipt { etag } = received;
@@ -173,7 +178,7 @@ impl Facts {
     }
 }
 
-fn now() -> Millis {
+fn now() -> UnixMillis {
     let nanos = OffsetDateTime::now_utc().unix_timestamp_nanos();
     i64::try_from(nanos / 1_000_000).unwrap_or_default()
 }

@@ -16,16 +16,16 @@ use tokio::time::timeout;
 use crate::body;
 
 /// For the whole exchange.
-const DEADLINE: Duration = Duration::from_secs(30);
+const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Why the hub did not do it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AskError {
+pub(crate) enum HubRequestError {
     #[error("the hub could not be asked")]
     Exchange(#[from] ExchangeError),
     #[error("the hub's answer broke off")]
     Body(#[source] BodyError),
-    #[error("the hub did not answer within {} s", DEADLINE.as_secs())]
+    #[error("the hub did not answer within {} s", REQUEST_DEADLINE.as_secs())]
     Timeout,
     #[error(transparent)]
     Refused(Failure),
@@ -33,13 +33,13 @@ pub(crate) enum AskError {
     Unexpected(StatusCode),
 }
 
-impl From<AskError> for Failure {
-    fn from(error: AskError) -> Self {
+impl From<HubRequestError> for Failure {
+    fn from(error: HubRequestError) -> Self {
         let code = match error {
-            AskError::Refused(failure) => return failure,
-            AskError::Exchange(_) | AskError::Body(_) => Code::SessionBroke,
-            AskError::Timeout => Code::DialTimeout,
-            AskError::Unexpected(_) => Code::DialProtocol,
+            HubRequestError::Refused(failure) => return failure,
+            HubRequestError::Exchange(_) | HubRequestError::Body(_) => Code::SessionBroke,
+            HubRequestError::Timeout => Code::DialTimeout,
+            HubRequestError::Unexpected(_) => Code::DialProtocol,
         };
         Failure::with_cause(code, error_chain(&error))
     }
@@ -48,20 +48,20 @@ impl From<AskError> for Failure {
 /// Posts `json` to `path`.
 ///
 /// # Errors
-/// [`AskError`]; what was posted is not repeated in it.
+/// [`HubRequestError`]; what was posted is not repeated in it.
 pub(crate) async fn post<T: DeserializeOwned>(
     exchanges: &Exchanges,
     path: &'static str,
     json: SecretString,
-) -> Result<T, AskError> {
-    timeout(DEADLINE, exchange(exchanges, path, json))
+) -> Result<T, HubRequestError> {
+    timeout(REQUEST_DEADLINE, exchange(exchanges, path, json))
         .await
-        .map_err(|_| AskError::Timeout)?
+        .map_err(|_| HubRequestError::Timeout)?
 }
 
 /// A document of the hub's.
 #[derive(Debug)]
-pub(crate) struct Document<T> {
+pub(crate) struct TaggedDocument<T> {
     pub(crate) etag: String,
     pub(crate) value: T,
 }
@@ -69,13 +69,13 @@ pub(crate) struct Document<T> {
 /// Gets `path`, if it is not what `known` names. What else the hub is to be told stands in `headers`.
 ///
 /// # Errors
-/// [`AskError`].
+/// [`HubRequestError`].
 pub(crate) async fn get<T: DeserializeOwned>(
     exchanges: &Exchanges,
     path: &'static str,
     known: Option<&str>,
     headers: &[(&'static str, &str)],
-) -> Result<Option<Document<T>>, AskError> {
+) -> Result<Option<TaggedDocument<T>>, HubRequestError> {
     let mut request = Request::new(body::empty());
     *request.uri_mut() = http::Uri::from_static(path);
     let tag = known.map(|known| format!("\"{known}\""));
@@ -96,7 +96,7 @@ pub(crate) async fn get<T: DeserializeOwned>(
             request.headers_mut().insert(name, value);
         }
     }
-    let asking = async {
+    let answering = async {
         let (head, body) = send(exchanges, request, MAX_CONFIG_BYTES).await?;
         let status = head.status;
         match status {
@@ -108,15 +108,16 @@ pub(crate) async fn get<T: DeserializeOwned>(
             .headers
             .get(header::ETAG)
             .and_then(|etag| etag.to_str().ok());
-        let value = serde_json::from_slice(&body).map_err(|_| AskError::Unexpected(status))?;
-        Ok(Some(Document {
+        let value =
+            serde_json::from_slice(&body).map_err(|_| HubRequestError::Unexpected(status))?;
+        Ok(Some(TaggedDocument {
             etag: etag.unwrap_or_default().trim_matches('"').to_owned(),
             value,
         }))
     };
-    timeout(DEADLINE, asking)
+    timeout(REQUEST_DEADLINE, answering)
         .await
-        .map_err(|_| AskError::Timeout)?
+        .map_err(|_| HubRequestError::Timeout)?
 }
 
 /// The answer's head and its whole body.
@@ -124,20 +125,22 @@ async fn send(
     exchanges: &Exchanges,
     request: Request<Body>,
     limit: usize,
-) -> Result<(Parts, Bytes), AskError> {
+) -> Result<(Parts, Bytes), HubRequestError> {
     let response = match exchanges.send(request).await? {
         Answer::Response(response) => response,
-        Answer::Upgraded(head, _) => return Err(AskError::Unexpected(head.status())),
+        Answer::Upgraded(head, _) => return Err(HubRequestError::Unexpected(head.status())),
     };
     let (head, body) = response.into_parts();
-    let body = body::whole(body, limit).await.map_err(AskError::Body)?;
+    let body = body::whole(body, limit)
+        .await
+        .map_err(HubRequestError::Body)?;
     Ok((head, body))
 }
 
-fn refused(status: StatusCode, body: &[u8]) -> AskError {
+fn refused(status: StatusCode, body: &[u8]) -> HubRequestError {
     match serde_json::from_slice::<Reason>(body) {
-        Ok(reason) => AskError::Refused(reason.into()),
-        Err(_) => AskError::Unexpected(status),
+        Ok(reason) => HubRequestError::Refused(reason.into()),
+        Err(_) => HubRequestError::Unexpected(status),
     }
 }
 
@@ -145,7 +148,7 @@ async fn exchange<T: DeserializeOwned>(
     exchanges: &Exchanges,
     path: &'static str,
     json: SecretString,
-) -> Result<T, AskError> {
+) -> Result<T, HubRequestError> {
     let mut request = Request::new(body::text(json.expose_secret().to_owned()));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = http::Uri::from_static(path);
@@ -161,7 +164,7 @@ async fn exchange<T: DeserializeOwned>(
     if status != StatusCode::OK && status != StatusCode::CREATED {
         return Err(refused(status, &body));
     }
-    serde_json::from_slice(&body).map_err(|_| AskError::Unexpected(status))
+    serde_json::from_slice(&body).map_err(|_| HubRequestError::Unexpected(status))
 }
 
 #[cfg(test)]
@@ -173,10 +176,10 @@ mod tests {
         let status = StatusCode::UNAUTHORIZED;
         let sent = Failure::because(Code::BootstrapSpent, "by another key").next("Renew it.");
         let body = Reason::from(&sent).to_json();
-        assert!(matches!(refused(status, &body), AskError::Refused(read) if read == sent));
+        assert!(matches!(refused(status, &body), HubRequestError::Refused(read) if read == sent));
         for other in ["", "{}", "[]", "<html>", r#"{"reason":"x","code":"X"}"#] {
             let error = refused(status, other.as_bytes());
-            assert!(matches!(error, AskError::Unexpected(_)), "{other}");
+            assert!(matches!(error, HubRequestError::Unexpected(_)), "{other}");
         }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Identity {
 /// As it is kept.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Document {
+struct IdentityDocument {
     join: Origin,
     cluster: ClusterId,
     tenant: TenantId,
@@ -122,8 +122,8 @@ impl Identity {
     }
 
     /// As it is kept, in JSON.
-    pub(crate) fn write(&self) -> Result<SecretString, StoreError> {
-        let document = Document {
+    pub(crate) fn to_json(&self) -> Result<SecretString, StoreError> {
+        let document = IdentityDocument {
             join: self.origin.clone(),
             cluster: self.cluster.clone(),
             tenant: self.tenant.clone(),
@@ -142,9 +142,9 @@ impl Identity {
 
     /// # Errors
     /// [`StoreError::Damaged`]; the text is not repeated.
-    pub(crate) fn read(text: &SecretString) -> Result<Self, StoreError> {
+    pub(crate) fn from_json(text: &SecretString) -> Result<Self, StoreError> {
         let damaged = |_| StoreError::Damaged("identity".to_owned());
-        let document: Document = serde_json::from_str(text.expose_secret())
+        let document: IdentityDocument = serde_json::from_str(text.expose_secret())
             .map_err(|_| StoreError::Damaged("identity".to_owned()))?;
         let key = AgentKey::from_pem(&document.key).map_err(damaged)?;
         Ok(Identity {

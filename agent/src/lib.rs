@@ -26,27 +26,29 @@ use std::{
 };
 
 use config::DEFAULT_NAMESPACE;
-pub use config::{Config, SERVICE_ACCOUNT_DIR, SESSION_MEMORY, State, Target};
-use context::{
-    Site, Spread,
-    cluster_uid::{self, Uid},
-    configuration::Told,
+pub use config::{
+    ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation, SERVICE_ACCOUNT_DIR,
 };
-use facts::Facts;
+use context::{
+    AgentContext, ReconnectSpread,
+    cluster_uid::{self, UidState},
+    configuration::ConfigurationState,
+};
+use facts::FactReporter;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance};
 use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
 use http::{Method, StatusCode};
-use identity::{Identity, dir::DirStore, secret::SecretStore, store::Store};
+use identity::{Identity, dir::DirStore, secret::SecretStore, store::IdentityStore};
 use link::{
-    dial::{self, Dials},
-    identity_manager::Keeper,
-    supervisor::Hold,
+    dial::{self, HubDialer},
+    identity_manager::IdentityManager,
+    supervisor::LinkSupervisor,
 };
 use metrics::Metrics;
-pub use objects::Objects;
+pub use objects::KubeObjects;
 use proxy::admit;
-use target::Credentials;
+use target::ApiCredentials;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -70,38 +72,38 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         reserve.clone(),
         &MemoryBudget::METRICS,
     )?;
-    let upstream = Arc::new(Upstream::new(Credentials::new(&config.target)));
+    let upstream = Arc::new(Upstream::new(ApiCredentials::new(&config.target)));
     let store = store(&config, &upstream);
     let stored = at_a_terminal(&config, &upstream, &store).await?;
     introduce(&config, &proxy, stored.as_ref()).await;
     let joins = stored
         .as_ref()
         .is_none_or(|stored| stored.is_superseded_by(config.join.as_ref()));
-    if matches!(config.target, Target::Kubeconfig { .. }) && joins {
+    if matches!(config.target, ApiServerConfig::Kubeconfig { .. }) && joins {
         role_bindings::bind_missing(&upstream).await;
     }
-    if matches!(config.target, Target::Kubeconfig { .. }) {
+    if matches!(config.target, ApiServerConfig::Kubeconfig { .. }) {
         process.spawn(try_api_server(upstream.clone()));
     }
     let namespace = own_namespace(&config);
-    let (found, uid) = watch::channel(Uid::Asking);
-    let site = Arc::new(Site {
+    let (uid_sender, uid) = watch::channel(UidState::Pending);
+    let context = Arc::new(AgentContext {
         process: process.clone(),
         upstream: upstream.clone(),
         allow_connect: config.allow_connect,
         allow_groups: config.allow_groups,
         allow_as: config.allow_as,
         metrics: metrics.clone(),
-        spread: Spread::default(),
+        reconnect_spread: ReconnectSpread::default(),
         requests: TaskTracker::new(),
-        told: Told::default(),
+        configuration: ConfigurationState::default(),
         sessions: Arc::default(),
         instance: config.instance.map_or_else(random_instance, Ok)?,
         uid,
-        reserve: reserve.clone(),
-        connected: Mutex::default(),
+        memory_budget: reserve.clone(),
+        links_up: Mutex::default(),
     });
-    let dials = Dials::new(
+    let dialer = HubDialer::new(
         config.join,
         config.hubs,
         config.ca_file,
@@ -112,21 +114,26 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let draining = process.clone();
     process.spawn(async move {
         tokio::select! {
-            () = cluster_uid::find(upstream, found) => {}
+            () = cluster_uid::poll(upstream, uid_sender) => {}
             () = draining.draining() => {}
         }
     });
     if config.facts_every != Some(Duration::ZERO) {
         let (every, run) = (config.facts_every, random_instance()?);
-        let facts = Facts::new((site.clone(), run), namespace, every);
+        let facts = FactReporter::new((context.clone(), run), namespace, every);
         process.spawn(facts.run());
     }
-    process.spawn(configuration::run(site.clone()));
-    let keeper = Arc::new(Keeper::new(site.clone(), store));
-    process.spawn(keeper.clone().run(dials.clone()));
+    process.spawn(configuration::run(context.clone()));
+    let identities = Arc::new(IdentityManager::new(context.clone(), store));
+    process.spawn(identities.clone().run(dialer.clone()));
     for link in config.links.all() {
-        let hold = Hold::new(site.clone(), keeper.clone(), dials.of_link(link), link);
-        process.spawn(hold.run());
+        let supervisor = LinkSupervisor::new(
+            context.clone(),
+            identities.clone(),
+            dialer.for_link(link),
+            link,
+        );
+        process.spawn(supervisor.run());
     }
     process.draining().await;
     Ok(())
@@ -138,11 +145,11 @@ fn random_instance() -> Result<Instance, Failure> {
     Ok(Instance::from_bytes(bytes))
 }
 
-fn store(config: &Config, upstream: &Arc<Upstream>) -> Store {
+fn store(config: &Config, upstream: &Arc<Upstream>) -> IdentityStore {
     match &config.state {
-        State::Dir(dir) => Store::Dir(DirStore::new(dir.clone())),
-        State::Secret { .. } => {
-            Store::Secret(SecretStore::new(upstream.clone(), own_namespace(config)))
+        IdentityLocation::Dir(dir) => IdentityStore::Dir(DirStore::new(dir.clone())),
+        IdentityLocation::Secret { .. } => {
+            IdentityStore::Secret(SecretStore::new(upstream.clone(), own_namespace(config)))
         }
     }
 }
@@ -150,15 +157,15 @@ fn store(config: &Config, upstream: &Arc<Upstream>) -> Store {
 /// Where the agent's own objects are.
 fn own_namespace(config: &Config) -> String {
     let told = match &config.state {
-        State::Secret { namespace } => namespace.clone(),
-        State::Dir(_) => None,
+        IdentityLocation::Secret { namespace } => namespace.clone(),
+        IdentityLocation::Dir(_) => None,
     };
     told.or_else(|| pods_namespace(&config.target))
         .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
 }
 
-fn pods_namespace(target: &Target) -> Option<String> {
-    let Target::InCluster { dir, .. } = target else {
+fn pods_namespace(target: &ApiServerConfig) -> Option<String> {
+    let ApiServerConfig::InCluster { dir, .. } = target else {
         return None;
     };
     let namespace = std::fs::read_to_string(dir.join("namespace")).ok()?;
@@ -169,9 +176,9 @@ fn pods_namespace(target: &Target) -> Option<String> {
 async fn at_a_terminal(
     config: &Config,
     upstream: &Upstream,
-    store: &Store,
+    store: &IdentityStore,
 ) -> Result<Option<Identity>, Failure> {
-    if let Target::Kubeconfig { .. } = config.target {
+    if let ApiServerConfig::Kubeconfig { .. } = config.target {
         upstream.check().await?;
         if let Some(path) = &config.ca_file {
             std::fs::metadata(path).map_err(|error| {
@@ -180,7 +187,7 @@ async fn at_a_terminal(
             })?;
         }
     }
-    if !matches!(store, Store::Dir(_)) {
+    if !matches!(store, IdentityStore::Dir(_)) {
         return Ok(None);
     }
     let identity = store.load().await?.identity;
@@ -192,7 +199,7 @@ async fn at_a_terminal(
 
 /// Tells a person at a terminal whether the API server answers; the agent goes on either way.
 async fn try_api_server(upstream: Arc<Upstream>) {
-    let (cause, next) = match upstream.ask(Method::GET, "/version", None).await {
+    let (cause, next) = match upstream.request(Method::GET, "/version", None).await {
         Ok((status, _)) if status.is_success() => return info!("API server reached"),
         Ok((StatusCode::UNAUTHORIZED, _)) => (
             "it refuses the credential of the kubeconfig".to_owned(),

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 /// How a request from the hub ended, as far as the agent sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum RequestOutcome {
     /// The API server answered, whatever it said.
     Answered,
     /// The API server took the upgrade.
@@ -26,17 +26,17 @@ pub(crate) enum Outcome {
     Internal,
 }
 
-impl Outcome {
+impl RequestOutcome {
     const fn as_str(self) -> &'static str {
         match self {
-            Outcome::Answered => "answered",
-            Outcome::Upgraded => "upgraded",
-            Outcome::Probed => "probed",
-            Outcome::Connected => "connected",
-            Outcome::Refused => "refused",
-            Outcome::Unreachable => "unreachable",
-            Outcome::Timeout => "timeout",
-            Outcome::Internal => "internal",
+            RequestOutcome::Answered => "answered",
+            RequestOutcome::Upgraded => "upgraded",
+            RequestOutcome::Probed => "probed",
+            RequestOutcome::Connected => "connected",
+            RequestOutcome::Refused => "refused",
+            RequestOutcome::Unreachable => "unreachable",
+            RequestOutcome::Timeout => "timeout",
+            RequestOutcome::Internal => "internal",
         }
     }
 }
@@ -101,7 +101,7 @@ impl Metrics {
             .inc();
     }
 
-    pub(crate) fn request(&self, outcome: Outcome) {
+    pub(crate) fn request(&self, outcome: RequestOutcome) {
         self.requests.with_label_values(&[outcome.as_str()]).inc();
     }
 

@@ -10,23 +10,23 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    config::Target,
-    target::Credentials,
+    config::ApiServerConfig,
+    target::ApiCredentials,
     upstream::{Upstream, UpstreamError},
 };
 
-/// Objects a page; with 40 KiB each they stay below what is taken of an answer.
-const PAGE: usize = 50;
+/// KubeObjects a page; with 40 KiB each they stay below what is taken of an answer.
+const PAGE_LIMIT: usize = 50;
 /// More pages than any cluster has: whoever sends the same page for ever is not followed.
-const PAGES: usize = 20_000;
+const MAX_PAGES: usize = 20_000;
 
 /// The API server that a kubeconfig names.
-pub struct Objects {
+pub struct KubeObjects {
     upstream: Upstream,
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct ObjectPage {
     #[serde(default)]
     metadata: Metadata,
     #[serde(default)]
@@ -39,22 +39,22 @@ struct Metadata {
     next: String,
 }
 
-impl Objects {
+impl KubeObjects {
     /// By this kubeconfig; without `context` by its current one.
     #[must_use]
     pub fn of_kubeconfig(path: PathBuf, context: Option<String>) -> Self {
-        let target = Target::Kubeconfig { path, context };
-        Objects {
-            upstream: Upstream::new(Credentials::new(&target)),
+        let target = ApiServerConfig::Kubeconfig { path, context };
+        KubeObjects {
+            upstream: Upstream::new(ApiCredentials::new(&target)),
         }
     }
 
     /// The object at this path; `None` if there is none.
     ///
     /// # Errors
-    /// As for [`Objects::list`].
+    /// As for [`KubeObjects::list`].
     pub async fn get(&self, path: &str) -> Result<Option<Value>, Failure> {
-        let (status, body) = self.ask(Method::GET, path).await?;
+        let (status, body) = self.request(Method::GET, path).await?;
         match status {
             StatusCode::OK => serde_json::from_slice(&body).map(Some).map_err(|error| {
                 Failure::because(Code::ApiUnreachable, format_args!("{path}: {error}"))
@@ -67,9 +67,9 @@ impl Objects {
     /// Deletes the object at this path. Whether there was one.
     ///
     /// # Errors
-    /// As for [`Objects::list`].
+    /// As for [`KubeObjects::list`].
     pub async fn delete(&self, path: &str) -> Result<bool, Failure> {
-        let (status, body) = self.ask(Method::DELETE, path).await?;
+        let (status, body) = self.request(Method::DELETE, path).await?;
         match status {
             StatusCode::NOT_FOUND => Ok(false),
             // A namespace that is being deleted already.
@@ -79,9 +79,9 @@ impl Objects {
         }
     }
 
-    async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Bytes), Failure> {
-        let asked = self.upstream.ask(method, path, None).await;
-        asked.map_err(|error| match error {
+    async fn request(&self, method: Method, path: &str) -> Result<(StatusCode, Bytes), Failure> {
+        let answer = self.upstream.request(method, path, None).await;
+        answer.map_err(|error| match error {
             UpstreamError::Target(error) => error.into(),
             other => Failure::because(Code::ApiUnreachable, error_chain(&other)),
         })
@@ -95,15 +95,15 @@ impl Objects {
     pub async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
         let mut all = Vec::new();
         let mut next = String::new();
-        for _ in 0..PAGES {
-            let query = format!("{path}?limit={PAGE}&continue={next}");
-            let (status, body) = self.ask(Method::GET, &query).await?;
+        for _ in 0..MAX_PAGES {
+            let query = format!("{path}?limit={PAGE_LIMIT}&continue={next}");
+            let (status, body) = self.request(Method::GET, &query).await?;
             match status {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND => return Ok(None),
                 other => return Err(refusal(path, other, &body)),
             }
-            let page: Page = serde_json::from_slice(&body).map_err(|error| {
+            let page: ObjectPage = serde_json::from_slice(&body).map_err(|error| {
                 Failure::because(Code::ApiUnreachable, format_args!("{path}: {error}"))
             })?;
             all.extend(page.items);
@@ -118,19 +118,19 @@ impl Objects {
                 .replace('&', "%26")
                 .replace('+', "%2B");
         }
-        let detail = format!("{path}: it has more than {PAGES} pages");
+        let detail = format!("{path}: it has more than {MAX_PAGES} pages");
         Err(Failure::because(Code::ApiUnreachable, detail))
     }
 }
 
 fn refusal(path: &str, status: StatusCode, body: &[u8]) -> Failure {
-    let told = format!("{path}: the API server answers {status}: {}", message(body));
+    let cause = format!("{path}: the API server answers {status}: {}", message(body));
     match status {
-        StatusCode::UNAUTHORIZED => Failure::with_cause(Code::BadKubeconfig, told)
+        StatusCode::UNAUTHORIZED => Failure::with_cause(Code::BadKubeconfig, cause)
             .next("Check the credentials in the kubeconfig, and `--context`."),
-        StatusCode::FORBIDDEN => Failure::with_cause(Code::NotAllowed, told)
+        StatusCode::FORBIDDEN => Failure::with_cause(Code::NotAllowed, cause)
             .next("Use a kubeconfig with the right to list these objects, or `--namespace` where it has that right."),
-        _ => Failure::with_cause(Code::ApiUnreachable, told)
+        _ => Failure::with_cause(Code::ApiUnreachable, cause)
             .next("Check that the API server of the kubeconfig is well, and run the command again."),
     }
 }

@@ -22,8 +22,8 @@ use tracing::{debug, info, warn};
 
 use crate::{
     body::{empty, text},
-    context::Site,
-    metrics::Outcome,
+    context::AgentContext,
+    metrics::RequestOutcome,
 };
 
 pub(crate) mod admit;
@@ -33,41 +33,41 @@ mod ping_responder;
 pub(crate) mod probe;
 mod running;
 
-use admit::Rules;
-use ping_responder::Ponged;
-use running::{Running, held};
+use admit::ImpersonationRules;
+use ping_responder::PingResponder;
+use running::{RunningRequest, count_until_end};
 
 /// How long the stream of an upgrade may take to become raw after its answer was sent.
-const UPGRADE: Duration = Duration::from_secs(10);
+const UPGRADE_DEADLINE: Duration = Duration::from_secs(10);
 /// How long what a client has left behind on a raw stream may take to be taken.
-const LEFT: Duration = Duration::from_secs(5);
+const LEFTOVER_DEADLINE: Duration = Duration::from_secs(5);
 /// The longest an ordinary request may take until its head is answered; the API server's own limit is a minute. Watches
 /// and logs that are followed may be silent for ever.
-const HEAD: Duration = Duration::from_secs(300);
+const HEAD_DEADLINE: Duration = Duration::from_secs(300);
 
 /// The proxy of one session: the site, and whom this session's identity may speak for.
-pub(crate) struct Proxy {
-    site: Arc<Site>,
-    rules: Rules,
+pub(crate) struct RequestProxy {
+    context: Arc<AgentContext>,
+    rules: ImpersonationRules,
     /// Those of this session that run.
     requests: TaskTracker,
     /// The hub has said that it is about to go.
-    leaving: watch::Sender<bool>,
+    hub_draining: watch::Sender<bool>,
 }
 
-impl Proxy {
-    pub(crate) fn new(site: Arc<Site>, rules: Rules) -> Self {
-        Proxy {
-            site,
+impl RequestProxy {
+    pub(crate) fn new(context: Arc<AgentContext>, rules: ImpersonationRules) -> Self {
+        RequestProxy {
+            context,
             rules,
             requests: TaskTracker::new(),
-            leaving: watch::Sender::new(false),
+            hub_draining: watch::Sender::new(false),
         }
     }
 
     /// Whether the hub is about to go.
-    pub(crate) fn leaving(&self) -> watch::Receiver<bool> {
-        self.leaving.subscribe()
+    pub(crate) fn hub_draining(&self) -> watch::Receiver<bool> {
+        self.hub_draining.subscribe()
     }
 
     /// What runs on the session.
@@ -77,31 +77,31 @@ impl Proxy {
 
     /// Answers one request; failures become answers too.
     pub(crate) async fn handle(&self, request: Request<Body>) -> Response<Body> {
-        let running = Running::new(&self.site.requests, &self.requests);
+        let running = RunningRequest::new(&self.context.requests, &self.requests);
         let id = headers::request_id(request.headers()).to_owned();
         let method = request.method().clone();
         let answered = if method == Method::CONNECT {
             self.connect(request, &running).await
         } else if request.uri().path() == PROBE_PATH {
             if request.headers().contains_key(DRAINING) {
-                self.leaving.send_replace(true);
+                self.hub_draining.send_replace(true);
             }
-            probe::answer(&self.site, request.headers())
+            probe::answer(&self.context, request.headers())
                 .await
-                .map(|answer| (answer, Outcome::Probed))
+                .map(|answer| (answer, RequestOutcome::Probed))
         } else {
             self.forward(request, &running).await
         };
         match answered {
             Ok((response, outcome)) => {
                 debug!(request.id = %id, %method, status = response.status().as_u16(), "answered");
-                self.site.metrics.request(outcome);
-                response.map(|body| held(body, running))
+                self.context.metrics.request(outcome);
+                response.map(|body| count_until_end(body, running))
             }
             Err(failure) => {
                 info!(request.id = %id, %method, code = %failure.code, cause = failure.cause, "not passed on");
-                self.site.metrics.request(outcome(failure.code));
-                refusal(&failure)
+                self.context.metrics.request(outcome_of(failure.code));
+                error_response(&failure)
             }
         }
     }
@@ -109,37 +109,37 @@ impl Proxy {
     async fn connect(
         &self,
         mut request: Request<Body>,
-        running: &Running,
-    ) -> Result<(Response<Body>, Outcome), Failure> {
+        running: &RunningRequest,
+    ) -> Result<(Response<Body>, RequestOutcome), Failure> {
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let raw =
             raw.ok_or_else(|| Failure::because(Code::Internal, "this stream cannot be made raw"))?;
-        self.room()?;
-        let socket = connect::open(&self.site.targets(), request.uri()).await?;
-        self.join(raw, socket, running.clone());
-        Ok((Response::new(empty()), Outcome::Connected))
+        self.check_memory()?;
+        let socket = connect::open(&self.context.connect_targets(), request.uri()).await?;
+        self.splice_upgrade(raw, socket, running.clone());
+        Ok((Response::new(empty()), RequestOutcome::Connected))
     }
 
     async fn forward(
         &self,
         mut request: Request<Body>,
-        running: &Running,
-    ) -> Result<(Response<Body>, Outcome), Failure> {
+        running: &RunningRequest,
+    ) -> Result<(Response<Body>, RequestOutcome), Failure> {
         let permitted = self.rules.admit(request.headers())?;
         headers::check_path(request.uri())?;
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = headers::upgrade(request.headers());
         // What brings nothing along adds nothing: who only looks may go on.
         if upgrade.is_some() || request.body().size_hint().exact() != Some(0) {
-            self.room()?;
+            self.check_memory()?;
         }
         // A log that is followed is silent until its first line.
         let streams = is_streaming(request.uri().path(), request.uri().query());
-        let head = (upgrade.is_none() && !streams).then_some(HEAD);
+        let head = (upgrade.is_none() && !streams).then_some(HEAD_DEADLINE);
         headers::towards_api(request.headers_mut(), upgrade.as_ref(), &permitted);
         let proxied = headers::is_proxied(request.uri());
         let started = Instant::now();
-        match self.site.upstream.send(request, head).await? {
+        match self.context.upstream.send(request, head).await? {
             // The user is known to the hub: what the API server does not believe is the agent's own token.
             Answer::Response(response)
                 if response.status() == StatusCode::UNAUTHORIZED && !proxied =>
@@ -151,7 +151,7 @@ impl Proxy {
             }
             Answer::Response(mut response) => {
                 headers::towards_hub(response.headers_mut(), None, Some(started.elapsed()));
-                Ok((response, Outcome::Answered))
+                Ok((response, RequestOutcome::Answered))
             }
             Answer::Upgraded(mut response, upgraded) => {
                 let raw = raw.ok_or_else(|| {
@@ -163,39 +163,43 @@ impl Proxy {
                     Some(started.elapsed()),
                 );
                 match upgrade.as_ref().and_then(Protocol::of) {
-                    Some(spoken) => self.join(raw, Ponged::new(upgraded, spoken), running.clone()),
-                    None => self.join(raw, upgraded, running.clone()),
+                    Some(spoken) => self.splice_upgrade(
+                        raw,
+                        PingResponder::new(upgraded, spoken),
+                        running.clone(),
+                    ),
+                    None => self.splice_upgrade(raw, upgraded, running.clone()),
                 }
-                Ok((response.map(|()| empty()), Outcome::Upgraded))
+                Ok((response.map(|()| empty()), RequestOutcome::Upgraded))
             }
         }
     }
 
     /// Whether more may be sent into the cluster.
-    fn room(&self) -> Result<(), Failure> {
-        match self.site.reserve.is_over_budget() {
+    fn check_memory(&self) -> Result<(), Failure> {
+        match self.context.memory_budget.is_over_budget() {
             true => Err(Code::AgentOverBudget.into()),
             false => Ok(()),
         }
     }
 
     /// Joins the raw stream with the other side once it is there, in a task that the process owns.
-    fn join<IO>(&self, raw: OnUpgrade, other: IO, running: Running)
+    fn splice_upgrade<IO>(&self, raw: OnUpgrade, other: IO, running: RunningRequest)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         // Its stream is no longer the serving task's, which counted it until now.
-        let open = self.site.metrics.hold_stream();
-        self.site.process.spawn(async move {
+        let open = self.context.metrics.hold_stream();
+        self.context.process.spawn(async move {
             let _held = (running, open);
-            match timeout(UPGRADE, raw).await {
+            match timeout(UPGRADE_DEADLINE, raw).await {
                 Ok(Ok(raw)) => {
                     let gone = raw.gone();
                     tokio::select! {
                         Spliced { to_b, to_a, end } = splice(raw, other) => {
                             debug!(to_api = to_b, to_hub = to_a, ?end, "raw stream ended");
                         }
-                        () = async { gone.await; sleep(LEFT).await } => {
+                        () = async { gone.await; sleep(LEFTOVER_DEADLINE).await } => {
                             debug!("what was left of a raw stream was not taken");
                         }
                     }
@@ -208,21 +212,21 @@ impl Proxy {
 }
 
 /// An answer that the agent itself gives. The gateway makes a `metav1.Status` of it.
-fn refusal(failure: &Failure) -> Response<Body> {
+fn error_response(failure: &Failure) -> Response<Body> {
     let mut response = Response::new(text(failure.cause.clone()));
     *response.status_mut() =
         StatusCode::from_u16(failure.code.http_status()).unwrap_or(StatusCode::BAD_GATEWAY);
-    headers::agent_made(response.headers_mut(), failure.code);
+    headers::mark_as_agents(response.headers_mut(), failure.code);
     response
 }
 
-const fn outcome(code: Code) -> Outcome {
+const fn outcome_of(code: Code) -> RequestOutcome {
     match code {
         Code::ApiUnreachable | Code::TargetUnreachable | Code::BadKubeconfig => {
-            Outcome::Unreachable
+            RequestOutcome::Unreachable
         }
-        Code::ApiTimeout => Outcome::Timeout,
-        Code::Internal => Outcome::Internal,
-        _ => Outcome::Refused,
+        Code::ApiTimeout => RequestOutcome::Timeout,
+        Code::Internal => RequestOutcome::Internal,
+        _ => RequestOutcome::Refused,
     }
 }

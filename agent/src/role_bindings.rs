@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use crate::upstream::{Upstream, UpstreamError};
 
-const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+const BINDINGS_PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 
 /// Binds `fairlead:admin`, `fairlead:operator` and `fairlead:viewer` where nobody has yet. A failure is told and no more:
 /// the agent works without, people then see what RBAC says.
@@ -49,7 +49,7 @@ async fn bind(upstream: &Upstream, role: Role, group: &str) -> Result<StatusCode
         "subjects": [{ "apiGroup": rbac, "kind": "Group", "name": group }],
     });
     let (status, _) = upstream
-        .ask(Method::POST, BINDINGS, Some(binding.to_string()))
+        .request(Method::POST, BINDINGS_PATH, Some(binding.to_string()))
         .await?;
     Ok(status)
 }

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use tokio::{sync::Mutex, time::Instant};
 use tracing::{info, warn};
 
-use crate::config::Target;
+use crate::config::ApiServerConfig;
 
 pub(crate) mod endpoint;
 pub(crate) mod error;
@@ -24,76 +24,76 @@ use error::TargetError;
 use files::{Stamp, stamps};
 use in_cluster::InCluster;
 use kubeconfig::FromKubeconfig;
-use loaded::Loaded;
+use loaded::LoadedCredential;
 
 /// Files are looked at no more often than this.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const FILE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// After a failure to read them, and between two readings forced by a 401.
-const REST: Duration = Duration::from_secs(5);
+const RELOAD_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// What expires is renewed this long before.
-const EARLY: time::Duration = time::Duration::seconds(60);
+const RENEW_BEFORE_EXPIRY: time::Duration = time::Duration::seconds(60);
 
 /// An endpoint with the credential that goes into each request.
-pub(crate) struct Access {
+pub(crate) struct ApiAccess {
     pub(crate) endpoint: Arc<Endpoint>,
     /// Marked as sensitive. None where a client certificate speaks for the agent.
     pub(crate) authorization: Option<HeaderValue>,
 }
 
-enum Source {
+enum CredentialSource {
     InCluster(InCluster),
     Kubeconfig(FromKubeconfig),
 }
 
-impl Source {
+impl CredentialSource {
     /// What is known of its files before it was read.
     fn files(&self) -> Vec<PathBuf> {
         match self {
-            Source::InCluster(source) => source.files(),
-            Source::Kubeconfig(source) => source.files(),
+            CredentialSource::InCluster(source) => source.files(),
+            CredentialSource::Kubeconfig(source) => source.files(),
         }
     }
 
-    async fn load(&self) -> Result<Loaded, TargetError> {
+    async fn load(&self) -> Result<LoadedCredential, TargetError> {
         match self {
-            Source::InCluster(source) => source.load().await,
-            Source::Kubeconfig(source) => source.load().await,
+            CredentialSource::InCluster(source) => source.load().await,
+            CredentialSource::Kubeconfig(source) => source.load().await,
         }
     }
 }
 
 /// The agent's credentials for its API server, always fresh.
-pub(crate) struct Credentials {
-    source: Source,
-    cached: Mutex<Cached>,
+pub(crate) struct ApiCredentials {
+    source: CredentialSource,
+    cached: Mutex<CredentialCache>,
 }
 
 #[derive(Default)]
-struct Cached {
-    current: Option<Current>,
+struct CredentialCache {
+    current: Option<CurrentCredential>,
     /// Why there is none, or why what there is could not be read again.
     failed: Option<TargetError>,
-    look_at: Option<Instant>,
-    forced_at: Option<Instant>,
+    next_check: Option<Instant>,
+    last_forced: Option<Instant>,
 }
 
-struct Current {
-    loaded: Loaded,
-    access: Arc<Access>,
+struct CurrentCredential {
+    loaded: LoadedCredential,
+    access: Arc<ApiAccess>,
     stamps: Vec<Stamp>,
 }
 
-impl Credentials {
-    pub(crate) fn new(target: &Target) -> Self {
+impl ApiCredentials {
+    pub(crate) fn new(target: &ApiServerConfig) -> Self {
         let source = match target {
-            Target::InCluster { host, port, dir } => {
-                Source::InCluster(InCluster::new(host, *port, dir))
+            ApiServerConfig::InCluster { host, port, dir } => {
+                CredentialSource::InCluster(InCluster::new(host, *port, dir))
             }
-            Target::Kubeconfig { path, context } => {
-                Source::Kubeconfig(FromKubeconfig::new(path.clone(), context.clone()))
+            ApiServerConfig::Kubeconfig { path, context } => {
+                CredentialSource::Kubeconfig(FromKubeconfig::new(path.clone(), context.clone()))
             }
         };
-        Credentials {
+        ApiCredentials {
             source,
             cached: Mutex::default(),
         }
@@ -103,11 +103,11 @@ impl Credentials {
     ///
     /// # Errors
     /// [`TargetError`] as long as nothing could be read; what was read once stays in use until something newer can be.
-    pub(crate) async fn access(&self) -> Result<Arc<Access>, TargetError> {
+    pub(crate) async fn access(&self) -> Result<Arc<ApiAccess>, TargetError> {
         let mut cached = self.cached.lock().await;
         let now = Instant::now();
-        if cached.look_at.is_none_or(|at| at <= now) {
-            self.look(&mut cached).await;
+        if cached.next_check.is_none_or(|at| at <= now) {
+            self.refresh_if_changed(&mut cached).await;
         }
         match (&cached.current, &cached.failed) {
             (Some(current), _) => Ok(current.access.clone()),
@@ -117,36 +117,40 @@ impl Credentials {
     }
 
     /// The API server said 401 to what `used` holds: read it again, whether it looks changed or not.
-    pub(crate) async fn refused(&self, used: &Arc<Access>) {
+    pub(crate) async fn report_unauthorized(&self, used: &Arc<ApiAccess>) {
         let mut cached = self.cached.lock().await;
         let now = Instant::now();
         let ours = cached
             .current
             .as_ref()
             .is_some_and(|current| Arc::ptr_eq(&current.access, used));
-        if ours && cached.forced_at.is_none_or(|at| now >= at + REST) {
+        if ours
+            && cached
+                .last_forced
+                .is_none_or(|at| now >= at + RELOAD_RETRY_INTERVAL)
+        {
             warn!("the API server refuses the agent's credential; reading it again");
-            cached.forced_at = Some(now);
+            cached.last_forced = Some(now);
             self.reload(&mut cached).await;
         }
     }
 
-    async fn look(&self, cached: &mut Cached) {
+    async fn refresh_if_changed(&self, cached: &mut CredentialCache) {
         if let Some(current) = &cached.current {
             let stamps = stamps(&current.loaded.files).await;
             let expired = current
                 .loaded
                 .expires
-                .is_some_and(|at| at - EARLY <= OffsetDateTime::now_utc());
+                .is_some_and(|at| at - RENEW_BEFORE_EXPIRY <= OffsetDateTime::now_utc());
             if stamps == current.stamps && !expired && cached.failed.is_none() {
-                cached.look_at = Some(Instant::now() + LOOK_EVERY);
+                cached.next_check = Some(Instant::now() + FILE_POLL_INTERVAL);
                 return;
             }
         }
         self.reload(cached).await;
     }
 
-    async fn reload(&self, cached: &mut Cached) {
+    async fn reload(&self, cached: &mut CredentialCache) {
         // Stamped before reading: a change in between is seen at the next look.
         let known = cached.current.as_ref().map_or_else(
             || self.source.files(),
@@ -177,30 +181,30 @@ impl Credentials {
         if cached.failed.take().is_some() || cached.current.is_some() {
             info!("the credential for the API server was read again");
         }
-        let access = Arc::new(Access {
+        let access = Arc::new(ApiAccess {
             endpoint,
             authorization: loaded.authorization.clone(),
         });
-        cached.current = Some(Current {
+        cached.current = Some(CurrentCredential {
             loaded,
             access,
             stamps,
         });
-        cached.look_at = Some(Instant::now() + LOOK_EVERY);
+        cached.next_check = Some(Instant::now() + FILE_POLL_INTERVAL);
     }
 }
 
-impl Cached {
+impl CredentialCache {
     fn fail(&mut self, error: TargetError) {
         warn!(cause = %error, kept = self.current.is_some(), "the credential for the API server cannot be read");
         self.failed = Some(error);
         // The first answer is wanted as soon as there can be one; what is there already can wait.
         let rest = if self.current.is_some() {
-            REST
+            RELOAD_RETRY_INTERVAL
         } else {
-            LOOK_EVERY
+            FILE_POLL_INTERVAL
         };
-        self.look_at = Some(Instant::now() + rest);
+        self.next_check = Some(Instant::now() + rest);
     }
 }
 

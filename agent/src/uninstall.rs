@@ -1,16 +1,16 @@
-//! Removes from a cluster the objects that the install manifest and the agent made there. Objects of other people are left
-//! and named. Objects that are gone already are no error, so that a second run finishes the first.
+//! Removes from a cluster the objects that the install manifest and the agent made there. KubeObjects of other people are left
+//! and named. KubeObjects that are gone already are no error, so that a second run finishes the first.
 
 use fairlead_api::{Failure, impersonation::NAME_PREFIX, resources::Role};
 use serde_json::Value;
 
-use crate::{config::DEFAULT_NAMESPACE, objects::Objects};
+use crate::{config::DEFAULT_NAMESPACE, objects::KubeObjects};
 
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-const NAME: &str = "/metadata/name";
-const LABEL: &str = "/metadata/labels/app.kubernetes.io~1part-of";
-const AGENT: &str = "fairlead-agent";
-const CLUSTER_ROLES: [&str; 3] = [AGENT, "fairlead-facts", "fairlead-facts-helm"];
+const RBAC_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
+const NAME_POINTER: &str = "/metadata/name";
+const LABEL_POINTER: &str = "/metadata/labels/app.kubernetes.io~1part-of";
+const AGENT_NAME: &str = "fairlead-agent";
+const CLUSTER_ROLES: [&str; 3] = [AGENT_NAME, "fairlead-facts", "fairlead-facts-helm"];
 /// Kinds of workload that keep the namespace, unless they are the agent.
 const WORKLOADS: [(&str, &str); 3] = [
     ("Deployment", "deployments"),
@@ -20,18 +20,18 @@ const WORKLOADS: [(&str, &str); 3] = [
 
 /// An object of Fairlead's in a cluster. Displays as `ClusterRole fairlead-agent`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledObject {
     kind: &'static str,
     name: String,
     namespaced: bool,
     path: String,
-    /// Objects without it belong to somebody else.
+    /// KubeObjects without it belong to somebody else.
     has_label: bool,
 }
 
-impl std::fmt::Display for Installed {
+impl std::fmt::Display for InstalledObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Installed { kind, name, .. } = self;
+        let InstalledObject { kind, name, .. } = self;
         match self.namespaced {
             true => write!(f, "{kind} {DEFAULT_NAMESPACE}/{name}"),
             false if *kind == "Namespace" => write!(f, "Namespace {name}, with all that is in it"),
@@ -40,19 +40,19 @@ impl std::fmt::Display for Installed {
     }
 }
 
-impl Installed {
+impl InstalledObject {
     fn of_cluster(kind: &'static str, kinds: &str, name: &str) -> Self {
-        Installed {
+        InstalledObject {
             kind,
             name: name.to_owned(),
             namespaced: false,
-            path: format!("{RBAC}/{kinds}/{name}"),
+            path: format!("{RBAC_PATH}/{kinds}/{name}"),
             has_label: true,
         }
     }
 
     fn of_namespace(kind: &'static str, api: &str, kinds: &str, name: &str) -> Self {
-        Installed {
+        InstalledObject {
             kind,
             name: name.to_owned(),
             namespaced: true,
@@ -63,31 +63,40 @@ impl Installed {
 
     /// In the order in which they go: the agent first, its namespace last.
     fn all() -> Vec<Self> {
-        let secret = |name| Installed::of_namespace("Secret", "/api/v1", "secrets", name);
+        let secret = |name| InstalledObject::of_namespace("Secret", "/api/v1", "secrets", name);
         let mut all = vec![
-            Installed::of_namespace("Deployment", "/apis/apps/v1", "deployments", AGENT),
-            Installed::of_namespace("RoleBinding", RBAC, "rolebindings", AGENT),
-            Installed::of_namespace("Role", RBAC, "roles", AGENT),
-            Installed::of_namespace("ServiceAccount", "/api/v1", "serviceaccounts", AGENT),
+            InstalledObject::of_namespace("Deployment", "/apis/apps/v1", "deployments", AGENT_NAME),
+            InstalledObject::of_namespace("RoleBinding", RBAC_PATH, "rolebindings", AGENT_NAME),
+            InstalledObject::of_namespace("Role", RBAC_PATH, "roles", AGENT_NAME),
+            InstalledObject::of_namespace(
+                "ServiceAccount",
+                "/api/v1",
+                "serviceaccounts",
+                AGENT_NAME,
+            ),
             secret("fairlead-join"),
-            Installed {
+            InstalledObject {
                 has_label: false,
                 ..secret("fairlead-identity")
             },
         ];
         let of_roles = Role::IN_CLUSTERS.map(|role| format!("fairlead-{role}"));
-        let bindings = [AGENT, "fairlead-facts"].map(str::to_owned);
+        let bindings = [AGENT_NAME, "fairlead-facts"].map(str::to_owned);
         for name in bindings.iter().chain(&of_roles) {
-            all.push(Installed::of_cluster(
+            all.push(InstalledObject::of_cluster(
                 "ClusterRoleBinding",
                 "clusterrolebindings",
                 name,
             ));
         }
         for name in CLUSTER_ROLES {
-            all.push(Installed::of_cluster("ClusterRole", "clusterroles", name));
+            all.push(InstalledObject::of_cluster(
+                "ClusterRole",
+                "clusterroles",
+                name,
+            ));
         }
-        all.push(Installed {
+        all.push(InstalledObject {
             kind: "Namespace",
             name: DEFAULT_NAMESPACE.to_owned(),
             namespaced: false,
@@ -98,43 +107,43 @@ impl Installed {
     }
 
     fn is_ours(&self, object: &Value) -> bool {
-        !self.has_label || text(object, LABEL) == Some("fairlead")
+        !self.has_label || text(object, LABEL_POINTER) == Some("fairlead")
     }
 }
 
 /// What Fairlead has in a cluster.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Inventory {
+pub struct UninstallPlan {
     /// To be removed, in this order.
-    pub objects: Vec<Installed>,
+    pub objects: Vec<InstalledObject>,
     /// Left where they are, each with the reason.
-    pub left: Vec<String>,
+    pub skipped: Vec<String>,
 }
 
 /// Looks for the objects of Fairlead's.
 ///
 /// # Errors
 /// `FL-4110` for the kubeconfig, `FL-1502` if the API server does not answer or refuses a request.
-pub async fn find(cluster: &Objects) -> Result<Inventory, Failure> {
-    let mut inventory = Inventory::default();
-    for installed in Installed::all() {
+pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, Failure> {
+    let mut inventory = UninstallPlan::default();
+    for installed in InstalledObject::all() {
         let Some(object) = cluster.get(&installed.path).await? else {
             continue;
         };
         let is_going = text(&object, "/metadata/deletionTimestamp").is_some();
         if is_going {
             inventory
-                .left
+                .skipped
                 .push(format!("{installed}: it is being deleted already"));
         } else if !installed.is_ours(&object) {
             let reason = "it has no label app.kubernetes.io/part-of: fairlead";
-            inventory.left.push(format!("{installed}: {reason}"));
+            inventory.skipped.push(format!("{installed}: {reason}"));
         } else {
             inventory.objects.push(installed);
         }
     }
     keep_shared_namespace(cluster, &mut inventory).await?;
-    inventory.left.extend(bindings_of_others(cluster).await?);
+    inventory.skipped.extend(bindings_of_others(cluster).await?);
     Ok(inventory)
 }
 
@@ -142,16 +151,16 @@ pub async fn find(cluster: &Objects) -> Result<Inventory, Failure> {
 ///
 /// # Errors
 /// `FL-1502` if the API server does not answer or refuses.
-pub async fn remove(cluster: &Objects, installed: &Installed) -> Result<bool, Failure> {
+pub async fn remove(cluster: &KubeObjects, installed: &InstalledObject) -> Result<bool, Failure> {
     cluster.delete(&installed.path).await
 }
 
 /// Other workloads in the namespace keep it.
 async fn keep_shared_namespace(
-    cluster: &Objects,
-    inventory: &mut Inventory,
+    cluster: &KubeObjects,
+    inventory: &mut UninstallPlan,
 ) -> Result<(), Failure> {
-    let is_namespace = |installed: &Installed| installed.kind == "Namespace";
+    let is_namespace = |installed: &InstalledObject| installed.kind == "Namespace";
     if !inventory.objects.iter().any(is_namespace) {
         return Ok(());
     }
@@ -159,8 +168,8 @@ async fn keep_shared_namespace(
     for (kind, kinds) in WORKLOADS {
         let path = format!("/apis/apps/v1/namespaces/{DEFAULT_NAMESPACE}/{kinds}");
         let objects = cluster.list(&path).await?.unwrap_or_default();
-        let names = objects.iter().filter_map(|it| text(it, NAME));
-        let names = names.filter(|name| *name != AGENT);
+        let names = objects.iter().filter_map(|it| text(it, NAME_POINTER));
+        let names = names.filter(|name| *name != AGENT_NAME);
         others.extend(names.map(|name| format!("{kind} {name}")));
     }
     if !others.is_empty() {
@@ -171,38 +180,41 @@ async fn keep_shared_namespace(
             "Namespace {DEFAULT_NAMESPACE}: {} is in it",
             others.join(", ")
         );
-        inventory.left.push(reason);
+        inventory.skipped.push(reason);
     }
     Ok(())
 }
 
 /// Bindings that people have made themselves to Fairlead's roles or groups.
-async fn bindings_of_others(cluster: &Objects) -> Result<Vec<String>, Failure> {
-    let own: Vec<String> = Installed::all().into_iter().map(|it| it.path).collect();
-    let mut left = Vec::new();
+async fn bindings_of_others(cluster: &KubeObjects) -> Result<Vec<String>, Failure> {
+    let own: Vec<String> = InstalledObject::all()
+        .into_iter()
+        .map(|it| it.path)
+        .collect();
+    let mut skipped = Vec::new();
     for (kind, kinds) in [
         ("ClusterRoleBinding", "clusterrolebindings"),
         ("RoleBinding", "rolebindings"),
     ] {
-        let bindings = cluster.list(&format!("{RBAC}/{kinds}")).await?;
+        let bindings = cluster.list(&format!("{RBAC_PATH}/{kinds}")).await?;
         for binding in bindings.unwrap_or_default() {
             let (name, namespace) = (
-                text(&binding, NAME).unwrap_or_default(),
+                text(&binding, NAME_POINTER).unwrap_or_default(),
                 text(&binding, "/metadata/namespace"),
             );
             let (path, shown) = match namespace {
-                None => (format!("{RBAC}/{kinds}/{name}"), name.to_owned()),
+                None => (format!("{RBAC_PATH}/{kinds}/{name}"), name.to_owned()),
                 Some(namespace) => (
-                    format!("{RBAC}/namespaces/{namespace}/{kinds}/{name}"),
+                    format!("{RBAC_PATH}/namespaces/{namespace}/{kinds}/{name}"),
                     format!("{namespace}/{name}"),
                 ),
             };
             if let Some(target) = binds(&binding).filter(|_| !own.contains(&path)) {
-                left.push(format!("{kind} {shown}: it binds {target}"));
+                skipped.push(format!("{kind} {shown}: it binds {target}"));
             }
         }
     }
-    Ok(left)
+    Ok(skipped)
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
@@ -232,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_agent_goes_first_and_its_namespace_last() {
-        let all = Installed::all();
+        let all = InstalledObject::all();
         let shown: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(shown[0], "Deployment fairlead/fairlead-agent");
         assert_eq!(shown[6], "ClusterRoleBinding fairlead-agent");
@@ -248,7 +260,7 @@ mod tests {
 
     #[test]
     fn objects_without_the_label_are_somebody_elses() {
-        let role = Installed::of_cluster("ClusterRole", "clusterroles", AGENT);
+        let role = InstalledObject::of_cluster("ClusterRole", "clusterroles", AGENT_NAME);
         let labelled =
             json!({ "metadata": { "labels": { "app.kubernetes.io/part-of": "fairlead" } } });
         assert!(role.is_ours(&labelled) && !role.is_ours(&json!({ "metadata": {} })));

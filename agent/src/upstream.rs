@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::{
     body,
-    target::{Access, Credentials, endpoint::Endpoint, error::TargetError},
+    target::{ApiAccess, ApiCredentials, endpoint::Endpoint, error::TargetError},
 };
 
 mod connect;
@@ -26,11 +26,11 @@ mod connect;
 use connect::{ConnectError, Connection, Connector};
 
 /// Connections that wait for their next request. Fewer than there are requests at a time would mean TLS handshakes.
-const MAX_IDLE: usize = 256;
+const MAX_IDLE_CONNECTIONS: usize = 256;
 /// For what the agent itself asks.
-const OWN_DEADLINE: Duration = Duration::from_secs(15);
+const OWN_REQUEST_DEADLINE: Duration = Duration::from_secs(15);
 /// The largest answer to what the agent itself asks, in bytes: a Secret is at most 1 MiB, and base64 in JSON.
-const OWN_ANSWER: usize = 2 * 1024 * 1024;
+const MAX_OWN_ANSWER_BYTES: usize = 2 * 1024 * 1024;
 
 /// Why the API server gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -53,14 +53,14 @@ pub(crate) enum UpstreamError {
 
 /// The pooled way to one API server.
 pub(crate) struct Upstream {
-    credentials: Credentials,
+    credentials: ApiCredentials,
     connector: Connector,
     /// The connections, of one endpoint: those of an older address, CA or client certificate go with it.
     client: Mutex<Option<(Arc<Endpoint>, Client<Connection>)>>,
 }
 
 impl Upstream {
-    pub(crate) fn new(credentials: Credentials) -> Self {
+    pub(crate) fn new(credentials: ApiCredentials) -> Self {
         Upstream {
             credentials,
             connector: Connector::new(),
@@ -99,7 +99,7 @@ impl Upstream {
     ///
     /// # Errors
     /// [`UpstreamError`]; an answer is none, whatever its status.
-    pub(crate) async fn ask(
+    pub(crate) async fn request(
         &self,
         method: Method,
         path: &str,
@@ -113,19 +113,19 @@ impl Upstream {
         if !request.body().is_end_stream() {
             request.headers_mut().insert(header::CONTENT_TYPE, json);
         }
-        let asking = async {
+        let answering = async {
             match self.send(request, None).await? {
                 Answer::Upgraded(head, _) => Ok((head.status(), Bytes::new())),
                 Answer::Response(response) => {
                     let status = response.status();
-                    let body = body::whole(response.into_body(), OWN_ANSWER).await;
+                    let body = body::whole(response.into_body(), MAX_OWN_ANSWER_BYTES).await;
                     Ok((status, body.map_err(UpstreamError::Broken)?))
                 }
             }
         };
-        timeout(OWN_DEADLINE, asking)
+        timeout(OWN_REQUEST_DEADLINE, answering)
             .await
-            .map_err(|_| UpstreamError::Timeout(OWN_DEADLINE))?
+            .map_err(|_| UpstreamError::Timeout(OWN_REQUEST_DEADLINE))?
     }
 
     async fn send_unbounded(&self, mut request: Request<Body>) -> Result<Answer, UpstreamError> {
@@ -144,7 +144,7 @@ impl Upstream {
         if let Answer::Response(response) = &answer
             && response.status() == StatusCode::UNAUTHORIZED
         {
-            self.credentials.refused(&access).await;
+            self.credentials.report_unauthorized(&access).await;
         }
         Ok(answer)
     }
@@ -154,7 +154,7 @@ impl Upstream {
         match &*client {
             Some((of, client)) if Arc::ptr_eq(of, endpoint) => client.clone(),
             _ => {
-                let fresh = Client::new(MAX_IDLE);
+                let fresh = Client::new(MAX_IDLE_CONNECTIONS);
                 *client = Some((endpoint.clone(), fresh.clone()));
                 fresh
             }
@@ -163,7 +163,7 @@ impl Upstream {
 }
 
 /// Puts credential, host and the API server's base path into a request.
-fn address(request: &mut Request<Body>, access: &Access) -> Result<(), UpstreamError> {
+fn address(request: &mut Request<Body>, access: &ApiAccess) -> Result<(), UpstreamError> {
     let endpoint = &access.endpoint;
     if !endpoint.base_path.is_empty() {
         let path = request.uri().path_and_query();

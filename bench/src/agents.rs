@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
+use fairlead_agent::{ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
 use fairlead_api::{JoinString, hello::LinkCount, resources::JoinInfo};
 use fairlead_runtime::Process;
 use secrecy::ExposeSecret as _;
@@ -65,16 +65,16 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         instance: None,
         links: LinkCount::ONE,
         ca_file: None,
-        target: Target::Kubeconfig {
+        target: ApiServerConfig::Kubeconfig {
             path: kubeconfig,
             context: None,
         },
-        state: State::Dir(state),
+        state: IdentityLocation::Dir(state),
         allow_groups: Vec::new(),
         allow_as: Vec::new(),
         facts_every: Some(std::time::Duration::ZERO),
         allow_connect: Vec::new(),
-        session_memory: SESSION_MEMORY,
+        session_memory: DEFAULT_SESSION_MEMORY_BYTES,
         https_proxy: None,
         no_proxy: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
+use fairlead_agent::{ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
 use fairlead_api::{
     Code, Failure, HubUrl, JoinString,
     hello::{Instance, LinkCount},
@@ -90,7 +90,9 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
             .optional::<TimeSpan>("facts-every")
             .map(|span| span.0),
         allow_connect: reader.list("allow-connect"),
-        session_memory: reader.or("session-memory", MemorySize(SESSION_MEMORY)).0,
+        session_memory: reader
+            .or("session-memory", MemorySize(DEFAULT_SESSION_MEMORY_BYTES))
+            .0,
         https_proxy: https_proxy.map(str::to_owned),
         no_proxy: no_proxy.map(str::to_owned),
         version: VERSION.to_owned(),
@@ -112,16 +114,16 @@ fn target(
     context: Option<String>,
     reader: &mut Reader,
     environment: &Environment,
-) -> Option<Target> {
+) -> Option<ApiServerConfig> {
     if let Some(path) = kubeconfig {
-        return Some(Target::Kubeconfig { path, context });
+        return Some(ApiServerConfig::Kubeconfig { path, context });
     }
     let (host, port) = (
         environment.get("KUBERNETES_SERVICE_HOST"),
         environment.get("KUBERNETES_SERVICE_PORT"),
     );
     match (host, port.and_then(|port| port.parse().ok())) {
-        (Some(host), Some(port)) => Some(Target::InCluster {
+        (Some(host), Some(port)) => Some(ApiServerConfig::InCluster {
             host: host.to_owned(),
             port,
             dir: SERVICE_ACCOUNT.into(),
@@ -139,11 +141,13 @@ fn where_state_is(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
     environment: &Environment,
-) -> Result<State, Failure> {
+) -> Result<IdentityLocation, Failure> {
     Ok(match (state, kubeconfig) {
-        (Some(dir), _) => State::Dir(dir),
-        (None, None) => State::Secret { namespace: None },
-        (None, Some(kubeconfig)) => State::Dir(state_folder(kubeconfig, context, environment)?),
+        (Some(dir), _) => IdentityLocation::Dir(dir),
+        (None, None) => IdentityLocation::Secret { namespace: None },
+        (None, Some(kubeconfig)) => {
+            IdentityLocation::Dir(state_folder(kubeconfig, context, environment)?)
+        }
     })
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use fairlead_agent::Objects;
+use fairlead_agent::KubeObjects;
 use fairlead_api::{Code, Failure, facts::ClusterFact, resources::List};
 use fairlead_control::import::{self, Plan, PlannedCluster, differences};
 use http::Method;
@@ -58,7 +58,7 @@ async fn from_cluster(
     context: Option<String>,
     namespace: Option<&str>,
 ) -> Result<Vec<Value>, Failure> {
-    let cluster = Objects::of_kubeconfig(path, context);
+    let cluster = KubeObjects::of_kubeconfig(path, context);
     let within = namespace.map_or(String::new(), |name| format!("/namespaces/{name}"));
     let mut all = Vec::new();
     for (plural, kind) in KINDS {

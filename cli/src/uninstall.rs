@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fairlead_agent::{Objects, uninstall};
+use fairlead_agent::{KubeObjects, uninstall};
 use fairlead_api::{Code, Failure};
 
 use crate::{agent, args, confirm::confirm, environment::Environment, output, settings::block_on};
@@ -25,12 +25,12 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
     // Without a data folder there is no stored identity.
     let usual = || agent::state_folder(&kubeconfig, context.as_deref(), environment).ok();
     let folder = state.or_else(usual);
-    let cluster = Objects::of_kubeconfig(kubeconfig, context);
+    let cluster = KubeObjects::of_kubeconfig(kubeconfig, context);
     let (inventory, files) = block_on(async {
         let found = uninstall::find(&cluster).await.map_err(as_admin)?;
         Ok::<_, Failure>((found, state_files(folder.as_deref())))
     })??;
-    for line in &inventory.left {
+    for line in &inventory.skipped {
         eprintln!("left: {line}");
     }
     if inventory.objects.is_empty() && files.is_empty() {
@@ -54,7 +54,10 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
 }
 
 /// Deletes all objects, and continues after a failure.
-async fn remove(cluster: &Objects, objects: &[uninstall::Installed]) -> Result<(), Failure> {
+async fn remove(
+    cluster: &KubeObjects,
+    objects: &[uninstall::InstalledObject],
+) -> Result<(), Failure> {
     let mut failed = Vec::new();
     for object in objects {
         match uninstall::remove(cluster, object).await {

@@ -17,59 +17,63 @@ use crate::{
     upstream::Upstream,
 };
 
-const PATH: &str = "/api/v1/namespaces/kube-system";
-const FIRST: Duration = Duration::from_millis(250);
-const CAP: Duration = Duration::from_secs(5);
+const NAMESPACE_PATH: &str = "/api/v1/namespaces/kube-system";
+const FETCH_BACKOFF_MIN: Duration = Duration::from_millis(250);
+const FETCH_BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// What the API server does not let this agent know, a site operator has to change.
-const SLOW: Duration = Duration::from_secs(600);
+const FORBIDDEN_RETRY_INTERVAL: Duration = Duration::from_secs(600);
 /// How long the first answer is waited for before the agent goes on without.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Uid {
+pub(crate) enum UidState {
     /// The API server has been asked for the first time.
-    Asking,
+    Pending,
     /// It has not told it: it cannot be reached, or does not let this agent know.
-    Untold,
+    Unavailable,
     Known(ClusterUid),
 }
 
-impl Uid {
+impl UidState {
     pub(crate) fn known(&self) -> Option<ClusterUid> {
         match self {
-            Uid::Known(uid) => Some(uid.clone()),
+            UidState::Known(uid) => Some(uid.clone()),
             _ => None,
         }
     }
 }
 
 /// The UID, if the API server tells it soon.
-pub(crate) async fn soon(mut uid: watch::Receiver<Uid>) -> Option<ClusterUid> {
-    let told = timeout(PATIENCE, uid.wait_for(|uid| *uid != Uid::Asking)).await;
-    told.ok()?.ok()?.known()
+pub(crate) async fn wait_briefly(mut uid: watch::Receiver<UidState>) -> Option<ClusterUid> {
+    let answered = timeout(
+        FIRST_ANSWER_TIMEOUT,
+        uid.wait_for(|uid| *uid != UidState::Pending),
+    )
+    .await;
+    answered.ok()?.ok()?.known()
 }
 
 /// Asks until it is known.
-pub(crate) async fn find(upstream: Arc<Upstream>, found: watch::Sender<Uid>) {
-    let mut backoff = Backoff::new(FIRST, CAP);
+pub(crate) async fn poll(upstream: Arc<Upstream>, state: watch::Sender<UidState>) {
+    let mut backoff = Backoff::new(FETCH_BACKOFF_MIN, FETCH_BACKOFF_MAX);
     loop {
-        let wait = match ask(&upstream).await {
+        let wait = match fetch(&upstream).await {
             Ok(Some(uid)) => {
                 info!(%uid, "the cluster's namespace kube-system");
-                found.send_replace(Uid::Known(uid));
+                state.send_replace(UidState::Known(uid));
                 return;
             }
             Ok(None) => {
                 let next = "apply the current install manifest, which allows it";
                 // A clone of this cluster's identity goes unnoticed until then, and nothing else is amiss.
                 warn!(next, "the API server does not say which cluster this is");
-                found.send_replace(Uid::Untold);
-                SLOW
+                state.send_replace(UidState::Unavailable);
+                FORBIDDEN_RETRY_INTERVAL
             }
             Err(()) => {
-                found.send_replace(Uid::Untold);
-                backoff.next(chance()).max(FIRST)
+                state.send_replace(UidState::Unavailable);
+                backoff.next(chance()).max(FETCH_BACKOFF_MIN)
             }
         };
         sleep(wait).await;
@@ -77,7 +81,7 @@ pub(crate) async fn find(upstream: Arc<Upstream>, found: watch::Sender<Uid>) {
 }
 
 /// None where the API server answers, but not this. What is wrong with an API server that does not, its probes tell.
-async fn ask(upstream: &Upstream) -> Result<Option<ClusterUid>, ()> {
+async fn fetch(upstream: &Upstream) -> Result<Option<ClusterUid>, ()> {
     #[derive(Deserialize)]
     struct Namespace {
         metadata: Metadata,
@@ -86,7 +90,10 @@ async fn ask(upstream: &Upstream) -> Result<Option<ClusterUid>, ()> {
     struct Metadata {
         uid: ClusterUid,
     }
-    let (status, body) = upstream.ask(Method::GET, PATH, None).await.map_err(drop)?;
+    let (status, body) = upstream
+        .request(Method::GET, NAMESPACE_PATH, None)
+        .await
+        .map_err(drop)?;
     match status {
         StatusCode::OK => Ok(serde_json::from_slice(&body)
             .ok()

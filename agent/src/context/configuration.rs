@@ -6,49 +6,49 @@ use fairlead_api::config::AgentConfig;
 use tokio::sync::watch;
 
 /// The longest revision that is believed to be one.
-const LONGEST: usize = 64;
+const MAX_REVISION_BYTES: usize = 64;
 /// What the hub has told.
-pub(crate) struct Told {
+pub(crate) struct ConfigurationState {
     /// Revision of the configuration that it has.
-    wanted: watch::Sender<Option<String>>,
-    configuration: watch::Sender<Arc<AgentConfig>>,
+    desired: watch::Sender<Option<String>>,
+    document: watch::Sender<Arc<AgentConfig>>,
 }
 
-impl Default for Told {
+impl Default for ConfigurationState {
     fn default() -> Self {
-        Told {
-            wanted: watch::Sender::new(None),
-            configuration: watch::Sender::new(Arc::default()),
+        ConfigurationState {
+            desired: watch::Sender::new(None),
+            document: watch::Sender::new(Arc::default()),
         }
     }
 }
 
-impl Told {
+impl ConfigurationState {
     /// A probe has named it.
-    pub(crate) fn configuration_wanted(&self, revision: &str) {
-        if revision.len() > LONGEST {
+    pub(crate) fn set_desired(&self, revision: &str) {
+        if revision.len() > MAX_REVISION_BYTES {
             return;
         }
-        self.wanted.send_if_modified(|wanted| {
-            let is_new = wanted.as_deref() != Some(revision);
+        self.desired.send_if_modified(|desired| {
+            let is_new = desired.as_deref() != Some(revision);
             if is_new {
-                *wanted = Some(revision.to_owned());
+                *desired = Some(revision.to_owned());
             }
             is_new
         });
     }
 
-    pub(crate) fn wanted(&self) -> watch::Receiver<Option<String>> {
-        self.wanted.subscribe()
+    pub(crate) fn desired(&self) -> watch::Receiver<Option<String>> {
+        self.desired.subscribe()
     }
 
     /// The agent works by it from now on.
-    pub(crate) fn work_by(&self, configuration: AgentConfig) {
-        self.configuration.send_replace(Arc::new(configuration));
+    pub(crate) fn apply(&self, configuration: AgentConfig) {
+        self.document.send_replace(Arc::new(configuration));
     }
 
     /// By what the agent works.
-    pub(crate) fn configuration(&self) -> watch::Receiver<Arc<AgentConfig>> {
-        self.configuration.subscribe()
+    pub(crate) fn document(&self) -> watch::Receiver<Arc<AgentConfig>> {
+        self.document.subscribe()
     }
 }

@@ -6,34 +6,34 @@ use fairlead_dialer::{Exchanges, LinkState};
 use tokio::sync::watch;
 
 /// All of one agent.
-pub(crate) struct Sessions {
-    live: watch::Sender<Live>,
+pub(crate) struct ServingSessions {
+    registered: watch::Sender<Registered>,
 }
 
 #[derive(Default)]
-struct Live {
+struct Registered {
     next: u64,
     sessions: Vec<(u64, Exchanges)>,
 }
 
-impl Default for Sessions {
+impl Default for ServingSessions {
     fn default() -> Self {
-        Sessions {
-            live: watch::Sender::new(Live::default()),
+        ServingSessions {
+            registered: watch::Sender::new(Registered::default()),
         }
     }
 }
 
-impl Sessions {
+impl ServingSessions {
     /// The session is one of them until what is returned is dropped.
-    pub(crate) fn list(self: &Arc<Self>, exchanges: Exchanges) -> Listed {
+    pub(crate) fn register(self: &Arc<Self>, exchanges: Exchanges) -> SessionRegistration {
         let mut number = 0;
-        self.live.send_modify(|live| {
-            number = live.next;
-            live.next += 1;
-            live.sessions.push((number, exchanges));
+        self.registered.send_modify(|registered| {
+            number = registered.next;
+            registered.next += 1;
+            registered.sessions.push((number, exchanges));
         });
-        Listed {
+        SessionRegistration {
             sessions: Arc::clone(self),
             number,
         }
@@ -41,14 +41,14 @@ impl Sessions {
 
     /// One of them, as soon as there is one; rather one whose link is up.
     pub(crate) async fn any(&self) -> Exchanges {
-        let mut live = self.live.subscribe();
+        let mut registered = self.registered.subscribe();
         loop {
-            let found = pick(&live.borrow_and_update().sessions);
+            let found = pick(&registered.borrow_and_update().sessions);
             if let Some(found) = found {
                 return found;
             }
             // The sender is our own.
-            let _ = live.changed().await;
+            let _ = registered.changed().await;
         }
     }
 }
@@ -61,16 +61,16 @@ fn pick(sessions: &[(u64, Exchanges)]) -> Option<Exchanges> {
 }
 
 /// Held by a session that serves.
-pub(crate) struct Listed {
-    sessions: Arc<Sessions>,
+pub(crate) struct SessionRegistration {
+    sessions: Arc<ServingSessions>,
     number: u64,
 }
 
-impl Drop for Listed {
+impl Drop for SessionRegistration {
     fn drop(&mut self) {
         let number = self.number;
-        self.sessions.live.send_modify(|live| {
-            live.sessions.retain(|(other, _)| *other != number);
+        self.sessions.registered.send_modify(|registered| {
+            registered.sessions.retain(|(other, _)| *other != number);
         });
     }
 }

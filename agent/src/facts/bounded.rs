@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::collector::Told;
+use super::collector::CollectedFact;
 
 /// The longest text in a fact, in bytes.
-pub(super) const TEXT: usize = 512;
+pub(super) const MAX_TEXT_BYTES: usize = 512;
 
-/// A text as it may stand in a fact: cut at [`TEXT`] bytes.
+/// A text as it may stand in a fact: cut at [`MAX_TEXT_BYTES`] bytes.
 pub(super) fn short(text: &str) -> String {
-    let mut end = text.len().min(TEXT);
+    let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -20,25 +20,25 @@ pub(super) fn short(text: &str) -> String {
 
 /// How many of each.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct BoundedTally {
     counts: BTreeMap<String, u64>,
-    most: usize,
+    limit: usize,
     left_out: usize,
 }
 
-impl Tally {
+impl BoundedTally {
     /// Of `most` different texts at the most.
-    pub(super) fn new(most: usize) -> Self {
-        Tally {
+    pub(super) fn new(limit: usize) -> Self {
+        BoundedTally {
             counts: BTreeMap::new(),
-            most,
+            limit,
             left_out: 0,
         }
     }
 
     pub(super) fn count(&mut self, text: &str) {
         let text = short(text);
-        if self.counts.len() < self.most || self.counts.contains_key(&text) {
+        if self.counts.len() < self.limit || self.counts.contains_key(&text) {
             *self.counts.entry(text).or_default() += 1;
         } else {
             self.left_out += 1;
@@ -57,20 +57,20 @@ impl Tally {
 
 /// Where each name was found.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct BoundedPlaces {
     names: BTreeMap<String, Vec<String>>,
     left_out: usize,
 }
 
 /// Names in one fact.
-const NAMES: usize = 2000;
-/// Places of one name.
-const PLACES: usize = 8;
+const MAX_NAMES: usize = 2000;
+/// BoundedPlaces of one name.
+const MAX_PLACES_PER_NAME: usize = 8;
 
-impl Places {
+impl BoundedPlaces {
     pub(super) fn add(&mut self, name: &str, place: &str) {
         let name = short(name);
-        if !self.names.contains_key(&name) && self.names.len() >= NAMES {
+        if !self.names.contains_key(&name) && self.names.len() >= MAX_NAMES {
             self.left_out += 1;
             return;
         }
@@ -79,7 +79,7 @@ impl Places {
         if places.contains(&place) {
             return;
         }
-        if places.len() < PLACES {
+        if places.len() < MAX_PLACES_PER_NAME {
             places.push(place);
         } else {
             self.left_out += 1;
@@ -87,10 +87,10 @@ impl Places {
     }
 
     /// The fact, if there is any.
-    pub(super) fn told(self, name: &str) -> Option<Told> {
+    pub(super) fn into_fact(self, name: &str) -> Option<CollectedFact> {
         let names = self.names.into_iter();
         let value: Map<String, Value> = names.map(|(name, places)| (name, places.into())).collect();
-        (!value.is_empty()).then(|| Told {
+        (!value.is_empty()).then(|| CollectedFact {
             name: name.to_owned(),
             value: value.into(),
             left_out: self.left_out,
@@ -100,30 +100,30 @@ impl Places {
 
 /// An object of few keys that grows no further.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
+pub(super) struct BoundedEntries {
     entries: Map<String, Value>,
     left_out: usize,
 }
 
-/// Entries in one fact.
-const ENTRIES: usize = 1000;
+/// BoundedEntries in one fact.
+const MAX_ENTRIES: usize = 1000;
 
-impl Entries {
+impl BoundedEntries {
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.entries.get(&short(key))
     }
 
     pub(super) fn put(&mut self, key: &str, value: impl Into<Value>) {
         let key = short(key);
-        if self.entries.len() < ENTRIES || self.entries.contains_key(&key) {
+        if self.entries.len() < MAX_ENTRIES || self.entries.contains_key(&key) {
             self.entries.insert(key, value.into());
         } else {
             self.left_out += 1;
         }
     }
 
-    pub(super) fn told(self, name: &str) -> Option<Told> {
-        (!self.entries.is_empty()).then(|| Told {
+    pub(super) fn into_fact(self, name: &str) -> Option<CollectedFact> {
+        (!self.entries.is_empty()).then(|| CollectedFact {
             name: name.to_owned(),
             value: self.entries.into(),
             left_out: self.left_out,
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_tally_counts_what_it_knows_and_leaves_out_what_is_new_when_it_is_full() {
-        let mut tally = Tally::new(2);
+        let mut tally = BoundedTally::new(2);
         for text in ["a", "b", "c", "a", "c"] {
             tally.count(text);
         }
@@ -149,21 +149,24 @@ mod tests {
 
     #[test]
     fn a_name_has_each_place_once_and_only_so_many() {
-        let mut places = Places::default();
-        for place in 0..PLACES + 3 {
+        let mut places = BoundedPlaces::default();
+        for place in 0..MAX_PLACES_PER_NAME + 3 {
             places.add("host", &format!("ns/{place}"));
             places.add("host", "ns/0");
         }
-        let told = places.told("hosts").unwrap();
-        assert_eq!(told.left_out, 3);
-        assert_eq!(told.value["host"].as_array().unwrap().len(), PLACES);
-        assert!(Places::default().told("hosts").is_none());
+        let fact = places.into_fact("hosts").unwrap();
+        assert_eq!(fact.left_out, 3);
+        assert_eq!(
+            fact.value["host"].as_array().unwrap().len(),
+            MAX_PLACES_PER_NAME
+        );
+        assert!(BoundedPlaces::default().into_fact("hosts").is_none());
     }
 
     #[test]
     fn a_text_is_cut_between_characters() {
-        let text = format!("{}ä", "a".repeat(TEXT - 1));
-        assert_eq!(short(&text), "a".repeat(TEXT - 1));
+        let text = format!("{}ä", "a".repeat(MAX_TEXT_BYTES - 1));
+        assert_eq!(short(&text), "a".repeat(MAX_TEXT_BYTES - 1));
         assert_eq!(short("ä"), "ä");
     }
 }

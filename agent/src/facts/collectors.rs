@@ -33,7 +33,7 @@ pub(super) fn of(
     }
 }
 
-/// What of an object's metadata is of use.
+/// Selection of an object's metadata is of use.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Metadata<Labels: Default> {
@@ -58,7 +58,7 @@ impl<Labels: Default> Metadata<Labels> {
 
 /// Facts of `collector` when its sources give these objects.
 #[cfg(test)]
-fn told(
+fn facts_of(
     mut collector: Box<dyn Collector>,
     objects: &[(usize, serde_json::Value)],
 ) -> serde_json::Value {
@@ -68,8 +68,9 @@ fn told(
             .take(*source, object.to_string().as_bytes())
             .unwrap();
     }
-    let told = collector.tell().into_iter();
-    told.map(|told| (told.name, told.value))
+    let facts = collector.finish().into_iter();
+    facts
+        .map(|facts| (facts.name, facts.value))
         .collect::<serde_json::Map<_, _>>()
         .into()
 }

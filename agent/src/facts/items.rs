@@ -4,9 +4,9 @@
 use serde::Deserialize;
 
 /// The longest item, in bytes; etcd takes no longer one by default, and what is of use here is far shorter.
-const LONGEST: usize = 1536 * 1024;
+const MAX_ITEM_BYTES: usize = 1536 * 1024;
 /// No key that is of use is longer.
-const KEY: usize = 16;
+const MAX_KEY_BYTES: usize = 16;
 
 /// The answer is no list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub(super) struct NotAList;
 
 /// A list that is arriving.
 #[derive(Default)]
-pub(super) struct Items {
+pub(super) struct ItemSplitter {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -28,7 +28,7 @@ pub(super) struct Items {
     holding: Holding,
     metadata: Option<Metadata>,
     closed: bool,
-    /// Items that were too long.
+    /// ItemSplitter that were too long.
     left_out: usize,
 }
 
@@ -49,13 +49,13 @@ struct Metadata {
 
 /// How a page of a list ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page {
-    /// What to ask for the next page with; none if this was the last.
+pub(super) struct ListPage {
+    /// Selection to ask for the next page with; none if this was the last.
     pub(super) next: Option<String>,
     pub(super) left_out: usize,
 }
 
-impl Items {
+impl ItemSplitter {
     /// Gives each item that is whole now to `take`.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Items {
     ) -> Result<(), NotAList> {
         for &byte in bytes {
             // One byte more than may be says that it is too long.
-            if self.holding != Holding::Nothing && self.held.len() <= LONGEST {
+            if self.holding != Holding::Nothing && self.held.len() <= MAX_ITEM_BYTES {
                 self.held.push(byte);
             }
             if self.in_string {
@@ -99,7 +99,7 @@ impl Items {
         match byte {
             b'\\' => self.escaped = true,
             b'"' => self.in_string = false,
-            byte if self.depth == 1 && !self.in_value && self.key.len() <= KEY => {
+            byte if self.depth == 1 && !self.in_value && self.key.len() <= MAX_KEY_BYTES => {
                 self.key.push(byte);
             }
             _ => {}
@@ -122,17 +122,17 @@ impl Items {
         Ok(())
     }
 
-    fn hold(&mut self, what: Holding, first: u8) {
+    fn hold(&mut self, part: Holding, first: u8) {
         self.held.clear();
         self.held.push(first);
-        self.holding = what;
+        self.holding = part;
     }
 
     fn close(&mut self, take: &mut impl FnMut(&[u8])) -> Result<(), NotAList> {
         self.depth = self.depth.checked_sub(1).ok_or(NotAList)?;
         match (self.depth, self.holding) {
             (2, Holding::Item) => {
-                if self.held.len() > LONGEST {
+                if self.held.len() > MAX_ITEM_BYTES {
                     self.left_out += 1;
                 } else {
                     take(&self.held);
@@ -155,10 +155,10 @@ impl Items {
     ///
     /// # Errors
     /// [`NotAList`]; one that broke off is none.
-    pub(super) fn finish(self) -> Result<Page, NotAList> {
+    pub(super) fn finish(self) -> Result<ListPage, NotAList> {
         let next = self.metadata.and_then(|metadata| metadata.next);
         match self.closed {
-            true => Ok(Page {
+            true => Ok(ListPage {
                 next: next.filter(|next| !next.is_empty()),
                 left_out: self.left_out,
             }),
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
 
     /// The items, and the page, of a list that arrives in pieces of `size` bytes.
-    fn split(list: &str, size: usize) -> Result<(Vec<String>, Page), NotAList> {
-        let mut items = Items::default();
+    fn split(list: &str, size: usize) -> Result<(Vec<String>, ListPage), NotAList> {
+        let mut items = ItemSplitter::default();
         let mut found = Vec::new();
         for piece in list.as_bytes().chunks(size) {
             items.feed(piece, &mut |item| {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn an_item_that_is_too_long_is_left_out_and_counted() {
-        let long = "x".repeat(LONGEST);
+        let long = "x".repeat(MAX_ITEM_BYTES);
         let list = format!(r#"{{"items":[{{"a":1}},{{"long":"{long}"}},{{"b":2}}]}}"#);
         let (items, page) = split(&list, 64 * 1024).unwrap();
         assert_eq!(items, [r#"{"a":1}"#, r#"{"b":2}"#]);

@@ -1,4 +1,4 @@
-//! What is known of the cluster, within bounds, and what of it the hub does not know yet.
+//! Selection is known of the cluster, within bounds, and what of it the hub does not know yet.
 
 use std::collections::BTreeMap;
 
@@ -12,49 +12,49 @@ use fairlead_api::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::collector::{Round, Told};
+use super::collector::{CollectedFact, CollectionRound};
 
 /// One place is kept for what says that something is missing.
-const MOST: usize = MAX_FACTS - 1;
+const MAX_OWN_FACTS: usize = MAX_FACTS - 1;
 /// Its room, in bytes.
-const ROOM: usize = 8 * 1024;
+const MAX_INCOMPLETE_BYTES: usize = 8 * 1024;
 
 /// Time in milliseconds since 1970.
-pub(super) type Millis = i64;
+pub(super) type UnixMillis = i64;
 
 #[derive(Default)]
-pub(super) struct Known {
-    facts: BTreeMap<FactName, Fact>,
+pub(super) struct KnownFacts {
+    facts: BTreeMap<FactName, KnownFact>,
     /// Names that are no more, and when that was found.
-    removed: BTreeMap<FactName, Change>,
-    /// What is missing, by fact or collector.
+    removed: BTreeMap<FactName, ChangeNumber>,
+    /// Selection is missing, by fact or collector.
     notes: BTreeMap<CollectorKind, BTreeMap<String, String>>,
-    last: Change,
+    last_change: ChangeNumber,
     /// The last change that the hub has, and what it calls what it knows since then.
-    acknowledged: Option<(Change, String)>,
+    acknowledged: Option<(ChangeNumber, String)>,
     sequence: u64,
 }
 
 /// Counts changes.
-type Change = u64;
+type ChangeNumber = u64;
 
-struct Fact {
+struct KnownFact {
     /// None: what is missing.
-    of: Option<CollectorKind>,
+    kind: Option<CollectorKind>,
     value: Box<RawValue>,
-    observed: Millis,
-    changed: Change,
+    observed: UnixMillis,
+    changed: ChangeNumber,
 }
 
 /// A report on its way.
-pub(super) struct Sent {
+pub(super) struct PendingReport {
     pub(super) json: String,
-    change: Change,
+    change: ChangeNumber,
 }
 
-impl Known {
-    /// What a collector has found replaces what it found before.
-    pub(super) fn learn(&mut self, kind: CollectorKind, round: Round, now: Millis) {
+impl KnownFacts {
+    /// Selection a collector has found replaces what it found before.
+    pub(super) fn update(&mut self, kind: CollectorKind, round: CollectionRound, now: UnixMillis) {
         let mut notes = BTreeMap::new();
         if !round.forbidden.is_empty() {
             let rights = round.forbidden.join(", ");
@@ -67,27 +67,27 @@ impl Known {
             let text = format!("{} objects could not be read", round.unread);
             notes.insert(format!("{}/objects", kind.as_str()), text);
         }
-        let mut told = Vec::new();
-        let (mut count, mut room) = self.room_beside(kind);
-        for Told {
+        let mut facts = Vec::new();
+        let (mut count, mut bytes_left) = self.remaining_capacity(kind);
+        for CollectedFact {
             name,
             value,
             left_out,
-        } in round.told
+        } in round.facts
         {
-            let Some(name) = self.free(&name, kind) else {
+            let Some(name) = self.available_name(&name, kind) else {
                 notes.insert(shown(&name), "the name is taken, or is none".to_owned());
                 continue;
             };
-            let (value, cut) = cut(value, room.min(MAX_FACT_BYTES));
+            let (value, cut) = truncate(value, bytes_left.min(MAX_FACT_BYTES));
             let left_out = left_out + cut;
-            match value.filter(|_| count < MOST) {
+            match value.filter(|_| count < MAX_OWN_FACTS) {
                 Some(value) => {
-                    (count, room) = (count + 1, room - value.get().len());
+                    (count, bytes_left) = (count + 1, bytes_left - value.get().len());
                     if left_out > 0 {
                         notes.insert(shown(name.as_str()), format!("{left_out} entries left out"));
                     }
-                    told.push((name, value));
+                    facts.push((name, value));
                 }
                 None => drop(notes.insert(
                     shown(name.as_str()),
@@ -95,74 +95,75 @@ impl Known {
                 )),
             }
         }
-        self.replace(Some(kind), told, now);
+        self.replace(Some(kind), facts, now);
         self.notes.insert(kind, notes);
     }
 
     /// Its collector runs no more.
-    pub(super) fn forget(&mut self, kind: CollectorKind, now: Millis) {
+    pub(super) fn remove_kind(&mut self, kind: CollectorKind, now: UnixMillis) {
         self.notes.remove(&kind);
         self.replace(Some(kind), Vec::new(), now);
     }
 
     /// To be called when all collectors of a round have been learned from.
-    pub(super) fn note(&mut self, now: Millis) {
+    pub(super) fn update_incomplete(&mut self, now: UnixMillis) {
         let mut notes = serde_json::Map::new();
         for (name, text) in self.notes.values().flatten() {
             notes.insert(name.clone(), text.as_str().into());
         }
-        let value = (!notes.is_empty()).then(|| cut(notes.into(), ROOM).0);
-        let told = INCOMPLETE_FACT.parse().ok().zip(value.flatten());
-        self.replace(None, told.into_iter().collect(), now);
+        let value = (!notes.is_empty()).then(|| truncate(notes.into(), MAX_INCOMPLETE_BYTES).0);
+        let facts = INCOMPLETE_FACT.parse().ok().zip(value.flatten());
+        self.replace(None, facts.into_iter().collect(), now);
     }
 
     /// How many facts and bytes there are of other collectors, the room of what is missing included.
-    fn room_beside(&self, kind: CollectorKind) -> (usize, usize) {
+    fn remaining_capacity(&self, kind: CollectorKind) -> (usize, usize) {
         let others = || {
             self.facts
                 .values()
-                .filter(|fact| fact.of.is_some_and(|of| of != kind))
+                .filter(|fact| fact.kind.is_some_and(|of| of != kind))
         };
         let bytes: usize = others().map(|fact| fact.value.get().len()).sum();
         (
             others().count(),
-            (MAX_TOTAL_FACT_BYTES - ROOM).saturating_sub(bytes),
+            (MAX_TOTAL_FACT_BYTES - MAX_INCOMPLETE_BYTES).saturating_sub(bytes),
         )
     }
 
-    fn free(&self, name: &str, kind: CollectorKind) -> Option<FactName> {
+    fn available_name(&self, name: &str, kind: CollectorKind) -> Option<FactName> {
         let name: FactName = name.parse().ok()?;
         let taken = name.as_str() == INCOMPLETE_FACT
-            || (self.facts.get(&name)).is_some_and(|fact| fact.of != Some(kind));
+            || (self.facts.get(&name)).is_some_and(|fact| fact.kind != Some(kind));
         (!taken).then_some(name)
     }
 
     fn replace(
         &mut self,
-        of: Option<CollectorKind>,
-        told: Vec<(FactName, Box<RawValue>)>,
-        now: Millis,
+        kind: Option<CollectorKind>,
+        facts: Vec<(FactName, Box<RawValue>)>,
+        now: UnixMillis,
     ) {
-        let told: BTreeMap<_, _> = told.into_iter().collect();
-        let change = self.last + 1;
-        let gone = |name: &FactName, fact: &mut Fact| fact.of == of && !told.contains_key(name);
+        let facts: BTreeMap<_, _> = facts.into_iter().collect();
+        let change = self.last_change + 1;
+        let gone =
+            |name: &FactName, fact: &mut KnownFact| fact.kind == kind && !facts.contains_key(name);
         for (name, _) in self.facts.extract_if(.., gone) {
             self.removed.insert(name, change);
-            self.last = change;
+            self.last_change = change;
         }
         if self.acknowledged.is_none() || self.removed.len() > MAX_FACTS {
             // The whole is told next, and says by itself what is gone.
-            self.start_over();
+            self.reset();
         }
-        for (name, value) in told {
+        for (name, value) in facts {
             let same = (self.facts.get(&name)).is_some_and(|fact| fact.value.get() == value.get());
             if same {
                 continue;
             }
-            self.last = change;
+            self.last_change = change;
             self.removed.remove(&name);
-            let fact = Fact {
-                of,
+            let fact = KnownFact {
+                kind,
                 value,
                 observed: now,
                 changed: change,
@@ -172,17 +173,17 @@ impl Known {
     }
 
     /// Whether there is something that the hub does not know.
-    pub(super) fn has_news(&self) -> bool {
-        (self.acknowledged.as_ref()).is_none_or(|(change, _)| *change < self.last)
+    pub(super) fn has_changes(&self) -> bool {
+        (self.acknowledged.as_ref()).is_none_or(|(change, _)| *change < self.last_change)
     }
 
     /// The hub knows nothing of what was said before.
-    pub(super) fn start_over(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.acknowledged = None;
         self.removed.clear();
     }
 
-    /// What to send: what has changed since the hub acknowledged something, else everything.
+    /// Selection to send: what has changed since the hub acknowledged something, else everything.
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -190,11 +191,11 @@ impl Known {
         &mut self,
         instance: Instance,
         every: u32,
-    ) -> Result<Sent, serde_json::Error> {
+    ) -> Result<PendingReport, serde_json::Error> {
         self.sequence += 1;
         let since = (self.acknowledged.as_ref()).map_or(0, |(change, _)| *change);
-        let is_new = |(_, fact): &(&FactName, &Fact)| fact.changed > since;
-        let told = self.facts.iter().filter(is_new).map(|(name, fact)| {
+        let is_new = |(_, fact): &(&FactName, &KnownFact)| fact.changed > since;
+        let facts = self.facts.iter().filter(is_new).map(|(name, fact)| {
             let reported = ReportedFact {
                 value: fact.value.as_ref(),
                 observed: fact.observed,
@@ -211,25 +212,25 @@ impl Known {
             sequence: self.sequence,
             interval_seconds: every,
             base: self.acknowledged.as_ref().map(|(_, etag)| etag.clone()),
-            facts: told
+            facts: facts
                 .chain(gone.map(|(name, _)| (name.clone(), None)))
                 .collect(),
         };
-        Ok(Sent {
+        Ok(PendingReport {
             json: serde_json::to_string(&report)?,
-            change: self.last,
+            change: self.last_change,
         })
     }
 
     /// The hub has taken it.
-    pub(super) fn acknowledge(&mut self, change: Change, etag: String) {
+    pub(super) fn acknowledge(&mut self, change: ChangeNumber, etag: String) {
         self.removed.retain(|_, gone| *gone > change);
         self.acknowledged = Some((change, etag));
     }
 }
 
-impl Sent {
-    pub(super) fn change(&self) -> Change {
+impl PendingReport {
+    pub(super) fn change(&self) -> ChangeNumber {
         self.change
     }
 }
@@ -243,7 +244,7 @@ fn shown(name: &str) -> String {
 }
 
 /// The value in `limit` bytes, and how many of its entries were left out for that. None if it cannot be cut so far.
-fn cut(value: Value, limit: usize) -> (Option<Box<RawValue>>, usize) {
+fn truncate(value: Value, limit: usize) -> (Option<Box<RawValue>>, usize) {
     if depth(&value) > MAX_FACT_DEPTH {
         return (None, 0);
     }
@@ -292,23 +293,23 @@ mod tests {
 
     use super::*;
 
-    fn round(told: &[(&str, Value)]) -> Round {
-        Round {
-            told: told
+    fn round(facts: &[(&str, Value)]) -> CollectionRound {
+        CollectionRound {
+            facts: facts
                 .iter()
-                .map(|(name, value)| Told::whole(name, value.clone()))
+                .map(|(name, value)| CollectedFact::whole(name, value.clone()))
                 .collect(),
             forbidden: Vec::new(),
             unread: 0,
         }
     }
 
-    fn sent(known: &mut Known) -> (Report, Sent) {
+    fn sent(known: &mut KnownFacts) -> (Report, PendingReport) {
         let sent = known.report(Instance::from_bytes([1; 16]), 3600).unwrap();
         (serde_json::from_str(&sent.json).unwrap(), sent)
     }
 
-    fn told(report: &Report) -> Value {
+    fn facts(report: &Report) -> Value {
         let facts = report.facts.iter();
         facts
             .map(|(name, fact)| {
@@ -323,14 +324,14 @@ mod tests {
 
     #[test]
     fn the_first_report_is_whole_and_the_next_says_what_has_changed() {
-        let mut known = Known::default();
-        assert!(known.has_news(), "that there is nothing is news, too");
-        known.learn(
+        let mut known = KnownFacts::default();
+        assert!(known.has_changes(), "that there is nothing is news, too");
+        known.update(
             CollectorKind::Nodes,
             round(&[("nodes", json!(3)), ("other", json!(1))]),
             10,
         );
-        known.learn(
+        known.update(
             CollectorKind::Version,
             round(&[("version", json!("1"))]),
             10,
@@ -338,56 +339,56 @@ mod tests {
         let (report, first) = sent(&mut known);
         assert_eq!(report.base, None);
         assert_eq!(
-            told(&report),
+            facts(&report),
             json!({ "nodes": 3, "other": 1, "version": "1" })
         );
         known.acknowledge(first.change(), "e1".to_owned());
-        assert!(!known.has_news());
+        assert!(!known.has_changes());
 
-        known.learn(CollectorKind::Nodes, round(&[("nodes", json!(4))]), 20);
-        known.learn(
+        known.update(CollectorKind::Nodes, round(&[("nodes", json!(4))]), 20);
+        known.update(
             CollectorKind::Version,
             round(&[("version", json!("1"))]),
             20,
         );
-        assert!(known.has_news());
+        assert!(known.has_changes());
         let (report, second) = sent(&mut known);
         assert_eq!(report.base.as_deref(), Some("e1"));
-        assert_eq!(told(&report), json!({ "nodes": 4, "other": null }));
+        assert_eq!(facts(&report), json!({ "nodes": 4, "other": null }));
         assert_eq!(report.facts.values().flatten().next().unwrap().observed, 20);
         assert!(report.sequence > 1);
 
         // The answer was lost, and something has come back meanwhile.
-        known.learn(
+        known.update(
             CollectorKind::Nodes,
             round(&[("nodes", json!(4)), ("other", json!(2))]),
             30,
         );
         let (report, third) = sent(&mut known);
-        assert_eq!(told(&report), json!({ "nodes": 4, "other": 2 }));
+        assert_eq!(facts(&report), json!({ "nodes": 4, "other": 2 }));
         known.acknowledge(second.change(), "e2".to_owned());
-        assert!(known.has_news());
+        assert!(known.has_changes());
         known.acknowledge(third.change(), "e3".to_owned());
-        assert!(!known.has_news());
-        assert_eq!(told(&sent(&mut known).0), json!({}));
+        assert!(!known.has_changes());
+        assert_eq!(facts(&sent(&mut known).0), json!({}));
 
-        known.start_over();
+        known.reset();
         assert_eq!(
-            told(&sent(&mut known).0),
+            facts(&sent(&mut known).0),
             json!({ "nodes": 4, "other": 2, "version": "1" })
         );
     }
 
     #[test]
     fn what_is_forbidden_or_too_much_is_said() {
-        let mut known = Known::default();
+        let mut known = KnownFacts::default();
         let mut nodes = round(&[]);
         nodes.forbidden.push("list nodes");
-        known.learn(CollectorKind::Nodes, nodes, 1);
+        known.update(CollectorKind::Nodes, nodes, 1);
         let hosts: serde_json::Map<_, _> = (0..9000)
             .map(|n| (format!("{n:05}.example.com"), json!(["ns/name"])))
             .collect();
-        known.learn(
+        known.update(
             CollectorKind::Hosts,
             round(&[("ingressHosts", hosts.into())]),
             1,
@@ -403,15 +404,15 @@ mod tests {
             ("a name", json!(1)),
             ("long", json!("x".repeat(MAX_FACT_BYTES))),
         ];
-        known.learn(CollectorKind::Additional, round(&additional), 1);
-        known.note(1);
+        known.update(CollectorKind::Additional, round(&additional), 1);
+        known.update_incomplete(1);
         let (report, first) = sent(&mut known);
-        let told = told(&report);
-        let kept = told["ingressHosts"].as_object().unwrap().len();
-        assert!(told["ingressHosts"].to_string().len() <= MAX_FACT_BYTES);
+        let facts = facts(&report);
+        let kept = facts["ingressHosts"].as_object().unwrap().len();
+        assert!(facts["ingressHosts"].to_string().len() <= MAX_FACT_BYTES);
         let taken = "the name is taken, or is none";
         assert_eq!(
-            told["incomplete"],
+            facts["incomplete"],
             json!({
                 "nodes": "the agent may not: list nodes",
                 "ingressHosts": taken,
@@ -421,37 +422,37 @@ mod tests {
                 "aname": taken,
             })
         );
-        assert!(kept > 1000 && told.as_object().unwrap().len() == 2);
+        assert!(kept > 1000 && facts.as_object().unwrap().len() == 2);
 
         known.acknowledge(first.change(), "e".to_owned());
-        known.learn(CollectorKind::Nodes, round(&[]), 2);
-        known.learn(CollectorKind::Hosts, round(&[]), 2);
-        known.learn(CollectorKind::Additional, round(&[]), 2);
-        known.note(2);
+        known.update(CollectorKind::Nodes, round(&[]), 2);
+        known.update(CollectorKind::Hosts, round(&[]), 2);
+        known.update(CollectorKind::Additional, round(&[]), 2);
+        known.update_incomplete(2);
         assert_eq!(
-            self::told(&sent(&mut known).0),
+            self::facts(&sent(&mut known).0),
             json!({ "ingressHosts": null, "incomplete": null })
         );
     }
 
     #[test]
     fn whatever_is_found_the_whole_stays_within_its_bounds() {
-        let mut known = Known::default();
+        let mut known = KnownFacts::default();
         let many: Vec<_> = (0..MAX_FACTS + 10)
-            .map(|n| Told::whole(&format!("f{n}"), json!(["x".repeat(5000)])))
+            .map(|n| CollectedFact::whole(&format!("f{n}"), json!(["x".repeat(5000)])))
             .collect();
-        let many = Round {
-            told: many,
+        let many = CollectionRound {
+            facts: many,
             forbidden: Vec::new(),
             unread: 3,
         };
-        known.learn(CollectorKind::Additional, many, 1);
-        known.learn(
+        known.update(CollectorKind::Additional, many, 1);
+        known.update(
             CollectorKind::Nodes,
             round(&[("nodes", json!("y".repeat(2000)))]),
             1,
         );
-        known.note(1);
+        known.update_incomplete(1);
         let (report, sent) = sent(&mut known);
         let bytes: usize = known
             .facts
@@ -470,11 +471,11 @@ mod tests {
 
     #[test]
     fn a_collector_that_is_switched_off_takes_its_facts_along() {
-        let mut known = Known::default();
-        known.learn(CollectorKind::Nodes, round(&[("nodes", json!(3))]), 1);
+        let mut known = KnownFacts::default();
+        known.update(CollectorKind::Nodes, round(&[("nodes", json!(3))]), 1);
         let (_, first) = sent(&mut known);
         known.acknowledge(first.change(), "e".to_owned());
-        known.forget(CollectorKind::Nodes, 2);
-        assert_eq!(told(&sent(&mut known).0), json!({ "nodes": null }));
+        known.remove_kind(CollectorKind::Nodes, 2);
+        assert_eq!(facts(&sent(&mut known).0), json!({ "nodes": null }));
     }
 }

@@ -10,28 +10,28 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use super::{
-    items::{Items, Page},
-    source::{Source, What},
+    items::{ItemSplitter, ListPage},
+    source::{FactSource, Selection},
 };
 use crate::{body, upstream::Upstream};
 
 /// For an object, or a page of a list, from the request to the last byte.
-const DEADLINE: Duration = Duration::from_secs(60);
+const READ_DEADLINE: Duration = Duration::from_secs(60);
 /// The largest object, and the largest answer to a refused request, in bytes.
-const OBJECT: usize = 2 * 1024 * 1024;
+const MAX_OBJECT_BYTES: usize = 2 * 1024 * 1024;
 /// The largest page of a list, in bytes. None of it is held.
-const PAGE: usize = 256 * 1024 * 1024;
+const MAX_PAGE_BYTES: usize = 256 * 1024 * 1024;
 /// Objects a page.
-const LIMIT: usize = 500;
+const PAGE_LIMIT: usize = 500;
 /// Pages a list, so that an API server that never ends one does not hold the rest up.
-const PAGES: usize = 400;
+const MAX_PAGES: usize = 400;
 
 const JSON: &str = "application/json";
 const METADATA_OF_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// Why something was not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Miss {
+pub(super) enum ReadError {
     /// The cluster has no such thing.
     Absent,
     /// The agent may not.
@@ -40,30 +40,30 @@ pub(super) enum Miss {
     Failed(String),
 }
 
-impl Miss {
+impl ReadError {
     fn failed(why: impl ToString) -> Self {
-        Miss::Failed(why.to_string())
+        ReadError::Failed(why.to_string())
     }
 }
 
 /// Gives each object of `source` to `take`. How many were too long to be read.
 ///
 /// # Errors
-/// [`Miss`]; of a list whose later pages fail, the first ones were given already.
-pub(super) async fn each(
+/// [`ReadError`]; of a list whose later pages fail, the first ones were given already.
+pub(super) async fn for_each(
     upstream: &Upstream,
-    source: &Source,
+    source: &FactSource,
     take: &mut (impl FnMut(&[u8]) + Send),
-) -> Result<usize, Miss> {
-    match source.what {
-        What::Object => {
-            let body = start(upstream, &source.path, JSON).await?;
-            let whole = timeout(DEADLINE, body::whole(body, OBJECT)).await;
-            let whole = whole.map_err(|_| late())?.map_err(Miss::failed)?;
+) -> Result<usize, ReadError> {
+    match source.selection {
+        Selection::Object => {
+            let body = open_body(upstream, &source.path, JSON).await?;
+            let whole = timeout(READ_DEADLINE, body::whole(body, MAX_OBJECT_BYTES)).await;
+            let whole = whole.map_err(|_| timed_out())?.map_err(ReadError::failed)?;
             take(&whole);
             Ok(0)
         }
-        What::List { selector, metadata } => {
+        Selection::List { selector, metadata } => {
             let accept = if metadata { METADATA_OF_LIST } else { JSON };
             list(upstream, (&source.path, selector, accept), take).await
         }
@@ -74,28 +74,30 @@ async fn list(
     upstream: &Upstream,
     (path, selector, accept): (&str, &str, &'static str),
     take: &mut (impl FnMut(&[u8]) + Send),
-) -> Result<usize, Miss> {
+) -> Result<usize, ReadError> {
     let mut next = None::<String>;
     let mut left_out = 0;
-    for _ in 0..PAGES {
-        let mut asked = format!("{path}?limit={LIMIT}");
+    for _ in 0..MAX_PAGES {
+        let mut url = format!("{path}?limit={PAGE_LIMIT}");
         for (name, value) in [
             ("labelSelector", selector),
             ("continue", next.as_deref().unwrap_or("")),
         ] {
             if !value.is_empty() {
-                asked.push_str(&format!("&{name}={}", percent::encode(value)));
+                url.push_str(&format!("&{name}={}", percent::encode(value)));
             }
         }
-        let page = timeout(DEADLINE, page(upstream, &asked, accept, take)).await;
-        let page = page.map_err(|_| late())??;
+        let page = timeout(READ_DEADLINE, page(upstream, &url, accept, take)).await;
+        let page = page.map_err(|_| timed_out())??;
         left_out += page.left_out;
         match page.next {
             Some(more) => next = Some(more),
             None => return Ok(left_out),
         }
     }
-    Err(Miss::failed(format_args!("more than {PAGES} pages")))
+    Err(ReadError::failed(format_args!(
+        "more than {MAX_PAGES} pages"
+    )))
 }
 
 async fn page(
@@ -103,53 +105,65 @@ async fn page(
     path: &str,
     accept: &'static str,
     take: &mut (impl FnMut(&[u8]) + Send),
-) -> Result<Page, Miss> {
-    let mut body = start(upstream, path, accept).await?;
-    let mut items = Items::default();
+) -> Result<ListPage, ReadError> {
+    let mut body = open_body(upstream, path, accept).await?;
+    let mut items = ItemSplitter::default();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(Miss::failed)?.into_data() else {
+        let Ok(data) = frame.map_err(ReadError::failed)?.into_data() else {
             continue;
         };
         length += data.len();
-        if length > PAGE {
-            return Err(Miss::failed("a page is longer than it may be"));
+        if length > MAX_PAGE_BYTES {
+            return Err(ReadError::failed("a page is longer than it may be"));
         }
-        items.feed(&data, take).map_err(Miss::failed)?;
+        items.feed(&data, take).map_err(ReadError::failed)?;
     }
-    items.finish().map_err(Miss::failed)
+    items.finish().map_err(ReadError::failed)
 }
 
 /// The body of a 200.
-async fn start(upstream: &Upstream, path: &str, accept: &'static str) -> Result<Body, Miss> {
+async fn open_body(
+    upstream: &Upstream,
+    path: &str,
+    accept: &'static str,
+) -> Result<Body, ReadError> {
     let mut request = Request::new(body::empty());
     *request.method_mut() = Method::GET;
-    *request.uri_mut() = path.parse().map_err(Miss::failed)?;
+    *request.uri_mut() = path.parse().map_err(ReadError::failed)?;
     let accept = HeaderValue::from_static(accept);
     request.headers_mut().insert(header::ACCEPT, accept);
-    let sent = upstream.send(request, Some(DEADLINE)).await;
-    let Answer::Response(response) = sent.map_err(|error| Miss::Failed(error_chain(&error)))?
+    let sent = upstream.send(request, Some(READ_DEADLINE)).await;
+    let Answer::Response(response) =
+        sent.map_err(|error| ReadError::Failed(error_chain(&error)))?
     else {
-        return Err(Miss::failed("the API server upgraded a GET"));
+        return Err(ReadError::failed("the API server upgraded a GET"));
     };
     let status = response.status();
     if status == StatusCode::OK {
         return Ok(response.into_body());
     }
     // Read to its end, so that the connection can be used again.
-    let _ = timeout(DEADLINE, body::whole(response.into_body(), OBJECT)).await;
+    let _ = timeout(
+        READ_DEADLINE,
+        body::whole(response.into_body(), MAX_OBJECT_BYTES),
+    )
+    .await;
     match status {
-        StatusCode::NOT_FOUND => Err(Miss::Absent),
-        StatusCode::FORBIDDEN => Err(Miss::Forbidden),
-        status => Err(Miss::failed(format_args!(
+        StatusCode::NOT_FOUND => Err(ReadError::Absent),
+        StatusCode::FORBIDDEN => Err(ReadError::Forbidden),
+        status => Err(ReadError::failed(format_args!(
             "the API server answered {}",
             status.as_u16()
         ))),
     }
 }
 
-fn late() -> Miss {
-    Miss::failed(format_args!("no answer within {} s", DEADLINE.as_secs()))
+fn timed_out() -> ReadError {
+    ReadError::failed(format_args!(
+        "no answer within {} s",
+        READ_DEADLINE.as_secs()
+    ))
 }
 
 #[cfg(test)]

@@ -3,35 +3,38 @@
 use tracing::debug;
 
 use super::{
-    collector::{Collector, Round},
-    read::{self, Miss},
+    collector::{CollectionRound, Collector},
+    read::{self, ReadError},
 };
 use crate::upstream::Upstream;
 
 /// Runs `collector` once. None if the API server failed in between: what was known goes on to be.
-pub(super) async fn round(upstream: &Upstream, mut collector: Box<dyn Collector>) -> Option<Round> {
+pub(super) async fn run_collector(
+    upstream: &Upstream,
+    mut collector: Box<dyn Collector>,
+) -> Option<CollectionRound> {
     let (mut forbidden, mut unread) = (Vec::new(), 0);
-    for (at, source) in collector.sources().into_iter().enumerate() {
-        let mut odd = 0;
+    for (index, source) in collector.sources().into_iter().enumerate() {
+        let mut rejected = 0;
         let mut take = |object: &[u8]| {
-            if let Err(error) = collector.take(at, object) {
+            if let Err(error) = collector.take(index, object) {
                 debug!(path = source.path, %error, "an object of the API server was not understood");
-                odd += 1;
+                rejected += 1;
             }
         };
-        match read::each(upstream, &source, &mut take).await {
-            Ok(too_long) => unread += odd + too_long,
-            Err(Miss::Absent) => {}
-            Err(Miss::Forbidden) if forbidden.contains(&source.right) => {}
-            Err(Miss::Forbidden) => forbidden.push(source.right),
-            Err(Miss::Failed(cause)) => {
+        match read::for_each(upstream, &source, &mut take).await {
+            Ok(too_long) => unread += rejected + too_long,
+            Err(ReadError::Absent) => {}
+            Err(ReadError::Forbidden) if forbidden.contains(&source.right) => {}
+            Err(ReadError::Forbidden) => forbidden.push(source.right),
+            Err(ReadError::Failed(cause)) => {
                 debug!(path = source.path, cause, "not read for facts");
                 return None;
             }
         }
     }
-    Some(Round {
-        told: collector.tell(),
+    Some(CollectionRound {
+        facts: collector.finish(),
         forbidden,
         unread,
     })

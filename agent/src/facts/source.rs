@@ -2,15 +2,15 @@
 
 /// Something to read.
 #[derive(Debug, Clone)]
-pub(super) struct Source {
+pub(super) struct FactSource {
     pub(super) path: String,
-    pub(super) what: What,
+    pub(super) selection: Selection,
     /// The right that it needs, like `list nodes`.
     pub(super) right: &'static str,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum What {
+pub(super) enum Selection {
     Object,
     List {
         /// In the syntax of label selectors; empty: all.
@@ -20,20 +20,20 @@ pub(super) enum What {
     },
 }
 
-impl Source {
+impl FactSource {
     pub(super) fn object(path: impl Into<String>, right: &'static str) -> Self {
-        Source {
+        FactSource {
             path: path.into(),
-            what: What::Object,
+            selection: Selection::Object,
             right,
         }
     }
 
     /// Whole objects.
     pub(super) fn list(path: &str, right: &'static str) -> Self {
-        Source {
+        FactSource {
             path: path.to_owned(),
-            what: What::List {
+            selection: Selection::List {
                 selector: "",
                 metadata: false,
             },
@@ -43,9 +43,9 @@ impl Source {
 
     /// The metadata of the objects that `selector` names.
     pub(super) fn metadata(path: &str, selector: &'static str, right: &'static str) -> Self {
-        Source {
+        FactSource {
             path: path.to_owned(),
-            what: What::List {
+            selection: Selection::List {
                 selector,
                 metadata: true,
             },

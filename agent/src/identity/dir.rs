@@ -13,10 +13,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::error::StoreError;
 
-const IDENTITY: &str = "identity.json";
-const PENDING: &str = "pending.key";
+const IDENTITY_FILE: &str = "identity.json";
+const PENDING_KEY_FILE: &str = "pending.key";
 /// No document of ours comes near this size, in bytes.
-const MAX_LEN: u64 = 256 * 1024;
+const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 pub(crate) struct DirStore {
     dir: PathBuf,
@@ -34,20 +34,23 @@ impl DirStore {
     pub(super) async fn load(
         &self,
     ) -> Result<(Option<SecretString>, Option<SecretString>), StoreError> {
-        let (identity, pending) = (self.dir.join(IDENTITY), self.dir.join(PENDING));
+        let (identity, pending) = (
+            self.dir.join(IDENTITY_FILE),
+            self.dir.join(PENDING_KEY_FILE),
+        );
         blocking(move || Ok((read(&identity)?, read(&pending)?))).await
     }
 
     pub(super) async fn save_pending(&self, key: SecretString) -> Result<(), StoreError> {
         let dir = self.dir.clone();
-        blocking(move || replace(&dir, PENDING, key.expose_secret())).await
+        blocking(move || replace(&dir, PENDING_KEY_FILE, key.expose_secret())).await
     }
 
     pub(super) async fn save(&self, identity: SecretString) -> Result<(), StoreError> {
         let dir = self.dir.clone();
         blocking(move || {
-            replace(&dir, IDENTITY, identity.expose_secret())?;
-            let pending = dir.join(PENDING);
+            replace(&dir, IDENTITY_FILE, identity.expose_secret())?;
+            let pending = dir.join(PENDING_KEY_FILE);
             match fs::remove_file(&pending) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     Err(failed(&pending, &error))
@@ -81,7 +84,7 @@ fn read(path: &Path) -> Result<Option<SecretString>, StoreError> {
         });
     }
     let mut text = String::new();
-    file.take(MAX_LEN)
+    file.take(MAX_FILE_BYTES)
         .read_to_string(&mut text)
         .map_err(|error| failed(path, &error))?;
     Ok(Some(text.into()))
@@ -93,9 +96,9 @@ fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
         .mode(0o700)
         .create(dir)
         .map_err(|error| failed(dir, &error))?;
-    let place = dir.join(name);
-    let replaced = atomic_file::replace(&place, text.as_bytes(), 0o600);
-    replaced.map_err(|error| failed(&place, &error))
+    let target = dir.join(name);
+    let replaced = atomic_file::replace(&target, text.as_bytes(), 0o600);
+    replaced.map_err(|error| failed(&target, &error))
 }
 
 fn failed(path: &Path, cause: &io::Error) -> StoreError {
@@ -146,7 +149,7 @@ mod tests {
             pending.is_none(),
             "the pending key is forgotten with the identity"
         );
-        assert_eq!((mode(&dir), mode(&dir.join(IDENTITY))), (0o700, 0o600));
+        assert_eq!((mode(&dir), mode(&dir.join(IDENTITY_FILE))), (0o700, 0o600));
         assert_eq!(
             fs::read_dir(&dir).unwrap().count(),
             1,
@@ -159,9 +162,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = DirStore::new(dir.path().to_owned());
         store.save("old".to_owned().into()).await.unwrap();
-        let beside = dir.path().join("identity.json.new");
-        fs::write(&beside, "hal").unwrap();
-        fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).unwrap();
+        let temporary = dir.path().join("identity.json.new");
+        fs::write(&temporary, "hal").unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(
             store.load().await.unwrap().0.unwrap().expose_secret(),
             "old"
@@ -171,7 +174,7 @@ mod tests {
             store.load().await.unwrap().0.unwrap().expose_secret(),
             "new"
         );
-        assert_eq!(mode(&dir.path().join(IDENTITY)), 0o600);
+        assert_eq!(mode(&dir.path().join(IDENTITY_FILE)), 0o600);
     }
 
     #[tokio::test]
@@ -180,8 +183,11 @@ mod tests {
         let store = DirStore::new(dir.path().to_owned());
         store.save("text".to_owned().into()).await.unwrap();
         for mode in [0o640, 0o604, 0o620, 0o601] {
-            fs::set_permissions(dir.path().join(IDENTITY), fs::Permissions::from_mode(mode))
-                .unwrap();
+            fs::set_permissions(
+                dir.path().join(IDENTITY_FILE),
+                fs::Permissions::from_mode(mode),
+            )
+            .unwrap();
             let error = store.load().await.unwrap_err().to_string();
             assert!(
                 error.contains("chmod 600") && !error.contains("text"),

@@ -14,9 +14,9 @@ use super::error::StoreError;
 use crate::upstream::Upstream;
 
 /// The Secret's name.
-pub(super) const NAME: &str = "fairlead-identity";
-const IDENTITY: &str = "identity.json";
-const PENDING: &str = "pending.key";
+pub(super) const SECRET_NAME: &str = "fairlead-identity";
+const IDENTITY_KEY: &str = "identity.json";
+const PENDING_KEY: &str = "pending.key";
 
 pub(crate) struct SecretStore {
     upstream: Arc<Upstream>,
@@ -25,7 +25,7 @@ pub(crate) struct SecretStore {
 
 /// What of a Secret matters here.
 #[derive(Deserialize, Default)]
-pub(crate) struct Found {
+pub(crate) struct SecretContent {
     metadata: Metadata,
     #[serde(default)]
     data: Option<Map<String, Value>>,
@@ -52,22 +52,33 @@ impl SecretStore {
     /// Identity and pending key, and the version that they are of.
     pub(super) async fn load(
         &self,
-    ) -> Result<(Option<SecretString>, Option<SecretString>, Option<Found>), StoreError> {
-        let found = self.get().await?;
+    ) -> Result<
+        (
+            Option<SecretString>,
+            Option<SecretString>,
+            Option<SecretContent>,
+        ),
+        StoreError,
+    > {
+        let content = self.get().await?;
         let none = Map::new();
-        let data = found.as_ref().and_then(|found| found.data.as_ref());
+        let data = content.as_ref().and_then(|content| content.data.as_ref());
         let data = data.unwrap_or(&none);
-        Ok((entry(data, IDENTITY)?, entry(data, PENDING)?, found))
+        Ok((
+            entry(data, IDENTITY_KEY)?,
+            entry(data, PENDING_KEY)?,
+            content,
+        ))
     }
 
     /// Unless another agent of this cluster has written meanwhile: then that counts.
     pub(super) async fn save_pending(
         &self,
         key: SecretString,
-        found: Option<Found>,
+        content: Option<SecretContent>,
     ) -> Result<(), StoreError> {
-        self.put(found, |data| {
-            data.insert(PENDING.to_owned(), encode(&key).into());
+        self.put(content, |data| {
+            data.insert(PENDING_KEY.to_owned(), encode(&key).into());
         })
         .await
     }
@@ -75,18 +86,18 @@ impl SecretStore {
     pub(super) async fn save(
         &self,
         identity: SecretString,
-        found: Option<Found>,
+        content: Option<SecretContent>,
     ) -> Result<(), StoreError> {
-        self.put(found, |data| {
-            data.remove(PENDING);
-            data.insert(IDENTITY.to_owned(), encode(&identity).into());
+        self.put(content, |data| {
+            data.remove(PENDING_KEY);
+            data.insert(IDENTITY_KEY.to_owned(), encode(&identity).into());
         })
         .await
     }
 
-    async fn get(&self) -> Result<Option<Found>, StoreError> {
-        let path = format!("{}/{NAME}", self.folder());
-        let (status, body) = self.ask(Method::GET, &path, None).await?;
+    async fn get(&self) -> Result<Option<SecretContent>, StoreError> {
+        let path = format!("{}/{SECRET_NAME}", self.collection_path());
+        let (status, body) = self.request(Method::GET, &path, None).await?;
         match status {
             200 => serde_json::from_slice(&body)
                 .map(Some)
@@ -98,55 +109,63 @@ impl SecretStore {
 
     async fn put(
         &self,
-        found: Option<Found>,
+        content: Option<SecretContent>,
         change: impl FnOnce(&mut Map<String, Value>),
     ) -> Result<(), StoreError> {
-        let exists = found.is_some();
-        let found = found.unwrap_or_default();
-        let mut data = found.data.unwrap_or_default();
+        let exists = content.is_some();
+        let content = content.unwrap_or_default();
+        let mut data = content.data.unwrap_or_default();
         change(&mut data);
         let secret = json!({
             "apiVersion": "v1",
             "kind": "Secret",
             "type": "Opaque",
             "metadata": {
-                "name": NAME,
+                "name": SECRET_NAME,
                 "namespace": self.namespace,
-                "resourceVersion": found.metadata.resource_version,
-                "labels": found.metadata.labels,
-                "annotations": found.metadata.annotations,
+                "resourceVersion": content.metadata.resource_version,
+                "labels": content.metadata.labels,
+                "annotations": content.metadata.annotations,
             },
             "data": data,
         });
         let (method, path, verb) = if exists {
-            (Method::PUT, format!("{}/{NAME}", self.folder()), "update")
+            (
+                Method::PUT,
+                format!("{}/{SECRET_NAME}", self.collection_path()),
+                "update",
+            )
         } else {
-            (Method::POST, self.folder(), "create")
+            (Method::POST, self.collection_path(), "create")
         };
-        match self.ask(method, &path, Some(secret.to_string())).await?.0 {
+        match self
+            .request(method, &path, Some(secret.to_string()))
+            .await?
+            .0
+        {
             200 | 201 => Ok(()),
             409 => Err(StoreError::Conflict(self.name())),
             status => Err(self.refused(verb, status)),
         }
     }
 
-    async fn ask(
+    async fn request(
         &self,
         method: Method,
         path: &str,
         body: Option<String>,
     ) -> Result<(u16, Bytes), StoreError> {
-        let asked = self.upstream.ask(method, path, body).await;
-        let (status, body) = asked.map_err(|error| StoreError::Unreachable(self.name(), error))?;
+        let answer = self.upstream.request(method, path, body).await;
+        let (status, body) = answer.map_err(|error| StoreError::Unreachable(self.name(), error))?;
         Ok((status.as_u16(), body))
     }
 
-    fn folder(&self) -> String {
+    fn collection_path(&self) -> String {
         format!("/api/v1/namespaces/{}/secrets", self.namespace)
     }
 
     fn name(&self) -> String {
-        format!("{}/{NAME}", self.namespace)
+        format!("{}/{SECRET_NAME}", self.namespace)
     }
 
     fn refused(&self, verb: &'static str, status: u16) -> StoreError {

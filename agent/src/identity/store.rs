@@ -7,70 +7,70 @@ use super::{
     Identity,
     dir::DirStore,
     error::StoreError,
-    secret::{self, Found, SecretStore},
+    secret::{self, SecretContent, SecretStore},
 };
 
 /// What a store holds.
 #[derive(Default)]
-pub(crate) struct Stored {
+pub(crate) struct StoredIdentity {
     pub(crate) identity: Option<Identity>,
     /// Made for an enrolment whose answer has not been seen: it must be asked for with the same key again.
     pub(crate) pending: Option<AgentKey>,
     /// What a change is a change of.
-    pub(crate) seen: Seen,
+    pub(crate) version: StoreVersion,
 }
 
 /// The version of a store's content that was read; of a folder there is none.
 #[derive(Default)]
-pub(crate) struct Seen(Option<Found>);
+pub(crate) struct StoreVersion(Option<SecretContent>);
 
 /// How an identity that is to be kept was had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum SaveKind {
     Enrolled,
     /// With the key it had before.
     Renewed,
 }
 
 /// How often a change is tried again that another agent was faster than.
-const TRIES: usize = 3;
+const MAX_SAVE_ATTEMPTS: usize = 3;
 
 /// Where the identity is kept.
-pub(crate) enum Store {
+pub(crate) enum IdentityStore {
     Dir(DirStore),
     Secret(SecretStore),
 }
 
-impl Store {
+impl IdentityStore {
     /// # Errors
     /// [`StoreError`]; nothing stored is no error.
-    pub(crate) async fn load(&self) -> Result<Stored, StoreError> {
-        let (identity, pending, seen) = match self {
-            Store::Dir(store) => {
+    pub(crate) async fn load(&self) -> Result<StoredIdentity, StoreError> {
+        let (identity, pending, version) = match self {
+            IdentityStore::Dir(store) => {
                 let (identity, pending) = store.load().await?;
                 (identity, pending, None)
             }
-            Store::Secret(store) => store.load().await?,
+            IdentityStore::Secret(store) => store.load().await?,
         };
-        let identity = identity.as_ref().map(Identity::read).transpose();
-        Ok(Stored {
-            identity: identity.map_err(|error| self.name(error))?,
+        let identity = identity.as_ref().map(Identity::from_json).transpose();
+        Ok(StoredIdentity {
+            identity: identity.map_err(|error| self.locate(error))?,
             pending: pending
                 .map(|pem| AgentKey::from_pem(pem.expose_secret()))
                 .transpose()
-                .map_err(|_| self.name(StoreError::Damaged("key".to_owned())))?,
-            seen: Seen(seen),
+                .map_err(|_| self.locate(StoreError::Damaged("key".to_owned())))?,
+            version: StoreVersion(version),
         })
     }
 
     /// The place of a damaged document, so that it can be found.
-    fn name(&self, error: StoreError) -> StoreError {
+    fn locate(&self, error: StoreError) -> StoreError {
         match (self, error) {
-            (Store::Dir(store), StoreError::Damaged(what)) => {
-                StoreError::Damaged(format!("{what} in {}", store.dir().display()))
+            (IdentityStore::Dir(store), StoreError::Damaged(document)) => {
+                StoreError::Damaged(format!("{document} in {}", store.dir().display()))
             }
-            (Store::Secret(_), StoreError::Damaged(what)) => {
-                StoreError::Damaged(format!("{what} in the Secret {}", secret::NAME))
+            (IdentityStore::Secret(_), StoreError::Damaged(document)) => {
+                StoreError::Damaged(format!("{document} in the Secret {}", secret::SECRET_NAME))
             }
             (_, error) => error,
         }
@@ -78,17 +78,21 @@ impl Store {
 
     /// Whether several agents keep one identity here.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(self, Store::Secret(_))
+        matches!(self, IdentityStore::Secret(_))
     }
 
     /// Keeps the key that enrolment will be asked for with. Done before it is asked for.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if the content is another one than was `seen`.
-    pub(crate) async fn save_pending(&self, key: &AgentKey, seen: Seen) -> Result<(), StoreError> {
+    pub(crate) async fn save_pending(
+        &self,
+        key: &AgentKey,
+        version: StoreVersion,
+    ) -> Result<(), StoreError> {
         match self {
-            Store::Dir(store) => store.save_pending(key.to_pem()).await,
-            Store::Secret(store) => store.save_pending(key.to_pem(), seen.0).await,
+            IdentityStore::Dir(store) => store.save_pending(key.to_pem()).await,
+            IdentityStore::Secret(store) => store.save_pending(key.to_pem(), version.0).await,
         }
     }
 
@@ -97,33 +101,33 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`]
-    pub(crate) async fn save(&self, identity: &Identity, news: News) -> Result<(), StoreError> {
-        let text = identity.write()?;
-        let better = |kept: Option<&SecretString>| {
-            let kept = kept.and_then(|kept| Identity::read(kept).ok());
-            kept.is_some_and(|kept| match news {
-                News::Enrolled => kept.outlives(identity),
-                News::Renewed => kept.outlives(identity) || !kept.has_key_of(identity),
+    pub(crate) async fn save(&self, identity: &Identity, kind: SaveKind) -> Result<(), StoreError> {
+        let text = identity.to_json()?;
+        let is_newer = |kept: Option<&SecretString>| {
+            let kept = kept.and_then(|kept| Identity::from_json(kept).ok());
+            kept.is_some_and(|kept| match kind {
+                SaveKind::Enrolled => kept.outlives(identity),
+                SaveKind::Renewed => kept.outlives(identity) || !kept.has_key_of(identity),
             })
         };
         let store = match self {
-            Store::Secret(store) => store,
-            Store::Dir(store) => {
+            IdentityStore::Secret(store) => store,
+            IdentityStore::Dir(store) => {
                 return match store.load().await {
-                    Ok((kept, _)) if better(kept.as_ref()) => Ok(()),
+                    Ok((kept, _)) if is_newer(kept.as_ref()) => Ok(()),
                     _ => store.save(text).await,
                 };
             }
         };
-        let mut tries = TRIES;
+        let mut attempts = MAX_SAVE_ATTEMPTS;
         loop {
             let (kept, _, found) = store.load().await?;
-            if better(kept.as_ref()) {
+            if is_newer(kept.as_ref()) {
                 return Ok(());
             }
-            tries -= 1;
+            attempts -= 1;
             match store.save(text.clone(), found).await {
-                Err(StoreError::Conflict(_)) if tries > 0 => {}
+                Err(StoreError::Conflict(_)) if attempts > 0 => {}
                 done => return done,
             }
         }

@@ -17,14 +17,14 @@ use tracing::{info, warn};
 use crate::{identity::Identity, metrics::Metrics};
 
 /// A clock that is off by more than this makes certificates look expired, or not valid yet. In seconds.
-const CLOCK: i64 = 60;
+const MAX_CLOCK_OFFSET_SECONDS: i64 = 60;
 
 pub(crate) const CHECK_CA_FILE: &str =
     "Check the path of `--ca-file` (FAIRLEAD_CA_FILE), and that this user may read it.";
 
 /// Clones dial on their own.
 #[derive(Clone)]
-pub(crate) struct Dials {
+pub(crate) struct HubDialer {
     pub(crate) join: Option<JoinString>,
     /// Win over those of the join string and of the identity.
     pub(crate) hubs: Vec<HubUrl>,
@@ -34,22 +34,22 @@ pub(crate) struct Dials {
     pub(crate) metrics: Metrics,
     /// What all sessions share.
     reserve: MemoryBudget,
-    turn: usize,
+    position: usize,
     /// At which sessions of this link have stayed, for as long as they do: a new one there would take their place.
-    taken: Vec<Weak<HubUrl>>,
+    parked_hubs: Vec<Weak<HubUrl>>,
     /// Nothing new is dialled for.
     resumes_only: bool,
 }
 
-impl Dials {
+impl HubDialer {
     pub(crate) fn join(&self) -> Option<&JoinString> {
         self.join.as_ref()
     }
 
     /// For a link that prefers another hub than the links before it, as far as there are so many.
-    pub(crate) fn of_link(&self, link: LinkIndex) -> Self {
-        Dials {
-            turn: link.index().into(),
+    pub(crate) fn for_link(&self, link: LinkIndex) -> Self {
+        HubDialer {
+            position: link.index().into(),
             ..self.clone()
         }
     }
@@ -63,53 +63,53 @@ impl Dials {
     }
 
     /// To that hub and no other, and for no new session.
-    pub(crate) fn only(&self, hub: HubUrl) -> Self {
-        Dials {
+    pub(crate) fn only_to(&self, hub: HubUrl) -> Self {
+        HubDialer {
             hubs: vec![hub],
-            turn: 0,
-            taken: Vec::new(),
+            position: 0,
+            parked_hubs: Vec::new(),
             resumes_only: true,
             ..self.clone()
         }
     }
 
     /// From here on this hub is dialled for nothing new, until that is over.
-    pub(crate) fn leave_out(&mut self, hub: Weak<HubUrl>) {
-        self.taken.retain(|hub| hub.strong_count() > 0);
-        self.taken.push(hub);
+    pub(crate) fn avoid(&mut self, hub: Weak<HubUrl>) {
+        self.parked_hubs.retain(|hub| hub.strong_count() > 0);
+        self.parked_hubs.push(hub);
     }
 
     /// Which of the hubs is dialled next, and after a dial that worked, which one it was.
-    pub(crate) fn place(&self, identity: &Identity) -> usize {
-        self.next(&identity.hubs)
+    pub(crate) fn hub_index(&self, identity: &Identity) -> usize {
+        self.next_index(&identity.hubs)
     }
 
     /// The hub that stands there.
-    pub(crate) fn hub(&self, identity: &Identity, place: usize) -> Option<HubUrl> {
-        self.hubs(&identity.hubs).get(place).cloned()
+    pub(crate) fn hub(&self, identity: &Identity, index: usize) -> Option<HubUrl> {
+        self.hubs(&identity.hubs).get(index).cloned()
     }
 
     /// The first from whose turn it is that is not taken; were all of them, that one.
-    fn next(&self, known: &[HubUrl]) -> usize {
+    fn next_index(&self, known: &[HubUrl]) -> usize {
         let hubs = self.hubs(known);
         let count = hubs.len().max(1);
-        let is_taken = |hub: &HubUrl| {
-            let mut taken = self.taken.iter().filter_map(Weak::upgrade);
-            taken.any(|taken| *taken == *hub)
+        let is_parked = |hub: &HubUrl| {
+            let mut parked_hubs = self.parked_hubs.iter().filter_map(Weak::upgrade);
+            parked_hubs.any(|parked_hubs| *parked_hubs == *hub)
         };
-        let from = self.turn % count;
+        let from = self.position % count;
         let in_turn = (from..count).chain(0..from);
-        let mut free = in_turn.filter(|&at| hubs.get(at).is_some_and(|hub| !is_taken(hub)));
+        let mut free = in_turn.filter(|&at| hubs.get(at).is_some_and(|hub| !is_parked(hub)));
         free.next().unwrap_or(from)
     }
 
-    pub(crate) fn has_several(&self, identity: &Identity) -> bool {
+    pub(crate) fn has_several_hubs(&self, identity: &Identity) -> bool {
         self.hubs(&identity.hubs).len() > 1
     }
 
     /// The next one's turn.
-    pub(crate) fn turn(&mut self) {
-        self.turn = self.turn.wrapping_add(1);
+    pub(crate) fn advance(&mut self) {
+        self.position = self.position.wrapping_add(1);
     }
 
     pub(crate) fn version(&self) -> &str {
@@ -117,7 +117,10 @@ impl Dials {
     }
 
     /// With nothing to prove itself with: for enrolment.
-    pub(crate) async fn anonymously(&mut self, join: &JoinString) -> Result<Dialed, DialError> {
+    pub(crate) async fn dial_for_enrolment(
+        &mut self,
+        join: &JoinString,
+    ) -> Result<Dialed, DialError> {
         let inner = session_client(join.ca_pin, None);
         // What is asked there is short, and asked again.
         let limits = Limits {
@@ -127,21 +130,21 @@ impl Dials {
         let dialled = self
             .dial(&join.hubs, join.ca_pin, inner, limits, None)
             .await;
-        dialled.and_then(anew)
+        dialled.and_then(new_session)
     }
 
     /// As itself.
-    pub(crate) async fn as_agent(&mut self, identity: &Identity) -> Result<Dialed, DialError> {
+    pub(crate) async fn dial_new(&mut self, identity: &Identity) -> Result<Dialed, DialError> {
         let inner = session_client(identity.pin, Some(&identity.leaf));
         let limits = self.limits();
         let dialled = self
             .dial(&identity.hubs, identity.pin, inner, limits, None)
             .await;
-        dialled.and_then(anew)
+        dialled.and_then(new_session)
     }
 
     /// As itself again, to go on with a session whose link is down.
-    pub(crate) async fn again(
+    pub(crate) async fn redial(
         &mut self,
         identity: &Identity,
         session: &Session,
@@ -168,8 +171,8 @@ impl Dials {
         limits: Limits,
         session: Option<&Session>,
     ) -> Result<Redialed, DialError> {
-        self.turn = self.next(known);
-        let Some(hub) = self.hubs(known).get(self.turn).cloned() else {
+        self.position = self.next_index(known);
+        let Some(hub) = self.hubs(known).get(self.position).cloned() else {
             let failure = Failure::because(Code::BadConfig, "no hub is known");
             return Err(DialError::here(failure));
         };
@@ -189,7 +192,7 @@ impl Dials {
             Ok(redialed) => {
                 self.metrics.dialled();
                 match redialed {
-                    Redialed::New(dialed) => connected(&hub, dialed),
+                    Redialed::New(dialed) => log_connected(&hub, dialed),
                     Redialed::Resumed { address } => info!(%hub, %address, "session resumed"),
                     Redialed::Unknown { address } => {
                         info!(%hub, %address, "the hub does not know the session");
@@ -197,9 +200,9 @@ impl Dials {
                 }
             }
             Err(error) => {
-                self.turn();
+                self.advance();
                 self.metrics.dial_failed(error.stage);
-                failed(&hub, error);
+                log_failed(&hub, error);
             }
         }
         dialled
@@ -227,7 +230,7 @@ impl Dials {
     }
 }
 
-impl Dials {
+impl HubDialer {
     pub(crate) fn new(
         join: Option<JoinString>,
         hubs: Vec<HubUrl>,
@@ -236,7 +239,7 @@ impl Dials {
         version: String,
         (metrics, reserve): (Metrics, MemoryBudget),
     ) -> Self {
-        Dials {
+        HubDialer {
             join,
             hubs,
             ca_file,
@@ -244,15 +247,15 @@ impl Dials {
             version,
             metrics,
             reserve,
-            turn: 0,
-            taken: Vec::new(),
+            position: 0,
+            parked_hubs: Vec::new(),
             resumes_only: false,
         }
     }
 }
 
 /// A dial that asked for no session to go on with has made a new one.
-fn anew(redialed: Redialed) -> Result<Dialed, DialError> {
+fn new_session(redialed: Redialed) -> Result<Dialed, DialError> {
     match redialed {
         Redialed::New(dialed) => Ok(dialed),
         Redialed::Resumed { .. } | Redialed::Unknown { .. } => {
@@ -261,10 +264,10 @@ fn anew(redialed: Redialed) -> Result<Dialed, DialError> {
     }
 }
 
-fn connected(hub: &HubUrl, dialed: &Dialed) {
+fn log_connected(hub: &HubUrl, dialed: &Dialed) {
     let offset = dialed.clock_offset;
     info!(%hub, address = %dialed.address, clock.offset = offset, "connected to the hub");
-    if let Some(seconds) = offset.filter(|seconds| seconds.abs() > CLOCK) {
+    if let Some(seconds) = offset.filter(|seconds| seconds.abs() > MAX_CLOCK_OFFSET_SECONDS) {
         warn!(
             clock.offset = seconds,
             "this machine's clock and the hub's do not agree; certificates may look expired"
@@ -272,7 +275,7 @@ fn connected(hub: &HubUrl, dialed: &Dialed) {
     }
 }
 
-fn failed(hub: &HubUrl, error: &DialError) {
+fn log_failed(hub: &HubUrl, error: &DialError) {
     warn!(
         %hub,
         stage = %error.stage,

@@ -6,16 +6,16 @@ use fairlead_dialer::{CloseReason, Session};
 use tokio::time::timeout;
 use tracing::info;
 
-use crate::context::Site;
+use crate::context::AgentContext;
 
 /// How long the hub may take to take note of the end.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Lets what runs come to its end, then takes leave. The process bounds how long that may take.
-pub(crate) async fn drain(site: &Site, session: &Session) {
-    site.requests.close();
+pub(crate) async fn drain(context: &AgentContext, session: &Session) {
+    context.requests.close();
     tokio::select! {
-        () = site.requests.wait() => {}
+        () = context.requests.wait() => {}
         _ = session.closed() => {}
     }
     session.close(CloseReason::Done);

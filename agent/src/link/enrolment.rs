@@ -15,20 +15,20 @@ use tokio::time::{Instant, sleep};
 use tracing::info;
 
 use crate::{
-    hub_request::{self, AskError},
+    hub_request::{self, HubRequestError},
     identity::{
         Identity, Origin,
         error::StoreError,
-        store::{Store, Stored},
+        store::{IdentityStore, StoredIdentity},
     },
 };
 
 /// How long an agent that has begun to enrol is waited for. It may have died half-way.
-const OTHER: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(250);
+const OTHER_AGENT_WAIT: Duration = Duration::from_secs(3);
+const STORE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What to go on with.
-pub(crate) enum Keyed {
+pub(crate) enum EnrolmentKey {
     /// The key to enrol with.
     Key(AgentKey),
     /// Another agent of this cluster has enrolled.
@@ -37,7 +37,7 @@ pub(crate) enum Keyed {
 
 /// Identities in the store that are of no use.
 #[derive(Clone, Copy)]
-pub(crate) enum Replaces<'a> {
+pub(crate) enum ObsoleteIdentity<'a> {
     Nothing,
     /// The hub takes this one no more.
     Refused(&'a Identity),
@@ -45,12 +45,12 @@ pub(crate) enum Replaces<'a> {
     Superseded(&'a Origin),
 }
 
-impl Replaces<'_> {
-    fn replaces(self, identity: &Identity) -> bool {
+impl ObsoleteIdentity<'_> {
+    fn covers(self, identity: &Identity) -> bool {
         match self {
-            Replaces::Nothing => false,
-            Replaces::Refused(refused) => refused.same_certificate(identity),
-            Replaces::Superseded(origin) => identity.origin != *origin,
+            ObsoleteIdentity::Nothing => false,
+            ObsoleteIdentity::Refused(refused) => refused.same_certificate(identity),
+            ObsoleteIdentity::Superseded(origin) => identity.origin != *origin,
         }
     }
 }
@@ -59,49 +59,52 @@ impl Replaces<'_> {
 ///
 /// # Errors
 /// It cannot be kept; then it must not be used.
-pub(crate) async fn key(
-    store: &Store,
-    mut stored: Stored,
-    replaces: Replaces<'_>,
-) -> Result<Keyed, Failure> {
+pub(crate) async fn obtain_key(
+    store: &IdentityStore,
+    mut stored: StoredIdentity,
+    obsolete: ObsoleteIdentity<'_>,
+) -> Result<EnrolmentKey, Failure> {
     if stored.pending.is_none() {
         let key = AgentKey::generate()?;
-        match store.save_pending(&key, stored.seen).await {
-            Ok(()) => return Ok(Keyed::Key(key)),
+        match store.save_pending(&key, stored.version).await {
+            Ok(()) => return Ok(EnrolmentKey::Key(key)),
             // Another agent of this cluster was faster: its key is the one that the token gets bound to.
             Err(StoreError::Conflict(_)) => stored = store.load().await?,
             Err(error) => return Err(error.into()),
         }
     }
-    let until = Instant::now() + OTHER;
+    let until = Instant::now() + OTHER_AGENT_WAIT;
     while store.is_shared() && Instant::now() < until {
-        if let Some(identity) = others(&mut stored, replaces) {
-            return Ok(Keyed::Enrolled(identity));
+        if let Some(identity) = usable_identity(&mut stored, obsolete) {
+            return Ok(EnrolmentKey::Enrolled(identity));
         }
-        sleep(LOOK).await;
+        sleep(STORE_POLL_INTERVAL).await;
         stored = store.load().await?;
     }
-    if let Some(identity) = others(&mut stored, replaces) {
-        return Ok(Keyed::Enrolled(identity));
+    if let Some(identity) = usable_identity(&mut stored, obsolete) {
+        return Ok(EnrolmentKey::Enrolled(identity));
     }
     let Some(key) = stored.pending else {
         let detail = "the stored key is gone";
         return Err(Failure::because(Code::DataDir, detail));
     };
     info!("enrolling again with the key of an earlier try");
-    Ok(Keyed::Key(key))
+    Ok(EnrolmentKey::Key(key))
 }
 
-fn others(stored: &mut Stored, replaces: Replaces<'_>) -> Option<Box<Identity>> {
+fn usable_identity(
+    stored: &mut StoredIdentity,
+    obsolete: ObsoleteIdentity<'_>,
+) -> Option<Box<Identity>> {
     let identity = stored.identity.take()?;
-    (!replaces.replaces(&identity)).then(|| Box::new(identity))
+    (!obsolete.covers(&identity)).then(|| Box::new(identity))
 }
 
 /// Spends the token over a session without identity, and closes that.
 ///
 /// # Errors
-/// [`AskError`].
-pub(crate) async fn ask(
+/// [`HubRequestError`].
+pub(crate) async fn request_certificate(
     session: Session,
     join: &JoinString,
     key: &AgentKey,
@@ -120,7 +123,7 @@ pub(crate) async fn ask(
     let exchanges = Exchanges::new(session.clone());
     let issued = hub_request::post(&exchanges, ENROLL_PATH, json).await;
     session.close(CloseReason::Done);
-    issued.map_err(AskError::into)
+    issued.map_err(HubRequestError::into)
 }
 
 /// Whether asking again soon with the same token can only be refused again.

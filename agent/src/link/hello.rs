@@ -13,30 +13,30 @@ use tracing::warn;
 use super::retry::is_refusal;
 use crate::{
     backoff::{Backoff, chance},
-    context::Site,
+    context::AgentContext,
     hub_request,
 };
 
-const FIRST: Duration = Duration::from_secs(1);
-const CAP: Duration = Duration::from_secs(60);
+const HELLO_BACKOFF_MIN: Duration = Duration::from_secs(1);
+const HELLO_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// What is told of one link.
 #[derive(Clone, Copy)]
-pub(crate) struct Named<'a> {
-    pub(crate) site: &'a Site,
+pub(crate) struct HelloSender<'a> {
+    pub(crate) context: &'a AgentContext,
     pub(crate) link: LinkIndex,
     pub(crate) version: &'a str,
 }
 
-impl Named<'_> {
+impl HelloSender<'_> {
     /// Says it, with the cluster's UID if that is known. Whether it was.
     ///
     /// # Errors
     /// `FL-2112`, or why the hub was not told.
-    pub(crate) async fn say(&self, exchanges: &Exchanges) -> Result<bool, Failure> {
-        let uid = self.site.uid().await;
+    pub(crate) async fn send(&self, exchanges: &Exchanges) -> Result<bool, Failure> {
+        let uid = self.context.cluster_uid().await;
         let known = uid.is_some();
-        self.tell(exchanges, uid).await?;
+        self.post(exchanges, uid).await?;
         Ok(known)
     }
 
@@ -44,24 +44,24 @@ impl Named<'_> {
     ///
     /// # Errors
     /// `FL-2112`.
-    pub(crate) async fn say_later(&self, exchanges: &Exchanges) -> Result<(), Failure> {
-        let uid = self.site.uid_known().await;
-        let mut backoff = Backoff::new(FIRST, CAP);
+    pub(crate) async fn send_when_known(&self, exchanges: &Exchanges) -> Result<(), Failure> {
+        let uid = self.context.wait_for_cluster_uid().await;
+        let mut backoff = Backoff::new(HELLO_BACKOFF_MIN, HELLO_BACKOFF_MAX);
         loop {
-            match self.tell(exchanges, Some(uid.clone())).await {
+            match self.post(exchanges, Some(uid.clone())).await {
                 Ok(()) => return Ok(()),
                 Err(failure) if is_refusal(failure.code) => return Err(failure),
                 Err(failure) => {
                     warn!(code = %failure.code, cause = failure.cause, "the hub was not told which cluster this is");
                 }
             }
-            sleep(backoff.next(chance()).max(FIRST)).await;
+            sleep(backoff.next(chance()).max(HELLO_BACKOFF_MIN)).await;
         }
     }
 
-    async fn tell(&self, exchanges: &Exchanges, uid: Option<ClusterUid>) -> Result<(), Failure> {
+    async fn post(&self, exchanges: &Exchanges, uid: Option<ClusterUid>) -> Result<(), Failure> {
         let hello = Hello {
-            instance: self.site.instance,
+            instance: self.context.instance,
             link: self.link,
             cluster_uid: uid,
             agent_version: self.version.to_owned(),

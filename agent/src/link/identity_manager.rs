@@ -11,47 +11,47 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    dial::Dials,
-    enrolment::{self, Keyed, Replaces},
-    retry::Again,
+    dial::HubDialer,
+    enrolment::{self, EnrolmentKey, ObsoleteIdentity},
+    retry::Retry,
 };
 use crate::{
-    context::Site,
+    context::AgentContext,
     identity::{
         Identity, Origin,
-        store::{News, Store, Stored},
+        store::{IdentityStore, SaveKind, StoredIdentity},
     },
 };
 
 /// An identity that could not be stored is stored again this often.
-const KEEP: Duration = Duration::from_secs(30);
+const SAVE_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 /// Between two tries of a new join string, while the identity from the one before it serves.
-const JOIN_RETRY: Duration = Duration::from_secs(5);
+const JOIN_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-pub(crate) struct Keeper {
-    site: Arc<Site>,
-    store: Store,
+pub(crate) struct IdentityManager {
+    context: Arc<AgentContext>,
+    store: IdentityStore,
     /// Held while the store, or the hub, is asked: one link does it, the others wait for what comes of it.
-    mine: Mutex<Mine>,
+    managed: Mutex<ManagedIdentity>,
     unsaved: Notify,
     /// A new join string is to be tried again.
-    untried: Notify,
+    join_pending: Notify,
     /// Where the identity in use came from.
     origin: watch::Sender<Option<Origin>>,
 }
 
 /// What the agent has to prove itself with.
 #[derive(Default)]
-struct Mine {
+struct ManagedIdentity {
     identity: Option<Arc<Identity>>,
     /// The store does not have it yet.
-    unsaved: Option<News>,
-    join: Join,
+    unsaved: Option<SaveKind>,
+    join: JoinAttempt,
 }
 
 /// How it stands with a join string that the identity did not come from.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Join {
+enum JoinAttempt {
     #[default]
     Untried,
     FailedAt(Instant),
@@ -60,44 +60,44 @@ enum Join {
 }
 
 /// Why there is no identity yet.
-enum Missing {
+enum ObtainError {
     /// The dial's own line in the log says it.
     Dial(Code),
     Failed(Failure),
 }
 
-impl From<Failure> for Missing {
+impl From<Failure> for ObtainError {
     fn from(failure: Failure) -> Self {
-        Missing::Failed(failure)
+        ObtainError::Failed(failure)
     }
 }
 
-impl Missing {
+impl ObtainError {
     /// Says why in the log, unless the dial has.
-    fn again(&self) -> Again {
+    fn retry(&self) -> Retry {
         let code = match self {
-            Missing::Dial(code) => *code,
-            Missing::Failed(failure) => {
+            ObtainError::Dial(code) => *code,
+            ObtainError::Failed(failure) => {
                 warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "no identity");
                 failure.code
             }
         };
         if enrolment::is_final(code) {
-            Again::Slowly
+            Retry::Slowly
         } else {
-            Again::Soon
+            Retry::Soon
         }
     }
 }
 
-impl Keeper {
-    pub(crate) fn new(site: Arc<Site>, store: Store) -> Self {
-        Keeper {
-            site,
+impl IdentityManager {
+    pub(crate) fn new(context: Arc<AgentContext>, store: IdentityStore) -> Self {
+        IdentityManager {
+            context,
             store,
-            mine: Mutex::default(),
+            managed: Mutex::default(),
             unsaved: Notify::new(),
-            untried: Notify::new(),
+            join_pending: Notify::new(),
             origin: watch::Sender::default(),
         }
     }
@@ -106,42 +106,46 @@ impl Keeper {
     ///
     /// # Errors
     /// How soon to try again, if there is none yet; why, the log says.
-    pub(crate) async fn obtain(&self, dials: &mut Dials) -> Result<Arc<Identity>, Again> {
-        let mut mine = self.mine.lock().await;
-        if let Some(identity) = mine.identity.clone() {
-            return Ok(self.superseded(&mut mine, dials, identity).await);
+    pub(crate) async fn obtain(&self, dialer: &mut HubDialer) -> Result<Arc<Identity>, Retry> {
+        let mut managed = self.managed.lock().await;
+        if let Some(identity) = managed.identity.clone() {
+            return Ok(self
+                .enrol_if_superseded(&mut managed, dialer, identity)
+                .await);
         }
-        let obtained = self.look_or_enrol(&mut mine, dials).await;
-        obtained.map_err(|missing| missing.again())
+        let obtained = self.load_or_enrol(&mut managed, dialer).await;
+        obtained.map_err(|missing| missing.retry())
     }
 
-    async fn look_or_enrol(
+    async fn load_or_enrol(
         &self,
-        mine: &mut Mine,
-        dials: &mut Dials,
-    ) -> Result<Arc<Identity>, Missing> {
+        managed: &mut ManagedIdentity,
+        dialer: &mut HubDialer,
+    ) -> Result<Arc<Identity>, ObtainError> {
         let mut stored = self.store.load().await.map_err(Failure::from)?;
         let Some(identity) = stored.identity.take() else {
-            return self.enrol(mine, dials, stored, Replaces::Nothing).await;
+            return self
+                .enrol(managed, dialer, stored, ObsoleteIdentity::Nothing)
+                .await;
         };
-        let identity = self.found(mine, identity);
-        Ok(self.superseded(mine, dials, identity).await)
+        let identity = self.adopt_stored(managed, identity);
+        Ok(self.enrol_if_superseded(managed, dialer, identity).await)
     }
 
     /// The identity of the join string, if that is another one than `identity` came from; as long as there is none,
     /// `identity`.
-    async fn superseded(
+    async fn enrol_if_superseded(
         &self,
-        mine: &mut Mine,
-        dials: &mut Dials,
+        managed: &mut ManagedIdentity,
+        dialer: &mut HubDialer,
         identity: Arc<Identity>,
     ) -> Arc<Identity> {
-        let due = match mine.join {
-            Join::Untried => true,
-            Join::FailedAt(at) => at.elapsed() >= JOIN_RETRY,
-            Join::Refused => false,
+        let due = match managed.join {
+            JoinAttempt::Untried => true,
+            JoinAttempt::FailedAt(at) => at.elapsed() >= JOIN_RETRY_INTERVAL,
+            JoinAttempt::Refused => false,
         };
-        let Some(join) = dials.join().filter(|_| due) else {
+        let Some(join) = dialer.join().filter(|_| due) else {
             return identity;
         };
         let origin = Origin::of(join);
@@ -149,9 +153,9 @@ impl Keeper {
             return identity;
         }
         info!(cluster = %identity.cluster, "the join string is another one than the stored identity came from; enrolling with it");
-        let replaces = Replaces::Superseded(&origin);
+        let obsolete = ObsoleteIdentity::Superseded(&origin);
         let enrolled = match self.store.load().await.map_err(Failure::from) {
-            Ok(stored) => self.enrol(mine, dials, stored, replaces).await,
+            Ok(stored) => self.enrol(managed, dialer, stored, obsolete).await,
             Err(failure) => Err(failure.into()),
         };
         match enrolled {
@@ -161,12 +165,12 @@ impl Keeper {
                 enrolled
             }
             Err(missing) => {
-                mine.join = match missing.again() {
-                    Again::Slowly => Join::Refused,
-                    _ => Join::FailedAt(Instant::now()),
+                managed.join = match missing.retry() {
+                    Retry::Slowly => JoinAttempt::Refused,
+                    _ => JoinAttempt::FailedAt(Instant::now()),
                 };
-                self.untried.notify_one();
-                warn!(cluster = %identity.cluster, tries_again = mine.join != Join::Refused,
+                self.join_pending.notify_one();
+                warn!(cluster = %identity.cluster, tries_again = managed.join != JoinAttempt::Refused,
                     "the join string cannot be used; going on with the stored identity");
                 identity
             }
@@ -174,107 +178,113 @@ impl Keeper {
     }
 
     /// Completes when an identity of another origin is in use.
-    pub(crate) async fn replaced(&self, identity: &Identity) {
+    pub(crate) async fn wait_until_replaced(&self, identity: &Identity) {
         let mut origin = self.origin.subscribe();
         let other = |now: &Option<Origin>| now.as_ref().is_some_and(|now| *now != identity.origin);
         // The sender is our own.
         let _ = origin.wait_for(other).await;
     }
 
-    fn found(&self, mine: &mut Mine, identity: Identity) -> Arc<Identity> {
+    fn adopt_stored(&self, managed: &mut ManagedIdentity, identity: Identity) -> Arc<Identity> {
         info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = timestamp(identity.not_after),
             "identity found");
-        mine.unsaved = None;
-        self.adopt(mine, identity)
+        managed.unsaved = None;
+        self.adopt(managed, identity)
     }
 
-    fn adopt(&self, mine: &mut Mine, identity: Identity) -> Arc<Identity> {
-        self.site.metrics.expires(identity.not_after);
+    fn adopt(&self, managed: &mut ManagedIdentity, identity: Identity) -> Arc<Identity> {
+        self.context.metrics.expires(identity.not_after);
         let identity = Arc::new(identity);
-        mine.identity = Some(identity.clone());
+        managed.identity = Some(identity.clone());
         self.origin.send_replace(Some(identity.origin.clone()));
         identity
     }
 
     async fn enrol(
         &self,
-        mine: &mut Mine,
-        dials: &mut Dials,
-        stored: Stored,
-        replaces: Replaces<'_>,
-    ) -> Result<Arc<Identity>, Missing> {
-        let Some(join) = dials.join().cloned() else {
+        managed: &mut ManagedIdentity,
+        dialer: &mut HubDialer,
+        stored: StoredIdentity,
+        obsolete: ObsoleteIdentity<'_>,
+    ) -> Result<Arc<Identity>, ObtainError> {
+        let Some(join) = dialer.join().cloned() else {
             return Err(Failure::new(Code::NotEnrolled).into());
         };
-        let key = match enrolment::key(&self.store, stored, replaces).await? {
-            Keyed::Key(key) => key,
-            Keyed::Enrolled(identity) => return Ok(self.found(mine, *identity)),
+        let key = match enrolment::obtain_key(&self.store, stored, obsolete).await? {
+            EnrolmentKey::Key(key) => key,
+            EnrolmentKey::Enrolled(identity) => return Ok(self.adopt_stored(managed, *identity)),
         };
-        let uid = self.site.uid().await;
-        let dialed = dials
-            .anonymously(&join)
+        let uid = self.context.cluster_uid().await;
+        let dialed = dialer
+            .dial_for_enrolment(&join)
             .await
-            .map_err(|error| Missing::Dial(error.code))?;
-        let issued = enrolment::ask(dialed.session, &join, &key, dials.version(), uid).await?;
+            .map_err(|error| ObtainError::Dial(error.code))?;
+        let issued =
+            enrolment::request_certificate(dialed.session, &join, &key, dialer.version(), uid)
+                .await?;
         let identity = Identity::new(key, issued, join.hubs.clone(), Origin::of(&join))?;
         info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = timestamp(identity.not_after), "enrolled");
-        self.save(mine, &identity, News::Enrolled).await;
-        Ok(self.adopt(mine, identity))
+        self.save(managed, &identity, SaveKind::Enrolled).await;
+        Ok(self.adopt(managed, identity))
     }
 
     /// The hub takes this identity for good no more: perhaps another agent of this cluster has stored a newer one, or
     /// the join string is a new one.
-    pub(crate) async fn refused(&self, identity: &Arc<Identity>, dials: &mut Dials) -> Again {
-        let mut mine = self.mine.lock().await;
-        let in_use = mine.identity.as_ref();
+    pub(crate) async fn replace_refused(
+        &self,
+        identity: &Arc<Identity>,
+        dialer: &mut HubDialer,
+    ) -> Retry {
+        let mut managed = self.managed.lock().await;
+        let in_use = managed.identity.as_ref();
         if in_use.is_some_and(|in_use| !in_use.same_certificate(identity)) {
             // Another link was told the same, and has done something about it.
-            return Again::Soon;
+            return Retry::Soon;
         }
         let Ok(stored) = self.store.load().await else {
-            return Again::Slowly;
+            return Retry::Slowly;
         };
         match &stored.identity {
-            Some(other) if !other.same_certificate(identity) && mine.unsaved.is_none() => {
+            Some(other) if !other.same_certificate(identity) && managed.unsaved.is_none() => {
                 info!("another identity has been stored meanwhile");
-                mine.identity = None;
-                return Again::Soon;
+                managed.identity = None;
+                return Retry::Soon;
             }
-            _ if dials.join().is_none() => return Again::Slowly,
+            _ if dialer.join().is_none() => return Retry::Slowly,
             _ => {}
         }
-        let replaces = Replaces::Refused(identity);
-        match self.enrol(&mut mine, dials, stored, replaces).await {
-            Ok(_) => Again::Soon,
+        let obsolete = ObsoleteIdentity::Refused(identity);
+        match self.enrol(&mut managed, dialer, stored, obsolete).await {
+            Ok(_) => Retry::Soon,
             Err(missing) => {
-                missing.again();
-                Again::Slowly
+                missing.retry();
+                Retry::Slowly
             }
         }
     }
 
     /// The hub has renewed the identity over a session. The next dial uses it.
-    pub(crate) async fn renewed(&self, renewed: Identity) -> Arc<Identity> {
-        let mut mine = self.mine.lock().await;
-        let newer = mine.identity.as_ref().is_none_or(|in_use| {
+    pub(crate) async fn store_renewed(&self, renewed: Identity) -> Arc<Identity> {
+        let mut managed = self.managed.lock().await;
+        let newer = managed.identity.as_ref().is_none_or(|in_use| {
             in_use.origin == renewed.origin && in_use.not_after < renewed.not_after
         });
         if !newer {
             // By another link, later than by this one; or another identity is in use by now.
             return Arc::new(renewed);
         }
-        self.save(&mut mine, &renewed, News::Renewed).await;
-        self.adopt(&mut mine, renewed)
+        self.save(&mut managed, &renewed, SaveKind::Renewed).await;
+        self.adopt(&mut managed, renewed)
     }
 
     /// Keeps an identity. One that cannot be kept is used all the same: the token is spent.
-    async fn save(&self, mine: &mut Mine, identity: &Identity, news: News) {
-        let news = match mine.unsaved {
-            Some(News::Enrolled) => News::Enrolled,
-            _ => news,
+    async fn save(&self, managed: &mut ManagedIdentity, identity: &Identity, kind: SaveKind) {
+        let kind = match managed.unsaved {
+            Some(SaveKind::Enrolled) => SaveKind::Enrolled,
+            _ => kind,
         };
-        let saved = self.store.save(identity, news).await;
-        mine.unsaved = saved.is_err().then_some(news);
+        let saved = self.store.save(identity, kind).await;
+        managed.unsaved = saved.is_err().then_some(kind);
         if let Err(error) = saved {
             let failure = Failure::from(error);
             warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(),
@@ -284,30 +294,31 @@ impl Keeper {
     }
 
     /// Stores again what could not be stored, and tries a join string again that could not be used, until the process drains.
-    pub(crate) async fn run(self: Arc<Self>, mut dials: Dials) {
-        let process = self.site.process.clone();
-        let trying = async {
+    pub(crate) async fn run(self: Arc<Self>, mut dialer: HubDialer) {
+        let process = self.context.process.clone();
+        let saving = async {
             loop {
                 self.unsaved.notified().await;
-                sleep(KEEP).await;
-                let mut mine = self.mine.lock().await;
-                if let (Some(identity), Some(news)) = (mine.identity.clone(), mine.unsaved) {
-                    self.save(&mut mine, &identity, news).await;
+                sleep(SAVE_RETRY_INTERVAL).await;
+                let mut managed = self.managed.lock().await;
+                if let (Some(identity), Some(kind)) = (managed.identity.clone(), managed.unsaved) {
+                    self.save(&mut managed, &identity, kind).await;
                 }
             }
         };
         let joining = async {
             loop {
-                self.untried.notified().await;
-                sleep(JOIN_RETRY).await;
-                let mut mine = self.mine.lock().await;
-                if let Some(identity) = mine.identity.clone() {
-                    self.superseded(&mut mine, &mut dials, identity).await;
+                self.join_pending.notified().await;
+                sleep(JOIN_RETRY_INTERVAL).await;
+                let mut managed = self.managed.lock().await;
+                if let Some(identity) = managed.identity.clone() {
+                    self.enrol_if_superseded(&mut managed, &mut dialer, identity)
+                        .await;
                 }
             }
         };
         tokio::select! {
-            () = trying => {}
+            () = saving => {}
             () = joining => {}
             () = process.draining() => {}
         }
@@ -327,7 +338,10 @@ mod tests {
             (Code::Store, false),
             (Code::DialTcp, false),
         ] {
-            assert_eq!(matches!(Missing::Dial(code).again(), Again::Slowly), slowly);
+            assert_eq!(
+                matches!(ObtainError::Dial(code).retry(), Retry::Slowly),
+                slowly
+            );
         }
     }
 }

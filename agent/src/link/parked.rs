@@ -14,15 +14,15 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::{info, warn};
 
 use super::{
-    dial::Dials,
+    dial::HubDialer,
     drain::drain,
-    identity_manager::Keeper,
-    reconnect::{Mended, lost, mend},
+    identity_manager::IdentityManager,
+    reconnect::{Reconnected, lost, mend},
     renewal,
 };
 use crate::{
     backoff::Backoff,
-    context::{Connected, Site, sessions::Listed},
+    context::{AgentContext, LinkGuard, sessions::SessionRegistration},
     identity::Identity,
 };
 
@@ -37,19 +37,19 @@ pub(crate) struct Served {
     /// What runs on it.
     pub(crate) requests: TaskTracker,
     /// The agent's own requests may go over it, unless its hub is about to go.
-    pub(crate) listed: Option<Listed>,
+    pub(crate) listed: Option<SessionRegistration>,
 }
 
 /// What stays with one hub.
 pub(crate) struct Beside {
-    pub(crate) site: Arc<Site>,
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) context: Arc<AgentContext>,
+    pub(crate) identities: Arc<IdentityManager>,
     /// To its hub, and for nothing new.
-    pub(crate) dials: Dials,
+    pub(crate) dialer: HubDialer,
     pub(crate) backoff: Backoff,
     pub(crate) served: Served,
     /// While it has a link.
-    pub(crate) connected: Option<Connected>,
+    pub(crate) connected: Option<LinkGuard>,
     pub(crate) identity: Arc<Identity>,
 }
 
@@ -58,7 +58,7 @@ impl Beside {
     pub(crate) fn stay(self, hub: HubUrl) -> Weak<HubUrl> {
         let hub = Arc::new(hub);
         let stays = Arc::downgrade(&hub);
-        let process = self.site.process.clone();
+        let process = self.context.process.clone();
         process.spawn(async move {
             self.run(&hub).await;
         });
@@ -66,7 +66,7 @@ impl Beside {
     }
 
     async fn run(mut self, hub: &HubUrl) {
-        let site = self.site;
+        let context = self.context;
         let Served {
             session,
             exchanges,
@@ -74,7 +74,7 @@ impl Beside {
             requests,
             listed: _listed,
         } = self.served;
-        let version = self.dials.version().to_owned();
+        let version = self.dialer.version().to_owned();
         let (mut connected, mut up) = (self.connected, Instant::now());
         loop {
             tokio::select! {
@@ -82,24 +82,24 @@ impl Beside {
                     info!(%hub, cause = %error, "the session that stayed with its hub has ended");
                     return;
                 }
-                () = site.process.draining() => return drain(&site, &session).await,
+                () = context.process.draining() => return drain(&context, &session).await,
                 () = lost(&session), if connected.is_some() => connected = None,
                 mended = async {
-                    let spread = site.spread.get();
-                    let (dials, backoff) = (&mut self.dials, &mut self.backoff);
-                    mend(dials, backoff, spread, (&session, &self.identity), (0, up)).await
+                    let spread = context.reconnect_spread.get();
+                    let (dialer, backoff) = (&mut self.dialer, &mut self.backoff);
+                    mend(dialer, backoff, spread, (&session, &self.identity), (0, up)).await
                 }, if connected.is_none() => {
-                    let Mended::Resumed = mended else {
+                    let Reconnected::Resumed = mended else {
                         warn!(%hub, "the hub knows the session no more; what ran on it is over");
                         session.close(CloseReason::Done);
                         return;
                     };
-                    (connected, up) = (Some(site.connected()), Instant::now());
+                    (connected, up) = (Some(context.count_link()), Instant::now());
                 }
-                renewed = renewal::renewed(&self.identity, &exchanges, &version) => {
-                    self.identity = self.keeper.renewed(renewed).await;
+                renewed = renewal::renew_when_due(&self.identity, &exchanges, &version) => {
+                    self.identity = self.identities.store_renewed(renewed).await;
                 }
-                () = unused(&site, &requests), if connected.is_some() => {
+                () = unused(&context, &requests), if connected.is_some() => {
                     info!(%hub, "nothing runs any more on the session that stayed with its hub");
                     session.close(CloseReason::Done);
                     return;
@@ -110,10 +110,10 @@ impl Beside {
 }
 
 /// Completes when nothing runs on a session that has a link, and another session has one as well.
-async fn unused(site: &Site, requests: &TaskTracker) {
+async fn unused(context: &AgentContext, requests: &TaskTracker) {
     loop {
         sleep(LOOK).await;
-        if requests.is_empty() && site.links() > 1 {
+        if requests.is_empty() && context.links_up() > 1 {
             return;
         }
     }

@@ -8,7 +8,7 @@ use fairlead_dialer::{Dialed, LinkState, Redialed, Session};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::{dial::Dials, retry::is_refusal};
+use super::{dial::HubDialer, retry::is_refusal};
 use crate::{
     backoff::{Backoff, chance},
     identity::Identity,
@@ -17,7 +17,7 @@ use crate::{
 /// A link that held for so long was a good one.
 const GOOD: Duration = Duration::from_secs(2);
 
-pub(crate) enum Mended {
+pub(crate) enum Reconnected {
     /// Nothing has happened, but for a pause.
     Resumed,
     /// Its own hub knows the session no more, and has a new one for this agent.
@@ -46,25 +46,25 @@ pub(crate) async fn lost(session: &Session) {
 
 /// Tries for as long as it is polled. `home` is the place of the hub that had the lost link, `up` when that came up.
 pub(crate) async fn mend(
-    dials: &mut Dials,
+    dialer: &mut HubDialer,
     backoff: &mut Backoff,
     spread: Duration,
     (session, identity): (&Session, &Identity),
     (home, up): (usize, Instant),
-) -> Mended {
+) -> Reconnected {
     if up.elapsed() >= GOOD {
         backoff.reset();
     }
     loop {
-        sleep(backoff.next_hub(spread, chance())).await;
-        match dials.again(identity, session).await {
-            Ok(Redialed::Resumed { .. }) => return Mended::Resumed,
-            Ok(Redialed::New(dialed)) if dials.place(identity) == home => {
-                return Mended::Anew(Box::new(dialed));
+        sleep(backoff.next_for_hub(spread, chance())).await;
+        match dialer.redial(identity, session).await {
+            Ok(Redialed::Resumed { .. }) => return Reconnected::Resumed,
+            Ok(Redialed::New(dialed)) if dialer.hub_index(identity) == home => {
+                return Reconnected::Anew(Box::new(dialed));
             }
-            Ok(Redialed::New(dialed)) => return Mended::Elsewhere(Box::new(dialed)),
-            Ok(Redialed::Unknown { .. }) => return Mended::Over,
-            Err(error) if is_refusal(error.code) => return Mended::Refused,
+            Ok(Redialed::New(dialed)) => return Reconnected::Elsewhere(Box::new(dialed)),
+            Ok(Redialed::Unknown { .. }) => return Reconnected::Over,
+            Err(error) if is_refusal(error.code) => return Reconnected::Refused,
             // Its line in the log says it.
             Err(_) => {}
         }
@@ -73,23 +73,23 @@ pub(crate) async fn mend(
 
 /// Tries the other hubs for as long as it is polled. `left` is the place of the one that is about to go.
 pub(crate) async fn move_on(
-    dials: &mut Dials,
+    dialer: &mut HubDialer,
     backoff: &mut Backoff,
     left: usize,
     identity: &Identity,
-) -> Mended {
+) -> Reconnected {
     loop {
         sleep(backoff.next(chance())).await;
-        if dials.place(identity) == left {
-            dials.turn();
+        if dialer.hub_index(identity) == left {
+            dialer.advance();
         }
-        if dials.place(identity) == left {
+        if dialer.hub_index(identity) == left {
             // At the others a session of this link has stayed.
             continue;
         }
-        match dials.as_agent(identity).await {
-            Ok(dialed) => return Mended::Elsewhere(Box::new(dialed)),
-            Err(error) if is_refusal(error.code) => return Mended::Refused,
+        match dialer.dial_new(identity).await {
+            Ok(dialed) => return Reconnected::Elsewhere(Box::new(dialed)),
+            Err(error) if is_refusal(error.code) => return Reconnected::Refused,
             // Its line in the log says it.
             Err(_) => {}
         }

@@ -22,19 +22,23 @@ use crate::{
 };
 
 /// The wall clock may be set, and machines sleep: it is looked at this often.
-const LOOK: Duration = Duration::from_secs(30);
+const CLOCK_POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// What part of its life a certificate's renewal is spread over, from two thirds on.
-const SPREAD: f64 = 0.05;
-const FIRST: Duration = Duration::from_secs(1);
-const CAP: Duration = Duration::from_secs(60);
+const RENEWAL_SPREAD: f64 = 0.05;
+const RENEWAL_BACKOFF_MIN: Duration = Duration::from_secs(1);
+const RENEWAL_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// Waits until it is time, then asks until the hub issues.
-pub(crate) async fn renewed(identity: &Identity, exchanges: &Exchanges, version: &str) -> Identity {
+pub(crate) async fn renew_when_due(
+    identity: &Identity,
+    exchanges: &Exchanges,
+    version: &str,
+) -> Identity {
     let at = due(identity.not_before, identity.not_after, chance());
     while let Ok(left) = Duration::try_from(at - OffsetDateTime::now_utc()) {
-        sleep(left.min(LOOK)).await;
+        sleep(left.min(CLOCK_POLL_INTERVAL)).await;
     }
-    let mut backoff = Backoff::new(FIRST, CAP);
+    let mut backoff = Backoff::new(RENEWAL_BACKOFF_MIN, RENEWAL_BACKOFF_MAX);
     loop {
         match renew(identity, exchanges, version).await {
             Ok(renewed) => {
@@ -51,7 +55,7 @@ pub(crate) async fn renewed(identity: &Identity, exchanges: &Exchanges, version:
 }
 
 fn due(not_before: OffsetDateTime, not_after: OffsetDateTime, chance: f64) -> OffsetDateTime {
-    renew_at(not_before, not_after) + (not_after - not_before) * (SPREAD * chance)
+    renew_at(not_before, not_after) + (not_after - not_before) * (RENEWAL_SPREAD * chance)
 }
 
 /// Once, now.

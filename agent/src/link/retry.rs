@@ -6,7 +6,7 @@ use fairlead_api::Code;
 use fairlead_dialer::{CloseReason, SessionError};
 
 /// How soon to try again.
-pub(crate) enum Again {
+pub(crate) enum Retry {
     Soon,
     Slowly,
     After(Duration),
@@ -15,7 +15,7 @@ pub(crate) enum Again {
 }
 
 /// What it means for this agent that a session ended this way; None: nothing is wrong.
-pub(crate) const fn code(ended: &SessionError) -> Option<Code> {
+pub(crate) const fn failure_code(ended: &SessionError) -> Option<Code> {
     Some(match ended {
         SessionError::Peer(reason) => match reason {
             CloseReason::Draining | CloseReason::Done => return None,
@@ -57,10 +57,10 @@ mod tests {
             (CloseReason::Protocol, Some(Code::DialProtocol)),
             (CloseReason::Cloned, Some(Code::IdentityCloned)),
         ] {
-            assert_eq!(code(&SessionError::Peer(reason)), expected);
+            assert_eq!(failure_code(&SessionError::Peer(reason)), expected);
         }
         let broken = SessionError::Broken("reset".to_owned());
-        assert_eq!(code(&broken), Some(Code::SessionBroke));
+        assert_eq!(failure_code(&broken), Some(Code::SessionBroke));
     }
 
     #[test]

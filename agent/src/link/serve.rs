@@ -6,17 +6,23 @@ use std::sync::Arc;
 use fairlead_dialer::{Session, Stream, serve};
 use tracing::debug;
 
-use crate::{context::Site, proxy::Proxy};
+use crate::{context::AgentContext, proxy::RequestProxy};
 
 /// Takes streams until the session has ended.
-pub(crate) async fn streams(session: Session, site: Arc<Site>, proxy: Arc<Proxy>) {
+pub(crate) async fn streams(
+    session: Session,
+    context: Arc<AgentContext>,
+    proxy: Arc<RequestProxy>,
+) {
     while let Some(stream) = session.accept().await {
-        site.process.spawn(one(stream, site.clone(), proxy.clone()));
+        context
+            .process
+            .spawn(one(stream, context.clone(), proxy.clone()));
     }
 }
 
-async fn one(stream: Stream, site: Arc<Site>, proxy: Arc<Proxy>) {
-    let _open = site.metrics.hold_stream();
+async fn one(stream: Stream, context: Arc<AgentContext>, proxy: Arc<RequestProxy>) {
+    let _open = context.metrics.hold_stream();
     let handler = move |request| {
         let proxy = proxy.clone();
         async move { proxy.handle(request).await }

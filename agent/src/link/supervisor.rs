@@ -13,21 +13,21 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use super::{
-    dial::Dials,
+    dial::HubDialer,
     drain::drain,
-    hello::Named,
-    identity_manager::Keeper,
+    hello::HelloSender,
+    identity_manager::IdentityManager,
     parked::{Beside, Served},
-    reconnect::{Mended, lost, mend, move_on},
+    reconnect::{Reconnected, lost, mend, move_on},
     renewal,
-    retry::{Again, code, is_refusal},
+    retry::{Retry, failure_code, is_refusal},
     serve,
 };
 use crate::{
     backoff::{Backoff, between, chance},
-    context::{Connected, Site},
+    context::{AgentContext, LinkGuard},
     identity::Identity,
-    proxy::{Proxy, admit::Rules},
+    proxy::{RequestProxy, admit::ImpersonationRules},
 };
 
 const FIRST: Duration = Duration::from_millis(250);
@@ -41,10 +41,10 @@ const GOOD: Duration = Duration::from_secs(2);
 /// How long a session that ends may take to say why.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-pub(crate) struct Hold {
-    site: Arc<Site>,
-    keeper: Arc<Keeper>,
-    dials: Dials,
+pub(crate) struct LinkSupervisor {
+    context: Arc<AgentContext>,
+    identities: Arc<IdentityManager>,
+    dialer: HubDialer,
     link: LinkIndex,
     backoff: Backoff,
     slow: Backoff,
@@ -52,7 +52,7 @@ pub(crate) struct Hold {
 
 /// What comes after a session.
 enum Next {
-    Again(Again),
+    Retry(Retry),
     /// Another one is there already.
     Session(Box<Dialed>, Arc<Identity>),
 }
@@ -67,12 +67,17 @@ struct Held {
     leaving: watch::Receiver<bool>,
 }
 
-impl Hold {
-    pub(crate) fn new(site: Arc<Site>, keeper: Arc<Keeper>, dials: Dials, link: LinkIndex) -> Self {
-        Hold {
-            site,
-            keeper,
-            dials,
+impl LinkSupervisor {
+    pub(crate) fn new(
+        context: Arc<AgentContext>,
+        identities: Arc<IdentityManager>,
+        dialer: HubDialer,
+        link: LinkIndex,
+    ) -> Self {
+        LinkSupervisor {
+            context,
+            identities,
+            dialer,
             link,
             backoff: Backoff::new(FIRST, CAP),
             slow: Backoff::new(CAP, SLOW),
@@ -83,24 +88,26 @@ impl Hold {
     pub(crate) async fn run(mut self) {
         loop {
             let wait = match self.round().await {
-                Again::Soon => self.backoff.next_hub(self.site.spread.get(), chance()),
-                Again::Slowly => self.slow.next(chance()).max(FIRST),
-                Again::After(wait) => wait,
-                Again::Never => return,
+                Retry::Soon => self
+                    .backoff
+                    .next_for_hub(self.context.reconnect_spread.get(), chance()),
+                Retry::Slowly => self.slow.next(chance()).max(FIRST),
+                Retry::After(wait) => wait,
+                Retry::Never => return,
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = self.site.process.draining() => return,
+                () = self.context.process.draining() => return,
             }
         }
     }
 
     /// Once from having nothing, or an identity, to having no session again.
-    async fn round(&mut self) -> Again {
-        let process = self.site.process.clone();
+    async fn round(&mut self) -> Retry {
+        let process = self.context.process.clone();
         let dialled = tokio::select! {
             dialled = self.connect() => dialled,
-            () = process.draining() => return Again::Never,
+            () = process.draining() => return Retry::Never,
         };
         let (mut dialed, mut identity) = match dialled {
             Ok(dialled) => dialled,
@@ -109,27 +116,28 @@ impl Hold {
         loop {
             let held = tokio::select! {
                 held = self.begin(dialed, &identity) => held,
-                () = process.draining() => return Again::Never,
+                () = process.draining() => return Retry::Never,
             };
             let next = match held {
                 Ok(held) => self.hold(held, identity).await,
                 Err(next) => next,
             };
             match next {
-                Next::Again(again) => return again,
+                Next::Retry(again) => return again,
                 Next::Session(next, as_whom) => (dialed, identity) = (*next, as_whom),
             }
         }
     }
 
-    async fn connect(&mut self) -> Result<(Dialed, Arc<Identity>), Again> {
-        let identity = self.keeper.obtain(&mut self.dials).await?;
-        match self.dials.as_agent(&identity).await {
+    async fn connect(&mut self) -> Result<(Dialed, Arc<Identity>), Retry> {
+        let identity = self.identities.obtain(&mut self.dialer).await?;
+        match self.dialer.dial_new(&identity).await {
             Ok(dialed) => Ok((dialed, identity)),
-            Err(error) if is_refusal(error.code) => {
-                Err(self.keeper.refused(&identity, &mut self.dials).await)
-            }
-            Err(_) => Err(Again::Soon),
+            Err(error) if is_refusal(error.code) => Err(self
+                .identities
+                .replace_refused(&identity, &mut self.dialer)
+                .await),
+            Err(_) => Err(Retry::Soon),
         }
     }
 
@@ -138,13 +146,13 @@ impl Hold {
         let since = Instant::now();
         let session = dialed.session;
         let exchanges = Exchanges::new(session.clone());
-        let (site, version) = (self.site.clone(), self.dials.version().to_owned());
-        let named = Named {
-            site: &site,
+        let (context, version) = (self.context.clone(), self.dialer.version().to_owned());
+        let named = HelloSender {
+            context: &context,
             link: self.link,
             version: &version,
         };
-        let said = self.ask_first(&session, identity, || named.say(&exchanges));
+        let said = self.ask_first(&session, identity, || named.send(&exchanges));
         let told = match said.await? {
             Ok(told) => told,
             Err(Failure {
@@ -153,20 +161,20 @@ impl Hold {
             }) => return Err(self.lapsed(&exchanges, identity).await),
             Err(failure) => {
                 let again = self.unheard(&session, identity, &failure).await;
-                return Err(Next::Again(again));
+                return Err(Next::Retry(again));
             }
         };
-        let rules = Rules::new(
+        let rules = ImpersonationRules::new(
             &identity.tenant,
-            &self.site.allow_groups,
-            &self.site.allow_as,
+            &self.context.allow_groups,
+            &self.context.allow_as,
         );
-        let proxy = Arc::new(Proxy::new(self.site.clone(), rules));
-        let (leaving, requests) = (proxy.leaving(), proxy.requests());
-        let serving = serve::streams(session.clone(), self.site.clone(), proxy);
+        let proxy = Arc::new(RequestProxy::new(self.context.clone(), rules));
+        let (leaving, requests) = (proxy.hub_draining(), proxy.requests());
+        let serving = serve::streams(session.clone(), self.context.clone(), proxy);
         let served = Served {
             session,
-            listed: Some(self.site.sessions.list(exchanges.clone())),
+            listed: Some(self.context.sessions.register(exchanges.clone())),
             exchanges,
             serving: AbortOnDropHandle::new(tokio::spawn(serving)),
             requests,
@@ -194,22 +202,25 @@ impl Hold {
         F: Future<Output = Result<T, Failure>>,
     {
         loop {
-            let (here, up) = (self.dials.place(identity), Instant::now());
+            let (here, up) = (self.dialer.hub_index(identity), Instant::now());
             tokio::select! {
                 answer = ask() => return Ok(answer),
                 () = lost(session) => {}
             }
-            let spread = self.site.spread.get();
-            let (dials, backoff) = (&mut self.dials, &mut self.backoff);
-            match mend(dials, backoff, spread, (session, identity), (here, up)).await {
-                Mended::Resumed => {}
-                Mended::Anew(dialed) | Mended::Elsewhere(dialed) => {
+            let spread = self.context.reconnect_spread.get();
+            let (dialer, backoff) = (&mut self.dialer, &mut self.backoff);
+            match mend(dialer, backoff, spread, (session, identity), (here, up)).await {
+                Reconnected::Resumed => {}
+                Reconnected::Anew(dialed) | Reconnected::Elsewhere(dialed) => {
                     return Err(Next::Session(dialed, identity.clone()));
                 }
-                Mended::Over => return Err(Next::Again(Again::Soon)),
-                Mended::Refused => {
-                    let again = self.keeper.refused(identity, &mut self.dials).await;
-                    return Err(Next::Again(again));
+                Reconnected::Over => return Err(Next::Retry(Retry::Soon)),
+                Reconnected::Refused => {
+                    let again = self
+                        .identities
+                        .replace_refused(identity, &mut self.dialer)
+                        .await;
+                    return Err(Next::Retry(again));
                 }
             }
         }
@@ -222,17 +233,17 @@ impl Hold {
             "the identity has expired; asking the hub to renew it"
         );
         let session = exchanges.session().clone();
-        let version = self.dials.version().to_owned();
+        let version = self.dialer.version().to_owned();
         let renewing = self.ask_first(&session, identity, || {
             renewal::renew(identity, exchanges, &version)
         });
-        Next::Again(match renewing.await {
+        Next::Retry(match renewing.await {
             Ok(Ok(renewed)) => {
                 info!(not_after = timestamp(renewed.not_after), "identity renewed");
                 session.close(CloseReason::Done);
-                self.keeper.renewed(renewed).await;
+                self.identities.store_renewed(renewed).await;
                 self.backoff.reset();
-                Again::Soon
+                Retry::Soon
             }
             Ok(Err(failure)) => self.unheard(&session, identity, &failure).await,
             Err(next) => return next,
@@ -245,20 +256,23 @@ impl Hold {
         session: &Session,
         identity: &Arc<Identity>,
         failure: &Failure,
-    ) -> Again {
+    ) -> Retry {
         let Failure { code, cause, .. } = failure;
         warn!(%code, cause, next = failure.next_step(), "the hub does not let this session serve");
         if is_refusal(*code) {
             session.close(CloseReason::Done);
-            return self.keeper.refused(identity, &mut self.dials).await;
+            return self
+                .identities
+                .replace_refused(identity, &mut self.dialer)
+                .await;
         }
         // Where the session has ended meanwhile, that says more.
         if let Ok(error) = timeout(LAST_WORDS, session.closed()).await {
-            let here = self.dials.place(identity);
+            let here = self.dialer.hub_index(identity);
             return self.ended(&error, identity, (here, Duration::ZERO)).await;
         }
         session.close(CloseReason::Done);
-        Again::Soon
+        Retry::Soon
     }
 
     /// From a session's first moment of use to its last.
@@ -270,65 +284,65 @@ impl Hold {
             mut leaving,
         } = held;
         let (session, exchanges) = (served.session.clone(), served.exchanges.clone());
-        let mut connected = Some(self.site.connected());
-        let version = self.dials.version().to_owned();
-        let site = self.site.clone();
-        let named = Named {
-            site: &site,
+        let mut connected = Some(self.context.count_link());
+        let version = self.dialer.version().to_owned();
+        let context = self.context.clone();
+        let named = HelloSender {
+            context: &context,
             link: self.link,
             version: &version,
         };
         let mut up = since;
-        let mut here = self.dials.place(&identity);
+        let mut here = self.dialer.hub_index(&identity);
         let (mut leaves_now, mut moves) = (false, false);
         let ended = loop {
             // Where the link is lost, any hub will do: its own, until another one has a session.
             let moves_now = moves && connected.is_some();
             tokio::select! {
                 error = session.closed() => break error,
-                () = site.process.draining() => {
-                    drain(&site, &session).await;
-                    return Next::Again(Again::Never);
+                () = context.process.draining() => {
+                    drain(&context, &session).await;
+                    return Next::Retry(Retry::Never);
                 }
                 () = lost(&session), if connected.is_some() => connected = None,
                 () = leaves(&mut leaving), if !leaves_now => {
                     leaves_now = true;
-                    moves = self.dials.has_several(&identity);
+                    moves = self.dialer.has_several_hubs(&identity);
                     info!(moves, "the hub is about to go");
                 }
                 mended = async {
-                    let spread = site.spread.get();
-                    let (dials, backoff) = (&mut self.dials, &mut self.backoff);
+                    let spread = context.reconnect_spread.get();
+                    let (dialer, backoff) = (&mut self.dialer, &mut self.backoff);
                     if moves_now {
-                        move_on(dials, backoff, here, &identity).await
+                        move_on(dialer, backoff, here, &identity).await
                     } else {
-                        mend(dials, backoff, spread, (&session, &identity), (here, up)).await
+                        mend(dialer, backoff, spread, (&session, &identity), (here, up)).await
                     }
                 }, if moves_now || connected.is_none() => match mended {
-                    Mended::Resumed => {
-                        connected = Some(site.connected());
+                    Reconnected::Resumed => {
+                        connected = Some(context.count_link());
                         up = Instant::now();
-                        here = self.dials.place(&identity);
+                        here = self.dialer.hub_index(&identity);
                     }
-                    Mended::Anew(dialed) => {
+                    Reconnected::Anew(dialed) => {
                         warn!("the hub knows the session no more; what ran on it is over");
                         return Next::Session(dialed, identity);
                     }
-                    Mended::Elsewhere(dialed) => {
+                    Reconnected::Elsewhere(dialed) => {
                         let place = (here, leaves_now);
                         self.leave_behind((served, connected), place, identity.clone());
                         return Next::Session(dialed, identity);
                     }
-                    Mended::Over => return Next::Again(Again::Soon),
-                    Mended::Refused => {
-                        return Next::Again(self.keeper.refused(&identity, &mut self.dials).await);
+                    Reconnected::Over => return Next::Retry(Retry::Soon),
+                    Reconnected::Refused => {
+                        return Next::Retry(self.identities.replace_refused(&identity, &mut self.dialer).await);
                     }
                 },
-                renewed = renewal::renewed(&identity, &exchanges, &version) => {
-                    identity = self.keeper.renewed(renewed).await;
+                renewed = renewal::renew_when_due(&identity, &exchanges, &version) => {
+                    identity = self.identities.store_renewed(renewed).await;
                 }
-                () = self.keeper.replaced(&identity) => return replaced(&session, &identity),
-                said = named.say_later(&exchanges), if !told => {
+                () = self.identities.wait_until_replaced(&identity) => return replaced(&session, &identity),
+                said = named.send_when_known(&exchanges), if !told => {
                     told = true;
                     said.unwrap_or_else(|failure| unwelcome(&failure));
                 }
@@ -340,17 +354,17 @@ impl Hold {
             self.backoff.reset();
             self.slow.reset();
         }
-        Next::Again(self.ended(&ended, &identity, (here, since.elapsed())).await)
+        Next::Retry(self.ended(&ended, &identity, (here, since.elapsed())).await)
     }
 
     /// Has a session stay with its hub, beside the one that another hub has given.
     fn leave_behind(
         &mut self,
-        (mut served, connected): (Served, Option<Connected>),
+        (mut served, connected): (Served, Option<LinkGuard>),
         (home, leaves): (usize, bool),
         identity: Arc<Identity>,
     ) {
-        let Some(hub) = self.dials.hub(&identity, home) else {
+        let Some(hub) = self.dialer.hub(&identity, home) else {
             return;
         };
         info!(%hub, up = connected.is_some(), "moved to another hub; what runs stays with the one before");
@@ -358,15 +372,15 @@ impl Hold {
             served.listed = None;
         }
         let beside = Beside {
-            site: self.site.clone(),
-            keeper: self.keeper.clone(),
-            dials: self.dials.only(hub.clone()),
+            context: self.context.clone(),
+            identities: self.identities.clone(),
+            dialer: self.dialer.only_to(hub.clone()),
             backoff: self.backoff.clone(),
             served,
             connected,
             identity,
         };
-        self.dials.leave_out(beside.stay(hub));
+        self.dialer.avoid(beside.stay(hub));
     }
 
     async fn ended(
@@ -374,24 +388,28 @@ impl Hold {
         error: &SessionError,
         identity: &Arc<Identity>,
         (place, lived): (usize, Duration),
-    ) -> Again {
+    ) -> Retry {
         let drained = matches!(error, SessionError::Peer(CloseReason::Draining));
-        if drained && self.dials.place(identity) == place {
+        if drained && self.dialer.hub_index(identity) == place {
             // That hub will not take anybody for a while; another one may.
-            self.dials.turn();
+            self.dialer.advance();
         }
-        let Some(code) = code(error) else {
+        let Some(code) = failure_code(error) else {
             info!(cause = %error, lived.seconds = lived.as_secs(), "session ended");
             self.backoff.reset();
-            return Again::Soon;
+            return Retry::Soon;
         };
         warn!(%code, cause = %error, next = code.next_step(), lived.seconds = lived.as_secs(), "session ended");
         match code {
             // The next dial tells whether the hub renews it.
-            Code::CertificateExpired => Again::Soon,
-            Code::DialReplaced => Again::After(between(REPLACED.0, REPLACED.1, chance())),
-            code if is_refusal(code) => self.keeper.refused(identity, &mut self.dials).await,
-            _ => Again::Soon,
+            Code::CertificateExpired => Retry::Soon,
+            Code::DialReplaced => Retry::After(between(REPLACED.0, REPLACED.1, chance())),
+            code if is_refusal(code) => {
+                self.identities
+                    .replace_refused(identity, &mut self.dialer)
+                    .await
+            }
+            _ => Retry::Soon,
         }
     }
 }
@@ -400,7 +418,7 @@ impl Hold {
 fn replaced(session: &Session, identity: &Identity) -> Next {
     info!(cluster = %identity.cluster, "session closed; its identity was replaced");
     session.close(CloseReason::Done);
-    Next::Again(Again::Soon)
+    Next::Retry(Retry::Soon)
 }
 
 fn unwelcome(failure: &Failure) {

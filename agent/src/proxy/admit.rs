@@ -10,29 +10,29 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// Parsed once.
 static USER: HeaderName = HeaderName::from_static(USER_HEADER);
 static GROUP: HeaderName = HeaderName::from_static(GROUP_HEADER);
-static AS: HeaderName = HeaderName::from_static(AS_HEADER);
+static AS_USER: HeaderName = HeaderName::from_static(AS_HEADER);
 
 /// Kubernetes' own; never impersonated, not even where somebody lists it.
-const SYSTEM: &str = "system:";
-const MAX_NAME: usize = 256;
+const SYSTEM_PREFIX: &str = "system:";
+const MAX_USER_BYTES: usize = 256;
 const MAX_GROUPS: usize = 32;
 
 /// The groups that one agent impersonates, and the users beside those under `fairlead:`.
 #[derive(Debug, Clone)]
-pub(crate) struct Rules {
+pub(crate) struct ImpersonationRules {
     groups: Vec<String>,
     /// Users that admins of the hub may ask for by name.
     users: Vec<String>,
 }
 
-/// Whom to impersonate. Only [`Rules::admit`] makes it.
+/// Whom to impersonate. Only [`ImpersonationRules::admit`] makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Permitted {
+pub(crate) struct Impersonation {
     user: HeaderValue,
     groups: Vec<HeaderValue>,
 }
 
-impl Permitted {
+impl Impersonation {
     pub(crate) fn user(&self) -> &HeaderValue {
         &self.user
     }
@@ -42,7 +42,7 @@ impl Permitted {
     }
 }
 
-impl Rules {
+impl ImpersonationRules {
     /// Fairlead's own groups, those of the tenant, and what the site operator allows beside them.
     pub(crate) fn new(tenant: &TenantId, allow_groups: &[String], allow_as: &[String]) -> Self {
         let own = impersonation::groups(tenant).into_iter();
@@ -50,15 +50,15 @@ impl Rules {
             .iter()
             .filter(|group| !is_system(group))
             .cloned();
-        Rules {
+        ImpersonationRules {
             groups: own.chain(allowed).collect(),
             users: (allow_as.iter().filter(|user| !is_system(user)).cloned()).collect(),
         }
     }
 
     /// Checks the one user of `kubectl --as`. It comes without any other name: the groups are those that the API server adds.
-    fn admit_as(&self, headers: &HeaderMap) -> Result<Permitted, Failure> {
-        let mut users = headers.get_all(&AS).iter();
+    fn admit_as(&self, headers: &HeaderMap) -> Result<Impersonation, Failure> {
+        let mut users = headers.get_all(&AS_USER).iter();
         let (Some(user), None) = (users.next(), users.next()) else {
             return Err(refused("the hub named more than one user"));
         };
@@ -72,7 +72,7 @@ impl Rules {
                 format_args!("the agent's --allow-as does not list {user:?}"),
             ));
         }
-        Ok(Permitted {
+        Ok(Impersonation {
             user: user.clone(),
             groups: Vec::new(),
         })
@@ -82,8 +82,8 @@ impl Rules {
     ///
     /// # Errors
     /// `FL-1501`; the cause says which name, if it is one that can be shown. `FL-1202` for a user of `kubectl --as`.
-    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Permitted, Failure> {
-        if headers.contains_key(&AS) {
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Impersonation, Failure> {
+        if headers.contains_key(&AS_USER) {
             return self.admit_as(headers);
         }
         let mut users = headers.get_all(&USER).iter();
@@ -111,7 +111,7 @@ impl Rules {
                 groups.push(group.clone());
             }
         }
-        Ok(Permitted {
+        Ok(Impersonation {
             user: user.clone(),
             groups,
         })
@@ -151,8 +151,8 @@ pub(crate) fn check_allowed(groups: &[String], users: &[String]) -> Result<(), F
 fn is_system(group: &str) -> bool {
     group
         .trim()
-        .get(..SYSTEM.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(SYSTEM))
+        .get(..SYSTEM_PREFIX.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(SYSTEM_PREFIX))
 }
 
 fn is_user(user: &HeaderValue) -> bool {
@@ -160,7 +160,7 @@ fn is_user(user: &HeaderValue) -> bool {
         return false;
     };
     let sane = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_@+:/=~".contains(byte);
-    !name.is_empty() && name.len() <= MAX_NAME && name.iter().all(sane)
+    !name.is_empty() && name.len() <= MAX_USER_BYTES && name.iter().all(sane)
 }
 
 fn refused(why: &str) -> Failure {
@@ -242,11 +242,11 @@ mod tests {
         (&["fairlead:ann"], &[""]),
     ];
 
-    fn rules() -> Rules {
+    fn rules() -> ImpersonationRules {
         // The last two are listed by a careless hand, and have no effect.
         let allowed = ["ops", "system:masters", " System:authenticated"].map(str::to_owned);
         let users = ["dev", "fairlead:someone", "system:admin"].map(str::to_owned);
-        Rules::new(&"t-acme".parse().unwrap(), &allowed, &users)
+        ImpersonationRules::new(&"t-acme".parse().unwrap(), &allowed, &users)
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
         let asked = |users: &[&str], more: &[(&HeaderName, &str)]| {
             let mut headers = HeaderMap::new();
             for user in users {
-                headers.append(&AS, HeaderValue::from_str(user).unwrap());
+                headers.append(&AS_USER, HeaderValue::from_str(user).unwrap());
             }
             for (name, value) in more {
                 headers.append(*name, HeaderValue::from_str(value).unwrap());
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_too_long_and_groups_that_are_too_many_are_refused() {
-        let long = format!("fairlead:{}", "a".repeat(MAX_NAME));
+        let long = format!("fairlead:{}", "a".repeat(MAX_USER_BYTES));
         assert!(rules().admit(&headers(&[&long], &[])).is_ok());
         assert!(
             rules()

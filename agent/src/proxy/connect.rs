@@ -6,32 +6,32 @@ use fairlead_api::{Code, Failure};
 use http::Uri;
 use tokio::{net::TcpStream, time::timeout};
 
-const DEADLINE: Duration = Duration::from_secs(10);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Connects to the authority of a CONNECT.
 ///
 /// # Errors
 /// `FL-1503` if it is not in the list, `FL-1505` if it cannot be reached.
 pub(crate) async fn open(allowed: &[String], uri: &Uri) -> Result<TcpStream, Failure> {
-    let asked = uri
+    let requested = uri
         .authority()
         .map(http::uri::Authority::as_str)
         .unwrap_or_default();
-    let Some(address) = allowed.iter().find(|address| address.as_str() == asked) else {
+    let Some(address) = allowed.iter().find(|address| address.as_str() == requested) else {
         return Err(Failure::because(
             Code::TargetRefused,
-            format_args!("{asked:?} is not in its list"),
+            format_args!("{requested:?} is not in its list"),
         ));
     };
     let unreachable = |cause: String| {
         Failure::because(Code::TargetUnreachable, format_args!("{address}: {cause}"))
     };
-    match timeout(DEADLINE, connect(address)).await {
+    match timeout(CONNECT_DEADLINE, connect(address)).await {
         Ok(Ok(socket)) => Ok(socket),
         Ok(Err(error)) => Err(unreachable(error.to_string())),
         Err(_) => Err(unreachable(format!(
             "no answer within {} s",
-            DEADLINE.as_secs()
+            CONNECT_DEADLINE.as_secs()
         ))),
     }
 }

@@ -12,7 +12,7 @@ use http::{
     header::{CONNECTION, CONTENT_TYPE, TE, UPGRADE},
 };
 
-use super::admit::Permitted;
+use super::admit::Impersonation;
 
 /// Parsed once.
 static IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
@@ -21,11 +21,11 @@ static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 
 /// Starts of what says who somebody is.
-const OF_IDENTITY: [&str; 4] = [PREFIX, "impersonate-", "x-remote-", "authorization"];
+const IDENTITY_PREFIXES: [&str; 4] = [PREFIX, "impersonate-", "x-remote-", "authorization"];
 
 /// The protocols that a request wants to upgrade to.
 pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
-    let wanted = listed(headers, &CONNECTION).any(|name| name.eq_ignore_ascii_case("upgrade"));
+    let wanted = members(headers, &CONNECTION).any(|name| name.eq_ignore_ascii_case("upgrade"));
     headers.get(UPGRADE).filter(|_| wanted).cloned()
 }
 
@@ -33,11 +33,14 @@ pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
 pub(crate) fn towards_api(
     headers: &mut HeaderMap,
     upgrade: Option<&HeaderValue>,
-    permitted: &Permitted,
+    permitted: &Impersonation,
 ) {
-    let trailers = listed(headers, &TE).any(|coding| coding.eq_ignore_ascii_case("trailers"));
+    let trailers = members(headers, &TE).any(|coding| coding.eq_ignore_ascii_case("trailers"));
     strip(headers, |name| {
-        OF_IDENTITY.iter().any(|start| name.starts_with(start)) || name == "cookie"
+        IDENTITY_PREFIXES
+            .iter()
+            .any(|start| name.starts_with(start))
+            || name == "cookie"
     });
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
@@ -68,7 +71,7 @@ pub(crate) fn towards_hub(
 }
 
 /// On an answer that the agent itself gives.
-pub(crate) fn agent_made(headers: &mut HeaderMap, code: Code) {
+pub(crate) fn mark_as_agents(headers: &mut HeaderMap, code: Code) {
     if let Ok(code) = HeaderValue::try_from(code.to_string()) {
         headers.insert(AGENT_CODE, code);
     }
@@ -126,23 +129,24 @@ fn put_upgrade(headers: &mut HeaderMap, protocol: Option<&HeaderValue>) {
 }
 
 /// Takes off what is of one hop, and what `goes`.
-fn strip(headers: &mut HeaderMap, goes: impl Fn(&str) -> bool) {
-    let named: Vec<String> = listed(headers, &CONNECTION)
+fn strip(headers: &mut HeaderMap, is_dropped: impl Fn(&str) -> bool) {
+    let named: Vec<String> = members(headers, &CONNECTION)
         .map(str::to_ascii_lowercase)
         .collect();
-    let of_hop = |name: &str| is_hop_by_hop(name) || named.iter().any(|listed| listed == name);
-    let gone: Vec<HeaderName> = headers
+    let is_hop_by_hop =
+        |name: &str| is_hop_by_hop(name) || named.iter().any(|member| member == name);
+    let dropped: Vec<HeaderName> = headers
         .keys()
-        .filter(|name| of_hop(name.as_str()) || goes(name.as_str()))
+        .filter(|name| is_hop_by_hop(name.as_str()) || is_dropped(name.as_str()))
         .cloned()
         .collect();
-    for name in gone {
+    for name in dropped {
         headers.remove(name);
     }
 }
 
 /// The members of a header that is a list, in all its lines.
-fn listed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let lines = headers
         .get_all(name)
         .iter()

@@ -19,68 +19,68 @@ use tokio::{
 };
 
 /// A server that has said nothing for so long has nothing on its way, but over a path that is slower still.
-const QUIET: Duration = Duration::from_secs(1);
+const SERVER_SILENCE: Duration = Duration::from_secs(1);
 /// Answers that wait for the end of a frame, in bytes. A client that pings faster than that goes without.
-const WAITING: usize = 1024;
+const MAX_QUEUED_PONG_BYTES: usize = 1024;
 
 /// The connection to the API server, from the first byte after its `101` on.
-pub(crate) struct Ponged<IO> {
+pub(crate) struct PingResponder<IO> {
     io: IO,
     /// Where in what the client says its next byte stands, pings that were answered left out.
-    asked: Frames,
-    said: Frames,
+    client_frames: Frames,
+    server_frames: Frames,
     /// What may become a ping, and is held until it is known.
-    held: Vec<u8>,
+    candidate: Vec<u8>,
     /// What was held and is no ping after all.
     released: VecDeque<u8>,
     pongs: VecDeque<u8>,
     /// Who reads and was told to wait.
-    waiting: Option<Waker>,
+    reader: Option<Waker>,
     /// When the server has last said something.
-    heard: Option<Instant>,
+    last_read: Option<Instant>,
 }
 
-impl<IO> Ponged<IO> {
+impl<IO> PingResponder<IO> {
     pub(crate) fn new(io: IO, protocol: Protocol) -> Self {
-        Ponged {
+        PingResponder {
             io,
-            asked: Frames::new(protocol),
-            said: Frames::new(protocol),
-            held: Vec::new(),
+            client_frames: Frames::new(protocol),
+            server_frames: Frames::new(protocol),
+            candidate: Vec::new(),
             released: VecDeque::new(),
             pongs: VecDeque::new(),
-            waiting: None,
-            heard: None,
+            reader: None,
+            last_read: None,
         }
     }
 
     /// Whether the server may have said more than has been read, and so its end, too.
-    fn is_behind(&self) -> bool {
-        match self.heard {
-            Some(heard) => self.waiting.is_none() || heard.elapsed() < QUIET,
+    fn may_have_unread_data(&self) -> bool {
+        match self.last_read {
+            Some(last_read) => self.reader.is_none() || last_read.elapsed() < SERVER_SILENCE,
             None => false,
         }
     }
 
     /// Takes what may be a ping, as far as it is there.
-    fn hold(&mut self, buf: &[u8]) -> usize {
-        for (taken, &byte) in (1..).zip(buf) {
-            self.held.push(byte);
-            match self.asked.protocol().pong(&self.held) {
+    fn collect_ping(&mut self, buf: &[u8]) -> usize {
+        for (written, &byte) in (1..).zip(buf) {
+            self.candidate.push(byte);
+            match self.client_frames.protocol().pong(&self.candidate) {
                 Pong::Unknown => {}
                 Pong::Whole(pong) => {
-                    self.held.clear();
-                    if self.pongs.len() + pong.len() <= WAITING {
+                    self.candidate.clear();
+                    if self.pongs.len() + pong.len() <= MAX_QUEUED_PONG_BYTES {
                         self.pongs.extend(pong);
                     }
-                    if let Some(reader) = self.waiting.take() {
+                    if let Some(reader) = self.reader.take() {
                         reader.wake();
                     }
-                    return taken;
+                    return written;
                 }
                 Pong::None => {
                     self.release();
-                    return taken;
+                    return written;
                 }
             }
         }
@@ -88,33 +88,33 @@ impl<IO> Ponged<IO> {
     }
 
     fn release(&mut self) {
-        self.asked.follow(&self.held);
-        self.released.extend(self.held.drain(..));
+        self.client_frames.follow(&self.candidate);
+        self.released.extend(self.candidate.drain(..));
     }
 }
 
-impl<IO: AsyncWrite + Unpin> Ponged<IO> {
+impl<IO: AsyncWrite + Unpin> PingResponder<IO> {
     fn poll_released(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.released.is_empty() {
             let (bytes, _) = self.released.as_slices();
-            let taken = ready!(Pin::new(&mut self.io).poll_write(cx, bytes))?;
-            if taken == 0 {
+            let written = ready!(Pin::new(&mut self.io).poll_write(cx, bytes))?;
+            if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.released.drain(..taken);
+            self.released.drain(..written);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Ponged<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for PingResponder<IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let it = &mut *self;
-        if !it.pongs.is_empty() && it.said.may_begin() {
+        if !it.pongs.is_empty() && it.server_frames.may_begin() {
             let (pongs, _) = it.pongs.as_slices();
             let now = pongs.len().min(buf.remaining());
             buf.put_slice(pongs.get(..now).unwrap_or_default());
@@ -122,50 +122,51 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Ponged<IO> {
             return Poll::Ready(Ok(()));
         }
         // Where an answer waits, no further than to the end of the frame.
-        let most = match it.pongs.is_empty() {
+        let limit = match it.pongs.is_empty() {
             true => buf.remaining(),
-            false => buf.remaining().min(it.said.rest()),
+            false => buf.remaining().min(it.server_frames.rest()),
         };
-        let mut part = ReadBuf::new(buf.initialize_unfilled_to(most));
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(limit));
         match Pin::new(&mut it.io).poll_read(cx, &mut part) {
             Poll::Ready(Ok(())) => {
-                it.said.follow(part.filled());
+                it.server_frames.follow(part.filled());
                 let read = part.filled().len();
                 buf.advance(read);
-                it.heard = Some(Instant::now());
-                it.waiting = None;
+                it.last_read = Some(Instant::now());
+                it.reader = None;
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
-                it.waiting = Some(cx.waker().clone());
+                it.reader = Some(cx.waker().clone());
                 Poll::Pending
             }
         }
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Ponged<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for PingResponder<IO> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_released(cx))?;
-        if !self.held.is_empty() {
-            return Poll::Ready(Ok(self.hold(buf)));
+        if !self.candidate.is_empty() {
+            return Poll::Ready(Ok(self.collect_ping(buf)));
         }
-        let most = match self.is_behind() {
-            true => self.asked.before_ping(buf),
+        let limit = match self.may_have_unread_data() {
+            true => self.client_frames.before_ping(buf),
             false => buf.len(),
         };
-        if most == 0 {
-            return Poll::Ready(Ok(self.hold(buf)));
+        if limit == 0 {
+            return Poll::Ready(Ok(self.collect_ping(buf)));
         }
-        let now = buf.get(..most).unwrap_or(buf);
-        let taken = ready!(Pin::new(&mut self.io).poll_write(cx, now))?;
-        self.asked.follow(now.get(..taken).unwrap_or_default());
-        Poll::Ready(Ok(taken))
+        let now = buf.get(..limit).unwrap_or(buf);
+        let written = ready!(Pin::new(&mut self.io).poll_write(cx, now))?;
+        self.client_frames
+            .follow(now.get(..written).unwrap_or_default());
+        Poll::Ready(Ok(written))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

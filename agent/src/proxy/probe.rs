@@ -9,32 +9,39 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
 
 use super::headers::towards_hub;
-use crate::{body::text, context::Site};
+use crate::{body::text, context::AgentContext};
 
 /// The hub asks every 5 s; an answer that comes later than that is no answer.
-const DEADLINE: Duration = Duration::from_millis(4500);
+const PROBE_DEADLINE: Duration = Duration::from_millis(4500);
 /// What of an unready API server's words is passed on, in bytes.
-const MAX_WORDS: usize = 512;
+const MAX_CAUSE_BYTES: usize = 512;
 
 /// # Errors
 /// `FL-1502` with the cause, if the API server is not ready or cannot be asked; `FL-1504` if it does not answer.
-pub(crate) async fn answer(site: &Site, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
+pub(crate) async fn answer(
+    context: &AgentContext,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Failure> {
     if let Some(millis) = headers
         .get(SPREAD)
         .and_then(|value| value.to_str().ok()?.parse().ok())
     {
-        site.spread.set(Duration::from_millis(millis));
+        context.reconnect_spread.set(Duration::from_millis(millis));
     }
-    if let Some(wanted) = headers
+    if let Some(desired) = headers
         .get(DESIRED_REVISION_HEADER)
         .and_then(|value| value.to_str().ok())
     {
-        site.told.configuration_wanted(wanted);
+        context.configuration.set_desired(desired);
     }
     let started = Instant::now();
-    let asked = timeout(DEADLINE, site.upstream.ask(Method::GET, "/readyz", None)).await;
+    let checked = timeout(
+        PROBE_DEADLINE,
+        context.upstream.request(Method::GET, "/readyz", None),
+    )
+    .await;
     let late = |_| Failure::because(Code::ApiTimeout, "/readyz did not answer");
-    let (status, body) = asked.map_err(late)?.map_err(Failure::from)?;
+    let (status, body) = checked.map_err(late)?.map_err(Failure::from)?;
     match status {
         // Forbidden: it is up, knows the agent, and does not let it ask for more.
         StatusCode::FORBIDDEN => {}
@@ -46,13 +53,15 @@ pub(crate) async fn answer(site: &Site, headers: &HeaderMap) -> Result<Response<
             ));
         }
         status => {
-            let words =
-                String::from_utf8_lossy(body.get(..MAX_WORDS.min(body.len())).unwrap_or_default())
-                    .into_owned();
+            let cause = String::from_utf8_lossy(
+                body.get(..MAX_CAUSE_BYTES.min(body.len()))
+                    .unwrap_or_default(),
+            )
+            .into_owned();
             let status = status.as_u16();
             return Err(Failure::because(
                 Code::ApiUnreachable,
-                format_args!("/readyz answered {status}: {words}"),
+                format_args!("/readyz answered {status}: {cause}"),
             ));
         }
     }

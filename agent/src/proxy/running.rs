@@ -13,35 +13,35 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 /// A request that runs, upgraded ones included: its site and its session count it.
 #[derive(Clone)]
-pub(crate) struct Running {
+pub(crate) struct RunningRequest {
     _of_site: TaskTrackerToken,
     _of_session: TaskTrackerToken,
 }
 
-impl Running {
-    pub(crate) fn new(site: &TaskTracker, session: &TaskTracker) -> Self {
-        Running {
-            _of_site: site.token(),
+impl RunningRequest {
+    pub(crate) fn new(context: &TaskTracker, session: &TaskTracker) -> Self {
+        RunningRequest {
+            _of_site: context.token(),
             _of_session: session.token(),
         }
     }
 }
 
 /// A body that holds something until it has ended or is dropped.
-pub(crate) fn held(body: Body, running: Running) -> Body {
-    Held {
+pub(crate) fn count_until_end(body: Body, running: RunningRequest) -> Body {
+    CountedBody {
         body,
         _running: running,
     }
     .boxed_unsync()
 }
 
-struct Held {
+struct CountedBody {
     body: Body,
-    _running: Running,
+    _running: RunningRequest,
 }
 
-impl http_body::Body for Held {
+impl http_body::Body for CountedBody {
     type Data = Bytes;
     type Error = BodyError;
 

@@ -14,7 +14,7 @@ use super::{
     endpoint::ClientCertificate, error::TargetError, files::bearer, kubeconfig_file::Plugin,
 };
 
-const DEADLINE: Duration = Duration::from_secs(30);
+const PLUGIN_DEADLINE: Duration = Duration::from_secs(30);
 
 pub(super) struct Credential {
     pub(super) authorization: Option<HeaderValue>,
@@ -23,7 +23,7 @@ pub(super) struct Credential {
 }
 
 #[derive(Deserialize)]
-struct Printed {
+struct ExecCredential {
     status: Option<Status>,
 }
 
@@ -37,17 +37,17 @@ struct Status {
 }
 
 /// `about`: the cluster, for a plugin that asks.
-pub(super) async fn run(plugin: &Plugin, about: &Value) -> Result<Credential, TargetError> {
+pub(super) async fn run(plugin: &Plugin, cluster_info: &Value) -> Result<Credential, TargetError> {
     let name = plugin.command.display().to_string();
     let failed = |cause: String| TargetError::Plugin {
         command: name.clone(),
         cause,
     };
-    let output = match timeout(DEADLINE, command(plugin, about).output()).await {
+    let output = match timeout(PLUGIN_DEADLINE, command(plugin, cluster_info).output()).await {
         Err(_) => {
             return Err(failed(format!(
                 "it did not end within {} s",
-                DEADLINE.as_secs()
+                PLUGIN_DEADLINE.as_secs()
             )));
         }
         Ok(Err(error)) => return Err(failed(error.to_string())),
@@ -57,12 +57,12 @@ pub(super) async fn run(plugin: &Plugin, about: &Value) -> Result<Credential, Ta
         Ok(Ok(output)) => output,
     };
     // A parser's error may quote what it parsed.
-    let printed: Printed = serde_json::from_slice(&output.stdout)
+    let printed: ExecCredential = serde_json::from_slice(&output.stdout)
         .map_err(|_| failed("it printed no ExecCredential in JSON".to_owned()))?;
     credential(printed).map_err(|cause| failed(cause.to_owned()))
 }
 
-fn credential(printed: Printed) -> Result<Credential, &'static str> {
+fn credential(printed: ExecCredential) -> Result<Credential, &'static str> {
     let status = printed.status.ok_or("its ExecCredential has no status")?;
     let authorization = match &status.token {
         None => None,
@@ -90,14 +90,14 @@ fn credential(printed: Printed) -> Result<Credential, &'static str> {
     })
 }
 
-fn command(plugin: &Plugin, about: &Value) -> Command {
+fn command(plugin: &Plugin, cluster_info: &Value) -> Command {
     let mut command = Command::new(&plugin.command);
     command.args(&plugin.args);
     for variable in &plugin.env {
         command.env(&variable.name, variable.value.expose_secret());
     }
     let spec = if plugin.provide_cluster_info {
-        json!({ "interactive": false, "cluster": about })
+        json!({ "interactive": false, "cluster": cluster_info })
     } else {
         json!({ "interactive": false })
     };

@@ -9,7 +9,7 @@ use super::{
     endpoint::{Address, Trust, certificates},
     error::TargetError,
     files::{bearer, read},
-    loaded::Loaded,
+    loaded::LoadedCredential,
 };
 
 pub(super) struct InCluster {
@@ -36,7 +36,7 @@ impl InCluster {
         vec![self.token.clone(), self.ca.clone()]
     }
 
-    pub(super) async fn load(&self) -> Result<Loaded, TargetError> {
+    pub(super) async fn load(&self) -> Result<LoadedCredential, TargetError> {
         let server: Uri = self
             .server
             .parse()
@@ -47,7 +47,7 @@ impl InCluster {
         };
         let token = read(&self.token).await?;
         let ca = read(&self.ca).await?;
-        Ok(Loaded {
+        Ok(LoadedCredential {
             address: Address {
                 server,
                 server_name: None,

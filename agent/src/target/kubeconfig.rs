@@ -15,8 +15,8 @@ use super::{
     error::TargetError,
     exec,
     files::{bearer, read},
-    kubeconfig_file::{Cluster, File, User},
-    loaded::Loaded,
+    kubeconfig_file::{Cluster, KubeconfigFile, User},
+    loaded::LoadedCredential,
 };
 
 pub(super) struct FromKubeconfig {
@@ -26,7 +26,7 @@ pub(super) struct FromKubeconfig {
 
 /// As whom the agent speaks.
 #[derive(Default)]
-struct Speaker {
+struct Authentication {
     authorization: Option<HeaderValue>,
     client: Option<ClientCertificate>,
     expires: Option<OffsetDateTime>,
@@ -41,23 +41,24 @@ impl FromKubeconfig {
         vec![self.path.clone()]
     }
 
-    pub(super) async fn load(&self) -> Result<Loaded, TargetError> {
+    pub(super) async fn load(&self) -> Result<LoadedCredential, TargetError> {
         let text = SecretString::from(read(&self.path).await?);
         // A YAML error quotes the lines around it, and those may hold a token: only its place is repeated.
-        let file: File = serde_saphyr::from_str(text.expose_secret()).map_err(|error| {
-            let place = error.location().map_or_else(String::new, |at| {
-                format!(" (line {}, column {})", at.line(), at.column())
-            });
-            let path = self.path.display();
-            TargetError::Kubeconfig(format!("{path} does not read as a kubeconfig{place}"))
-        })?;
+        let file: KubeconfigFile =
+            serde_saphyr::from_str(text.expose_secret()).map_err(|error| {
+                let place = error.location().map_or_else(String::new, |at| {
+                    format!(" (line {}, column {})", at.line(), at.column())
+                });
+                let path = self.path.display();
+                TargetError::Kubeconfig(format!("{path} does not read as a kubeconfig{place}"))
+            })?;
         let dir = self.path.parent().unwrap_or(Path::new(""));
         let (cluster, user) = file
             .context(self.context.as_deref(), dir)
             .map_err(TargetError::Kubeconfig)?;
         check(&cluster, &user)?;
         let server = cluster.server.parse().map_err(|_| unusable("server"))?;
-        let speaker = speaker(&user, &cluster).await?;
+        let authentication = authentication(&user, &cluster).await?;
         let mut files = self.files();
         let named = [
             &cluster.certificate_authority,
@@ -66,18 +67,18 @@ impl FromKubeconfig {
             &user.token_file,
         ];
         files.extend(named.into_iter().flatten().cloned());
-        Ok(Loaded {
+        Ok(LoadedCredential {
             address: Address {
                 server,
                 server_name: cluster.tls_server_name.clone(),
             },
             trust: Trust {
                 ca: authority(&cluster).await?,
-                client: speaker.client,
+                client: authentication.client,
             },
-            authorization: speaker.authorization,
+            authorization: authentication.authorization,
             files,
-            expires: speaker.expires,
+            expires: authentication.expires,
         })
     }
 }
@@ -112,41 +113,41 @@ async fn authority(cluster: &Cluster) -> Result<Authority, TargetError> {
 }
 
 /// In kubectl's order of precedence.
-async fn speaker(user: &User, cluster: &Cluster) -> Result<Speaker, TargetError> {
-    let mut speaker = Speaker {
+async fn authentication(user: &User, cluster: &Cluster) -> Result<Authentication, TargetError> {
+    let mut authentication = Authentication {
         client: client_certificate(user).await?,
-        ..Speaker::default()
+        ..Authentication::default()
     };
     if let Some(token) = &user.token {
-        speaker.authorization =
+        authentication.authorization =
             Some(bearer(token.expose_secret()).ok_or_else(|| unusable("token"))?);
     } else if let Some(path) = &user.token_file {
         let token = SecretString::from(read(path).await?);
-        speaker.authorization =
+        authentication.authorization =
             Some(bearer(token.expose_secret()).ok_or_else(|| unusable("tokenFile"))?);
     } else if let (Some(name), Some(password)) = (&user.username, &user.password) {
         let both = STANDARD.encode(format!("{name}:{}", password.expose_secret()));
         let mut value =
             HeaderValue::try_from(format!("Basic {both}")).map_err(|_| unusable("password"))?;
         value.set_sensitive(true);
-        speaker.authorization = Some(value);
+        authentication.authorization = Some(value);
     } else if let Some(plugin) = &user.exec {
-        let credential = exec::run(plugin, &about(cluster)).await?;
-        speaker.authorization = credential.authorization;
-        speaker.client = credential.client.or(speaker.client);
-        speaker.expires = credential.expires;
+        let credential = exec::run(plugin, &cluster_info(cluster)).await?;
+        authentication.authorization = credential.authorization;
+        authentication.client = credential.client.or(authentication.client);
+        authentication.expires = credential.expires;
     }
-    Ok(speaker)
+    Ok(authentication)
 }
 
 /// What a plugin that asks for it is told of the cluster.
-fn about(cluster: &Cluster) -> serde_json::Value {
+fn cluster_info(cluster: &Cluster) -> serde_json::Value {
     let data = cluster.certificate_authority_data.clone().or_else(|| {
         let pem = std::fs::read(cluster.certificate_authority.as_ref()?).ok()?;
         Some(STANDARD.encode(pem))
     });
-    let mut about = json!({ "server": cluster.server });
-    if let Some(object) = about.as_object_mut() {
+    let mut cluster_info = json!({ "server": cluster.server });
+    if let Some(object) = cluster_info.as_object_mut() {
         object.extend(
             cluster
                 .tls_server_name
@@ -156,11 +157,11 @@ fn about(cluster: &Cluster) -> serde_json::Value {
         object.extend(data.map(|data| ("certificate-authority-data".to_owned(), json!(data))));
         object.extend(
             cluster
-                .for_plugins()
+                .plugin_config()
                 .map(|config| ("config".to_owned(), config.clone())),
         );
     }
-    about
+    cluster_info
 }
 
 async fn client_certificate(user: &User) -> Result<Option<ClientCertificate>, TargetError> {
@@ -186,6 +187,6 @@ fn decode(data: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(data.trim()).ok()?).ok()
 }
 
-fn unusable(what: &str) -> TargetError {
-    TargetError::Kubeconfig(format!("unusable {what}"))
+fn unusable(field: &str) -> TargetError {
+    TargetError::Kubeconfig(format!("unusable {field}"))
 }

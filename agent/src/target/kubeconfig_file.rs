@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct File {
+pub(super) struct KubeconfigFile {
     #[serde(default, deserialize_with = "null_is_empty")]
     clusters: Vec<NamedCluster>,
     #[serde(default, deserialize_with = "null_is_empty")]
@@ -64,7 +64,7 @@ struct Extension {
 
 impl Cluster {
     /// What the kubeconfig has to tell plugins about this cluster.
-    pub(super) fn for_plugins(&self) -> Option<&serde_json::Value> {
+    pub(super) fn plugin_config(&self) -> Option<&serde_json::Value> {
         let ours = self
             .extensions
             .iter()
@@ -109,10 +109,10 @@ pub(super) struct Variable {
     pub(super) value: SecretString,
 }
 
-impl File {
+impl KubeconfigFile {
     /// The cluster and the user of one context, or of the current one.
     pub(super) fn context(self, name: Option<&str>, dir: &Path) -> Result<(Cluster, User), String> {
-        let File {
+        let KubeconfigFile {
             clusters,
             contexts,
             users,
@@ -133,12 +133,12 @@ impl File {
             .ok_or_else(|| format!("it has no cluster {:?}", context.cluster))?
             .cluster;
         absolute(dir, [&mut cluster.certificate_authority]);
-        let Some(wanted) = context.user.filter(|user| !user.is_empty()) else {
+        let Some(name) = context.user.filter(|user| !user.is_empty()) else {
             return Ok((cluster, User::default()));
         };
-        let user = users.into_iter().find(|named| named.name == wanted);
+        let user = users.into_iter().find(|named| named.name == name);
         let mut user = user
-            .ok_or_else(|| format!("it has no user {wanted:?}"))?
+            .ok_or_else(|| format!("it has no user {name:?}"))?
             .user
             .unwrap_or_default();
         absolute(

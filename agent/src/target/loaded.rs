@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use super::endpoint::{Address, Trust};
 
 /// What a source gives when it is read.
-pub(super) struct Loaded {
+pub(super) struct LoadedCredential {
     pub(super) address: Address,
     pub(super) trust: Trust,
     pub(super) authorization: Option<HeaderValue>,

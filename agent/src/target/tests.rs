@@ -27,7 +27,7 @@ impl Folder {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
     }
 
-    fn kubeconfig(&self, cluster: &str, user: &str) -> Credentials {
+    fn kubeconfig(&self, cluster: &str, user: &str) -> ApiCredentials {
         let ca = STANDARD.encode(ca());
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: one\nclusters:\n- name: c\n  cluster: {{certificate-authority-data: {ca}, {cluster}}}\n\
@@ -37,8 +37,8 @@ impl Folder {
         self.credentials(self.write("config", &text), None)
     }
 
-    fn credentials(&self, path: PathBuf, context: Option<&str>) -> Credentials {
-        Credentials::new(&Target::Kubeconfig {
+    fn credentials(&self, path: PathBuf, context: Option<&str>) -> ApiCredentials {
+        ApiCredentials::new(&ApiServerConfig::Kubeconfig {
             path,
             context: context.map(str::to_owned),
         })
@@ -56,7 +56,7 @@ fn certificate() -> (String, String) {
 
 const SERVER: &str = "server: 'https://127.0.0.1:6443'";
 
-async fn authorization(credentials: &Credentials) -> Option<String> {
+async fn authorization(credentials: &ApiCredentials) -> Option<String> {
     let access = credentials.access().await.unwrap();
     let value = access.authorization.clone()?;
     assert!(value.is_sensitive());
@@ -225,7 +225,7 @@ async fn a_changed_file_is_read_again_and_a_broken_one_leaves_what_there_was() {
         "Bearer one",
         "not looked at yet"
     );
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(FILE_POLL_INTERVAL).await;
     assert_eq!(authorization(&credentials).await.unwrap(), "Bearer second");
     let second = credentials.access().await.unwrap();
     assert!(
@@ -234,14 +234,14 @@ async fn a_changed_file_is_read_again_and_a_broken_one_leaves_what_there_was() {
     );
 
     fs::remove_file(folder.0.path().join("token")).unwrap();
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(FILE_POLL_INTERVAL).await;
     assert_eq!(authorization(&credentials).await.unwrap(), "Bearer second");
     folder.write("token", "third");
-    tokio::time::advance(REST).await;
+    tokio::time::advance(RELOAD_RETRY_INTERVAL).await;
     assert_eq!(authorization(&credentials).await.unwrap(), "Bearer third");
 
     folder.kubeconfig("server: 'https://127.0.0.1:7443'", "{tokenFile: token}");
-    tokio::time::advance(LOOK_EVERY).await;
+    tokio::time::advance(FILE_POLL_INTERVAL).await;
     let moved = credentials.access().await.unwrap();
     assert!(
         !Arc::ptr_eq(&second.endpoint, &moved.endpoint),
@@ -307,13 +307,13 @@ async fn a_plugins_credential_is_asked_for_again_before_it_expires_and_after_a_4
     assert_eq!(authorization(&credentials).await.unwrap(), "Bearer long");
     folder.write("credential", r#"{"status":{"token":"new"}}"#);
     let used = credentials.access().await.unwrap();
-    credentials.refused(&used).await;
+    credentials.report_unauthorized(&used).await;
     // From here on no plugin is run, whatever time this machine takes.
     tokio::time::pause();
     assert_eq!(authorization(&credentials).await.unwrap(), "Bearer new");
     folder.write("credential", r#"{"status":{"token":"newer"}}"#);
     let used = credentials.access().await.unwrap();
-    credentials.refused(&used).await;
+    credentials.report_unauthorized(&used).await;
     assert_eq!(
         authorization(&credentials).await.unwrap(),
         "Bearer new",

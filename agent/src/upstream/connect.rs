@@ -11,10 +11,10 @@ use tower::ServiceExt;
 
 use crate::target::endpoint::Endpoint;
 
-const STEP: Duration = Duration::from_secs(5);
+const CONNECT_STEP_DEADLINE: Duration = Duration::from_secs(5);
 /// A peer that vanished is noticed after this long, watches or not; where bytes are under way to it, TCP's own
 /// retransmission notices.
-const SILENT: Duration = Duration::from_secs(30);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Plain where a kubeconfig says so.
 pub(super) type Connection =
@@ -27,7 +27,7 @@ pub(crate) enum ConnectError {
     Tcp(#[source] BodyError),
     #[error("TLS")]
     Tls(#[source] io::Error),
-    #[error("{0}: no answer within {secs} s", secs = STEP.as_secs())]
+    #[error("{0}: no answer within {secs} s", secs = CONNECT_STEP_DEADLINE.as_secs())]
     Timeout(&'static str),
 }
 
@@ -40,8 +40,8 @@ impl Connector {
     pub(super) fn new() -> Self {
         let mut tcp = HttpConnector::new();
         tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(SILENT / 2));
-        tcp.set_keepalive_interval(Some(SILENT / 6));
+        tcp.set_keepalive(Some(KEEPALIVE_TIMEOUT / 2));
+        tcp.set_keepalive_interval(Some(KEEPALIVE_TIMEOUT / 6));
         tcp.set_keepalive_retries(Some(3));
         // No TCP_USER_TIMEOUT: Linux counts a window that stays closed as silence, and a program in a container may
         // leave its input unread for as long as it likes.
@@ -49,7 +49,10 @@ impl Connector {
     }
 
     pub(super) async fn connect(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
-        let connecting = timeout(STEP, self.tcp.clone().oneshot(endpoint.uri.clone()));
+        let connecting = timeout(
+            CONNECT_STEP_DEADLINE,
+            self.tcp.clone().oneshot(endpoint.uri.clone()),
+        );
         let tcp = connecting.await.map_err(|_| ConnectError::Timeout("TCP"))?;
         let tcp = tcp
             .map_err(|error| ConnectError::Tcp(error.into()))?
@@ -59,7 +62,7 @@ impl Connector {
         };
         let connecting = TlsConnector::from(tls.clone())
             .connect(endpoint.server_name.clone(), ReadAhead::new(tcp));
-        let tls = timeout(STEP, connecting)
+        let tls = timeout(CONNECT_STEP_DEADLINE, connecting)
             .await
             .map_err(|_| ConnectError::Timeout("TLS"))?;
         let tls = tls.map_err(ConnectError::Tls)?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use fairlead_agent::{Config, State};
+use fairlead_agent::{Config, IdentityLocation};
 use fairlead_api::{Code, JoinString};
 use fairlead_dialer::{CloseReason, SessionError};
 
@@ -10,9 +10,9 @@ use fairlead_testkit::hub::FakeHub;
 
 use crate::rig::{Rig, soon, until};
 
-const STORES: [fn(&Rig) -> State; 2] = [
-    |rig| State::Dir(rig.state()),
-    |_| State::Secret { namespace: None },
+const STORES: [fn(&Rig) -> IdentityLocation; 2] = [
+    |rig| IdentityLocation::Dir(rig.state()),
+    |_| IdentityLocation::Secret { namespace: None },
 ];
 
 fn join(hub: &FakeHub, token: &str) -> Option<JoinString> {
@@ -35,7 +35,7 @@ fn enrolled(hub: &FakeHub) -> usize {
 }
 
 /// An agent that has enrolled with the rig's hub, and has ended.
-async fn joined(rig: &Rig, state: &State) -> Config {
+async fn joined(rig: &Rig, state: &IdentityLocation) -> Config {
     let mut config = rig.config();
     config.state = state.clone();
     let _agent = rig.start(config.clone());
@@ -107,7 +107,7 @@ async fn spent_join_string_leaves_the_identity_in_use() {
 #[tokio::test]
 async fn join_string_of_a_hub_that_is_away_takes_effect_when_it_is_back() {
     let (rig, other) = two_hubs().await;
-    let mut config = joined(&rig, &State::Dir(rig.state())).await;
+    let mut config = joined(&rig, &IdentityLocation::Dir(rig.state())).await;
     other.disconnect();
     config.join = join(&other, "bootstrap");
     let agent = rig.start(config);

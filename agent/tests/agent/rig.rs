@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
+use fairlead_agent::{ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
 use fairlead_api::{
     Failure, JoinString,
     headers::{DRAINING, PROBE_PATH},
@@ -84,17 +84,17 @@ impl Rig {
             instance: None,
             links: LinkCount::ONE,
             ca_file: None,
-            target: Target::InCluster {
+            target: ApiServerConfig::InCluster {
                 host: "127.0.0.1".to_owned(),
                 port: self.api.port(),
                 dir: self.account(),
             },
-            state: State::Dir(self.state()),
+            state: IdentityLocation::Dir(self.state()),
             allow_groups: vec!["ops".to_owned()],
             allow_as: Vec::new(),
             facts_every: Some(Duration::ZERO),
             allow_connect: Vec::new(),
-            session_memory: SESSION_MEMORY,
+            session_memory: DEFAULT_SESSION_MEMORY_BYTES,
             https_proxy: None,
             no_proxy: None,
             version: "0.0.0-test".to_owned(),

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use fairlead_agent::State;
+use fairlead_agent::IdentityLocation;
 use serde_json::json;
 
 use crate::rig::{Rig, until};
 
 fn in_a_secret(rig: &Rig) -> fairlead_agent::Config {
     let mut config = rig.config();
-    config.state = State::Secret { namespace: None };
+    config.state = IdentityLocation::Secret { namespace: None };
     config
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, sync::atomic::Ordering::SeqCst, time::Duration};
 
-use fairlead_agent::Target;
+use fairlead_agent::ApiServerConfig;
 use fairlead_api::Code;
 use fairlead_dialer::{CloseReason, LinkState, Resumable, SessionError};
 use http_body_util::BodyExt;
@@ -265,7 +265,7 @@ async fn mistakes_of_the_person_who_starts_it_end_it_at_once() {
         run(&|config| config.https_proxy = Some("ftp://x".to_owned())).await,
         Code::BadConfig
     );
-    let missing = Target::Kubeconfig {
+    let missing = ApiServerConfig::Kubeconfig {
         path: rig.dir.path().join("none"),
         context: None,
     };
@@ -303,7 +303,7 @@ async fn start_failure_names_the_file_and_fits_its_next_step() {
         let path = rig.dir.path().join("kubeconfig");
         fs::write(&path, text).unwrap();
         let context = None;
-        Target::Kubeconfig { path, context }
+        ApiServerConfig::Kubeconfig { path, context }
     };
     let failure = async |change: &dyn Fn(&mut fairlead_agent::Config)| {
         let mut config = rig.config();

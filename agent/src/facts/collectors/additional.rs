@@ -1,4 +1,4 @@
-//! What the site operator adds: each key of the ConfigMap `additional-facts` in the agent's namespace is a fact, and its value
+//! Selection the site operator adds: each key of the ConfigMap `additional-facts` in the agent's namespace is a fact, and its value
 //! is JSON where it reads as JSON, else a text.
 
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::facts::{
-    collector::{Collector, Told},
-    source::Source,
+    collector::{CollectedFact, Collector},
+    source::FactSource,
 };
 
 pub(super) struct Additional {
     namespace: String,
-    facts: Vec<Told>,
+    facts: Vec<CollectedFact>,
 }
 
 #[derive(Deserialize)]
@@ -32,12 +32,12 @@ impl Additional {
 }
 
 impl Collector for Additional {
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<FactSource> {
         let path = format!(
             "/api/v1/namespaces/{}/configmaps/additional-facts",
             self.namespace
         );
-        vec![Source::object(
+        vec![FactSource::object(
             path,
             "get configmaps/additional-facts in the agent's namespace",
         )]
@@ -45,16 +45,16 @@ impl Collector for Additional {
 
     fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
         let ConfigMap { data } = serde_json::from_slice(object)?;
-        let told = data.into_iter().filter_map(|(name, text)| {
+        let facts = data.into_iter().filter_map(|(name, text)| {
             let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
             // Nobody can say that something is nothing: that is how it is removed.
-            (!value.is_null()).then(|| Told::whole(&name, value))
+            (!value.is_null()).then(|| CollectedFact::whole(&name, value))
         });
-        self.facts = told.collect();
+        self.facts = facts.collect();
         Ok(())
     }
 
-    fn tell(self: Box<Self>) -> Vec<Told> {
+    fn finish(self: Box<Self>) -> Vec<CollectedFact> {
         self.facts
     }
 }
@@ -64,7 +64,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::facts::collectors::told;
+    use crate::facts::collectors::facts_of;
 
     #[test]
     fn each_key_is_a_fact_and_json_is_read_as_json() {
@@ -72,7 +72,7 @@ mod tests {
             "site": "Berlin 3", "racks": "12", "contacts": "[\"ann\"]", "broken": "{", "gone": "null",
         } });
         assert_eq!(
-            told(Box::new(Additional::new("fairlead")), &[(0, map)]),
+            facts_of(Box::new(Additional::new("fairlead")), &[(0, map)]),
             json!({ "site": "Berlin 3", "racks": 12, "contacts": ["ann"], "broken": "{" })
         );
     }

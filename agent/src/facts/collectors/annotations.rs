@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::facts::{
-    bounded::{Entries, short},
-    collector::{Collector, Told},
-    source::Source,
+    bounded::{BoundedEntries, short},
+    collector::{CollectedFact, Collector},
+    source::FactSource,
 };
 
 /// Annotations of one namespace in a fact.
-const EACH: usize = 32;
+const MAX_ANNOTATIONS_PER_NAMESPACE: usize = 32;
 
 pub(super) struct Annotations {
     annotations: Chosen,
@@ -22,7 +22,7 @@ pub(super) struct Annotations {
 
 struct Chosen {
     prefixes: Vec<String>,
-    entries: Entries,
+    entries: BoundedEntries,
 }
 
 #[derive(Deserialize)]
@@ -41,7 +41,7 @@ impl Annotations {
     pub(super) fn new(settings: &FactCollection) -> Self {
         let chosen = |prefixes: &[String]| Chosen {
             prefixes: prefixes.to_owned(),
-            entries: Entries::default(),
+            entries: BoundedEntries::default(),
         };
         Annotations {
             annotations: chosen(&settings.annotation_prefixes),
@@ -52,15 +52,15 @@ impl Annotations {
 
 impl Chosen {
     fn take(&mut self, of: &Metadata) {
-        let wanted = |key: &&str| {
+        let is_chosen = |key: &&str| {
             let mut prefixes = self.prefixes.iter();
             prefixes.any(|prefix| key.starts_with(prefix.as_str()))
         };
         let found = of.annotations.iter();
         let found = found.map(|(key, value)| (key.as_str(), value));
         let found: Map<String, Value> = found
-            .filter(|(key, _)| wanted(key))
-            .take(EACH)
+            .filter(|(key, _)| is_chosen(key))
+            .take(MAX_ANNOTATIONS_PER_NAMESPACE)
             .map(|(key, value)| (short(key), short(value).into()))
             .collect();
         if !found.is_empty() {
@@ -70,11 +70,11 @@ impl Chosen {
 }
 
 impl Collector for Annotations {
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<FactSource> {
         if self.annotations.prefixes.is_empty() && self.contacts.prefixes.is_empty() {
             return Vec::new();
         }
-        vec![Source::metadata(
+        vec![FactSource::metadata(
             "/api/v1/namespaces",
             "",
             "list namespaces",
@@ -88,9 +88,9 @@ impl Collector for Annotations {
         Ok(())
     }
 
-    fn tell(self: Box<Self>) -> Vec<Told> {
-        let annotations = self.annotations.entries.told("annotations");
-        let contacts = self.contacts.entries.told("contacts");
+    fn finish(self: Box<Self>) -> Vec<CollectedFact> {
+        let annotations = self.annotations.entries.into_fact("annotations");
+        let contacts = self.contacts.entries.into_fact("contacts");
         annotations.into_iter().chain(contacts).collect()
     }
 }
@@ -100,7 +100,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::facts::collectors::told;
+    use crate::facts::collectors::facts_of;
 
     #[test]
     fn only_what_begins_as_configured_is_told() {
@@ -115,7 +115,7 @@ mod tests {
         let plain = json!({ "metadata": { "name": "plain" } });
         let namespaces = [(0, namespace), (0, plain)];
         assert_eq!(
-            told(Box::new(Annotations::new(&settings)), &namespaces),
+            facts_of(Box::new(Annotations::new(&settings)), &namespaces),
             json!({
                 "annotations": { "shop": { "example.com/tier": "gold" } },
                 "contacts": { "shop": { "a8r.io/owner": "@ann" } },

@@ -5,12 +5,12 @@ use serde::de::IgnoredAny;
 use super::Object;
 use crate::facts::{
     bounded::short,
-    collector::{Collector, Told},
-    source::Source,
+    collector::{CollectedFact, Collector},
+    source::FactSource,
 };
 
-const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const MOST: usize = 1000;
+const DEFINITIONS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const MAX_DEFINITIONS: usize = 1000;
 
 #[derive(Default)]
 pub(super) struct Definitions {
@@ -19,14 +19,14 @@ pub(super) struct Definitions {
 }
 
 impl Collector for Definitions {
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<FactSource> {
         let right = "list customresourcedefinitions.apiextensions.k8s.io";
-        vec![Source::metadata(PATH, "", right)]
+        vec![FactSource::metadata(DEFINITIONS_PATH, "", right)]
     }
 
     fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
         let Object { metadata } = serde_json::from_slice::<Object<IgnoredAny>>(object)?;
-        if self.names.len() < MOST {
+        if self.names.len() < MAX_DEFINITIONS {
             self.names.push(short(&metadata.name));
         } else {
             self.left_out += 1;
@@ -34,11 +34,11 @@ impl Collector for Definitions {
         Ok(())
     }
 
-    fn tell(self: Box<Self>) -> Vec<Told> {
+    fn finish(self: Box<Self>) -> Vec<CollectedFact> {
         if self.names.is_empty() {
             return Vec::new();
         }
-        vec![Told {
+        vec![CollectedFact {
             name: "customResourceDefinitions".to_owned(),
             value: self.names.into(),
             left_out: self.left_out,
@@ -51,14 +51,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::facts::collectors::told;
+    use crate::facts::collectors::facts_of;
 
     #[test]
     fn definitions_are_told_by_name() {
         let definition =
             json!({ "metadata": { "name": "gateways.example.com", "labels": { "a": "b" } } });
         assert_eq!(
-            told(Box::new(Definitions::default()), &[(0, definition)]),
+            facts_of(Box::new(Definitions::default()), &[(0, definition)]),
             json!({ "customResourceDefinitions": ["gateways.example.com"] })
         );
     }

@@ -4,22 +4,22 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::Metadata;
 use crate::facts::{
-    bounded::Places,
-    collector::{Collector, Told},
-    source::Source,
+    bounded::BoundedPlaces,
+    collector::{CollectedFact, Collector},
+    source::FactSource,
 };
 
-const INGRESSES: &str = "/apis/networking.k8s.io/v1/ingresses";
-const ROUTES: &str = "/apis/route.openshift.io/v1/routes";
-const GATEWAYS: &str = "/apis/gateway.networking.k8s.io/v1/gateways";
-const HTTP_ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/httproutes";
-const GRPC_ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/grpcroutes";
+const INGRESSES_PATH: &str = "/apis/networking.k8s.io/v1/ingresses";
+const ROUTES_PATH: &str = "/apis/route.openshift.io/v1/routes";
+const GATEWAYS_PATH: &str = "/apis/gateway.networking.k8s.io/v1/gateways";
+const HTTP_ROUTES_PATH: &str = "/apis/gateway.networking.k8s.io/v1/httproutes";
+const GRPC_ROUTES_PATH: &str = "/apis/gateway.networking.k8s.io/v1/grpcroutes";
 
 #[derive(Default)]
 pub(super) struct Hosts {
-    ingress: Places,
-    route: Places,
-    gateway: Places,
+    ingress: BoundedPlaces,
+    route: BoundedPlaces,
+    gateway: BoundedPlaces,
 }
 
 /// An Ingress, a Route, a Gateway or a route of one: each has some of these.
@@ -46,13 +46,19 @@ struct Named {
 }
 
 impl Collector for Hosts {
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<FactSource> {
         vec![
-            Source::list(INGRESSES, "list ingresses.networking.k8s.io"),
-            Source::list(ROUTES, "list routes.route.openshift.io"),
-            Source::list(GATEWAYS, "list gateways.gateway.networking.k8s.io"),
-            Source::list(HTTP_ROUTES, "list httproutes.gateway.networking.k8s.io"),
-            Source::list(GRPC_ROUTES, "list grpcroutes.gateway.networking.k8s.io"),
+            FactSource::list(INGRESSES_PATH, "list ingresses.networking.k8s.io"),
+            FactSource::list(ROUTES_PATH, "list routes.route.openshift.io"),
+            FactSource::list(GATEWAYS_PATH, "list gateways.gateway.networking.k8s.io"),
+            FactSource::list(
+                HTTP_ROUTES_PATH,
+                "list httproutes.gateway.networking.k8s.io",
+            ),
+            FactSource::list(
+                GRPC_ROUTES_PATH,
+                "list grpcroutes.gateway.networking.k8s.io",
+            ),
         ]
     }
 
@@ -73,11 +79,11 @@ impl Collector for Hosts {
         Ok(())
     }
 
-    fn tell(self: Box<Self>) -> Vec<Told> {
+    fn finish(self: Box<Self>) -> Vec<CollectedFact> {
         let facts = [
-            self.ingress.told("ingressHosts"),
-            self.route.told("routeHosts"),
-            self.gateway.told("gatewayHosts"),
+            self.ingress.into_fact("ingressHosts"),
+            self.route.into_fact("routeHosts"),
+            self.gateway.into_fact("gatewayHosts"),
         ];
         facts.into_iter().flatten().collect()
     }
@@ -88,7 +94,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::facts::collectors::told;
+    use crate::facts::collectors::facts_of;
 
     #[test]
     fn each_host_says_by_which_objects_it_is_reached() {
@@ -122,7 +128,7 @@ mod tests {
             (0, json!({ "metadata": shop })),
         ];
         assert_eq!(
-            told(Box::new(Hosts::default()), &objects),
+            facts_of(Box::new(Hosts::default()), &objects),
             json!({
                 "ingressHosts": { "shop.example.com": ["shop/web", "shop/two"] },
                 "routeHosts": { "route.example.com": ["shop/web"] },

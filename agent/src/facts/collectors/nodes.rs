@@ -6,17 +6,17 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::facts::{
-    bounded::Tally,
-    collector::{Collector, Told},
-    source::Source,
+    bounded::BoundedTally,
+    collector::{CollectedFact, Collector},
+    source::FactSource,
 };
 
 /// Different operating systems, kernels, kubelets and the like.
-const KINDS: usize = 32;
+const MAX_KINDS: usize = 32;
 /// Different labels with their values, and taints.
-const LABELS: usize = 256;
+const MAX_LABELS: usize = 256;
 /// Says another thing of each node.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
 pub(super) struct Nodes {
     count: u64,
@@ -24,19 +24,19 @@ pub(super) struct Nodes {
     cpu: u64,
     /// Bytes.
     memory: u64,
-    operating_system: Tally,
-    os_image: Tally,
-    kernel: Tally,
-    kubelet: Tally,
-    container_runtime: Tally,
-    architecture: Tally,
-    labels: Tally,
-    taints: Tally,
+    operating_system: BoundedTally,
+    os_image: BoundedTally,
+    kernel: BoundedTally,
+    kubelet: BoundedTally,
+    container_runtime: BoundedTally,
+    architecture: BoundedTally,
+    labels: BoundedTally,
+    taints: BoundedTally,
 }
 
 impl Default for Nodes {
     fn default() -> Self {
-        let kinds = || Tally::new(KINDS);
+        let kinds = || BoundedTally::new(MAX_KINDS);
         Nodes {
             count: 0,
             cpu: 0,
@@ -47,8 +47,8 @@ impl Default for Nodes {
             kubelet: kinds(),
             container_runtime: kinds(),
             architecture: kinds(),
-            labels: Tally::new(LABELS),
-            taints: Tally::new(LABELS),
+            labels: BoundedTally::new(MAX_LABELS),
+            taints: BoundedTally::new(MAX_LABELS),
         }
     }
 }
@@ -109,8 +109,8 @@ struct NodeInfo {
 }
 
 impl Collector for Nodes {
-    fn sources(&self) -> Vec<Source> {
-        vec![Source::list("/api/v1/nodes", "list nodes")]
+    fn sources(&self) -> Vec<FactSource> {
+        vec![FactSource::list("/api/v1/nodes", "list nodes")]
     }
 
     fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
@@ -134,7 +134,7 @@ impl Collector for Nodes {
             }
         }
         for (key, value) in &node.metadata.labels {
-            if key != HOSTNAME {
+            if key != HOSTNAME_LABEL {
                 self.labels.count(&format!("{key}={value}"));
             }
         }
@@ -148,7 +148,7 @@ impl Collector for Nodes {
         Ok(())
     }
 
-    fn tell(self: Box<Self>) -> Vec<Told> {
+    fn finish(self: Box<Self>) -> Vec<CollectedFact> {
         if self.count == 0 {
             return Vec::new();
         }
@@ -174,7 +174,7 @@ impl Collector for Nodes {
             left_out += tally.left_out();
             nodes.insert(name.to_owned(), tally.into_value());
         }
-        vec![Told {
+        vec![CollectedFact {
             name: "nodes".to_owned(),
             value: nodes.into(),
             left_out,
@@ -219,7 +219,7 @@ fn thousandths(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::collectors::told;
+    use crate::facts::collectors::facts_of;
 
     fn node(name: &str, cpu: &str, kubelet: &str) -> serde_json::Value {
         json!({
@@ -246,9 +246,9 @@ mod tests {
             (0, node("b", "3920m", "v1.37.1")),
             (0, node("c", "4", "v1.36.0")),
         ];
-        let told = told(Box::new(Nodes::default()), &nodes);
+        let facts = facts_of(Box::new(Nodes::default()), &nodes);
         assert_eq!(
-            told["nodes"],
+            facts["nodes"],
             json!({
                 "count": 3, "cpu": 11.92, "memory": 3_u64 * 16 * 1024 * 1024 * 1024,
                 "operatingSystem": { "linux": 3 }, "osImage": { "Debian 13": 3 }, "kernel": { "6.12": 3 },
@@ -261,9 +261,9 @@ mod tests {
 
     #[test]
     fn a_node_that_says_little_is_counted() {
-        let told = told(Box::new(Nodes::default()), &[(0, json!({}))]);
-        assert_eq!(told["nodes"]["count"], 1);
-        assert_eq!(told["nodes"]["kubelet"], json!({}));
+        let facts = facts_of(Box::new(Nodes::default()), &[(0, json!({}))]);
+        assert_eq!(facts["nodes"]["count"], 1);
+        assert_eq!(facts["nodes"]["kubelet"], json!({}));
     }
 
     #[test]

@@ -6,12 +6,12 @@ use serde_json::json;
 
 use crate::facts::{
     bounded::short,
-    collector::{Collector, Told},
-    source::Source,
+    collector::{CollectedFact, Collector},
+    source::FactSource,
 };
 
-const VERSION: &str = "/apis/config.openshift.io/v1/clusterversions/version";
-const ROUTE: &str =
+const VERSION_PATH: &str = "/apis/config.openshift.io/v1/clusterversions/version";
+const ROUTE_PATH: &str =
     "/apis/route.openshift.io/v1/namespaces/openshift-authentication/routes/oauth-openshift";
 
 #[derive(Default)]
@@ -52,11 +52,14 @@ struct Spec {
 }
 
 impl Collector for OpenShift {
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<FactSource> {
         vec![
-            Source::object(VERSION, "get clusterversions.config.openshift.io/version"),
-            Source::object(
-                ROUTE,
+            FactSource::object(
+                VERSION_PATH,
+                "get clusterversions.config.openshift.io/version",
+            ),
+            FactSource::object(
+                ROUTE_PATH,
                 "get routes.route.openshift.io/oauth-openshift in openshift-authentication",
             ),
         ]
@@ -75,17 +78,17 @@ impl Collector for OpenShift {
         Ok(())
     }
 
-    fn tell(self: Box<Self>) -> Vec<Told> {
+    fn finish(self: Box<Self>) -> Vec<CollectedFact> {
         let version = self.version.map(|version| {
             // The patch keeps what stands behind it, as in 4.8.0-rc.1.
             let mut parts = version.splitn(3, '.').map(short);
             let mut next = || parts.next().unwrap_or_default();
             let value = json!({ "Major": next(), "Minor": next(), "Patch": next() });
-            Told::whole("openshiftVersion", value)
+            CollectedFact::whole("openshiftVersion", value)
         });
         let host = self
             .host
-            .map(|host| Told::whole("openshiftOAuthRoute", short(&host)));
+            .map(|host| CollectedFact::whole("openshiftOAuthRoute", short(&host)));
         version.into_iter().chain(host).collect()
     }
 }
@@ -93,7 +96,7 @@ impl Collector for OpenShift {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::collectors::told;
+    use crate::facts::collectors::facts_of;
 
     #[test]
     fn the_version_is_the_last_that_was_reached() {
@@ -104,7 +107,7 @@ mod tests {
         ] } });
         let route = json!({ "spec": { "host": "oauth.apps.example.com" } });
         assert_eq!(
-            told(Box::new(OpenShift::default()), &[(0, version), (1, route)]),
+            facts_of(Box::new(OpenShift::default()), &[(0, version), (1, route)]),
             json!({
                 "openshiftVersion": { "Major": "4", "Minor": "8", "Patch": "27" },
                 "openshiftOAuthRoute": "oauth.apps.example.com",
@@ -114,8 +117,8 @@ mod tests {
 
     #[test]
     fn no_openshift_no_fact() {
-        assert_eq!(told(Box::new(OpenShift::default()), &[]), json!({}));
+        assert_eq!(facts_of(Box::new(OpenShift::default()), &[]), json!({}));
         let odd = [(0, json!({ "status": {} })), (1, json!({}))];
-        assert_eq!(told(Box::new(OpenShift::default()), &odd), json!({}));
+        assert_eq!(facts_of(Box::new(OpenShift::default()), &odd), json!({}));
     }
 }

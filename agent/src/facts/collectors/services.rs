@@ -1,4 +1,4 @@
-//! What runs in the cluster, by the labels that charts and operators put on workloads: `services` (by
+//! Selection runs in the cluster, by the labels that charts and operators put on workloads: `services` (by
 //! `app.kubernetes.io/name` and `version`), `charts` (by `helm.sh/chart`, with or without the others); and `helmReleases`, by the labels of the
 //! Secrets in which Helm keeps them. Only metadata is asked for: no Secret's content is ever read.
 
@@ -9,26 +9,26 @@ use serde_json::json;
 
 use super::Object;
 use crate::facts::{
-    bounded::{Entries, Places, short},
-    collector::{Collector, Told},
-    source::Source,
+    bounded::{BoundedEntries, BoundedPlaces, short},
+    collector::{CollectedFact, Collector},
+    source::FactSource,
 };
 
 /// Workloads that say what they are, and those of which only their chart does: a selector knows no "or".
-const NAMED: &str = "app.kubernetes.io/name";
-const CHARTED: &str = "helm.sh/chart,!app.kubernetes.io/name";
-const RELEASES: &str = "owner=helm,status!=superseded";
+const NAME_SELECTOR: &str = "app.kubernetes.io/name";
+const CHART_SELECTOR: &str = "helm.sh/chart,!app.kubernetes.io/name";
+const RELEASE_SELECTOR: &str = "owner=helm,status!=superseded";
 
 #[derive(Default)]
 pub(super) struct Services {
     /// By version, by name.
-    services: BTreeMap<String, Places>,
-    charts: Places,
+    services: BTreeMap<String, BoundedPlaces>,
+    charts: BoundedPlaces,
     left_out: usize,
 }
 
 /// Different services in the fact.
-const SERVICES: usize = 500;
+const MAX_SERVICES: usize = 500;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -42,14 +42,15 @@ struct Labels {
 }
 
 impl Collector for Services {
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<FactSource> {
         let workloads = [
             ("/apis/apps/v1/deployments", "list deployments.apps"),
             ("/apis/apps/v1/statefulsets", "list statefulsets.apps"),
             ("/apis/apps/v1/daemonsets", "list daemonsets.apps"),
         ];
         let both = workloads.into_iter().flat_map(|(path, right)| {
-            [NAMED, CHARTED].map(|selector| Source::metadata(path, selector, right))
+            [NAME_SELECTOR, CHART_SELECTOR]
+                .map(|selector| FactSource::metadata(path, selector, right))
         });
         both.collect()
     }
@@ -60,7 +61,7 @@ impl Collector for Services {
         let labels = metadata.labels;
         if let Some(name) = labels.name.filter(|name| !name.is_empty()) {
             let name = short(&name);
-            if self.services.len() < SERVICES || self.services.contains_key(&name) {
+            if self.services.len() < MAX_SERVICES || self.services.contains_key(&name) {
                 let version = labels.version.unwrap_or_default();
                 self.services.entry(name).or_default().add(&version, &place);
             } else {
@@ -73,28 +74,28 @@ impl Collector for Services {
         Ok(())
     }
 
-    fn tell(self: Box<Self>) -> Vec<Told> {
+    fn finish(self: Box<Self>) -> Vec<CollectedFact> {
         let mut left_out = self.left_out;
         let services = self.services.into_iter().filter_map(|(name, versions)| {
-            let versions = versions.told(&name)?;
+            let versions = versions.into_fact(&name)?;
             left_out += versions.left_out;
             Some((name, versions.value))
         });
         let services: serde_json::Map<_, _> = services.collect();
-        let services = (!services.is_empty()).then(|| Told {
+        let services = (!services.is_empty()).then(|| CollectedFact {
             name: "services".to_owned(),
             value: services.into(),
             left_out,
         });
         services
             .into_iter()
-            .chain(self.charts.told("charts"))
+            .chain(self.charts.into_fact("charts"))
             .collect()
     }
 }
 
 #[derive(Default)]
-pub(super) struct Helm(Entries);
+pub(super) struct Helm(BoundedEntries);
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -106,10 +107,10 @@ struct Release {
 }
 
 impl Collector for Helm {
-    fn sources(&self) -> Vec<Source> {
-        vec![Source::metadata(
+    fn sources(&self) -> Vec<FactSource> {
+        vec![FactSource::metadata(
             "/api/v1/secrets",
-            RELEASES,
+            RELEASE_SELECTOR,
             "list secrets",
         )]
     }
@@ -133,15 +134,15 @@ impl Collector for Helm {
         Ok(())
     }
 
-    fn tell(self: Box<Self>) -> Vec<Told> {
-        self.0.told("helmReleases").into_iter().collect()
+    fn finish(self: Box<Self>) -> Vec<CollectedFact> {
+        self.0.into_fact("helmReleases").into_iter().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{collectors::told, source::What};
+    use crate::facts::{collectors::facts_of, source::Selection};
 
     #[test]
     fn services_are_found_by_name_and_version_with_their_charts() {
@@ -162,7 +163,7 @@ mod tests {
             (5, of_a_chart),
         ];
         assert_eq!(
-            told(Box::new(Services::default()), &objects),
+            facts_of(Box::new(Services::default()), &objects),
             json!({
                 "services": {
                     "nginx": { "": ["web/nginx"] },
@@ -181,9 +182,9 @@ mod tests {
         let sources = Services::default().sources();
         let selectors: Vec<_> = sources
             .iter()
-            .map(|source| match source.what {
-                What::List { selector, .. } => (source.path.as_str(), selector),
-                What::Object => panic!("{source:?}"),
+            .map(|source| match source.selection {
+                Selection::List { selector, .. } => (source.path.as_str(), selector),
+                Selection::Object => panic!("{source:?}"),
             })
             .collect();
         let deployments = "/apis/apps/v1/deployments";
@@ -205,7 +206,7 @@ mod tests {
         };
         let secrets = [(0, secret("10", "deployed")), (0, secret("9", "failed"))];
         assert_eq!(
-            told(Box::new(Helm::default()), &secrets),
+            facts_of(Box::new(Helm::default()), &secrets),
             json!({ "helmReleases": { "db/pg": { "status": "deployed", "revision": 10 } } })
         );
     }

@@ -4,16 +4,16 @@ use serde_json::{Map, Value};
 
 use crate::facts::{
     bounded::short,
-    collector::{Collector, Told},
-    source::Source,
+    collector::{CollectedFact, Collector},
+    source::FactSource,
 };
 
 #[derive(Default)]
 pub(super) struct Version(Map<String, Value>);
 
 impl Collector for Version {
-    fn sources(&self) -> Vec<Source> {
-        vec![Source::object("/version", "get /version")]
+    fn sources(&self) -> Vec<FactSource> {
+        vec![FactSource::object("/version", "get /version")]
     }
 
     fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
@@ -29,10 +29,10 @@ impl Collector for Version {
         Ok(())
     }
 
-    fn tell(self: Box<Self>) -> Vec<Told> {
+    fn finish(self: Box<Self>) -> Vec<CollectedFact> {
         match self.0.is_empty() {
             true => Vec::new(),
-            false => vec![Told::whole("kubernetesVersion", self.0)],
+            false => vec![CollectedFact::whole("kubernetesVersion", self.0)],
         }
     }
 }
@@ -47,16 +47,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::facts::collectors::told;
+    use crate::facts::collectors::facts_of;
 
     #[test]
     fn a_minor_with_a_plus_loses_it() {
         let version =
             json!({ "major": "1", "minor": "20+", "gitVersion": "v1.20.4-eks-1", "odd": 7 });
         assert_eq!(
-            told(Box::new(Version::default()), &[(0, version)]),
+            facts_of(Box::new(Version::default()), &[(0, version)]),
             json!({ "kubernetesVersion": { "major": "1", "minor": "20", "gitVersion": "v1.20.4-eks-1" } })
         );
-        assert_eq!(told(Box::new(Version::default()), &[]), json!({}));
+        assert_eq!(facts_of(Box::new(Version::default()), &[]), json!({}));
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::proxy::admit::Rules;
+use crate::proxy::admit::ImpersonationRules;
 
 fn headers(all: &[(&str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -10,12 +10,12 @@ fn headers(all: &[(&str, &str)]) -> HeaderMap {
     headers
 }
 
-fn permitted() -> Permitted {
+fn permitted() -> Impersonation {
     let named = headers(&[
         ("fairlead-user", "fairlead:ann"),
         ("fairlead-group", "fairlead:viewer"),
     ]);
-    let rules = Rules::new(&"t-acme".parse().unwrap(), &[], &[]);
+    let rules = ImpersonationRules::new(&"t-acme".parse().unwrap(), &[], &[]);
     rules.admit(&named).unwrap()
 }
 

@@ -12,9 +12,9 @@ const TEXT: &[u8] = b"\x81\x83\0\0\0\0abc";
 const SPDY_PING: &[u8] = b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x01";
 const SPDY_DATA: &[u8] = b"\x00\x00\x00\x01\x00\x00\x00\x03abc";
 
-fn pair(protocol: Protocol) -> (Ponged<DuplexStream>, DuplexStream) {
+fn pair(protocol: Protocol) -> (PingResponder<DuplexStream>, DuplexStream) {
     let (agent, server) = duplex(64 * 1024);
-    (Ponged::new(agent, protocol), server)
+    (PingResponder::new(agent, protocol), server)
 }
 
 async fn some(io: &mut (impl AsyncRead + Unpin), length: usize) -> Vec<u8> {
@@ -24,7 +24,7 @@ async fn some(io: &mut (impl AsyncRead + Unpin), length: usize) -> Vec<u8> {
 }
 
 /// Lets `io` find that there is nothing to read.
-async fn idle(io: &mut Ponged<DuplexStream>) {
+async fn idle(io: &mut PingResponder<DuplexStream>) {
     let mut nothing = [0; 16];
     tokio::select! {
         biased;
@@ -69,7 +69,7 @@ async fn a_ping_behind_the_servers_end_goes_nowhere() {
     server.shutdown().await.unwrap();
     let mut all = Vec::new();
     agent.read_to_end(&mut all).await.unwrap();
-    sleep(10 * QUIET).await;
+    sleep(10 * SERVER_SILENCE).await;
     agent.write_all(PING).await.unwrap();
     agent.write_all(TEXT).await.unwrap();
     assert_eq!(some(&mut server, TEXT.len()).await, TEXT);
@@ -83,7 +83,7 @@ async fn a_ping_passes_while_the_server_is_silent() {
     server.write_all(TEXT).await.unwrap();
     some(&mut agent, TEXT.len()).await;
     idle(&mut agent).await;
-    sleep(QUIET).await;
+    sleep(SERVER_SILENCE).await;
     agent.write_all(PING).await.unwrap();
     assert_eq!(some(&mut server, PING.len()).await, PING);
 }
@@ -121,9 +121,9 @@ async fn pings_without_end_fill_no_memory() {
     let (mut agent, mut server) = pair(Protocol::WebSocket);
     server.write_all(TEXT).await.unwrap();
     some(&mut agent, 4).await;
-    for _ in 0..10 * WAITING {
+    for _ in 0..10 * MAX_QUEUED_PONG_BYTES {
         agent.write_all(PING).await.unwrap();
     }
-    assert!(agent.pongs.len() <= WAITING);
+    assert!(agent.pongs.len() <= MAX_QUEUED_PONG_BYTES);
     assert_eq!(some(&mut agent, TEXT.len() - 4).await, TEXT[4..]);
 }
