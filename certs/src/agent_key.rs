@@ -3,12 +3,11 @@
 
 use std::fmt;
 
-use fairlead_api::{Code, Failure};
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
 use secrecy::SecretString;
 
-use crate::{leaf::Leaf, tls::internal};
+use crate::{error::CertsError, leaf::Leaf, tls::internal};
 
 /// An agent's key pair. `Debug` hides it.
 pub struct AgentKey(KeyPair);
@@ -18,7 +17,7 @@ impl AgentKey {
     ///
     /// # Errors
     /// `FL-5101` if the machine has no random numbers.
-    pub fn generate() -> Result<Self, Failure> {
+    pub fn generate() -> Result<Self, CertsError> {
         KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
             .map(AgentKey)
             .map_err(internal)
@@ -28,16 +27,14 @@ impl AgentKey {
     ///
     /// # Errors
     /// `FL-4101` if it is not such a key.
-    pub fn from_pem(pem: &str) -> Result<Self, Failure> {
+    pub fn from_pem(pem: &str) -> Result<Self, CertsError> {
         KeyPair::from_pem(pem)
             .ok()
             .filter(|key| [&PKCS_ECDSA_P256_SHA256, &PKCS_ED25519].contains(&key.algorithm()))
             .map(AgentKey)
             .ok_or_else(|| {
-                Failure::because(
-                    Code::BadConfig,
-                    "the agent's key is not a P-256 or Ed25519 key in PEM",
-                )
+                let detail = "the agent's key is not a P-256 or Ed25519 key in PEM";
+                CertsError::Settings(detail.to_owned())
             })
     }
 
@@ -51,7 +48,7 @@ impl AgentKey {
     ///
     /// # Errors
     /// `FL-5101` if it cannot be signed.
-    pub fn csr(&self) -> Result<String, Failure> {
+    pub fn csr(&self) -> Result<String, CertsError> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params
@@ -64,13 +61,13 @@ impl AgentKey {
     ///
     /// # Errors
     /// `FL-3107` if that is not a certificate, or one for another key.
-    pub fn with_certificate(&self, chain_pem: &str) -> Result<Leaf, Failure> {
-        let wrong = |detail: String| Failure::because(Code::DialProtocol, detail);
+    pub fn with_certificate(&self, chain_pem: &str) -> Result<Leaf, CertsError> {
         let chain = CertificateDer::pem_slice_iter(chain_pem.as_bytes())
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| wrong("the issued certificate is not PEM".to_owned()))?;
+            .map_err(|_| "the issued certificate is not PEM".to_owned())
+            .map_err(CertsError::IssuedCertificate)?;
         let key = PrivatePkcs8KeyDer::from(self.0.serialize_der());
-        Leaf::new(chain, PrivateKeyDer::Pkcs8(key)).map_err(wrong)
+        Leaf::new(chain, PrivateKeyDer::Pkcs8(key)).map_err(CertsError::IssuedCertificate)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{fmt, path::Path};
 
-use fairlead_api::{CaPin, ClusterId, Failure, TenantId, hex};
+use fairlead_api::{CaPin, ClusterId, TenantId, hex};
 use rcgen::{CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
 use secrecy::ExposeSecret;
@@ -17,7 +17,8 @@ use x509_parser::{
 
 use crate::{
     csr::CertificateRequest,
-    keyfile::{self, unusable},
+    error::CertsError,
+    keyfile,
     leaf::Leaf,
     pin::{pin_of, sha256},
     profiles,
@@ -61,22 +62,22 @@ impl Authority {
     ///
     /// # Errors
     /// `FL-4103` if they are damaged, do not belong together, or others may read the key.
-    pub fn open_or_create(dir: &Path) -> Result<Self, Failure> {
+    pub fn open_or_create(dir: &Path) -> Result<Self, CertsError> {
         let (key_path, pem_path) = (dir.join(KEY), dir.join(CERTIFICATE));
         let key = keyfile::read(&key_path)?;
         let pem = match std::fs::read_to_string(&pem_path) {
             Ok(pem) => Some(pem),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(unusable(&pem_path, &error)),
+            Err(error) => return Err(CertsError::io(&pem_path, error)),
         };
         let key = match (key, &pem) {
             (Some(key), _) => KeyPair::from_pem(key.expose_secret())
                 .ok()
                 .filter(|key| key.algorithm() == &PKCS_ECDSA_P256_SHA256)
-                .ok_or_else(|| unusable(&key_path, &"it is not a P-256 key in PEM"))?,
+                .ok_or_else(|| CertsError::file(&key_path, "it is not a P-256 key in PEM"))?,
             (None, Some(_)) => {
                 let detail = format!("{KEY} is missing beside it; restore it from a backup");
-                return Err(unusable(&pem_path, &detail));
+                return Err(CertsError::file(&pem_path, detail));
             }
             (None, None) => {
                 let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(internal)?;
@@ -94,7 +95,7 @@ impl Authority {
                 pem
             }
         };
-        Authority::new(key, pem).map_err(|detail| unusable(&pem_path, &detail))
+        Authority::new(key, pem).map_err(|detail| CertsError::file(&pem_path, detail))
     }
 
     fn new(key: KeyPair, pem: String) -> Result<Self, String> {
@@ -156,7 +157,7 @@ impl Authority {
         tenant: &TenantId,
         cluster: &ClusterId,
         now: OffsetDateTime,
-    ) -> Result<Signed, Failure> {
+    ) -> Result<Signed, CertsError> {
         self.sign_agent_of(Registration::random()?, csr_pem, tenant, cluster, now)
     }
 
@@ -171,7 +172,7 @@ impl Authority {
         tenant: &TenantId,
         cluster: &ClusterId,
         now: OffsetDateTime,
-    ) -> Result<Signed, Failure> {
+    ) -> Result<Signed, CertsError> {
         let request = CertificateRequest::parse(csr_pem)?;
         let uri = profiles::agent_uri(&self.trust_domain, tenant, cluster);
         request.names_only(cluster.as_str(), &uri)?;
@@ -194,7 +195,7 @@ impl Authority {
     ///
     /// # Errors
     /// `FL-5101` if it cannot be signed.
-    pub fn issue_hub(&self, now: OffsetDateTime) -> Result<Leaf, Failure> {
+    pub fn issue_hub(&self, now: OffsetDateTime) -> Result<Leaf, CertsError> {
         self.issue(&profiles::hub(&self.trust_domain, now)?)
     }
 
@@ -205,11 +206,11 @@ impl Authority {
     ///
     /// # Errors
     /// `FL-4101` if one of them is neither name nor address.
-    pub fn issue_front(&self, names: &[String], now: OffsetDateTime) -> Result<Leaf, Failure> {
+    pub fn issue_front(&self, names: &[String], now: OffsetDateTime) -> Result<Leaf, CertsError> {
         self.issue(&profiles::front(names, now)?)
     }
 
-    fn issue(&self, params: &CertificateParams) -> Result<Leaf, Failure> {
+    fn issue(&self, params: &CertificateParams) -> Result<Leaf, CertsError> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(internal)?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(internal)?;
         let chain = vec![certificate.der().clone(), self.der.clone()];
@@ -228,7 +229,7 @@ impl fmt::Debug for Authority {
 }
 
 /// The trust domain is derived from the key, so the certificate can be made again from the key alone.
-fn self_signed(key: &KeyPair, now: OffsetDateTime) -> Result<String, Failure> {
+fn self_signed(key: &KeyPair, now: OffsetDateTime) -> Result<String, CertsError> {
     let hash = sha256(&key.subject_public_key_info());
     let trust_domain = format!("fl-{}", hex::encode(hash.get(..8).unwrap_or_default()));
     let certificate = profiles::ca(&trust_domain, now)?

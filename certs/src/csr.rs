@@ -2,7 +2,6 @@
 //!
 //! Only the public key is used. Foreign names are rejected, all other attributes are ignored.
 
-use fairlead_api::{Code, Failure};
 use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PublicKeyData, SubjectPublicKeyInfo};
 use rustls::pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use x509_parser::{
@@ -13,7 +12,7 @@ use x509_parser::{
     prelude::FromDer,
 };
 
-use crate::pin::sha256;
+use crate::{error::CertsError, pin::sha256};
 
 /// Limit of a request in bytes of PEM.
 const MAX_PEM_BYTES: usize = 8 * 1024;
@@ -27,14 +26,14 @@ pub(crate) struct CertificateRequest {
     foreign_name_kind: Option<&'static str>,
 }
 
-fn bad(detail: impl std::fmt::Display) -> Failure {
-    Failure::because(Code::BadCsr, detail)
+fn bad(detail: &str) -> CertsError {
+    CertsError::Request(detail.to_owned())
 }
 
 impl CertificateRequest {
-    pub(crate) fn parse(pem: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(pem: &str) -> Result<Self, CertsError> {
         if pem.len() > MAX_PEM_BYTES {
-            return Err(bad(format_args!("it is longer than {MAX_PEM_BYTES} bytes")));
+            return Err(bad(&format!("it is longer than {MAX_PEM_BYTES} bytes")));
         }
         let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| bad("it is not PKCS#10 in PEM"))?;
@@ -66,10 +65,10 @@ impl CertificateRequest {
     ///
     /// # Errors
     /// `FL-2105` with the name.
-    pub(crate) fn names_only(&self, common_name: &str, uri: &str) -> Result<(), Failure> {
-        let foreign = |name: &str| Err(Failure::because(Code::ForeignName, format!("{name:?}")));
+    pub(crate) fn names_only(&self, common_name: &str, uri: &str) -> Result<(), CertsError> {
+        let foreign = |name: &str| Err(CertsError::ForeignName(format!("{name:?}")));
         if let Some(kind) = self.foreign_name_kind {
-            return Err(Failure::because(Code::ForeignName, kind));
+            return Err(CertsError::ForeignName(kind.to_owned()));
         }
         if let Some(name) = self.common_names.iter().find(|name| *name != common_name) {
             return foreign(name);
@@ -91,7 +90,10 @@ impl CertificateRequest {
         }
     }
 
-    fn read_attributes(&mut self, request: &X509CertificationRequest<'_>) -> Result<(), Failure> {
+    fn read_attributes(
+        &mut self,
+        request: &X509CertificationRequest<'_>,
+    ) -> Result<(), CertsError> {
         for attribute in request.certification_request_info.iter_attributes() {
             let ParsedCriAttribute::ExtensionRequest(asked) = attribute.parsed_attribute() else {
                 continue;
@@ -122,7 +124,7 @@ impl CertificateRequest {
     }
 }
 
-fn usable_key(request: &X509CertificationRequest<'_>) -> Result<SubjectPublicKeyInfo, Failure> {
+fn usable_key(request: &X509CertificationRequest<'_>) -> Result<SubjectPublicKeyInfo, CertsError> {
     let other = || bad("its key is neither P-256 nor Ed25519");
     let raw = request.certification_request_info.subject_pki.raw;
     let key = SubjectPublicKeyInfo::from_der(raw).map_err(|_| other())?;
@@ -140,6 +142,6 @@ fn usable_key(request: &X509CertificationRequest<'_>) -> Result<SubjectPublicKey
 ///
 /// # Errors
 /// `FL-2104` if it is not a request, is not signed by its own key, or has a key of another kind.
-pub fn csr_fingerprint(csr_pem: &str) -> Result<[u8; 32], Failure> {
+pub fn csr_fingerprint(csr_pem: &str) -> Result<[u8; 32], CertsError> {
     CertificateRequest::parse(csr_pem).map(|request| request.fingerprint())
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fairlead_api::Failure;
 use rustls::{ServerConfig, server::NoServerSessionStorage};
 
 use crate::{
+    error::CertsError,
     leaf::Leaf,
     tls::{internal, provider},
 };
@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// `FL-5101` if the provider lacks these versions.
-pub fn front_server(leaf: &Leaf) -> Result<Arc<ServerConfig>, Failure> {
+pub fn front_server(leaf: &Leaf) -> Result<Arc<ServerConfig>, CertsError> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(internal)?

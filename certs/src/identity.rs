@@ -1,6 +1,6 @@
 //! Reads the identity in an agent's certificate, which TLS has verified, as strictly as the authority writes it.
 
-use fairlead_api::{ClusterId, Code, Failure, TenantId, hex};
+use fairlead_api::{ClusterId, TenantId, hex};
 use rustls::pki_types::CertificateDer;
 use time::OffsetDateTime;
 use x509_parser::{
@@ -8,7 +8,7 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-use crate::pin::sha256;
+use crate::{error::CertsError, pin::sha256};
 
 /// Identity of an agent, from the URI SAN `spiffe://<trust domain>/tenant/<t>/cluster/<c>` of its certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub struct AgentIdentity {
 pub fn agent_identity(
     chain: &[CertificateDer<'_>],
     trust_domain: &str,
-) -> Result<AgentIdentity, Failure> {
-    let foreign = |detail: &str| Failure::because(Code::ForeignCertificate, detail);
+) -> Result<AgentIdentity, CertsError> {
+    let foreign = CertsError::ForeignCertificate;
     let leaf = chain
         .first()
         .ok_or_else(|| foreign("there is no certificate"))?;

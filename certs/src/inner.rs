@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{CaPin, Code, Failure};
+use fairlead_api::CaPin;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
     ServerConfig, SignatureScheme,
@@ -22,6 +22,7 @@ use rustls::{
 };
 
 use crate::{
+    error::CertsError,
     leaf::{Leaf, validity},
     pin,
     tls::{algorithms, internal, provider},
@@ -42,12 +43,12 @@ pub fn session_server(
     leaf: &Leaf,
     authority_pem: &str,
     late: Duration,
-) -> Result<Arc<ServerConfig>, Failure> {
+) -> Result<Arc<ServerConfig>, CertsError> {
     let mut roots = RootCertStore::empty();
     CertificateDer::from_pem_slice(authority_pem.as_bytes())
         .ok()
         .and_then(|authority| roots.add(authority).ok())
-        .ok_or_else(|| Failure::because(Code::BadConfig, "the authority's PEM is damaged"))?;
+        .ok_or_else(|| CertsError::Settings("the authority's PEM is damaged".to_owned()))?;
     let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
         .allow_unauthenticated()
         .build()
@@ -71,7 +72,10 @@ pub fn session_server(
 ///
 /// # Errors
 /// `FL-5101` if the provider lacks TLS 1.3.
-pub fn session_client(pin: CaPin, identity: Option<&Leaf>) -> Result<Arc<ClientConfig>, Failure> {
+pub fn session_client(
+    pin: CaPin,
+    identity: Option<&Leaf>,
+) -> Result<Arc<ClientConfig>, CertsError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?

@@ -7,8 +7,9 @@ use std::{
     path::Path,
 };
 
-use fairlead_api::{Code, Failure};
 use secrecy::SecretString;
+
+use crate::error::CertsError;
 
 /// Limit of a key file in bytes; real ones are far smaller.
 const MAX_KEY_FILE_BYTES: u64 = 64 * 1024;
@@ -17,25 +18,27 @@ const MAX_KEY_FILE_BYTES: u64 = 64 * 1024;
 ///
 /// # Errors
 /// `FL-4103` if others than its owner have access, or it cannot be read as text.
-pub fn read(path: &Path) -> Result<Option<SecretString>, Failure> {
+pub fn read(path: &Path) -> Result<Option<SecretString>, CertsError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unusable(path, &error)),
+        Err(error) => return Err(CertsError::io(path, error)),
     };
-    let about = file.metadata().map_err(|error| unusable(path, &error))?;
+    let about = file
+        .metadata()
+        .map_err(|error| CertsError::io(path, error))?;
     if !about.is_file() {
-        return Err(unusable(path, &"it is not a file"));
+        return Err(CertsError::file(path, "it is not a file"));
     }
     let mode = about.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let detail = format!("others may touch it (mode {mode:04o}); run `chmod 600` on it");
-        return Err(unusable(path, &detail));
+        return Err(CertsError::file(path, detail));
     }
     let mut text = String::new();
     file.take(MAX_KEY_FILE_BYTES)
         .read_to_string(&mut text)
-        .map_err(|error| unusable(path, &error))?;
+        .map_err(|error| CertsError::io(path, error))?;
     Ok(Some(text.into()))
 }
 
@@ -43,22 +46,22 @@ pub fn read(path: &Path) -> Result<Option<SecretString>, Failure> {
 ///
 /// # Errors
 /// `FL-4103` if it exists or cannot be written.
-pub fn create(path: &Path, text: &str) -> Result<(), Failure> {
+pub fn create(path: &Path, text: &str) -> Result<(), CertsError> {
     write_new(path, text, 0o600)
 }
 
 /// Writes a new file that is not secret, mode 0644.
-pub(crate) fn create_public(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn create_public(path: &Path, text: &str) -> Result<(), CertsError> {
     write_new(path, text, 0o644)
 }
 
 /// Writes a draft beside the target, syncs it, and renames it. After a crash the whole file is there or none.
-fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
-    let fail = |error: io::Error| unusable(path, &error);
+fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), CertsError> {
+    let fail = |error| CertsError::io(path, error);
     if path.symlink_metadata().is_ok() {
-        return Err(unusable(
+        return Err(CertsError::file(
             path,
-            &"it exists already and is never overwritten",
+            "it exists already and is never overwritten",
         ));
     }
     let mut draft = path.as_os_str().to_owned();
@@ -85,13 +88,10 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
         .map_err(fail)
 }
 
-pub(crate) fn unusable(path: &Path, detail: &dyn std::fmt::Display) -> Failure {
-    Failure::because(Code::DataDir, format_args!("{}: {detail}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairlead_api::Code;
     use secrecy::ExposeSecret;
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);
         assert_eq!(read(&path).unwrap().unwrap().expose_secret(), "secret");
-        assert_eq!(create(&path, "other").unwrap_err().code, Code::DataDir);
+        assert_eq!(create(&path, "other").unwrap_err().code(), Code::DataDir);
         assert_eq!(read(&path).unwrap().unwrap().expose_secret(), "secret");
     }
 
@@ -125,8 +125,8 @@ mod tests {
         for mode in [0o640, 0o604, 0o660, 0o610, 0o601] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let failure = read(&path).unwrap_err();
-            assert_eq!(failure.code, Code::DataDir, "{mode:o}");
-            assert!(failure.cause.contains("chmod 600"));
+            assert_eq!(failure.code(), Code::DataDir, "{mode:o}");
+            assert!(failure.to_string().contains("chmod 600"));
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use fairlead_api::{Code, Failure};
 use rustls::{
     client::verify_server_name,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
@@ -12,7 +11,7 @@ use rustls::{
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::tls::provider;
+use crate::{error::CertsError, tls::provider};
 
 /// A certificate chain with its key. `Debug` hides the key; clones share it.
 #[derive(Clone)]
@@ -27,14 +26,14 @@ impl Leaf {
     ///
     /// # Errors
     /// `FL-4101` if one of them cannot be read or they do not belong together.
-    pub fn from_pem(chain: &str, key: &str) -> Result<Self, Failure> {
-        let bad = |detail: &str| Failure::because(Code::BadConfig, detail);
+    pub fn from_pem(chain: &str, key: &str) -> Result<Self, CertsError> {
+        let bad = |detail: &str| CertsError::Settings(detail.to_owned());
         let chain = CertificateDer::pem_slice_iter(chain.as_bytes())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|_| bad("the certificate chain is not PEM"))?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
             .map_err(|_| bad("there is no private key in the key's PEM"))?;
-        Leaf::new(chain, key).map_err(|detail| Failure::because(Code::BadConfig, detail))
+        Leaf::new(chain, key).map_err(CertsError::Settings)
     }
 
     pub(crate) fn new(

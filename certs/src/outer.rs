@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{CaPin, Code, Failure};
+use fairlead_api::CaPin;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -19,6 +19,7 @@ use tracing::warn;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{
+    error::CertsError,
     pin,
     tls::{TrustError, algorithms, internal, provider},
 };
@@ -33,7 +34,7 @@ use crate::{
 pub fn outer_client(
     ca_pem: Option<&str>,
     pin: Option<CaPin>,
-) -> Result<Arc<ClientConfig>, Failure> {
+) -> Result<Arc<ClientConfig>, CertsError> {
     client(ca_pem, pin, false)
 }
 
@@ -46,7 +47,7 @@ pub fn outer_client(
 pub fn outer_client_at_any_time(
     ca_pem: Option<&str>,
     pin: Option<CaPin>,
-) -> Result<Arc<ClientConfig>, Failure> {
+) -> Result<Arc<ClientConfig>, CertsError> {
     client(ca_pem, pin, true)
 }
 
@@ -54,7 +55,7 @@ fn client(
     ca_pem: Option<&str>,
     pin: Option<CaPin>,
     any_time: bool,
-) -> Result<Arc<ClientConfig>, Failure> {
+) -> Result<Arc<ClientConfig>, CertsError> {
     let extra = ca_pem.map(certificates).transpose()?.unwrap_or_default();
     let system_roots = SystemRoots {
         extra,
@@ -62,7 +63,7 @@ fn client(
     };
     if pin.is_none() {
         let read = system_roots.verifier();
-        read.map_err(|error| Failure::because(Code::DialTls, error))?;
+        read.map_err(|error| CertsError::NothingTrusted(error.clone()))?;
     }
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -78,8 +79,8 @@ fn client(
     Ok(Arc::new(config))
 }
 
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    let bad = |detail: &str| Failure::because(Code::BadConfig, detail);
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertsError> {
+    let bad = |detail: &str| CertsError::Settings(detail.to_owned());
     let all = CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| bad("the CA file is not PEM"))?;

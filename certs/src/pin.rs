@@ -4,7 +4,7 @@
 //! anchor.
 
 use aws_lc_rs::digest;
-use fairlead_api::{CaPin, Code, Failure};
+use fairlead_api::CaPin;
 use rustls::{
     Error, RootCertStore,
     client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},
@@ -13,7 +13,10 @@ use rustls::{
 };
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::tls::{TrustError, algorithms};
+use crate::{
+    error::CertsError,
+    tls::{TrustError, algorithms},
+};
 
 /// Limit of certificates that are examined beside the leaf.
 const MAX_CHAIN_LENGTH: usize = 8;
@@ -36,11 +39,11 @@ pub(crate) fn pin_of(certificate: &[u8]) -> Option<CaPin> {
 ///
 /// # Errors
 /// `FL-4101` if it contains no certificate.
-pub fn ca_pin(ca_pem: &str) -> Result<CaPin, Failure> {
+pub fn ca_pin(ca_pem: &str) -> Result<CaPin, CertsError> {
     CertificateDer::from_pem_slice(ca_pem.as_bytes())
         .ok()
         .and_then(|der| pin_of(&der))
-        .ok_or_else(|| Failure::because(Code::BadConfig, "there is no CA certificate in this PEM"))
+        .ok_or_else(|| CertsError::Settings("there is no CA certificate in this PEM".to_owned()))
 }
 
 /// The certificate of the pinned authority among those that a peer sent.

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use fairlead_api::{ClusterId, Code, Failure, TenantId};
+use fairlead_api::{ClusterId, TenantId};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyUsagePurpose, SanType, string::Ia5String,
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{inner::HUB_SERVER_NAME, registration::Registration, tls::internal};
+use crate::{error::CertsError, inner::HUB_SERVER_NAME, registration::Registration, tls::internal};
 
 /// Validity of the authority itself.
 pub const CA_LIFETIME: Duration = Duration::days(3650);
@@ -20,7 +20,7 @@ pub const CLOCK_SLACK: Duration = Duration::minutes(5);
 
 const CA_NAME: &str = "Fairlead CA";
 
-pub(crate) fn uri(text: String) -> Result<SanType, Failure> {
+pub(crate) fn uri(text: String) -> Result<SanType, CertsError> {
     Ia5String::try_from(text)
         .map(SanType::URI)
         .map_err(internal)
@@ -31,7 +31,7 @@ pub(crate) fn agent_uri(trust_domain: &str, tenant: &TenantId, cluster: &Cluster
     format!("spiffe://{trust_domain}/tenant/{tenant}/cluster/{cluster}")
 }
 
-pub(crate) fn ca(trust_domain: &str, now: OffsetDateTime) -> Result<CertificateParams, Failure> {
+pub(crate) fn ca(trust_domain: &str, now: OffsetDateTime) -> Result<CertificateParams, CertsError> {
     let mut params = dated(CA_NAME, now, CA_LIFETIME)?;
     // Distinguishes the authorities of hubs: else another hub's signature would only look damaged.
     params
@@ -49,7 +49,7 @@ pub(crate) fn agent(
     cluster: &ClusterId,
     registration: Registration,
     now: OffsetDateTime,
-) -> Result<CertificateParams, Failure> {
+) -> Result<CertificateParams, CertsError> {
     let mut params = leaf(cluster.as_str(), now)?;
     params.serial_number = Some(registration.serial()?);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -57,7 +57,10 @@ pub(crate) fn agent(
     Ok(params)
 }
 
-pub(crate) fn hub(trust_domain: &str, now: OffsetDateTime) -> Result<CertificateParams, Failure> {
+pub(crate) fn hub(
+    trust_domain: &str,
+    now: OffsetDateTime,
+) -> Result<CertificateParams, CertsError> {
     let mut params = leaf("Fairlead hub", now)?;
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.subject_alt_names = vec![
@@ -67,7 +70,10 @@ pub(crate) fn hub(trust_domain: &str, now: OffsetDateTime) -> Result<Certificate
     Ok(params)
 }
 
-pub(crate) fn front(names: &[String], now: OffsetDateTime) -> Result<CertificateParams, Failure> {
+pub(crate) fn front(
+    names: &[String],
+    now: OffsetDateTime,
+) -> Result<CertificateParams, CertsError> {
     let mut params = leaf("Fairlead front", now)?;
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.subject_alt_names = names
@@ -77,14 +83,13 @@ pub(crate) fn front(names: &[String], now: OffsetDateTime) -> Result<Certificate
     Ok(params)
 }
 
-fn front_name(name: &str) -> Result<SanType, Failure> {
+fn front_name(name: &str) -> Result<SanType, CertsError> {
     if let Ok(address) = name.parse::<IpAddr>() {
         return Ok(SanType::IpAddress(address));
     }
     let bad = || {
-        let detail =
-            format_args!("{name:?} is not a valid name for the hub's certificate").to_string();
-        Failure::because(Code::BadConfig, detail)
+        let detail = format!("{name:?} is not a valid name for the hub's certificate");
+        CertsError::Settings(detail)
     };
     let plain = name.strip_prefix("*.").unwrap_or(name);
     rustls::pki_types::DnsName::try_from(plain).map_err(|_| bad())?;
@@ -97,7 +102,7 @@ fn front_name(name: &str) -> Result<SanType, Failure> {
         .map_err(|_| bad())
 }
 
-fn leaf(common_name: &str, now: OffsetDateTime) -> Result<CertificateParams, Failure> {
+fn leaf(common_name: &str, now: OffsetDateTime) -> Result<CertificateParams, CertsError> {
     let mut params = dated(common_name, now, LEAF_LIFETIME)?;
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -109,7 +114,7 @@ fn dated(
     common_name: &str,
     now: OffsetDateTime,
     lifetime: Duration,
-) -> Result<CertificateParams, Failure> {
+) -> Result<CertificateParams, CertsError> {
     let mut params = CertificateParams::default();
     // X.509 has whole seconds only.
     let now = now.replace_nanosecond(0).map_err(internal)?;

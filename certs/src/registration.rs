@@ -3,10 +3,10 @@
 //! It is the first half of the serial number of every certificate issued to the cluster. So an identity ends with its
 //! registration, independent of clocks.
 
-use fairlead_api::{Failure, hex};
+use fairlead_api::hex;
 use rcgen::SerialNumber;
 
-use crate::tls::internal;
+use crate::{error::CertsError, tls::internal};
 
 const REGISTRATION_BYTES: usize = 8;
 
@@ -19,7 +19,7 @@ impl Registration {
     ///
     /// # Errors
     /// `FL-5101` if the machine has no random numbers.
-    pub fn random() -> Result<Self, Failure> {
+    pub fn random() -> Result<Self, CertsError> {
         let mut bytes = random::<REGISTRATION_BYTES>()?;
         // Serial numbers are positive, and of the same length with and without leading zeros (RFC 5280, section
         // 4.1.2.2).
@@ -48,14 +48,14 @@ impl Registration {
     }
 
     /// Generates a new serial number.
-    pub(crate) fn serial(&self) -> Result<SerialNumber, Failure> {
+    pub(crate) fn serial(&self) -> Result<SerialNumber, CertsError> {
         let mut serial = self.0.to_vec();
         serial.extend_from_slice(&random::<REGISTRATION_BYTES>()?);
         Ok(SerialNumber::from(serial))
     }
 }
 
-fn random<const BYTES: usize>() -> Result<[u8; BYTES], Failure> {
+fn random<const BYTES: usize>() -> Result<[u8; BYTES], CertsError> {
     let mut bytes = [0; BYTES];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| internal("no random numbers"))?;
     Ok(bytes)

@@ -1,12 +1,14 @@
 //! Parts shared by all TLS configurations: the cryptographic provider, and error texts.
 
-use std::{fmt, sync::Arc};
+use std::{error::Error as StdError, fmt, sync::Arc};
 
-use fairlead_api::{CaPin, Code, Failure, moment::unix_timestamp};
+use fairlead_api::{CaPin, moment::unix_timestamp};
 use rustls::{
     AlertDescription, CertificateError, CipherSuite, Error, OtherError,
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs},
 };
+
+use crate::error::CertsError;
 
 /// Never the process default: that depends on the other crates in the program.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
@@ -23,8 +25,8 @@ pub(crate) fn algorithms() -> WebPkiSupportedAlgorithms {
 }
 
 /// For errors that no peer can cause.
-pub(crate) fn internal(error: impl fmt::Display) -> Failure {
-    Failure::because(Code::Internal, error)
+pub(crate) fn internal(error: impl Into<Box<dyn StdError + Send + Sync>>) -> CertsError {
+    CertsError::Internal(error.into())
 }
 
 /// Reason to distrust a peer's certificate that rustls has no variant for.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString, hello::LinkIndex};
-use fairlead_certs::{outer_client, outer_client_at_any_time, session_client};
+use fairlead_certs::{CertsError, outer_client, outer_client_at_any_time, session_client};
 use fairlead_dialer::{
     DialError, Dialed, Dialer, Limits, MemoryBudget, Redialed, Session, dial::ProxyRules,
 };
@@ -167,7 +167,7 @@ impl HubDialer {
         &mut self,
         known: &[HubUrl],
         pin: CaPin,
-        inner: Result<Arc<ClientConfig>, Failure>,
+        inner: Result<Arc<ClientConfig>, CertsError>,
         limits: Limits,
         session: Option<&Session>,
     ) -> Result<Redialed, DialError> {

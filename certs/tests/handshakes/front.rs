@@ -121,11 +121,11 @@ fn damaged_ca_file_is_a_configuration_mistake() {
         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
     ] {
         assert_eq!(
-            outer_client(Some(bad), None).unwrap_err().code,
+            outer_client(Some(bad), None).unwrap_err().code(),
             Code::BadConfig,
             "{bad:?}"
         );
-        assert_eq!(ca_pin(bad).unwrap_err().code, Code::BadConfig, "{bad:?}");
+        assert_eq!(ca_pin(bad).unwrap_err().code(), Code::BadConfig, "{bad:?}");
     }
 }
 
@@ -164,10 +164,10 @@ fn key_and_certificate_must_belong_together() {
     let pem = one.to_pem();
     assert!(Leaf::from_pem(&signed.certificate_pem, pem.expose_secret()).is_ok());
     let wrong = two.with_certificate(&signed.certificate_pem).unwrap_err();
-    assert_eq!(wrong.code, Code::DialProtocol);
+    assert_eq!(wrong.code(), Code::DialProtocol);
     let wrong = Leaf::from_pem(&signed.certificate_pem, two.to_pem().expose_secret()).unwrap_err();
-    assert_eq!(wrong.code, Code::BadConfig);
-    assert!(wrong.cause.contains("not the certificate's"));
+    assert_eq!(wrong.code(), Code::BadConfig);
+    assert!(wrong.to_string().contains("not the certificate's"));
     let again = AgentKey::from_pem(pem.expose_secret()).unwrap();
     assert!(again.with_certificate(&signed.certificate_pem).is_ok());
     let shown = format!(

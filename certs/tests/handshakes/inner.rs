@@ -19,7 +19,7 @@ fn hub_and_agent_prove_themselves_to_each_other() {
     );
     assert_eq!(who.not_after, identity.not_after());
     let elsewhere = agent_identity(server.peer_certificates().unwrap(), "fl-other").unwrap_err();
-    assert_eq!(elsewhere.code, Code::ForeignCertificate);
+    assert_eq!(elsewhere.code(), Code::ForeignCertificate);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn the_front_cannot_stand_in_for_the_inner_hub() {
     };
     assert!(explain(&why).contains("not valid for name"), "{why}");
     let refused = ca.issue_front(&[HUB_SERVER_NAME.into()], now());
-    assert_eq!(refused.unwrap_err().code, Code::BadConfig);
+    assert_eq!(refused.unwrap_err().code(), Code::BadConfig);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::Code;
+use fairlead_certs::CertsError;
 use fairlead_control::enroll::{self, SpendError};
 
 use crate::*;
@@ -82,9 +83,9 @@ async fn a_failed_signature_leaves_the_token_unspent() {
     let (store, _dir) = store().await;
     let demo = cluster("c-demo", "t-default");
     put_cluster(&store, demo).await.unwrap();
-    let refuse = |_: &_| Err::<(), _>(Failure::new(Code::ForeignName));
+    let refuse = |_: &_| Err::<(), _>(CertsError::ForeignName("c-other".to_owned()));
     let refused = enroll::spend(&store, claim("c-demo", 1, 1), NOW, refuse).await;
-    assert!(matches!(refused, Err(SpendError::Sign(failure)) if failure.code == Code::ForeignName));
+    assert!(matches!(refused, Err(SpendError::Sign(error)) if error.code() == Code::ForeignName));
     assert!(!spend(&store, claim("c-demo", 1, 2), NOW).await.unwrap());
 }
 

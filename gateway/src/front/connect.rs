@@ -149,7 +149,7 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<S
     let identity = agent_identity(&certificates, &hub.trust_domain);
     let admitted = match identity {
         Ok(identity) => hub.seam.directory.admit(&identity).await.map(|()| identity),
-        Err(failure) => Err(failure),
+        Err(error) => Err(error.into()),
     };
     match admitted {
         Ok(identity) if identity.not_after <= OffsetDateTime::now_utc() => {

@@ -171,7 +171,7 @@ impl From<SpendError> for Failure {
             SpendError::Unknown => Code::BootstrapUnknown.into(),
             SpendError::Expired => Code::BootstrapExpired.into(),
             SpendError::Spent => Code::BootstrapSpent.into(),
-            SpendError::Sign(failure) => failure,
+            SpendError::Sign(error) => error.into(),
             SpendError::Store(error) => error.into(),
         }
     }

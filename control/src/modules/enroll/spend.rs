@@ -1,6 +1,7 @@
 //! Spends a bootstrap token and signs a certificate in one transaction.
 
-use fairlead_api::{ClusterId, ClusterUid, Failure, TenantId};
+use fairlead_api::{ClusterId, ClusterUid, TenantId};
+use fairlead_certs::CertsError;
 use fairlead_store::{
     Actor, Draft, Refusal, Store, StoreError,
     model::{Bootstrap, Cluster, hex},
@@ -32,7 +33,7 @@ pub enum SpendError {
     #[error("the token was spent by another key")]
     Spent,
     #[error("signing the certificate failed")]
-    Sign(#[source] Failure),
+    Sign(#[source] CertsError),
     #[error("the store failed")]
     Store(#[from] StoreError),
 }
@@ -63,7 +64,7 @@ pub async fn spend<T, Sign>(
 ) -> Result<Enrolled<T>, SpendError>
 where
     T: Send + 'static,
-    Sign: Fn(&Cluster) -> Result<T, Failure> + Send + 'static,
+    Sign: Fn(&Cluster) -> Result<T, CertsError> + Send + 'static,
 {
     let actor = Actor::Agent(claim.cluster.clone());
     let decide = move |draft: &mut Draft| {

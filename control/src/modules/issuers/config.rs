@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{ClusterId, TenantId, resources::Role};
+use fairlead_api::{ClusterId, Failure, TenantId, resources::Role};
 use fairlead_runtime::config::TimeSpan;
 use jsonwebtoken::{Algorithm, jwk::JwkSet};
 use toml::de::DeTable;
@@ -220,7 +220,7 @@ fn url(table: &mut TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Strin
 fn ca_file(table: &mut TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<PathBuf> {
     file(table, "ca_file", mistakes, |text| {
         let tls = fairlead_certs::outer_client(Some(text), None);
-        tls.map(drop).map_err(|failure| failure.cause)
+        tls.map(drop).map_err(|error| Failure::from(error).cause)
     })
 }
 

@@ -26,7 +26,7 @@ pub(super) fn client(table: &str, ca_file: Option<&Path>) -> Result<Client, Fail
         }
     };
     let tls = fairlead_certs::outer_client(ca.as_deref(), None)
-        .map_err(|failure| wrong(&failure.cause))?;
+        .map_err(|error| wrong(&Failure::from(error).cause))?;
     let client = Client::builder()
         .tls_backend_preconfigured((*tls).clone())
         .https_only(true)
