@@ -37,10 +37,11 @@ unit: ## rungs 1 to 3: everything that needs no other program
 	cargo test --workspace --locked --lib --bins $(UNIT_TESTS)
 	cargo test --workspace --locked --doc
 
-lint: ## formatting, clippy with warnings as errors, documentation without warnings
+lint: ## formatting, clippy and rustdoc with warnings as errors, the rules of CONTRIBUTING.md for words and commits
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --workspace $(call tests,$(BY_NAME)) --locked -- -D warnings
+	cargo run --package xtask --locked --quiet -- lint
 	@# There are no examples; who asks for them is given the crates as clippy has checked them.
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --lib --bins --examples --locked --quiet
 

@@ -190,14 +190,16 @@ impl<S: Sync> FromRequestParts<S> for Peer {
     }
 }
 
-/// A JSON body of at most `MAX` bytes.
-pub struct JsonBody<T, const MAX: usize = MAX_BODY_BYTES>(pub T);
+/// A JSON body of at most `MAX_BYTES` bytes.
+pub struct JsonBody<T, const MAX_BYTES: usize = MAX_BODY_BYTES>(pub T);
 
-impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for JsonBody<T, MAX> {
+impl<T: DeserializeOwned, S: Sync, const MAX_BYTES: usize> FromRequest<S>
+    for JsonBody<T, MAX_BYTES>
+{
     type Rejection = Rejected;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
         check_type(&request)?;
-        let bytes = body(request, MAX).await?;
+        let bytes = body(request, MAX_BYTES).await?;
         let sent = serde_json::from_slice(&bytes)
             .map(JsonBody)
             .map_err(|error| {

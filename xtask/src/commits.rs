@@ -6,25 +6,29 @@ const MAX_SUBJECT_CHARS: usize = 72;
 /// Last commit before the rule.
 const LAST_UNCHECKED: &str = "78eaf3a9279a8b317d35e7a4b745bbcfa740aecb";
 
+/// Checks the commits of `HEAD` after [`LAST_UNCHECKED`], on a branch as on a detached head.
 pub(crate) fn check(root: &Path) -> io::Result<Vec<String>> {
-    // A shallow clone has its last commit only, and an unpacked archive has none.
+    // An unpacked archive has no commits. A worktree has a file of this name.
+    if !root.join(".git").exists() {
+        return Ok(Vec::new());
+    }
     let since = format!("{LAST_UNCHECKED}..HEAD");
-    let log = match subjects(root, &[&since])? {
-        None => subjects(root, &["-1"])?,
-        log => log,
+    let log = match git(root, &["log", "--no-merges", "--format=%h %s", &since]) {
+        // The commit is missing in a shallow clone: all of its commits are younger.
+        Err(_) => git(root, &["log", "--no-merges", "--format=%h %s", "HEAD"])?,
+        Ok(log) => log,
     };
-    Ok(log.as_deref().map_or_else(Vec::new, too_long))
+    Ok(too_long(&log))
 }
 
-/// Lines of abbreviated hash and subject; `None` if git refuses.
-fn subjects(root: &Path, range: &[&str]) -> io::Result<Option<String>> {
-    let git = Command::new("git")
-        .args(["log", "--no-merges", "--format=%h %s"])
-        .args(range)
-        .current_dir(root)
-        .output()?;
-    let log = String::from_utf8_lossy(&git.stdout).into_owned();
-    Ok(git.status.success().then_some(log))
+/// Output of git. A failure of git is an error, so that a skipped check is not taken for a passed one.
+fn git(root: &Path, args: &[&str]) -> io::Result<String> {
+    let git = Command::new("git").args(args).current_dir(root).output()?;
+    if !git.status.success() {
+        let cause = String::from_utf8_lossy(&git.stderr);
+        return Err(io::Error::other(format!("git: {}", cause.trim())));
+    }
+    Ok(String::from_utf8_lossy(&git.stdout).into_owned())
 }
 
 fn too_long(log: &str) -> Vec<String> {

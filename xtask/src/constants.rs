@@ -40,7 +40,7 @@ pub(crate) fn check(file: &Source) -> Vec<String> {
 /// Name of the numeric constant that a line declares, if it is one word.
 fn one_word(line: &str) -> Option<&str> {
     let (before, declared) = line.split_once("const ")?;
-    if !before.is_empty() && !before.ends_with([' ', '(']) {
+    if before.contains('"') || !(before.is_empty() || before.ends_with([' ', '('])) {
         return None;
     }
     let (name, rest) = declared.split_once(": ")?;

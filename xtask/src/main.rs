@@ -13,9 +13,11 @@ mod words;
 use std::{env::args, io, path::Path, process::ExitCode};
 
 fn main() -> ExitCode {
+    // The package's folder lies in the root of the repository.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let outcome = match args().nth(1).as_deref() {
-        Some("lint") => lint(Path::new(".")),
-        Some("report") => report::print(Path::new(".")).map(|()| Vec::new()),
+        Some("lint") => lint(&root),
+        Some("report") => report::print(&root).map(|()| Vec::new()),
         _ => Err(io::Error::other("usage: xtask lint | report")),
     };
     match outcome {

@@ -103,6 +103,7 @@ mod tests {
             path,
             text,
             kind: Kind::Document,
+            group: "sample".to_owned(),
         }
     }
 

@@ -11,6 +11,8 @@ pub(crate) struct Source {
     pub(crate) path: String,
     pub(crate) text: String,
     pub(crate) kind: Kind,
+    /// Nearest folder with a `Cargo.toml`, else the first folder of the path, else `.`.
+    pub(crate) group: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,11 +25,6 @@ pub(crate) enum Kind {
 }
 
 impl Source {
-    /// First folder of the path: the crate. Files at the root are one group.
-    pub(crate) fn group(&self) -> &str {
-        self.path.split_once('/').map_or(".", |(first, _)| first)
-    }
-
     /// Lines of prose with their numbers, from 1: comments of code, all lines of a document.
     pub(crate) fn prose(&self) -> Vec<(usize, &str)> {
         let lines = (1..).zip(self.text.lines());
@@ -63,6 +60,15 @@ fn line_comment(line: &str) -> Option<&str> {
     None
 }
 
+fn group_of(root: &Path, path: &str) -> String {
+    let folders = Path::new(path).ancestors().skip(1);
+    let package = folders
+        .filter(|it| !it.as_os_str().is_empty())
+        .find(|it| root.join(it).join("Cargo.toml").exists());
+    let first = path.split_once('/').map_or(".", |(first, _)| first);
+    package.map_or(first.to_owned(), |it| it.to_string_lossy().into_owned())
+}
+
 /// Reads all sources below `root`, in the order of their paths.
 pub(crate) fn read(root: &Path) -> io::Result<Vec<Source>> {
     let mut sources = Vec::new();
@@ -81,7 +87,13 @@ pub(crate) fn read(root: &Path) -> io::Result<Vec<Source>> {
                 let path = entry.path();
                 let path = path.strip_prefix(root).unwrap_or(&path);
                 let path = path.to_string_lossy().replace('\\', "/");
-                sources.push(Source { path, text, kind });
+                let group = group_of(root, &path);
+                sources.push(Source {
+                    path,
+                    text,
+                    kind,
+                    group,
+                });
             }
         }
     }

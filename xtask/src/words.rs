@@ -33,7 +33,7 @@ impl Count {
 pub(crate) fn count(files: &[Source]) -> BTreeMap<&str, Count> {
     let mut groups = BTreeMap::<&str, Count>::new();
     for file in files {
-        let count = groups.entry(file.group()).or_default();
+        let count = groups.entry(&file.group).or_default();
         for (at, text) in file.prose() {
             for word in words(text) {
                 count.words += 1;
@@ -83,6 +83,7 @@ mod tests {
             path,
             text,
             kind: Kind::Rust,
+            group: "sample".to_owned(),
         }]
     }
 

@@ -17,15 +17,15 @@ use time::OffsetDateTime;
 
 use crate::*;
 
-const START: i64 = 1_795_262_400_000;
+const START_MILLIS: i64 = 1_795_262_400_000;
 
-/// A store with a test clock, in milliseconds since START.
+/// A store with a test clock, in milliseconds since START_MILLIS.
 async fn clocked() -> (Store, Home, Arc<AtomicI64>) {
     let home = home().await;
     let now = Arc::new(AtomicI64::new(0));
     let clock = Arc::clone(&now);
     let clock = Clock::new(move || {
-        let millis = i128::from(START + clock.load(Ordering::SeqCst));
+        let millis = i128::from(START_MILLIS + clock.load(Ordering::SeqCst));
         OffsetDateTime::from_unix_timestamp_nanos(millis * 1_000_000).unwrap()
     });
     (open_at(&home, clock).await, home, now)
@@ -95,7 +95,7 @@ async fn the_log_contains_actor_and_differences_but_no_secrets() {
     assert_eq!(updated.actor, "alice");
     assert_eq!(
         updated.at.unix_timestamp_nanos() / 1_000_000,
-        i128::from(START + 1500)
+        i128::from(START_MILLIS + 1500)
     );
     assert_eq!(updated.tenant, Some(tenant_id("t-acme")));
     assert_eq!(updated.before, Some(json!({"annotations": {"b": "1"}})));
@@ -254,12 +254,12 @@ async fn history_answers_by_time_range_and_fact() {
         (3500, json!([["nodes", {"count": 4}], ["version", "1.31"]])),
         (9999, json!([["version", "1.31"]])),
     ] {
-        let facts = store.facts_at(&id, None, START + at).await.unwrap();
+        let facts = store.facts_at(&id, None, START_MILLIS + at).await.unwrap();
         let facts: Vec<_> = facts.iter().map(|it| json!([it.name, it.value])).collect();
         assert_eq!(json!(facts), was, "{at}");
     }
     let one = store
-        .facts_at(&id, Some("version"), START + 1500)
+        .facts_at(&id, Some("version"), START_MILLIS + 1500)
         .await
         .unwrap();
     assert_eq!((one.len(), &one[0].value), (1, &Some(json!("1.30"))));
@@ -269,13 +269,13 @@ async fn history_answers_by_time_range_and_fact() {
     );
 
     let between = Span {
-        after: START + 1000,
-        until: START + 3000,
+        after: START_MILLIS + 1000,
+        until: START_MILLIS + 3000,
     };
     let changed = store.fact_versions(&id, None, between, 100).await.unwrap();
     let changed: Vec<_> = changed
         .iter()
-        .map(|it| (it.name.as_str(), it.at - START))
+        .map(|it| (it.name.as_str(), it.at - START_MILLIS))
         .collect();
     assert_eq!(changed, [("version", 2000), ("nodes", 3000)]);
     let nodes = store
@@ -291,7 +291,7 @@ async fn history_answers_by_time_range_and_fact() {
     assert_eq!(page.len(), 2);
 
     let since = Span {
-        after: START + 1000,
+        after: START_MILLIS + 1000,
         ..Span::default()
     };
     let clusters = store
@@ -300,7 +300,7 @@ async fn history_answers_by_time_range_and_fact() {
         .unwrap();
     let clusters: Vec<_> = clusters
         .iter()
-        .map(|it| (it.cluster.as_str(), it.at - START))
+        .map(|it| (it.cluster.as_str(), it.at - START_MILLIS))
         .collect();
     assert_eq!(clusters, [("c-demo", 2000)]);
 }
@@ -318,11 +318,14 @@ async fn unchanged_reports_write_no_history_and_deletion_ends_facts() {
     now.store(5000, Ordering::SeqCst);
     delete_cluster(&store, "c-demo").await.unwrap();
     let id = cluster_id("c-demo");
-    let was = store.facts_at(&id, None, START + 4999).await.unwrap();
+    let was = store
+        .facts_at(&id, None, START_MILLIS + 4999)
+        .await
+        .unwrap();
     assert_eq!(was.len(), 1);
     assert!(
         store
-            .facts_at(&id, None, START + 5000)
+            .facts_at(&id, None, START_MILLIS + 5000)
             .await
             .unwrap()
             .is_empty()
@@ -356,7 +359,7 @@ async fn old_facts_are_trimmed_except_the_version_at_the_cutoff() {
         .unwrap();
     let left: Vec<_> = left
         .iter()
-        .map(|it| (it.name.as_str(), it.at - START))
+        .map(|it| (it.name.as_str(), it.at - START_MILLIS))
         .collect();
     assert_eq!(left, [("version", 2000), ("version", 8000)]);
     assert_eq!(store.tidy(&keep).await.unwrap().facts, 0);
@@ -480,7 +483,7 @@ async fn changes_of_a_fact_resume_after_any_position() {
         assert_eq!(all, whole, "{limit}");
     }
     let early = Span {
-        until: START,
+        until: START_MILLIS,
         ..Span::default()
     };
     assert_eq!(read(early, None, 100).await, whole[4..]);
