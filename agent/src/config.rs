@@ -40,6 +40,7 @@ pub struct Config {
     pub session_memory: usize,
     /// For the hub only, never for the API server. May hold credentials.
     pub https_proxy: Option<String>,
+    /// Exceptions from the proxy, comma-separated, in the format of `NO_PROXY`.
     pub no_proxy: Option<String>,
     /// Of this program.
     pub version: String,
@@ -53,13 +54,16 @@ pub const DEFAULT_SESSION_MEMORY_BYTES: usize = 64 << 20;
 pub enum ApiServerConfig {
     /// That of the cluster this pod runs in, as this pod's service account.
     InCluster {
+        /// Host name or IP address of the API server.
         host: String,
+        /// Its HTTPS port.
         port: u16,
         /// Holds `token`, `ca.crt` and `namespace`; [`SERVICE_ACCOUNT_DIR`] in a pod.
         dir: PathBuf,
     },
     /// That of a kubeconfig, as its user.
     Kubeconfig {
+        /// Path of the kubeconfig file.
         path: PathBuf,
         /// None: the current one.
         context: Option<String>,
@@ -73,7 +77,10 @@ pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceacc
 #[derive(Debug, Clone)]
 pub enum IdentityLocation {
     /// In the Secret `fairlead-identity` of the cluster itself; None: in the pod's own namespace.
-    Secret { namespace: Option<String> },
+    Secret {
+        /// `None`: the pod's own namespace.
+        namespace: Option<String>,
+    },
     /// In this folder, mode 0700; made where it is missing.
     Dir(PathBuf),
 }

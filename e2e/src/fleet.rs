@@ -30,19 +30,28 @@ const READY_DEADLINE: Duration = Duration::from_secs(30);
 /// Contents of a ready file.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Ready {
+    /// Public URL, for agents and callers.
     pub url: String,
+    /// URL of health, metrics and install manifests.
     pub admin_url: String,
+    /// CA certificate of the hub, PEM.
     pub ca_file: PathBuf,
+    /// File with the admin's API token.
     pub token_file: PathBuf,
+    /// Kubeconfig of the admin.
     pub kubeconfig: PathBuf,
 }
 
 /// A registered cluster and its join string.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Joining {
+    /// Cluster id.
     pub id: String,
+    /// Id of the cluster's tenant.
     pub tenant: String,
+    /// Join string; it contains the bootstrap token.
     pub join: String,
+    /// URL of the install manifest, single use.
     #[serde(rename = "agentInstallURL")]
     pub install_url: String,
 }
@@ -57,6 +66,7 @@ pub struct Hub {
     /// Namespaces of the hub and of its users; `None` is this machine's own network.
     net: Option<NetNs>,
     people: Option<NetNs>,
+    /// Current process; a restart replaces it.
     pub process: Process,
 }
 
@@ -123,6 +133,7 @@ impl Hub {
         Ok(())
     }
 
+    /// Contents of the ready file of the latest start.
     #[must_use]
     pub fn ready(&self) -> &Ready {
         &self.ready
@@ -333,6 +344,7 @@ pub struct Site {
     log: PathBuf,
     admin: SocketAddr,
     net: Option<NetNs>,
+    /// Current process; a restart replaces it.
     pub process: Process,
 }
 

@@ -129,6 +129,7 @@ impl Cluster {
         format!("https://127.0.0.1:{}", self.api_port)
     }
 
+    /// Port of the API server on the loopback.
     #[must_use]
     pub fn api_port(&self) -> u16 {
         self.api_port

@@ -30,7 +30,9 @@ const CALL_DEADLINE: Duration = Duration::from_secs(30);
 /// the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
+    /// WebSocket upgrade.
     WebSocket,
+    /// SPDY/3.1 upgrade.
     Spdy,
 }
 
@@ -88,12 +90,14 @@ impl Kubectl {
         self
     }
 
+    /// Sets `--context`.
     #[must_use]
     pub fn context(mut self, name: impl Into<String>) -> Self {
         self.context = Some(name.into());
         self
     }
 
+    /// Appends arguments.
     #[must_use]
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args
@@ -101,12 +105,14 @@ impl Kubectl {
         self
     }
 
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
+    /// Sets the environment variables for this transport.
     #[must_use]
     pub fn transport(self, transport: Transport) -> Self {
         let websocket = match transport {
@@ -131,6 +137,7 @@ impl Kubectl {
         self
     }
 
+    /// Sets the time limit of the whole run.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -308,8 +315,11 @@ pub(crate) async fn run_to_end(
 #[derive(Debug, Clone)]
 pub struct Output {
     line: String,
+    /// Exit status.
     pub status: ExitStatus,
+    /// Whole standard output.
     pub stdout: Vec<u8>,
+    /// Whole standard error, lossily decoded.
     pub stderr: String,
 }
 
@@ -381,6 +391,7 @@ impl Running {
         self.stdin = None;
     }
 
+    /// Process id; `None` after the process has been reaped.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.id()

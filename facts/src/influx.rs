@@ -93,6 +93,7 @@ impl fmt::Debug for InfluxUrl {
     }
 }
 
+/// Writer and reader of facts in one InfluxDB.
 pub struct Influx {
     client: Arc<InfluxClient>,
     metrics: InfluxMetrics,

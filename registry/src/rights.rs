@@ -31,7 +31,9 @@ pub enum Right {
     Invite,
     /// Store compile metadata.
     Compile,
+    /// Read the catalog of a cluster: Kubernetes objects for its agent.
     ReadCatalog,
+    /// Change the catalog of a cluster.
     WriteCatalog,
     /// Manage API tokens.
     Tokens,

@@ -11,26 +11,39 @@ use crate::revision::Revision;
 /// A failed operation; nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
+    /// Existing name, or a newer version than the precondition's.
     #[error("it already exists or has changed meanwhile")]
     Conflict,
+    /// No such resource.
     #[error("not found")]
     Missing,
+    /// Other resources refer to it.
     #[error("still in use")]
     InUse,
+    /// Cycle in the tree of tenants.
     #[error("a tenant would be its own ancestor")]
     Nesting,
+    /// The requested revision is older than the log.
     #[error(
         "changes since that revision are no longer retained; the oldest revision to resume from is {oldest}"
     )]
-    Compacted { oldest: Revision },
+    Compacted {
+        /// Oldest revision from which changes can be read.
+        oldest: Revision,
+    },
+    /// Unclassified failure of the database.
     #[error("the store failed")]
     Failed(#[source] Arc<sqlx::Error>),
+    /// No space, or a read-only file system.
     #[error("the disk is full or not writable")]
     Full(#[source] Arc<sqlx::Error>),
+    /// No connection to the database.
     #[error("the database cannot be reached")]
     Away,
+    /// A stored document or value that does not parse.
     #[error("the store contains invalid data: {0:?}")]
     Damaged(String),
+    /// Cancelled before its commit.
     #[error("the change was aborted")]
     CutOff,
 }

@@ -22,8 +22,11 @@ pub const MAX_PAGE: u32 = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
+    /// First version.
     Created,
+    /// Later version.
     Updated,
+    /// Final version; the resource is gone.
     Deleted,
 }
 

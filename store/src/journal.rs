@@ -27,9 +27,13 @@ const REDACTED: &str = "(hidden)";
 /// Originator of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actor {
-    /// A caller of the API: name, and id of its API token. No token id for a caller of an external
-    /// issuer.
-    Caller { name: String, token: Option<String> },
+    /// A caller of the API.
+    Caller {
+        /// Name of the token or the issuer's user.
+        name: String,
+        /// Id of the API token; `None` for a caller of an external issuer.
+        token: Option<String>,
+    },
     /// A cluster's agent, or the holder of its bootstrap token.
     Agent(ClusterId),
     /// The hub itself, or its operator.

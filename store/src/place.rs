@@ -11,7 +11,9 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 /// `postgres://USER@HOST[:PORT]/DATABASE[?sslmode=..&sslrootcert=..]`.
 #[derive(Clone)]
 pub enum Place {
+    /// SQLite database in a file.
     File(PathBuf),
+    /// PostgreSQL database.
     Postgres(Box<Postgres>),
 }
 

@@ -22,9 +22,13 @@ pub struct Record<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// [`Tenant`](crate::model::Tenant)
     Tenant,
+    /// [`Cluster`](crate::model::Cluster)
     Cluster,
+    /// API [`Token`](crate::model::Token)
     Token,
+    /// Catalog
     Catalog,
 }
 

@@ -29,6 +29,7 @@ impl Folder {
         Ok(Self(path))
     }
 
+    /// Absolute path; it exists until the drop.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

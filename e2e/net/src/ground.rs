@@ -12,7 +12,9 @@ const PROGRAMS: [&str; 2] = ["nft", "conntrack"];
 /// The site: a real cluster on the loopback of a namespace that has no links yet.
 #[derive(Debug)]
 pub struct Ground {
+    /// Network namespace of the site.
     pub site: NetNs,
+    /// Kubernetes cluster inside the namespace.
     pub cluster: Cluster,
     turn: Mutex<()>,
     _folder: Folder,

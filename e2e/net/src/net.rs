@@ -20,6 +20,7 @@ use crate::fault::{self, Fault};
 use crate::folder::Folder;
 use crate::ground::Ground;
 
+/// Address of the site.
 pub const SITE: &str = "10.1.0.2";
 /// Address of corp on the site's side: its gateway and its squid.
 pub const CORP: &str = "10.1.0.1";
@@ -35,15 +36,22 @@ const LINK_SEED: &str = "1";
 /// Everything between a user's kubectl and the site. Dropping it removes all of it except the site.
 #[derive(Debug)]
 pub struct Net {
+    /// Namespace of kubectl.
     pub user: NetNs,
+    /// Namespace of load balancers in front of the hub.
     pub edge: NetNs,
+    /// Namespace of the hub.
     pub hub: NetNs,
+    /// Namespace of the company's gateway and its proxy.
     pub corp: NetNs,
+    /// Namespace of the agent and its cluster.
     pub site: NetNs,
+    /// Site shared by all tests of the process.
     pub ground: &'static Ground,
     control: Control,
     shape: Mutex<Shape>,
     ports: Mutex<bool>,
+    /// Link emulator between corp and the world.
     pub emulator: Process,
     folder: Folder,
     _turn: MutexGuard<'static, ()>,

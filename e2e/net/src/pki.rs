@@ -7,14 +7,18 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 #[derive(Debug)]
 pub struct Ca {
     issuer: Issuer<'static, KeyPair>,
+    /// Certificate, PEM.
     pub pem: String,
+    /// Private key, PEM.
     pub key_pem: String,
 }
 
 /// A certificate and its key, PEM.
 #[derive(Debug)]
 pub struct Leaf {
+    /// Certificate first, then its CA.
     pub chain: String,
+    /// Private key.
     pub key: String,
 }
 

@@ -33,6 +33,7 @@ impl SquidPlan {
         Self::default()
     }
 
+    /// Requires Basic authentication with these credentials.
     #[must_use]
     pub fn for_person(mut self, name: &str, password: &str) -> Self {
         self.person = Some((name.to_owned(), password.to_owned()));

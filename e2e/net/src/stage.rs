@@ -19,10 +19,14 @@ pub const RECOVERY_DEADLINE: Duration = Duration::from_secs(35);
 /// registered as `demo`.
 #[derive(Debug)]
 pub struct Stage {
+    /// Hub with a logged-in admin.
     pub hub: Hub,
+    /// Registered cluster with its unspent join string.
     pub joining: Joining,
+    /// Kubernetes cluster of the site.
     pub cluster: &'static Cluster,
     // Declared last, so that it is dropped after everything else has ended.
+    /// Namespaces and link between user, hub and site.
     pub net: Net,
 }
 

@@ -19,8 +19,11 @@ const MAX_ORDER_BYTES: u64 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Toward {
+    /// Packets from the site to the hub.
     Hub,
+    /// Packets from the hub to the site.
     Site,
+    /// Packets of both directions.
     Both,
 }
 
@@ -28,7 +31,9 @@ pub enum Toward {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
+    /// Affected direction.
     pub toward: Toward,
+    /// New properties of the direction.
     pub shape: Shape,
 }
 
@@ -37,6 +42,7 @@ pub struct Order {
 pub struct Control(PathBuf);
 
 impl Control {
+    /// Makes a client; it connects anew for each order.
     #[must_use]
     pub fn new(socket: PathBuf) -> Self {
         Self(socket)

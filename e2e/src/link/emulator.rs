@@ -42,6 +42,7 @@ impl Direction {
         direction
     }
 
+    /// Changes this direction for later packets.
     pub fn set(&self, shape: Shape) {
         let mut lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);
         lane.pipe.set(shape);

@@ -44,18 +44,21 @@ impl Shape {
         }
     }
 
+    /// Sets the maximum additional delay.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.jitter_us = u64::try_from(jitter.as_micros()).unwrap_or(u64::MAX);
         self
     }
 
+    /// Sets the share of lost packets, 0 to 1.
     #[must_use]
     pub fn loss(mut self, share: f64) -> Self {
         self.loss = share;
         self
     }
 
+    /// Sets the rate limit, and the bytes that may wait for it.
     #[must_use]
     pub fn rate(mut self, bytes_per_second: u64, queue: u64) -> Self {
         self.rate = bytes_per_second;
@@ -86,6 +89,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
+    /// Makes an empty pipe with the default shape.
     #[must_use]
     pub fn new(seed: u64, now: Instant) -> Self {
         Self {
@@ -139,6 +143,7 @@ fn micros(time: Duration) -> u64 {
 pub struct Random(u64);
 
 impl Random {
+    /// Starts the sequence of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)

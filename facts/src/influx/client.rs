@@ -21,10 +21,14 @@ const MAX_QUOTED_CHARS: usize = 300;
 /// Credentials of the hub.
 #[derive(Debug, Clone, Default)]
 pub enum InfluxLogin {
+    /// No credentials.
     #[default]
     Nobody,
+    /// HTTP Basic authentication.
     Password {
+        /// User name in InfluxDB.
         user: String,
+        /// Password of the user.
         password: SecretString,
     },
     /// `Authorization: Bearer ..`

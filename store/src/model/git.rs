@@ -36,8 +36,10 @@ pub struct GitRepo {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RepoKind {
+    /// Managed by the hub.
     #[default]
     Auto,
+    /// Managed by its owner; the hub does not change it.
     Unmanaged,
 }
 
@@ -127,15 +129,20 @@ pub struct Credentials {
 /// Handling of an existing repository when the cluster's repository is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CreationPolicy {
+    /// Fail if the repository exists.
     Create,
+    /// Take over an existing repository.
     Adopt,
 }
 
 /// Handling of the repository when the cluster is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeletionPolicy {
+    /// Delete the repository.
     Delete,
+    /// Keep the repository unchanged.
     Retain,
+    /// Archive the repository.
     Archive,
 }
 

@@ -26,14 +26,19 @@ pub struct TokenClaim {
 /// A rejected bootstrap token.
 #[derive(Debug, thiserror::Error)]
 pub enum SpendError {
+    /// No bootstrap token of the cluster's current generation.
     #[error("unknown token, or replaced by a newer one")]
     Unknown,
+    /// Valid signature, past its expiry.
     #[error("the token has expired")]
     Expired,
+    /// Single use: spent for a different public key.
     #[error("the token was spent by another key")]
     Spent,
+    /// Nothing is spent if signing fails.
     #[error("signing the certificate failed")]
     Sign(#[source] CertsError),
+    /// Nothing is spent if the store fails.
     #[error("the store failed")]
     Store(#[from] StoreError),
 }

@@ -14,7 +14,9 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RepoOwner {
+    /// Owner of the shared configuration of its clusters.
     Tenant(TenantId),
+    /// Owner of its compiled catalog.
     Cluster(ClusterId),
 }
 
