@@ -1,34 +1,25 @@
 //! Client of a hub's API. Each request has one deadline; consecutive requests share a connection.
 
+mod failed;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use fairlead_api::{Code, Failure, HubUrl, Reason, error_chain};
-use fairlead_dialer::{
-    DialError, ProxyRules,
-    dial::{compare_clocks, outer_error},
-};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{body::Incoming, client::conn::http1};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use fairlead_api::{Code, Failure, HubUrl, Reason};
+use fairlead_dialer::ProxyRules;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use reqwest::{Client, Proxy, Response, Url, redirect, retry};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use tokio_rustls::TlsConnector;
 
 use crate::{environment::Environment, files, logins};
 
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
-/// Deadline of the request for the hub's time, after a certificate that is not valid now.
-const CLOCK_DEADLINE: Duration = Duration::from_secs(5);
+/// Time after which an unused connection is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit of a response body in bytes, enough for some 100,000 clusters.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
@@ -63,17 +54,14 @@ pub(crate) struct HubClient {
     url: HubUrl,
     token: SecretString,
     ca: Option<String>,
-    tls: Arc<rustls::ClientConfig>,
+    http: Client,
     /// TLS configuration that ignores validity periods, only for reading the hub's time.
     tls_at_any_time: Arc<rustls::ClientConfig>,
     proxy: ProxyRules,
     /// Next step for a rejected token, which depends on the token's origin.
     new_token_step: Option<Arc<str>>,
-    /// Idle connection for the next request.
-    kept: Arc<Mutex<Option<Connection>>>,
 }
 
-type Connection = http1::SendRequest<Full<Bytes>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl HubClient {
@@ -127,17 +115,16 @@ impl HubClient {
             let detail = "the token has characters that no token has";
             return Err(Failure::because(Code::BadConfig, detail));
         }
-        let tls = fairlead_certs::outer_client(ca.as_deref(), None)?;
+        let http = http_client(&url, ca.as_deref(), &proxy)?;
         let tls_at_any_time = fairlead_certs::outer_client_at_any_time(ca.as_deref(), None)?;
         Ok(HubClient {
             url,
             token,
             ca,
-            tls,
+            http,
             tls_at_any_time,
             proxy,
             new_token_step: None,
-            kept: Arc::default(),
         })
     }
 
@@ -147,11 +134,6 @@ impl HubClient {
 
     pub(crate) fn token(&self) -> &SecretString {
         &self.token
-    }
-
-    /// Closes the idle connection, before a long pause.
-    pub(crate) fn close_idle(&self) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// CA of the hub's certificate, if it is not one of the system's.
@@ -265,9 +247,9 @@ impl HubClient {
             REQUEST_DEADLINE,
             self.exchange(method, path, precondition, body),
         );
-        let (head, body) = match exchange.await {
+        let (status, headers, body) = match exchange.await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(self.not_asked(error.as_ref())),
+            Ok(Err(error)) => return Err(self.failed(error.as_ref())),
             Err(_) => {
                 return Err(self.unreachable(&format!(
                     "no answer within {} s",
@@ -275,10 +257,10 @@ impl HubClient {
                 )));
             }
         };
-        if head.status.is_success() {
-            Ok((head.headers, body))
+        if status.is_success() {
+            Ok((headers, body))
         } else {
-            let failure = refusal(head.status, &body);
+            let failure = refusal(status, &body);
             Err(match &self.new_token_step {
                 Some(step) if is_of_token(failure.code) => failure.next(step.to_string()),
                 _ => failure,
@@ -292,96 +274,35 @@ impl HubClient {
         path: &str,
         precondition: Option<(HeaderName, String)>,
         body: Bytes,
-    ) -> Result<(http::response::Parts, Bytes), BoxError> {
-        let safe = method == Method::GET;
-        let request = self.request(method, path, precondition, body)?;
-        let answered = match self.take_kept() {
-            None => None,
-            Some(kept) => match kept_exchange(kept, request.clone()).await {
-                Ok(answered) => Some(answered),
-                // The hub may have closed the idle connection. Unsent and safe requests are repeated.
-                Err((sent, _)) if !sent || safe => None,
-                Err((_, error)) => return Err(error),
-            },
-        };
-        let (head, body, connection) = match answered {
-            Some(answered) => answered,
-            None => {
-                let mut connection = self.connect().await?;
-                let answer = connection.send_request(request).await?;
-                let (head, body) = read_whole(answer).await?;
-                (head, body, connection)
-            }
-        };
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
-        Ok((head, body))
-    }
-
-    fn take_kept(&self) -> Option<Connection> {
-        let kept = self.kept.lock();
-        let kept = kept.unwrap_or_else(PoisonError::into_inner).take();
-        kept.filter(|connection| !connection.is_closed())
-    }
-
-    async fn connect(&self) -> Result<Connection, BoxError> {
-        let connected = self.proxy.connect(&self.url, REQUEST_DEADLINE).await?;
-        let name = ServerName::try_from(self.url.host().to_owned())?;
-        let stream = TlsConnector::from(self.tls.clone())
-            .connect(name, connected.tcp)
-            .await;
-        let stream = match stream {
-            Ok(stream) => stream,
-            Err(error) => {
-                let (error, any_time) = (outer_error(&error), &self.tls_at_any_time);
-                let compared =
-                    compare_clocks(error, &self.proxy, &self.url, any_time, CLOCK_DEADLINE);
-                return Err(compared.await.into());
-            }
-        };
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // The task ends with its sender; errors reach the pending request.
-        drop(tokio::spawn(connection));
-        Ok(sender)
-    }
-
-    fn request(
-        &self,
-        method: Method,
-        path: &str,
-        precondition: Option<(HeaderName, String)>,
-        body: Bytes,
-    ) -> http::Result<Request<Full<Bytes>>> {
-        let kind = match method {
+    ) -> Result<(StatusCode, HeaderMap, Bytes), BoxError> {
+        let content_type = match method {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
         };
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, self.url.authority())
-            .header(
-                header::AUTHORIZATION,
-                format!("Bearer {}", self.token.expose_secret()),
-            )
+        let mut request = self
+            .http
+            .request(method, self.at(path)?)
+            .bearer_auth(self.token.expose_secret())
             .header(header::ACCEPT, "application/json")
-            .header(header::CONTENT_TYPE, kind);
+            .header(header::CONTENT_TYPE, content_type)
+            .body(body);
         if let Some((name, value)) = precondition {
             request = request.header(name, value);
         }
-        request.body(Full::new(body))
+        let mut response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return Err(self.cause_of(error).await),
+        };
+        let body = read_whole(&mut response).await?;
+        Ok((response.status(), response.headers().clone(), body))
     }
 
-    fn not_asked(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
-        match error.downcast_ref::<DialError>() {
-            Some(error) if decides(error.code) => {
-                let detail = format_args!("{}: {}", self.url, error.cause);
-                let untrusted = (error.code == Code::DialTls).then(|| UNTRUSTED.into());
-                Failure {
-                    next: error.next.clone().or(untrusted),
-                    ..Failure::because(error.code, detail)
-                }
-            }
-            _ => self.unreachable(&error_chain(error)),
+    /// URL of a path. A path segment `..` would lead to another resource, so it is rejected.
+    fn at(&self, path: &str) -> Result<Url, BoxError> {
+        let url = Url::parse(&format!("https://{}{path}", self.url.authority()))?;
+        match path.split('?').next() == Some(url.path()) {
+            true => Ok(url),
+            false => Err(format!("{path} is no path of the hub").into()),
         }
     }
 
@@ -390,53 +311,61 @@ impl HubClient {
     }
 }
 
-/// Next step for a hub certificate that is not trusted.
-const UNTRUSTED: &str = "Set FAIRLEAD_CA_FILE to the CA of the hub's front in PEM, or log in again with `--ca-file`; a hub with a CA of its own \
-    has it in `front-ca.pem` of its data folder.";
+/// HTTP client for one hub. The rules decide about the proxy: reqwest's own reading of NO_PROXY differs from that of agents.
+fn http_client(url: &HubUrl, ca: Option<&str>, rules: &ProxyRules) -> Result<Client, Failure> {
+    let internal = |error: &dyn std::fmt::Display| Failure::because(Code::Internal, error);
+    let tls = fairlead_certs::outer_client(ca, None)?;
+    let host = match url.host() {
+        v6 if v6.contains(':') => format!("[{v6}]"),
+        host => host.to_owned(),
+    };
+    let mut client = Client::builder()
+        .tls_backend_preconfigured((*tls).clone())
+        .user_agent(concat!("fairlead/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .retry(retry_policy(host))
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .no_proxy();
+    if let Some(address) = rules.http_proxy(url) {
+        let mut proxy = Proxy::https(&address.url).map_err(|error| internal(&error))?;
+        if let Some(authorization) = &address.authorization {
+            let value = HeaderValue::from_str(authorization.expose_secret());
+            let mut value = value.map_err(|error| internal(&error))?;
+            value.set_sensitive(true);
+            proxy = proxy.custom_http_auth(value);
+        }
+        client = client.proxy(proxy);
+    }
+    client.build().map_err(|error| internal(&error))
+}
 
-/// True for codes that are more specific than [`Code::HubUnreachable`].
-const fn decides(code: Code) -> bool {
-    matches!(
-        code,
-        Code::DialTls | Code::DialClock | Code::DialProxy | Code::DialProxyAuth
-    )
+/// Repeats a GET whose connection broke: the hub may have closed an idle connection at that moment.
+fn retry_policy(host: String) -> retry::Builder {
+    let policy = retry::for_host(host).no_budget();
+    policy.max_retries_per_request(1).classify_fn(|exchange| {
+        let error = exchange.error().and_then(|it| it.downcast_ref());
+        let broke = error.is_some_and(|error: &reqwest::Error| !error.is_connect());
+        if broke && exchange.method() == Method::GET {
+            exchange.retryable()
+        } else {
+            exchange.success()
+        }
+    })
 }
 
 const fn is_of_token(code: Code) -> bool {
     matches!(code, Code::NoToken | Code::BadToken | Code::TokenExpired)
 }
 
-type Answered = (http::response::Parts, Bytes, Connection);
-
-/// Sends a request over an idle connection.
-///
-/// # Errors
-/// The error, and whether the request may have been sent.
-async fn kept_exchange(
-    mut connection: Connection,
-    request: Request<Full<Bytes>>,
-) -> Result<Answered, (bool, BoxError)> {
-    let ready = connection.ready().await;
-    ready.map_err(|error| (false, error.into()))?;
-    let answer = connection.try_send_request(request).await;
-    let answer = answer.map_err(|mut error| {
-        let sent = error.take_message().is_none();
-        (sent, error.into_error().into())
-    })?;
-    let read = read_whole(answer).await;
-    let (head, body) = read.map_err(|error| (true, error))?;
-    Ok((head, body, connection))
-}
-
-async fn read_whole(
-    answer: http::Response<Incoming>,
-) -> Result<(http::response::Parts, Bytes), BoxError> {
-    let (head, body) = answer.into_parts();
-    let body = Limited::new(body, MAX_RESPONSE_BYTES)
-        .collect()
-        .await?
-        .to_bytes();
-    Ok((head, body))
+async fn read_whole(response: &mut Response) -> Result<Bytes, BoxError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
+            return Err(format!("the response exceeds {MAX_RESPONSE_BYTES} bytes").into());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.into())
 }
 
 fn written<B: Serialize>(body: &B) -> Result<Bytes, Failure> {

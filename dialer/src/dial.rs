@@ -17,7 +17,7 @@ use rustls::pki_types::CertificateDer;
 pub use self::{
     error::{DialError, Stage},
     outer::outer_error,
-    proxy::ProxyRules,
+    proxy::{HttpProxy, ProxyRules},
 };
 use self::{
     error::{OutOfDate, step},

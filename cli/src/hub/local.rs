@@ -58,7 +58,6 @@ pub(super) async fn keep_kubeconfig(
     loop {
         revision.mark_unchanged();
         let current = write_kubeconfig(&file, &hub, &mut written).await;
-        hub.close_idle();
         if let Err(error) = &current {
             warn!(%error, "kubeconfig not brought up to date");
         }

@@ -53,6 +53,80 @@ async fn requests_share_a_connection_until_the_hub_closes_it() {
     assert_eq!(connections.load(Ordering::SeqCst), 3);
 }
 
+/// A proxy that answers one CONNECT per connection. The head of the last request is the result of the task.
+async fn proxy(
+    answer: &'static [u8],
+    connections: usize,
+) -> (std::net::SocketAddr, tokio::task::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        let mut head = Vec::new();
+        for _ in 0..connections {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            head.clear();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(tcp.read_u8().await.unwrap());
+            }
+            tcp.write_all(answer).await.unwrap();
+        }
+        String::from_utf8(head).unwrap()
+    });
+    (address, serving)
+}
+
+fn client_behind(https_proxy: &str) -> HubClient {
+    let rules = ProxyRules::parse(Some(https_proxy), None).unwrap();
+    let url = "https://hub.example.test".parse().unwrap();
+    HubClient::new(url, "secret".into(), None, rules).unwrap()
+}
+
+#[tokio::test]
+async fn refusal_of_the_proxy_is_reported_with_its_schemes() {
+    let answer = b"HTTP/1.1 407 Who\r\nproxy-authenticate: NTLM\r\ncontent-length: 0\r\n\r\n";
+    // The second connection reads the response that reqwest drops.
+    let (address, serving) = proxy(answer, 2).await;
+    let hub = client_behind(&format!("http://ann:s3cret%21@{address}"));
+    let failure = hub.get::<bool>("/").await.unwrap_err();
+    assert_eq!(failure.code, Code::DialProxyAuth);
+    assert!(failure.cause.contains("it takes NTLM only"), "{failure}");
+    assert!(!failure.cause.contains("s3cret"), "{failure}");
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn credentials_go_to_the_proxy_with_the_tunnel_request() {
+    let (address, serving) = proxy(b"HTTP/1.1 200 OK\r\n\r\n", 1).await;
+    let hub = client_behind(&format!("http://ann:s3cret%21@{address}"));
+    let failure = hub.get::<bool>("/").await.unwrap_err();
+    // The proxy has ended before the handshake with the hub.
+    assert_eq!(failure.code, Code::DialProxy, "{failure}");
+    let head = serving.await.unwrap().to_lowercase();
+    assert!(head.starts_with("connect hub.example.test:443 http/1.1\r\n"));
+    let expected = "proxy-authorization: basic yw5uonmzy3jldce=\r\n";
+    assert!(
+        head.contains(expected) && head.contains("user-agent: fairlead/"),
+        "{head}"
+    );
+    assert!(!head.contains("bearer"), "{head}");
+}
+
+#[tokio::test]
+async fn path_to_another_resource_is_rejected() {
+    let url = "https://127.0.0.1:1".parse().unwrap();
+    let hub = HubClient::new(url, "secret".into(), None, ProxyRules::default()).unwrap();
+    for path in ["/clusters/../tenants", "/clusters/%2e%2e", "/clusters/."] {
+        let failure = hub.get::<bool>(path).await.unwrap_err();
+        assert!(failure.cause.contains("is no path of the hub"), "{failure}");
+    }
+    let failure = hub.get::<bool>("/clusters?fact=a%3Db").await.unwrap_err();
+    assert_eq!(failure.code, Code::HubUnreachable);
+    assert!(
+        failure.cause.contains("127.0.0.1:1: Connection refused"),
+        "{failure}"
+    );
+}
+
 #[test]
 fn failure_of_the_hub_is_parsed() {
     let failure = Failure::because(Code::InUse, "3 clusters");

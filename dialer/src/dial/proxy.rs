@@ -73,6 +73,15 @@ enum Exception {
     Network(IpAddr, u8),
 }
 
+/// An HTTP proxy for clients that connect on their own.
+#[derive(Debug, Clone)]
+pub struct HttpProxy {
+    /// `http://host:port`, without credentials.
+    pub url: String,
+    /// Value of `Proxy-Authorization`.
+    pub authorization: Option<SecretString>,
+}
+
 /// TCP connection, ready for the hub's TLS.
 pub struct Connected {
     pub tcp: TcpStream,
@@ -137,6 +146,15 @@ impl ProxyRules {
             (Some(_), Some(entry)) => format!("directly: NO_PROXY names {entry}"),
             (Some(proxy), None) => format!("through {proxy}, from HTTPS_PROXY"),
         }
+    }
+
+    /// Proxy for this hub; `None` for a direct connection.
+    #[must_use]
+    pub fn http_proxy(&self, hub: &HubUrl) -> Option<HttpProxy> {
+        self.proxy_for(hub).map(|proxy| HttpProxy {
+            url: proxy.to_string(),
+            authorization: proxy.credentials.clone(),
+        })
     }
 
     fn proxy_for(&self, hub: &HubUrl) -> Option<&Proxy> {
