@@ -172,7 +172,7 @@ impl Hub {
         )
     }
 
-    /// Runs `fairlead ARGS` as the user who started the hub.
+    /// Runs `fairlead ARGS` as the user of the hub's process.
     ///
     /// # Errors
     /// It cannot be started, or does not end in time.

@@ -117,7 +117,7 @@ impl Cluster {
         self.dir().join("admin.kubeconfig")
     }
 
-    /// Kubeconfig of `alice`, of the group `developers`, who has no rights.
+    /// Kubeconfig of `alice`, of the group `developers`, without rights.
     #[must_use]
     pub fn alice_kubeconfig(&self) -> PathBuf {
         self.dir().join("alice.kubeconfig")

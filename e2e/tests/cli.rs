@@ -102,7 +102,7 @@ async fn each_kind_of_failure_has_its_exit_code_and_one_shape() -> anyhow::Resul
             5,
             "FL-4105",
         ),
-        // A front whose CA is unknown gets no request.
+        // A front with an unknown CA gets no request.
         (
             nowhere.path(),
             &["cluster", "list"],

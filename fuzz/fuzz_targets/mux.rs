@@ -1,4 +1,4 @@
-//! A session with an arbitrary peer, whose bytes are split anywhere, while streams are opened, read, written,
+//! A session with an arbitrary peer. Its bytes are split anywhere, while streams are opened, read, written,
 //! finished and dropped. It continues or ends with a reason, and stays within its memory limits.
 //!
 //! The input is a list of actions. Most of them are frames with small numbers, which random bytes would

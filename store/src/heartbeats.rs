@@ -58,7 +58,7 @@ pub(super) struct RemoteHubs {
 }
 
 impl RemoteHubs {
-    /// Updates from the hubs' rows; returns the hubs whose liveness changed.
+    /// Updates from the hubs' rows; returns the hubs with a changed liveness.
     pub(super) fn update(&mut self, rows: Vec<HubRow>, now: Instant) -> BTreeSet<String> {
         let last_read = self.last_read.replace(now);
         let was_unreadable = last_read.is_some_and(|at| now - at > SUSPECT_AFTER);

@@ -133,7 +133,7 @@ pub struct Asked {
     pub tenant: Option<TenantId>,
     /// Name of the actor.
     pub actor: Option<String>,
-    /// Tenant whose members could see the change, before or after. Lines of a previous version lack
+    /// Tenant with members able to see the change, before or after. Lines of a previous version lack
     /// this and always match.
     pub seen_by: Option<TenantId>,
 }

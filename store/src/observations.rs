@@ -58,7 +58,7 @@ struct ObservationTable {
     peers: RemoteHubs,
     /// Sequence number up to which others' rows were read.
     last_seq: i64,
-    /// Clusters whose rows to read again.
+    /// Clusters with rows to read again.
     reread: BTreeSet<ClusterId>,
     turns: Turns,
 }

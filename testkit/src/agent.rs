@@ -260,7 +260,7 @@ impl FakeAgent {
         })
     }
 
-    /// Waits for a request whose method and URL start with `start`.
+    /// Waits for a request with a method and URL that start with `start`.
     ///
     /// # Panics
     /// The agent has ended.

@@ -1,4 +1,4 @@
-//! A fake kube-apiserver, whose answer depends on the path of the request.
+//! A fake kube-apiserver. Its answer depends on the path of the request.
 //!
 //! It serves TLS of its own CA ([`ApiServer`]), or the streams of a fake agent ([`ApiScript::answer`]).
 

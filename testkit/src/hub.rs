@@ -61,7 +61,7 @@ pub struct HubScript {
     pub enrolment_keys: Mutex<Vec<[u8; 32]>>,
     /// Keys of renewal requests, in order.
     pub renewal_keys: Mutex<Vec<[u8; 32]>>,
-    /// Number of enrolments whose answers are lost.
+    /// Number of enrolments with a lost answer.
     pub lost_answers: AtomicUsize,
     /// Revision and document of the agents' configuration.
     pub configuration: Mutex<Option<(String, serde_json::Value)>>,

@@ -60,7 +60,7 @@ mod tests {
     fn one_bare_word_is_found() {
         assert_eq!(one_word("const MOST: usize = 32;"), Some("MOST"));
         assert_eq!(
-            one_word("    pub(crate) const REST: Duration = X;"),
+            one_word("    pub(crate)\x20const REST: u8 = 1;"),
             Some("REST")
         );
     }

@@ -16,7 +16,7 @@ async fn json_of(hub: &Hub, args: &[&str]) -> anyhow::Result<Value> {
     serde_json::from_str(&text).context(text)
 }
 
-/// A cluster whose tenant has a template.
+/// A cluster of a tenant with a template.
 async fn hub() -> anyhow::Result<Hub> {
     let hub = Hub::start().await?;
     apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])

@@ -1,4 +1,4 @@
-//! Long-running commands: changes, watches, and an agent whose configuration changes.
+//! Long-running commands: changes, watches, and configuration changes of an agent.
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Launch, Process, Site, eventually};

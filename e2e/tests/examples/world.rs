@@ -238,7 +238,7 @@ impl World {
     }
 }
 
-/// Registers a cluster whose agent has been lost.
+/// Registers a cluster with a lost agent.
 async fn lose_one(hub: &Hub, cluster: &Cluster) -> anyhow::Result<()> {
     let joining = hub.create_cluster("gone").await?;
     let mut site = Site::start(hub, cluster, &joining).await?;

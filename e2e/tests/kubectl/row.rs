@@ -31,7 +31,7 @@ pub(crate) struct Row {
     differs: Differs,
 }
 
-/// A call whose arguments contain no blanks. It must succeed.
+/// A call with arguments without blanks. It must succeed.
 pub(crate) fn row(args: &str) -> Row {
     Row {
         args: args.split(' ').map(str::to_owned).collect(),

@@ -56,7 +56,7 @@ async fn a_small_disk(folder: &Path) {
     store.close().await;
 }
 
-/// A loop device whose backing filesystem is smaller than the device: writes fail at some point.
+/// A loop device on a filesystem smaller than the device: writes fail at some point.
 struct Disk {
     device: String,
     below: PathBuf,

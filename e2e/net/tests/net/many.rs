@@ -14,7 +14,7 @@ use crate::size;
 const DETECTION_DEADLINE: Duration = Duration::from_secs(20);
 /// Deadline for the return of the path to be detected.
 const RECOVERY_DEADLINE: Duration = Duration::from_secs(20);
-/// kubectl's flag of a user who does not want to wait for a reconnect.
+/// kubectl's flag for an answer without a wait for a reconnect.
 const IMPATIENT: &str = "--request-timeout=2s";
 /// Deadline for kubectl to report the fault: two seconds, and its start on a busy machine.
 const IMPATIENT_DEADLINE: Duration = Duration::from_secs(5);

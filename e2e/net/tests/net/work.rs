@@ -62,7 +62,7 @@ impl Work {
         Ok(work)
     }
 
-    /// Sends each command the next number. Log and watch get it at the site, whatever the state of the path.
+    /// Sends each command the next number. Log and watch get it at the site in every state of the path.
     pub(crate) async fn feed(&mut self, stage: &Stage) -> anyhow::Result<()> {
         self.number += 1;
         let name = format!("{}-{}", self.label, self.number);

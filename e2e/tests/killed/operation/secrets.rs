@@ -28,7 +28,7 @@ impl Secrets {
         self.tokens.remove(&operation.id);
     }
 
-    /// Records the id of a token whose creation was not acknowledged.
+    /// Records the id of a token without an acknowledged creation.
     pub(crate) fn found(&mut self, name: &str, id: &str) {
         let known = self.tokens.entry(name.to_owned());
         known.or_insert_with(|| (id.to_owned(), None));
