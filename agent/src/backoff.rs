@@ -1,18 +1,18 @@
-//! How long to wait before the next try: exponential with full jitter, so that many agents which lost the same hub do
-//! not come back in step. Pure; chance is handed in.
+//! Delay before the next attempt: exponential with full jitter, so that agents that lost the same hub do not
+//! reconnect in step. Pure: the random number is an argument.
 
 use fairlead_runtime::backoff::ExponentialDelay;
 use std::time::Duration;
 
-/// Who was away for some time is missed by so small a part of it again.
+/// Share of an outage that a reconnect may add to it: one fortieth.
 const OUTAGE_FRACTION: u32 = 40;
 
-/// The window doubles with each failure from `first` up to `cap`; the wait is anywhere inside of it.
+/// Window that doubles with each failure up to its maximum. A delay is anywhere inside it.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
     min: Duration,
     window: ExponentialDelay,
-    /// For a hub, since it worked.
+    /// Sum of the delays since the hub last answered.
     outage: Duration,
 }
 
@@ -25,13 +25,13 @@ impl Backoff {
         }
     }
 
-    /// The next wait. `chance` is in `[0, 1)`.
+    /// Next delay. `chance` is in `[0, 1)`.
     pub(crate) fn next(&mut self, chance: f64) -> Duration {
         between(Duration::ZERO, self.window.next_delay(), chance)
     }
 
-    /// The same for a hub: its agents come back soon after a short outage, and anywhere in a window at least `width` wide,
-    /// from the first try on, as it asks them to spread.
+    /// Next delay before a dial to a hub. After a short outage agents reconnect soon. The window is at least
+    /// `width` wide from the first attempt on, as the hub requests.
     pub(crate) fn next_for_hub(&mut self, width: Duration, chance: f64) -> Duration {
         let soon = (self.outage / OUTAGE_FRACTION).max(3 * self.min);
         let wait = between(
@@ -43,19 +43,19 @@ impl Backoff {
         wait
     }
 
-    /// It worked: the next failure waits shortly again.
+    /// Resets the window after a success.
     pub(crate) const fn reset(&mut self) {
         self.window.reset();
         self.outage = Duration::ZERO;
     }
 }
 
-/// A wait that is anywhere between two bounds.
+/// Delay between two bounds.
 pub(crate) fn between(from: Duration, to: Duration, chance: f64) -> Duration {
     from + to.saturating_sub(from).mul_f64(chance.clamp(0.0, 1.0))
 }
 
-/// A number in `[0, 1)` from the machine's own randomness; the middle where it has none.
+/// Random number in `[0, 1)` from the operating system; 0.5 without a source of randomness.
 pub(crate) fn chance() -> f64 {
     getrandom::u32().map_or(0.5, |n| f64::from(n) / (f64::from(u32::MAX) + 1.0))
 }
@@ -68,7 +68,7 @@ mod tests {
     const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
     #[test]
-    fn the_first_try_comes_within_a_quarter_second_and_no_wait_is_longer_than_the_cap() {
+    fn first_delay_is_at_most_the_minimum_and_none_exceeds_the_maximum() {
         let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         assert!(backoff.next(0.999_999) <= BACKOFF_MIN);
         for _ in 0..100 {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_doubles_until_the_cap_and_starts_anew_after_a_success() {
+    fn window_doubles_to_its_maximum_and_resets_after_a_success() {
         let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         let waits: Vec<u128> = (0..7).map(|_| backoff.next(1.0).as_millis()).collect();
         assert_eq!(waits, [250, 500, 1000, 2000, 4000, 5000, 5000]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_is_anywhere_in_the_window() {
+    fn delay_is_anywhere_in_the_window() {
         for (chance, wait) in [(0.0, 0), (0.25, 62), (0.5, 125), (0.999, 249)] {
             assert_eq!(
                 Backoff::new(BACKOFF_MIN, BACKOFF_MAX)
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_may_widen_the_window_but_not_narrow_it() {
+    fn hub_widens_the_window_but_never_narrows_it() {
         let (wide, narrow) = (Duration::from_secs(60), Duration::from_millis(1));
         let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         assert_eq!(backoff.next_for_hub(wide, 1.0), wide);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_is_missed_by_less_than_a_second_after_half_a_minute_and_tried_less_often_in_the_end() {
+    fn reconnect_takes_under_a_second_after_half_a_minute() {
         let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         let mut waits = Vec::new();
         let mut away = Duration::ZERO;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_for_ever_without_overflow() {
+    fn backoff_never_overflows() {
         let mut backoff = Backoff {
             outage: Duration::MAX,
             ..Backoff::new(BACKOFF_MIN, Duration::MAX)
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_stays_in_its_range_and_changes() {
+    fn chance_stays_in_its_range_and_varies() {
         let drawn: Vec<f64> = (0..64).map(|_| chance()).collect();
         assert!(drawn.iter().all(|c| (0.0..1.0).contains(c)));
         assert!(drawn.windows(2).any(|pair| pair[0] != pair[1]));

@@ -1,4 +1,4 @@
-//! Small bodies, made of and read into memory. Those of strangers are read with a bound.
+//! Small bodies in memory. Bodies of a peer are read up to a limit.
 
 use bytes::{Bytes, BytesMut};
 use fairlead_dialer::{Body, BodyError};
@@ -14,8 +14,11 @@ pub(crate) fn empty() -> Body {
     text(Bytes::new())
 }
 
+/// Reads a body to its end.
+///
 /// # Errors
-/// It broke off, or is longer than `limit` bytes.
+///
+/// The body broke off, or exceeds `limit` bytes.
 pub(crate) async fn whole(mut body: Body, limit: usize) -> Result<Bytes, BodyError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {

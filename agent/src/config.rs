@@ -1,4 +1,4 @@
-//! What the agent is told when it starts. Parsed by the command line; nothing in here looks at the environment.
+//! Configuration of one agent, parsed by the command line. Nothing here reads the environment.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -7,88 +7,90 @@ use fairlead_api::{
     hello::{Instance, LinkCount},
 };
 
-/// All that one agent needs to know.
+/// Configuration of one agent.
 #[derive(Clone)]
 pub struct Config {
-    /// For enrolment. An identity that came from another join string is replaced once this one has worked; one that came from
-    /// this one is used.
+    /// Join string for enrolment. A stored identity from another join string is replaced once this one has
+    /// enrolled.
     pub join: Option<JoinString>,
-    /// Where to dial; wins over the hubs of the join string and of the stored identity.
+    /// Hubs to dial. Overrides the hubs of the join string and of the stored identity.
     pub hubs: Vec<HubUrl>,
-    /// By what the hub tells this agent from others of its cluster; one that is begun anew with the same takes the place of the
-    /// one before at once. None: this process is like no other.
+    /// Name of this process among the agents of its cluster. A restart with the same name replaces the previous
+    /// process at once. None: a random name.
     pub instance: Option<Instance>,
-    /// How many links are kept at once. Each prefers another one of the hubs, as far as there are so many.
+    /// Number of links. Each link prefers another hub, as far as there are enough hubs.
     pub links: LinkCount,
-    /// Believed for the outer TLS beside the machine's own roots and the pin. Read anew at each dial.
+    /// CA for the outer TLS, in addition to the machine's roots and the pin. Read again at each dial.
     pub ca_file: Option<PathBuf>,
-    /// The API server.
+    /// API server of this site.
     pub target: ApiServerConfig,
-    /// Where the identity is kept.
+    /// Store of the identity.
     pub state: IdentityLocation,
-    /// Groups that may be impersonated beside Fairlead's own; none of `system:`.
+    /// Groups that may be impersonated in addition to Fairlead's own; none of `system:`.
     pub allow_groups: Vec<String>,
     /// Users that admins of the hub may be impersonated as (`kubectl --as`), byte by byte; none of `system:`.
     pub allow_as: Vec<String>,
-    /// How often the cluster is looked at for facts; wins over the hub's word. Zero: never.
+    /// Interval of fact collection. Overrides the hub's configuration. Zero: never.
     pub facts_every: Option<Duration>,
-    /// `host:port` that a plain TCP connection may be opened to, exactly as it is asked for.
+    /// Addresses (`host:port`) for plain TCP connections, compared exactly with the CONNECT request.
     pub allow_connect: Vec<String>,
-    /// What all sessions may hold together, in bytes, beyond 256 KiB each of messages that are not acknowledged and the first
-    /// 256 KiB of each stream's window. Where it is used up, bulk slows down. What is sent into the cluster and not taken there
-    /// may be as much again; beyond that requests that bring something along are told `FL-1506`. [`DEFAULT_SESSION_MEMORY_BYTES`] suits.
+    /// Memory budget of all sessions together, in bytes. Not counted per session: 256 KiB of unacknowledged
+    /// messages and the first 256 KiB of each stream's window. When it is used up, bulk transfers slow down.
+    /// Data on its way into the cluster has a budget of the same size; over it, requests with a body get
+    /// `FL-1506`. Default: [`DEFAULT_SESSION_MEMORY_BYTES`].
     pub session_memory: usize,
-    /// For the hub only, never for the API server. May hold credentials.
+    /// Proxy for the hub only, never for the API server. May contain credentials.
     pub https_proxy: Option<String>,
     /// Exceptions from the proxy, comma-separated, in the format of `NO_PROXY`.
     pub no_proxy: Option<String>,
-    /// Of this program.
+    /// Version of this program.
     pub version: String,
 }
 
-/// Enough for two far links at full speed, and a quarter of what the install manifest lets the agent have.
+/// Default of [`Config::session_memory`]: two far links at full speed, a quarter of the install manifest's
+/// limit.
 pub const DEFAULT_SESSION_MEMORY_BYTES: usize = 64 << 20;
 
-/// Which API server requests go to, and as whom.
+/// API server, and the credential for it.
 #[derive(Debug, Clone)]
 pub enum ApiServerConfig {
-    /// That of the cluster this pod runs in, as this pod's service account.
+    /// API server of the cluster of this pod, with the pod's service account.
     InCluster {
         /// Host name or IP address of the API server.
         host: String,
         /// Its HTTPS port.
         port: u16,
-        /// Holds `token`, `ca.crt` and `namespace`; [`SERVICE_ACCOUNT_DIR`] in a pod.
+        /// Directory with `token`, `ca.crt` and `namespace`; [`SERVICE_ACCOUNT_DIR`] in a pod.
         dir: PathBuf,
     },
-    /// That of a kubeconfig, as its user.
+    /// API server of a kubeconfig, with the credential of its user.
     Kubeconfig {
         /// Path of the kubeconfig file.
         path: PathBuf,
-        /// None: the current one.
+        /// Context of the kubeconfig. None: its current context.
         context: Option<String>,
     },
 }
 
-/// Where a pod finds its service account.
+/// Directory of the service account in a pod.
 pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Where the identity is kept.
+/// Store of the identity.
 #[derive(Debug, Clone)]
 pub enum IdentityLocation {
-    /// In the Secret `fairlead-identity` of the cluster itself; None: in the pod's own namespace.
+    /// Secret `fairlead-identity` of the agent's own cluster.
     Secret {
         /// `None`: the pod's own namespace.
         namespace: Option<String>,
     },
-    /// In this folder, mode 0700; made where it is missing.
+    /// Directory with mode 0700, created if missing.
     Dir(PathBuf),
 }
 
-/// Namespace of the agent's own objects outside of a pod; the install manifest creates it.
+/// Namespace of the agent's own objects outside a pod. The install manifest creates it.
 pub(crate) const DEFAULT_NAMESPACE: &str = "fairlead";
 
-/// For the log: where requests go and as whom, without credentials.
+/// Address and user for the log, without credentials.
 impl fmt::Display for ApiServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

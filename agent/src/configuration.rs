@@ -1,5 +1,6 @@
-//! Follows the hub's configuration for this cluster: gets it when a session is there and when a probe names another one, and
-//! says by which it works. A hub that cannot be asked changes nothing.
+//! Follows the hub's configuration of this cluster: fetches it over a new session and when a probe names
+//! another revision, and reports the applied revision. If the hub does not answer, the applied configuration
+//! stays.
 
 use fairlead_api::error_chain;
 use std::{sync::Arc, time::Duration};
@@ -17,12 +18,12 @@ use crate::{
     hub_request::{self, HubRequestError, TaggedDocument},
 };
 
-/// At the latest, the hub is asked again.
+/// Maximum time between two fetches.
 const FETCH_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 const FETCH_BACKOFF_MIN: Duration = Duration::from_millis(250);
 const FETCH_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// Until the process drains.
+/// Runs until the process drains.
 pub(crate) async fn run(context: Arc<AgentContext>) {
     tokio::select! {
         () = follow(&context) => {}
@@ -41,27 +42,24 @@ async fn follow(context: &AgentContext) {
                 info!(
                     revision = etag,
                     agent_version = value.agent_version,
-                    "configured by the hub"
+                    "configuration applied"
                 );
                 context.configuration.apply(value);
                 applied = Some(etag);
                 backoff.reset();
-                // Asked again soon, to say so.
+                // Fetch again soon, to report the applied revision.
                 sleep(FETCH_BACKOFF_MIN).await;
                 continue;
             }
             Ok(None) => backoff.reset(),
             Err(error) => {
                 let cause = error_chain(&error);
-                debug!(
-                    cause,
-                    "the hub did not tell its configuration; asking again"
-                );
+                debug!(cause, "configuration not fetched; retrying");
                 pause(&mut desired, backoff.next(chance())).await;
                 continue;
             }
         }
-        // A probe that came meanwhile may have named the one that is known by now.
+        // A probe may have named the revision that this fetch returned.
         let other_desired = async {
             let is_other = |desired: &Option<String>| desired.is_some() && *desired != applied;
             while desired.changed().await.is_ok() {
@@ -75,7 +73,7 @@ async fn follow(context: &AgentContext) {
     }
 }
 
-/// As long, or until a hub names another one: then it answers again.
+/// Waits for `long`, or until a probe names another revision: then the hub answers again.
 async fn pause(desired: &mut watch::Receiver<Option<String>>, long: Duration) {
     sleep(FETCH_BACKOFF_MIN).await;
     let _ = timeout(long.saturating_sub(FETCH_BACKOFF_MIN), desired.changed()).await;
@@ -98,12 +96,12 @@ mod tests {
     use crate::context::configuration::ConfigurationState;
 
     #[tokio::test(start_paused = true)]
-    async fn a_hub_that_did_not_answer_is_asked_again_as_soon_as_it_names_another_one() {
+    async fn other_revision_on_a_probe_ends_the_pause() {
         let state = ConfigurationState::default();
         let mut desired = state.desired();
         let start = Instant::now();
         pause(&mut desired, FETCH_BACKOFF_MAX).await;
-        assert_eq!(start.elapsed(), FETCH_BACKOFF_MAX, "nothing is named");
+        assert_eq!(start.elapsed(), FETCH_BACKOFF_MAX, "no revision is named");
         let probe = async {
             sleep(Duration::from_secs(1)).await;
             state.set_desired("two");

@@ -1,5 +1,5 @@
-//! What lives as long as the agent, beside its sessions: the way to the API server, the site operator's rules, what is
-//! counted, and by what the hub tells this agent from others.
+//! State that lives as long as the agent: connection pool to the API server, the site operator's rules,
+//! metrics, and the instance name.
 
 use std::{
     sync::{
@@ -33,22 +33,22 @@ pub(crate) struct AgentContext {
     pub(crate) allow_as: Vec<String>,
     pub(crate) metrics: Metrics,
     pub(crate) reconnect_spread: ReconnectSpread,
-    /// Requests that run, upgraded ones included; draining waits for them.
+    /// Running requests, upgraded ones included. Draining waits for them.
     pub(crate) requests: TaskTracker,
-    /// What the hub wants of this agent.
+    /// Configuration that the hub desires and the one in use.
     pub(crate) configuration: ConfigurationState,
-    /// Those that serve.
+    /// Sessions that serve requests.
     pub(crate) sessions: Arc<ServingSessions>,
     pub(crate) instance: Instance,
     pub(crate) uid: watch::Receiver<UidState>,
-    /// What all sessions share.
+    /// Memory budget of all sessions.
     pub(crate) memory_budget: MemoryBudget,
-    /// ServingSessions that have a link.
+    /// Number of sessions with a link.
     pub(crate) links_up: Mutex<usize>,
 }
 
 impl AgentContext {
-    /// What plain TCP may be opened to: what the site operator allows, as far as the hub wants it.
+    /// Addresses for plain TCP: those that both the site operator and the hub's configuration allow.
     pub(crate) fn connect_targets(&self) -> Vec<String> {
         let document = self.configuration.document();
         let document = document.borrow();
@@ -63,7 +63,7 @@ impl AgentContext {
             .collect()
     }
 
-    /// The cluster's UID, if the API server tells it soon.
+    /// Cluster's UID, if the API server returns it within a second.
     pub(crate) async fn cluster_uid(&self) -> Option<ClusterUid> {
         cluster_uid::wait_briefly(self.uid.clone()).await
     }
@@ -74,29 +74,29 @@ impl AgentContext {
         let known = uid.wait_for(|uid| uid.known().is_some()).await;
         match known.ok().and_then(|uid| uid.known()) {
             Some(uid) => uid,
-            // The process drains.
+            // The sender is gone: the process drains.
             None => std::future::pending().await,
         }
     }
 
-    /// How many sessions have a link.
+    /// Number of sessions with a link.
     pub(crate) fn links_up(&self) -> usize {
         *self.links_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session has a link. The agent is ready for as long as one does.
+    /// Counts a session with a link. The agent is ready while there is one.
     pub(crate) fn count_link(self: &Arc<Self>) -> LinkGuard {
         let mut count = self.links_up.lock().unwrap_or_else(PoisonError::into_inner);
         *count += 1;
         self.process.set_ready(!self.process.is_draining());
         LinkGuard {
             context: Arc::clone(self),
-            _gauge: self.metrics.hold_connected(),
+            _gauge: self.metrics.count_connected(),
         }
     }
 }
 
-/// Held by a session that has a link.
+/// Guard of a session with a link.
 pub(crate) struct LinkGuard {
     context: Arc<AgentContext>,
     _gauge: GaugeGuard,
@@ -113,11 +113,11 @@ impl Drop for LinkGuard {
     }
 }
 
-/// How wide the hub wants its agents to spread when they dial again.
+/// Time over which the hub asks its agents to spread their reconnects.
 #[derive(Default)]
 pub(crate) struct ReconnectSpread(AtomicU64);
 
-/// However wide the hub says, an agent comes back within this time.
+/// Upper bound for the hub's request.
 const MAX_SPREAD: Duration = Duration::from_secs(600);
 
 impl ReconnectSpread {

@@ -1,5 +1,5 @@
-//! FactReporter of the cluster: collected slowly, one collector after the other, within bounds; and sent to the hub when something
-//! has changed, and at least once an hour. No list is held in memory, and no Secret's content is read.
+//! Facts about the cluster. Collectors run slowly, one after the other, within bounds. A report goes to the hub
+//! after a change and at least once an hour. No list is kept in memory, and no Secret's content is read.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,24 +34,24 @@ mod source;
 
 use known::{KnownFacts, UnixMillis};
 
-/// Between two looks, if nobody says otherwise.
+/// Interval of collection without a configured one.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
-/// However often somebody wants it.
+/// Lower bound of every configured interval.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// At the latest, the hub is told that all is as it was.
+/// Maximum time between two reports; without a change a report repeats the last state.
 const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(3600);
 const REPORT_BACKOFF_MIN: Duration = Duration::from_secs(1);
 const REPORT_BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// The longest that the first look waits, so that a fleet does not look at once.
+/// Upper bound of the random delay before the first collection, so that a fleet does not collect in step.
 const MAX_START_DELAY: Duration = Duration::from_secs(10);
 
-/// One agent's facts.
+/// Collects the facts of one cluster and reports them.
 pub(crate) struct FactReporter {
     context: Arc<AgentContext>,
-    /// Of this process: it counts its reports from 1.
+    /// Random per process: report numbers start at 1 in each run.
     run: Instance,
     namespace: String,
-    /// How often, as the agent was started.
+    /// Interval from the command line.
     interval: Option<Duration>,
     settings: watch::Receiver<Arc<AgentConfig>>,
     known: KnownFacts,
@@ -59,7 +59,8 @@ pub(crate) struct FactReporter {
 }
 
 impl FactReporter {
-    /// `run` tells this process from others; `namespace` is the agent's own; `every` wins over the hub's word.
+    /// `run` identifies this process; `namespace` is the agent's own; `every` overrides the hub's
+    /// configuration.
     pub(crate) fn new(
         (context, run): (Arc<AgentContext>, Instance),
         namespace: String,
@@ -77,7 +78,7 @@ impl FactReporter {
         }
     }
 
-    /// Collects and tells until the process drains.
+    /// Collects and reports until the process drains.
     pub(crate) async fn run(mut self) {
         let process = self.context.process.clone();
         tokio::select! {
@@ -87,7 +88,7 @@ impl FactReporter {
     }
 
     async fn collect_and_report(&mut self) {
-        // Without a session there is nobody to tell.
+        // Without a session there is no receiver.
         drop(self.context.sessions.any().await);
         let delay = (self.interval() / 10)
             .min(MAX_START_DELAY)
@@ -103,7 +104,7 @@ impl FactReporter {
                 .last_report
                 .is_none_or(|last_report| next > last_report + MAX_REPORT_INTERVAL);
             if due || self.known.has_changes() {
-                // Selection has not been told by then is told with what is found next.
+                // Facts unreported at that time go with the next report.
                 let _ = timeout_at(next, self.report_until_taken(interval)).await;
             }
             tokio::select! {
@@ -128,7 +129,7 @@ impl FactReporter {
                 continue;
             }
             let collector = collectors::of(kind, settings, &self.namespace);
-            // Selection cannot be read now goes on to be as it was.
+            // Facts of a failed round stay as they are.
             if let Some(round) = round::run_collector(&self.context.upstream, collector).await {
                 self.known.update(kind, round, now());
             }
@@ -136,7 +137,7 @@ impl FactReporter {
         self.known.update_incomplete(now());
     }
 
-    /// Until the hub has taken it.
+    /// Retries until the hub accepts the report.
     async fn report_until_taken(&mut self, interval: Duration) {
         let mut backoff = Backoff::new(REPORT_BACKOFF_MIN, REPORT_BACKOFF_MAX);
         loop {
@@ -146,13 +147,13 @@ impl FactReporter {
                     return;
                 }
                 Ok(false) => {
-                    debug!("the hub asks for all facts");
+                    debug!("hub requested a full fact report");
                     self.known.reset();
                     backoff.next(chance())
                 }
                 Err(error) => {
                     let cause = error_chain(&error);
-                    warn!(cause, "the hub has not taken the facts; trying again");
+                    warn!(cause, "fact report failed; retrying");
                     backoff.next(chance()).max(REPORT_BACKOFF_MIN)
                 }
             };
@@ -160,7 +161,7 @@ impl FactReporter {
         }
     }
 
-    /// Whether the hub has taken it; else it wants the whole.
+    /// Returns whether the hub accepted the report. If not, the hub needs a full report.
     async fn send_report(&mut self, interval: Duration) -> Result<bool, HubRequestError> {
         let exchanges = self.context.sessions.any().await;
         let latest = (MAX_REPORT_INTERVAL + interval).as_secs();

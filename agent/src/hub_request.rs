@@ -1,5 +1,5 @@
-//! What the agent asks the hub for itself, over a stream of its own session: enrolment, renewal, its configuration; and what
-//! it says of itself and its cluster there.
+//! Requests of the agent to the hub over a stream of its own session: hello, enrolment, renewal, configuration,
+//! facts.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use tokio::time::timeout;
 
 use crate::body;
 
-/// For the whole exchange.
+/// Deadline of a whole exchange.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Why the hub did not do it.
+/// Reason for a failed request to the hub.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HubRequestError {
-    #[error("the hub could not be asked")]
+    #[error("the request did not reach the hub")]
     Exchange(#[from] ExchangeError),
     #[error("the hub's answer broke off")]
     Body(#[source] BodyError),
@@ -29,7 +29,7 @@ pub(crate) enum HubRequestError {
     Timeout,
     #[error(transparent)]
     Refused(Failure),
-    #[error("the hub answered {0}, and not with what it was asked for")]
+    #[error("the hub answered {0} with an unexpected document")]
     Unexpected(StatusCode),
 }
 
@@ -48,7 +48,8 @@ impl From<HubRequestError> for Failure {
 /// Posts `json` to `path`.
 ///
 /// # Errors
-/// [`HubRequestError`]; what was posted is not repeated in it.
+///
+/// [`HubRequestError`]. It never quotes the posted body.
 pub(crate) async fn post<T: DeserializeOwned>(
     exchanges: &Exchanges,
     path: &'static str,
@@ -59,16 +60,17 @@ pub(crate) async fn post<T: DeserializeOwned>(
         .map_err(|_| HubRequestError::Timeout)?
 }
 
-/// A document of the hub's.
+/// Document of the hub with its entity tag.
 #[derive(Debug)]
 pub(crate) struct TaggedDocument<T> {
     pub(crate) etag: String,
     pub(crate) value: T,
 }
 
-/// Gets `path`, if it is not what `known` names. What else the hub is to be told stands in `headers`.
+/// Gets `path`, unless its entity tag is still `known`. `headers` are added to the request.
 ///
 /// # Errors
+///
 /// [`HubRequestError`].
 pub(crate) async fn get<T: DeserializeOwned>(
     exchanges: &Exchanges,
@@ -120,7 +122,7 @@ pub(crate) async fn get<T: DeserializeOwned>(
         .map_err(|_| HubRequestError::Timeout)?
 }
 
-/// The answer's head and its whole body.
+/// Sends a request; returns the response's head and its whole body.
 async fn send(
     exchanges: &Exchanges,
     request: Request<Body>,
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failure_of_the_hub_arrives_with_code_cause_and_next_step() {
+    fn hub_failure_keeps_code_cause_and_next_step() {
         let status = StatusCode::UNAUTHORIZED;
         let sent = Failure::because(Code::BootstrapSpent, "by another key").next("Renew it.");
         let body = Reason::from(&sent).to_json();

@@ -1,5 +1,5 @@
-//! Who this agent is, and where that is kept: one document with key, certificate and all that is needed to dial as
-//! itself; and, before there is one, the key that an enrolment was or will be asked for with.
+//! Identity of the agent and its store. The identity is one document with key, certificate, and all data needed
+//! for a dial. Before enrolment the store contains the pending key.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use fairlead_api::{CaPin, ClusterId, Code, Failure, HubUrl, JoinString, TenantId, enroll::Issued};
@@ -15,8 +15,8 @@ pub(crate) mod store;
 
 use error::StoreError;
 
-/// The join string that an identity came from: a hash of its CA pin and its token, from which neither can be had. The hubs are
-/// left out: another address of the same hub is no other join string.
+/// Join string that an identity came from, as a hash of CA pin and token. The hash reveals neither. Hubs are
+/// excluded: another address of the same hub makes no other join string.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Origin(String);
@@ -28,17 +28,17 @@ impl Origin {
     }
 }
 
-/// An agent's identity.
+/// Identity of an agent.
 pub(crate) struct Identity {
     pub(crate) origin: Origin,
     pub(crate) cluster: ClusterId,
     pub(crate) tenant: TenantId,
-    /// Where to dial, unless the configuration says otherwise.
+    /// Hubs to dial, unless the configuration overrides them.
     pub(crate) hubs: Vec<HubUrl>,
-    /// Of the authority whose hubs are believed.
+    /// Pin of the authority that issues the hubs' certificates.
     pub(crate) pin: CaPin,
     pub(crate) key: AgentKey,
-    /// Key and chain as TLS takes them.
+    /// Key and chain in the form for TLS.
     pub(crate) leaf: Leaf,
     pub(crate) not_before: OffsetDateTime,
     pub(crate) not_after: OffsetDateTime,
@@ -46,7 +46,7 @@ pub(crate) struct Identity {
     ca: String,
 }
 
-/// As it is kept.
+/// Stored form.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct IdentityDocument {
@@ -65,8 +65,11 @@ struct IdentityDocument {
 }
 
 impl Identity {
+    /// Checks that key, certificate and CA belong together.
+    ///
     /// # Errors
-    /// `FL-3107` if the certificate is not one for this key, or the CA is none.
+    ///
+    /// `FL-3107` if the certificate is for another key, or the CA is invalid.
     pub(crate) fn new(
         key: AgentKey,
         issued: Issued,
@@ -88,10 +91,11 @@ impl Identity {
         })
     }
 
-    /// The same agent with a newer certificate.
+    /// Same agent with a newer certificate.
     ///
     /// # Errors
-    /// `FL-3107` as [`Identity::new`], or if the hub gave the certificate of another cluster.
+    ///
+    /// `FL-3107` as [`Identity::new`], or if the certificate is for another cluster.
     pub(crate) fn renewed(&self, issued: Issued) -> Result<Self, Failure> {
         if issued.cluster != self.cluster || issued.tenant != self.tenant {
             return Err(Failure::because(
@@ -103,7 +107,7 @@ impl Identity {
         Identity::new(key, issued, self.hubs.clone(), self.origin.clone())
     }
 
-    /// Whether the join string is another one than this identity came from.
+    /// Whether the join string differs from the origin of this identity.
     pub(crate) fn is_superseded_by(&self, join: Option<&JoinString>) -> bool {
         join.is_some_and(|join| Origin::of(join) != self.origin)
     }
@@ -112,7 +116,7 @@ impl Identity {
         self.key.to_pem().expose_secret() == other.key.to_pem().expose_secret()
     }
 
-    /// Whether this is the same agent's with a certificate that is good for longer.
+    /// Whether this is the same agent's identity with a certificate that expires later.
     pub(crate) fn outlives(&self, other: &Identity) -> bool {
         self.cluster == other.cluster && self.has_key_of(other) && self.not_after > other.not_after
     }
@@ -121,7 +125,7 @@ impl Identity {
         self.certificate == other.certificate
     }
 
-    /// As it is kept, in JSON.
+    /// Stored form, in JSON.
     pub(crate) fn to_json(&self) -> Result<SecretString, StoreError> {
         let document = IdentityDocument {
             join: self.origin.clone(),
@@ -140,8 +144,11 @@ impl Identity {
             .map_err(|_| StoreError::Damaged("identity".to_owned()))
     }
 
+    /// Parses the stored form.
+    ///
     /// # Errors
-    /// [`StoreError::Damaged`]; the text is not repeated.
+    ///
+    /// [`StoreError::Damaged`]. It never quotes the text.
     pub(crate) fn from_json(text: &SecretString) -> Result<Self, StoreError> {
         let damaged = |_| StoreError::Damaged("identity".to_owned());
         let document: IdentityDocument = serde_json::from_str(text.expose_secret())

@@ -1,6 +1,6 @@
-//! The site's side: enrols, holds the session with the hub, and passes what comes over it on to the API server, as the
-//! user whom the hub names and the site's own rules allow. It never sends a credential of the cluster to the hub, and
-//! never ends for a cause outside of it.
+//! The site's side of Fairlead. The agent enrols, keeps sessions with the hub, and forwards their requests to
+//! the API server. It impersonates the user named by the hub, as far as the site's own rules allow. It never
+//! sends a credential of the cluster to the hub, and never ends for a cause outside of the process.
 
 mod backoff;
 mod body;
@@ -54,10 +54,11 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use upstream::Upstream;
 
-/// Runs the agent until `process` drains. What still runs then is left to the process, which waits for it.
+/// Runs the agent until `process` drains. The process waits for the requests that still run then.
 ///
 /// # Errors
-/// Mistakes in the configuration, and outside of a pod a kubeconfig that cannot be used (`FL-4110`), or neither an
+///
+/// Mistakes in the configuration. Outside of a pod also an unusable kubeconfig (`FL-4110`), or neither an
 /// identity nor a join string (`FL-2111`). Nothing else ends it.
 pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     admit::check_allowed(&config.allow_groups, &config.allow_as)?;
@@ -74,8 +75,8 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     )?;
     let upstream = Arc::new(Upstream::new(ApiCredentials::new(&config.target)));
     let store = store(&config, &upstream);
-    let stored = at_a_terminal(&config, &upstream, &store).await?;
-    introduce(&config, &proxy, stored.as_ref()).await;
+    let stored = check_terminal_start(&config, &upstream, &store).await?;
+    log_settings(&config, &proxy, stored.as_ref()).await;
     let joins = stored
         .as_ref()
         .is_none_or(|stored| stored.is_superseded_by(config.join.as_ref()));
@@ -83,7 +84,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         role_bindings::bind_missing(&upstream).await;
     }
     if matches!(config.target, ApiServerConfig::Kubeconfig { .. }) {
-        process.spawn(try_api_server(upstream.clone()));
+        process.spawn(log_api_server(upstream.clone()));
     }
     let namespace = own_namespace(&config);
     let (uid_sender, uid) = watch::channel(UidState::Pending);
@@ -154,13 +155,14 @@ fn store(config: &Config, upstream: &Arc<Upstream>) -> IdentityStore {
     }
 }
 
-/// Where the agent's own objects are.
+/// Namespace of the agent's own objects.
 fn own_namespace(config: &Config) -> String {
-    let told = match &config.state {
+    let configured = match &config.state {
         IdentityLocation::Secret { namespace } => namespace.clone(),
         IdentityLocation::Dir(_) => None,
     };
-    told.or_else(|| pods_namespace(&config.target))
+    configured
+        .or_else(|| pods_namespace(&config.target))
         .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
 }
 
@@ -172,8 +174,8 @@ fn pods_namespace(target: &ApiServerConfig) -> Option<String> {
     Some(namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
 }
 
-/// Outside of a pod a person waits who can do something about it, so mistakes end it at once.
-async fn at_a_terminal(
+/// Checks for a start in a terminal. A person can correct mistakes there, so they end the agent at once.
+async fn check_terminal_start(
     config: &Config,
     upstream: &Upstream,
     store: &IdentityStore,
@@ -197,17 +199,17 @@ async fn at_a_terminal(
     Ok(identity)
 }
 
-/// Tells a person at a terminal whether the API server answers; the agent goes on either way.
-async fn try_api_server(upstream: Arc<Upstream>) {
+/// Logs whether the API server answers; the agent continues either way.
+async fn log_api_server(upstream: Arc<Upstream>) {
     let (cause, next) = match upstream.request(Method::GET, "/version", None).await {
         Ok((status, _)) if status.is_success() => return info!("API server reached"),
         Ok((StatusCode::UNAUTHORIZED, _)) => (
-            "it refuses the credential of the kubeconfig".to_owned(),
+            "it rejects the credential of the kubeconfig".to_owned(),
             "check that its token or client certificate has not expired",
         ),
         Ok((status, _)) => (
             format!("it answered {status}"),
-            "look at the API server's log",
+            "check the API server's log",
         ),
         Err(error) => (
             error_chain(&error),
@@ -217,9 +219,9 @@ async fn try_api_server(upstream: Arc<Upstream>) {
     warn!(cause, next, "API server cannot be used");
 }
 
-/// What a site operator needs to know first when something does not work.
-async fn introduce(config: &Config, proxy: &ProxyRules, identity: Option<&Identity>) {
-    info!(version = config.version, "agent starts");
+/// Logs the settings that a site operator checks first when something fails.
+async fn log_settings(config: &Config, proxy: &ProxyRules, identity: Option<&Identity>) {
+    info!(version = config.version, "agent started");
     let identity = identity.filter(|identity| !identity.is_superseded_by(config.join.as_ref()));
     let known = [
         Some(&config.hubs),
@@ -243,7 +245,7 @@ async fn introduce(config: &Config, proxy: &ProxyRules, identity: Option<&Identi
         system = true,
         file = file.map(tracing::field::display),
         pin = pin.map(tracing::field::display),
-        "what the hub's outer certificate is checked against"
+        "trust of the hub's outer certificate"
     );
     info!(target = %config.target, "API server");
 }

@@ -1,4 +1,4 @@
-//! The links with the hub: one supervisor each, and the identity that all of them share.
+//! Links with the hub: one supervisor for each, and the identity shared by all.
 
 pub(crate) mod dial;
 mod drain;

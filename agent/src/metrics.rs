@@ -1,28 +1,28 @@
-//! What the agent counts. Labels are enums, never text from a request or an error.
+//! Metrics of the agent. Labels are enums, never text from a request or an error.
 
 use fairlead_dialer::Stage;
 use fairlead_runtime::{gauges::GaugeGuard, metrics::Registry};
 use prometheus::{Gauge, IntCounterVec, IntGauge, Opts};
 use time::OffsetDateTime;
 
-/// How a request from the hub ended, as far as the agent sees it.
+/// Outcome of a request from the hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestOutcome {
-    /// The API server answered, whatever it said.
+    /// Answered by the API server, with any status.
     Answered,
-    /// The API server took the upgrade.
+    /// Upgraded by the API server.
     Upgraded,
-    /// The hub's probe, and the API server is well.
+    /// Probe of the hub, answered by a healthy API server.
     Probed,
-    /// A plain TCP connection was opened.
+    /// Plain TCP connection opened.
     Connected,
-    /// Not by this agent's rules.
+    /// Rejected by this agent's rules.
     Refused,
-    /// The API server, or the address of a CONNECT, cannot be reached.
+    /// API server, or address of a CONNECT, unreachable.
     Unreachable,
-    /// The API server took too long.
+    /// Timeout of the API server.
     Timeout,
-    /// The agent's own fault.
+    /// Internal error of the agent.
     Internal,
 }
 
@@ -41,7 +41,7 @@ impl RequestOutcome {
     }
 }
 
-/// All metrics of one agent; clones share them.
+/// Metrics of one agent; clones share them.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     connected: IntGauge,
@@ -52,8 +52,11 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
+    /// Registers all metrics.
+    ///
     /// # Errors
-    /// One of them is registered already.
+    ///
+    /// One of them is already registered.
     pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Metrics {
             connected: IntGauge::new(
@@ -63,7 +66,7 @@ impl Metrics {
             dials: IntCounterVec::new(
                 Opts::new(
                     "fairlead_agent_dials_total",
-                    "Dials by outcome and by how far they got",
+                    "Dials by outcome and by last stage",
                 ),
                 &["outcome", "stage"],
             )?,
@@ -74,10 +77,7 @@ impl Metrics {
                 ),
                 &["outcome"],
             )?,
-            streams: IntGauge::new(
-                "fairlead_agent_streams_open",
-                "Streams of the hub that are open",
-            )?,
+            streams: IntGauge::new("fairlead_agent_streams_open", "Open streams of the hub")?,
             expiry: Gauge::new(
                 "fairlead_certificate_expiry_timestamp_seconds",
                 "Unix time at which the agent's certificate expires",
@@ -106,15 +106,15 @@ impl Metrics {
     }
 
     pub(crate) fn expires(&self, at: OffsetDateTime) {
-        // Seconds since 1970 stay exact in an f64 for longer than certificates will.
+        // An f64 represents Unix seconds exactly far beyond any certificate's life.
         self.expiry.set(at.unix_timestamp() as f64);
     }
 
-    pub(crate) fn hold_connected(&self) -> GaugeGuard {
+    pub(crate) fn count_connected(&self) -> GaugeGuard {
         GaugeGuard::of(&self.connected)
     }
 
-    pub(crate) fn hold_stream(&self) -> GaugeGuard {
+    pub(crate) fn count_stream(&self) -> GaugeGuard {
         GaugeGuard::of(&self.streams)
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registering_twice_is_an_error_and_not_a_panic() {
+    fn registering_twice_is_an_error() {
         let registry = Registry::new();
         Metrics::new(&registry).unwrap();
         assert!(Metrics::new(&registry).is_err());

@@ -1,5 +1,5 @@
-//! Reads and deletes objects of a cluster's API server by a kubeconfig, lists in pages: for commands that work in a cluster
-//! without being its agent.
+//! Reads and deletes objects of an API server named by a kubeconfig, for commands that work in a cluster
+//! without an agent. Lists are read in pages.
 
 use std::path::PathBuf;
 
@@ -15,12 +15,12 @@ use crate::{
     upstream::{Upstream, UpstreamError},
 };
 
-/// KubeObjects a page; with 40 KiB each they stay below what is taken of an answer.
+/// Objects per page. With 40 KiB each, a page stays below the size limit of an answer.
 const PAGE_LIMIT: usize = 50;
-/// More pages than any cluster has: whoever sends the same page for ever is not followed.
+/// Page limit of a list: bounds the work for an API server that returns the same page for ever.
 const MAX_PAGES: usize = 20_000;
 
-/// The API server that a kubeconfig names.
+/// Client of the API server that a kubeconfig names.
 pub struct KubeObjects {
     upstream: Upstream,
 }
@@ -40,7 +40,7 @@ struct Metadata {
 }
 
 impl KubeObjects {
-    /// By this kubeconfig; without `context` by its current one.
+    /// Client for this kubeconfig. `context`: None for the current one.
     #[must_use]
     pub fn of_kubeconfig(path: PathBuf, context: Option<String>) -> Self {
         let target = ApiServerConfig::Kubeconfig { path, context };
@@ -49,9 +49,10 @@ impl KubeObjects {
         }
     }
 
-    /// The object at this path; `None` if there is none.
+    /// Object at `path`, or `None` if it does not exist.
     ///
     /// # Errors
+    ///
     /// As for [`KubeObjects::list`].
     pub async fn get(&self, path: &str) -> Result<Option<Value>, Failure> {
         let (status, body) = self.request(Method::GET, path).await?;
@@ -64,15 +65,16 @@ impl KubeObjects {
         }
     }
 
-    /// Deletes the object at this path. Whether there was one.
+    /// Deletes the object at `path`. Returns whether it existed.
     ///
     /// # Errors
+    ///
     /// As for [`KubeObjects::list`].
     pub async fn delete(&self, path: &str) -> Result<bool, Failure> {
         let (status, body) = self.request(Method::DELETE, path).await?;
         match status {
             StatusCode::NOT_FOUND => Ok(false),
-            // A namespace that is being deleted already.
+            // The namespace is already being deleted.
             StatusCode::CONFLICT => Ok(true),
             status if status.is_success() => Ok(true),
             other => Err(refusal(path, other, &body)),
@@ -87,11 +89,13 @@ impl KubeObjects {
         })
     }
 
-    /// All of one kind, by the path of its list, like `/apis/apps/v1/deployments`; `None` if the API server does not know it.
+    /// Reads all objects of one list path, such as `/apis/apps/v1/deployments`. `None` if the API server has no
+    /// such path.
     ///
     /// # Errors
-    /// `FL-4110` for the kubeconfig and its credentials, `FL-1201` if they have no right to list, `FL-1502` if the API server
-    /// does not answer or fails.
+    ///
+    /// `FL-4110` for the kubeconfig and its credentials, `FL-1201` without the right to list, `FL-1502` if the
+    /// API server does not answer or fails.
     pub async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
         let mut all = Vec::new();
         let mut next = String::new();
@@ -110,7 +114,7 @@ impl KubeObjects {
             if page.metadata.next.is_empty() {
                 return Ok(Some(all));
             }
-            // It is of base64url, and what else it may be has a place in a query.
+            // Kubernetes encodes the token in base64url; any other value is escaped for the query.
             next = page
                 .metadata
                 .next
@@ -135,7 +139,7 @@ fn refusal(path: &str, status: StatusCode, body: &[u8]) -> Failure {
     }
 }
 
-/// What a Status says.
+/// Message of a `Status`.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Status {
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_of_the_api_server_is_told_by_its_kind() {
+    fn rejection_by_the_api_server_maps_to_a_code() {
         let body = br#"{"message":"tenants.syn.tools is forbidden"}"#;
         for (status, code) in [
             (StatusCode::UNAUTHORIZED, Code::BadKubeconfig),

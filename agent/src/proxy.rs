@@ -1,6 +1,6 @@
-//! What the hub asks for, from a request on a stream to the API server and back: probe, CONNECT, and everything else as
-//! the user whom the hub names and this agent's own rules allow. The service account's token goes to the API server
-//! and nowhere else.
+//! Requests of the hub, from a stream of the session to the API server and back: probes, CONNECT, and requests
+//! of users. The agent's own rules decide on the impersonated user. The service account's token goes to the API
+//! server and nowhere else.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,21 +37,21 @@ use admit::ImpersonationRules;
 use ping_responder::PingResponder;
 use running::{RunningRequest, count_until_end};
 
-/// How long the stream of an upgrade may take to become raw after its answer was sent.
+/// Time for an upgraded stream to become raw after its answer was sent.
 const UPGRADE_DEADLINE: Duration = Duration::from_secs(10);
-/// How long what a client has left behind on a raw stream may take to be taken.
+/// Time for unread bytes of a closed raw stream to be read by the other side.
 const LEFTOVER_DEADLINE: Duration = Duration::from_secs(5);
-/// The longest an ordinary request may take until its head is answered; the API server's own limit is a minute. Watches
-/// and logs that are followed may be silent for ever.
+/// Deadline for the head of an ordinary answer; the API server's own limit is a minute. Watches and followed
+/// logs have none: they may be silent for ever.
 const HEAD_DEADLINE: Duration = Duration::from_secs(300);
 
-/// The proxy of one session: the site, and whom this session's identity may speak for.
+/// Proxy of one session: the site's context, and the impersonation rules of the session's identity.
 pub(crate) struct RequestProxy {
     context: Arc<AgentContext>,
     rules: ImpersonationRules,
-    /// Those of this session that run.
+    /// Running requests of this session.
     requests: TaskTracker,
-    /// The hub has said that it is about to go.
+    /// Whether the hub has announced that it drains.
     hub_draining: watch::Sender<bool>,
 }
 
@@ -65,17 +65,17 @@ impl RequestProxy {
         }
     }
 
-    /// Whether the hub is about to go.
+    /// Whether the hub has announced that it drains.
     pub(crate) fn hub_draining(&self) -> watch::Receiver<bool> {
         self.hub_draining.subscribe()
     }
 
-    /// What runs on the session.
+    /// Running requests of this session.
     pub(crate) fn requests(&self) -> TaskTracker {
         self.requests.clone()
     }
 
-    /// Answers one request; failures become answers too.
+    /// Answers one request; failures become answers, too.
     pub(crate) async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let running = RunningRequest::new(&self.context.requests, &self.requests);
         let id = headers::request_id(request.headers()).to_owned();
@@ -94,12 +94,12 @@ impl RequestProxy {
         };
         match answered {
             Ok((response, outcome)) => {
-                debug!(request.id = %id, %method, status = response.status().as_u16(), "answered");
+                debug!(request.id = %id, %method, status = response.status().as_u16(), "request answered");
                 self.context.metrics.request(outcome);
                 response.map(|body| count_until_end(body, running))
             }
             Err(failure) => {
-                info!(request.id = %id, %method, code = %failure.code, cause = failure.cause, "not passed on");
+                info!(request.id = %id, %method, code = %failure.code, cause = failure.cause, "request rejected");
                 self.context.metrics.request(outcome_of(failure.code));
                 error_response(&failure)
             }
@@ -113,7 +113,7 @@ impl RequestProxy {
     ) -> Result<(Response<Body>, RequestOutcome), Failure> {
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let raw =
-            raw.ok_or_else(|| Failure::because(Code::Internal, "this stream cannot be made raw"))?;
+            raw.ok_or_else(|| Failure::because(Code::Internal, "this stream cannot be upgraded"))?;
         self.check_memory()?;
         let socket = connect::open(&self.context.connect_targets(), request.uri()).await?;
         self.splice_upgrade(raw, socket, running.clone());
@@ -129,24 +129,24 @@ impl RequestProxy {
         headers::check_path(request.uri())?;
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = headers::upgrade(request.headers());
-        // What brings nothing along adds nothing: who only looks may go on.
+        // A request without a body needs no memory, so reads continue over budget.
         if upgrade.is_some() || request.body().size_hint().exact() != Some(0) {
             self.check_memory()?;
         }
-        // A log that is followed is silent until its first line.
+        // A followed log is silent until its first line.
         let streams = is_streaming(request.uri().path(), request.uri().query());
         let head = (upgrade.is_none() && !streams).then_some(HEAD_DEADLINE);
         headers::towards_api(request.headers_mut(), upgrade.as_ref(), &permitted);
         let proxied = headers::is_proxied(request.uri());
         let started = Instant::now();
         match self.context.upstream.send(request, head).await? {
-            // The user is known to the hub: what the API server does not believe is the agent's own token.
+            // The hub has authenticated the user: a 401 is about the agent's own token.
             Answer::Response(response)
                 if response.status() == StatusCode::UNAUTHORIZED && !proxied =>
             {
                 Err(Failure::because(
                     Code::ApiUnreachable,
-                    "it refuses the agent's own credential (401)",
+                    "it rejects the agent's own credential (401)",
                 ))
             }
             Answer::Response(mut response) => {
@@ -155,7 +155,7 @@ impl RequestProxy {
             }
             Answer::Upgraded(mut response, upgraded) => {
                 let raw = raw.ok_or_else(|| {
-                    Failure::because(Code::Internal, "this stream cannot be made raw")
+                    Failure::because(Code::Internal, "this stream cannot be upgraded")
                 })?;
                 headers::towards_hub(
                     response.headers_mut(),
@@ -175,7 +175,7 @@ impl RequestProxy {
         }
     }
 
-    /// Whether more may be sent into the cluster.
+    /// Rejects a request while the memory budget for data into the cluster is used up.
     fn check_memory(&self) -> Result<(), Failure> {
         match self.context.memory_budget.is_over_budget() {
             true => Err(Code::AgentOverBudget.into()),
@@ -183,13 +183,13 @@ impl RequestProxy {
         }
     }
 
-    /// Joins the raw stream with the other side once it is there, in a task that the process owns.
+    /// Splices the raw stream with the other side, in a task of the process.
     fn splice_upgrade<IO>(&self, raw: OnUpgrade, other: IO, running: RunningRequest)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // Its stream is no longer the serving task's, which counted it until now.
-        let open = self.context.metrics.hold_stream();
+        // The serving task no longer counts this stream.
+        let open = self.context.metrics.count_stream();
         self.context.process.spawn(async move {
             let _held = (running, open);
             match timeout(UPGRADE_DEADLINE, raw).await {
@@ -200,18 +200,18 @@ impl RequestProxy {
                             debug!(to_api = to_b, to_hub = to_a, ?end, "raw stream ended");
                         }
                         () = async { gone.await; sleep(LEFTOVER_DEADLINE).await } => {
-                            debug!("what was left of a raw stream was not taken");
+                            debug!("unread rest of a raw stream dropped");
                         }
                     }
                 }
-                Ok(Err(error)) => debug!(%error, "the stream did not become raw"),
-                Err(_) => warn!("the stream did not become raw in time"),
+                Ok(Err(error)) => debug!(%error, "stream upgrade failed"),
+                Err(_) => warn!("stream upgrade timed out"),
             }
         });
     }
 }
 
-/// An answer that the agent itself gives. The gateway makes a `metav1.Status` of it.
+/// Answer of the agent itself. The gateway makes a `metav1.Status` of it.
 fn error_response(failure: &Failure) -> Response<Body> {
     let mut response = Response::new(text(failure.cause.clone()));
     *response.status_mut() =

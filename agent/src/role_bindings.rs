@@ -1,6 +1,5 @@
-//! What the install manifest does for people's rights, done by an agent that was started without it: outside of a pod,
-//! with a kubeconfig. Only what is missing is made, and only when the cluster joins, so that a site operator who binds
-//! Fairlead's groups otherwise, or not at all, is not overruled later.
+//! Cluster role bindings of the install manifest, created by an agent outside of a pod, with a kubeconfig. Only
+//! missing ones are created, and only when the cluster joins, so that a site operator's own bindings stay.
 
 use fairlead_api::{impersonation, resources::Role};
 use http::{Method, StatusCode};
@@ -11,8 +10,8 @@ use crate::upstream::{Upstream, UpstreamError};
 
 const BINDINGS_PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 
-/// Binds `fairlead:admin`, `fairlead:operator` and `fairlead:viewer` where nobody has yet. A failure is told and no more:
-/// the agent works without, people then see what RBAC says.
+/// Binds the groups of Fairlead's roles unless bindings exist. A failure is only logged: the agent works
+/// without them, and RBAC answers the users.
 pub(crate) async fn bind_missing(upstream: &Upstream) {
     for role in Role::IN_CLUSTERS {
         let group = impersonation::group(role);

@@ -1,5 +1,5 @@
-//! The API server as the agent sees it: where it is, how its TLS is checked, as whom the agent speaks. What comes from
-//! files is read again when they change. No credential is ever logged or told to the hub.
+//! API server of the site: address, TLS trust and the agent's credential. Changed files are read again. No
+//! credential is ever logged or sent to the hub.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -26,17 +26,17 @@ use in_cluster::InCluster;
 use kubeconfig::FromKubeconfig;
 use loaded::LoadedCredential;
 
-/// Files are looked at no more often than this.
+/// Minimum time between two checks of the files.
 const FILE_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// After a failure to read them, and between two readings forced by a 401.
+/// Delay after a failed read, and minimum time between two reads forced by a 401.
 const RELOAD_RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// What expires is renewed this long before.
+/// An expiring credential is renewed this long before its end.
 const RENEW_BEFORE_EXPIRY: time::Duration = time::Duration::seconds(60);
 
-/// An endpoint with the credential that goes into each request.
+/// Endpoint with the credential for each request.
 pub(crate) struct ApiAccess {
     pub(crate) endpoint: Arc<Endpoint>,
-    /// Marked as sensitive. None where a client certificate speaks for the agent.
+    /// Marked as sensitive. None if a client certificate authenticates the agent.
     pub(crate) authorization: Option<HeaderValue>,
 }
 
@@ -46,7 +46,7 @@ enum CredentialSource {
 }
 
 impl CredentialSource {
-    /// What is known of its files before it was read.
+    /// Files known before the first read.
     fn files(&self) -> Vec<PathBuf> {
         match self {
             CredentialSource::InCluster(source) => source.files(),
@@ -62,7 +62,7 @@ impl CredentialSource {
     }
 }
 
-/// The agent's credentials for its API server, always fresh.
+/// Credentials for the API server, always current.
 pub(crate) struct ApiCredentials {
     source: CredentialSource,
     cached: Mutex<CredentialCache>,
@@ -71,7 +71,7 @@ pub(crate) struct ApiCredentials {
 #[derive(Default)]
 struct CredentialCache {
     current: Option<CurrentCredential>,
-    /// Why there is none, or why what there is could not be read again.
+    /// Cause of the last failed read.
     failed: Option<TargetError>,
     next_check: Option<Instant>,
     last_forced: Option<Instant>,
@@ -99,10 +99,11 @@ impl ApiCredentials {
         }
     }
 
-    /// What to use for the next request.
+    /// Access for the next request.
     ///
     /// # Errors
-    /// [`TargetError`] as long as nothing could be read; what was read once stays in use until something newer can be.
+    ///
+    /// [`TargetError`] until the first read succeeds. Later failures keep the last credential in use.
     pub(crate) async fn access(&self) -> Result<Arc<ApiAccess>, TargetError> {
         let mut cached = self.cached.lock().await;
         let now = Instant::now();
@@ -116,7 +117,7 @@ impl ApiCredentials {
         }
     }
 
-    /// The API server said 401 to what `used` holds: read it again, whether it looks changed or not.
+    /// Reads again after the API server rejected `used` with 401, whether the files changed or not.
     pub(crate) async fn report_unauthorized(&self, used: &Arc<ApiAccess>) {
         let mut cached = self.cached.lock().await;
         let now = Instant::now();
@@ -129,7 +130,7 @@ impl ApiCredentials {
                 .last_forced
                 .is_none_or(|at| now >= at + RELOAD_RETRY_INTERVAL)
         {
-            warn!("the API server refuses the agent's credential; reading it again");
+            warn!("API server rejected the agent's credential; reading it again");
             cached.last_forced = Some(now);
             self.reload(&mut cached).await;
         }
@@ -151,7 +152,7 @@ impl ApiCredentials {
     }
 
     async fn reload(&self, cached: &mut CredentialCache) {
-        // Stamped before reading: a change in between is seen at the next look.
+        // Stamps come before the read, so that the next check detects a change in between.
         let known = cached.current.as_ref().map_or_else(
             || self.source.files(),
             |current| current.loaded.files.clone(),
@@ -179,7 +180,7 @@ impl ApiCredentials {
             },
         };
         if cached.failed.take().is_some() || cached.current.is_some() {
-            info!("the credential for the API server was read again");
+            info!("API server credential reloaded");
         }
         let access = Arc::new(ApiAccess {
             endpoint,
@@ -196,9 +197,9 @@ impl ApiCredentials {
 
 impl CredentialCache {
     fn fail(&mut self, error: TargetError) {
-        warn!(cause = %error, kept = self.current.is_some(), "the credential for the API server cannot be read");
+        warn!(cause = %error, kept = self.current.is_some(), "API server credential cannot be read");
         self.failed = Some(error);
-        // The first answer is wanted as soon as there can be one; what is there already can wait.
+        // Without a credential the next attempt is soon; with one it can wait.
         let rest = if self.current.is_some() {
             RELOAD_RETRY_INTERVAL
         } else {

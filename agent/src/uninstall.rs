@@ -1,5 +1,5 @@
-//! Removes from a cluster the objects that the install manifest and the agent made there. KubeObjects of other people are left
-//! and named. KubeObjects that are gone already are no error, so that a second run finishes the first.
+//! Removes the objects of the install manifest and of the agent from a cluster. Objects of others stay and are
+//! reported. Missing objects are no error, so that a second run completes the first.
 
 use fairlead_api::{Failure, impersonation::NAME_PREFIX, resources::Role};
 use serde_json::Value;
@@ -11,21 +11,21 @@ const NAME_POINTER: &str = "/metadata/name";
 const LABEL_POINTER: &str = "/metadata/labels/app.kubernetes.io~1part-of";
 const AGENT_NAME: &str = "fairlead-agent";
 const CLUSTER_ROLES: [&str; 3] = [AGENT_NAME, "fairlead-facts", "fairlead-facts-helm"];
-/// Kinds of workload that keep the namespace, unless they are the agent.
+/// Kinds of workload that keep the namespace, except for the agent itself.
 const WORKLOADS: [(&str, &str); 3] = [
     ("Deployment", "deployments"),
     ("StatefulSet", "statefulsets"),
     ("DaemonSet", "daemonsets"),
 ];
 
-/// An object of Fairlead's in a cluster. Displays as `ClusterRole fairlead-agent`.
+/// Object of Fairlead in a cluster. Displays as `ClusterRole fairlead-agent`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstalledObject {
     kind: &'static str,
     name: String,
     namespaced: bool,
     path: String,
-    /// KubeObjects without it belong to somebody else.
+    /// Whether it must have the label `part-of: fairlead`; without it the object belongs to others.
     has_label: bool,
 }
 
@@ -61,7 +61,7 @@ impl InstalledObject {
         }
     }
 
-    /// In the order in which they go: the agent first, its namespace last.
+    /// Objects in their order of removal: the agent first, its namespace last.
     fn all() -> Vec<Self> {
         let secret = |name| InstalledObject::of_namespace("Secret", "/api/v1", "secrets", name);
         let mut all = vec![
@@ -111,19 +111,20 @@ impl InstalledObject {
     }
 }
 
-/// What Fairlead has in a cluster.
+/// Objects of Fairlead in a cluster.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct UninstallPlan {
-    /// To be removed, in this order.
+    /// Objects to remove, in this order.
     pub objects: Vec<InstalledObject>,
-    /// Left where they are, each with the reason.
+    /// Objects to keep, each with the reason.
     pub skipped: Vec<String>,
 }
 
-/// Looks for the objects of Fairlead's.
+/// Finds the objects of Fairlead.
 ///
 /// # Errors
-/// `FL-4110` for the kubeconfig, `FL-1502` if the API server does not answer or refuses a request.
+///
+/// `FL-4110` for the kubeconfig, `FL-1502` if the API server does not answer or rejects a request.
 pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, Failure> {
     let mut inventory = UninstallPlan::default();
     for installed in InstalledObject::all() {
@@ -147,15 +148,16 @@ pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, Failure> {
     Ok(inventory)
 }
 
-/// Removes one object. Whether it was there.
+/// Removes one object. Returns whether it existed.
 ///
 /// # Errors
-/// `FL-1502` if the API server does not answer or refuses.
+///
+/// `FL-1502` if the API server does not answer or rejects the request.
 pub async fn remove(cluster: &KubeObjects, installed: &InstalledObject) -> Result<bool, Failure> {
     cluster.delete(&installed.path).await
 }
 
-/// Other workloads in the namespace keep it.
+/// Keeps the namespace if it contains other workloads.
 async fn keep_shared_namespace(
     cluster: &KubeObjects,
     inventory: &mut UninstallPlan,
@@ -185,7 +187,7 @@ async fn keep_shared_namespace(
     Ok(())
 }
 
-/// Bindings that people have made themselves to Fairlead's roles or groups.
+/// Bindings by others to Fairlead's roles or groups.
 async fn bindings_of_others(cluster: &KubeObjects) -> Result<Vec<String>, Failure> {
     let own: Vec<String> = InstalledObject::all()
         .into_iter()
@@ -221,7 +223,7 @@ fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer)?.as_str()
 }
 
-/// The role or the group of Fairlead's that a binding names.
+/// Fairlead's role or group that a binding refers to.
 fn binds(binding: &Value) -> Option<String> {
     let role = text(binding, "/roleRef/name").unwrap_or_default();
     if text(binding, "/roleRef/kind") == Some("ClusterRole") && CLUSTER_ROLES.contains(&role) {
@@ -243,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_agent_goes_first_and_its_namespace_last() {
+    fn agent_is_removed_first_and_its_namespace_last() {
         let all = InstalledObject::all();
         let shown: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(shown[0], "Deployment fairlead/fairlead-agent");
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_without_the_label_are_somebody_elses() {
+    fn objects_without_the_label_belong_to_others() {
         let role = InstalledObject::of_cluster("ClusterRole", "clusterroles", AGENT_NAME);
         let labelled =
             json!({ "metadata": { "labels": { "app.kubernetes.io/part-of": "fairlead" } } });

@@ -1,5 +1,5 @@
-//! The way to the API server: pooled HTTP/1.1 connections over TLS. A connection carries one request at a time; what is
-//! dropped before its answer ended takes its connection with it, so that a watch nobody reads ends at once.
+//! Connections to the API server: pooled HTTP/1.1 over TLS. A connection carries one request at a time. An
+//! answer dropped before its end closes its connection, so that an abandoned watch ends at once.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -25,14 +25,14 @@ mod connect;
 
 use connect::{ConnectError, Connection, Connector};
 
-/// Connections that wait for their next request. Fewer than there are requests at a time would mean TLS handshakes.
+/// Idle connections. Fewer than the concurrent requests would mean TLS handshakes.
 const MAX_IDLE_CONNECTIONS: usize = 256;
-/// For what the agent itself asks.
+/// Deadline of the agent's own requests.
 const OWN_REQUEST_DEADLINE: Duration = Duration::from_secs(15);
-/// The largest answer to what the agent itself asks, in bytes: a Secret is at most 1 MiB, and base64 in JSON.
+/// Maximum answer to the agent's own requests, in bytes: a Secret has at most 1 MiB, and base64 in JSON.
 const MAX_OWN_ANSWER_BYTES: usize = 2 * 1024 * 1024;
 
-/// Why the API server gave no answer.
+/// Reason for a missing answer of the API server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpstreamError {
     #[error("no credential")]
@@ -47,15 +47,15 @@ pub(crate) enum UpstreamError {
     Broken(#[source] BodyError),
     #[error("no answer within {} s", .0.as_secs())]
     Timeout(Duration),
-    #[error("the path cannot be put behind the API server's own")]
+    #[error("the path cannot follow the API server's base path")]
     Path,
 }
 
-/// The pooled way to one API server.
+/// Connection pool to one API server.
 pub(crate) struct Upstream {
     credentials: ApiCredentials,
     connector: Connector,
-    /// The connections, of one endpoint: those of an older address, CA or client certificate go with it.
+    /// Connections of one endpoint. A change of address, CA or client certificate replaces them all.
     client: Mutex<Option<(Arc<Endpoint>, Client<Connection>)>>,
 }
 
@@ -68,19 +68,21 @@ impl Upstream {
         }
     }
 
-    /// Whether the API server's address and credentials can be had at all.
+    /// Checks that the API server's address and credentials can be read.
     ///
     /// # Errors
+    ///
     /// [`TargetError`].
     pub(crate) async fn check(&self) -> Result<(), TargetError> {
         self.credentials.access().await.map(drop)
     }
 
-    /// Sends a request, whose URI has a path and a query only, with the agent's own credential. `head`: how long the
-    /// answer's head may take.
+    /// Sends a request with the agent's own credential. Its URI has only a path and a query. `head`: deadline
+    /// of the answer's head.
     ///
     /// # Errors
-    /// [`UpstreamError`]; an answer is none, whatever its status.
+    ///
+    /// [`UpstreamError`]; an answer of any status is no error.
     pub(crate) async fn send(
         &self,
         request: Request<Body>,
@@ -95,10 +97,11 @@ impl Upstream {
         }
     }
 
-    /// What the agent itself asks, in JSON.
+    /// Sends a request of the agent itself, in JSON.
     ///
     /// # Errors
-    /// [`UpstreamError`]; an answer is none, whatever its status.
+    ///
+    /// [`UpstreamError`]; an answer of any status is no error.
     pub(crate) async fn request(
         &self,
         method: Method,
@@ -162,7 +165,7 @@ impl Upstream {
     }
 }
 
-/// Puts credential, host and the API server's base path into a request.
+/// Adds credential, host and the API server's base path to a request.
 fn address(request: &mut Request<Body>, access: &ApiAccess) -> Result<(), UpstreamError> {
     let endpoint = &access.endpoint;
     if !endpoint.base_path.is_empty() {

@@ -101,7 +101,7 @@ async fn clusters_facts_are_known_found_and_forgotten() -> anyhow::Result<()> {
     let known = world
         .facts("the facts", |it| it["site"].is_string())
         .await?;
-    let missing = json!({ "helm": "the agent may not: list secrets" });
+    let missing = json!({ "helm": "the agent lacks the right to: list secrets" });
     for (path, value) in [
         ("/kubernetesVersion/gitVersion", json!("v1.37.1")),
         ("/nodes/count", json!(1)),

@@ -1,5 +1,5 @@
-//! Which Kubernetes cluster this is: the UID of its namespace `kube-system`, asked of the API server until it has told it. The
-//! hub finds out by it when an identity was copied into another cluster.
+//! UID of the cluster's namespace `kube-system`, polled until the API server returns it. By this UID the hub
+//! detects an identity copied into another cluster.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,17 +20,17 @@ use crate::{
 const NAMESPACE_PATH: &str = "/api/v1/namespaces/kube-system";
 const FETCH_BACKOFF_MIN: Duration = Duration::from_millis(250);
 const FETCH_BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// What the API server does not let this agent know, a site operator has to change.
+/// Retry interval while RBAC forbids the request: only a site operator can change that.
 const FORBIDDEN_RETRY_INTERVAL: Duration = Duration::from_secs(600);
-/// How long the first answer is waited for before the agent goes on without.
+/// Maximum wait for the first answer.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is known of it.
+/// Knowledge of the UID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UidState {
-    /// The API server has been asked for the first time.
+    /// No answer yet to the first request.
     Pending,
-    /// It has not told it: it cannot be reached, or does not let this agent know.
+    /// The API server is unreachable or forbids the request.
     Unavailable,
     Known(ClusterUid),
 }
@@ -44,7 +44,7 @@ impl UidState {
     }
 }
 
-/// The UID, if the API server tells it soon.
+/// UID, if the API server returns it soon.
 pub(crate) async fn wait_briefly(mut uid: watch::Receiver<UidState>) -> Option<ClusterUid> {
     let answered = timeout(
         FIRST_ANSWER_TIMEOUT,
@@ -54,20 +54,20 @@ pub(crate) async fn wait_briefly(mut uid: watch::Receiver<UidState>) -> Option<C
     answered.ok()?.ok()?.known()
 }
 
-/// Asks until it is known.
+/// Polls until the UID is known.
 pub(crate) async fn poll(upstream: Arc<Upstream>, state: watch::Sender<UidState>) {
     let mut backoff = Backoff::new(FETCH_BACKOFF_MIN, FETCH_BACKOFF_MAX);
     loop {
         let wait = match fetch(&upstream).await {
             Ok(Some(uid)) => {
-                info!(%uid, "the cluster's namespace kube-system");
+                info!(%uid, "cluster UID found");
                 state.send_replace(UidState::Known(uid));
                 return;
             }
             Ok(None) => {
                 let next = "apply the current install manifest, which allows it";
-                // A clone of this cluster's identity goes unnoticed until then, and nothing else is amiss.
-                warn!(next, "the API server does not say which cluster this is");
+                // Until then the hub cannot detect a copied identity; nothing else is affected.
+                warn!(next, "cluster UID not available");
                 state.send_replace(UidState::Unavailable);
                 FORBIDDEN_RETRY_INTERVAL
             }
@@ -80,7 +80,7 @@ pub(crate) async fn poll(upstream: Arc<Upstream>, state: watch::Sender<UidState>
     }
 }
 
-/// None where the API server answers, but not this. What is wrong with an API server that does not, its probes tell.
+/// None if the API server answers without the UID. Its health is the subject of the probes.
 async fn fetch(upstream: &Upstream) -> Result<Option<ClusterUid>, ()> {
     #[derive(Deserialize)]
     struct Namespace {
@@ -98,7 +98,7 @@ async fn fetch(upstream: &Upstream) -> Result<Option<ClusterUid>, ()> {
         StatusCode::OK => Ok(serde_json::from_slice(&body)
             .ok()
             .map(|namespace: Namespace| namespace.metadata.uid)),
-        // 401: the token is about to be rotated; 5xx: the API server is on its way up.
+        // 401: the token is about to be rotated; 5xx: the API server is starting.
         StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => Err(()),
         status if status.is_server_error() => Err(()),
         _ => Ok(None),

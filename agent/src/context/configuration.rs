@@ -1,15 +1,15 @@
-//! The configuration of this cluster: the revision the hub desires and the document in use.
+//! Configuration of this cluster: revision desired by the hub, and the document in use.
 
 use std::sync::Arc;
 
 use fairlead_api::config::AgentConfig;
 use tokio::sync::watch;
 
-/// The longest revision that is believed to be one.
+/// Maximum length of a revision in bytes; longer ones are ignored.
 const MAX_REVISION_BYTES: usize = 64;
-/// What the hub has told.
+/// Desired revision and applied document.
 pub(crate) struct ConfigurationState {
-    /// Revision of the configuration that it has.
+    /// Revision of the hub's current configuration.
     desired: watch::Sender<Option<String>>,
     document: watch::Sender<Arc<AgentConfig>>,
 }
@@ -24,7 +24,7 @@ impl Default for ConfigurationState {
 }
 
 impl ConfigurationState {
-    /// A probe has named it.
+    /// Notes the revision named by a probe.
     pub(crate) fn set_desired(&self, revision: &str) {
         if revision.len() > MAX_REVISION_BYTES {
             return;
@@ -42,12 +42,12 @@ impl ConfigurationState {
         self.desired.subscribe()
     }
 
-    /// The agent works by it from now on.
+    /// Applies a document.
     pub(crate) fn apply(&self, configuration: AgentConfig) {
         self.document.send_replace(Arc::new(configuration));
     }
 
-    /// By what the agent works.
+    /// Applied document.
     pub(crate) fn document(&self) -> watch::Receiver<Arc<AgentConfig>> {
         self.document.subscribe()
     }

@@ -1,11 +1,11 @@
-//! The sessions that serve now, for what the agent itself has to say to the hub: any of them will do.
+//! Sessions that serve now. The agent's own requests to the hub may use any of them.
 
 use std::sync::Arc;
 
 use fairlead_dialer::{Exchanges, LinkState};
 use tokio::sync::watch;
 
-/// All of one agent.
+/// Serving sessions of one agent.
 pub(crate) struct ServingSessions {
     registered: watch::Sender<Registered>,
 }
@@ -25,7 +25,7 @@ impl Default for ServingSessions {
 }
 
 impl ServingSessions {
-    /// The session is one of them until what is returned is dropped.
+    /// Registers a session until the guard is dropped.
     pub(crate) fn register(self: &Arc<Self>, exchanges: Exchanges) -> SessionRegistration {
         let mut number = 0;
         self.registered.send_modify(|registered| {
@@ -39,7 +39,7 @@ impl ServingSessions {
         }
     }
 
-    /// One of them, as soon as there is one; rather one whose link is up.
+    /// Waits for a session; prefers one with a link.
     pub(crate) async fn any(&self) -> Exchanges {
         let mut registered = self.registered.subscribe();
         loop {
@@ -47,7 +47,7 @@ impl ServingSessions {
             if let Some(found) = found {
                 return found;
             }
-            // The sender is our own.
+            // The sender is in `self`.
             let _ = registered.changed().await;
         }
     }
@@ -60,7 +60,7 @@ fn pick(sessions: &[(u64, Exchanges)]) -> Option<Exchanges> {
     up.or_else(|| all.next()).cloned()
 }
 
-/// Held by a session that serves.
+/// Guard of a registered session.
 pub(crate) struct SessionRegistration {
     sessions: Arc<ServingSessions>,
     number: u64,

@@ -1,4 +1,4 @@
-//! Maps and lists that stay small whatever a cluster holds, and say how much they left out.
+//! Maps and lists of bounded size for any cluster. They count the omitted entries.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::collector::CollectedFact;
 
-/// The longest text in a fact, in bytes.
+/// Maximum length of a text in a fact, in bytes.
 pub(super) const MAX_TEXT_BYTES: usize = 512;
 
-/// A text as it may stand in a fact: cut at [`MAX_TEXT_BYTES`] bytes.
+/// Text for a fact, cut at [`MAX_TEXT_BYTES`].
 pub(super) fn short(text: &str) -> String {
     let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
@@ -18,7 +18,7 @@ pub(super) fn short(text: &str) -> String {
     text.get(..end).unwrap_or_default().to_owned()
 }
 
-/// How many of each.
+/// Number of occurrences of each text.
 #[derive(Debug)]
 pub(super) struct BoundedTally {
     counts: BTreeMap<String, u64>,
@@ -27,7 +27,7 @@ pub(super) struct BoundedTally {
 }
 
 impl BoundedTally {
-    /// Of `most` different texts at the most.
+    /// Tally of at most `limit` different texts.
     pub(super) fn new(limit: usize) -> Self {
         BoundedTally {
             counts: BTreeMap::new(),
@@ -55,16 +55,16 @@ impl BoundedTally {
     }
 }
 
-/// Where each name was found.
+/// Places at which each name was found.
 #[derive(Debug, Default)]
 pub(super) struct BoundedPlaces {
     names: BTreeMap<String, Vec<String>>,
     left_out: usize,
 }
 
-/// Names in one fact.
+/// Maximum number of names in one fact.
 const MAX_NAMES: usize = 2000;
-/// BoundedPlaces of one name.
+/// Maximum number of places of one name.
 const MAX_PLACES_PER_NAME: usize = 8;
 
 impl BoundedPlaces {
@@ -86,7 +86,7 @@ impl BoundedPlaces {
         }
     }
 
-    /// The fact, if there is any.
+    /// The fact; None without any name.
     pub(super) fn into_fact(self, name: &str) -> Option<CollectedFact> {
         let names = self.names.into_iter();
         let value: Map<String, Value> = names.map(|(name, places)| (name, places.into())).collect();
@@ -98,14 +98,14 @@ impl BoundedPlaces {
     }
 }
 
-/// An object of few keys that grows no further.
+/// JSON object that stops growing at [`MAX_ENTRIES`] keys.
 #[derive(Debug, Default)]
 pub(super) struct BoundedEntries {
     entries: Map<String, Value>,
     left_out: usize,
 }
 
-/// BoundedEntries in one fact.
+/// Maximum number of entries in one fact.
 const MAX_ENTRIES: usize = 1000;
 
 impl BoundedEntries {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_counts_what_it_knows_and_leaves_out_what_is_new_when_it_is_full() {
+    fn full_tally_counts_known_texts_and_omits_new_ones() {
         let mut tally = BoundedTally::new(2);
         for text in ["a", "b", "c", "a", "c"] {
             tally.count(text);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_each_place_once_and_only_so_many() {
+    fn places_of_a_name_are_unique_and_bounded() {
         let mut places = BoundedPlaces::default();
         for place in 0..MAX_PLACES_PER_NAME + 3 {
             places.add("host", &format!("ns/{place}"));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_between_characters() {
+    fn text_is_cut_between_characters() {
         let text = format!("{}ä", "a".repeat(MAX_TEXT_BYTES - 1));
         assert_eq!(short(&text), "a".repeat(MAX_TEXT_BYTES - 1));
         assert_eq!(short("ä"), "ä");

@@ -1,5 +1,5 @@
-//! Selection a collector is: it names what is to be read of the API server, folds one object after the other, and tells the facts
-//! in the end. It does no I/O, holds no list, and bounds what it keeps.
+//! Interface of a collector: it names its sources, folds one object after the other, and returns facts in the
+//! end. It does no I/O, keeps no list, and bounds its memory.
 
 use serde_json::Value;
 
@@ -7,20 +7,21 @@ use super::source::FactSource;
 
 /// One round of one kind of fact.
 pub(super) trait Collector: Send {
-    /// Selection it reads, in this order.
+    /// Sources, in the order in which they are read.
     fn sources(&self) -> Vec<FactSource>;
 
-    /// One object of the source with this place in [`Collector::sources`].
+    /// Folds one object of the source at index `source` of [`Collector::sources`].
     ///
     /// # Errors
-    /// It is not what it should be; it is left out.
+    ///
+    /// The object is invalid; it is skipped.
     fn take(&mut self, source: usize, object: &[u8]) -> Result<(), serde_json::Error>;
 
-    /// Selection came of it; no fact where there was nothing to be told.
+    /// Facts of this round; none if nothing was found.
     fn finish(self: Box<Self>) -> Vec<CollectedFact>;
 }
 
-/// A fact, and how much of it was left out because it would have been too much.
+/// Fact with the number of entries omitted for its size.
 #[derive(Debug, PartialEq)]
 pub(super) struct CollectedFact {
     pub(super) name: String,
@@ -38,12 +39,12 @@ impl CollectedFact {
     }
 }
 
-/// Selection one round brought.
+/// Result of one round.
 #[derive(Debug, PartialEq)]
 pub(super) struct CollectionRound {
     pub(super) facts: Vec<CollectedFact>,
-    /// Rights that were missing.
+    /// Missing rights.
     pub(super) forbidden: Vec<&'static str>,
-    /// Objects that were too long, or not what they should be.
+    /// Number of objects skipped as too long or invalid.
     pub(super) unread: usize,
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::collector::Collector;
 
-/// A collector for one round; `namespace` is the agent's own.
+/// Collector for one round; `namespace` is the agent's own.
 pub(super) fn of(
     kind: CollectorKind,
     settings: &FactCollection,
@@ -33,7 +33,7 @@ pub(super) fn of(
     }
 }
 
-/// Selection of an object's metadata is of use.
+/// Relevant metadata of an object.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Metadata<Labels: Default> {
@@ -42,7 +42,7 @@ struct Metadata<Labels: Default> {
     labels: Labels,
 }
 
-/// An object of which only the metadata is of use.
+/// Object with its metadata only.
 #[derive(Deserialize)]
 struct Object<Labels: Default> {
     #[serde(bound(deserialize = "Labels: Deserialize<'de>"))]
@@ -56,7 +56,7 @@ impl<Labels: Default> Metadata<Labels> {
     }
 }
 
-/// Facts of `collector` when its sources give these objects.
+/// Facts of `collector` for these objects.
 #[cfg(test)]
 fn facts_of(
     mut collector: Box<dyn Collector>,

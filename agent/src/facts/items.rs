@@ -1,39 +1,40 @@
-//! Splits the answer to a LIST into its items as it arrives, so that no list is ever held: one item at a time, and one that
-//! is too long is left out. It finds where things begin and end; whether they are JSON is for whoever reads them.
+//! Splits the answer to a LIST into its items as it arrives. Only one item is in memory at a time, and too long
+//! items are skipped. The splitter finds only the bounds of items; it does not check that they are JSON.
 
 use serde::Deserialize;
 
-/// The longest item, in bytes; etcd takes no longer one by default, and what is of use here is far shorter.
+/// Maximum length of an item, in bytes. By default etcd accepts no longer object, and useful items are far
+/// shorter.
 const MAX_ITEM_BYTES: usize = 1536 * 1024;
-/// No key that is of use is longer.
+/// Maximum length of a key in bytes; longer keys are irrelevant.
 const MAX_KEY_BYTES: usize = 16;
 
-/// The answer is no list.
+/// The answer is not a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer is no list")]
+#[error("the answer is not a list")]
 pub(super) struct NotAList;
 
-/// A list that is arriving.
+/// Splitter of one list.
 #[derive(Default)]
 pub(super) struct ItemSplitter {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The last key of the list itself.
+    /// Last key at the top level of the list.
     key: Vec<u8>,
-    /// Behind the colon that follows it.
+    /// Whether the splitter is behind the key's colon.
     in_value: bool,
     in_items: bool,
-    held: Vec<u8>,
-    holding: Holding,
+    buffer: Vec<u8>,
+    buffering: Buffering,
     metadata: Option<Metadata>,
     closed: bool,
-    /// ItemSplitter that were too long.
+    /// Number of items skipped as too long.
     left_out: usize,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Holding {
+enum Buffering {
     #[default]
     Nothing,
     Item,
@@ -47,18 +48,19 @@ struct Metadata {
     next: Option<String>,
 }
 
-/// How a page of a list ended.
+/// End of a page of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ListPage {
-    /// Selection to ask for the next page with; none if this was the last.
+    /// Continue token of the next page; None for the last page.
     pub(super) next: Option<String>,
     pub(super) left_out: usize,
 }
 
 impl ItemSplitter {
-    /// Gives each item that is whole now to `take`.
+    /// Passes each completed item to `take`.
     ///
     /// # Errors
+    ///
     /// [`NotAList`].
     pub(super) fn feed(
         &mut self,
@@ -66,9 +68,9 @@ impl ItemSplitter {
         take: &mut impl FnMut(&[u8]),
     ) -> Result<(), NotAList> {
         for &byte in bytes {
-            // One byte more than may be says that it is too long.
-            if self.holding != Holding::Nothing && self.held.len() <= MAX_ITEM_BYTES {
-                self.held.push(byte);
+            // One byte over the limit marks an item as too long.
+            if self.buffering != Buffering::Nothing && self.buffer.len() <= MAX_ITEM_BYTES {
+                self.buffer.push(byte);
             }
             if self.in_string {
                 self.in_string(byte);
@@ -114,47 +116,48 @@ impl ItemSplitter {
         if of_list && byte == b'[' && self.key == b"items" {
             self.in_items = true;
         } else if of_list && byte == b'{' && self.key == b"metadata" {
-            self.hold(Holding::Metadata, byte);
+            self.start_buffer(Buffering::Metadata, byte);
         } else if self.depth == 2 && self.in_items {
-            self.hold(Holding::Item, byte);
+            self.start_buffer(Buffering::Item, byte);
         }
         self.depth += 1;
         Ok(())
     }
 
-    fn hold(&mut self, part: Holding, first: u8) {
-        self.held.clear();
-        self.held.push(first);
-        self.holding = part;
+    fn start_buffer(&mut self, part: Buffering, first: u8) {
+        self.buffer.clear();
+        self.buffer.push(first);
+        self.buffering = part;
     }
 
     fn close(&mut self, take: &mut impl FnMut(&[u8])) -> Result<(), NotAList> {
         self.depth = self.depth.checked_sub(1).ok_or(NotAList)?;
-        match (self.depth, self.holding) {
-            (2, Holding::Item) => {
-                if self.held.len() > MAX_ITEM_BYTES {
+        match (self.depth, self.buffering) {
+            (2, Buffering::Item) => {
+                if self.buffer.len() > MAX_ITEM_BYTES {
                     self.left_out += 1;
                 } else {
-                    take(&self.held);
+                    take(&self.buffer);
                 }
-                self.holding = Holding::Nothing;
+                self.buffering = Buffering::Nothing;
             }
-            (1, Holding::Metadata) => {
-                let metadata = serde_json::from_slice(&self.held).map_err(|_| NotAList)?;
+            (1, Buffering::Metadata) => {
+                let metadata = serde_json::from_slice(&self.buffer).map_err(|_| NotAList)?;
                 self.metadata = Some(metadata);
-                self.holding = Holding::Nothing;
+                self.buffering = Buffering::Nothing;
             }
-            (1, Holding::Nothing) => self.in_items = false,
+            (1, Buffering::Nothing) => self.in_items = false,
             (0, _) => self.closed = true,
             _ => {}
         }
         Ok(())
     }
 
-    /// The answer has ended.
+    /// Ends the page.
     ///
     /// # Errors
-    /// [`NotAList`]; one that broke off is none.
+    ///
+    /// [`NotAList`], also for an answer that broke off.
     pub(super) fn finish(self) -> Result<ListPage, NotAList> {
         let next = self.metadata.and_then(|metadata| metadata.next);
         match self.closed {
@@ -171,7 +174,7 @@ impl ItemSplitter {
 mod tests {
     use super::*;
 
-    /// The items, and the page, of a list that arrives in pieces of `size` bytes.
+    /// Items and page of a list that arrives in pieces of `size` bytes.
     fn split(list: &str, size: usize) -> Result<(Vec<String>, ListPage), NotAList> {
         let mut items = ItemSplitter::default();
         let mut found = Vec::new();
@@ -187,7 +190,7 @@ mod tests {
         "items":[{"metadata":{"name":"a","items":[1]},"x":"}]\"\\"}, {"items":[{}]} ]}"#;
 
     #[test]
-    fn items_are_the_same_however_the_list_arrives() {
+    fn items_do_not_depend_on_the_pieces_of_the_list() {
         for size in 1..=LIST.len() {
             let (items, page) = split(LIST, size).unwrap();
             assert_eq!(
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_may_stand_behind_the_items_and_items_may_be_null() {
+    fn metadata_may_follow_the_items_and_items_may_be_null() {
         let (items, page) = split(r#"{"items":[{}],"metadata":{"continue":""}}"#, 5).unwrap();
         assert_eq!((items.len(), page.next), (1, None));
         let (items, page) = split(r#"{"items":null,"metadata":{}}"#, 5).unwrap();
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_list_is_an_error() {
+    fn incomplete_list_is_an_error() {
         for bad in [
             "",
             "[]",
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_too_long_is_left_out_and_counted() {
+    fn too_long_item_is_skipped_and_counted() {
         let long = "x".repeat(MAX_ITEM_BYTES);
         let list = format!(r#"{{"items":[{{"a":1}},{{"long":"{long}"}},{{"b":2}}]}}"#);
         let (items, page) = split(&list, 64 * 1024).unwrap();

@@ -1,4 +1,4 @@
-//! Selection is known of the cluster, within bounds, and what of it the hub does not know yet.
+//! Known facts about the cluster, within bounds, and the changes not yet reported to the hub.
 
 use std::collections::BTreeMap;
 
@@ -14,53 +14,53 @@ use serde_json::{Value, value::RawValue};
 
 use super::collector::{CollectedFact, CollectionRound};
 
-/// One place is kept for what says that something is missing.
+/// Maximum number of collected facts; one place is reserved for `incomplete`.
 const MAX_OWN_FACTS: usize = MAX_FACTS - 1;
-/// Its room, in bytes.
+/// Size reserved for `incomplete`, in bytes.
 const MAX_INCOMPLETE_BYTES: usize = 8 * 1024;
 
-/// Time in milliseconds since 1970.
+/// Milliseconds since 1970.
 pub(super) type UnixMillis = i64;
 
 #[derive(Default)]
 pub(super) struct KnownFacts {
     facts: BTreeMap<FactName, KnownFact>,
-    /// Names that are no more, and when that was found.
+    /// Names of removed facts, with the change that removed them.
     removed: BTreeMap<FactName, ChangeNumber>,
-    /// Selection is missing, by fact or collector.
+    /// Reasons for missing facts, by collector, by fact or source.
     notes: BTreeMap<CollectorKind, BTreeMap<String, String>>,
     last_change: ChangeNumber,
-    /// The last change that the hub has, and what it calls what it knows since then.
+    /// Last change acknowledged by the hub, and the hub's entity tag for that state.
     acknowledged: Option<(ChangeNumber, String)>,
     sequence: u64,
 }
 
-/// Counts changes.
+/// Counter of changes.
 type ChangeNumber = u64;
 
 struct KnownFact {
-    /// None: what is missing.
+    /// Collector of the fact; None for `incomplete`.
     kind: Option<CollectorKind>,
     value: Box<RawValue>,
     observed: UnixMillis,
     changed: ChangeNumber,
 }
 
-/// A report on its way.
+/// Report on its way to the hub.
 pub(super) struct PendingReport {
     pub(super) json: String,
     change: ChangeNumber,
 }
 
 impl KnownFacts {
-    /// Selection a collector has found replaces what it found before.
+    /// Replaces all facts of a collector by those of a new round.
     pub(super) fn update(&mut self, kind: CollectorKind, round: CollectionRound, now: UnixMillis) {
         let mut notes = BTreeMap::new();
         if !round.forbidden.is_empty() {
             let rights = round.forbidden.join(", ");
             notes.insert(
                 kind.as_str().to_owned(),
-                format!("the agent may not: {rights}"),
+                format!("the agent lacks the right to: {rights}"),
             );
         }
         if round.unread > 0 {
@@ -76,7 +76,7 @@ impl KnownFacts {
         } in round.facts
         {
             let Some(name) = self.available_name(&name, kind) else {
-                notes.insert(shown(&name), "the name is taken, or is none".to_owned());
+                notes.insert(printable(&name), "the name is in use or invalid".to_owned());
                 continue;
             };
             let (value, cut) = truncate(value, bytes_left.min(MAX_FACT_BYTES));
@@ -85,13 +85,16 @@ impl KnownFacts {
                 Some(value) => {
                     (count, bytes_left) = (count + 1, bytes_left - value.get().len());
                     if left_out > 0 {
-                        notes.insert(shown(name.as_str()), format!("{left_out} entries left out"));
+                        notes.insert(
+                            printable(name.as_str()),
+                            format!("{left_out} entries left out"),
+                        );
                     }
                     facts.push((name, value));
                 }
                 None => drop(notes.insert(
-                    shown(name.as_str()),
-                    "it is more than may be told".to_owned(),
+                    printable(name.as_str()),
+                    "it exceeds the size limit of facts".to_owned(),
                 )),
             }
         }
@@ -99,13 +102,13 @@ impl KnownFacts {
         self.notes.insert(kind, notes);
     }
 
-    /// Its collector runs no more.
+    /// Removes the facts of a disabled collector.
     pub(super) fn remove_kind(&mut self, kind: CollectorKind, now: UnixMillis) {
         self.notes.remove(&kind);
         self.replace(Some(kind), Vec::new(), now);
     }
 
-    /// To be called when all collectors of a round have been learned from.
+    /// Updates `incomplete`; called after the last collector of a round.
     pub(super) fn update_incomplete(&mut self, now: UnixMillis) {
         let mut notes = serde_json::Map::new();
         for (name, text) in self.notes.values().flatten() {
@@ -116,7 +119,7 @@ impl KnownFacts {
         self.replace(None, facts.into_iter().collect(), now);
     }
 
-    /// How many facts and bytes there are of other collectors, the room of what is missing included.
+    /// Number of facts and bytes left for a collector. The size of `incomplete` is reserved.
     fn remaining_capacity(&self, kind: CollectorKind) -> (usize, usize) {
         let others = || {
             self.facts
@@ -132,9 +135,9 @@ impl KnownFacts {
 
     fn available_name(&self, name: &str, kind: CollectorKind) -> Option<FactName> {
         let name: FactName = name.parse().ok()?;
-        let taken = name.as_str() == INCOMPLETE_FACT
+        let in_use = name.as_str() == INCOMPLETE_FACT
             || (self.facts.get(&name)).is_some_and(|fact| fact.kind != Some(kind));
-        (!taken).then_some(name)
+        (!in_use).then_some(name)
     }
 
     fn replace(
@@ -152,7 +155,7 @@ impl KnownFacts {
             self.last_change = change;
         }
         if self.acknowledged.is_none() || self.removed.len() > MAX_FACTS {
-            // The whole is told next, and says by itself what is gone.
+            // The next report is full, so it implies the removals.
             self.reset();
         }
         for (name, value) in facts {
@@ -172,21 +175,22 @@ impl KnownFacts {
         }
     }
 
-    /// Whether there is something that the hub does not know.
+    /// Whether the hub lacks a change.
     pub(super) fn has_changes(&self) -> bool {
         (self.acknowledged.as_ref()).is_none_or(|(change, _)| *change < self.last_change)
     }
 
-    /// The hub knows nothing of what was said before.
+    /// Makes the next report a full one: the hub has lost the previous ones.
     pub(super) fn reset(&mut self) {
         self.acknowledged = None;
         self.removed.clear();
     }
 
-    /// Selection to send: what has changed since the hub acknowledged something, else everything.
+    /// Next report: changes since the last acknowledged one, else all facts.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    ///
+    /// The report cannot be written as JSON.
     pub(super) fn report(
         &mut self,
         instance: Instance,
@@ -202,7 +206,7 @@ impl KnownFacts {
             };
             (name.clone(), Some(reported))
         });
-        // Nothing was ever told of which something could be gone.
+        // A full report names no removed facts.
         let gone = self
             .removed
             .iter()
@@ -222,7 +226,7 @@ impl KnownFacts {
         })
     }
 
-    /// The hub has taken it.
+    /// Notes that the hub has accepted the report.
     pub(super) fn acknowledge(&mut self, change: ChangeNumber, etag: String) {
         self.removed.retain(|_, gone| *gone > change);
         self.acknowledged = Some((change, etag));
@@ -235,15 +239,15 @@ impl PendingReport {
     }
 }
 
-/// A name as it may stand in a fact, whoever chose it.
-fn shown(name: &str) -> String {
+/// Name of a fact, bounded and without control characters, for `incomplete`.
+fn printable(name: &str) -> String {
     name.chars()
         .filter(|c| c.is_ascii_graphic())
         .take(128)
         .collect()
 }
 
-/// The value in `limit` bytes, and how many of its entries were left out for that. None if it cannot be cut so far.
+/// Cuts a value to `limit` bytes. Returns it with the number of omitted entries; None if it cannot be cut.
 fn truncate(value: Value, limit: usize) -> (Option<Box<RawValue>>, usize) {
     if depth(&value) > MAX_FACT_DEPTH {
         return (None, 0);
@@ -323,9 +327,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_report_is_whole_and_the_next_says_what_has_changed() {
+    fn first_report_is_full_and_the_next_contains_changes() {
         let mut known = KnownFacts::default();
-        assert!(known.has_changes(), "that there is nothing is news, too");
+        assert!(known.has_changes(), "an empty cluster is a change, too");
         known.update(
             CollectorKind::Nodes,
             round(&[("nodes", json!(3)), ("other", json!(1))]),
@@ -358,7 +362,7 @@ mod tests {
         assert_eq!(report.facts.values().flatten().next().unwrap().observed, 20);
         assert!(report.sequence > 1);
 
-        // The answer was lost, and something has come back meanwhile.
+        // The answer was lost, and a fact has come back meanwhile.
         known.update(
             CollectorKind::Nodes,
             round(&[("nodes", json!(4)), ("other", json!(2))]),
@@ -380,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forbidden_or_too_much_is_said() {
+    fn forbidden_and_omitted_facts_are_reported() {
         let mut known = KnownFacts::default();
         let mut nodes = round(&[]);
         nodes.forbidden.push("list nodes");
@@ -410,16 +414,16 @@ mod tests {
         let facts = facts(&report);
         let kept = facts["ingressHosts"].as_object().unwrap().len();
         assert!(facts["ingressHosts"].to_string().len() <= MAX_FACT_BYTES);
-        let taken = "the name is taken, or is none";
+        let conflict = "the name is in use or invalid";
         assert_eq!(
             facts["incomplete"],
             json!({
-                "nodes": "the agent may not: list nodes",
-                "ingressHosts": taken,
-                "deep": "it is more than may be told",
-                "long": "it is more than may be told",
-                "incomplete": taken,
-                "aname": taken,
+                "nodes": "the agent lacks the right to: list nodes",
+                "ingressHosts": conflict,
+                "deep": "it exceeds the size limit of facts",
+                "long": "it exceeds the size limit of facts",
+                "incomplete": conflict,
+                "aname": conflict,
             })
         );
         assert!(kept > 1000 && facts.as_object().unwrap().len() == 2);
@@ -436,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_found_the_whole_stays_within_its_bounds() {
+    fn report_stays_within_its_bounds_for_any_facts() {
         let mut known = KnownFacts::default();
         let many: Vec<_> = (0..MAX_FACTS + 10)
             .map(|n| CollectedFact::whole(&format!("f{n}"), json!(["x".repeat(5000)])))
@@ -470,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_that_is_switched_off_takes_its_facts_along() {
+    fn disabled_collector_removes_its_facts() {
         let mut known = KnownFacts::default();
         known.update(CollectorKind::Nodes, round(&[("nodes", json!(3))]), 1);
         let (_, first) = sent(&mut known);

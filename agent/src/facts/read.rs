@@ -1,5 +1,5 @@
-//! Reads the agent's own API server for facts: one object, or a list page by page, each with a deadline and a bound. Of
-//! lists that need no more, only the objects' metadata is asked for, so that no Secret's content ever comes here.
+//! Reads the agent's own API server for facts: single objects, and lists page by page, with deadlines and
+//! bounds. If metadata is enough, the request asks for metadata only: no Secret's content is ever read.
 
 use fairlead_api::{error_chain, percent};
 use std::time::Duration;
@@ -15,28 +15,28 @@ use super::{
 };
 use crate::{body, upstream::Upstream};
 
-/// For an object, or a page of a list, from the request to the last byte.
+/// Deadline for an object or a page of a list, from the request to the last byte.
 const READ_DEADLINE: Duration = Duration::from_secs(60);
-/// The largest object, and the largest answer to a refused request, in bytes.
+/// Maximum size of an object, or of the answer to a rejected request, in bytes.
 const MAX_OBJECT_BYTES: usize = 2 * 1024 * 1024;
-/// The largest page of a list, in bytes. None of it is held.
+/// Maximum size of a page of a list, in bytes. A page is never kept in memory.
 const MAX_PAGE_BYTES: usize = 256 * 1024 * 1024;
-/// Objects a page.
+/// Objects per page.
 const PAGE_LIMIT: usize = 500;
-/// Pages a list, so that an API server that never ends one does not hold the rest up.
+/// Maximum number of pages of a list, for an API server that never ends one.
 const MAX_PAGES: usize = 400;
 
 const JSON: &str = "application/json";
 const METADATA_OF_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// Why something was not read.
+/// Reason for an unread source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReadError {
-    /// The cluster has no such thing.
+    /// The cluster has no such object.
     Absent,
-    /// The agent may not.
+    /// The agent lacks the right to read it.
     Forbidden,
-    /// The API server gave no answer, or none that can be used, this time.
+    /// The API server gave no usable answer this time.
     Failed(String),
 }
 
@@ -46,10 +46,11 @@ impl ReadError {
     }
 }
 
-/// Gives each object of `source` to `take`. How many were too long to be read.
+/// Passes each object of `source` to `take`. Returns the number of skipped objects that exceed the size limit.
 ///
 /// # Errors
-/// [`ReadError`]; of a list whose later pages fail, the first ones were given already.
+///
+/// [`ReadError`]. Objects of earlier pages have already been passed then.
 pub(super) async fn for_each(
     upstream: &Upstream,
     source: &FactSource,
@@ -115,14 +116,14 @@ async fn page(
         };
         length += data.len();
         if length > MAX_PAGE_BYTES {
-            return Err(ReadError::failed("a page is longer than it may be"));
+            return Err(ReadError::failed("a page exceeds the size limit"));
         }
         items.feed(&data, take).map_err(ReadError::failed)?;
     }
     items.finish().map_err(ReadError::failed)
 }
 
-/// The body of a 200.
+/// Body of a 200.
 async fn open_body(
     upstream: &Upstream,
     path: &str,
@@ -143,7 +144,7 @@ async fn open_body(
     if status == StatusCode::OK {
         return Ok(response.into_body());
     }
-    // Read to its end, so that the connection can be used again.
+    // Reads to the end, so that the connection can be used again.
     let _ = timeout(
         READ_DEADLINE,
         body::whole(response.into_body(), MAX_OBJECT_BYTES),
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_stands_in_a_query_as_it_is_meant() {
+    fn selector_is_escaped_in_a_query() {
         assert_eq!(
             percent::encode("owner=helm,status!=superseded&x"),
             "owner%3Dhelm%2Cstatus%21%3Dsuperseded%26x"

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::upstream::Upstream;
 
-/// Runs `collector` once. None if the API server failed in between: what was known goes on to be.
+/// Runs `collector` once. None if the API server failed during the run: the known facts stay.
 pub(super) async fn run_collector(
     upstream: &Upstream,
     mut collector: Box<dyn Collector>,
@@ -18,7 +18,7 @@ pub(super) async fn run_collector(
         let mut rejected = 0;
         let mut take = |object: &[u8]| {
             if let Err(error) = collector.take(index, object) {
-                debug!(path = source.path, %error, "an object of the API server was not understood");
+                debug!(path = source.path, %error, "invalid object skipped");
                 rejected += 1;
             }
         };
@@ -28,7 +28,7 @@ pub(super) async fn run_collector(
             Err(ReadError::Forbidden) if forbidden.contains(&source.right) => {}
             Err(ReadError::Forbidden) => forbidden.push(source.right),
             Err(ReadError::Failed(cause)) => {
-                debug!(path = source.path, cause, "not read for facts");
+                debug!(path = source.path, cause, "fact source not read");
                 return None;
             }
         }

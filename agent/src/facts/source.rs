@@ -1,11 +1,11 @@
-//! The objects that a collector reads.
+//! Sources of a collector: objects and lists of the API server.
 
-/// Something to read.
+/// Object or list to read.
 #[derive(Debug, Clone)]
 pub(super) struct FactSource {
     pub(super) path: String,
     pub(super) selection: Selection,
-    /// The right that it needs, like `list nodes`.
+    /// Right needed for it, such as `list nodes`.
     pub(super) right: &'static str,
 }
 
@@ -13,9 +13,9 @@ pub(super) struct FactSource {
 pub(super) enum Selection {
     Object,
     List {
-        /// In the syntax of label selectors; empty: all.
+        /// Label selector; empty: all objects.
         selector: &'static str,
-        /// Metadata is all that is needed.
+        /// Whether metadata is enough.
         metadata: bool,
     },
 }
@@ -29,7 +29,7 @@ impl FactSource {
         }
     }
 
-    /// Whole objects.
+    /// Source of whole objects.
     pub(super) fn list(path: &str, right: &'static str) -> Self {
         FactSource {
             path: path.to_owned(),
@@ -41,7 +41,7 @@ impl FactSource {
         }
     }
 
-    /// The metadata of the objects that `selector` names.
+    /// Source of the metadata of selected objects.
     pub(super) fn metadata(path: &str, selector: &'static str, right: &'static str) -> Self {
         FactSource {
             path: path.to_owned(),

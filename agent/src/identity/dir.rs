@@ -1,5 +1,5 @@
-//! The identity in a folder (0700) of files (0600), each replaced as a whole: after a crash the old one or the new one
-//! is there.
+//! Identity in a directory (0700) of files (0600). Each file is replaced as a whole: after a crash the old or
+//! the new one exists.
 
 use fairlead_runtime::atomic_file;
 use std::{
@@ -15,7 +15,7 @@ use super::error::StoreError;
 
 const IDENTITY_FILE: &str = "identity.json";
 const PENDING_KEY_FILE: &str = "pending.key";
-/// No document of ours comes near this size, in bytes.
+/// Maximum size of a file, in bytes; the agent's own documents are far smaller.
 const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 pub(crate) struct DirStore {
@@ -129,13 +129,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_kept_reads_back_and_is_for_its_owner_alone() {
+    async fn stored_documents_read_back_and_are_private() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("a/state");
         let store = DirStore::new(dir.clone());
         assert!(
             matches!(store.load().await.unwrap(), (None, None)),
-            "nothing there is no error"
+            "an empty store is no error"
         );
         store.save_pending("key".to_owned().into()).await.unwrap();
         let (identity, pending) = store.load().await.unwrap();
@@ -153,12 +153,12 @@ mod tests {
         assert_eq!(
             fs::read_dir(&dir).unwrap().count(),
             1,
-            "nothing is left beside it"
+            "no temporary file is left"
         );
     }
 
     #[tokio::test]
-    async fn what_a_crash_left_beside_it_does_no_harm() {
+    async fn leftover_of_a_crash_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let store = DirStore::new(dir.path().to_owned());
         store.save("old".to_owned().into()).await.unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_document_that_others_may_touch_is_refused() {
+    async fn document_accessible_to_others_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let store = DirStore::new(dir.path().to_owned());
         store.save("text".to_owned().into()).await.unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_that_cannot_be_written_is_named() {
+    async fn unwritable_directory_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();

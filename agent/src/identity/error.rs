@@ -4,14 +4,14 @@ use fairlead_api::{Code, Failure, error_chain};
 
 use crate::upstream::UpstreamError;
 
-/// Why the identity cannot be read or kept. It is never a reason to end.
+/// Reason for an unread or unstored identity. It never ends the agent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error("{path}: {cause}")]
     File { path: String, cause: String },
     #[error("the stored {0} is damaged")]
     Damaged(String),
-    #[error("the API server cannot be asked for the Secret {0}")]
+    #[error("no answer from the API server for the Secret {0}")]
     Unreachable(String, #[source] UpstreamError),
     #[error("the API server answered {status} to {verb} of the Secret {name}")]
     Refused {
@@ -19,7 +19,7 @@ pub(crate) enum StoreError {
         name: String,
         status: u16,
     },
-    #[error("the Secret {0} has changed meanwhile")]
+    #[error("the Secret {0} was changed by another writer")]
     Conflict(String),
 }
 

@@ -1,5 +1,5 @@
-//! The identity in the Secret `fairlead-identity` of the agent's own cluster, read and written as plain JSON over the
-//! agent's own connection to the API server. Every write names the version it replaces.
+//! Identity in the Secret `fairlead-identity` of the agent's own cluster, as plain JSON over the agent's
+//! connections to the API server. Every write names the version that it replaces.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::error::StoreError;
 use crate::upstream::Upstream;
 
-/// The Secret's name.
+/// Name of the Secret.
 pub(super) const SECRET_NAME: &str = "fairlead-identity";
 const IDENTITY_KEY: &str = "identity.json";
 const PENDING_KEY: &str = "pending.key";
@@ -23,7 +23,7 @@ pub(crate) struct SecretStore {
     namespace: String,
 }
 
-/// What of a Secret matters here.
+/// Relevant fields of a Secret.
 #[derive(Deserialize, Default)]
 pub(crate) struct SecretContent {
     metadata: Metadata,
@@ -49,7 +49,7 @@ impl SecretStore {
         }
     }
 
-    /// Identity and pending key, and the version that they are of.
+    /// Identity and pending key, with their version.
     pub(super) async fn load(
         &self,
     ) -> Result<
@@ -71,7 +71,7 @@ impl SecretStore {
         ))
     }
 
-    /// Unless another agent of this cluster has written meanwhile: then that counts.
+    /// Stores the pending key, unless another agent of this cluster has written meanwhile.
     pub(super) async fn save_pending(
         &self,
         key: SecretString,

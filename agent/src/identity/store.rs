@@ -1,4 +1,4 @@
-//! The store of the identity: a folder, or a Secret of the cluster.
+//! Store of the identity: a directory, or a Secret of the cluster.
 
 use fairlead_certs::AgentKey;
 use secrecy::{ExposeSecret, SecretString};
@@ -10,40 +10,43 @@ use super::{
     secret::{self, SecretContent, SecretStore},
 };
 
-/// What a store holds.
+/// Content of a store.
 #[derive(Default)]
 pub(crate) struct StoredIdentity {
     pub(crate) identity: Option<Identity>,
-    /// Made for an enrolment whose answer has not been seen: it must be asked for with the same key again.
+    /// Key of an enrolment without an answer: the next attempt must use the same key.
     pub(crate) pending: Option<AgentKey>,
-    /// What a change is a change of.
+    /// Version of the content, for conflict detection.
     pub(crate) version: StoreVersion,
 }
 
-/// The version of a store's content that was read; of a folder there is none.
+/// Version of the content that was read; a directory has none.
 #[derive(Default)]
 pub(crate) struct StoreVersion(Option<SecretContent>);
 
-/// How an identity that is to be kept was had.
+/// Origin of an identity to store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SaveKind {
     Enrolled,
-    /// With the key it had before.
+    /// Renewed with the same key.
     Renewed,
 }
 
-/// How often a change is tried again that another agent was faster than.
+/// Maximum number of attempts after conflicts with another agent.
 const MAX_SAVE_ATTEMPTS: usize = 3;
 
-/// Where the identity is kept.
+/// Store of the identity.
 pub(crate) enum IdentityStore {
     Dir(DirStore),
     Secret(SecretStore),
 }
 
 impl IdentityStore {
+    /// Reads identity and pending key.
+    ///
     /// # Errors
-    /// [`StoreError`]; nothing stored is no error.
+    ///
+    /// [`StoreError`]; an empty store is no error.
     pub(crate) async fn load(&self) -> Result<StoredIdentity, StoreError> {
         let (identity, pending, version) = match self {
             IdentityStore::Dir(store) => {
@@ -63,7 +66,7 @@ impl IdentityStore {
         })
     }
 
-    /// The place of a damaged document, so that it can be found.
+    /// Adds the location to the error for a damaged document.
     fn locate(&self, error: StoreError) -> StoreError {
         match (self, error) {
             (IdentityStore::Dir(store), StoreError::Damaged(document)) => {
@@ -76,15 +79,16 @@ impl IdentityStore {
         }
     }
 
-    /// Whether several agents keep one identity here.
+    /// Whether several agents can share this store.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, IdentityStore::Secret(_))
     }
 
-    /// Keeps the key that enrolment will be asked for with. Done before it is asked for.
+    /// Stores the pending key, before the enrolment request.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] if the content is another one than was `seen`.
+    ///
+    /// [`StoreError::Conflict`] if the content is newer than `seen`.
     pub(crate) async fn save_pending(
         &self,
         key: &AgentKey,
@@ -96,11 +100,12 @@ impl IdentityStore {
         }
     }
 
-    /// Keeps the identity, whole or not at all, unless another agent has kept one that is good for longer, or has enrolled
-    /// since with another key; a pending key is forgotten.
+    /// Stores the identity atomically and removes the pending key. The stored identity stays if it expires
+    /// later, or comes from a newer enrolment with another key.
     ///
     /// # Errors
-    /// [`StoreError`]
+    ///
+    /// [`StoreError`].
     pub(crate) async fn save(&self, identity: &Identity, kind: SaveKind) -> Result<(), StoreError> {
         let text = identity.to_json()?;
         let is_newer = |kept: Option<&SecretString>| {

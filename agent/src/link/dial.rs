@@ -1,4 +1,4 @@
-//! One dial at a time, over the hubs in turn, each failure one log line with all that is known of it.
+//! Dials one hub at a time, in turn. Each failure is one log line with all known details.
 
 use std::{
     path::PathBuf,
@@ -16,28 +16,29 @@ use tracing::{info, warn};
 
 use crate::{identity::Identity, metrics::Metrics};
 
-/// A clock that is off by more than this makes certificates look expired, or not valid yet. In seconds.
+/// Clock difference from which certificates may look expired or not yet valid, in seconds.
 const MAX_CLOCK_OFFSET_SECONDS: i64 = 60;
 
 pub(crate) const CHECK_CA_FILE: &str =
     "Check the path of `--ca-file` (FAIRLEAD_CA_FILE), and that this user may read it.";
 
-/// Clones dial on their own.
+/// Dialer of one link; clones dial independently.
 #[derive(Clone)]
 pub(crate) struct HubDialer {
     pub(crate) join: Option<JoinString>,
-    /// Win over those of the join string and of the identity.
+    /// Hubs from the configuration; override those of the join string and of the identity.
     pub(crate) hubs: Vec<HubUrl>,
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) proxy: ProxyRules,
     pub(crate) version: String,
     pub(crate) metrics: Metrics,
-    /// What all sessions share.
-    reserve: MemoryBudget,
+    /// Memory budget of all sessions.
+    memory_budget: MemoryBudget,
     position: usize,
-    /// At which sessions of this link have stayed, for as long as they do: a new one there would take their place.
+    /// Hubs of parked sessions of this link. They are skipped: a new session there would replace the parked
+    /// one.
     parked_hubs: Vec<Weak<HubUrl>>,
-    /// Nothing new is dialled for.
+    /// Whether to resume only, and never open a new session.
     resumes_only: bool,
 }
 
@@ -46,7 +47,7 @@ impl HubDialer {
         self.join.as_ref()
     }
 
-    /// For a link that prefers another hub than the links before it, as far as there are so many.
+    /// Dialer of another link, which prefers another hub if there are enough.
     pub(crate) fn for_link(&self, link: LinkIndex) -> Self {
         HubDialer {
             position: link.index().into(),
@@ -62,7 +63,7 @@ impl HubDialer {
         }
     }
 
-    /// To that hub and no other, and for no new session.
+    /// Dialer for one hub only, which never opens a new session.
     pub(crate) fn only_to(&self, hub: HubUrl) -> Self {
         HubDialer {
             hubs: vec![hub],
@@ -73,23 +74,23 @@ impl HubDialer {
         }
     }
 
-    /// From here on this hub is dialled for nothing new, until that is over.
+    /// Skips this hub for new sessions until the parked session ends.
     pub(crate) fn avoid(&mut self, hub: Weak<HubUrl>) {
         self.parked_hubs.retain(|hub| hub.strong_count() > 0);
         self.parked_hubs.push(hub);
     }
 
-    /// Which of the hubs is dialled next, and after a dial that worked, which one it was.
+    /// Index of the hub to dial next; after a successful dial the index of that hub.
     pub(crate) fn hub_index(&self, identity: &Identity) -> usize {
         self.next_index(&identity.hubs)
     }
 
-    /// The hub that stands there.
+    /// Hub at an index.
     pub(crate) fn hub(&self, identity: &Identity, index: usize) -> Option<HubUrl> {
         self.hubs(&identity.hubs).get(index).cloned()
     }
 
-    /// The first from whose turn it is that is not taken; were all of them, that one.
+    /// First hub in turn without a parked session; the first in turn if all have one.
     fn next_index(&self, known: &[HubUrl]) -> usize {
         let hubs = self.hubs(known);
         let count = hubs.len().max(1);
@@ -107,7 +108,7 @@ impl HubDialer {
         self.hubs(&identity.hubs).len() > 1
     }
 
-    /// The next one's turn.
+    /// Moves on to the next hub.
     pub(crate) fn advance(&mut self) {
         self.position = self.position.wrapping_add(1);
     }
@@ -116,13 +117,13 @@ impl HubDialer {
         &self.version
     }
 
-    /// With nothing to prove itself with: for enrolment.
+    /// Dials without an identity, for enrolment.
     pub(crate) async fn dial_for_enrolment(
         &mut self,
         join: &JoinString,
     ) -> Result<Dialed, DialError> {
         let inner = session_client(join.ca_pin, None);
-        // What is asked there is short, and asked again.
+        // The one request there is short, and is repeated after a failure.
         let limits = Limits {
             resume_window: Duration::ZERO,
             ..self.limits()
@@ -133,7 +134,7 @@ impl HubDialer {
         dialled.and_then(new_session)
     }
 
-    /// As itself.
+    /// Dials with the identity, for a new session.
     pub(crate) async fn dial_new(&mut self, identity: &Identity) -> Result<Dialed, DialError> {
         let inner = session_client(identity.pin, Some(&identity.leaf));
         let limits = self.limits();
@@ -143,7 +144,7 @@ impl HubDialer {
         dialled.and_then(new_session)
     }
 
-    /// As itself again, to go on with a session whose link is down.
+    /// Dials with the identity, to resume a session without a link.
     pub(crate) async fn redial(
         &mut self,
         identity: &Identity,
@@ -157,12 +158,12 @@ impl HubDialer {
 
     fn limits(&self) -> Limits {
         Limits {
-            memory: self.reserve.clone(),
+            memory: self.memory_budget.clone(),
             ..Limits::default()
         }
     }
 
-    /// The next hub in turn.
+    /// Dials the next hub in turn.
     async fn dial(
         &mut self,
         known: &[HubUrl],
@@ -195,7 +196,7 @@ impl HubDialer {
                     Redialed::New(dialed) => log_connected(&hub, dialed),
                     Redialed::Resumed { address } => info!(%hub, %address, "session resumed"),
                     Redialed::Unknown { address } => {
-                        info!(%hub, %address, "the hub does not know the session");
+                        info!(%hub, %address, "hub no longer has the session");
                     }
                 }
             }
@@ -208,7 +209,7 @@ impl HubDialer {
         dialled
     }
 
-    /// Made anew for each dial: CA file and machine's roots may have changed.
+    /// Built for each dial: CA file and machine's roots may have changed.
     async fn dialer(&self, pin: CaPin, limits: Limits) -> Result<Dialer, Failure> {
         let ca = match &self.ca_file {
             None => None,
@@ -237,7 +238,7 @@ impl HubDialer {
         ca_file: Option<PathBuf>,
         proxy: ProxyRules,
         version: String,
-        (metrics, reserve): (Metrics, MemoryBudget),
+        (metrics, memory_budget): (Metrics, MemoryBudget),
     ) -> Self {
         HubDialer {
             join,
@@ -246,7 +247,7 @@ impl HubDialer {
             proxy,
             version,
             metrics,
-            reserve,
+            memory_budget,
             position: 0,
             parked_hubs: Vec::new(),
             resumes_only: false,
@@ -254,7 +255,7 @@ impl HubDialer {
     }
 }
 
-/// A dial that asked for no session to go on with has made a new one.
+/// A dial without a session to resume always returns a new one.
 fn new_session(redialed: Redialed) -> Result<Dialed, DialError> {
     match redialed {
         Redialed::New(dialed) => Ok(dialed),
@@ -270,7 +271,7 @@ fn log_connected(hub: &HubUrl, dialed: &Dialed) {
     if let Some(seconds) = offset.filter(|seconds| seconds.abs() > MAX_CLOCK_OFFSET_SECONDS) {
         warn!(
             clock.offset = seconds,
-            "this machine's clock and the hub's do not agree; certificates may look expired"
+            "clocks of this machine and of the hub differ; certificates may look expired"
         );
     }
 }

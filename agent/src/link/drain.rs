@@ -9,7 +9,7 @@ use tracing::info;
 use crate::context::AgentContext;
 
 /// How long the hub may take to take note of the end.
-const FAREWELL: Duration = Duration::from_secs(5);
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Lets what runs come to its end, then takes leave. The process bounds how long that may take.
 pub(crate) async fn drain(context: &AgentContext, session: &Session) {
@@ -19,6 +19,6 @@ pub(crate) async fn drain(context: &AgentContext, session: &Session) {
         _ = session.closed() => {}
     }
     session.close(CloseReason::Done);
-    let _ = timeout(FAREWELL, session.closed()).await;
+    let _ = timeout(CLOSE_DEADLINE, session.closed()).await;
     info!("session closed");
 }

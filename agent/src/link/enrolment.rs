@@ -1,6 +1,6 @@
-//! From a join string to an identity. The key is made and kept before it is sent anywhere: if the answer is lost, the
-//! same key asks again, and the hub, which has bound the token to it, answers again. Of several agents that share a store,
-//! one enrols and the others take what it stores.
+//! Enrolment: from a join string to an identity. The key is stored before it is sent: after a lost answer the
+//! same key is sent again, and the hub, with the token bound to that key, repeats its answer. Of several agents
+//! with a shared store, one enrols and the others take the result.
 
 use std::time::Duration;
 
@@ -23,25 +23,25 @@ use crate::{
     },
 };
 
-/// How long an agent that has begun to enrol is waited for. It may have died half-way.
+/// Maximum wait for another agent's enrolment. That agent may have crashed.
 const OTHER_AGENT_WAIT: Duration = Duration::from_secs(3);
 const STORE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What to go on with.
+/// Result of reading the store.
 pub(crate) enum EnrolmentKey {
-    /// The key to enrol with.
+    /// Key to enrol with.
     Key(AgentKey),
-    /// Another agent of this cluster has enrolled.
+    /// Identity stored by another agent of this cluster.
     Enrolled(Box<Identity>),
 }
 
-/// Identities in the store that are of no use.
+/// Stored identities to ignore.
 #[derive(Clone, Copy)]
 pub(crate) enum ObsoleteIdentity<'a> {
     Nothing,
-    /// The hub takes this one no more.
+    /// Identity rejected by the hub.
     Refused(&'a Identity),
-    /// All that came from other join strings.
+    /// Identities from other join strings.
     Superseded(&'a Origin),
 }
 
@@ -55,10 +55,11 @@ impl ObsoleteIdentity<'_> {
     }
 }
 
-/// The key to enrol with: the pending one where there is one, so that a lost answer can be had again.
+/// Key to enrol with: the pending one if it exists, so that a lost answer is repeated.
 ///
 /// # Errors
-/// It cannot be kept; then it must not be used.
+///
+/// The key cannot be stored; then it must not be used.
 pub(crate) async fn obtain_key(
     store: &IdentityStore,
     mut stored: StoredIdentity,
@@ -68,7 +69,7 @@ pub(crate) async fn obtain_key(
         let key = AgentKey::generate()?;
         match store.save_pending(&key, stored.version).await {
             Ok(()) => return Ok(EnrolmentKey::Key(key)),
-            // Another agent of this cluster was faster: its key is the one that the token gets bound to.
+            // Another agent of this cluster stored its key first; the token is bound to that key.
             Err(StoreError::Conflict(_)) => stored = store.load().await?,
             Err(error) => return Err(error.into()),
         }
@@ -88,7 +89,7 @@ pub(crate) async fn obtain_key(
         let detail = "the stored key is gone";
         return Err(Failure::because(Code::DataDir, detail));
     };
-    info!("enrolling again with the key of an earlier try");
+    info!("enrolment repeated with the pending key");
     Ok(EnrolmentKey::Key(key))
 }
 
@@ -100,9 +101,10 @@ fn usable_identity(
     (!obsolete.covers(&identity)).then(|| Box::new(identity))
 }
 
-/// Spends the token over a session without identity, and closes that.
+/// Exchanges the token for a certificate over a session without identity, and closes the session.
 ///
 /// # Errors
+///
 /// [`HubRequestError`].
 pub(crate) async fn request_certificate(
     session: Session,
@@ -126,7 +128,7 @@ pub(crate) async fn request_certificate(
     issued.map_err(HubRequestError::into)
 }
 
-/// Whether asking again soon with the same token can only be refused again.
+/// Whether the hub will reject the same token again soon.
 pub(crate) const fn is_final(code: Code) -> bool {
     matches!(
         code,

@@ -1,4 +1,4 @@
-//! Names this agent to the hub on a new session, before that serves, and again once the agent knows which cluster it is in.
+//! Hello of the agent on a new session, before it serves, and again when the cluster's UID becomes known.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{
 const HELLO_BACKOFF_MIN: Duration = Duration::from_secs(1);
 const HELLO_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// What is told of one link.
+/// Sender of the hello of one link.
 #[derive(Clone, Copy)]
 pub(crate) struct HelloSender<'a> {
     pub(crate) context: &'a AgentContext,
@@ -29,10 +29,11 @@ pub(crate) struct HelloSender<'a> {
 }
 
 impl HelloSender<'_> {
-    /// Says it, with the cluster's UID if that is known. Whether it was.
+    /// Sends the hello, with the cluster's UID if known. Returns whether it was.
     ///
     /// # Errors
-    /// `FL-2112`, or why the hub was not told.
+    ///
+    /// `FL-2112`, or the reason for the failed request.
     pub(crate) async fn send(&self, exchanges: &Exchanges) -> Result<bool, Failure> {
         let uid = self.context.cluster_uid().await;
         let known = uid.is_some();
@@ -40,10 +41,11 @@ impl HelloSender<'_> {
         Ok(known)
     }
 
-    /// Waits until the UID is known, and tells the hub. An error is a refusal, after which the hub ends the session.
+    /// Waits for the UID, then repeats the hello with it.
     ///
     /// # Errors
-    /// `FL-2112`.
+    ///
+    /// `FL-2112`: the hub rejects the UID and ends the session.
     pub(crate) async fn send_when_known(&self, exchanges: &Exchanges) -> Result<(), Failure> {
         let uid = self.context.wait_for_cluster_uid().await;
         let mut backoff = Backoff::new(HELLO_BACKOFF_MIN, HELLO_BACKOFF_MAX);
@@ -52,7 +54,7 @@ impl HelloSender<'_> {
                 Ok(()) => return Ok(()),
                 Err(failure) if is_refusal(failure.code) => return Err(failure),
                 Err(failure) => {
-                    warn!(code = %failure.code, cause = failure.cause, "the hub was not told which cluster this is");
+                    warn!(code = %failure.code, cause = failure.cause, "hello with the cluster UID failed; retrying");
                 }
             }
             sleep(backoff.next(chance()).max(HELLO_BACKOFF_MIN)).await;

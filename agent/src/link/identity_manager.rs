@@ -1,5 +1,6 @@
-//! The agent's identity, one for all of its links: found, asked for, kept, and replaced when the hub takes it no more, or when
-//! the join string is another one than it came from: the old one serves until the new one is there. Other agents of the cluster may share the store: whatever is newest there, nobody puts something older in its place.
+//! Identity of the agent, shared by all links: loaded, enrolled, stored, and replaced after a rejection by the
+//! hub or a change of the join string. The old identity serves until the new one exists. Agents of one cluster
+//! may share the store; an older identity never replaces a newer one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,45 +24,45 @@ use crate::{
     },
 };
 
-/// An identity that could not be stored is stored again this often.
+/// Retry interval for an identity that could not be stored.
 const SAVE_RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// Between two tries of a new join string, while the identity from the one before it serves.
+/// Retry interval for a new join string, while the previous identity serves.
 const JOIN_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(crate) struct IdentityManager {
     context: Arc<AgentContext>,
     store: IdentityStore,
-    /// Held while the store, or the hub, is asked: one link does it, the others wait for what comes of it.
+    /// Locked during requests to the store or the hub: one link sends them, the others wait for the result.
     managed: Mutex<ManagedIdentity>,
     unsaved: Notify,
-    /// A new join string is to be tried again.
+    /// Wakes the retry of a new join string.
     join_pending: Notify,
-    /// Where the identity in use came from.
+    /// Origin of the identity in use.
     origin: watch::Sender<Option<Origin>>,
 }
 
-/// What the agent has to prove itself with.
+/// Identity in use, with pending work.
 #[derive(Default)]
 struct ManagedIdentity {
     identity: Option<Arc<Identity>>,
-    /// The store does not have it yet.
+    /// Origin of an identity not yet stored.
     unsaved: Option<SaveKind>,
     join: JoinAttempt,
 }
 
-/// How it stands with a join string that the identity did not come from.
+/// Outcome for a join string other than the identity's origin.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum JoinAttempt {
     #[default]
     Untried,
     FailedAt(Instant),
-    /// No other try will change that.
+    /// Rejected for good: a retry cannot succeed.
     Refused,
 }
 
-/// Why there is no identity yet.
+/// Reason for a missing identity.
 enum ObtainError {
-    /// The dial's own line in the log says it.
+    /// Logged by the dial itself.
     Dial(Code),
     Failed(Failure),
 }
@@ -73,12 +74,12 @@ impl From<Failure> for ObtainError {
 }
 
 impl ObtainError {
-    /// Says why in the log, unless the dial has.
+    /// Logs the error, unless the dial has. Returns the retry decision.
     fn retry(&self) -> Retry {
         let code = match self {
             ObtainError::Dial(code) => *code,
             ObtainError::Failed(failure) => {
-                warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "no identity");
+                warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "no identity yet; retrying");
                 failure.code
             }
         };
@@ -102,10 +103,11 @@ impl IdentityManager {
         }
     }
 
-    /// The identity: the one in use, else the stored one, else a new one.
+    /// Identity in use, else the stored one, else a new one.
     ///
     /// # Errors
-    /// How soon to try again, if there is none yet; why, the log says.
+    ///
+    /// Retry decision without an identity. The log has the reason.
     pub(crate) async fn obtain(&self, dialer: &mut HubDialer) -> Result<Arc<Identity>, Retry> {
         let mut managed = self.managed.lock().await;
         if let Some(identity) = managed.identity.clone() {
@@ -132,8 +134,7 @@ impl IdentityManager {
         Ok(self.enrol_if_superseded(managed, dialer, identity).await)
     }
 
-    /// The identity of the join string, if that is another one than `identity` came from; as long as there is none,
-    /// `identity`.
+    /// Enrols if the join string differs from the origin of `identity`. Returns `identity` until that succeeds.
     async fn enrol_if_superseded(
         &self,
         managed: &mut ManagedIdentity,
@@ -152,7 +153,7 @@ impl IdentityManager {
         if identity.origin == origin {
             return identity;
         }
-        info!(cluster = %identity.cluster, "the join string is another one than the stored identity came from; enrolling with it");
+        info!(cluster = %identity.cluster, "join string differs from the stored identity's; enrolment started");
         let obsolete = ObsoleteIdentity::Superseded(&origin);
         let enrolled = match self.store.load().await.map_err(Failure::from) {
             Ok(stored) => self.enrol(managed, dialer, stored, obsolete).await,
@@ -171,7 +172,7 @@ impl IdentityManager {
                 };
                 self.join_pending.notify_one();
                 warn!(cluster = %identity.cluster, tries_again = managed.join != JoinAttempt::Refused,
-                    "the join string cannot be used; going on with the stored identity");
+                    "join string cannot be used; stored identity stays in use");
                 identity
             }
         }
@@ -181,13 +182,13 @@ impl IdentityManager {
     pub(crate) async fn wait_until_replaced(&self, identity: &Identity) {
         let mut origin = self.origin.subscribe();
         let other = |now: &Option<Origin>| now.as_ref().is_some_and(|now| *now != identity.origin);
-        // The sender is our own.
+        // The sender is in `self`.
         let _ = origin.wait_for(other).await;
     }
 
     fn adopt_stored(&self, managed: &mut ManagedIdentity, identity: Identity) -> Arc<Identity> {
         info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = timestamp(identity.not_after),
-            "identity found");
+            "stored identity loaded");
         managed.unsaved = None;
         self.adopt(managed, identity)
     }
@@ -228,8 +229,8 @@ impl IdentityManager {
         Ok(self.adopt(managed, identity))
     }
 
-    /// The hub takes this identity for good no more: perhaps another agent of this cluster has stored a newer one, or
-    /// the join string is a new one.
+    /// Replaces an identity that the hub rejected for good: by a newer one in the store, or by enrolment with a
+    /// new join string.
     pub(crate) async fn replace_refused(
         &self,
         identity: &Arc<Identity>,
@@ -238,7 +239,7 @@ impl IdentityManager {
         let mut managed = self.managed.lock().await;
         let in_use = managed.identity.as_ref();
         if in_use.is_some_and(|in_use| !in_use.same_certificate(identity)) {
-            // Another link was told the same, and has done something about it.
+            // Another link had the same rejection and has replaced the identity.
             return Retry::Soon;
         }
         let Ok(stored) = self.store.load().await else {
@@ -246,7 +247,7 @@ impl IdentityManager {
         };
         match &stored.identity {
             Some(other) if !other.same_certificate(identity) && managed.unsaved.is_none() => {
-                info!("another identity has been stored meanwhile");
+                info!("newer stored identity adopted");
                 managed.identity = None;
                 return Retry::Soon;
             }
@@ -263,21 +264,21 @@ impl IdentityManager {
         }
     }
 
-    /// The hub has renewed the identity over a session. The next dial uses it.
+    /// Stores a renewed identity; the next dial uses it.
     pub(crate) async fn store_renewed(&self, renewed: Identity) -> Arc<Identity> {
         let mut managed = self.managed.lock().await;
         let newer = managed.identity.as_ref().is_none_or(|in_use| {
             in_use.origin == renewed.origin && in_use.not_after < renewed.not_after
         });
         if !newer {
-            // By another link, later than by this one; or another identity is in use by now.
+            // Another link has a later certificate, or another identity is in use by now.
             return Arc::new(renewed);
         }
         self.save(&mut managed, &renewed, SaveKind::Renewed).await;
         self.adopt(&mut managed, renewed)
     }
 
-    /// Keeps an identity. One that cannot be kept is used all the same: the token is spent.
+    /// Stores an identity. After a failure it is used all the same: the token is spent.
     async fn save(&self, managed: &mut ManagedIdentity, identity: &Identity, kind: SaveKind) {
         let kind = match managed.unsaved {
             Some(SaveKind::Enrolled) => SaveKind::Enrolled,
@@ -288,12 +289,12 @@ impl IdentityManager {
         if let Err(error) = saved {
             let failure = Failure::from(error);
             warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(),
-                "the identity cannot be stored; trying again");
+                "identity not stored; retrying");
             self.unsaved.notify_one();
         }
     }
 
-    /// Stores again what could not be stored, and tries a join string again that could not be used, until the process drains.
+    /// Retries failed stores and failed join strings until the process drains.
     pub(crate) async fn run(self: Arc<Self>, mut dialer: HubDialer) {
         let process = self.context.process.clone();
         let saving = async {
@@ -330,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_that_is_refused_for_good_is_tried_slowly() {
+    fn token_rejected_for_good_is_retried_slowly() {
         for (code, slowly) in [
             (Code::BootstrapSpent, true),
             (Code::BootstrapExpired, true),

@@ -1,6 +1,6 @@
-//! Renewal of the certificate over the live session, at two thirds of its life, with the same key. The session stays;
-//! the next dial uses what was issued. Each session renews for itself: the hub ends one whose own certificate has expired,
-//! and lets one that comes with such a certificate renew it and nothing else.
+//! Renewal of the certificate over the live session, at two thirds of its life, with the same key. The session
+//! stays; the next dial uses the new certificate. Each session renews its own certificate, since the hub ends a
+//! session with its certificate. A session with an expired certificate may renew it and do nothing else.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ use crate::{
     identity::Identity,
 };
 
-/// The wall clock may be set, and machines sleep: it is looked at this often.
+/// Poll interval of the wall clock: clocks are set, and machines sleep.
 const CLOCK_POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// What part of its life a certificate's renewal is spread over, from two thirds on.
+/// Share of the certificate's life over which renewals are spread, after two thirds.
 const RENEWAL_SPREAD: f64 = 0.05;
 const RENEWAL_BACKOFF_MIN: Duration = Duration::from_secs(1);
 const RENEWAL_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// Waits until it is time, then asks until the hub issues.
+/// Waits for the due time, then retries until the hub issues.
 pub(crate) async fn renew_when_due(
     identity: &Identity,
     exchanges: &Exchanges,
@@ -47,7 +47,7 @@ pub(crate) async fn renew_when_due(
             }
             Err(failure) => {
                 warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), not_after = timestamp(identity.not_after),
-                    "the identity was not renewed");
+                    "identity renewal failed; retrying");
             }
         }
         sleep(backoff.next(chance())).await;
@@ -58,10 +58,11 @@ fn due(not_before: OffsetDateTime, not_after: OffsetDateTime, chance: f64) -> Of
     renew_at(not_before, not_after) + (not_after - not_before) * (RENEWAL_SPREAD * chance)
 }
 
-/// Once, now.
+/// Sends one renewal request.
 ///
 /// # Errors
-/// The hub does not issue, or was not reached.
+///
+/// The hub rejects the request, or cannot be reached.
 pub(crate) async fn renew(
     identity: &Identity,
     exchanges: &Exchanges,
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn renewal_falls_due_at_two_thirds_and_is_spread_a_little() {
+    fn renewal_is_due_at_two_thirds_with_a_small_spread() {
         let from = OffsetDateTime::UNIX_EPOCH;
         let to = from + Duration::from_secs(24 * 3600);
         assert_eq!(due(from, to, 0.0), from + Duration::from_secs(16 * 3600));

@@ -1,11 +1,11 @@
-//! What the end of a session, or of a try to have one, means for what comes next. Pure.
+//! Retry decisions after the end of a session or a failed dial. Pure.
 
 use std::time::Duration;
 
 use fairlead_api::Code;
 use fairlead_dialer::{CloseReason, SessionError};
 
-/// How soon to try again.
+/// Retry decision.
 pub(crate) enum Retry {
     Soon,
     Slowly,
@@ -14,7 +14,7 @@ pub(crate) enum Retry {
     Never,
 }
 
-/// What it means for this agent that a session ended this way; None: nothing is wrong.
+/// Failure code for the end of a session. None for a planned end.
 pub(crate) const fn failure_code(ended: &SessionError) -> Option<Code> {
     Some(match ended {
         SessionError::Peer(reason) => match reason {
@@ -29,7 +29,7 @@ pub(crate) const fn failure_code(ended: &SessionError) -> Option<Code> {
     })
 }
 
-/// Whether a dial failed because the hub does not take this identity, which no other try will change.
+/// Whether the hub rejects this identity for good.
 pub(crate) const fn is_refusal(code: Code) -> bool {
     matches!(
         code,
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_a_session_ended_says_what_to_do_next() {
+    fn session_end_maps_to_a_failure_code() {
         for (reason, expected) in [
             (CloseReason::Draining, None),
             (CloseReason::Done, None),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_hub_that_takes_the_identity_no_more_makes_it_enrol_again() {
+    fn refusal_codes_are_those_of_a_rejected_identity() {
         let refusals = Code::ALL.iter().filter(|&&code| is_refusal(code));
         let numbers: Vec<u16> = refusals.map(|code| code.number()).collect();
         assert_eq!(numbers, [2107, 2108, 2109, 2110, 2112, 3109]);

@@ -1,5 +1,5 @@
-//! The streams that the hub opens, each in a task of its own that the process owns. The dialer bounds how many there
-//! are; a stream that breaks concerns nobody but its request.
+//! Streams opened by the hub, each in a task of the process. The dialer bounds their number. A broken stream
+//! affects only its own request.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tracing::debug;
 
 use crate::{context::AgentContext, proxy::RequestProxy};
 
-/// Takes streams until the session has ended.
+/// Serves streams until the session ends.
 pub(crate) async fn streams(
     session: Session,
     context: Arc<AgentContext>,
@@ -22,7 +22,7 @@ pub(crate) async fn streams(
 }
 
 async fn one(stream: Stream, context: Arc<AgentContext>, proxy: Arc<RequestProxy>) {
-    let _open = context.metrics.hold_stream();
+    let _open = context.metrics.count_stream();
     let handler = move |request| {
         let proxy = proxy.clone();
         async move { proxy.handle(request).await }

@@ -1,5 +1,5 @@
-//! Whom the agent impersonates, whatever the hub asks: users under `fairlead:`, and groups in its own list, compared
-//! byte by byte. RBAC knows no prefixes of users, so this is where it is held.
+//! Rules of impersonation, for any request of the hub: users under `fairlead:`, and groups from the agent's own
+//! list, compared byte by byte. RBAC cannot restrict prefixes of users, so the agent does.
 
 use fairlead_api::{
     Code, Failure, TenantId,
@@ -12,20 +12,20 @@ static USER: HeaderName = HeaderName::from_static(USER_HEADER);
 static GROUP: HeaderName = HeaderName::from_static(GROUP_HEADER);
 static AS_USER: HeaderName = HeaderName::from_static(AS_HEADER);
 
-/// Kubernetes' own; never impersonated, not even where somebody lists it.
+/// Prefix of Kubernetes' own names; never impersonated, even if listed.
 const SYSTEM_PREFIX: &str = "system:";
 const MAX_USER_BYTES: usize = 256;
 const MAX_GROUPS: usize = 32;
 
-/// The groups that one agent impersonates, and the users beside those under `fairlead:`.
+/// Groups that one agent impersonates, and users besides those under `fairlead:`.
 #[derive(Debug, Clone)]
 pub(crate) struct ImpersonationRules {
     groups: Vec<String>,
-    /// Users that admins of the hub may ask for by name.
+    /// Users that admins of the hub may request with `kubectl --as`.
     users: Vec<String>,
 }
 
-/// Whom to impersonate. Only [`ImpersonationRules::admit`] makes it.
+/// Checked user and groups. Only [`ImpersonationRules::admit`] makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Impersonation {
     user: HeaderValue,
@@ -43,7 +43,7 @@ impl Impersonation {
 }
 
 impl ImpersonationRules {
-    /// Fairlead's own groups, those of the tenant, and what the site operator allows beside them.
+    /// Rules with Fairlead's own groups, those of the tenant, and the site operator's additions.
     pub(crate) fn new(tenant: &TenantId, allow_groups: &[String], allow_as: &[String]) -> Self {
         let own = impersonation::groups(tenant).into_iter();
         let allowed = allow_groups
@@ -56,7 +56,7 @@ impl ImpersonationRules {
         }
     }
 
-    /// Checks the one user of `kubectl --as`. It comes without any other name: the groups are those that the API server adds.
+    /// Checks the user of `kubectl --as`. The request has no other names: the API server adds the groups.
     fn admit_as(&self, headers: &HeaderMap) -> Result<Impersonation, Failure> {
         let mut users = headers.get_all(&AS_USER).iter();
         let (Some(user), None) = (users.next(), users.next()) else {
@@ -78,10 +78,11 @@ impl ImpersonationRules {
         })
     }
 
-    /// Checks user and groups as the hub names them.
+    /// Checks user and groups named by the hub.
     ///
     /// # Errors
-    /// `FL-1501`; the cause says which name, if it is one that can be shown. `FL-1202` for a user of `kubectl --as`.
+    ///
+    /// `FL-1501`; the cause quotes the name if it is printable. `FL-1202` for a user of `kubectl --as`.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Impersonation, Failure> {
         if headers.contains_key(&AS_USER) {
             return self.admit_as(headers);
@@ -124,10 +125,11 @@ impl ImpersonationRules {
     }
 }
 
-/// `--allow-group` and `--allow-as` as they may be given.
+/// Checks the values of `--allow-group` and `--allow-as`.
 ///
 /// # Errors
-/// `FL-4101` for names of `system:`, and for what can be no name.
+///
+/// `FL-4101` for names under `system:` and invalid names.
 pub(crate) fn check_allowed(groups: &[String], users: &[String]) -> Result<(), Failure> {
     let groups = groups.iter().map(|name| ("group", name));
     let users = users.iter().map(|name| ("user", name));
@@ -187,7 +189,7 @@ mod tests {
             &["fairlead:Ann.Lee-2_x@acme.test+ci/job=1~a"],
             &["fairlead:viewer"],
         ),
-        // A name below our prefix is nobody of Kubernetes' own, whatever it is called.
+        // No name below Fairlead's prefix is one of Kubernetes' own.
         (&["fairlead:system:admin"], &["fairlead:viewer"]),
     ];
 
@@ -243,14 +245,14 @@ mod tests {
     ];
 
     fn rules() -> ImpersonationRules {
-        // The last two are listed by a careless hand, and have no effect.
+        // Invalid entries have no effect.
         let allowed = ["ops", "system:masters", " System:authenticated"].map(str::to_owned);
         let users = ["dev", "fairlead:someone", "system:admin"].map(str::to_owned);
         ImpersonationRules::new(&"t-acme".parse().unwrap(), &allowed, &users)
     }
 
     #[test]
-    fn another_user_is_admitted_alone_and_only_from_the_list() {
+    fn as_user_is_admitted_alone_and_only_from_the_list() {
         let asked = |users: &[&str], more: &[(&HeaderName, &str)]| {
             let mut headers = HeaderMap::new();
             for user in users {
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn users_under_the_prefix_and_groups_in_the_list_are_admitted_as_they_are() {
+    fn prefixed_users_and_listed_groups_are_admitted_unchanged() {
         for (users, groups) in ADMITTED {
             let permitted = rules().admit(&headers(users, groups)).unwrap();
             assert_eq!(permitted.user(), users[0]);
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn all_other_users_and_groups_are_refused() {
+    fn other_users_and_groups_are_rejected() {
         for (users, groups) in REFUSED {
             let refused = rules().admit(&headers(users, groups));
             let failure = refused.expect_err(&format!("{users:?} {groups:?} must be refused"));
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_too_long_and_groups_that_are_too_many_are_refused() {
+    fn too_long_names_and_too_many_groups_are_rejected() {
         let long = format!("fairlead:{}", "a".repeat(MAX_USER_BYTES));
         assert!(rules().admit(&headers(&[&long], &[])).is_ok());
         assert!(
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_named_twice_is_impersonated_once() {
+    fn repeated_group_is_impersonated_once() {
         let permitted = rules()
             .admit(&headers(
                 &["fairlead:a"],
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_kubernetes_own_cannot_be_allowed() {
+    fn system_groups_cannot_be_allowed() {
         for bad in [
             "system:masters",
             "System:masters",

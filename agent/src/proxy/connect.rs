@@ -1,4 +1,4 @@
-//! Plain TCP by CONNECT: to addresses that the site operator named, exactly as they were named, and to no other.
+//! Plain TCP by CONNECT, only to addresses named by the site operator, compared exactly.
 
 use std::{io, time::Duration};
 
@@ -11,7 +11,8 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Connects to the authority of a CONNECT.
 ///
 /// # Errors
-/// `FL-1503` if it is not in the list, `FL-1505` if it cannot be reached.
+///
+/// `FL-1503` if it is not in the list, `FL-1505` if it is unreachable.
 pub(crate) async fn open(allowed: &[String], uri: &Uri) -> Result<TcpStream, Failure> {
     let requested = uri
         .authority()

@@ -1,5 +1,5 @@
-//! Which headers pass, towards the API server and back. What authenticates, impersonates or belongs to one hop never
-//! passes; the agent sets its own.
+//! Filters headers towards the API server and back. Headers that authenticate, impersonate or belong to one hop
+//! never pass; the agent sets its own.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ static IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-grou
 static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 
-/// Starts of what says who somebody is.
+/// Prefixes of headers that assert an identity.
 const IDENTITY_PREFIXES: [&str; 4] = [PREFIX, "impersonate-", "x-remote-", "authorization"];
 
-/// The protocols that a request wants to upgrade to.
+/// Protocol of an upgrade request.
 pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let wanted = members(headers, &CONNECTION).any(|name| name.eq_ignore_ascii_case("upgrade"));
     headers.get(UPGRADE).filter(|_| wanted).cloned()
 }
 
-/// From what the hub sent to what the API server gets, but for the credential and the host.
+/// Turns headers from the hub into headers for the API server, except for credential and host.
 pub(crate) fn towards_api(
     headers: &mut HeaderMap,
     upgrade: Option<&HeaderValue>,
@@ -52,7 +52,7 @@ pub(crate) fn towards_api(
     }
 }
 
-/// From what the API server answered to what the hub gets.
+/// Turns headers of the API server's answer into headers for the hub.
 pub(crate) fn towards_hub(
     headers: &mut HeaderMap,
     upgrade: Option<&HeaderValue>,
@@ -60,7 +60,7 @@ pub(crate) fn towards_hub(
 ) {
     let protocol = headers.get(UPGRADE).cloned();
     strip(headers, |name| name.starts_with(PREFIX));
-    // The protocol that the API server chose among those asked for.
+    // Protocol chosen by the API server from the requested ones.
     put_upgrade(headers, upgrade.and(protocol.as_ref()));
     if let Some(took) = took {
         headers.insert(
@@ -70,7 +70,7 @@ pub(crate) fn towards_hub(
     }
 }
 
-/// On an answer that the agent itself gives.
+/// Marks an answer of the agent itself.
 pub(crate) fn mark_as_agents(headers: &mut HeaderMap, code: Code) {
     if let Ok(code) = HeaderValue::try_from(code.to_string()) {
         headers.insert(AGENT_CODE, code);
@@ -81,7 +81,7 @@ pub(crate) fn mark_as_agents(headers: &mut HeaderMap, code: Code) {
     );
 }
 
-/// For the log; what is no sane id is not repeated.
+/// Request id for the log; an invalid one is not repeated.
 pub(crate) fn request_id(headers: &HeaderMap) -> &str {
     let Some(id) = headers.get(&REQUEST_ID) else {
         return "";
@@ -94,14 +94,15 @@ pub(crate) fn request_id(headers: &HeaderMap) -> &str {
     id.unwrap_or("?")
 }
 
-/// Whether the answer is that of a program behind the API server: `.../pods/p/proxy/...`, of services and nodes alike.
+/// Whether a program behind the API server answers: `.../pods/p/proxy/...`, also of services and nodes.
 pub(crate) fn is_proxied(uri: &Uri) -> bool {
     uri.path().split('/').any(|segment| segment == "proxy")
 }
 
-/// The path goes behind the API server's own base path, so it must not lead out of it.
+/// Rejects paths that lead out of the API server's base path.
 ///
 /// # Errors
+///
 /// `FL-1303`.
 pub(crate) fn check_path(uri: &Uri) -> Result<(), Failure> {
     let path = uri.path();
@@ -128,7 +129,7 @@ fn put_upgrade(headers: &mut HeaderMap, protocol: Option<&HeaderValue>) {
     }
 }
 
-/// Takes off what is of one hop, and what `goes`.
+/// Removes hop-by-hop headers and all for which `is_dropped` holds.
 fn strip(headers: &mut HeaderMap, is_dropped: impl Fn(&str) -> bool) {
     let named: Vec<String> = members(headers, &CONNECTION)
         .map(str::to_ascii_lowercase)
@@ -145,7 +146,7 @@ fn strip(headers: &mut HeaderMap, is_dropped: impl Fn(&str) -> bool) {
     }
 }
 
-/// The members of a header that is a list, in all its lines.
+/// Members of a list header, over all its lines.
 fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let lines = headers
         .get_all(name)

@@ -1,8 +1,8 @@
-//! A client's pings never reach an API server that may have closed. kubectl pings every five seconds, for as long as it
-//! reads; kube-apiserver closes as soon as its last byte is in its socket's buffer; and where a ping meets a closed socket,
-//! the reset takes what of that buffer has not been read: megabytes of an `exec` or a `cp`, which over SPDY nobody even
-//! notices. So while the server is being heard, pings are answered here, between two of its frames, as it would (RFC 6455,
-//! 5.5.2; SPDY/3.1, 2.6.5). When it has been silent for a moment, they pass: they keep that connection open.
+//! Keeps a client's pings from an API server that may have closed the connection. kubectl pings every five
+//! seconds while it reads, and kube-apiserver closes once its last byte is in the socket's buffer. A ping to a
+//! closed socket causes a reset, and the reset discards unread data: megabytes of an `exec` or a `cp`, over
+//! SPDY even without an error. While the server sends, pings are therefore answered here, between two of its
+//! frames (RFC 6455, 5.5.2; SPDY/3.1, 2.6.5). During silence they pass and keep the connection open.
 
 use std::{
     collections::VecDeque,
@@ -18,25 +18,25 @@ use tokio::{
     time::Instant,
 };
 
-/// A server that has said nothing for so long has nothing on its way, but over a path that is slower still.
+/// Silence after which the server has no data on its way, except over a slower path.
 const SERVER_SILENCE: Duration = Duration::from_secs(1);
-/// Answers that wait for the end of a frame, in bytes. A client that pings faster than that goes without.
+/// Maximum size of queued answers, in bytes. Further pings get none.
 const MAX_QUEUED_PONG_BYTES: usize = 1024;
 
-/// The connection to the API server, from the first byte after its `101` on.
+/// Connection to the API server, after its `101`.
 pub(crate) struct PingResponder<IO> {
     io: IO,
-    /// Where in what the client says its next byte stands, pings that were answered left out.
+    /// Frame position in the client's data, without answered pings.
     client_frames: Frames,
     server_frames: Frames,
-    /// What may become a ping, and is held until it is known.
+    /// Possible start of a ping, withheld until it is complete.
     candidate: Vec<u8>,
-    /// What was held and is no ping after all.
+    /// Withheld bytes that were no ping; to be written.
     released: VecDeque<u8>,
     pongs: VecDeque<u8>,
-    /// Who reads and was told to wait.
+    /// Reader to wake for a queued answer.
     reader: Option<Waker>,
-    /// When the server has last said something.
+    /// Time of the last data from the server.
     last_read: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl<IO> PingResponder<IO> {
         }
     }
 
-    /// Whether the server may have said more than has been read, and so its end, too.
+    /// Whether unread data of the server, and so its end, may be on the way.
     fn may_have_unread_data(&self) -> bool {
         match self.last_read {
             Some(last_read) => self.reader.is_none() || last_read.elapsed() < SERVER_SILENCE,
@@ -62,7 +62,7 @@ impl<IO> PingResponder<IO> {
         }
     }
 
-    /// Takes what may be a ping, as far as it is there.
+    /// Collects the bytes of a possible ping from `buf`.
     fn collect_ping(&mut self, buf: &[u8]) -> usize {
         for (written, &byte) in (1..).zip(buf) {
             self.candidate.push(byte);
@@ -121,7 +121,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for PingResponder<IO> {
             it.pongs.drain(..now);
             return Poll::Ready(Ok(()));
         }
-        // Where an answer waits, no further than to the end of the frame.
+        // With a queued answer, reads stop at the end of the frame.
         let limit = match it.pongs.is_empty() {
             true => buf.remaining(),
             false => buf.remaining().min(it.server_frames.rest()),

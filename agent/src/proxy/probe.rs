@@ -1,5 +1,5 @@
-//! The hub's probe: a real `/readyz` on the API server with the agent's own credential. On it the hub also says how
-//! wide its agents should spread when they dial again, and which configuration there is.
+//! Probe of the hub: a real `/readyz` on the API server with the agent's own credential. The probe's headers
+//! carry the reconnect spread and the revision of the desired configuration.
 
 use std::time::Duration;
 
@@ -11,13 +11,17 @@ use tokio::time::{Instant, timeout};
 use super::headers::towards_hub;
 use crate::{body::text, context::AgentContext};
 
-/// The hub asks every 5 s; an answer that comes later than that is no answer.
+/// Deadline of a probe; the hub probes every 5 s and ignores later answers.
 const PROBE_DEADLINE: Duration = Duration::from_millis(4500);
-/// What of an unready API server's words is passed on, in bytes.
+/// Maximum length of the quoted answer of an unready API server, in bytes.
 const MAX_CAUSE_BYTES: usize = 512;
 
+/// Answers a probe.
+///
 /// # Errors
-/// `FL-1502` with the cause, if the API server is not ready or cannot be asked; `FL-1504` if it does not answer.
+///
+/// `FL-1502` with the cause, if the API server is not ready or unreachable; `FL-1504` if it does not answer in
+/// time.
 pub(crate) async fn answer(
     context: &AgentContext,
     headers: &HeaderMap,
@@ -43,13 +47,13 @@ pub(crate) async fn answer(
     let late = |_| Failure::because(Code::ApiTimeout, "/readyz did not answer");
     let (status, body) = checked.map_err(late)?.map_err(Failure::from)?;
     match status {
-        // Forbidden: it is up, knows the agent, and does not let it ask for more.
+        // Forbidden: the API server runs, knows the agent, and restricts `/readyz`.
         StatusCode::FORBIDDEN => {}
         status if status.is_success() => {}
         StatusCode::UNAUTHORIZED => {
             return Err(Failure::because(
                 Code::ApiUnreachable,
-                "it refuses the agent's own credential",
+                "it rejects the agent's own credential",
             ));
         }
         status => {

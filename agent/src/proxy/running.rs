@@ -1,4 +1,4 @@
-//! Requests that run, counted until their bodies have ended.
+//! Running requests, counted until their bodies have ended.
 
 use std::{
     pin::Pin,
@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-/// A request that runs, upgraded ones included: its site and its session count it.
+/// Guard of a running request, upgraded ones included. Counted by site and session.
 #[derive(Clone)]
 pub(crate) struct RunningRequest {
     _of_site: TaskTrackerToken,
@@ -27,7 +27,7 @@ impl RunningRequest {
     }
 }
 
-/// A body that holds something until it has ended or is dropped.
+/// Body that keeps the guard until it ends or is dropped.
 pub(crate) fn count_until_end(body: Body, running: RunningRequest) -> Body {
     CountedBody {
         body,

@@ -1,5 +1,5 @@
-//! From an address and what to believe to an endpoint. The API server is believed by the CA that came with its
-//! credentials, or by the machine's roots where a kubeconfig names none; it is never not checked.
+//! Endpoint of the API server, built from address and trust. The trust is the CA of the credentials, or the
+//! machine's roots if a kubeconfig names no CA. The server is never left unchecked.
 
 use std::sync::Arc;
 
@@ -14,36 +14,36 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::error::TargetError;
 
-/// How to connect. One value lives as long as nothing in it changes, so that connections can be told apart by it.
+/// Parameters of a connection. The value is replaced only by a change, so it identifies its connections.
 pub(crate) struct Endpoint {
-    /// Scheme, host and port; nothing behind them.
+    /// Scheme, host and port only.
     pub(crate) uri: Uri,
-    /// The Host header.
+    /// Value of the Host header.
     pub(crate) host: HeaderValue,
-    /// Put before every path; empty, or `/...` without a slash at its end.
+    /// Prefix of every path; empty, or `/...` without a trailing slash.
     pub(crate) base_path: String,
     pub(crate) server_name: ServerName<'static>,
-    /// None: plain HTTP, where a kubeconfig says so.
+    /// None: plain HTTP, if the kubeconfig says so.
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
-/// Where the API server is.
+/// Address of the API server.
 #[derive(PartialEq, Eq)]
 pub(super) struct Address {
-    /// `https://host:port/base`, as a kubeconfig has it.
+    /// `https://host:port/base`, as in a kubeconfig.
     pub(super) server: Uri,
-    /// The name in its certificate, where it is not the host.
+    /// Name in the server's certificate, if it is not the host.
     pub(super) server_name: Option<String>,
 }
 
-/// Who is believed to be the API server, and with which certificate the agent proves itself, if with one.
+/// Trusted CA, and the client certificate of the agent.
 pub(super) struct Trust {
     /// None: the machine's own roots.
     pub(super) ca: Option<Vec<CertificateDer<'static>>>,
     pub(super) client: Option<ClientCertificate>,
 }
 
-/// A chain and its key, in PEM.
+/// Chain and its key, in PEM.
 #[derive(Clone)]
 pub(super) struct ClientCertificate {
     pub(super) chain: String,
@@ -104,7 +104,7 @@ impl Address {
             .authority()
             .ok_or_else(|| wrong("has no host"))?;
         if authority.as_str().contains('@') {
-            // Not shown: it holds a password.
+            // Not quoted: it contains a password.
             return Err(TargetError::Tls(
                 "the server's URL holds credentials".to_owned(),
             ));
@@ -123,10 +123,10 @@ impl Address {
         let name = self.server_name.as_deref().unwrap_or(bare).to_owned();
         let server_name = ServerName::try_from(name)
             .map_err(|_| wrong("has a host that no certificate can name"))?;
-        // The connector speaks TCP only; the scheme is there because a URI needs one.
+        // The connector does its own TLS; a URI needs some scheme.
         let uri = format!("http://{}:{port}", authority.host())
             .parse()
-            .map_err(|_| wrong("is no URL"))?;
+            .map_err(|_| wrong("is not a URL"))?;
         Ok(Endpoint {
             uri,
             host: HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("has no host"))?,
@@ -137,7 +137,7 @@ impl Address {
     }
 }
 
-/// All certificates of a PEM text; None if one is damaged or there is none.
+/// Certificates of a PEM text; None if one is damaged or there is none.
 pub(super) fn certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
     let all = CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<Vec<_>, _>>()

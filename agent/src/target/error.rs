@@ -11,7 +11,7 @@ const CHECK_FILES: &str =
     "Check that `--kubeconfig` and the files named in it exist, and that this user may read them.";
 const CHECK_PLUGIN: &str = "Install the credential plugin and run it in a shell, or use a kubeconfig with a token or a client certificate.";
 
-/// Why the API server's address or the agent's credentials cannot be had. The texts hold paths, never contents.
+/// Reason for an unusable address or credential. The texts contain paths, never contents.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum TargetError {
     #[error("{} cannot be read: {cause}", path.display())]
@@ -35,11 +35,11 @@ impl TargetError {
     }
 }
 
-/// Of a person's kubeconfig; a pod's own account is no matter of its start.
+/// For a person's kubeconfig. The service account of a pod is not checked at start.
 impl From<TargetError> for Failure {
     fn from(error: TargetError) -> Self {
         let failure = match &error {
-            // It says so itself.
+            // The error's own text says so.
             TargetError::Kubeconfig(_) => {
                 Failure::with_cause(Code::BadKubeconfig, error.to_string())
             }

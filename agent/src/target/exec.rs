@@ -1,5 +1,5 @@
-//! A credential plugin (`client.authentication.k8s.io`, v1 and v1beta1), run as client-go runs it, but without a
-//! terminal and with a deadline. What it prints is a credential: it is parsed, never logged.
+//! Runs a credential plugin (`client.authentication.k8s.io`, v1 and v1beta1) as client-go does, but without a
+//! terminal and with a deadline. Its output is a credential: parsed, never logged.
 
 use std::{process::Stdio, time::Duration};
 
@@ -36,7 +36,7 @@ struct Status {
     client_key_data: Option<SecretString>,
 }
 
-/// `about`: the cluster, for a plugin that asks.
+/// Runs the plugin. `cluster_info`: description of the cluster for plugins that request it.
 pub(super) async fn run(plugin: &Plugin, cluster_info: &Value) -> Result<Credential, TargetError> {
     let name = plugin.command.display().to_string();
     let failed = |cause: String| TargetError::Plugin {
@@ -56,9 +56,9 @@ pub(super) async fn run(plugin: &Plugin, cluster_info: &Value) -> Result<Credent
         }
         Ok(Ok(output)) => output,
     };
-    // A parser's error may quote what it parsed.
+    // An error of the parser may quote its input.
     let printed: ExecCredential = serde_json::from_slice(&output.stdout)
-        .map_err(|_| failed("it printed no ExecCredential in JSON".to_owned()))?;
+        .map_err(|_| failed("its output is not an ExecCredential in JSON".to_owned()))?;
     credential(printed).map_err(|cause| failed(cause.to_owned()))
 }
 
@@ -80,7 +80,7 @@ fn credential(printed: ExecCredential) -> Result<Credential, &'static str> {
         None => None,
         Some(at) => Some(
             OffsetDateTime::parse(&at, &Rfc3339)
-                .map_err(|_| "its expirationTimestamp is no time")?,
+                .map_err(|_| "its expirationTimestamp is not a time")?,
         ),
     };
     Ok(Credential {
@@ -103,7 +103,7 @@ fn command(plugin: &Plugin, cluster_info: &Value) -> Command {
     };
     let info = json!({ "apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec });
     command.env("KUBERNETES_EXEC_INFO", info.to_string());
-    // What it says on stderr is for the person who runs the agent.
+    // stderr is for the person who runs the agent.
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

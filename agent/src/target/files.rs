@@ -1,4 +1,4 @@
-//! Files of credentials: read, and recognised when they change.
+//! Files of credentials: reads them and detects changes.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -9,7 +9,7 @@ use http::HeaderValue;
 
 use super::error::TargetError;
 
-/// What tells one version of a file from the next; a swapped symlink shows as another inode.
+/// Version of a file. A swapped symlink has another inode.
 #[derive(PartialEq, Eq)]
 pub(super) struct Stamp {
     inode: u64,

@@ -1,5 +1,5 @@
-//! A pod's service account: `token` and `ca.crt` in one folder, which the kubelet swaps as a whole by a symlink, about
-//! once an hour.
+//! Service account of a pod: `token` and `ca.crt` in one directory. The kubelet swaps it as a whole by a
+//! symlink, about once an hour.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ impl InCluster {
         let server: Uri = self
             .server
             .parse()
-            .map_err(|_| TargetError::Tls(format!("{} is no URL", self.server)))?;
+            .map_err(|_| TargetError::Tls(format!("{} is not a URL", self.server)))?;
         let content = |path: &Path, what| TargetError::Content {
             path: path.to_owned(),
             what,

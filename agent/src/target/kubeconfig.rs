@@ -1,6 +1,6 @@
-//! One context of a kubeconfig, as kubectl reads it: token, token file, password, client certificate or credential
-//! plugin. What kubectl has dropped (`auth-provider`) and what would leave the API server unchecked
-//! (`insecure-skip-tls-verify`) is refused. No proxy is used, wherever it is named.
+//! One context of a kubeconfig, read as kubectl does: token, token file, password, client certificate or
+//! credential plugin. `auth-provider`, dropped by kubectl, and `insecure-skip-tls-verify`, which would leave
+//! the API server unchecked, are rejected. No proxy is ever used.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub(super) struct FromKubeconfig {
     context: Option<String>,
 }
 
-/// As whom the agent speaks.
+/// Credential of the agent.
 #[derive(Default)]
 struct Authentication {
     authorization: Option<HeaderValue>,
@@ -43,7 +43,7 @@ impl FromKubeconfig {
 
     pub(super) async fn load(&self) -> Result<LoadedCredential, TargetError> {
         let text = SecretString::from(read(&self.path).await?);
-        // A YAML error quotes the lines around it, and those may hold a token: only its place is repeated.
+        // A YAML error quotes lines that may contain a token: only its position is repeated.
         let file: KubeconfigFile =
             serde_saphyr::from_str(text.expose_secret()).map_err(|error| {
                 let place = error.location().map_or_else(String::new, |at| {
@@ -112,7 +112,7 @@ async fn authority(cluster: &Cluster) -> Result<Authority, TargetError> {
         .ok_or_else(|| unusable("certificate-authority"))
 }
 
-/// In kubectl's order of precedence.
+/// Sources in kubectl's order of precedence.
 async fn authentication(user: &User, cluster: &Cluster) -> Result<Authentication, TargetError> {
     let mut authentication = Authentication {
         client: client_certificate(user).await?,
@@ -140,7 +140,7 @@ async fn authentication(user: &User, cluster: &Cluster) -> Result<Authentication
     Ok(authentication)
 }
 
-/// What a plugin that asks for it is told of the cluster.
+/// Description of the cluster for a plugin that requests it.
 fn cluster_info(cluster: &Cluster) -> serde_json::Value {
     let data = cluster.certificate_authority_data.clone().or_else(|| {
         let pem = std::fs::read(cluster.certificate_authority.as_ref()?).ok()?;
@@ -175,7 +175,7 @@ async fn client_certificate(user: &User) -> Result<Option<ClientCertificate>, Ta
             decode(data.expose_secret()).ok_or_else(|| unusable("client-key-data"))?
         }
         (None, Some(path)) => read(path).await?,
-        (None, None) => return Err(unusable("client-key: it is missing")),
+        (None, None) => return Err(unusable("client-key is missing")),
     };
     Ok(Some(ClientCertificate {
         chain,

@@ -1,4 +1,4 @@
-//! A kubeconfig file as kubectl writes it, with the fields that matter here. Paths in it are relative to its folder.
+//! Kubeconfig file in kubectl's format, with the relevant fields. Paths are relative to its directory.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ struct Extension {
 }
 
 impl Cluster {
-    /// What the kubeconfig has to tell plugins about this cluster.
+    /// Configuration for plugins from the cluster's extensions.
     pub(super) fn plugin_config(&self) -> Option<&serde_json::Value> {
         let ours = self
             .extensions
@@ -77,7 +77,7 @@ impl Cluster {
 #[serde(rename_all = "kebab-case")]
 pub(super) struct User {
     pub(super) token: Option<SecretString>,
-    // The only one in camel case.
+    // The only field in camel case.
     #[serde(rename = "tokenFile")]
     pub(super) token_file: Option<PathBuf>,
     pub(super) username: Option<String>,
@@ -110,7 +110,7 @@ pub(super) struct Variable {
 }
 
 impl KubeconfigFile {
-    /// The cluster and the user of one context, or of the current one.
+    /// Cluster and user of one context; None: the current context.
     pub(super) fn context(self, name: Option<&str>, dir: &Path) -> Result<(Cluster, User), String> {
         let KubeconfigFile {
             clusters,
@@ -167,7 +167,7 @@ fn absolute<const N: usize>(dir: &Path, paths: [&mut Option<PathBuf>; N]) {
     }
 }
 
-/// kubectl writes `null` for empty lists.
+/// Reads `null` as an empty list, as kubectl writes it.
 fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {

@@ -1,4 +1,4 @@
-//! A credential as its source holds it.
+//! Credential as loaded from its source.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use time::OffsetDateTime;
 
 use super::endpoint::{Address, Trust};
 
-/// What a source gives when it is read.
+/// Result of reading a source.
 pub(super) struct LoadedCredential {
     pub(super) address: Address,
     pub(super) trust: Trust,
     pub(super) authorization: Option<HeaderValue>,
-    /// Where it came from; it is read again when one of them changes.
+    /// Files of the source; it is read again when one of them changes.
     pub(super) files: Vec<PathBuf>,
     pub(super) expires: Option<OffsetDateTime>,
 }

@@ -17,11 +17,11 @@ impl Folder {
         path
     }
 
-    /// A program that prints what is in `prints`, and counts how often it ran.
+    /// Script that prints the file `prints` and records each run.
     fn plugin(&self, name: &str, prints: &str) {
         let dir = self.0.path().display();
         let script = format!(
-            "#!/bin/sh\necho run >>{dir}/ran\necho \"$KUBERNETES_EXEC_INFO $EXTRA\" >{dir}/told\ncat {dir}/{prints}\n"
+            "#!/bin/sh\necho run >>{dir}/ran\necho \"$KUBERNETES_EXEC_INFO $EXTRA\" >{dir}/received\ncat {dir}/{prints}\n"
         );
         let path = self.write(name, &script);
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
@@ -64,7 +64,7 @@ async fn authorization(credentials: &ApiCredentials) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_speaks_by_token_file_password_or_certificate() {
+async fn kubeconfig_authenticates_by_token_file_password_or_certificate() {
     let folder = Folder::new();
     folder.write("token", "from-file\n");
     let (chain, key) = certificate();
@@ -101,7 +101,7 @@ async fn a_kubeconfig_speaks_by_token_file_password_or_certificate() {
 }
 
 #[tokio::test]
-async fn the_address_is_the_servers_with_its_path_and_name() {
+async fn endpoint_has_the_servers_address_path_and_name() {
     let folder = Folder::new();
     for (cluster, host, base, name) in [
         (
@@ -152,7 +152,7 @@ async fn the_address_is_the_servers_with_its_path_and_name() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_cannot_be_used_says_why_and_never_what_is_in_it() {
+async fn unusable_kubeconfig_is_explained_without_quoting_it() {
     let folder = Folder::new();
     for (cluster, user, why) in [
         (
@@ -212,7 +212,7 @@ async fn a_kubeconfig_that_cannot_be_used_says_why_and_never_what_is_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_file_is_read_again_and_a_broken_one_leaves_what_there_was() {
+async fn changed_file_is_reloaded_and_a_broken_one_ignored() {
     let folder = Folder::new();
     folder.write("token", "one");
     let credentials = folder.kubeconfig(SERVER, "{tokenFile: token}");
@@ -223,7 +223,7 @@ async fn a_changed_file_is_read_again_and_a_broken_one_leaves_what_there_was() {
     assert_eq!(
         authorization(&credentials).await.unwrap(),
         "Bearer one",
-        "not looked at yet"
+        "not checked yet"
     );
     tokio::time::advance(FILE_POLL_INTERVAL).await;
     assert_eq!(authorization(&credentials).await.unwrap(), "Bearer second");
@@ -250,7 +250,7 @@ async fn a_changed_file_is_read_again_and_a_broken_one_leaves_what_there_was() {
 }
 
 #[tokio::test]
-async fn a_plugin_is_asked_as_client_go_asks_it() {
+async fn plugin_is_run_as_by_client_go() {
     let folder = Folder::new();
     folder.plugin("plugin", "credential");
     folder.write(
@@ -273,19 +273,19 @@ async fn a_plugin_is_asked_as_client_go_asks_it() {
         "run\n",
         "once is enough"
     );
-    let told = fs::read_to_string(folder.0.path().join("told")).unwrap();
+    let received = fs::read_to_string(folder.0.path().join("received")).unwrap();
     assert!(
-        told.contains(r#""apiVersion":"client.authentication.k8s.io/v1""#),
-        "{told}"
+        received.contains(r#""apiVersion":"client.authentication.k8s.io/v1""#),
+        "{received}"
     );
     assert!(
-        told.contains(r#""server":"https://127.0.0.1:6443""#) && told.ends_with(" extra\n"),
-        "{told}"
+        received.contains(r#""server":"https://127.0.0.1:6443""#) && received.ends_with(" extra\n"),
+        "{received}"
     );
 }
 
 #[tokio::test]
-async fn a_plugins_credential_is_asked_for_again_before_it_expires_and_after_a_401() {
+async fn plugin_runs_again_before_expiry_and_after_a_401() {
     let folder = Folder::new();
     folder.plugin("plugin", "credential");
     let soon = (OffsetDateTime::now_utc() + time::Duration::seconds(30)).unix_timestamp();
@@ -300,7 +300,7 @@ async fn a_plugins_credential_is_asked_for_again_before_it_expires_and_after_a_4
     let credentials = folder.kubeconfig(SERVER, "{exec: {command: ./plugin}}");
     assert_eq!(authorization(&credentials).await.unwrap(), "Bearer short");
     folder.write("credential", r#"{"status":{"token":"long"}}"#);
-    // A plugin is a process, for which no clock can be paused.
+    // A plugin is a process: a paused clock does not pause it.
     while authorization(&credentials).await.unwrap() == "Bearer short" {
         tokio::task::yield_now().await;
     }
@@ -308,7 +308,7 @@ async fn a_plugins_credential_is_asked_for_again_before_it_expires_and_after_a_4
     folder.write("credential", r#"{"status":{"token":"new"}}"#);
     let used = credentials.access().await.unwrap();
     credentials.report_unauthorized(&used).await;
-    // From here on no plugin is run, whatever time this machine takes.
+    // From here on no plugin runs, however slow this machine is.
     tokio::time::pause();
     assert_eq!(authorization(&credentials).await.unwrap(), "Bearer new");
     folder.write("credential", r#"{"status":{"token":"newer"}}"#);
@@ -322,11 +322,11 @@ async fn a_plugins_credential_is_asked_for_again_before_it_expires_and_after_a_4
 }
 
 #[tokio::test]
-async fn a_plugin_that_fails_says_so_and_never_what_it_printed() {
+async fn failed_plugin_is_explained_without_quoting_its_output() {
     let folder = Folder::new();
     folder.plugin("plugin", "credential");
     for (prints, why) in [
-        ("hush", "no ExecCredential"),
+        ("hush", "not an ExecCredential"),
         (r#"{"hush": 1}"#, "no status"),
         (r#"{"status":{}}"#, "neither a token"),
         (r#"{"status":{"token":"hush\n\nhush"}}"#, "cannot be used"),
@@ -336,7 +336,7 @@ async fn a_plugin_that_fails_says_so_and_never_what_it_printed() {
         ),
         (
             r#"{"status":{"token":"hush","expirationTimestamp":"hush"}}"#,
-            "no time",
+            "not a time",
         ),
     ] {
         folder.write("credential", prints);

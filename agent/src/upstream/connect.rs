@@ -1,4 +1,4 @@
-//! A new connection to the API server: DNS, TCP, TLS, each with a deadline.
+//! New connection to the API server: DNS, TCP, TLS, each with a deadline.
 
 use std::{io, time::Duration};
 
@@ -12,15 +12,15 @@ use tower::ServiceExt;
 use crate::target::endpoint::Endpoint;
 
 const CONNECT_STEP_DEADLINE: Duration = Duration::from_secs(5);
-/// A peer that vanished is noticed after this long, watches or not; where bytes are under way to it, TCP's own
-/// retransmission notices.
+/// Time until a vanished peer is noticed on an idle connection. With data in flight, TCP's retransmission
+/// notices it.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Plain where a kubeconfig says so.
+/// Plain TCP, if a kubeconfig says so, or TLS.
 pub(super) type Connection =
     SocketTransport<Either<TcpStream, Box<TlsStream<ReadAhead<TcpStream>>>>>;
 
-/// How far it got.
+/// Failed step of a connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("TCP")]
@@ -43,8 +43,8 @@ impl Connector {
         tcp.set_keepalive(Some(KEEPALIVE_TIMEOUT / 2));
         tcp.set_keepalive_interval(Some(KEEPALIVE_TIMEOUT / 6));
         tcp.set_keepalive_retries(Some(3));
-        // No TCP_USER_TIMEOUT: Linux counts a window that stays closed as silence, and a program in a container may
-        // leave its input unread for as long as it likes.
+        // No TCP_USER_TIMEOUT: Linux counts a closed window as silence, and a program in a container may leave
+        // its input unread for any time.
         Connector { tcp }
     }
 

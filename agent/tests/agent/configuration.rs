@@ -1,4 +1,4 @@
-//! What the hub wants of an agent, and what the site operator does not allow it to want.
+//! Configuration desired by the hub, within the limits of the site operator.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn configure(rig: &Rig, revision: &str, document: Value) {
     *rig.hub.script.configuration.lock().unwrap() = Some((revision.to_owned(), document));
 }
 
-/// Until the agent has said that it works by this one.
+/// Waits until the agent has reported this revision as applied.
 async fn applied(rig: &Rig, revision: &str) {
     let mut all = rig.hub.script.applied_revisions.subscribe();
     let said = |all: &Vec<Option<String>>| {
@@ -25,7 +25,7 @@ async fn applied(rig: &Rig, revision: &str) {
     drop(soon(all.wait_for(said)).await.unwrap());
 }
 
-/// As the hub's probe.
+/// Sends a probe as the hub does.
 async fn probe(connected: &ConnectedAgent, wanted: &str) {
     let probe =
         Request::get(fairlead_api::headers::PROBE_PATH).header(DESIRED_REVISION_HEADER, wanted);
@@ -36,7 +36,7 @@ async fn probe(connected: &ConnectedAgent, wanted: &str) {
     assert_eq!(send(&connected.exchanges, probe).await.status(), 200);
 }
 
-/// The status of the answer to a CONNECT.
+/// Whether a CONNECT succeeds.
 async fn connects(connected: &ConnectedAgent, target: &str) -> bool {
     let request = Request::connect(target)
         .header("host", target)
@@ -47,7 +47,7 @@ async fn connects(connected: &ConnectedAgent, target: &str) -> bool {
 }
 
 #[tokio::test]
-async fn an_agent_works_by_the_newest_configuration_and_says_so() {
+async fn newest_configuration_is_applied_and_reported() {
     let rig = Rig::new().await;
     configure(&rig, "one", json!({ "agentVersion": "0.2.0" }));
     let (_agent, connected) = rig.connected().await;
@@ -66,12 +66,12 @@ async fn an_agent_works_by_the_newest_configuration_and_says_so() {
     assert_eq!(
         rig.hub.script.applied_revisions.borrow().len(),
         asked,
-        "it knows that one"
+        "the revision is known"
     );
 }
 
 #[tokio::test]
-async fn a_probe_that_names_another_configuration_has_it_got_at_once() {
+async fn other_revision_on_a_probe_is_fetched_at_once() {
     let rig = Rig::new().await;
     configure(&rig, "one", json!({}));
     let (_agent, connected) = rig.connected().await;
@@ -83,13 +83,13 @@ async fn a_probe_that_names_another_configuration_has_it_got_at_once() {
     let named = Instant::now();
     probe(&connected, "two").await;
     drop(asked.wait_for(|all| all.len() > before).await.unwrap());
-    assert_eq!(named.elapsed(), Duration::ZERO, "it waits for nothing");
+    assert_eq!(named.elapsed(), Duration::ZERO, "without a delay");
     drop(clock);
     applied(&rig, "two").await;
 }
 
 #[tokio::test]
-async fn the_hub_narrows_what_the_site_operator_allows_and_widens_it_never() {
+async fn hub_narrows_the_site_operators_rules_and_never_widens_them() {
     let rig = Rig::new().await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let open = listener.local_addr().unwrap().to_string();
@@ -109,7 +109,7 @@ async fn the_hub_narrows_what_the_site_operator_allows_and_widens_it_never() {
 }
 
 #[tokio::test]
-async fn a_collector_is_switched_off_by_the_hub_and_takes_its_facts_back() {
+async fn collector_disabled_by_the_hub_removes_its_facts() {
     let rig = Rig::new().await;
     let version = (200, json!({ "major": "1", "minor": "37" }));
     let answers = &rig.api.script.answers;

@@ -51,14 +51,14 @@ fn start(rig: &Rig) -> Agent {
     rig.start(config)
 }
 
-/// The report with this number, once it is there.
+/// Waits for the report with this number.
 async fn report(rig: &Rig, number: usize) -> Report {
     let reports = &rig.hub.script.reports;
     until(|| reports.lock().unwrap().len() > number).await;
     reports.lock().unwrap()[number].clone()
 }
 
-fn told(report: &Report) -> Value {
+fn reported(report: &Report) -> Value {
     let facts = report.facts.iter();
     facts
         .map(|(name, fact)| {
@@ -72,12 +72,12 @@ fn told(report: &Report) -> Value {
 }
 
 #[tokio::test]
-async fn the_first_report_is_whole_and_the_next_comes_with_a_change() {
+async fn first_report_is_full_and_the_next_follows_a_change() {
     let rig = rig().await;
     let _agent = start(&rig);
     let first = report(&rig, 0).await;
     assert_eq!(first.base, None);
-    let first = told(&first);
+    let first = reported(&first);
     assert_eq!(
         first["kubernetesVersion"],
         json!({ "major": "1", "minor": "37" })
@@ -86,7 +86,7 @@ async fn the_first_report_is_whole_and_the_next_comes_with_a_change() {
     assert_eq!(first["nodes"]["kubelet"], json!({ "v1.37.1": 2 }));
     assert_eq!(
         first["incomplete"],
-        json!({ "helm": "the agent may not: list secrets" })
+        json!({ "helm": "the agent lacks the right to: list secrets" })
     );
 
     answer(
@@ -97,31 +97,34 @@ async fn the_first_report_is_whole_and_the_next_comes_with_a_change() {
     );
     let second = report(&rig, 1).await;
     assert_eq!(second.base.as_deref(), Some("1"));
-    assert_eq!(told(&second), json!({ "site": "Berlin", "racks": 12 }));
+    assert_eq!(reported(&second), json!({ "site": "Berlin", "racks": 12 }));
 
     answer(&rig, MAP, 200, json!({ "data": { "site": "Berlin" } }));
-    assert_eq!(told(&report(&rig, 2).await), json!({ "racks": null }));
+    assert_eq!(reported(&report(&rig, 2).await), json!({ "racks": null }));
 }
 
 #[tokio::test]
-async fn an_api_server_that_fails_removes_nothing() {
+async fn failing_api_server_removes_no_facts() {
     let rig = rig().await;
     let _agent = start(&rig);
     report(&rig, 0).await;
     answer(&rig, NODES, 503, json!({}));
     answer(&rig, MAP, 200, json!({ "data": { "site": "Berlin" } }));
-    assert_eq!(told(&report(&rig, 1).await), json!({ "site": "Berlin" }));
+    assert_eq!(
+        reported(&report(&rig, 1).await),
+        json!({ "site": "Berlin" })
+    );
     answer(&rig, NODES, 403, json!({}));
-    let third = told(&report(&rig, 2).await);
+    let third = reported(&report(&rig, 2).await);
     assert_eq!(third["nodes"], Value::Null);
     assert_eq!(
         third["incomplete"]["nodes"],
-        "the agent may not: list nodes"
+        "the agent lacks the right to: list nodes"
     );
 }
 
 #[tokio::test]
-async fn a_hub_that_knows_nothing_is_told_everything() {
+async fn hub_without_facts_gets_a_full_report() {
     let rig = rig().await;
     let receipts = [
         ReportAnswer::Etag(Some("known")),
@@ -142,7 +145,7 @@ async fn a_hub_that_knows_nothing_is_told_everything() {
         (second.base.as_deref(), second.facts.len()),
         (Some("known"), 1)
     );
-    // Refused once for want of a store, and then taken.
+    // Rejected once without a store, and then accepted.
     for number in [2, 3] {
         let whole = report(&rig, number).await;
         assert_eq!(whole.base, None);
@@ -152,7 +155,7 @@ async fn a_hub_that_knows_nothing_is_told_everything() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_for_facts_where_they_are_switched_off() {
+async fn disabled_facts_cause_no_requests() {
     let rig = rig().await;
     let (_agent, connected) = rig.connected().await;
     crate::rig::send(&connected.exchanges, crate::rig::get("/anything")).await;
@@ -160,7 +163,7 @@ async fn nobody_is_asked_for_facts_where_they_are_switched_off() {
 }
 
 #[tokio::test]
-async fn of_secrets_only_the_metadata_is_asked_for() {
+async fn only_metadata_of_secrets_is_requested() {
     let rig = rig().await;
     let _agent = start(&rig);
     report(&rig, 0).await;

@@ -34,7 +34,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// First segments of `crate::a::b` and of each member of `crate::{a, b::{c, d}}`. Unit tests are left out.
+/// First segments of `crate::a::b` and of each member of `crate::{a, b::{c, d}}`. Unit tests are excluded.
 fn imports(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
     let mut found = Vec::new();

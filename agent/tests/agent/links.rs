@@ -1,4 +1,4 @@
-//! Several links and several agents of one identity, and what they say of themselves.
+//! Several links and several agents of one identity, and their hellos.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -13,7 +13,7 @@ fn hellos(rig: &Rig) -> Vec<Hello> {
 }
 
 #[tokio::test]
-async fn an_agent_says_who_it_is_and_where_before_it_serves() {
+async fn hello_precedes_serving() {
     let rig = Rig::new().await;
     let (agent, first) = rig.connected().await;
     until(|| agent.process.is_ready()).await;
@@ -32,9 +32,9 @@ async fn an_agent_says_who_it_is_and_where_before_it_serves() {
     assert_ne!(hellos(&rig)[2].instance, said[0].instance);
 }
 
-/// Over the next link it says again who it is: nobody waits for an answer that was lost.
+/// The hello is repeated over the next link, without waiting for a lost answer.
 #[tokio::test]
-async fn a_link_that_is_lost_while_an_agent_says_who_it_is_is_mended_at_once() {
+async fn link_lost_during_the_hello_is_reconnected_at_once() {
     let rig = Rig::new().await;
     *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     rig.hub.script.disconnect_at_hello.store(true, SeqCst);
@@ -47,7 +47,7 @@ async fn a_link_that_is_lost_while_an_agent_says_who_it_is_is_mended_at_once() {
 }
 
 #[tokio::test]
-async fn an_agent_whose_session_is_forgotten_while_it_says_who_it_is_begins_anew_at_once() {
+async fn session_lost_during_the_hello_is_replaced_at_once() {
     let rig = Rig::new().await;
     *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     rig.hub.script.disconnect_at_hello.store(true, SeqCst);
@@ -62,7 +62,7 @@ async fn an_agent_whose_session_is_forgotten_while_it_says_who_it_is_begins_anew
 }
 
 #[tokio::test]
-async fn what_the_api_server_tells_late_the_hub_learns_on_the_same_session() {
+async fn late_cluster_uid_is_sent_over_the_same_session() {
     let rig = Rig::new().await;
     *rig.api.script.uid.lock().unwrap() = None;
     let (agent, hub) = rig.connected().await;
@@ -79,7 +79,7 @@ async fn what_the_api_server_tells_late_the_hub_learns_on_the_same_session() {
 }
 
 #[tokio::test]
-async fn a_clone_never_serves_and_comes_back_slowly() {
+async fn clone_never_serves_and_reconnects_slowly() {
     let rig = Rig::new().await;
     *rig.hub.script.hello_error.lock().unwrap() = Some(Code::IdentityCloned);
     // Its join string is spent, as the original's is.
@@ -88,14 +88,14 @@ async fn a_clone_never_serves_and_comes_back_slowly() {
     *rig.hub.script.enrolment_error.lock().unwrap() = Some(Code::BootstrapSpent);
     until(|| rig.hub.script.enrolment_keys.lock().unwrap().len() == 2).await;
     assert!(!agent.process.is_ready() && !agent.running.is_finished());
-    // Once it is let in, it is.
+    // The hub accepts the agent, and it serves.
     *rig.hub.script.hello_error.lock().unwrap() = None;
     rig.hub.next().await;
     until(|| agent.process.is_ready()).await;
 }
 
 #[tokio::test]
-async fn each_link_has_a_session_and_the_agent_is_ready_while_one_has() {
+async fn agent_is_ready_while_one_of_its_links_has_a_session() {
     let rig = Rig::new().await;
     let mut config = rig.config();
     config.links = "2".parse().unwrap();
@@ -125,7 +125,7 @@ async fn each_link_has_a_session_and_the_agent_is_ready_while_one_has() {
 }
 
 #[tokio::test]
-async fn links_prefer_different_hubs_and_a_dead_one_leaves_its_link_to_the_other() {
+async fn links_prefer_different_hubs_and_avoid_a_dead_one() {
     let rig = Rig::new().await;
     let other = rig.another_address().await;
     let mut config = rig.config();
@@ -139,16 +139,16 @@ async fn links_prefer_different_hubs_and_a_dead_one_leaves_its_link_to_the_other
         "one enrolment and one link by the first, one link by the other"
     );
     other.stop();
-    // The link that was there comes back by the first.
+    // The first link comes back through the first hub.
     rig.hub.next().await;
 }
 
-/// Both links renew for their own sessions; what is kept is the last.
+/// Each link renews for its own session; the last certificate is stored.
 #[tokio::test]
 async fn every_link_renews_its_own_session() {
     let rig = Rig::new().await;
     *rig.hub.script.certificate_age.lock().unwrap() = Duration::from_secs(20 * 3600);
-    // Until both are there with the same certificate.
+    // Wait until both sessions exist with the same certificate.
     rig.hub.script.failing_renewals.store(usize::MAX, SeqCst);
     let mut config = rig.config();
     config.links = "2".parse().unwrap();
@@ -168,7 +168,7 @@ async fn every_link_renews_its_own_session() {
 }
 
 #[tokio::test]
-async fn an_agent_that_knows_another_hub_goes_there_before_its_own_has_gone() {
+async fn agent_moves_to_another_hub_before_its_own_stops() {
     let rig = Rig::new().await;
     *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     let other = rig.another_address().await;
@@ -183,7 +183,7 @@ async fn an_agent_that_knows_another_hub_goes_there_before_its_own_has_gone() {
     assert_eq!(other.connections_taken(), 1);
     assert_eq!(*old.session.link().borrow(), LinkState::Up);
     assert_eq!(send(&new.exchanges, get("/version")).await.status(), 200);
-    // What ran there goes on, until the old one is over.
+    // Running requests continue there until the old session ends.
     rig.api.script.events.send_replace("still there".to_owned());
     let mut watch = watch.into_body();
     let frame = soon(http_body_util::BodyExt::frame(&mut watch)).await;
@@ -195,7 +195,7 @@ async fn an_agent_that_knows_another_hub_goes_there_before_its_own_has_gone() {
 }
 
 #[tokio::test]
-async fn an_agent_that_knows_no_other_hub_stays_until_its_own_has_gone() {
+async fn agent_without_another_hub_stays_until_its_own_stops() {
     let rig = Rig::new().await;
     let (agent, hub) = rig.connected().await;
     assert_eq!(send(&hub.exchanges, last_probe()).await.status(), 200);

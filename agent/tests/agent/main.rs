@@ -1,4 +1,4 @@
-//! The agent as a whole, in one process with a hub and an API server of this test's own, over real sockets.
+//! The whole agent in one process with a fake hub and a fake API server, over real sockets.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! What the hub asks for, through to the API server and back.
+//! Requests of the hub, through to the API server and back.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_request_arrives_as_the_user_the_hub_names_with_the_agents_own_token() {
+async fn request_impersonates_the_user_with_the_agents_own_token() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let asked = request("GET", "/echo?limit=1")
@@ -65,7 +65,7 @@ async fn a_request_arrives_as_the_user_the_hub_names_with_the_agents_own_token()
 }
 
 #[tokio::test]
-async fn a_user_or_group_that_is_not_allowed_does_not_reach_the_api_server() {
+async fn disallowed_user_or_group_does_not_reach_the_api_server() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let system = request("GET", "/system").header("fairlead-group", "system:masters");
@@ -98,7 +98,7 @@ async fn a_user_or_group_that_is_not_allowed_does_not_reach_the_api_server() {
 }
 
 #[tokio::test]
-async fn a_path_that_leads_out_of_the_api_servers_is_refused() {
+async fn path_out_of_the_base_path_is_rejected() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     for path in ["/a/../b", "/a/%2e%2E/b", "/a/./b", "/.."] {
@@ -117,7 +117,7 @@ async fn a_path_that_leads_out_of_the_api_servers_is_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_passes_as_it_is_but_for_our_own_headers() {
+async fn answer_passes_unchanged_except_fairlead_headers() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let answer = send(&hub.exchanges, get("/teapot")).await;
@@ -125,14 +125,14 @@ async fn an_answer_passes_as_it_is_but_for_our_own_headers() {
     assert_eq!(answer.headers()["x-its-own"], "1");
     assert!(
         answer.headers().get("fairlead-code").is_none(),
-        "an API server does not speak for the agent"
+        "an API server cannot set headers of the agent"
     );
     assert!(answer.headers().get("x-hop").is_none());
     assert_eq!(body(answer).await, "short and stout");
 }
 
 #[tokio::test]
-async fn an_answer_without_a_body_keeps_its_length_and_its_connection() {
+async fn answer_without_a_body_keeps_its_length_and_connection() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     for _ in 0..3 {
@@ -154,7 +154,7 @@ async fn an_answer_without_a_body_keeps_its_length_and_its_connection() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_by_how_they_ended_and_gauges_come_back_to_nothing() {
+async fn requests_are_counted_by_outcome_and_gauges_return_to_zero() {
     let rig = Rig::new().await;
     let (agent, hub) = rig.connected().await;
     let value = |name: &str, label: Option<&str>| {
@@ -200,7 +200,7 @@ async fn requests_are_counted_by_how_they_ended_and_gauges_come_back_to_nothing(
 }
 
 #[tokio::test]
-async fn connections_to_the_api_server_are_used_again() {
+async fn connections_to_the_api_server_are_reused() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     for _ in 0..20 {
@@ -210,11 +210,11 @@ async fn connections_to_the_api_server_are_used_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_api_server_closed_costs_no_request() {
+async fn connection_closed_by_the_api_server_fails_no_request() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     for _ in 0..3 {
-        // One that may not be sent a second time.
+        // A POST, which must not be sent twice.
         let asked = request("POST", "/upload").body(text("four")).unwrap();
         assert_eq!(
             body(send(&hub.exchanges, asked).await).await,
@@ -258,7 +258,7 @@ async fn bodies_and_trailers_stream_both_ways() {
 }
 
 #[tokio::test]
-async fn an_early_answer_comes_before_the_upload_has_ended() {
+async fn early_answer_arrives_during_the_upload() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let (sender, mut upload) = mpsc::channel::<Result<Frame<Bytes>, BodyError>>(1);
@@ -279,7 +279,7 @@ async fn an_early_answer_comes_before_the_upload_has_ended() {
 }
 
 #[tokio::test]
-async fn a_watch_is_passed_on_event_by_event_and_ends_at_the_api_server_when_nobody_reads_it() {
+async fn watch_streams_events_and_ends_when_abandoned() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let mut watch = send(&hub.exchanges, get("/watch?watch=true"))
@@ -295,7 +295,7 @@ async fn a_watch_is_passed_on_event_by_event_and_ends_at_the_api_server_when_nob
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_waits_for_any_more_ends_at_the_api_server() {
+async fn abandoned_request_ends_at_the_api_server() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let exchanges = hub.exchanges.clone();
@@ -306,7 +306,7 @@ async fn a_request_that_nobody_waits_for_any_more_ends_at_the_api_server() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_never_a_clean_end() {
+async fn broken_answer_is_never_a_clean_end() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let answer = send(&hub.exchanges, get("/breaks")).await;
@@ -326,7 +326,7 @@ async fn an_answer_that_breaks_off_is_never_a_clean_end() {
 }
 
 #[tokio::test]
-async fn a_probe_is_a_real_readyz_with_the_agents_own_token() {
+async fn probe_reads_readyz_with_the_agents_own_token() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let probe = || {
@@ -354,7 +354,7 @@ async fn a_probe_is_a_real_readyz_with_the_agents_own_token() {
 }
 
 #[tokio::test]
-async fn an_api_server_that_cannot_be_reached_has_its_own_code_and_cause() {
+async fn unreachable_api_server_has_its_own_code_and_cause() {
     let mut rig = Rig::new().await;
     rig.api.server.stop_listening().await;
     let (_agent, hub) = rig.connected().await;
@@ -373,7 +373,7 @@ async fn an_api_server_that_cannot_be_reached_has_its_own_code_and_cause() {
 }
 
 #[tokio::test]
-async fn a_token_that_the_kubelet_swapped_is_used_within_a_second_or_two() {
+async fn rotated_token_is_used_within_two_seconds() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     assert_eq!(send(&hub.exchanges, get("/before")).await.status(), 200);
@@ -393,20 +393,20 @@ async fn a_token_that_the_kubelet_swapped_is_used_within_a_second_or_two() {
 }
 
 #[tokio::test]
-async fn a_401_makes_the_agent_read_its_token_at_once() {
+async fn unauthorized_makes_the_agent_reload_its_token_at_once() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     assert_eq!(send(&hub.exchanges, get("/echo")).await.status(), 200);
     rig.rotate_token("token-2");
     *rig.api.script.token.lock().unwrap() = Some("token-2".to_owned());
-    // Unless the agent has looked at the file since; the next request has the new token.
+    // The agent may have read the file since; the next request has the new token.
     let first = send(&hub.exchanges, get("/echo")).await.status();
     assert!(first == 502 || first == 200);
     assert_eq!(send(&hub.exchanges, get("/echo")).await.status(), 200);
 }
 
 #[tokio::test]
-async fn a_401_about_the_agent_itself_is_not_told_as_one_about_the_user() {
+async fn unauthorized_agent_is_not_reported_as_unauthorized_user() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     *rig.api.script.token.lock().unwrap() = Some("another".to_owned());
@@ -425,7 +425,7 @@ async fn a_401_about_the_agent_itself_is_not_told_as_one_about_the_user() {
 }
 
 #[tokio::test]
-async fn a_post_with_a_length_keeps_it() {
+async fn post_keeps_its_content_length() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let asked = request("POST", "/upload")

@@ -1,4 +1,4 @@
-//! Another join string than the one that the stored identity came from.
+//! A join string other than the one of the stored identity.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -34,7 +34,7 @@ fn enrolled(hub: &FakeHub) -> usize {
     hub.script.enrolment_keys.lock().unwrap().len()
 }
 
-/// An agent that has enrolled with the rig's hub, and has ended.
+/// Configuration of an agent that has enrolled with the rig's hub and has ended.
 async fn joined(rig: &Rig, state: &IdentityLocation) -> Config {
     let mut config = rig.config();
     config.state = state.clone();
@@ -59,7 +59,7 @@ async fn join_string_of_another_hub_replaces_the_identity() {
         assert_eq!(enrolled(&other), 1, "{state:?}, dead: {dead}");
         drop(agent);
 
-        // The same once more: it is spent, and nobody asks for another identity.
+        // The same join string again: it is spent, and no new identity is requested.
         *other.script.enrolment_error.lock().unwrap() = Some(Code::BootstrapSpent);
         let _agent = rig.start(config);
         other.next().await;
@@ -91,11 +91,7 @@ async fn spent_join_string_leaves_the_identity_in_use() {
         until(|| agent.process.is_ready()).await;
         rig.hub.cut();
         rig.hub.next().await;
-        assert_eq!(
-            enrolled(&other),
-            1,
-            "a refusal for good is not asked for twice"
-        );
+        assert_eq!(enrolled(&other), 1, "a final rejection is not retried");
         drop(agent);
         config.join = None;
         let _agent = rig.start(config);
@@ -103,9 +99,9 @@ async fn spent_join_string_leaves_the_identity_in_use() {
     }
 }
 
-/// The old identity serves until the new one is there.
+/// The old identity serves until the new one exists.
 #[tokio::test]
-async fn join_string_of_a_hub_that_is_away_takes_effect_when_it_is_back() {
+async fn join_string_of_an_absent_hub_takes_effect_on_its_return() {
     let (rig, other) = two_hubs().await;
     let mut config = joined(&rig, &IdentityLocation::Dir(rig.state())).await;
     other.disconnect();

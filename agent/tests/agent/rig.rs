@@ -38,7 +38,7 @@ pub(crate) struct Rig {
     pub(crate) dir: TempDir,
 }
 
-/// An agent that runs.
+/// A running agent.
 pub(crate) struct Agent {
     pub(crate) process: Process,
     pub(crate) running: JoinHandle<Result<(), Failure>>,
@@ -53,7 +53,7 @@ impl Drop for Agent {
 }
 
 impl Agent {
-    /// The value of a gauge without labels.
+    /// Value of a gauge without labels.
     pub(crate) fn gauge(&self, name: &str) -> f64 {
         let families = self.process.registry().gather();
         let family = families.iter().find(|family| family.name() == name);
@@ -131,7 +131,7 @@ impl Rig {
         self.dir.path().join("account")
     }
 
-    /// As the kubelet does: a new folder, and one symlink that is swapped.
+    /// Rotates the token as the kubelet does: a new directory, and one swapped symlink.
     pub(crate) fn rotate_token(&self, token: &str) {
         let account = self.account();
         fs::create_dir_all(&account).unwrap();
@@ -169,13 +169,13 @@ pub(crate) fn get(path: &str) -> Request<Body> {
     request("GET", path).body(nothing()).unwrap()
 }
 
-/// The probe of a hub that is about to go.
+/// Probe of a draining hub.
 pub(crate) fn last_probe() -> Request<Body> {
     let probe = request("GET", PROBE_PATH).header(DRAINING, "1");
     probe.body(nothing()).unwrap()
 }
 
-/// The answer to what is no upgrade.
+/// Answer to a request without an upgrade.
 pub(crate) async fn send(exchanges: &Exchanges, request: Request<Body>) -> Response<Body> {
     match soon(exchanges.send(request)).await.unwrap() {
         Answer::Response(response) => response,
@@ -191,7 +191,7 @@ pub(crate) async fn body(response: Response<Body>) -> String {
     String::from_utf8(whole.to_vec()).unwrap()
 }
 
-/// Where nobody listens, nor can begin to as long as the socket is held.
+/// An address without a listener. The bound socket keeps others from listening there.
 pub(crate) fn closed() -> (TcpSocket, SocketAddr) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -199,7 +199,7 @@ pub(crate) fn closed() -> (TcpSocket, SocketAddr) {
     (socket, address)
 }
 
-/// Waits until it holds.
+/// Waits until the condition holds.
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     soon(async {
         while !holds() {

@@ -1,4 +1,4 @@
-//! The identity in a Secret of the agent's own cluster.
+//! Identity in a Secret of the agent's own cluster.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -14,7 +14,7 @@ fn in_a_secret(rig: &Rig) -> fairlead_agent::Config {
 }
 
 #[tokio::test]
-async fn the_identity_is_kept_in_the_pods_namespace_and_found_again() {
+async fn identity_is_stored_in_the_pods_namespace_and_reloaded() {
     let rig = Rig::new().await;
     let agent = rig.start(in_a_secret(&rig));
     rig.hub.next().await;
@@ -31,7 +31,7 @@ async fn the_identity_is_kept_in_the_pods_namespace_and_found_again() {
 }
 
 #[tokio::test]
-async fn what_others_wrote_into_the_secret_stays_there() {
+async fn data_of_others_in_the_secret_stays() {
     let rig = Rig::new().await;
     *rig.api.script.secret.lock().unwrap() = Some(json!({
         "metadata": { "resourceVersion": "7", "labels": { "app": "fairlead" } },
@@ -49,7 +49,7 @@ async fn what_others_wrote_into_the_secret_stays_there() {
 }
 
 #[tokio::test]
-async fn without_its_api_server_an_agent_waits_and_does_not_spend_its_token() {
+async fn unavailable_store_delays_enrolment_without_spending_the_token() {
     let rig = Rig::new().await;
     *rig.api.script.token.lock().unwrap() = Some("another".to_owned());
     let agent = rig.start(in_a_secret(&rig));
@@ -65,7 +65,7 @@ async fn without_its_api_server_an_agent_waits_and_does_not_spend_its_token() {
 }
 
 #[tokio::test]
-async fn two_agents_that_start_at_once_enrol_with_one_key() {
+async fn agents_that_start_together_enrol_with_one_key() {
     let rig = Rig::new().await;
     let (_one, _two) = (rig.start(in_a_secret(&rig)), rig.start(in_a_secret(&rig)));
     let (one, two) = (rig.hub.next().await, rig.hub.next().await);
@@ -73,13 +73,13 @@ async fn two_agents_that_start_at_once_enrol_with_one_key() {
     assert_eq!(
         rig.hub.script.enrolment_keys.lock().unwrap().len(),
         1,
-        "one enrols, the other takes what it has stored"
+        "one enrols, the other loads the stored identity"
     );
     assert_eq!(one.identity.serial, two.identity.serial);
 }
 
 #[tokio::test]
-async fn an_agent_that_died_half_way_through_its_enrolment_is_not_waited_for_for_ever() {
+async fn crashed_enrolment_blocks_others_for_seconds_only() {
     let rig = Rig::new().await;
     rig.hub.script.lost_answers.store(usize::MAX, SeqCst);
     let first = rig.start(in_a_secret(&rig));
@@ -95,12 +95,12 @@ async fn an_agent_that_died_half_way_through_its_enrolment_is_not_waited_for_for
     );
 }
 
-/// Each renews for its own session, and neither puts an older certificate in the place of a newer one.
+/// Each renews for its own session, and an older certificate never replaces a newer one.
 #[tokio::test]
-async fn two_agents_that_renew_do_not_fight() {
+async fn older_certificate_never_replaces_a_newer_one() {
     let rig = Rig::new().await;
     *rig.hub.script.certificate_age.lock().unwrap() = std::time::Duration::from_secs(20 * 3600);
-    // Until both are there with the same certificate.
+    // Wait until both sessions exist with the same certificate.
     rig.hub.script.failing_renewals.store(usize::MAX, SeqCst);
     let one = rig.start(in_a_secret(&rig));
     rig.hub.next().await;
@@ -115,5 +115,5 @@ async fn two_agents_that_renew_do_not_fight() {
         version.parse::<u32>().unwrap()
     };
     until(|| version() >= 3).await;
-    assert!(version() <= 4, "key, identity, and what was renewed");
+    assert!(version() <= 4, "key, identity, and renewals");
 }

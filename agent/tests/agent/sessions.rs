@@ -1,4 +1,4 @@
-//! How the agent comes to its identity and its session, and keeps both.
+//! Enrolment, sessions, renewal and shutdown of an agent.
 
 use std::{fs, os::unix::fs::PermissionsExt, sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -11,7 +11,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::rig::{Rig, closed, get, send, soon, until};
 
 #[tokio::test]
-async fn an_agent_enrols_stores_its_identity_and_comes_back_as_itself() {
+async fn agent_stores_its_identity_and_reconnects_with_it() {
     let rig = Rig::new().await;
     let (agent, hub) = rig.connected().await;
     assert_eq!(hub.identity.cluster.as_str(), "c-demo");
@@ -24,7 +24,7 @@ async fn an_agent_enrols_stores_its_identity_and_comes_back_as_itself() {
     assert!(!rig.state().join("pending.key").exists());
     drop((agent, hub));
 
-    // Without a join string now: the stored identity is enough.
+    // Without a join string: the stored identity is enough.
     let mut config = rig.config();
     config.join = None;
     let _agent = rig.start(config);
@@ -33,7 +33,7 @@ async fn an_agent_enrols_stores_its_identity_and_comes_back_as_itself() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_asked_for_again_with_the_same_key() {
+async fn enrolment_is_repeated_with_the_same_key_after_a_lost_answer() {
     let rig = Rig::new().await;
     rig.hub.script.lost_answers.store(2, SeqCst);
     let (agent, _hub) = rig.connected().await;
@@ -44,7 +44,7 @@ async fn a_lost_answer_is_asked_for_again_with_the_same_key() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_asked_for_with_the_same_key_by_an_agent_that_was_started_again() {
+async fn restarted_agent_repeats_its_enrolment_with_the_same_key() {
     let rig = Rig::new().await;
     rig.hub.script.lost_answers.store(usize::MAX, SeqCst);
     let agent = rig.start(rig.config());
@@ -57,7 +57,7 @@ async fn a_lost_answer_is_asked_for_with_the_same_key_by_an_agent_that_was_start
 }
 
 #[tokio::test]
-async fn a_refused_enrolment_is_reported_and_tried_again_and_never_ends_the_agent() {
+async fn rejected_enrolment_is_retried_and_never_ends_the_agent() {
     let rig = Rig::new().await;
     *rig.hub.script.enrolment_error.lock().unwrap() = Some(Code::Store);
     let agent = rig.start(rig.config());
@@ -68,7 +68,7 @@ async fn a_refused_enrolment_is_reported_and_tried_again_and_never_ends_the_agen
 }
 
 #[tokio::test]
-async fn an_agent_whose_session_breaks_comes_back_each_time() {
+async fn agent_reconnects_after_each_broken_session() {
     let rig = Rig::new().await;
     let (agent, hub) = rig.connected().await;
     for _ in 0..3 {
@@ -79,13 +79,13 @@ async fn an_agent_whose_session_breaks_comes_back_each_time() {
     until(|| agent.process.is_ready()).await;
 }
 
-/// What runs notices nothing; and a hub that has forgotten the session gets a new one over the same dial.
+/// Running requests see a pause at most. A hub that has lost the session opens a new one over the same dial.
 #[tokio::test]
-async fn an_agent_goes_on_with_its_session_over_another_connection() {
+async fn session_is_resumed_over_another_connection() {
     let rig = Rig::new().await;
     *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     let (agent, hub) = rig.connected().await;
-    // The hub is a message ahead of it.
+    // The hub is a message ahead of the agent.
     until(|| agent.process.is_ready()).await;
     let mut link = hub.session.link();
     let stream = hub.session.open().await.unwrap();
@@ -110,7 +110,7 @@ async fn an_agent_goes_on_with_its_session_over_another_connection() {
 }
 
 #[tokio::test]
-async fn an_agent_goes_to_the_next_hub_when_one_does_not_answer() {
+async fn next_hub_is_dialled_after_one_without_answer() {
     let rig = Rig::new().await;
     let (_held, closed) = closed();
     let mut config = rig.config();
@@ -120,7 +120,7 @@ async fn an_agent_goes_to_the_next_hub_when_one_does_not_answer() {
 }
 
 #[tokio::test]
-async fn a_draining_hub_is_dialled_again_soon_and_one_that_replaced_us_is_not_at_once() {
+async fn draining_hub_is_redialled_soon_and_after_a_replacement_later() {
     let rig = Rig::new().await;
     let (agent, hub) = rig.connected().await;
     hub.session.close(CloseReason::Draining);
@@ -132,7 +132,7 @@ async fn a_draining_hub_is_dialled_again_soon_and_one_that_replaced_us_is_not_at
     assert_eq!(rig.hub.script.connections_taken.load(SeqCst), taken);
 }
 
-/// The end of the certificate in the state folder.
+/// End of the certificate in the state directory.
 fn kept_until(rig: &Rig) -> OffsetDateTime {
     let kept = fs::read(rig.state().join("identity.json")).unwrap();
     let kept: serde_json::Value = serde_json::from_slice(&kept).unwrap();
@@ -140,7 +140,7 @@ fn kept_until(rig: &Rig) -> OffsetDateTime {
 }
 
 #[tokio::test]
-async fn renewal_happens_on_the_live_session_with_the_same_key_and_disturbs_no_request() {
+async fn renewal_on_the_live_session_keeps_the_key_and_all_requests() {
     let rig = Rig::new().await;
     *rig.hub.script.certificate_age.lock().unwrap() = Duration::from_secs(20 * 3600);
     rig.hub.script.failing_renewals.store(1, SeqCst);
@@ -149,7 +149,7 @@ async fn renewal_happens_on_the_live_session_with_the_same_key_and_disturbs_no_r
         .await
         .into_body();
     until(|| rig.hub.script.renewal_keys.lock().unwrap().len() == 2).await;
-    // Compared with what the agent connected with: it may have been renewed before this looks for the first time.
+    // Compared with the first session's certificate: it may have been renewed before the first read.
     until(|| kept_until(&rig) > hub.identity.not_after).await;
     let key = rig.hub.script.enrolment_keys.lock().unwrap()[0];
     assert!(
@@ -171,13 +171,13 @@ async fn renewal_happens_on_the_live_session_with_the_same_key_and_disturbs_no_r
     let next = rig.hub.next().await;
     assert!(
         next.identity.not_after > hub.identity.not_after,
-        "the next dial uses what was issued"
+        "the next dial uses the new certificate"
     );
     assert_ne!(next.identity.serial, hub.identity.serial);
 }
 
 #[tokio::test]
-async fn an_identity_that_has_expired_is_renewed_where_the_hub_still_knows_its_key() {
+async fn expired_identity_is_renewed_for_a_known_key() {
     let rig = Rig::new().await;
     *rig.hub.script.certificate_age.lock().unwrap() = Duration::from_secs(24 * 3600 + 600);
     *rig.hub.script.hello_error.lock().unwrap() = Some(Code::CertificateExpired);
@@ -196,9 +196,9 @@ async fn an_identity_that_has_expired_is_renewed_where_the_hub_still_knows_its_k
     assert!(kept_until(&rig) == renewed.identity.not_after);
 }
 
-/// Where it is renewed no more, a new join string is what helps.
+/// If the renewal is rejected for good, a new join string helps.
 #[tokio::test]
-async fn an_identity_whose_renewal_is_refused_for_good_is_replaced_with_the_join_string() {
+async fn identity_without_renewal_is_replaced_with_the_join_string() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     *rig.hub.script.renewal_expired.lock().unwrap() = true;
@@ -208,7 +208,7 @@ async fn an_identity_whose_renewal_is_refused_for_good_is_replaced_with_the_join
 }
 
 #[tokio::test]
-async fn an_identity_that_the_hub_takes_no_more_is_replaced_with_the_join_string() {
+async fn rejected_identity_is_replaced_with_the_join_string() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     hub.session.close(CloseReason::Deleted);
@@ -220,7 +220,7 @@ async fn an_identity_that_the_hub_takes_no_more_is_replaced_with_the_join_string
 }
 
 #[tokio::test]
-async fn draining_lets_requests_end_and_takes_leave() {
+async fn draining_waits_for_requests_and_closes_the_session() {
     let rig = Rig::new().await;
     let (agent, hub) = rig.connected().await;
     let mut watch = send(&hub.exchanges, get("/watch?watch=true"))
@@ -243,7 +243,7 @@ async fn draining_lets_requests_end_and_takes_leave() {
 }
 
 #[tokio::test]
-async fn mistakes_of_the_person_who_starts_it_end_it_at_once() {
+async fn configuration_mistakes_end_the_agent_at_once() {
     let rig = Rig::new().await;
     let run = async |change: &dyn Fn(&mut fairlead_agent::Config)| {
         let mut config = rig.config();
@@ -273,7 +273,7 @@ async fn mistakes_of_the_person_who_starts_it_end_it_at_once() {
     assert_eq!(code, Code::BadKubeconfig);
 }
 
-/// What the readiness probe of its pod goes by.
+/// Source of the pod's readiness probe.
 #[tokio::test]
 async fn agent_is_ready_only_while_a_session_serves() {
     let rig = Rig::new().await;
@@ -291,7 +291,7 @@ async fn agent_is_ready_only_while_a_session_serves() {
     assert!(!agent.running.is_finished());
 }
 
-/// A person waits for it, so the failure names the file, and the next step fits it.
+/// A person starts the agent here, so the failure names the file, and the next step fits it.
 #[tokio::test]
 async fn start_failure_names_the_file_and_fits_its_next_step() {
     let rig = Rig::new().await;

@@ -1,4 +1,5 @@
-//! Several hubs, each with its own sessions: what runs on one stays with that one, while another serves.
+//! Several hubs, each with its own sessions. Requests stay with the hub of their session while another hub
+//! serves.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -9,7 +10,7 @@ use fairlead_testkit::hub::{ConnectedAgent, FakeHub};
 
 use crate::rig::{Agent, Rig, get, last_probe, send, soon, until};
 
-/// Two hubs that keep their sessions, an agent that knows both and has its session with the first, and a watch on that.
+/// Two hubs that keep their sessions, an agent that knows both with a session at the first, and a watch on it.
 struct Two {
     rig: Rig,
     other: FakeHub,
@@ -62,7 +63,7 @@ async fn serves(hub: &ConnectedAgent) {
 }
 
 #[tokio::test]
-async fn what_runs_waits_for_its_hub_while_another_one_serves() {
+async fn parked_session_waits_for_its_hub_while_another_serves() {
     let mut two = Two::start().await;
     two.rig.hub.disconnect();
     let second = two.other.next().await;
@@ -74,7 +75,7 @@ async fn what_runs_waits_for_its_hub_while_another_one_serves() {
     is(&two.first.session, true).await;
     two.says("still there").await;
     serves(&two.first).await;
-    // One session is enough again as soon as nothing runs on the one that waited.
+    // With nothing running on the parked session, one session is enough.
     two.rig.api.script.events.send_replace("end".to_owned());
     assert!(soon(two.watch.frame()).await.is_none());
     let ended = soon(two.first.session.closed()).await;
@@ -87,9 +88,9 @@ async fn what_runs_waits_for_its_hub_while_another_one_serves() {
     assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
 }
 
-/// Neither takes the other's place, whichever of the hubs comes back first.
+/// Neither session replaces the other, in any order of the hubs' return.
 #[tokio::test]
-async fn each_session_goes_back_to_its_own_hub() {
+async fn each_session_returns_to_its_own_hub() {
     let mut two = Two::start().await;
     two.rig.hub.disconnect();
     let second = two.other.next().await;
@@ -100,7 +101,7 @@ async fn each_session_goes_back_to_its_own_hub() {
     two.rig.hub.reconnect();
     is(&two.first.session, true).await;
     two.says("still there").await;
-    // Several tries of a session that would be new there.
+    // Several rejected attempts of a new session there.
     let taken = two.other.script.connections_taken.load(SeqCst);
     until(|| two.other.script.connections_taken.load(SeqCst) > taken + 3).await;
     two.other.reconnect();
@@ -110,7 +111,7 @@ async fn each_session_goes_back_to_its_own_hub() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_hub_that_has_forgotten_it_is_over() {
+async fn parked_session_lost_by_its_hub_ends() {
     let two = Two::start().await;
     two.rig.hub.disconnect();
     let second = two.other.next().await;
@@ -121,14 +122,14 @@ async fn what_waits_for_a_hub_that_has_forgotten_it_is_over() {
     until(|| two.rig.hub.script.connections_taken.load(SeqCst) > taken).await;
     serves(&second).await;
     assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
-    // That one was asked for the session that it had, and for nothing else. From here on it may have a new one.
+    // The link of that session tried to resume it and requested no new one. From here on it may have a new one.
     two.other.disconnect();
     let third = two.rig.hub.next().await;
     serves(&third).await;
 }
 
 #[tokio::test]
-async fn what_is_left_at_a_hub_that_is_about_to_go_goes_on_when_its_link_breaks() {
+async fn parked_session_at_a_draining_hub_survives_a_broken_link() {
     let mut two = Two::start().await;
     let told = send(&two.first.exchanges, last_probe()).await;
     assert_eq!(told.status(), 200);
@@ -142,7 +143,7 @@ async fn what_is_left_at_a_hub_that_is_about_to_go_goes_on_when_its_link_breaks(
     two.says("still there").await;
     serves(&second).await;
     assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
-    // When nothing runs there any more, it is not kept for the hub's sake.
+    // With nothing running on the parked session, it is closed.
     two.rig.api.script.events.send_replace("end".to_owned());
     assert!(soon(two.watch.frame()).await.is_none());
     let ended = soon(two.first.session.closed()).await;
@@ -153,7 +154,7 @@ async fn what_is_left_at_a_hub_that_is_about_to_go_goes_on_when_its_link_breaks(
 }
 
 #[tokio::test]
-async fn what_runs_at_a_hub_that_is_about_to_go_goes_on_there_while_no_other_answers() {
+async fn requests_continue_at_a_draining_hub_without_another_hub() {
     let mut two = Two::start().await;
     two.other.disconnect();
     let told = send(&two.first.exchanges, last_probe()).await;

@@ -29,7 +29,7 @@ pub(crate) async fn exec(hub: &ConnectedAgent, path: &str) -> Upgraded {
 }
 
 #[tokio::test]
-async fn an_upgraded_stream_may_end_in_one_direction_first() {
+async fn upgraded_stream_may_end_towards_the_server_first() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let mut raw = exec(&hub, "/exec").await;
@@ -39,7 +39,7 @@ async fn an_upgraded_stream_may_end_in_one_direction_first() {
     soon(raw.read_to_string(&mut heard)).await.unwrap();
     assert_eq!(
         heard, "hello input",
-        "what is said after our end is still heard"
+        "data after the end of the input still arrives"
     );
     until(|| *rig.api.script.stream_inputs.lock().unwrap() == ["input"]).await;
     assert_eq!(
@@ -49,7 +49,7 @@ async fn an_upgraded_stream_may_end_in_one_direction_first() {
 }
 
 #[tokio::test]
-async fn an_upgraded_stream_may_end_in_the_other_direction_first() {
+async fn upgraded_stream_may_end_towards_the_client_first() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let mut raw = exec(&hub, "/exec?ends-first").await;
@@ -59,12 +59,12 @@ async fn an_upgraded_stream_may_end_in_the_other_direction_first() {
     raw.write_all(b"still heard").await.unwrap();
     raw.shutdown().await.unwrap();
     until(|| *rig.api.script.stream_inputs.lock().unwrap() == ["still heard"]).await;
-    // The one that is left is the agent's own.
+    // Only the agent's own connection is left.
     until(|| rig.api.server.connections() == 1).await;
 }
 
 #[tokio::test]
-async fn an_upgraded_stream_that_vanishes_ends_at_the_api_server() {
+async fn reset_upgraded_stream_ends_at_the_api_server() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let mut raw = exec(&hub, "/exec").await;
@@ -76,13 +76,13 @@ async fn an_upgraded_stream_that_vanishes_ends_at_the_api_server() {
     assert_eq!(
         *rig.api.script.stream_inputs.lock().unwrap(),
         ["half (broken)"],
-        "a reset is no end of input"
+        "a reset is not an end of input"
     );
 }
 
-/// To a ping, the kernel of a server that has closed answers with a reset, and forgets what it has not sent.
+/// The kernel of a closed server answers a ping with a reset, and discards unsent data.
 #[tokio::test]
-async fn a_ping_takes_nothing_of_what_an_api_server_said_before_it_closed() {
+async fn ping_loses_no_data_of_a_closing_api_server() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let mut raw = exec(&hub, "/exec?closes").await;
@@ -93,7 +93,7 @@ async fn a_ping_takes_nothing_of_what_an_api_server_said_before_it_closed() {
     for _ in 0..3 {
         raw.write_all(ping).await.unwrap();
         raw.flush().await.unwrap();
-        // A round with the agent, which takes what comes in its order.
+        // One round trip through the agent, which handles messages in order.
         send(&hub.exchanges, request("GET", "/").body(nothing()).unwrap()).await;
     }
     let mut heard = Vec::new();
@@ -102,7 +102,7 @@ async fn a_ping_takes_nothing_of_what_an_api_server_said_before_it_closed() {
 }
 
 #[tokio::test]
-async fn a_refused_upgrade_passes_as_it_is() {
+async fn rejected_upgrade_passes_unchanged() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let asked = request("POST", "/exec?refuse")
@@ -169,7 +169,7 @@ async fn connect_reaches_listed_addresses_and_no_others() {
 }
 
 #[tokio::test]
-async fn what_a_client_has_left_behind_and_nobody_takes_is_let_go() {
+async fn unread_rest_of_a_closed_raw_stream_is_dropped() {
     let rig = Rig::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

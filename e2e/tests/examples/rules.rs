@@ -76,7 +76,7 @@ const RULES: &[Rule] = &[
     ),
     until("fairlead dev", "hub ready"),
     until("fairlead server", "hub ready"),
-    until("fairlead agent --join", "configured by the hub"),
+    until("fairlead agent --join", "configuration applied"),
     until("--wait", "waiting for the agent to enrol"),
     until("cluster list -w", "demo"),
     follow("changes --since 1042 -f", "c-demo"),

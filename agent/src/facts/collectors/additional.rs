@@ -1,5 +1,5 @@
-//! Selection the site operator adds: each key of the ConfigMap `additional-facts` in the agent's namespace is a fact, and its value
-//! is JSON where it reads as JSON, else a text.
+//! Facts of the site operator: each key of the ConfigMap `additional-facts` in the agent's namespace is a fact.
+//! A value that is not JSON is a text.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl Collector for Additional {
         let ConfigMap { data } = serde_json::from_slice(object)?;
         let facts = data.into_iter().filter_map(|(name, text)| {
             let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-            // Nobody can say that something is nothing: that is how it is removed.
+            // No fact has the value null: in a report, null removes a fact.
             (!value.is_null()).then(|| CollectedFact::whole(&name, value))
         });
         self.facts = facts.collect();
@@ -67,7 +67,7 @@ mod tests {
     use crate::facts::collectors::facts_of;
 
     #[test]
-    fn each_key_is_a_fact_and_json_is_read_as_json() {
+    fn each_key_is_a_fact_and_json_is_parsed() {
         let map = json!({ "data": {
             "site": "Berlin 3", "racks": "12", "contacts": "[\"ann\"]", "broken": "{", "gone": "null",
         } });

@@ -1,4 +1,4 @@
-//! `annotations` and `contacts`: of each namespace the annotations whose names begin as the configuration says.
+//! `annotations` and `contacts`: annotations of each namespace with the configured name prefixes.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::facts::{
     source::FactSource,
 };
 
-/// Annotations of one namespace in a fact.
+/// Maximum number of annotations of one namespace in a fact.
 const MAX_ANNOTATIONS_PER_NAMESPACE: usize = 32;
 
 pub(super) struct Annotations {
@@ -103,7 +103,7 @@ mod tests {
     use crate::facts::collectors::facts_of;
 
     #[test]
-    fn only_what_begins_as_configured_is_told() {
+    fn only_configured_prefixes_are_reported() {
         let settings = FactCollection {
             annotation_prefixes: vec!["example.com/".to_owned()],
             contact_prefixes: vec!["a8r.io/".to_owned()],

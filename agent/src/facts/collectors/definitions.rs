@@ -1,4 +1,4 @@
-//! `customResourceDefinitions`: the names of those that are installed.
+//! `customResourceDefinitions`: names of the installed definitions.
 
 use serde::de::IgnoredAny;
 
@@ -54,7 +54,7 @@ mod tests {
     use crate::facts::collectors::facts_of;
 
     #[test]
-    fn definitions_are_told_by_name() {
+    fn definitions_are_reported_by_name() {
         let definition =
             json!({ "metadata": { "name": "gateways.example.com", "labels": { "a": "b" } } });
         assert_eq!(

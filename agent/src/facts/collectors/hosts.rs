@@ -1,4 +1,4 @@
-//! `ingressHosts`, `routeHosts`, `gatewayHosts`: under which names the cluster can be reached, and by which objects.
+//! `ingressHosts`, `routeHosts`, `gatewayHosts`: host names of the cluster, each with its objects.
 
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -22,7 +22,7 @@ pub(super) struct Hosts {
     gateway: BoundedPlaces,
 }
 
-/// An Ingress, a Route, a Gateway or a route of one: each has some of these.
+/// Union of the fields of Ingress, Route, Gateway and the routes of a Gateway.
 #[derive(Deserialize)]
 struct Reached {
     metadata: Metadata<IgnoredAny>,
@@ -97,7 +97,7 @@ mod tests {
     use crate::facts::collectors::facts_of;
 
     #[test]
-    fn each_host_says_by_which_objects_it_is_reached() {
+    fn each_host_lists_its_objects() {
         let shop = json!({ "namespace": "shop", "name": "web", "labels": { "a": "b" } });
         let objects = [
             (

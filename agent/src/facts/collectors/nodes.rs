@@ -1,4 +1,4 @@
-//! `nodes`: how many there are and what they are, added up: a fact does not grow with the cluster.
+//! `nodes`: totals over all nodes, so that the fact does not grow with the cluster.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::facts::{
     source::FactSource,
 };
 
-/// Different operating systems, kernels, kubelets and the like.
+/// Maximum number of operating systems, kernels, kubelets and the like.
 const MAX_KINDS: usize = 32;
-/// Different labels with their values, and taints.
+/// Maximum number of labels with their values, and of taints.
 const MAX_LABELS: usize = 256;
-/// Says another thing of each node.
+/// Label with another value on each node; left out.
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
 pub(super) struct Nodes {
     count: u64,
-    /// Thousandths of a core.
+    /// Capacity in thousandths of a core.
     cpu: u64,
-    /// Bytes.
+    /// Capacity in bytes.
     memory: u64,
     operating_system: BoundedTally,
     os_image: BoundedTally,
@@ -163,7 +163,7 @@ impl Collector for Nodes {
             ("taints", self.taints),
         ];
         let mut left_out = 0;
-        // Cores have at most three digits behind the point.
+        // Cores have at most three decimal places.
         let cores = self.cpu as f64 / 1000.0;
         let mut nodes = serde_json::Map::from_iter([
             ("count".to_owned(), json!(self.count)),
@@ -182,7 +182,7 @@ impl Collector for Nodes {
     }
 }
 
-/// A quantity of Kubernetes, like `3920m`, `16Gi` or `1e3`, in thousandths.
+/// Kubernetes quantity, such as `3920m`, `16Gi` or `1e3`, in thousandths.
 fn thousandths(text: &str) -> Option<u64> {
     let digits = |c: char| !(c.is_ascii_digit() || c == '.');
     let (number, suffix) = match text.find(digits) {
@@ -212,7 +212,7 @@ fn thousandths(text: &str) -> Option<u64> {
         exponent => decimal(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
     };
     let value = (number * factor * 1000.0).round();
-    // `as` saturates, and no NaN comes of digits.
+    // `as` saturates, and digits never make a NaN.
     value.is_finite().then_some(value as u64)
 }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_added_up() {
+    fn node_capacities_are_summed() {
         let nodes = [
             (0, node("a", "4", "v1.37.1")),
             (0, node("b", "3920m", "v1.37.1")),
@@ -260,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_says_little_is_counted() {
+    fn node_with_few_fields_is_counted() {
         let facts = facts_of(Box::new(Nodes::default()), &[(0, json!({}))]);
         assert_eq!(facts["nodes"]["count"], 1);
         assert_eq!(facts["nodes"]["kubelet"], json!({}));
     }
 
     #[test]
-    fn quantities_are_those_of_kubernetes() {
+    fn kubernetes_quantities_are_parsed() {
         for (text, value) in [
             ("4", Some(4000)),
             ("3920m", Some(3920)),

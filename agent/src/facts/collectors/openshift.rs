@@ -1,5 +1,5 @@
-//! `openshiftVersion` (`Major`, `Minor`, `Patch`): the last version that the cluster came to whole; and
-//! `openshiftOAuthRoute`: the host at which people log in there.
+//! `openshiftVersion` (`Major`, `Minor`, `Patch`): last completed update of the cluster. `openshiftOAuthRoute`:
+//! host for logins.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -28,7 +28,7 @@ struct ClusterVersion {
 
 #[derive(Deserialize, Default)]
 struct Status {
-    /// The newest first.
+    /// Updates, newest first.
     #[serde(default)]
     history: Vec<Update>,
 }
@@ -80,7 +80,7 @@ impl Collector for OpenShift {
 
     fn finish(self: Box<Self>) -> Vec<CollectedFact> {
         let version = self.version.map(|version| {
-            // The patch keeps what stands behind it, as in 4.8.0-rc.1.
+            // The patch includes its suffix, as in 4.8.0-rc.1.
             let mut parts = version.splitn(3, '.').map(short);
             let mut next = || parts.next().unwrap_or_default();
             let value = json!({ "Major": next(), "Minor": next(), "Patch": next() });
@@ -99,7 +99,7 @@ mod tests {
     use crate::facts::collectors::facts_of;
 
     #[test]
-    fn the_version_is_the_last_that_was_reached() {
+    fn version_is_the_last_completed_update() {
         let version = json!({ "status": { "history": [
             { "state": "Partial", "version": "4.9.1" },
             { "state": "Completed", "version": "4.8.27" },
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn no_openshift_no_fact() {
+    fn no_fact_without_openshift() {
         assert_eq!(facts_of(Box::new(OpenShift::default()), &[]), json!({}));
         let odd = [(0, json!({ "status": {} })), (1, json!({}))];
         assert_eq!(facts_of(Box::new(OpenShift::default()), &odd), json!({}));

@@ -1,6 +1,6 @@
-//! Selection runs in the cluster, by the labels that charts and operators put on workloads: `services` (by
-//! `app.kubernetes.io/name` and `version`), `charts` (by `helm.sh/chart`, with or without the others); and `helmReleases`, by the labels of the
-//! Secrets in which Helm keeps them. Only metadata is asked for: no Secret's content is ever read.
+//! Services in the cluster, found by the labels of charts and operators. `services` uses
+//! `app.kubernetes.io/name` and `version`; `charts` uses `helm.sh/chart`; `helmReleases` uses the labels of
+//! Helm's Secrets. Only metadata is requested: no Secret's content is ever read.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,21 @@ use crate::facts::{
     source::FactSource,
 };
 
-/// Workloads that say what they are, and those of which only their chart does: a selector knows no "or".
+/// Selectors of workloads with a name, and of those with a chart label only. Two lists, since selectors have no
+/// "or".
 const NAME_SELECTOR: &str = "app.kubernetes.io/name";
 const CHART_SELECTOR: &str = "helm.sh/chart,!app.kubernetes.io/name";
 const RELEASE_SELECTOR: &str = "owner=helm,status!=superseded";
 
 #[derive(Default)]
 pub(super) struct Services {
-    /// By version, by name.
+    /// Places by version, by name.
     services: BTreeMap<String, BoundedPlaces>,
     charts: BoundedPlaces,
     left_out: usize,
 }
 
-/// Different services in the fact.
+/// Maximum number of different services in the fact.
 const MAX_SERVICES: usize = 500;
 
 #[derive(Deserialize, Default)]
@@ -102,7 +103,7 @@ pub(super) struct Helm(BoundedEntries);
 struct Release {
     name: String,
     status: String,
-    /// How often it was installed or upgraded.
+    /// Revision: number of installations and upgrades.
     version: String,
 }
 
@@ -122,7 +123,7 @@ impl Collector for Helm {
             status,
             version,
         } = metadata.labels;
-        // Later revisions stand behind earlier ones only by chance: v10 is before v9.
+        // Compares numbers: names sort v10 before v9.
         let revision: u64 = version.parse().unwrap_or(0);
         let key = format!("{}/{name}", metadata.namespace);
         if self.0.get(&key).and_then(|it| it["revision"].as_u64()) <= Some(revision) {
@@ -145,7 +146,7 @@ mod tests {
     use crate::facts::{collectors::facts_of, source::Selection};
 
     #[test]
-    fn services_are_found_by_name_and_version_with_their_charts() {
+    fn services_are_found_by_name_and_version_with_charts() {
         let workload = |name: &str, version: &str| {
             json!({ "metadata": { "namespace": "db", "name": name, "labels": {
                 "app.kubernetes.io/name": "postgresql", "app.kubernetes.io/version": version,
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_workload_with_either_label_is_asked_for_once() {
+    fn selectors_cover_each_labelled_workload_once() {
         let sources = Services::default().sources();
         let selectors: Vec<_> = sources
             .iter()
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_release_the_newest_revision_counts() {
+    fn newest_revision_of_a_release_is_kept() {
         let secret = |revision: &str, status: &str| {
             json!({ "metadata": { "namespace": "db", "name": format!("sh.helm.release.v1.pg.v{revision}"),
                 "labels": { "owner": "helm", "name": "pg", "status": status, "version": revision } } })

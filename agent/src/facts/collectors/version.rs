@@ -1,4 +1,5 @@
-//! `kubernetesVersion`: what the API server says at `/version`, with the digits of `minor` only, where some say `20+`.
+//! `kubernetesVersion`: the API server's answer at `/version`. `minor` keeps its digits only: some servers
+//! return `20+`.
 
 use serde_json::{Map, Value};
 
@@ -37,7 +38,7 @@ impl Collector for Version {
     }
 }
 
-/// The ones it begins with.
+/// Leading digits.
 fn digits(text: &str) -> String {
     text.chars().take_while(char::is_ascii_digit).collect()
 }
@@ -50,7 +51,7 @@ mod tests {
     use crate::facts::collectors::facts_of;
 
     #[test]
-    fn a_minor_with_a_plus_loses_it() {
+    fn plus_sign_of_the_minor_is_dropped() {
         let version =
             json!({ "major": "1", "minor": "20+", "gitVersion": "v1.20.4-eks-1", "odd": 7 });
         assert_eq!(

@@ -65,7 +65,7 @@ const GONE: &[&[(&str, &str)]] = &[
 ];
 
 #[test]
-fn what_authenticates_impersonates_or_is_of_one_hop_does_not_pass() {
+fn identity_and_hop_by_hop_headers_do_not_pass() {
     for gone in GONE {
         let mut headers = headers(gone);
         towards_api(&mut headers, None, &permitted());
@@ -81,7 +81,7 @@ fn what_authenticates_impersonates_or_is_of_one_hop_does_not_pass() {
 }
 
 #[test]
-fn all_else_passes_repeats_included() {
+fn other_headers_pass_with_repeats() {
     let passes = [
         ("accept", "application/json;as=Table"),
         ("content-type", "application/apply-patch+yaml"),
@@ -103,7 +103,7 @@ fn all_else_passes_repeats_included() {
 }
 
 #[test]
-fn what_the_client_lists_in_connection_cannot_take_our_own_headers_away() {
+fn connection_header_cannot_remove_the_agents_headers() {
     let listed = "impersonate-user, impersonate-group, authorization, host";
     let mut headers = headers(&[("connection", listed)]);
     towards_api(&mut headers, None, &permitted());
@@ -112,7 +112,7 @@ fn what_the_client_lists_in_connection_cannot_take_our_own_headers_away() {
 }
 
 #[test]
-fn an_upgrade_is_one_only_where_connection_says_so() {
+fn upgrade_needs_the_connection_header() {
     let spdy = headers(&[
         ("connection", "keep-alive, Upgrade"),
         ("upgrade", "SPDY/3.1"),
@@ -131,7 +131,7 @@ fn an_upgrade_is_one_only_where_connection_says_so() {
 }
 
 #[test]
-fn an_answer_keeps_what_is_the_api_servers_and_loses_what_claims_to_be_ours() {
+fn forged_fairlead_headers_of_an_answer_are_removed() {
     let mut answer = headers(&[
         ("content-length", "2"),
         ("set-cookie", "a=b"),
@@ -160,7 +160,7 @@ fn an_answer_keeps_what_is_the_api_servers_and_loses_what_claims_to_be_ours() {
 }
 
 #[test]
-fn a_path_with_dots_for_segments_is_refused() {
+fn path_with_dot_segments_is_rejected() {
     for bad in [
         "/..",
         "/a/../b",
@@ -191,7 +191,7 @@ fn a_path_with_dots_for_segments_is_refused() {
 }
 
 #[test]
-fn a_request_id_is_repeated_in_the_log_only_if_it_is_one() {
+fn invalid_request_id_is_not_logged() {
     assert_eq!(
         request_id(&headers(&[("fairlead-request-id", "r-1_A")])),
         "r-1_A"

@@ -5,7 +5,7 @@ use tokio::{
 
 use super::*;
 
-/// Of a client, with a mask of zeros; `text` is a whole message.
+/// Frames of a client, with a mask of zeros; `TEXT` is a whole message.
 const PING: &[u8] = b"\x89\x82\0\0\0\0hi";
 const PONG: &[u8] = b"\x8a\x02hi";
 const TEXT: &[u8] = b"\x81\x83\0\0\0\0abc";
@@ -23,7 +23,7 @@ async fn some(io: &mut (impl AsyncRead + Unpin), length: usize) -> Vec<u8> {
     got
 }
 
-/// Lets `io` find that there is nothing to read.
+/// Polls a read until `io` has nothing to return.
 async fn idle(io: &mut PingResponder<DuplexStream>) {
     let mut nothing = [0; 16];
     tokio::select! {
@@ -34,7 +34,7 @@ async fn idle(io: &mut PingResponder<DuplexStream>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ping_while_the_server_is_being_heard_is_answered_here_and_goes_no_further() {
+async fn ping_is_answered_while_the_server_sends() {
     for (protocol, message, ping, pong) in [
         (Protocol::WebSocket, TEXT, PING, PONG),
         (Protocol::Spdy, SPDY_DATA, SPDY_PING, SPDY_PING),
@@ -43,7 +43,7 @@ async fn a_ping_while_the_server_is_being_heard_is_answered_here_and_goes_no_fur
         let said = message.repeat(2);
         server.write_all(&said).await.unwrap();
         assert_eq!(some(&mut agent, 5).await, said[..5]);
-        // In every kind of pieces, among other things.
+        // All sizes of pieces, with data around the ping.
         for size in 1..=2 * message.len() + ping.len() {
             let all = [message, ping, message].concat();
             for piece in all.chunks(size) {
@@ -63,7 +63,7 @@ async fn a_ping_while_the_server_is_being_heard_is_answered_here_and_goes_no_fur
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ping_behind_the_servers_end_goes_nowhere() {
+async fn ping_after_the_servers_end_is_dropped() {
     let (mut agent, mut server) = pair(Protocol::WebSocket);
     server.write_all(b"\x88\x00").await.unwrap();
     server.shutdown().await.unwrap();
@@ -76,7 +76,7 @@ async fn a_ping_behind_the_servers_end_goes_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ping_passes_while_the_server_is_silent() {
+async fn ping_passes_while_the_server_is_silent() {
     let (mut agent, mut server) = pair(Protocol::WebSocket);
     agent.write_all(PING).await.unwrap();
     assert_eq!(some(&mut server, PING.len()).await, PING, "before a word");
@@ -89,7 +89,7 @@ async fn a_ping_passes_while_the_server_is_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_to_read_is_woken_for_an_answer() {
+async fn waiting_reader_is_woken_for_an_answer() {
     let (agent, mut server) = pair(Protocol::WebSocket);
     let (mut read, mut write) = tokio::io::split(agent);
     server.write_all(TEXT).await.unwrap();
@@ -101,7 +101,7 @@ async fn whoever_waits_to_read_is_woken_for_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_only_begins_like_a_ping_passes_unchanged() {
+async fn start_of_a_ping_without_its_rest_passes_unchanged() {
     let settings = b"\x80\x03\x00\x04\x00\x00\x00\x04\x00\x00\x00\x00";
     let cut = &SPDY_PING[..7];
     let (mut agent, mut server) = pair(Protocol::Spdy);
@@ -117,7 +117,7 @@ async fn what_only_begins_like_a_ping_passes_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pings_without_end_fill_no_memory() {
+async fn endless_pings_use_bounded_memory() {
     let (mut agent, mut server) = pair(Protocol::WebSocket);
     server.write_all(TEXT).await.unwrap();
     some(&mut agent, 4).await;
