@@ -183,6 +183,6 @@ mod tests {
             told.contains("facts.intervalSeconds") && told.contains("none"),
             "{told}"
         );
-        assert!(told.contains("as the tenant says"), "{told}");
+        assert!(told.contains("(inherited)"), "{told}");
     }
 }
