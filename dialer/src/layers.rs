@@ -3,8 +3,9 @@
 use std::{fs, path::Path};
 
 /// From the ground up. Nothing here may import a module behind it.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     "close",
+    "path",
     "sync",
     "memory",
     "websocket",
