@@ -13,7 +13,6 @@ mod catch_panic;
 mod connect;
 mod drain_body;
 mod forward;
-mod framing;
 mod headers;
 mod limit;
 mod modules;
@@ -56,7 +55,6 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
 
 use self::{
-    framing::{FollowedIo, Framing},
     record::{Inbound, Record},
     socket::{Connection, ResetOnDrop, Socket},
     stack::Stack,
@@ -109,7 +107,6 @@ impl Front {
             peer,
             sni: state.server_name().map(Arc::from),
             reset,
-            framing: Framing::default(),
         };
         if http2 {
             self.http2(tls, connection).await;
@@ -127,7 +124,6 @@ impl Front {
             peer,
             sni: None,
             reset,
-            framing: Framing::default(),
         };
         self.http1(socket, connection).await;
     }
@@ -137,10 +133,10 @@ impl Front {
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let hub = Arc::clone(&self.hub);
-        let (peer, framing) = (connection.peer, connection.framing.clone());
+        let peer = connection.peer;
         let service = service_fn(move |request| self.request(request, &connection));
         let serving = h1()
-            .serve_connection(TokioIo::new(FollowedIo { io, framing }), service)
+            .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
         // A connection to a hub that drains may carry an agent with a broken link.
         let over = match hub.process.is_draining() {
@@ -193,7 +189,6 @@ impl Front {
         let record = Record::begin(&request, connection.peer, &self.hub.metrics);
         let inbound = Box::new(Inbound {
             request: request.map(|body| body.map_err(BodyError::from).boxed_unsync()),
-            ambiguous_length: connection.framing.next_is_ambiguous(),
             connection: connection.clone(),
             record,
         });

@@ -49,7 +49,6 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
             return Ok(response);
         }
     };
-    inbound.connection.framing.stop();
     let upgraded = hyper::upgrade::on(&mut request);
     let peer = inbound.connection.peer;
     let hub = Arc::clone(hub);

@@ -35,19 +35,15 @@ where
     F: Future<Output = Response<Body>>,
 {
     let request = &inbound.request;
-    let whole = request.body().is_end_stream() && !inbound.ambiguous_length;
-    if whole || request.version() > Version::HTTP_11 {
+    if request.body().is_end_stream() || request.version() > Version::HTTP_11 {
         return inner(inbound).await;
     }
-    // One server may take the rest for the body, another one for a request (RFC 9112, section 6.3).
-    let ambiguous = inbound.ambiguous_length;
     // A client with `Expect` sends no body after a final answer, and a read would send it `100 Continue`.
     let expects_continue = request.headers().contains_key(header::EXPECT);
     let remainder = Remainder::default();
     inbound.request = inbound.request.map(|body| remainder.lend(body));
     let mut response = inner(inbound).await;
     let ends = match remainder.take() {
-        _ if ambiguous => true,
         None => false,
         Some(rest) => expects_continue || !drain(rest).await,
     };

@@ -111,7 +111,6 @@ pub(crate) async fn forward(
             };
             record.set_timing(took, upstream(head.headers()));
             headers::strip_answer(head.headers_mut(), true);
-            connection.framing.stop();
             let ends = UpgradeEnds {
                 client: OnUpgrade::from_hyper(user),
                 agent,

@@ -33,8 +33,6 @@ use crate::{
 pub(crate) struct Inbound {
     pub(crate) request: Request<Body>,
     pub(crate) connection: Connection,
-    /// The head gave the length of the body in two ways, and hyper chose one.
-    pub(crate) ambiguous_length: bool,
     pub(crate) record: Record,
 }
 

@@ -42,10 +42,6 @@ pub(crate) enum Route {
 pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Failure> {
     let request = &inbound.request;
     headers::check(request)?;
-    if inbound.ambiguous_length {
-        let what = "its body length is ambiguous";
-        return Err(Failure::because(Code::BadRequest, what));
-    }
     let authority = authority(&inbound)?;
     path::check(request.uri().path())?;
     let sni = inbound.connection.sni.as_deref();

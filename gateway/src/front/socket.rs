@@ -25,8 +25,6 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
-use crate::front::framing::{FollowedIo, Framing};
-
 /// Idle time before the first keep-alive probe. A vanished client is noticed after this time plus nine intervals.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
@@ -38,7 +36,6 @@ pub(crate) struct Connection {
     /// The server name in the TLS handshake.
     pub(crate) sni: Option<Arc<str>>,
     pub(crate) reset: ResetOnDrop,
-    pub(crate) framing: Framing,
 }
 
 /// Whether the socket ends with a reset when it is dropped; clones share it.
@@ -80,11 +77,10 @@ impl Socket {
 pub(crate) fn agent_connection(
     upgraded: Upgraded,
 ) -> Result<Either<TlsStream<ReadAhead<Socket>>, Socket>, &'static str> {
-    let (io, read) = match upgraded.downcast::<TokioIo<FollowedIo<TlsStream<ReadAhead<Socket>>>>>()
-    {
-        Ok(parts) => (Either::Left(parts.io.into_inner().io), parts.read_buf),
-        Err(other) => match other.downcast::<TokioIo<FollowedIo<Socket>>>() {
-            Ok(parts) => (Either::Right(parts.io.into_inner().io), parts.read_buf),
+    let (io, read) = match upgraded.downcast::<TokioIo<TlsStream<ReadAhead<Socket>>>>() {
+        Ok(parts) => (Either::Left(parts.io.into_inner()), parts.read_buf),
+        Err(other) => match other.downcast::<TokioIo<Socket>>() {
+            Ok(parts) => (Either::Right(parts.io.into_inner()), parts.read_buf),
             Err(_) => return Err("it came by another way"),
         },
     };
