@@ -44,20 +44,10 @@ async fn query(
     fake.answer.lock().unwrap().clone()
 }
 
+/// Decodes a value of a form.
 fn decoded(text: &str) -> String {
-    let mut out = Vec::new();
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let digits = [bytes.next().unwrap(), bytes.next().unwrap()];
-                u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(out).unwrap()
+    let bytes = fairlead_api::percent::decode(&text.replace('+', " ")).unwrap();
+    String::from_utf8(bytes).unwrap()
 }
 
 async fn rig(answers: bool) -> (Rig, Arc<Fake>) {

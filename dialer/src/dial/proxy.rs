@@ -4,21 +4,23 @@
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use fairlead_api::{Code, HubUrl};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use fairlead_api::{Code, HubUrl, error_chain, percent};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::Empty;
+use hyper_util::client::proxy::matcher::Matcher;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpStream;
 
 use super::{
     error::{DialError, Stage, step},
     tcp,
-    upgrade::{NotSwitched, spelled, switch},
+    upgrade::{NotSwitched, switch},
 };
 
 const CHECK_PROXY: &str = "Check that HTTPS_PROXY is right and that this proxy runs; a hub that needs none belongs into NO_PROXY.";
@@ -30,14 +32,17 @@ const NO_BASIC: &str = "Ask the operator of the proxy for Basic authentication o
 ///
 /// A proxy is `[http://][user:password@]host[:port]` with default port 1080; TLS and SOCKS proxies
 /// are refused. NO_PROXY is a list (commas or blanks) of names, addresses, networks (`10.0.0.0/8`),
-/// or the single `*` for all. A name includes its subdomains; a leading dot has no meaning.
+/// or `*` for all. A name includes its subdomains; a leading dot has no meaning.
 #[derive(Debug, Clone, Default)]
-pub struct ProxyRules {
-    proxy: Option<Proxy>,
-    exceptions: Exceptions,
+pub struct ProxyRules(Option<Arc<ConfiguredProxy>>);
+
+#[derive(Debug)]
+struct ConfiguredProxy {
+    proxy: Proxy,
+    exceptions: Matcher,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Proxy {
     host: String,
     port: u16,
@@ -57,20 +62,6 @@ fn authority(host: &str, port: u16) -> String {
     } else {
         format!("{host}:{port}")
     }
-}
-
-#[derive(Debug, Clone, Default)]
-enum Exceptions {
-    All,
-    These(Vec<Exception>),
-    #[default]
-    None,
-}
-
-#[derive(Debug, Clone)]
-enum Exception {
-    Name(String),
-    Network(IpAddr, u8),
 }
 
 /// An HTTP proxy for clients that connect on their own.
@@ -110,7 +101,7 @@ fn wants_credentials(cause: String, headers: &HeaderMap) -> DialError {
     DialError::new(Stage::Proxy, Code::DialProxyAuth, cause).next(NO_BASIC)
 }
 
-/// Addresses of this machine: a proxy elsewhere would reach its own.
+/// Addresses of this machine: a proxy elsewhere would reach its own. hyper-util has no such exception.
 fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>() {
         Ok(ip) => ip.to_canonical().is_loopback(),
@@ -128,23 +119,33 @@ impl ProxyRules {
     ///
     /// One sentence on the mistake in the proxy's URL, without its password.
     pub fn parse(https_proxy: Option<&str>, no_proxy: Option<&str>) -> Result<Self, String> {
-        let https_proxy = https_proxy.map(str::trim).filter(|text| !text.is_empty());
-        Ok(ProxyRules {
-            proxy: https_proxy.map(proxy).transpose()?,
-            exceptions: exceptions(no_proxy.unwrap_or_default()),
-        })
+        let Some(https_proxy) = https_proxy.map(str::trim).filter(|text| !text.is_empty()) else {
+            return Ok(ProxyRules(None));
+        };
+        let proxy = proxy(https_proxy)?;
+        // Decides about exceptions only, because it reports no mistake in the proxy's URL and has another default port.
+        let exceptions = Matcher::builder()
+            .https("http://proxy")
+            .no(normalized(no_proxy.unwrap_or_default()))
+            .build();
+        Ok(ProxyRules(Some(Arc::new(ConfiguredProxy {
+            proxy,
+            exceptions,
+        }))))
     }
 
     /// Describes the path to this hub for the log, without credentials.
     #[must_use]
     pub fn explain(&self, hub: &HubUrl) -> String {
-        match (&self.proxy, self.exceptions.which(hub.host())) {
-            (None, _) => "directly: HTTPS_PROXY is not set".to_owned(),
-            (Some(_), _) if is_loopback(hub.host()) => {
+        match &self.0 {
+            None => "directly: HTTPS_PROXY is not set".to_owned(),
+            Some(_) if is_loopback(hub.host()) => {
                 "directly: a loopback address needs no proxy".to_owned()
             }
-            (Some(_), Some(entry)) => format!("directly: NO_PROXY names {entry}"),
-            (Some(proxy), None) => format!("through {proxy}, from HTTPS_PROXY"),
+            Some(configured) if configured.excepts(hub) => {
+                format!("directly: NO_PROXY covers {}", hub.host())
+            }
+            Some(configured) => format!("through {}, from HTTPS_PROXY", configured.proxy),
         }
     }
 
@@ -158,9 +159,9 @@ impl ProxyRules {
     }
 
     fn proxy_for(&self, hub: &HubUrl) -> Option<&Proxy> {
-        let proxy = self.proxy.as_ref()?;
-        let direct = is_loopback(hub.host()) || self.exceptions.which(hub.host()).is_some();
-        (!direct).then_some(proxy)
+        let configured = self.0.as_ref()?;
+        let direct = is_loopback(hub.host()) || configured.excepts(hub);
+        (!direct).then_some(&configured.proxy)
     }
 
     /// Connects to the hub, or through the proxy, with TCP_NODELAY. Each step has the deadline.
@@ -180,6 +181,18 @@ impl ProxyRules {
             .await
             .map_err(|error| error.at(address))?;
         Ok(Connected { tcp, address })
+    }
+}
+
+impl ConfiguredProxy {
+    fn excepts(&self, hub: &HubUrl) -> bool {
+        let authority = authority(hub.host().trim_end_matches('.'), hub.port());
+        let uri = Uri::builder()
+            .scheme("https")
+            .authority(authority)
+            .path_and_query("/")
+            .build();
+        uri.is_ok_and(|uri| self.exceptions.intercept(&uri).is_none())
     }
 }
 
@@ -234,7 +247,7 @@ impl Proxy {
                 Err(error.with_status(status))
             }
             Err(NotSwitched::Broken(error)) => {
-                Err(wrong(format!("{self} broke: {}", spelled(&error))))
+                Err(wrong(format!("{self} broke: {}", error_chain(&error))))
             }
         }
     }
@@ -271,7 +284,10 @@ fn proxy(text: &str) -> Result<Proxy, String> {
         "" => 1080,
         port => port.parse().map_err(|_| bad())?,
     };
-    let credentials = user.map(basic).transpose().map_err(|()| bad())?;
+    let credentials = match user {
+        Some(user) => Some(basic(user).ok_or_else(bad)?),
+        None => None,
+    };
     Ok(Proxy {
         host: host.to_owned(),
         port,
@@ -281,109 +297,25 @@ fn proxy(text: &str) -> Result<Proxy, String> {
 
 /// Basic credentials (RFC 7617). User and password are percent-encoded in the URL; the password may
 /// be missing.
-fn basic(user: &str) -> Result<SecretString, ()> {
+fn basic(user: &str) -> Option<SecretString> {
     let (name, password) = user.split_once(':').unwrap_or((user, ""));
-    let mut pair = decoded(name)?;
+    let mut pair = percent::decode(name)?;
     pair.push(b':');
-    pair.extend(decoded(password)?);
-    Ok(format!("Basic {}", STANDARD.encode(pair)).into())
+    pair.extend(percent::decode(password)?);
+    Some(format!("Basic {}", STANDARD.encode(pair)).into())
 }
 
-fn decoded(text: &str) -> Result<Vec<u8>, ()> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let mut digit = || {
-            let digit = char::from(bytes.next()?).to_digit(16)?;
-            u8::try_from(digit).ok()
-        };
-        let (high, low) = (digit().ok_or(())?, digit().ok_or(())?);
-        out.push(high << 4 | low);
-    }
-    Ok(out)
-}
-
-fn exceptions(text: &str) -> Exceptions {
-    if text.trim() == "*" {
-        return Exceptions::All;
-    }
-    let entries: Vec<_> = text
-        .split([',', ' ', '\t'])
-        .filter_map(|entry| exception(entry.trim()))
-        .collect();
-    if entries.is_empty() {
-        Exceptions::None
-    } else {
-        Exceptions::These(entries)
-    }
-}
-
-fn exception(entry: &str) -> Option<Exception> {
-    let bare = entry.trim_start_matches('[').replace(']', "");
-    let (address, bits) = match bare.split_once('/') {
-        Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
-        None => (bare.as_str(), None),
-    };
-    if let Ok(ip) = address.parse::<IpAddr>() {
-        let all = if ip.is_ipv4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(all);
-        return (bits <= all).then_some(Exception::Network(ip, bits));
-    }
-    let name = entry.trim_matches('.').to_ascii_lowercase();
-    (!name.is_empty()).then_some(Exception::Name(name))
-}
-
-impl Exceptions {
-    /// First entry of NO_PROXY that matches the host.
-    fn which(&self, host: &str) -> Option<String> {
-        match self {
-            Exceptions::None => None,
-            Exceptions::All => Some("*".to_owned()),
-            Exceptions::These(entries) => entries
-                .iter()
-                .find(|entry| entry.covers(host))
-                .map(ToString::to_string),
-        }
-    }
-}
-
-impl Exception {
-    fn covers(&self, host: &str) -> bool {
-        match (self, host.parse::<IpAddr>()) {
-            (Exception::Network(network, bits), Ok(ip)) => within(ip, *network, *bits),
-            (Exception::Name(name), Err(_)) => {
-                let host = host.trim_end_matches('.');
-                host.strip_suffix(name.as_str())
-                    .is_some_and(|above| above.is_empty() || above.ends_with('.'))
-            }
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Display for Exception {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Exception::Name(name) => f.write_str(name),
-            Exception::Network(network, bits) => write!(f, "{network}/{bits}"),
-        }
-    }
-}
-
-fn within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
-    let same = |a: u128, b: u128, width: u32| {
-        let shift = width - u32::from(bits).min(width);
-        a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
-    };
-    match (ip, network) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => same(a.to_bits().into(), b.to_bits().into(), 32),
-        (IpAddr::V6(a), IpAddr::V6(b)) => same(a.to_bits(), b.to_bits(), 128),
-        _ => false,
-    }
+/// NO_PROXY in the form of hyper-util, which knows neither blanks between entries, nor brackets around IPv6 addresses,
+/// nor the final dot of a name, nor `*` for addresses.
+fn normalized(no_proxy: &str) -> String {
+    let entries = no_proxy.split([',', ' ', '\t']).map(|entry| match entry {
+        "*" => "*,0.0.0.0/0,::/0".to_owned(),
+        entry => entry
+            .replace(['[', ']'], "")
+            .trim_end_matches('.')
+            .to_owned(),
+    });
+    entries.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

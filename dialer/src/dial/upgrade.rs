@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use fairlead_api::{Code, HubUrl};
+use fairlead_api::{Code, HubUrl, error_chain};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{body::Incoming, client::conn::http1};
@@ -188,23 +188,9 @@ fn refused(why: NotSwitched) -> DialError {
             DialError::new(Stage::Upgrade, Code::DialProtocol, cause)
         }
         NotSwitched::Broken(error) => {
-            DialError::new(Stage::Upgrade, Code::SessionBroke, spelled(&error))
+            DialError::new(Stage::Upgrade, Code::SessionBroke, error_chain(&error))
         }
     }
-}
-
-/// An error with its causes.
-pub(crate) fn spelled(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Remote clock minus local clock, in seconds.
