@@ -54,12 +54,14 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn build(config: Config, seam: Seam, process: &Process) -> Result<Self, Failure> {
-        let metrics = Arc::new(Metrics::register(process.registry())?);
+        let internal = |error| Failure::because(Code::Internal, error);
+        let metrics = Arc::new(Metrics::register(process.registry()).map_err(internal)?);
         let sessions = Arc::new(SessionTable::new(
             StatusQueue::default(),
             Arc::clone(&metrics),
         ));
-        crate::agents::scrape::register(&sessions, &metrics, process.registry())?;
+        crate::agents::scrape::register(&sessions, &metrics, process.registry())
+            .map_err(internal)?;
         let reserve = MemoryBudget::of(config.session_memory);
         gauges::register(
             process.registry(),

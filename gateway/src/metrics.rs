@@ -3,7 +3,6 @@
 
 use std::{sync::OnceLock, time::Duration};
 
-use fairlead_api::{Code, Failure};
 use fairlead_runtime::metrics::Registry;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
@@ -127,8 +126,8 @@ impl Metrics {
     /// Registers all metrics.
     ///
     /// # Errors
-    /// `FL-5101` if the registry has metrics of these names already.
-    pub(crate) fn register(registry: &Registry) -> Result<Self, Failure> {
+    /// The registry has metrics of these names already.
+    pub(crate) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let to = Registrar(registry);
         let build = to.gauges("fairlead_build_info", "Always 1.", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
@@ -155,14 +154,11 @@ impl Metrics {
                 IntCounter::new(
                     "fairlead_clones_refused_total",
                     "Clones rejected: agents with the identity of another Kubernetes cluster.",
-                )
-                .map_err(Registrar::fault)?,
+                )?,
             )?,
             // The collector of the session table updates these three, so it registers them.
-            streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")
-                .map_err(Registrar::fault)?,
-            streams: IntCounter::new("fairlead_streams_total", "Streams opened on all sessions.")
-                .map_err(Registrar::fault)?,
+            streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")?,
+            streams: IntCounter::new("fairlead_streams_total", "Streams opened on all sessions.")?,
             bytes: counters(
                 "fairlead_bytes_total",
                 "Bytes of all sessions, from the hub's view.",
@@ -252,43 +248,47 @@ impl Metrics {
     }
 }
 
-fn counters(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Failure> {
-    IntCounterVec::new(Opts::new(name, help), labels).map_err(Registrar::fault)
+fn counters(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
+    IntCounterVec::new(Opts::new(name, help), labels)
 }
 
 struct Registrar<'a>(&'a Registry);
 
 impl Registrar<'_> {
-    fn fault(error: prometheus::Error) -> Failure {
-        Failure::because(Code::Internal, error)
-    }
-
-    fn add<C: Collector + Clone + 'static>(&self, collector: C) -> Result<C, Failure> {
-        self.0
-            .register(Box::new(collector.clone()))
-            .map_err(Self::fault)?;
+    fn add<C: Collector + Clone + 'static>(&self, collector: C) -> prometheus::Result<C> {
+        self.0.register(Box::new(collector.clone()))?;
         Ok(collector)
     }
 
-    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, Failure> {
-        self.add(IntGauge::new(name, help).map_err(Self::fault)?)
+    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
+        self.add(IntGauge::new(name, help)?)
     }
 
-    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Failure> {
-        self.add(IntGaugeVec::new(Opts::new(name, help), labels).map_err(Self::fault)?)
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels)?)
     }
 
-    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Failure> {
+    fn counters(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> prometheus::Result<IntCounterVec> {
         self.add(counters(name, help, labels)?)
     }
 
-    fn histogram(&self, name: &str, help: &str) -> Result<Histogram, Failure> {
+    fn histogram(&self, name: &str, help: &str) -> prometheus::Result<Histogram> {
         let options = HistogramOpts::new(name, help).buckets(SECONDS_BUCKETS.to_vec());
-        self.add(Histogram::with_opts(options).map_err(Self::fault)?)
+        self.add(Histogram::with_opts(options)?)
     }
 
-    fn histograms(&self, name: &str, help: &str, labels: &[&str]) -> Result<HistogramVec, Failure> {
+    fn histograms(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> prometheus::Result<HistogramVec> {
         let options = HistogramOpts::new(name, help).buckets(SECONDS_BUCKETS.to_vec());
-        self.add(HistogramVec::new(options, labels).map_err(Self::fault)?)
+        self.add(HistogramVec::new(options, labels)?)
     }
 }

@@ -1,5 +1,7 @@
 //! The module seam: the interface between the gateway and its modules. The gateway knows no module by name.
 
+mod error;
+
 use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
@@ -16,6 +18,8 @@ use fairlead_runtime::Process;
 use http::{HeaderValue, StatusCode, header};
 use secrecy::SecretString;
 use tokio::sync::broadcast;
+
+pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
 
 /// An authenticated user or program on the kubectl side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,17 +46,17 @@ pub struct Principal(Arc<dyn Identify>);
 /// Authenticates the sender of a request.
 #[async_trait]
 pub(crate) trait Identify: Send + Sync {
-    async fn caller(&self) -> Result<Caller, Failure>;
+    async fn caller(&self) -> Result<Caller, AuthenticateError>;
     async fn is_still_valid(&self, caller: &Caller) -> bool;
     fn from(&self) -> IpAddr;
-    fn wrong(&self, failure: Failure) -> Failure;
+    fn count_wrong_secret(&self) -> Result<(), TooManyWrongTokens>;
 }
 
 struct KnownPrincipal(Caller, IpAddr);
 
 #[async_trait]
 impl Identify for KnownPrincipal {
-    async fn caller(&self) -> Result<Caller, Failure> {
+    async fn caller(&self) -> Result<Caller, AuthenticateError> {
         Ok(self.0.clone())
     }
 
@@ -64,8 +68,8 @@ impl Identify for KnownPrincipal {
         self.1
     }
 
-    fn wrong(&self, failure: Failure) -> Failure {
-        failure
+    fn count_wrong_secret(&self) -> Result<(), TooManyWrongTokens> {
+        Ok(())
     }
 }
 
@@ -83,8 +87,8 @@ impl Principal {
     /// Authenticates the sender; the request counts against the caller's limit from then on.
     ///
     /// # Errors
-    /// `FL-1101` to `FL-1104`, `FL-1407`, or `FL-5102` if the token cannot be checked now.
-    pub async fn caller(&self) -> Result<Caller, Failure> {
+    /// [`AuthenticateError`]
+    pub async fn caller(&self) -> Result<Caller, AuthenticateError> {
         self.0.caller().await
     }
 
@@ -101,11 +105,12 @@ impl Principal {
         self.0.from()
     }
 
-    /// Counts a wrong secret, and returns the failure to report: `failure`, or `FL-1104` above the rate limit of the
-    /// address.
-    #[must_use]
-    pub fn wrong(&self, failure: Failure) -> Failure {
-        self.0.wrong(failure)
+    /// Counts a wrong secret of this address.
+    ///
+    /// # Errors
+    /// [`TooManyWrongTokens`] above the rate limit of the address.
+    pub fn count_wrong_secret(&self) -> Result<(), TooManyWrongTokens> {
+        self.0.count_wrong_secret()
     }
 }
 
@@ -153,8 +158,12 @@ pub trait Authenticator: Send + Sync {
     /// Authenticates a token that came from this address. The address bounds the cost that one client may cause.
     ///
     /// # Errors
-    /// `FL-1102`, `FL-1103`, or `FL-5102` if the token cannot be checked now.
-    async fn authenticate(&self, token: &SecretString, from: IpAddr) -> Result<Caller, Failure>;
+    /// [`AuthenticateError`]
+    async fn authenticate(
+        &self,
+        token: &SecretString,
+        from: IpAddr,
+    ) -> Result<Caller, AuthenticateError>;
 }
 
 /// Authorizes callers for clusters. Called for every request to a cluster.
@@ -163,8 +172,12 @@ pub trait Authorizer: Send + Sync {
     /// Returns the caller's permission in a cluster.
     ///
     /// # Errors
-    /// `FL-1201`; `FL-1301` if there is no such cluster *or* the caller may not see it, in the same time.
-    async fn authorize(&self, caller: &Caller, cluster: &ClusterId) -> Result<Grant, Failure>;
+    /// [`AuthorizeError::NoSuchCluster`] if there is no such cluster *or* the caller may not see it, in the same time.
+    async fn authorize(
+        &self,
+        caller: &Caller,
+        cluster: &ClusterId,
+    ) -> Result<Grant, AuthorizeError>;
 }
 
 /// Result of matching an agent's Kubernetes cluster with the one that its identity was issued to.
@@ -182,25 +195,29 @@ pub trait Directory: Send + Sync {
     /// Checks that an agent with this identity may have a session.
     ///
     /// # Errors
-    /// `FL-2109` if its cluster is gone, `FL-2107` if this certificate is no longer valid.
-    async fn admit(&self, identity: &AgentIdentity) -> Result<(), Failure>;
+    /// [`DirectoryError::ClusterDeleted`] if its cluster is gone, [`DirectoryError::ForeignCertificate`] if this
+    /// certificate is no longer valid.
+    async fn admit(&self, identity: &AgentIdentity) -> Result<(), DirectoryError>;
 
     /// Checks the UID of an agent's namespace `kube-system` against its cluster; the first UID binds the cluster.
     ///
     /// `from` is the address of its connection.
     ///
     /// # Errors
-    /// `FL-2112` if the agent is in another cluster, which is recorded; the errors of [`Directory::admit`]; `FL-5102`
-    /// if it cannot be checked now.
+    /// [`DirectoryError::Cloned`] if the agent is in another cluster, which is recorded; the errors of
+    /// [`Directory::admit`]; [`DirectoryError::Unavailable`] if it cannot be checked now.
     async fn recognise(
         &self,
         identity: &AgentIdentity,
         uid: Option<&ClusterUid>,
         from: IpAddr,
-    ) -> Result<Recognition, Failure>;
+    ) -> Result<Recognition, DirectoryError>;
 
     /// Last known status of a cluster without a session here; `None` if the cluster does not exist.
-    async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure>;
+    async fn last_status(
+        &self,
+        cluster: &ClusterId,
+    ) -> Result<Option<ClusterStatus>, DirectoryError>;
 
     /// Address of another hub that certainly has a session of this cluster now.
     fn other_hub(&self, _cluster: &ClusterId) -> Option<HubUrl> {
@@ -208,7 +225,11 @@ pub trait Directory: Send + Sync {
     }
 
     /// Stores a changed status of a cluster.
-    async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure>;
+    async fn report(
+        &self,
+        cluster: &ClusterId,
+        status: ClusterStatus,
+    ) -> Result<(), DirectoryError>;
 
     /// Clusters that were deleted or moved to another tenant; their sessions end at once.
     fn deletions(&self) -> broadcast::Receiver<ClusterId>;

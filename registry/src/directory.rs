@@ -4,9 +4,9 @@
 use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
-use fairlead_api::{ClusterId, ClusterUid, Code, Failure, HubUrl, resources::ClusterStatus};
+use fairlead_api::{ClusterId, ClusterUid, HubUrl, resources::ClusterStatus};
 use fairlead_certs::AgentIdentity;
-use fairlead_gateway::{Directory, Recognition};
+use fairlead_gateway::{Directory, Recognition, seam::DirectoryError};
 use fairlead_store::{
     Actor, Draft, Record, Store, StoreError,
     model::{CloneSighting, Cluster, hex},
@@ -27,13 +27,15 @@ pub const RESTARTED: &str = "the hub was restarted";
 /// Checks that an identity is valid: its cluster exists, under the same tenant and registration.
 ///
 /// # Errors
-/// `FL-2109`, `FL-2107`
-pub fn admit(store: &Store, identity: &AgentIdentity) -> Result<Arc<Record<Cluster>>, Failure> {
+/// [`DirectoryError::ClusterDeleted`], [`DirectoryError::ForeignCertificate`]
+pub fn admit(
+    store: &Store,
+    identity: &AgentIdentity,
+) -> Result<Arc<Record<Cluster>>, DirectoryError> {
     let view = store.view();
     let cluster = view.cluster(&identity.cluster);
-    let cluster = cluster.ok_or(Code::ClusterDeleted)?;
-    let foreign_certificate =
-        |detail: &str| Err(Failure::because(Code::ForeignCertificate, detail));
+    let cluster = cluster.ok_or(DirectoryError::ClusterDeleted)?;
+    let foreign_certificate = |detail| Err(DirectoryError::ForeignCertificate(detail));
     if cluster.value.tenant != identity.tenant {
         return foreign_certificate("the cluster has moved to another tenant");
     }
@@ -52,13 +54,14 @@ pub fn admit(store: &Store, identity: &AgentIdentity) -> Result<Arc<Record<Clust
 /// agent that was replaced must not bind the cluster to its old location.
 ///
 /// # Errors
-/// `FL-2112`, errors of [`admit`], or `FL-5102` if the binding cannot be stored.
+/// [`DirectoryError::Cloned`], errors of [`admit`], or [`DirectoryError::Unavailable`] if the binding cannot be
+/// stored.
 async fn recognise(
     registry: &Registry,
     identity: &AgentIdentity,
     uid: Option<&ClusterUid>,
     from: IpAddr,
-) -> Result<Recognition, Failure> {
+) -> Result<Recognition, DirectoryError> {
     let cluster = admit(&registry.store, identity)?;
     let Some(uid) = uid else {
         return Ok(Recognition::Unknown);
@@ -85,11 +88,11 @@ async fn recognise(
     if let Err(error) = record_clone(registry, &identity.cluster, clone).await {
         warn!(cluster = %identity.cluster, %error, "clone not recorded");
     }
-    let detail = format_args!(
+    let detail = format!(
         "{} is the one whose kube-system has the UID {bound}, this one's has {uid}",
         identity.cluster
     );
-    Err(Failure::because(Code::IdentityCloned, detail))
+    Err(DirectoryError::Cloned(detail))
 }
 
 /// Binds a cluster to this UID unless it is bound, or another key has enrolled since. Returns the
@@ -98,7 +101,7 @@ async fn bind(
     registry: &Registry,
     identity: &AgentIdentity,
     uid: ClusterUid,
-) -> Result<Option<ClusterUid>, Failure> {
+) -> Result<Option<ClusterUid>, DirectoryError> {
     let (id, key) = (identity.cluster.clone(), hex::encode(&identity.key));
     let decide = move |draft: &mut Draft| {
         let cluster = draft.cluster(&id).ok_or(StoreError::Missing)?;
@@ -114,8 +117,8 @@ async fn bind(
     let bound = registry.store.change(actor, decide).await;
     match bound {
         Ok(done) => Ok(done.value),
-        Err(StoreError::Missing) => Err(Code::ClusterDeleted.into()),
-        Err(other) => Err(other.into()),
+        Err(StoreError::Missing) => Err(DirectoryError::ClusterDeleted),
+        Err(other) => Err(DirectoryError::Unavailable(other.into())),
     }
 }
 
@@ -150,7 +153,7 @@ async fn record_clone(
 
 #[async_trait]
 impl Directory for Registry {
-    async fn admit(&self, identity: &AgentIdentity) -> Result<(), Failure> {
+    async fn admit(&self, identity: &AgentIdentity) -> Result<(), DirectoryError> {
         admit(&self.store, identity).map(drop)
     }
 
@@ -159,16 +162,23 @@ impl Directory for Registry {
         identity: &AgentIdentity,
         uid: Option<&ClusterUid>,
         from: IpAddr,
-    ) -> Result<Recognition, Failure> {
+    ) -> Result<Recognition, DirectoryError> {
         recognise(self, identity, uid, from).await
     }
 
-    async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure> {
+    async fn last_status(
+        &self,
+        cluster: &ClusterId,
+    ) -> Result<Option<ClusterStatus>, DirectoryError> {
         let observed = self.store.observed(cluster);
         Ok(observed.map(|it| it.status.clone()))
     }
 
-    async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure> {
+    async fn report(
+        &self,
+        cluster: &ClusterId,
+        status: ClusterStatus,
+    ) -> Result<(), DirectoryError> {
         self.store.set_status(cluster, status);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Rules for names, and generated names.
 
 use fairlead_api::{Code, Failure};
-use fairlead_store::random;
+use fairlead_store::random::{self, RandomError};
 
 /// Maximum length of a display name, in characters.
 const MAX_DISPLAY_NAME_CHARS: usize = 100;
@@ -50,8 +50,8 @@ pub fn caller_name(name: &str) -> Result<(), Failure> {
 /// Generates a name like `green-lake-4711`.
 ///
 /// # Errors
-/// `FL-5101` without random bytes.
-pub(crate) fn generated() -> Result<String, Failure> {
+/// [`RandomError`] without random bytes.
+pub(crate) fn generated() -> Result<String, RandomError> {
     let [a, b, c, d] = random::bytes::<4>()?;
     let pick = |words: &[&'static str], at: u8| {
         let count = words.len().max(1);

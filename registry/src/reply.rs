@@ -10,7 +10,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{Code, Failure};
-use fairlead_gateway::{AgentPeer, Caller, Principal, seam::refuse};
+use fairlead_gateway::{
+    AgentPeer, Caller, Principal,
+    seam::{AuthenticateError, refuse},
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 
@@ -86,15 +89,15 @@ impl Requester {
     pub async fn caller(&self) -> Answer<Caller> {
         let caller = match &self.0 {
             Some(principal) => principal.caller().await,
-            None => Err(Code::NoToken.into()),
+            None => Err(AuthenticateError::NoToken),
         };
-        caller.map_err(|failure| match failure.code {
-            Code::NoToken => Rejected::saying(
+        caller.map_err(|error| match error {
+            AuthenticateError::NoToken => Rejected::saying(
                 Code::NoToken,
                 StatusCode::BAD_REQUEST,
                 "missing or malformed jwt",
             ),
-            _ => failure.into(),
+            other => other.into(),
         })
     }
 

@@ -4,7 +4,7 @@ use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_api::{ClusterId, Failure, resources::JoinInfo};
-use fairlead_gateway::Caller;
+use fairlead_gateway::{Caller, seam::AuthenticateError};
 use fairlead_store::{
     Record, View,
     model::{Cluster, ClusterTemplate, RepoPhase, Tenant},
@@ -32,13 +32,13 @@ pub trait TokenVerifier: Send + Sync {
     /// The token's owner; `None` if no issuer is responsible for it.
     ///
     /// # Errors
-    /// `FL-1102`, `FL-1103`, `FL-1105` or `FL-1106`: the token is invalid or cannot be checked now.
+    /// [`AuthenticateError`]: the token is invalid or cannot be checked now.
     async fn verify(
         &self,
         token: &SecretString,
         from: IpAddr,
         now: OffsetDateTime,
-    ) -> Result<Option<Caller>, Failure>;
+    ) -> Result<Option<Caller>, AuthenticateError>;
 }
 
 /// Issues the material with which an agent enrols.

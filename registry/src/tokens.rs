@@ -19,7 +19,8 @@ use fairlead_gateway::Caller;
 use fairlead_store::{
     Actor, Draft, Record, Store, StoreError, View,
     model::{Token, hex},
-    random, whole_millis,
+    random::{self, RandomError},
+    whole_millis,
 };
 use http::{HeaderMap, StatusCode, Uri};
 use secrecy::{ExposeSecret, SecretString};
@@ -102,13 +103,13 @@ pub async fn mint_for(
 /// Generates a secret and the record to store.
 ///
 /// # Errors
-/// `FL-5101` without random bytes.
+/// [`RandomError`] without random bytes.
 pub fn new(
     name: &str,
     role: Role,
     created: OffsetDateTime,
     lifetime: Duration,
-) -> Result<(Token, SecretString), Failure> {
+) -> Result<(Token, SecretString), RandomError> {
     let secret = random::bytes::<32>()?;
     let token = SecretString::from(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret)));
     let hash = hash(&token);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, error_chain};
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use tracing::error;
 
-use crate::revision::Revision;
+use crate::{random::RandomError, revision::Revision};
 
 /// A failed operation; nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -113,27 +113,49 @@ fn cannot_write(error: &sqlx::Error) -> bool {
     }
 }
 
+impl StoreError {
+    /// Code of the error.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            StoreError::Conflict => Code::Conflict,
+            StoreError::Missing => Code::NotFound,
+            StoreError::InUse => Code::InUse,
+            StoreError::Nesting => Code::Invalid,
+            StoreError::Compacted { .. } => Code::Compacted,
+            StoreError::Away => Code::StoreAway,
+            StoreError::Full(_) => Code::StoreFull,
+            StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::CutOff => Code::Store,
+        }
+    }
+}
+
+impl From<RandomError> for Failure {
+    fn from(error: RandomError) -> Self {
+        Failure::because(Code::Internal, error)
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        let code = error.code();
         match &error {
-            StoreError::Conflict => Code::Conflict.into(),
-            StoreError::Missing => Code::NotFound.into(),
-            StoreError::InUse => Code::InUse.into(),
-            StoreError::Nesting => Failure::because(Code::Invalid, &error),
+            StoreError::Nesting => Failure::because(code, &error),
             StoreError::Compacted { oldest } => {
                 let detail = format_args!("the oldest revision to resume from is {oldest}");
-                Failure::because(Code::Compacted, detail)
+                Failure::because(code, detail)
             }
-            StoreError::Away => Code::StoreAway.into(),
-            StoreError::Full(cause) => {
-                error!(%error, %cause, code = %Code::StoreFull, "store cannot be written");
-                Code::StoreFull.into()
+            StoreError::Conflict | StoreError::Missing | StoreError::InUse | StoreError::Away => {
+                code.into()
+            }
+            // The database's message is for the operator, not for the caller.
+            StoreError::Full(_) => {
+                error!(error = error_chain(&error), %code, "store cannot be written");
+                code.into()
             }
             StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::CutOff => {
-                // The database's message is for the operator, not for the caller.
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                error!(%error, cause, code = %Code::Store, "store failed");
-                Code::Store.into()
+                error!(error = error_chain(&error), %code, "store failed");
+                code.into()
             }
         }
     }

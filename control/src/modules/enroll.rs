@@ -3,6 +3,7 @@
 //!
 //! A token is spent before it is honoured. No token is ever logged.
 
+mod error;
 mod install;
 mod issue;
 mod manifest;
@@ -19,7 +20,7 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    Code, Failure, HubUrl, JoinString,
+    Failure, HubUrl, JoinString,
     enroll::{ENROLL_PATH, RENEW_PATH},
     resources::JoinInfo,
 };
@@ -29,6 +30,8 @@ use fairlead_registry::{Invitations, reply::finish};
 use fairlead_store::{Clock, Store, model::Cluster};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
+
+use error::EnrollError;
 
 pub use manifest::{ManifestInput, manifest};
 pub use proxies::Network;
@@ -72,14 +75,13 @@ impl Enroll {
     }
 
     /// The join string for a bootstrap token.
-    fn join_string(&self, token: SecretString) -> Result<SecretString, Failure> {
+    fn join_string(&self, token: SecretString) -> Result<SecretString, EnrollError> {
         let join = JoinString {
             hubs: vec![self.settings.public_url.clone()],
             ca_pin: self.authority.pin(),
             token,
         };
-        join.encode()
-            .map_err(|error| Failure::because(Code::Internal, error))
+        join.encode().map_err(EnrollError::internal)
     }
 }
 
@@ -108,7 +110,7 @@ impl Module for EnrollModule {
 
 impl Invitations for Enroll {
     fn invitation(&self, cluster: &Cluster) -> Result<JoinInfo, Failure> {
-        invitation(self, cluster)
+        Ok(invitation(self, cluster)?)
     }
 
     fn install_url(&self, cluster: &Cluster) -> SecretString {
@@ -120,8 +122,8 @@ impl Invitations for Enroll {
 /// time for authorised callers, because the token is a keyed hash.
 ///
 /// # Errors
-/// `FL-5101`
-fn invitation(enroll: &Enroll, cluster: &Cluster) -> Result<JoinInfo, Failure> {
+/// [`EnrollError::Internal`]
+fn invitation(enroll: &Enroll, cluster: &Cluster) -> Result<JoinInfo, EnrollError> {
     let token = enroll
         .bootstrap
         .token(&cluster.id, &cluster.binding.bootstrap);

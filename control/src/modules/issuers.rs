@@ -19,7 +19,7 @@ use std::{net::IpAddr, path::Path};
 
 use async_trait::async_trait;
 use fairlead_api::{Code, Failure};
-use fairlead_gateway::Caller;
+use fairlead_gateway::{Caller, seam::AuthenticateError};
 use fairlead_registry::TokenVerifier;
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
@@ -81,14 +81,13 @@ impl Issuers {
     /// Resolves a token sent from `from`; `None` if no issuer here knows it.
     ///
     /// # Errors
-    /// `FL-1102` and `FL-1103` for an invalid token, `FL-1105` if the issuer is unreachable,
-    /// `FL-1106` for a valid token without a role here.
+    /// [`AuthenticateError`]
     pub async fn vouch(
         &self,
         token: &SecretString,
         from: IpAddr,
         now: OffsetDateTime,
-    ) -> Result<Option<Vouched>, Failure> {
+    ) -> Result<Option<Vouched>, AuthenticateError> {
         if self.tokens.is_empty() && self.reviewers.is_empty() {
             return Ok(None);
         }
@@ -111,7 +110,7 @@ impl Issuers {
         text: &str,
         from: IpAddr,
         now: OffsetDateTime,
-    ) -> Result<Option<Vouched>, Failure> {
+    ) -> Result<Option<Vouched>, AuthenticateError> {
         if self.reviewers.is_empty() {
             return Ok(None);
         }
@@ -130,8 +129,8 @@ impl Issuers {
                 }
                 Ok(None) => {}
                 // Another reviewing cluster may know the token.
-                Err(failure) if failure.code == Code::IssuerDown => unreachable = Some(failure),
-                Err(failure) => return Err(failure),
+                Err(error @ AuthenticateError::IssuerDown(_)) => unreachable = Some(error),
+                Err(error) => return Err(error),
             }
         }
         unreachable.map_or(Ok(None), Err)
@@ -145,7 +144,7 @@ impl TokenVerifier for Issuers {
         token: &SecretString,
         from: IpAddr,
         now: OffsetDateTime,
-    ) -> Result<Option<Caller>, Failure> {
+    ) -> Result<Option<Caller>, AuthenticateError> {
         Ok(self.vouch(token, from, now).await?.map(Caller::from))
     }
 }

@@ -148,21 +148,21 @@ async fn a_deleted_cluster_is_announced_and_its_identity_invalid() {
     rig.delete(&admin(), "/clusters/c-demo").await.good();
     assert_eq!(deleted.try_recv().unwrap(), join.id);
     let gone = directory.admit(&identity).await.unwrap_err();
-    assert_eq!(gone.code, Code::ClusterDeleted);
+    assert_eq!(gone.code(), Code::ClusterDeleted);
     assert_eq!(directory.last_status(&join.id).await.unwrap(), None);
 
     // Registered again within the same second: the old identity stays invalid, a new one is valid
     // at once.
     let join = rig.cluster("demo", "t-default").await;
     let old = directory.admit(&identity).await.unwrap_err();
-    assert_eq!(old.code, Code::ForeignCertificate);
+    assert_eq!(old.code(), Code::ForeignCertificate);
     let (_, renewed) = rig.enrolled(&join).await;
     directory.admit(&renewed).await.unwrap();
     rig.delete(&admin(), "/clusters/c-demo").await.good();
     rig.tenant("acme").await;
     rig.cluster("demo", "acme").await;
     let moved = directory.admit(&renewed).await.unwrap_err();
-    assert_eq!(moved.code, Code::ForeignCertificate);
+    assert_eq!(moved.code(), Code::ForeignCertificate);
 }
 
 #[tokio::test]

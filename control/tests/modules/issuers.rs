@@ -59,7 +59,7 @@ async fn tokens_of_issuers_and_of_the_hub_coexist() {
     assert_eq!(caller.tenant.unwrap().as_str(), "t-default");
     let guest = sign(json!(["guests"])).into();
     let refused = authenticator.authenticate(&guest, FROM).await.unwrap_err();
-    assert_eq!(refused.code, Code::NoRole);
+    assert_eq!(refused.code(), Code::NoRole);
 
     let own = control
         .mint_token(fairlead_api::resources::CreateToken {
@@ -78,7 +78,7 @@ async fn tokens_of_issuers_and_of_the_hub_coexist() {
             .authenticate(&nobodys.into(), FROM)
             .await
             .unwrap_err();
-        assert_eq!(refused.code, Code::BadToken, "{nobodys}");
+        assert_eq!(refused.code(), Code::BadToken, "{nobodys}");
     }
     control.close().await;
 }

@@ -117,7 +117,7 @@ async fn the_old_agents_session_ends_and_its_identity_is_invalid() {
     let again = moved(&rig).await;
     assert_eq!(ends.try_recv().unwrap(), join.id);
     let refused = directory.admit(&identity).await.unwrap_err();
-    assert_eq!(refused.code, Code::ForeignCertificate);
+    assert_eq!(refused.code(), Code::ForeignCertificate);
     let (_, renewed) = rig.enrolled(&again).await;
     directory.admit(&renewed).await.unwrap();
 }

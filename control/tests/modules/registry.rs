@@ -238,7 +238,7 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
             .authenticate(&SecretString::from(forged.clone()), FROM)
             .await
             .unwrap_err();
-        assert_eq!(failure.code, Code::BadToken, "{forged}");
+        assert_eq!(failure.code(), Code::BadToken, "{forged}");
     }
     rig.advance(Duration::seconds(3600));
     let failure = seam
@@ -246,7 +246,7 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
         .authenticate(&made.token, FROM)
         .await
         .unwrap_err();
-    assert_eq!(failure.code, Code::TokenExpired);
+    assert_eq!(failure.code(), Code::TokenExpired);
     rig.advance(-Duration::seconds(1));
     assert!(
         seam.authenticator
@@ -261,7 +261,7 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
         .authenticate(&made.token, FROM)
         .await
         .unwrap_err();
-    assert_eq!(failure.code, Code::BadToken);
+    assert_eq!(failure.code(), Code::BadToken);
     assert_eq!(rig.delete(&admin(), &path).await.code(), Code::NotFound);
 }
 
@@ -294,7 +294,7 @@ async fn expired_tokens_are_deleted_in_the_background() {
         .authenticate(&token, FROM)
         .await
         .unwrap_err();
-    assert_eq!(failure.code, Code::TokenExpired);
+    assert_eq!(failure.code(), Code::TokenExpired);
     let process = fairlead_runtime::Process::new();
     process.start_drain();
     for module in &seam.modules {
@@ -305,7 +305,7 @@ async fn expired_tokens_are_deleted_in_the_background() {
         .authenticate(&token, FROM)
         .await
         .unwrap_err();
-    assert_eq!(failure.code, Code::BadToken);
+    assert_eq!(failure.code(), Code::BadToken);
     let create = CreateToken {
         name: "Bad Name".into(),
         role: Role::Admin,

@@ -291,7 +291,7 @@ async fn hidden_resources_answer_like_missing_ones_at_equal_cost() {
             ask("c-of-b").await.unwrap_err(),
             ask("c-none").await.unwrap_err(),
         );
-        assert_eq!((other.code, &other), (Code::NoSuchCluster, &nowhere));
+        assert_eq!((other.code(), &other), (Code::NoSuchCluster, &nowhere));
     }
 }
 
@@ -331,7 +331,7 @@ async fn lists_show_what_the_caller_may_see() {
                 let grant = grant.unwrap();
                 assert_eq!((grant.role, grant.tenant.as_str()), (group, "t-child"));
             }
-            None => assert_eq!(grant.unwrap_err().code, Code::NotAllowed, "{role}"),
+            None => assert_eq!(grant.unwrap_err().code(), Code::NotAllowed, "{role}"),
         }
     }
     let own = of_role(Role::Cluster);

@@ -25,7 +25,7 @@ async fn recognise(
     let directory = rig.control.seam().directory;
     let said = said.map(uid);
     let recognised = directory.recognise(identity, said.as_ref(), FROM).await;
-    recognised.map_err(|failure| failure.code)
+    recognised.map_err(|failure| failure.code())
 }
 
 async fn shown(rig: &Rig) -> Value {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use fairlead_api::{
-    ClusterId, Code, Failure,
+    ClusterId, Code, Failure, error_chain,
     resources::{ClusterState, ClusterStatus, LastError},
 };
 use tokio::sync::broadcast::{self, error::RecvError};
 use tracing::{info, warn};
 
-use crate::{agents::group::lost_status, hub::Hub};
+use crate::{agents::group::lost_status, hub::Hub, seam::DirectoryError};
 
 /// Follows deletions until the process drains.
 pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiver<ClusterId>) {
@@ -53,12 +53,12 @@ async fn check_each(hub: &Hub) {
         let cluster = &identity.cluster;
         match hub.seam.directory.admit(&identity).await {
             Ok(()) => {}
-            Err(failure) => match failure.code {
-                Code::ClusterDeleted | Code::ForeignCertificate => end(hub, cluster).await,
-                _ => {
-                    warn!(%cluster, error = %failure, "cannot check whether the cluster was deleted")
-                }
-            },
+            Err(DirectoryError::ClusterDeleted | DirectoryError::ForeignCertificate(_)) => {
+                end(hub, cluster).await;
+            }
+            Err(error @ (DirectoryError::Cloned(_) | DirectoryError::Unavailable(_))) => {
+                warn!(%cluster, error = error_chain(&error), "cannot check whether the cluster was deleted");
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     agents::{entry::SessionEntry, group::SessionIdentity},
     http::body,
     hub::Hub,
-    seam::Recognition,
+    seam::{DirectoryError, Recognition},
 };
 
 /// Deadline for the body.
@@ -52,15 +52,15 @@ pub(crate) async fn receive(
         .await;
     let recognition = match recognised {
         Ok(recognition) => recognition,
-        Err(failure) => {
-            if failure.code == Code::IdentityCloned {
-                warn!(cluster = %entry.cluster(), peer.ip = %entry.from(), uid = uid.map(tracing::field::display),
-                    "clone rejected: an agent with this cluster's identity runs in another cluster");
-                hub.metrics.clones.inc();
-                hub.sessions.evict_clone(entry, &failure);
-            }
+        Err(error @ DirectoryError::Cloned(_)) => {
+            warn!(cluster = %entry.cluster(), peer.ip = %entry.from(), uid = uid.map(tracing::field::display),
+                "clone rejected: an agent with this cluster's identity runs in another cluster");
+            hub.metrics.clones.inc();
+            let failure = Failure::from(error);
+            hub.sessions.evict_clone(entry, &failure);
             return Err(failure);
         }
+        Err(error) => return Err(error.into()),
     };
     let again = entry.is_registered();
     let version = printable(&hello.agent_version);

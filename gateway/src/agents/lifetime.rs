@@ -23,6 +23,7 @@ use crate::{
         routes::{StreamPeer, serve_streams},
     },
     hub::Hub,
+    seam::DirectoryError,
 };
 
 /// Time for the requests of a replaced session to finish.
@@ -75,19 +76,21 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<SessionEntry>) {
     info!(cluster = %entry.cluster(), serial = entry.identity().serial, "session opened");
     // A deletion or move between the first check and the table would have missed this session.
     let still = directory.admit(entry.identity()).await;
-    let error = match still.map_err(|failure| failure.code) {
-        Err(Code::ClusterDeleted) => {
+    let error = match still {
+        Err(DirectoryError::ClusterDeleted) => {
             hub.sessions.evict(entry.cluster(), None);
             close(session, CloseReason::Deleted).await
         }
         // The sessions of the new tenant's agent stay.
-        Err(Code::ForeignCertificate) => close(session, CloseReason::Protocol).await,
+        Err(DirectoryError::ForeignCertificate(_)) => close(session, CloseReason::Protocol).await,
         // If it cannot be checked now, each of the agent's requests checks it again.
-        Ok(()) | Err(_) => tokio::select! {
-            error = session.closed() => error,
-            reason = ending(hub, &entry) => close(session, reason).await,
-            error = working(hub, &entry) => error,
-        },
+        Ok(()) | Err(DirectoryError::Cloned(_) | DirectoryError::Unavailable(_)) => {
+            tokio::select! {
+                error = session.closed() => error,
+                reason = ending(hub, &entry) => close(session, reason).await,
+                error = working(hub, &entry) => error,
+            }
+        }
     };
     count(hub, &error);
     let (end, status) = final_status(&error);

@@ -129,14 +129,12 @@ fn count_wrong_secret(
     from: IpAddr,
     response: Response<Body>,
 ) -> Result<Response<Body>, Failure> {
-    let Some(failure) = response.extensions().get::<Failure>().cloned() else {
-        return Ok(response);
-    };
-    let failure = hub.wrong_tokens.failure_for(from, failure);
-    match failure.code {
-        Code::TooManyWrongTokens => Err(failure),
-        _ => Ok(response),
+    // A module's answer is HTTP: the code in it is all that the gateway knows of the error.
+    let failure = response.extensions().get::<Failure>();
+    if failure.is_some_and(|failure| failure.code == Code::BootstrapUnknown) {
+        hub.wrong_tokens.count(from)?;
     }
+    Ok(response)
 }
 
 /// Extends the session's validity to that of the certificate in the answer.

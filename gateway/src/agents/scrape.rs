@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_api::ClusterId;
 use fairlead_runtime::metrics::Registry;
 use prometheus::{
     core::{Collector, Desc},
@@ -21,15 +21,13 @@ const CLUSTER_LABEL: &str = "cluster";
 /// Registers the collector.
 ///
 /// # Errors
-/// `FL-5101` if the registry has metrics of these names already.
+/// The registry has metrics of these names already.
 pub(crate) fn register(
     sessions: &Arc<SessionTable>,
     metrics: &Arc<Metrics>,
     registry: &Registry,
-) -> Result<(), Failure> {
-    let registered = SessionCollector::new(sessions, metrics)
-        .and_then(|collector| registry.register(Box::new(collector)));
-    registered.map_err(|error| Failure::because(Code::Internal, error))
+) -> prometheus::Result<()> {
+    registry.register(Box::new(SessionCollector::new(sessions, metrics)?))
 }
 
 struct SessionCollector {

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{ClusterId, Code, resources::ClusterStatus};
+use fairlead_api::{ClusterId, error_chain, resources::ClusterStatus};
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-use crate::hub::Hub;
+use crate::{hub::Hub, seam::DirectoryError};
 
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -39,9 +39,9 @@ async fn is_settled(hub: &Hub, cluster: &ClusterId, status: &ClusterStatus) -> b
     let report = hub.seam.directory.report(cluster, status.clone());
     match timeout(WRITE_TIMEOUT, report).await {
         Ok(Ok(())) => true,
-        Ok(Err(failure)) => {
-            warn!(%cluster, state = %status.state, error = %failure, "status not stored");
-            failure.code != Code::Store
+        Ok(Err(error)) => {
+            warn!(%cluster, state = %status.state, error = error_chain(&error), "status not stored");
+            !matches!(error, DirectoryError::Unavailable(_))
         }
         Err(_) => {
             warn!(%cluster, state = %status.state, "status not stored in time");

@@ -3,14 +3,13 @@
 use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
-use fairlead_api::{Code, Failure, status::http_status};
 use http::{HeaderValue, header};
 use secrecy::SecretString;
 
 use crate::{
     front::record::{Inbound, Record},
     hub::Hub,
-    seam::{Caller, Identify},
+    seam::{AuthenticateError, Caller, Identify, TooManyWrongTokens},
 };
 
 /// Maximum length of a token, in bytes; some providers put all groups of a user into it.
@@ -25,8 +24,11 @@ pub(crate) struct Authenticated<T> {
 /// Authenticates the caller of a request.
 ///
 /// # Errors
-/// `FL-1101` to `FL-1104`, `FL-5102`.
-pub(crate) async fn authenticate<T>(hub: &Arc<Hub>, request: T) -> Result<Authenticated<T>, Failure>
+/// [`AuthenticateError`]
+pub(crate) async fn authenticate<T>(
+    hub: &Arc<Hub>,
+    request: T,
+) -> Result<Authenticated<T>, AuthenticateError>
 where
     T: AsRef<Inbound>,
 {
@@ -56,34 +58,32 @@ impl BearerPrincipal {
         }
     }
 
-    async fn identify(&self) -> Result<Caller, Failure> {
+    async fn identify(&self) -> Result<Caller, AuthenticateError> {
         let caller = async {
             let token = bearer(&self.authorization)?;
             self.authenticate(&token).await
         };
-        let caller = caller.await.map_err(|failure| self.wrong(failure))?;
+        let caller = match caller.await {
+            Err(error) if error.may_be_guess() => {
+                self.count_wrong_secret()?;
+                return Err(error);
+            }
+            other => other?,
+        };
         self.record.set_caller(&caller);
         Ok(caller)
     }
 
     /// Calls the modules for every request: a revoked token is rejected from the next request on.
-    async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure> {
+    async fn authenticate(&self, token: &SecretString) -> Result<Caller, AuthenticateError> {
         let authenticator = &self.hub.seam.authenticator;
         authenticator.authenticate(token, self.from).await
-    }
-
-    fn wrong(&self, failure: Failure) -> Failure {
-        let failure = self.hub.wrong_tokens.failure_for(self.from, failure);
-        if failure.code == Code::TooManyWrongTokens {
-            self.record.omit_from_audit();
-        }
-        failure
     }
 }
 
 #[async_trait]
 impl Identify for BearerPrincipal {
-    async fn caller(&self) -> Result<Caller, Failure> {
+    async fn caller(&self) -> Result<Caller, AuthenticateError> {
         let caller = self.identify().await?;
         self.record
             .keep(self.hub.caller_limit.acquire(&caller.name)?);
@@ -96,7 +96,7 @@ impl Identify for BearerPrincipal {
         };
         match self.authenticate(&token).await {
             Ok(now) => now == *caller,
-            Err(failure) => http_status(failure.code) >= 500,
+            Err(error) => error.is_temporary(),
         }
     }
 
@@ -104,41 +104,44 @@ impl Identify for BearerPrincipal {
         self.from
     }
 
-    fn wrong(&self, failure: Failure) -> Failure {
-        BearerPrincipal::wrong(self, failure)
+    fn count_wrong_secret(&self) -> Result<(), TooManyWrongTokens> {
+        let counted = self.hub.wrong_tokens.count(self.from);
+        if counted.is_err() {
+            self.record.omit_from_audit();
+        }
+        counted
     }
 }
 
-fn bearer(given: &[HeaderValue]) -> Result<SecretString, Failure> {
+fn bearer(given: &[HeaderValue]) -> Result<SecretString, AuthenticateError> {
     let [first, more @ ..] = given else {
-        return Err(Code::NoToken.into());
+        return Err(AuthenticateError::NoToken);
     };
     if !more.is_empty() {
-        return Err(Failure::because(
-            Code::BadToken,
-            "there is more than one token",
-        ));
+        let detail = "there is more than one token".to_owned();
+        return Err(AuthenticateError::BadToken(Some(detail)));
     }
     let (scheme, token) = first
         .to_str()
         .ok()
         .and_then(|value| value.split_once(' '))
-        .ok_or(Code::NoToken)?;
+        .ok_or(AuthenticateError::NoToken)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(Code::NoToken.into());
+        return Err(AuthenticateError::NoToken);
     }
     let token = token.trim();
     if token.is_empty() {
-        return Err(Code::NoToken.into());
+        return Err(AuthenticateError::NoToken);
     }
     if token.len() > MAX_TOKEN || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(Code::BadToken.into());
+        return Err(AuthenticateError::BadToken(None));
     }
     Ok(SecretString::from(token))
 }
 
 #[cfg(test)]
 mod tests {
+    use fairlead_api::Code;
     use secrecy::ExposeSecret;
 
     use super::*;
@@ -149,7 +152,7 @@ mod tests {
             .map(|value| HeaderValue::from_str(value).unwrap());
         bearer(&given.collect::<Vec<_>>())
             .map(|token| token.expose_secret().to_owned())
-            .map_err(|failure| failure.code)
+            .map_err(|error| error.code())
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use fairlead_api::{Code, Failure};
+use crate::seam::AuthenticateError;
 
 /// Number of callers beyond which those without a request are forgotten.
 const MAX_IDLE_CALLERS: usize = 1024;
@@ -40,16 +40,16 @@ impl CallerLimit {
     /// Takes a slot of this caller.
     ///
     /// # Errors
-    /// `FL-1407` with the limit.
-    pub(crate) fn acquire(&self, caller: &str) -> Result<CallerSlot, Failure> {
+    /// [`AuthenticateError::TooManyRequests`]
+    pub(crate) fn acquire(&self, caller: &str) -> Result<CallerSlot, AuthenticateError> {
         let share = CallerSlot(self.of(caller));
         if share.0.fetch_add(1, Ordering::Relaxed) < self.max {
             return Ok(share);
         }
-        Err(Failure::because(
-            Code::TooManyRequests,
-            format_args!("{caller} has {} of them", self.max),
-        ))
+        Err(AuthenticateError::TooManyRequests {
+            caller: caller.to_owned(),
+            limit: self.max,
+        })
     }
 
     fn of(&self, caller: &str) -> Arc<AtomicUsize> {
@@ -68,6 +68,8 @@ impl CallerLimit {
 
 #[cfg(test)]
 mod tests {
+    use fairlead_api::Code;
+
     use super::*;
 
     #[test]
@@ -79,8 +81,11 @@ mod tests {
         ];
         for _ in 0..3 {
             let refused = caller_limit.acquire("ann").unwrap_err();
-            assert_eq!(refused.code, Code::TooManyRequests);
-            assert!(refused.cause.ends_with("ann has 2 of them"), "{refused}");
+            assert_eq!(refused.code(), Code::TooManyRequests);
+            assert!(
+                refused.to_string().ends_with("ann has 2 of them"),
+                "{refused}"
+            );
         }
         caller_limit.acquire("bob").unwrap();
         drop(held);

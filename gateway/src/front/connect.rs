@@ -23,6 +23,7 @@ use crate::{
     },
     hub::Hub,
     metrics::{HandshakeOutcome, TlsLayer},
+    seam::DirectoryError,
 };
 
 /// Deadline for the upgrade to take effect, and for the inner TLS after it.
@@ -147,8 +148,11 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<S
     }
     let identity = agent_identity(&certificates, &hub.trust_domain);
     let admitted = match identity {
-        Ok(identity) => hub.seam.directory.admit(&identity).await.map(|()| identity),
-        Err(error) => Err(error.into()),
+        Ok(identity) => match hub.seam.directory.admit(&identity).await {
+            Ok(()) => Ok(identity),
+            Err(error) => Err((reason_of(&error), Failure::from(error))),
+        },
+        Err(error) => Err((CloseReason::Protocol, Failure::from(error))),
     };
     match admitted {
         Ok(identity) if identity.not_after <= OffsetDateTime::now_utc() => {
@@ -157,20 +161,19 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<S
         Ok(identity) => {
             return Some(hub.sessions.open(session, identity, from));
         }
-        Err(failure) => {
+        Err((reason, failure)) => {
             info!(code = %failure.code, cause = failure.cause, "agent not admitted");
-            lifetime::close(&session, reason_of(failure.code)).await;
+            lifetime::close(&session, reason).await;
         }
     }
     None
 }
 
-/// The reason to close for this failure. An agent that cannot change anything about it retries later.
-const fn reason_of(code: Code) -> CloseReason {
-    match code {
-        Code::ClusterDeleted => CloseReason::Deleted,
-        Code::CertificateExpired => CloseReason::Expired,
-        Code::Store => CloseReason::Draining,
-        _ => CloseReason::Protocol,
+/// The reason to close for this error. An agent that cannot change anything about it retries later.
+const fn reason_of(error: &DirectoryError) -> CloseReason {
+    match error {
+        DirectoryError::ClusterDeleted => CloseReason::Deleted,
+        DirectoryError::Unavailable(_) => CloseReason::Draining,
+        DirectoryError::ForeignCertificate(_) | DirectoryError::Cloned(_) => CloseReason::Protocol,
     }
 }

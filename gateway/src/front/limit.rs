@@ -1,20 +1,19 @@
 //! The step that limits concurrent requests of one caller.
 
-use fairlead_api::Failure;
-
 use crate::{
     front::{authenticate::Authenticated, record::Inbound},
     hub::Hub,
+    seam::AuthenticateError,
 };
 
 /// Takes a slot of the caller until the answer's last byte: a watch counts for as long as it runs.
 ///
 /// # Errors
-/// `FL-1407`.
+/// [`AuthenticateError::TooManyRequests`]
 pub(crate) fn limit<T>(
     hub: &Hub,
     authenticated: Authenticated<T>,
-) -> Result<Authenticated<T>, Failure>
+) -> Result<Authenticated<T>, AuthenticateError>
 where
     T: AsRef<Inbound>,
 {

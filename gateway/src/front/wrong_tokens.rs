@@ -10,24 +10,16 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{Code, Failure};
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::network::network;
+use crate::{network::network, seam::TooManyWrongTokens};
 
 /// Wrong tokens that an address may send in each [`RATE_WINDOW`].
 const MAX_WRONG_TOKENS: u32 = 30;
 const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Limit of addresses counted separately; all others count as one.
 const MAX_ADDRESSES: usize = 4096;
-
-/// Result of counting one more wrong token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attempt {
-    Wrong,
-    TooMany,
-}
 
 #[derive(Default)]
 pub(crate) struct WrongTokens(Mutex<HashMap<Option<IpAddr>, Count>>);
@@ -38,33 +30,22 @@ struct Count {
 }
 
 impl WrongTokens {
-    /// The failure to report for a wrong secret: `failure`, or `FL-1104` above the limit. Only guesses count.
-    pub(crate) fn failure_for(&self, from: IpAddr, failure: Failure) -> Failure {
-        let guessed = matches!(
-            failure.code,
-            Code::BadToken | Code::TokenExpired | Code::BootstrapUnknown
-        );
-        match guessed && self.record(from) == Attempt::TooMany {
-            true => Code::TooManyWrongTokens.into(),
-            false => failure,
-        }
-    }
-
-    fn record(&self, from: IpAddr) -> Attempt {
-        let (nth, from) = self.count(from);
+    /// Counts a wrong secret of this address.
+    pub(crate) fn count(&self, from: IpAddr) -> Result<(), TooManyWrongTokens> {
+        let (nth, from) = self.increment(from);
         if nth == 1 {
             let from = from.map_or_else(|| "many addresses".to_owned(), |from| from.to_string());
             warn!(peer.ip = from, "wrong token");
         }
         if nth > MAX_WRONG_TOKENS {
-            Attempt::TooMany
+            Err(TooManyWrongTokens)
         } else {
-            Attempt::Wrong
+            Ok(())
         }
     }
 
     /// Number of wrong tokens in this window, and their address; `None` once there are too many addresses.
-    fn count(&self, from: IpAddr) -> (u32, Option<IpAddr>) {
+    fn increment(&self, from: IpAddr) -> (u32, Option<IpAddr>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let mut from = Some(network(from));
@@ -99,19 +80,19 @@ mod tests {
     async fn addresses_have_separate_rate_limits() {
         let wrong = WrongTokens::default();
         for _ in 0..MAX_WRONG_TOKENS {
-            assert_eq!(wrong.record(v4(1)), Attempt::Wrong);
+            assert_eq!(wrong.count(v4(1)), Ok(()));
         }
-        assert_eq!(wrong.record(v4(1)), Attempt::TooMany);
-        assert_eq!(wrong.record(v4(2)), Attempt::Wrong);
+        assert_eq!(wrong.count(v4(1)), Err(TooManyWrongTokens));
+        assert_eq!(wrong.count(v4(2)), Ok(()));
         tokio::time::advance(RATE_WINDOW).await;
-        assert_eq!(wrong.record(v4(1)), Attempt::Wrong);
+        assert_eq!(wrong.count(v4(1)), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn many_wrong_tokens_of_one_address_are_logged_once_a_minute() {
         let wrong = WrongTokens::default();
         for _ in 0..3 {
-            let firsts = (0..10_000).filter(|_| wrong.count(v4(1)).0 == 1);
+            let firsts = (0..10_000).filter(|_| wrong.increment(v4(1)).0 == 1);
             assert_eq!(firsts.count(), 1);
             tokio::time::advance(RATE_WINDOW).await;
         }
@@ -121,16 +102,16 @@ mod tests {
     async fn memory_is_bounded_and_recovers() {
         let wrong = WrongTokens::default();
         for n in 0..2 * u32::try_from(MAX_ADDRESSES).unwrap() {
-            wrong.record(IpAddr::from(n.to_be_bytes()));
+            let _ = wrong.count(IpAddr::from(n.to_be_bytes()));
         }
         assert!(wrong.0.lock().unwrap().len() <= MAX_ADDRESSES + 1);
         assert_eq!(
-            wrong.record(v4(9)),
-            Attempt::TooMany,
+            wrong.count(v4(9)),
+            Err(TooManyWrongTokens),
             "the many count as one"
         );
         tokio::time::advance(RATE_WINDOW).await;
-        assert_eq!(wrong.record(v4(9)), Attempt::Wrong);
+        assert_eq!(wrong.count(v4(9)), Ok(()));
         assert_eq!(wrong.0.lock().unwrap().len(), 1);
     }
 }

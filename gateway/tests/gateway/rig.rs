@@ -18,7 +18,7 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    ClusterId, ClusterUid, Code, Failure, HubUrl,
+    ClusterId, ClusterUid, Code, HubUrl,
     enroll::{ENROLL_PATH, Issued, RENEW_PATH},
     resources::{ClusterStatus, Role},
 };
@@ -26,6 +26,7 @@ use fairlead_certs::{AgentIdentity, Authority};
 use fairlead_gateway::{
     AgentPeer, Authenticator, Authorizer, Caller, Config, Directory, Gateway, Grant, Module,
     Presence, Principal, Recognition, Seam,
+    seam::{AuthenticateError, AuthorizeError, DirectoryError},
 };
 use fairlead_runtime::{Process, listen};
 use fairlead_testkit::agent::HubAccess;
@@ -284,7 +285,11 @@ impl Answer {
 
 #[async_trait]
 impl Authenticator for Fake {
-    async fn authenticate(&self, token: &SecretString, _: IpAddr) -> Result<Caller, Failure> {
+    async fn authenticate(
+        &self,
+        token: &SecretString,
+        _: IpAddr,
+    ) -> Result<Caller, AuthenticateError> {
         self.tokens.fetch_add(1, Ordering::SeqCst);
         let admin = |name: &str| Caller {
             token: None,
@@ -294,20 +299,24 @@ impl Authenticator for Fake {
             cluster: None,
         };
         match token.expose_secret() {
-            "good" if self.revoked.load(Ordering::SeqCst) => Err(Code::BadToken.into()),
+            "good" if self.revoked.load(Ordering::SeqCst) => Err(AuthenticateError::BadToken(None)),
             "good" => Ok(admin("ada")),
             "another" => Ok(admin("bob")),
-            "expired" => Err(Code::TokenExpired.into()),
-            _ => Err(Code::BadToken.into()),
+            "expired" => Err(AuthenticateError::Expired),
+            _ => Err(AuthenticateError::BadToken(None)),
         }
     }
 }
 
 #[async_trait]
 impl Authorizer for Fake {
-    async fn authorize(&self, caller: &Caller, cluster: &ClusterId) -> Result<Grant, Failure> {
+    async fn authorize(
+        &self,
+        caller: &Caller,
+        cluster: &ClusterId,
+    ) -> Result<Grant, AuthorizeError> {
         if !self.clusters.lock().unwrap().contains_key(cluster) {
-            return Err(Code::NoSuchCluster.into());
+            return Err(AuthorizeError::NoSuchCluster);
         }
         Ok(Grant {
             role: caller.role,
@@ -318,14 +327,14 @@ impl Authorizer for Fake {
 
 #[async_trait]
 impl Directory for Fake {
-    async fn admit(&self, identity: &AgentIdentity) -> Result<(), Failure> {
+    async fn admit(&self, identity: &AgentIdentity) -> Result<(), DirectoryError> {
         self.knocked.send_modify(|knocked| *knocked += 1);
         let mut shut = self.shut.subscribe();
         shut.wait_for(|shut| !shut).await.unwrap();
         let knocked = *self.knocked.borrow();
         let moves_after = *self.moves_after.lock().unwrap();
         if moves_after.is_some_and(|count| knocked > count) {
-            return Err(Code::ForeignCertificate.into());
+            return Err(DirectoryError::ForeignCertificate("it has moved"));
         }
         if self
             .clusters
@@ -335,7 +344,7 @@ impl Directory for Fake {
         {
             Ok(())
         } else {
-            Err(Code::ClusterDeleted.into())
+            Err(DirectoryError::ClusterDeleted)
         }
     }
 
@@ -344,7 +353,7 @@ impl Directory for Fake {
         _identity: &AgentIdentity,
         uid: Option<&ClusterUid>,
         _from: IpAddr,
-    ) -> Result<Recognition, Failure> {
+    ) -> Result<Recognition, DirectoryError> {
         let Some(uid) = uid else {
             return Ok(Recognition::Unknown);
         };
@@ -352,11 +361,14 @@ impl Directory for Fake {
         if bound.get_or_insert_with(|| uid.clone()) == uid {
             Ok(Recognition::Known)
         } else {
-            Err(Code::IdentityCloned.into())
+            Err(DirectoryError::Cloned("another cluster".to_owned()))
         }
     }
 
-    async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure> {
+    async fn last_status(
+        &self,
+        cluster: &ClusterId,
+    ) -> Result<Option<ClusterStatus>, DirectoryError> {
         let never = ClusterStatus {
             state: fairlead_api::resources::ClusterState::Never,
             since: OffsetDateTime::UNIX_EPOCH,
@@ -377,7 +389,11 @@ impl Directory for Fake {
         clusters.get(cluster)?.as_ref()?.hub.clone()
     }
 
-    async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure> {
+    async fn report(
+        &self,
+        cluster: &ClusterId,
+        status: ClusterStatus,
+    ) -> Result<(), DirectoryError> {
         if let Some(known) = self.clusters.lock().unwrap().get_mut(cluster) {
             *known = Some(status.clone());
         }
@@ -456,7 +472,7 @@ async fn enroll(Extension(peer): Extension<AgentPeer>, uri: Uri) -> axum::respon
 async fn whoami(Extension(asker): Extension<Principal>) -> axum::response::Response {
     match asker.caller().await {
         Ok(caller) => caller.name.into_response(),
-        Err(failure) => fairlead_gateway::seam::refuse(failure),
+        Err(failure) => fairlead_gateway::seam::refuse(failure.into()),
     }
 }
 

@@ -10,7 +10,8 @@ use axum::{
     extract::{RawQuery, State},
     response::{IntoResponse, Response},
 };
-use fairlead_api::{ClusterId, Code, Failure, resources::Role};
+use fairlead_api::{ClusterId, Code, resources::Role};
+use fairlead_gateway::seam::TooManyWrongTokens;
 use fairlead_registry::{
     new_token,
     reply::{Answer, Rejected, Requester},
@@ -26,7 +27,9 @@ use time::Duration;
 use tracing::{info, warn};
 
 use super::{
-    Enroll, ManifestInput, manifest,
+    Enroll, ManifestInput, SpendError,
+    error::EnrollError,
+    manifest,
     proxies::outside,
     steward::{self, Steward},
     token::Claims,
@@ -69,50 +72,56 @@ pub(super) async fn agent(
     headers: HeaderMap,
 ) -> Answer<impl IntoResponse> {
     let token = token(query.as_deref(), &headers).unwrap_or_default();
-    let body = render(&enroll, token)
-        .map_err(|failure| Rejected::from(count_rejection(&requester, failure, "agent.yaml")))?;
-    Ok((private("application/yaml; charset=utf-8"), body))
+    match render(&enroll, token) {
+        Ok(body) => Ok((private("application/yaml; charset=utf-8"), body)),
+        Err(error) => {
+            count_rejection(&requester, &error, "agent.yaml")?;
+            Err(error.into())
+        }
+    }
 }
 
 /// Counts an unknown token against the caller's address; the gateway logs the address once, not per
 /// guess. A token that was valid earlier indicates a late caller.
-fn count_rejection(requester: &Requester, failure: Failure, route: &'static str) -> Failure {
-    if failure.code != Code::BootstrapUnknown {
-        warn!(route, code = %failure.code, "install manifest request rejected");
+fn count_rejection(
+    requester: &Requester,
+    error: &EnrollError,
+    route: &'static str,
+) -> Result<(), TooManyWrongTokens> {
+    if !error.is_unknown_token() {
+        warn!(route, code = %error.code(), "install manifest request rejected");
+        return Ok(());
     }
     match requester.principal() {
-        Some(principal) => principal.wrong(failure),
-        None => failure,
+        Some(principal) => principal.count_wrong_secret(),
+        None => Ok(()),
     }
 }
 
 /// The cluster, if its bootstrap token is still open.
 ///
 /// # Errors
-/// `FL-2101` to `FL-2103`
+/// [`SpendError::Unknown`], [`SpendError::Expired`], [`SpendError::Spent`]
 fn open_for(
     claims: &Claims,
     cluster: Option<&Cluster>,
     hub_now: time::OffsetDateTime,
-) -> Result<Cluster, Failure> {
+) -> Result<Cluster, SpendError> {
     let cluster = cluster
         .filter(|it| it.binding.bootstrap.generation == claims.generation)
         .filter(|it| it.binding.bootstrap.expires == claims.expires)
-        .ok_or(Code::BootstrapUnknown)?;
+        .ok_or(SpendError::Unknown)?;
     if hub_now >= claims.expires || cluster.binding.bootstrap.revoked {
-        return Err(Code::BootstrapExpired.into());
+        return Err(SpendError::Expired);
     }
     if cluster.binding.bootstrap.spent_by.is_some() {
-        return Err(Code::BootstrapSpent.into());
+        return Err(SpendError::Spent);
     }
     Ok(cluster.clone())
 }
 
-fn render(enroll: &Enroll, token: SecretString) -> Result<String, Failure> {
-    let claims = enroll
-        .bootstrap
-        .read(&token)
-        .ok_or(Code::BootstrapUnknown)?;
+fn render(enroll: &Enroll, token: SecretString) -> Result<String, EnrollError> {
+    let claims = enroll.bootstrap.read(&token).ok_or(SpendError::Unknown)?;
     let view = enroll.store.view();
     let cluster = view.cluster(&claims.cluster).map(|it| &it.value);
     let cluster = open_for(&claims, cluster, enroll.now())?;
@@ -124,6 +133,7 @@ fn render(enroll: &Enroll, token: SecretString) -> Result<String, Failure> {
         image: enroll.settings.image.clone(),
         version: enroll.settings.version.clone(),
     })
+    .map_err(EnrollError::internal)
 }
 
 /// `GET /install/steward.json`, with the texts that Lieutenant's clients expect.
@@ -135,10 +145,13 @@ pub(super) async fn steward(
 ) -> Answer<Response> {
     let missing = || Rejected::saying(Code::Invalid, StatusCode::BAD_REQUEST, "missing token");
     let token = token(query.as_deref(), &headers).ok_or_else(missing)?;
-    let issued = issue_steward_token(&enroll, &token).await;
-    let (cluster, token) = issued.map_err(|failure| {
-        lieutenant_rejection(count_rejection(&requester, failure, "steward.json"))
-    })?;
+    let (cluster, token) = match issue_steward_token(&enroll, &token).await {
+        Ok(issued) => issued,
+        Err(error) => {
+            count_rejection(&requester, &error, "steward.json")?;
+            return Err(lieutenant_rejection(error));
+        }
+    };
     info!(%cluster, "Steward manifests issued");
     let from = requester.principal().map(fairlead_gateway::Principal::from);
     let manifests = steward::manifests(&Steward {
@@ -150,13 +163,15 @@ pub(super) async fn steward(
     Ok((private("application/json"), Json(manifests)).into_response())
 }
 
-fn lieutenant_rejection(failure: Failure) -> Rejected {
-    let words = match failure.code {
-        Code::BootstrapUnknown => "Invalid token",
-        Code::BootstrapExpired | Code::BootstrapSpent => "Token already used or expired",
-        _ => return failure.into(),
+fn lieutenant_rejection(error: EnrollError) -> Rejected {
+    let words = match error {
+        EnrollError::Token(SpendError::Unknown) => "Invalid token",
+        EnrollError::Token(SpendError::Expired | SpendError::Spent) => {
+            "Token already used or expired"
+        }
+        other => return other.into(),
     };
-    Rejected::saying(failure.code, StatusCode::UNAUTHORIZED, words)
+    Rejected::saying(error.code(), StatusCode::UNAUTHORIZED, words)
 }
 
 /// URL of this API as Steward reaches it.
@@ -170,15 +185,16 @@ fn api_url(enroll: &Enroll, from: Option<IpAddr>, headers: &HeaderMap) -> String
 async fn issue_steward_token(
     enroll: &Enroll,
     token: &SecretString,
-) -> Result<(ClusterId, SecretString), Failure> {
-    let claims = enroll.bootstrap.read(token).ok_or(Code::BootstrapUnknown)?;
+) -> Result<(ClusterId, SecretString), EnrollError> {
+    let claims = enroll.bootstrap.read(token).ok_or(SpendError::Unknown)?;
     let (id, now) = (claims.cluster.clone(), enroll.now());
     let (mut kept, token) = new_token(
         id.as_str(),
         Role::Cluster,
         whole_millis(now),
         STEWARD_TOKEN_TTL,
-    )?;
+    )
+    .map_err(EnrollError::internal)?;
     kept.cluster = Some(id.clone());
     kept.created_by = Some(CREATED_BY.to_owned());
     let decide = move |draft: &mut Draft| {
@@ -194,7 +210,7 @@ async fn issue_steward_token(
         let by = format!("{}{}", Bootstrap::BY_STEWARD, kept.id);
         cluster.binding.bootstrap.spent_by = Some(by);
         draft.put_cluster(cluster)?;
-        Ok::<_, Failure>(draft.put_token(kept.clone())?)
+        Ok::<_, EnrollError>(draft.put_token(kept.clone())?)
     };
     enroll
         .store

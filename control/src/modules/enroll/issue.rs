@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use fairlead_api::{
-    Code, Failure,
     enroll::{EnrollRequest, Issued, MAX_ENROLL_BODY_BYTES, RenewRequest},
     hello::printable,
     moment::timestamp,
 };
 use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
-use fairlead_gateway::AgentPeer;
+use fairlead_gateway::{AgentPeer, seam::DirectoryError};
 use fairlead_registry::{
     admit,
     reply::{Answer, JsonBody, Peer, Rejected},
@@ -25,20 +24,24 @@ use fairlead_store::{
 };
 use tracing::{info, warn};
 
-use super::{Enroll, Enrolled, SpendError, TokenClaim, spend};
+use super::{Enroll, Enrolled, SpendError, TokenClaim, error::EnrollError, spend};
+
 pub(super) async fn enroll(
     State(issuer): State<Arc<Enroll>>,
     JsonBody(asked): JsonBody<EnrollRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
     let answer = try_enroll(&issuer, asked).await;
-    answer.map_err(|failure| rejected("enrolment", failure))
+    answer.map_err(|error| rejected("enrolment", error))
 }
 
-async fn try_enroll(issuer: &Arc<Enroll>, asked: EnrollRequest) -> Result<Json<Issued>, Failure> {
+async fn try_enroll(
+    issuer: &Arc<Enroll>,
+    asked: EnrollRequest,
+) -> Result<Json<Issued>, EnrollError> {
     let claims = issuer
         .bootstrap
         .read(&asked.token)
-        .ok_or(Code::BootstrapUnknown)?;
+        .ok_or(SpendError::Unknown)?;
     let claim = TokenClaim {
         cluster: claims.cluster.clone(),
         generation: claims.generation,
@@ -76,16 +79,16 @@ pub(super) async fn renew(
             Ok(()) => try_renew(&issuer, &identity, &asked),
             Err(failure) => Err(failure),
         },
-        AgentPeer::Anonymous => Err(Code::EnrolOnly.into()),
+        AgentPeer::Anonymous => Err(EnrollError::EnrolOnly),
     };
-    answer.map_err(|failure| rejected("renewal", failure))
+    answer.map_err(|error| rejected("renewal", error))
 }
 
 fn try_renew(
     issuer: &Enroll,
     identity: &AgentIdentity,
     asked: &RenewRequest,
-) -> Result<Json<Issued>, Failure> {
+) -> Result<Json<Issued>, EnrollError> {
     let home = admit(&issuer.store, identity)?;
     let (cluster, tenant) = (&identity.cluster, &home.value.tenant);
     let (registration, now) = (home.value.binding.registration, issuer.now());
@@ -103,13 +106,13 @@ fn try_renew(
 /// recorded in the change log.
 ///
 /// # Errors
-/// `FL-2110`, `FL-2109`, `FL-5102`
+/// [`EnrollError::Lapsed`], [`DirectoryError::ClusterDeleted`], errors of the store
 async fn check_late_renewal(
     issuer: &Enroll,
     identity: &AgentIdentity,
     asked: &RenewRequest,
-) -> Result<(), Failure> {
-    let ended = |detail: &str| Failure::because(Code::CertificateExpired, detail);
+) -> Result<(), EnrollError> {
+    let ended = EnrollError::Lapsed;
     let renewal = LateRenewal {
         at: whole_millis(issuer.now()),
         expired: identity.not_after,
@@ -136,7 +139,7 @@ async fn check_late_renewal(
             Ok(())
         }
         Ok(_) => Err(ended("another key has enrolled since")),
-        Err(StoreError::Missing) => Err(Code::ClusterDeleted.into()),
+        Err(StoreError::Missing) => Err(DirectoryError::ClusterDeleted.into()),
         Err(other) => Err(other.into()),
     }
 }
@@ -156,23 +159,11 @@ fn issued(
     }
 }
 
-fn rejected(route: &'static str, failure: Failure) -> Rejected {
+fn rejected(route: &'static str, error: EnrollError) -> Rejected {
     // The gateway counts guesses per address and logs them once a minute.
-    if failure.code != Code::BootstrapUnknown {
+    if !error.is_unknown_token() {
         // The cause may quote the request, so only the code is logged.
-        warn!(route, code = %failure.code, "agent request rejected");
+        warn!(route, code = %error.code(), "agent request rejected");
     }
-    failure.into()
-}
-
-impl From<SpendError> for Failure {
-    fn from(error: SpendError) -> Self {
-        match error {
-            SpendError::Unknown => Code::BootstrapUnknown.into(),
-            SpendError::Expired => Code::BootstrapExpired.into(),
-            SpendError::Spent => Code::BootstrapSpent.into(),
-            SpendError::Sign(error) => error.into(),
-            SpendError::Store(error) => error.into(),
-        }
-    }
+    error.into()
 }

@@ -3,7 +3,7 @@
 //! Its grants define the site operator's trust in the hub. They are spelled out here in full and
 //! kept minimal.
 
-use fairlead_api::{ClusterId, Code, Failure, TenantId, impersonation, resources::Role};
+use fairlead_api::{ClusterId, TenantId, impersonation, resources::Role};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
@@ -37,8 +37,8 @@ pub struct ManifestInput {
 /// The manifest for `kubectl apply -f`, one YAML document per object. It contains the join string.
 ///
 /// # Errors
-/// `FL-5101` if it cannot be written as YAML.
-pub fn manifest(input: &ManifestInput) -> Result<String, Failure> {
+/// It cannot be written as YAML.
+pub fn manifest(input: &ManifestInput) -> Result<String, serde_saphyr::ser::Error> {
     let mut text = format!(
         "# Fairlead agent of cluster {} ({}).\n# Holds a token that is good once: do not keep this file.\n",
         input.cluster, input.tenant
@@ -46,8 +46,7 @@ pub fn manifest(input: &ManifestInput) -> Result<String, Failure> {
     // All strings are quoted, so that no parser reads one as a number or boolean.
     let options = serde_saphyr::ser_options! { quote_all: true };
     for object in objects(input) {
-        let yaml = serde_saphyr::to_string_with_options(&object, options.clone())
-            .map_err(|error| Failure::because(Code::Internal, error))?;
+        let yaml = serde_saphyr::to_string_with_options(&object, options.clone())?;
         text.push_str("---\n");
         text.push_str(yaml.trim_start_matches("---\n"));
         if !text.ends_with('\n') {

@@ -1,6 +1,7 @@
 //! Maps a verified token's claims to a name and the role of the first matching rule.
 
-use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_api::ClusterId;
+use fairlead_gateway::seam::AuthenticateError;
 use fairlead_registry::caller_name;
 use serde_json::Value;
 
@@ -15,9 +16,9 @@ impl Mapping {
     /// Maps claims to a caller.
     ///
     /// # Errors
-    /// `FL-1106` without a usable name or a matching role.
-    pub(super) fn apply(&self, claims: &Value) -> Result<Vouched, Failure> {
-        let no_role = |cause: String| Failure::because(Code::NoRole, cause);
+    /// [`AuthenticateError::NoRole`] without a usable name or a matching role.
+    pub(super) fn apply(&self, claims: &Value) -> Result<Vouched, AuthenticateError> {
+        let no_role = AuthenticateError::NoRole;
         let subject = find(claims, &self.name_claim)
             .and_then(Value::as_str)
             .unwrap_or_default();

@@ -1,7 +1,8 @@
 //! One issuer of JSON Web Tokens: selects its tokens, verifies signature and times, maps the
 //! claims.
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::Failure;
+use fairlead_gateway::seam::AuthenticateError;
 use jsonwebtoken::{
     Algorithm, Header, Validation, dangerous, decode, decode_header, errors::ErrorKind,
 };
@@ -79,18 +80,15 @@ impl JwtIssuer {
     /// The caller, and the time until which the result may be cached.
     ///
     /// # Errors
-    /// `FL-1102`, `FL-1103`, `FL-1105`, `FL-1106`.
+    /// [`AuthenticateError`]
     pub(super) async fn verify(
         &self,
         token: &str,
         unverified: &Unverified,
         now: OffsetDateTime,
-    ) -> Result<(Vouched, OffsetDateTime), Failure> {
+    ) -> Result<(Vouched, OffsetDateTime), AuthenticateError> {
         let rejected = |cause: &dyn std::fmt::Display| {
-            Failure::because(
-                Code::BadToken,
-                format_args!("issuer {}: {cause}", self.name),
-            )
+            AuthenticateError::BadToken(Some(format!("issuer {}: {cause}", self.name)))
         };
         if !self.algorithms.contains(&unverified.header.alg) {
             return Err(rejected(&format_args!(
@@ -103,7 +101,7 @@ impl JwtIssuer {
             KeyLookup::None => return Err(rejected(&"unknown signing key")),
             KeyLookup::Unreachable(cause) => {
                 let cause = format!("issuer {}: {cause}", self.name);
-                return Err(Failure::because(Code::IssuerDown, cause));
+                return Err(AuthenticateError::IssuerDown(cause));
             }
         };
         let mut validation = Validation::new(unverified.header.alg);
@@ -134,7 +132,11 @@ impl JwtIssuer {
     }
 
     /// Checks `nbf` and `exp`; returns the expiry.
-    fn times(&self, claims: &Value, now: OffsetDateTime) -> Result<OffsetDateTime, Failure> {
+    fn times(
+        &self,
+        claims: &Value,
+        now: OffsetDateTime,
+    ) -> Result<OffsetDateTime, AuthenticateError> {
         let at = |name: &str| {
             let seconds = claims.get(name)?.as_f64()?;
             #[expect(
@@ -145,16 +147,16 @@ impl JwtIssuer {
         };
         let Some(expires) = at("exp") else {
             let cause = format!("issuer {}: claim exp is missing", self.name);
-            return Err(Failure::because(Code::BadToken, cause));
+            return Err(AuthenticateError::BadToken(Some(cause)));
         };
         // Some issuers encode "never" as the last representable second.
         let until = expires.saturating_add(self.leeway);
         if now >= until {
-            return Err(Code::TokenExpired.into());
+            return Err(AuthenticateError::Expired);
         }
         if at("nbf").is_some_and(|not_before| now + self.leeway < not_before) {
             let cause = format!("issuer {}: the token is not valid yet", self.name);
-            return Err(Failure::because(Code::BadToken, cause));
+            return Err(AuthenticateError::BadToken(Some(cause)));
         }
         Ok(until)
     }

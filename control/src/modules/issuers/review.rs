@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::Failure;
+use fairlead_gateway::seam::AuthenticateError;
 use reqwest::{Client, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,13 +64,11 @@ impl Reviewer {
     /// Reviews a token; `None` if the cluster does not know it.
     ///
     /// # Errors
-    /// `FL-1105` if the cluster is unreachable, `FL-1106` if the caller has no role here.
-    pub(super) async fn review(&self, token: &str) -> Result<Option<Vouched>, Failure> {
+    /// [`AuthenticateError::IssuerDown`] if the cluster is unreachable, [`AuthenticateError::NoRole`] if the caller has
+    /// no role here.
+    pub(super) async fn review(&self, token: &str) -> Result<Option<Vouched>, AuthenticateError> {
         let status = self.post_review(token).await.map_err(|cause| {
-            Failure::because(
-                Code::IssuerDown,
-                format_args!("review {}: {cause}", self.name),
-            )
+            AuthenticateError::IssuerDown(format!("review {}: {cause}", self.name))
         })?;
         // An API server without audience support returns none: then the token was not issued for
         // this hub.

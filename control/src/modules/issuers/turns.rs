@@ -8,9 +8,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use fairlead_api::{Code, Failure};
-use fairlead_gateway::network;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use fairlead_gateway::{network, seam::AuthenticateError};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 pub(super) const MAX_REVIEWS_PER_ADDRESS: usize = 2;
 const MAX_REVIEWS: usize = 32;
@@ -42,9 +41,9 @@ impl ReviewLimiter {
     /// address cannot fill the common queue.
     ///
     /// # Errors
-    /// `FL-5101`, never.
-    pub(super) async fn acquire(&self, from: IpAddr) -> Result<ReviewPermit, Failure> {
-        let closed = |error| Failure::because(Code::Internal, error);
+    /// [`AuthenticateError::Internal`], never.
+    pub(super) async fn acquire(&self, from: IpAddr) -> Result<ReviewPermit, AuthenticateError> {
+        let closed = |error: AcquireError| AuthenticateError::Internal(error.to_string());
         let own = self.of(network(from)).acquire_owned().await;
         let own = own.map_err(closed)?;
         let shared = Arc::clone(&self.all).acquire_owned().await;
