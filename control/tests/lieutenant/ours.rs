@@ -163,7 +163,7 @@ async fn changes_are_reported_since_a_revision() {
     assert_eq!(audit["items"][0]["actor"], "a-admin");
     for never in ["99999", "9223372036854775808", "18446744073709551615"] {
         let path = format!("/v1/changes?since={never}");
-        rig.get(&path).await.is(410, "has never been at");
+        rig.get(&path).await.is(410, "has not reached");
     }
 }
 

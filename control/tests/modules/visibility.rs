@@ -414,7 +414,7 @@ async fn changes_and_audit_filter_by_kind_id_and_tenant() {
     let future = rig.get(&admin(), "/v1/changes?since=99999").await;
     assert_eq!(future.status, 410);
     assert!(
-        future.text.contains("has never been at 99999"),
+        future.text.contains("has not reached 99999"),
         "{}",
         future.text
     );

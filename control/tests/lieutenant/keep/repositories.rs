@@ -77,7 +77,7 @@ async fn the_deploy_key_is_the_one_that_is_named_steward() {
     let by_name =
         json!({ "gitRepo": { "deployKeys": { "steward": { "key": KEY, "writeAccess": true } } } });
     let refused = rig.patch("/clusters/c-demo", &by_name).await;
-    refused.is(400, "\"steward\" is the agent's");
+    refused.is(400, "\"steward\" is reserved for the agent");
 }
 
 #[tokio::test]
