@@ -5,15 +5,17 @@ use std::sync::{Arc, atomic::Ordering::SeqCst};
 use bytes::Bytes;
 use fairlead_dialer::{Body, BodyError};
 use futures_util::{StreamExt, stream};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::mpsc;
 
-use super::{ApiScript, BodyStep, ReceivedRequest, upgrades};
+use super::{
+    response::{Headers, respond},
+    script::{ApiScript, BodyStep, ReceivedRequest},
+    upgrades,
+};
 use crate::body::full;
-
-type Headers<'a> = &'a [(&'static str, &'static str)];
 
 impl ApiScript {
     /// Answers a request, as the path asks for it. The default is 200 with the path as body.
@@ -176,18 +178,6 @@ fn fixed(path: &str) -> Response<Body> {
         other => (200, &[], other),
     };
     respond(status, headers, body.to_owned())
-}
-
-/// An answer with these headers.
-pub(crate) fn respond(status: u16, headers: Headers<'_>, body: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(full(body));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap();
-    for &(name, value) in headers {
-        response
-            .headers_mut()
-            .append(name, HeaderValue::from_static(value));
-    }
-    response
 }
 
 fn steps(mut steps: mpsc::Receiver<BodyStep>) -> Body {

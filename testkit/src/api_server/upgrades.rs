@@ -7,7 +7,7 @@ use http::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{ApiScript, routes::respond};
+use super::{response::respond, script::ApiScript};
 
 trait UpgradedIo: AsyncRead + AsyncWrite + Send + Unpin {}
 
