@@ -5,16 +5,14 @@
 pub(crate) mod cpu;
 mod pace;
 mod target;
+mod window;
 
 use std::{
     collections::BTreeMap,
     io::Write as _,
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -33,6 +31,7 @@ use self::{
     cpu::Watched,
     pace::{Pace, paces},
     target::Connection,
+    window::Window,
 };
 use crate::stats::Latencies;
 
@@ -202,10 +201,7 @@ pub(crate) struct Outcome {
 pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcome> {
     let run = Arc::new(Run {
         target,
-        phase: AtomicU8::new(PHASE_WARM_UP),
-        bytes: AtomicU64::new(0),
-        answers: AtomicU64::new(0),
-        cut: plan.cut,
+        window: Arc::new(Window::new(plan.cut)),
     });
     let mut dialing = JoinSet::new();
     for _ in 0..plan.connections {
@@ -228,12 +224,12 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
     let before = cpu::read(&plan.watched)?;
     let before_that = counted(plan.counted_at.as_deref()).await?;
     let begin = Instant::now();
-    run.phase.store(PHASE_MEASURE, Relaxed);
+    run.window.begin();
     time::sleep(plan.window).await;
-    while run.answers.load(Relaxed) < plan.answers && begin.elapsed() < MAX_WINDOW {
+    while run.window.answers() < plan.answers && begin.elapsed() < MAX_WINDOW {
         time::sleep(POLL_INTERVAL).await;
     }
-    run.phase.store(PHASE_END, Relaxed);
+    run.window.end();
     let seconds = begin.elapsed().as_secs_f64();
     let there = counted(plan.counted_at.as_deref()).await?;
     let cpu_us = cpu::since(&before, &cpu::read(&plan.watched)?);
@@ -245,7 +241,7 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
     Ok(Outcome {
         seconds,
         requests: tally.latency.count(),
-        bytes: there.unwrap_or_else(|| run.bytes.load(Relaxed)),
+        bytes: there.unwrap_or_else(|| run.window.bytes()),
         errors: tally.errors,
         first_error: tally.first_error,
         p50_us: tally.latency.micros(0.5),
@@ -256,34 +252,10 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
     })
 }
 
-const PHASE_WARM_UP: u8 = 0;
-const PHASE_MEASURE: u8 = 1;
-const PHASE_END: u8 = 2;
-
-/// State that the workers of one run share.
+/// Target and window that the workers of one run share.
 struct Run {
     target: Target,
-    phase: AtomicU8,
-    bytes: AtomicU64,
-    answers: AtomicU64,
-    /// Requests in flight at the end are aborted.
-    cut: bool,
-}
-
-impl Run {
-    fn measuring(&self) -> bool {
-        self.phase.load(Relaxed) == PHASE_MEASURE
-    }
-
-    fn ended(&self) -> bool {
-        self.phase.load(Relaxed) == PHASE_END
-    }
-
-    fn count(&self, bytes: usize) {
-        if self.measuring() {
-            self.bytes.fetch_add(bytes as u64, Relaxed);
-        }
-    }
+    window: Arc<Window>,
 }
 
 #[derive(Default)]
@@ -309,7 +281,7 @@ impl Tally {
 async fn work(run: Arc<Run>, first: Connection, mut pace: Pace) -> Tally {
     let mut tally = Tally::default();
     let mut connection = Some(first);
-    while !run.ended() {
+    while !run.window.ended() {
         let begin = pace.next().await;
         if let Err(error) = step(&run, &mut connection, &mut tally, begin).await {
             tally.failed(&error);
@@ -330,9 +302,9 @@ async fn step(
         Some(connection) => connection,
         None => slot.insert(run.target.connect().await?),
     };
-    run.target.exchange(connection, run).await?;
-    if run.measuring() {
-        run.answers.fetch_add(1, Relaxed);
+    run.target.exchange(connection, &run.window).await?;
+    if run.window.measuring() {
+        run.window.count_answer();
         tally.latency.record(begin.elapsed());
     }
     Ok(())

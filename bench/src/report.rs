@@ -3,6 +3,8 @@
 //! A ratio is computed within each round, where both measurements had the same machine. The reported ratio is
 //! the median over rounds.
 
+mod model;
+mod number;
 pub(crate) mod page;
 mod plot;
 mod quote;
@@ -17,15 +19,14 @@ use std::{
 };
 
 use anyhow::Context as _;
-use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, macros::format_description};
 
-use self::verdict::Verdict;
+use self::model::{Figure, Row, Scenario};
+pub(crate) use self::model::{Head, Report};
 use crate::{
     machine::Machine,
     peers::Kind,
     scenarios::{Better, Sample, Title},
-    stats::{median, range},
     way::Legs,
 };
 
@@ -41,23 +42,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut report: Report = serde_json::from_slice(&text).with_context(file)?;
     report.finish();
     Ok(write!(std::io::stdout().lock(), "{}", report.quote())?)
-}
-
-/// Facts about the whole run.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Head {
-    /// Commit of the checkout, with `-dirty` where files were changed.
-    commit: Option<String>,
-    /// Day on which the run started, UTC.
-    day: String,
-    machine: Machine,
-    /// The core to which every role was pinned where throughput was measured.
-    core: Option<usize>,
-    rounds: u32,
-    seconds: f64,
-    legs: Legs,
-    /// `true` if the run was not aborted.
-    whole: bool,
 }
 
 impl Head {
@@ -88,52 +72,6 @@ fn commit() -> Option<String> {
         .output();
     let said = git.ok().filter(|output| output.status.success())?.stdout;
     Some(String::from_utf8_lossy(&said).trim().to_owned())
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Report {
-    #[serde(flatten)]
-    head: Head,
-    scenarios: Vec<Scenario>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Scenario {
-    #[serde(flatten)]
-    title: Title,
-    rows: Vec<Row>,
-    verdicts: Vec<Verdict>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Row {
-    peer: Kind,
-    /// Reason why there are no figures.
-    absent: Option<String>,
-    /// One sample per counted round; empty where the round failed.
-    rounds: Vec<Sample>,
-    figures: Vec<Option<Figure>>,
-    /// Ratio of Fairlead's first figure to this one's; above 1 where Fairlead is better.
-    fairlead: Option<Figure>,
-}
-
-/// Median, lowest and highest of the rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Figure {
-    median: f64,
-    low: f64,
-    high: f64,
-}
-
-impl Figure {
-    fn of(values: &[f64]) -> Option<Self> {
-        let (low, high) = range(values.iter().copied())?;
-        Some(Self {
-            median: median(values.iter().copied())?,
-            low,
-            high,
-        })
-    }
 }
 
 impl Report {
@@ -170,7 +108,7 @@ impl Report {
                 "{:<26} {:<13} {first} {} {unit}  {}",
                 title.name,
                 peer.name(),
-                figure.map_or("-".to_owned(), table::number),
+                figure.map_or("-".to_owned(), number::number),
                 sample.remark.as_deref().unwrap_or_default()
             );
         }
@@ -256,26 +194,6 @@ impl Scenario {
             }
         }
         self.verdicts = verdict::of(self);
-    }
-
-    fn of(&self, peer: Kind) -> Option<&Row> {
-        self.rows.iter().find(|row| row.peer == peer)
-    }
-}
-
-impl Row {
-    fn figure(&self, metric: usize) -> Option<Figure> {
-        let rounds = self.rounds.iter();
-        let values: Vec<f64> = rounds
-            .filter_map(|sample| sample.figures.get(metric).copied().flatten())
-            .collect();
-        Figure::of(&values)
-    }
-
-    /// Median of that figure.
-    fn median(&self, metric: usize) -> Option<f64> {
-        let figure = self.figures.get(metric).copied().flatten();
-        figure.map(|figure| figure.median)
     }
 }
 

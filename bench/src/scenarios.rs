@@ -4,16 +4,16 @@
 pub(crate) mod agents;
 pub(crate) mod far;
 pub(crate) mod goal;
+mod metric;
 pub(crate) mod recovery;
 pub(crate) mod steady;
 pub(crate) mod stopped;
 pub(crate) mod watches;
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
 use self::goal::Goal;
+pub(crate) use self::metric::{Better, Metric};
 use crate::way::Legs;
 
 #[derive(Debug, Clone, Copy)]
@@ -27,36 +27,6 @@ pub(crate) struct Pace {
     pub(crate) calm: agents::Calm,
     /// Checks only that everything works: scenarios with their own durations use the shortest.
     pub(crate) quick: bool,
-}
-
-/// One figure of a scenario.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Metric {
-    pub(crate) name: Cow<'static, str>,
-    pub(crate) unit: Cow<'static, str>,
-    pub(crate) better: Better,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Better {
-    Higher,
-    Lower,
-}
-
-impl Metric {
-    pub(crate) const fn higher(name: &'static str, unit: &'static str) -> Self {
-        Self::new(name, unit, Better::Higher)
-    }
-
-    pub(crate) const fn lower(name: &'static str, unit: &'static str) -> Self {
-        Self::new(name, unit, Better::Lower)
-    }
-
-    const fn new(name: &'static str, unit: &'static str, better: Better) -> Self {
-        let (name, unit) = (Cow::Borrowed(name), Cow::Borrowed(unit));
-        Self { name, unit, better }
-    }
 }
 
 /// Name, figures and goals of a scenario. Ratios and plots use the first figure.

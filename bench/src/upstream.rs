@@ -31,16 +31,13 @@ use tokio::{
 };
 
 use self::stream::Stream;
-pub(crate) use self::stream::age;
+pub(crate) use self::stream::{SMALL_BODY_BYTES, age};
 use hyper::service::service_fn;
 
 use crate::serve::Server;
 
-/// Sizes that `/bytes/SIZE` knows.
-pub(crate) const SMALL_BODY_BYTES: usize = 1024;
+/// Size of the large body of `/bytes/SIZE`.
 pub(crate) const LARGE_BODY_BYTES: usize = 8 * 1024 * 1024;
-/// Interval of the lines of `/ticks`.
-pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(100);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Upgrade protocol of `/echo`. Every route permits this name; no SPDY is spoken here.
 pub(crate) const ECHO: &str = "SPDY/3.1";
@@ -109,7 +106,7 @@ pub(crate) type Answer = Response<Either<Full<Bytes>, Stream>>;
 ///
 /// - `GET /bytes/SIZE`: that many bytes.
 /// - `GET /endless`: bytes until the client stops reading.
-/// - `GET /ticks`: a numbered line every [`TICK_INTERVAL`].
+/// - `GET /ticks`: a numbered line every [`stream::TICK_INTERVAL`].
 /// - `GET /echo` with an upgrade: every byte comes back.
 /// - `POST /sink`: reads the body and answers its size.
 /// - `GET /watch`: a line at once, and one of 1 KiB with the time for each request to `/event`.

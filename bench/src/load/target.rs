@@ -27,7 +27,7 @@ use tokio::{
     time,
 };
 
-use super::Run;
+use super::window::Window;
 use crate::{dial::Dial, upstream::ECHO};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
@@ -165,17 +165,17 @@ impl Target {
     pub(super) async fn exchange(
         &self,
         connection: &mut Connection,
-        run: &Arc<Run>,
+        window: &Arc<Window>,
     ) -> anyhow::Result<()> {
         match connection {
-            Connection::Http(sender) => self.request_once(sender, run).await,
+            Connection::Http(sender) => self.request_once(sender, window).await,
             Connection::Echo(stream) => {
                 stream.write_all(&ECHO_MESSAGE).await?;
                 stream.flush().await?;
                 let mut back = [0; ECHO_MESSAGE.len()];
                 stream.read_exact(&mut back).await?;
                 ensure!(back == ECHO_MESSAGE, "what came back is not what was sent");
-                run.count(back.len());
+                window.count(back.len());
                 Ok(())
             }
         }
@@ -199,9 +199,13 @@ impl Target {
         Ok(answer.into_body())
     }
 
-    async fn request_once(&self, connection: &mut Sender, run: &Arc<Run>) -> anyhow::Result<()> {
+    async fn request_once(
+        &self,
+        connection: &mut Sender,
+        window: &Arc<Window>,
+    ) -> anyhow::Result<()> {
         connection.ready().await?;
-        let answer = connection.send_request(self.request(run)).await?;
+        let answer = connection.send_request(self.request(window)).await?;
         let status = answer.status();
         if status != StatusCode::OK {
             let body = answer.into_body().collect().await?.to_bytes();
@@ -210,10 +214,10 @@ impl Target {
         }
         match self.body {
             Sent::Nothing => {
-                let bytes = download(answer.into_body(), run).await?;
+                let bytes = download(answer.into_body(), window).await?;
                 // A body that this client aborted has any length.
                 ensure!(
-                    (run.cut && run.ended()) || self.expect.contains(&bytes),
+                    (window.cut && window.ended()) || self.expect.contains(&bytes),
                     "{bytes} bytes came instead of {}",
                     self.expect.start()
                 );
@@ -231,7 +235,7 @@ impl Target {
         Ok(())
     }
 
-    fn request(&self, run: &Arc<Run>) -> Request<Either<Empty<Bytes>, Upload>> {
+    fn request(&self, window: &Arc<Window>) -> Request<Either<Empty<Bytes>, Upload>> {
         let (method, body) = match self.body {
             Sent::Nothing => (Method::GET, Either::Left(Empty::new())),
             Sent::Bytes(_) | Sent::Endless => (
@@ -239,7 +243,7 @@ impl Target {
                 Either::Right(Upload {
                     left: self.bytes.clone(),
                     again: (self.body == Sent::Endless).then(|| self.bytes.clone()),
-                    run: run.clone(),
+                    window: window.clone(),
                 }),
             ),
         };
@@ -251,13 +255,13 @@ impl Target {
     }
 }
 
-async fn download(mut body: Incoming, run: &Run) -> anyhow::Result<usize> {
+async fn download(mut body: Incoming, window: &Window) -> anyhow::Result<usize> {
     let mut total = 0;
     while let Some(frame) = body.frame().await {
         let bytes = frame?.data_ref().map_or(0, Bytes::len);
-        run.count(bytes);
+        window.count(bytes);
         total += bytes;
-        if run.cut && run.ended() {
+        if window.cut && window.ended() {
             break;
         }
     }
@@ -269,7 +273,7 @@ pub(super) struct Upload {
     left: Bytes,
     /// Piece to repeat when nothing is left.
     again: Option<Bytes>,
-    run: Arc<Run>,
+    window: Arc<Window>,
 }
 
 impl Body for Upload {
@@ -288,7 +292,7 @@ impl Body for Upload {
         }
         let size = self.left.len().min(PIECE_BYTES);
         let piece = self.left.split_to(size);
-        self.run.count(size);
+        self.window.count(size);
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 

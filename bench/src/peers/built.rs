@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, anyhow, ensure};
 use tokio::process::Command;
 
-use super::Kind;
+use super::kind::Kind;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Built(BTreeMap<String, Result<PathBuf, String>>);

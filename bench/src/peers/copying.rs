@@ -7,7 +7,10 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Context as _, ensure};
 
-use super::{Bed, Plan, Ports, write_secret};
+use super::{
+    bed::{Bed, Plan, Ports},
+    part::write_secret,
+};
 use crate::{launch::Spec, way::Legs};
 
 /// Secret between hub and agent of one peer in one run. It protects nothing.

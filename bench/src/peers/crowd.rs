@@ -1,45 +1,31 @@
-//! A hub with a given number of idle agents, and how to count them.
+//! A hub with a given number of idle agents.
 //!
 //! All agents run in one process where the limit of open files allows it. Each has a link and an identity of
 //! its own.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, bail};
-use tokio::time;
 
 use super::{
-    Bed, Kind, Part,
+    bed::Bed,
+    census::Census,
     copying::{self, TOKEN},
-    fairlead, konnectivity, remotedialer,
+    fairlead,
+    kind::Kind,
+    konnectivity,
+    part::{Part, write_secret},
+    remotedialer,
 };
 use crate::{
     launch::Spec,
     ports::{self, FIRST_AGENT_PORT},
-    proc,
-    way::{Legs, Way},
+    way::Legs,
 };
-
-const ATTEMPT_DEADLINE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Crowd {
     pub(crate) hub: Part,
     pub(crate) agents: Vec<Part>,
     pub(crate) port: u16,
     census: Census,
-}
-
-/// How to count the connected agents.
-pub(super) enum Census {
-    /// Each agent has a port of its own at the hub, from [`FIRST_AGENT_PORT`] on, which is open while the
-    /// agent is connected.
-    Ports { count: u16 },
-    /// A number in the text of this page, after this word.
-    Page {
-        way: Way,
-        path: &'static str,
-        word: &'static str,
-    },
 }
 
 impl Crowd {
@@ -72,34 +58,8 @@ impl Crowd {
 
     /// Agents that are connected now. A hub that does not answer has none.
     pub(crate) async fn there(&self) -> u64 {
-        match &self.census {
-            Census::Ports { count } => {
-                proc::listening(FIRST_AGENT_PORT..FIRST_AGENT_PORT.saturating_add(*count))
-            }
-            Census::Page { way, path, word } => {
-                let asked = time::timeout(ATTEMPT_DEADLINE, async {
-                    let page = way.target(path)?.once().await?;
-                    number_behind(&String::from_utf8_lossy(&page), word).context("no number")
-                });
-                asked.await.map_or(0, |number| number.unwrap_or(0))
-            }
-        }
+        self.census.count().await
     }
-}
-
-/// Number after `word` in `page`: 42 for `x 1\nsessions 42\n` and `sessions`. Without a word it is the first
-/// number; for a metric with labels it is the sum.
-pub(crate) fn number_behind(page: &str, word: &str) -> Option<u64> {
-    let lines = page.lines().filter_map(|line| {
-        let rest = line.strip_prefix(word)?;
-        // Another word may begin with this one.
-        if !(word.is_empty() || rest.starts_with([' ', '{'])) {
-            return None;
-        }
-        let value: f64 = rest.rsplit(' ').next()?.trim().parse().ok()?;
-        Some(value)
-    });
-    lines.reduce(|sum, value| sum + value).map(|sum| sum as u64)
 }
 
 /// frpc runs one client per file of a folder in one process.
@@ -114,7 +74,7 @@ fn frp(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
             copying::frp_client(bed, port),
             FIRST_AGENT_PORT + number
         );
-        super::write_secret(&agents.join(format!("{number}.toml")), &text)?;
+        write_secret(&agents.join(format!("{number}.toml")), &text)?;
     }
     let hub = copying::frp_hub(bed, port, &dir)?;
     let agents_spec = Spec::new("frp-agents", bed.built.program("frp", "frpc")?);
@@ -151,19 +111,4 @@ fn wstunnel(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)
     let to = bed.upstream_address(Legs::Plain);
     let forwards = (0..count).map(|number| (FIRST_AGENT_PORT + number, to));
     copying::wstunnel_pair(bed, port, port, forwards)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn number_is_found_behind_its_word_and_summed_over_labels() {
-        let page =
-            "# HELP sessions x\nsessions_ended 7\nsessions 42\nopen{a=\"b\"} 2\nopen{a=\"c\"} 3\n";
-        assert_eq!(number_behind(page, "sessions"), Some(42));
-        assert_eq!(number_behind(page, "open"), Some(5));
-        assert_eq!(number_behind(page, "none"), None);
-        assert_eq!(number_behind("17\n", ""), Some(17));
-    }
 }

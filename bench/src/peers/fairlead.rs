@@ -12,7 +12,14 @@ use tokio::{
     time::{self, Duration, Instant},
 };
 
-use super::{Bed, Kind, Link, Part, Peer, crowd::Census, write_secret};
+use super::{
+    bed::Bed,
+    census::Census,
+    kind::Kind,
+    part::{Part, write_secret},
+    peer::Peer,
+    relayed::Link,
+};
 use crate::{
     launch::Spec,
     ports,

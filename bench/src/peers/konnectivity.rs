@@ -5,7 +5,10 @@
 
 use std::{fmt::Display, path::Path};
 
-use super::{Bed, Plan, Ports, crowd::Census};
+use super::{
+    bed::{Bed, Plan, Ports},
+    census::Census,
+};
 use crate::{
     launch::Spec,
     ports,

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use super::{Bed, Kind, Part};
+use super::{bed::Bed, kind::Kind, part::Part};
 use crate::ports;
 
 #[derive(Debug, Clone, Copy)]

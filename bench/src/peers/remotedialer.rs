@@ -1,7 +1,10 @@
 //! remotedialer is a library. Hub and agent around it are a small Go program of ours, written like its
 //! examples.
 
-use super::{Bed, Plan, Ports, crowd::Census};
+use super::{
+    bed::{Bed, Plan, Ports},
+    census::Census,
+};
 use crate::{
     launch::Spec,
     ports,

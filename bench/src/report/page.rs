@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use super::{Figure, plot::Bars};
+use super::{model::Figure, plot::Bars};
 use crate::peers::Kind;
 
 #[derive(clap::Args)]

@@ -17,7 +17,10 @@ use plotters::{
     },
 };
 
-use super::{Figure, Report, Scenario, table::number};
+use super::{
+    model::{Figure, Report, Scenario},
+    number::number,
+};
 use crate::peers::Kind;
 
 const PLOT_WIDTH: u32 = 900;

@@ -3,7 +3,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, Scenario, table::number};
+use super::{
+    model::{Is, Report, Scenario},
+    number::{number, one_line},
+};
 use crate::{peers::Kind, scenarios::Better};
 
 impl Report {
@@ -58,8 +61,8 @@ impl Report {
         let all = self.scenarios.iter().flat_map(|one| &one.verdicts);
         let (mut met, mut judged) = (0, 0);
         for verdict in all {
-            met += usize::from(verdict.is == super::verdict::Is::Met);
-            judged += usize::from(verdict.is != super::verdict::Is::Open);
+            met += usize::from(verdict.is == Is::Met);
+            judged += usize::from(verdict.is != Is::Open);
         }
         let _ = writeln!(
             text,
@@ -92,9 +95,7 @@ impl Report {
                 }
                 let remarks = row.rounds.iter().filter_map(|round| round.remark.as_ref());
                 let why = row.absent.iter().chain(remarks).next();
-                let why = why.map_or("it has no figure".to_owned(), |why| {
-                    super::table::one_line(why)
-                });
+                let why = why.map_or("it has no figure".to_owned(), |why| one_line(why));
                 let name = scenario.title.name.as_str();
                 match said.iter_mut().find(|(before, _)| *before == why) {
                     Some((_, names)) => names.push(name),

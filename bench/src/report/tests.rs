@@ -126,9 +126,9 @@ fn readme_tables_have_a_row_per_scenario_and_goal() {
 fn goal_missed_within_the_range_of_rounds_is_level() {
     let level = report(Better::Higher, [900.0, 600.0, 900.0]);
     let is = |report: &Report| report.scenarios[0].verdicts[0].is;
-    assert_eq!(is(&level), verdict::Is::Level);
-    assert_eq!(is(&report(Better::Higher, [500.0; 3])), verdict::Is::Level);
-    assert_eq!(is(&report(Better::Higher, [400.0; 3])), verdict::Is::Missed);
+    assert_eq!(is(&level), model::Is::Level);
+    assert_eq!(is(&report(Better::Higher, [500.0; 3])), model::Is::Level);
+    assert_eq!(is(&report(Better::Higher, [400.0; 3])), model::Is::Missed);
 }
 
 #[test]

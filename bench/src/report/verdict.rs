@@ -1,41 +1,10 @@
 //! Results of a scenario's goals.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
-use super::{Figure, Row, Scenario, table::number};
+use super::{
+    model::{Figure, Is, Row, Scenario, Verdict},
+    number::number,
+};
 use crate::{peers::Kind, scenarios::goal::Goal};
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Verdict {
-    pub(super) goal: String,
-    /// The figure that the goal refers to.
-    pub(super) measured: String,
-    pub(super) is: Is,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Is {
-    Met,
-    /// Missed by less than the rounds differ from each other.
-    Level,
-    Missed,
-    /// A peer that the goal refers to was not measured.
-    Open,
-}
-
-impl fmt::Display for Is {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Met => "met",
-            Self::Level => "level",
-            Self::Missed => "**missed**",
-            Self::Open => "not measured",
-        })
-    }
-}
 
 pub(super) fn of(scenario: &Scenario) -> Vec<Verdict> {
     let goals = scenario.title.goals.iter();

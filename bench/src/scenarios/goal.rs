@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Metric;
+use super::metric::Metric;
 use crate::peers::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -16,8 +16,10 @@ use tokio::{
     time::{self, Interval, MissedTickBehavior},
 };
 
-use super::{SMALL_BODY_BYTES, TICK_INTERVAL};
-
+/// Size of an event, and of the small body of `/bytes/SIZE`.
+pub(crate) const SMALL_BODY_BYTES: usize = 1024;
+/// Interval of the lines of `/ticks`.
+pub(super) const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes handed over at once.
 const PIECE_BYTES: usize = 64 * 1024;
 /// Bytes of a body that are sent before other answers have their turn. A loopback socket takes megabytes at

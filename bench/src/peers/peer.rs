@@ -1,0 +1,56 @@
+//! A running peer: its processes, and the routes of requests through it.
+
+use super::{bed::Bed, kind::Kind, part::Part};
+use crate::way::{Legs, Way};
+
+/// A running peer.
+pub(crate) struct Peer {
+    pub(crate) kind: Kind,
+    pub(super) tls: Option<Way>,
+    pub(super) plain: Option<Way>,
+    /// The process that clients connect to: a hub or a proxy.
+    pub(crate) hub: Option<Part>,
+    pub(crate) agent: Option<Part>,
+    /// Relay between agent and hub, where the link is slowed down or broken.
+    pub(crate) relay: Option<Part>,
+    /// The metrics page of the hub, of Fairlead only.
+    pub(crate) admin: Option<Way>,
+}
+
+impl Peer {
+    pub(crate) fn way(&self, legs: Legs) -> Option<&Way> {
+        match legs {
+            Legs::Tls => self.tls.as_ref(),
+            Legs::Plain => self.plain.as_ref(),
+        }
+    }
+
+    /// Processes between client and upstream, the client's side first.
+    pub(super) fn parts(&mut self) -> impl Iterator<Item = &mut Part> {
+        [&mut self.hub, &mut self.relay, &mut self.agent]
+            .into_iter()
+            .flatten()
+    }
+
+    /// `ROLE=PID` of every process on the route, for the load client.
+    pub(crate) fn watched(&mut self, bed: &Bed<'_>) -> anyhow::Result<Vec<String>> {
+        let mut watched = self
+            .parts()
+            .map(|part| part.watched())
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        watched.push(bed.upstream_watched()?);
+        Ok(watched)
+    }
+
+    /// # Errors
+    /// A process has ended by itself.
+    pub(crate) fn alive(&mut self) -> anyhow::Result<()> {
+        self.parts().try_for_each(Part::alive)
+    }
+
+    pub(crate) async fn end(mut self) {
+        for part in self.parts() {
+            part.kill();
+        }
+    }
+}
