@@ -11,7 +11,7 @@ use fairlead_testkit::postgres::Postgres;
 use crate::{rig::home_in, *};
 
 /// Resumes the server with a paused clock: deadlines do not depend on its start-up time.
-async fn resumed(mut server: Server) -> Server {
+async fn resumed(mut server: Postgres) -> Postgres {
     let resume = move || {
         server.resume().unwrap();
         server
@@ -73,7 +73,7 @@ struct Connections {
 }
 
 impl Connections {
-    fn of(server: &Server) -> Self {
+    fn of(server: &Postgres) -> Self {
         let log = std::fs::read_to_string(server.folder().join("postgres.log")).unwrap();
         let (mut open, mut told) = (HashSet::new(), Connections::default());
         for line in log.lines() {
