@@ -32,17 +32,17 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use time::OffsetDateTime;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy},
-    net::{
-        TcpListener, TcpStream,
-        tcp::{ReadHalf, WriteHalf},
-    },
+    net::TcpListener,
     sync::{mpsc, watch},
-    task::{AbortHandle, JoinHandle},
+    task::JoinHandle,
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{body::text, wait::soon};
+use crate::{
+    body::text,
+    relay::{Relay, RelayControl},
+    wait::soon,
+};
 
 /// The hub's end of a session of an enrolled agent.
 pub struct ConnectedAgent {
@@ -87,30 +87,10 @@ pub struct HubScript {
     pub hello_error: Mutex<Option<Code>>,
     /// Age of certificates when they are issued.
     pub certificate_age: Mutex<Duration>,
-    /// Number of accepted TCP connections.
-    pub connections_taken: AtomicUsize,
-    /// Connections are accepted and closed at once.
-    pub unreachable: AtomicBool,
-    /// Input is discarded, and connections stay open.
-    pub discards_input: AtomicBool,
+    /// Faults of its connections.
+    pub relay: Arc<RelayControl>,
     /// Sessions that wait for their agents. Without it, sessions end with their connections.
     pub resumable: Mutex<Option<Resumable>>,
-    connections: Mutex<Vec<AbortHandle>>,
-}
-
-impl HubScript {
-    /// Closes all connections, now and until it is reconnected.
-    fn disconnect(&self) {
-        self.unreachable.store(true, SeqCst);
-        self.cut();
-    }
-
-    fn cut(&self) {
-        let mut connections = self.connections.lock().unwrap();
-        connections
-            .drain(..)
-            .for_each(|connection| connection.abort());
-    }
 }
 
 /// Time after its end during which an agent's certificate is accepted.
@@ -130,16 +110,15 @@ pub struct FakeHub {
     pub authority: Arc<Authority>,
     /// Its behaviour and its record.
     pub script: Arc<HubScript>,
-    address: SocketAddr,
+    relay: Relay,
     inside: SocketAddr,
     agents: tokio::sync::Mutex<mpsc::Receiver<ConnectedAgent>>,
-    tasks: Vec<JoinHandle<()>>,
+    task: JoinHandle<()>,
 }
 
 impl Drop for FakeHub {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
-        self.cut();
+        self.task.abort();
     }
 }
 
@@ -152,46 +131,30 @@ impl FakeHub {
         std::fs::create_dir_all(dir).unwrap();
         let authority = Arc::new(Authority::open_or_create(dir).unwrap());
         let script = Arc::new(HubScript::default());
-        let inside = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let outside = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = outside.local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let inside = listener.local_addr().unwrap();
         let (sender, agents) = mpsc::channel(16);
-        let to = inside.local_addr().unwrap();
-        let tasks = vec![
-            tokio::spawn(listen(inside, authority.clone(), script.clone(), sender)),
-            tokio::spawn(forward(outside, to, script.clone())),
-        ];
         FakeHub {
+            relay: Relay::controlled_by(script.relay.clone(), inside).await,
+            task: tokio::spawn(listen(listener, authority.clone(), script.clone(), sender)),
             authority,
             script,
-            address,
-            inside: to,
+            inside,
             agents: tokio::sync::Mutex::new(agents),
-            tasks,
         }
     }
 
     /// URL for agents.
-    ///
-    /// # Panics
-    /// Never: the address is valid.
     pub fn url(&self) -> HubUrl {
-        format!("https://{}", self.address).parse().unwrap()
+        self.relay.url()
     }
 
-    /// Opens another address of the hub, with a relay of its own.
+    /// Opens another address of the hub.
     ///
     /// # Panics
     /// There is no free port.
-    pub async fn another_address(&self) -> HubAddress {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let script = Arc::new(HubScript::default());
-        HubAddress {
-            address,
-            task: tokio::spawn(forward(listener, self.inside, script.clone())),
-            script,
-        }
+    pub async fn another_address(&self) -> Relay {
+        Relay::to(self.inside).await
     }
 
     /// Waits for the next session of an enrolled agent.
@@ -204,87 +167,18 @@ impl FakeHub {
 
     /// Makes the hub unreachable and resets its connections.
     pub fn disconnect(&self) {
-        self.script.disconnect();
+        self.relay.control.disconnect();
     }
 
     /// Makes the hub reachable again.
     pub fn reconnect(&self) {
-        self.script.unreachable.store(false, SeqCst);
+        self.relay.control.reconnect();
     }
 
     /// Resets every connection.
     pub fn cut(&self) {
-        self.script.cut();
+        self.relay.control.cut();
     }
-}
-
-/// A further address of a fake hub. It closes when this is dropped.
-pub struct HubAddress {
-    address: SocketAddr,
-    script: Arc<HubScript>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for HubAddress {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-impl HubAddress {
-    /// URL for agents.
-    ///
-    /// # Panics
-    /// Never: the address is valid.
-    pub fn url(&self) -> HubUrl {
-        format!("https://{}", self.address).parse().unwrap()
-    }
-
-    /// Number of accepted TCP connections.
-    pub fn connections_taken(&self) -> usize {
-        self.script.connections_taken.load(SeqCst)
-    }
-
-    /// Accepts no more connections and resets the open ones.
-    pub fn stop(&self) {
-        self.task.abort();
-        self.script.cut();
-    }
-}
-
-/// Relay in front of the hub, by which its connections can be broken.
-async fn forward(listener: TcpListener, to: SocketAddr, script: Arc<HubScript>) {
-    loop {
-        let (mut from, _) = listener.accept().await.unwrap();
-        script.connections_taken.fetch_add(1, SeqCst);
-        if script.unreachable.load(SeqCst) {
-            continue;
-        }
-        let flags = script.clone();
-        let task = tokio::spawn(async move {
-            let mut to = TcpStream::connect(to).await.unwrap();
-            // Otherwise delayed acknowledgements add 40 ms to each ack probe.
-            from.set_nodelay(true).unwrap();
-            to.set_nodelay(true).unwrap();
-            let ((mut from, mut back), (mut answers, mut to)) = (from.split(), to.split());
-            let ((), _) = tokio::join!(forward_input(&mut from, &mut to, &flags), async {
-                let _ = copy(&mut answers, &mut back).await;
-                back.shutdown().await
-            });
-        });
-        script.connections.lock().unwrap().push(task.abort_handle());
-    }
-}
-
-/// Forwards the agent's bytes, unless the hub discards them.
-async fn forward_input(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>, script: &HubScript) {
-    let mut chunk = vec![0; 64 * 1024];
-    while let Ok(size @ 1..) = from.read(&mut chunk).await {
-        if !script.discards_input.load(SeqCst) && to.write_all(&chunk[..size]).await.is_err() {
-            break;
-        }
-    }
-    let _ = to.shutdown().await;
 }
 
 async fn listen(
@@ -406,7 +300,7 @@ async fn issue(
             let hello: Hello = serde_json::from_slice(&bytes).unwrap();
             script.hellos.lock().unwrap().push(hello);
             if script.disconnect_at_hello.swap(false, SeqCst) {
-                script.disconnect();
+                script.relay.disconnect();
             }
             return match *script.hello_error.lock().unwrap() {
                 Some(code) => refusal(code),

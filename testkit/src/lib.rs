@@ -1,4 +1,4 @@
-//! Rigs that the tests of several crates share: a fake API server, a fake hub and a fake agent, clients that may
+//! Rigs that the tests of several crates share: fakes of an API server, a hub and an agent, clients that may
 //! break every rule of HTTP, and real processes.
 //!
 //! Only tests and the bench depend on this crate. Every wait has a deadline, and every child process ends with
@@ -21,6 +21,7 @@ pub mod mounts;
 pub mod postgres;
 pub mod process;
 pub mod raw;
+pub mod relay;
 pub mod server;
 mod service;
 pub mod spawner;

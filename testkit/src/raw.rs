@@ -237,11 +237,14 @@ impl RawExchange {
     }
 
     /// Reads the body of the answer, of a declared length or chunked; without either it ends with the connection where
-    /// the server closes it, and is empty otherwise.
+    /// the server closes it, and is empty otherwise. Statuses without a body (RFC 9110, section 6.4.1) have none.
     ///
     /// # Errors
     /// The body is incomplete or too large.
     pub async fn body(&mut self) -> anyhow::Result<Vec<u8>> {
+        if matches!(self.status, 100..200 | 204 | 304) {
+            return Ok(Vec::new());
+        }
         if let Some(length) = header(&self.head, "content-length") {
             let length = length.parse()?;
             return self.take(length).await;

@@ -19,6 +19,20 @@ pub async fn soon<F: Future>(future: F) -> F::Output {
         .expect("it takes too long")
 }
 
+/// Polls a condition that notifies nobody, for [`TEST_DEADLINE`] at most.
+///
+/// # Panics
+/// It does not hold in time.
+pub async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    const POLL_INTERVAL: Duration = Duration::from_millis(1);
+    soon(async {
+        while !holds().await {
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    })
+    .await;
+}
+
 /// Polls until there is an answer.
 ///
 /// # Errors

@@ -39,7 +39,7 @@ async fn link_lost_during_the_hello_is_reconnected_at_once() {
     *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     rig.hub.script.disconnect_at_hello.store(true, SeqCst);
     let (agent, hub) = rig.connected().await;
-    until(|| rig.hub.script.unreachable.load(SeqCst)).await;
+    until(|| !rig.hub.script.relay.is_reachable()).await;
     rig.hub.reconnect();
     until(|| agent.process.is_ready()).await;
     assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
@@ -52,7 +52,7 @@ async fn session_lost_during_the_hello_is_replaced_at_once() {
     *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     rig.hub.script.disconnect_at_hello.store(true, SeqCst);
     let (agent, _forgotten) = rig.connected().await;
-    until(|| rig.hub.script.unreachable.load(SeqCst)).await;
+    until(|| !rig.hub.script.relay.is_reachable()).await;
     *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     rig.hub.reconnect();
     let hub = rig.hub.next().await;

@@ -1,7 +1,5 @@
 //! Memory budget shared by all sessions of an agent.
 
-use std::sync::atomic::Ordering::SeqCst;
-
 use bytes::Bytes;
 use fairlead_api::headers::PROBE_PATH;
 use fairlead_dialer::{Body, BodyError, Exchanges, Resumable};
@@ -43,7 +41,7 @@ async fn links_share_the_budget_for_a_hub_that_reads_nothing() {
     assert_eq!((taken(&agent), limit as usize), (0, BUDGET_BYTES));
 
     // Requests still arrive.
-    rig.hub.script.discards_input.store(true, SeqCst);
+    rig.hub.script.relay.discard_input();
     let mut asked = JoinSet::new();
     for hub in [&one, &two] {
         for _ in 0..ANSWER_COUNT {

@@ -1,7 +1,5 @@
 //! A join string other than the one of the stored identity.
 
-use std::sync::atomic::Ordering::SeqCst;
-
 use fairlead_agent::{Config, IdentityLocation};
 use fairlead_api::{Code, JoinString};
 use fairlead_dialer::{CloseReason, SessionError};
@@ -109,7 +107,7 @@ async fn join_string_of_an_absent_hub_takes_effect_on_its_return() {
     let agent = rig.start(config);
     let old = rig.hub.next().await;
     until(|| agent.process.is_ready()).await;
-    assert!(other.script.connections_taken.load(SeqCst) > 0);
+    assert!(other.script.relay.connections_taken() > 0);
     other.reconnect();
     other.next().await;
     let ended = soon(old.session.closed()).await;

@@ -23,7 +23,9 @@ use tokio::{net::TcpSocket, task::JoinHandle};
 
 use fairlead_testkit::{
     api_server::ApiServer,
-    hub::{ConnectedAgent, FakeHub, HubAddress},
+    hub::{ConnectedAgent, FakeHub},
+    relay::Relay,
+    wait,
 };
 
 pub(crate) use fairlead_testkit::{
@@ -119,7 +121,7 @@ impl Rig {
     }
 
     /// Another address of the same hub.
-    pub(crate) async fn another_address(&self) -> HubAddress {
+    pub(crate) async fn another_address(&self) -> Relay {
         self.hub.another_address().await
     }
 
@@ -201,10 +203,5 @@ pub(crate) fn closed() -> (TcpSocket, SocketAddr) {
 
 /// Waits until the condition holds.
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
-    soon(async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    wait::until(async || holds()).await;
 }

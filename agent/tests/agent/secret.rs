@@ -56,7 +56,7 @@ async fn unavailable_store_delays_enrolment_without_spending_the_token() {
     until(|| rig.api.script.received.lock().unwrap().len() >= 3).await;
     assert!(!agent.running.is_finished() && !agent.process.is_ready());
     assert_eq!(
-        rig.hub.script.connections_taken.load(SeqCst),
+        rig.hub.script.relay.connections_taken(),
         0,
         "a key that cannot be kept must not be used"
     );

@@ -1,8 +1,6 @@
 //! Several hubs, each with its own sessions. Requests stay with the hub of their session while another hub
 //! serves.
 
-use std::sync::atomic::Ordering::SeqCst;
-
 use fairlead_dialer::{Body, CloseReason, LinkState, Resumable, Session, SessionError};
 use http_body_util::BodyExt;
 
@@ -102,8 +100,8 @@ async fn each_session_returns_to_its_own_hub() {
     is(&two.first.session, true).await;
     two.says("still there").await;
     // Several rejected attempts of a new session there.
-    let taken = two.other.script.connections_taken.load(SeqCst);
-    until(|| two.other.script.connections_taken.load(SeqCst) > taken + 3).await;
+    let taken = two.other.script.relay.connections_taken();
+    until(|| two.other.script.relay.connections_taken() > taken + 3).await;
     two.other.reconnect();
     is(&second.session, true).await;
     serves(&second).await;
@@ -117,9 +115,9 @@ async fn parked_session_lost_by_its_hub_ends() {
     let second = two.other.next().await;
     serves(&second).await;
     *two.rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
-    let taken = two.rig.hub.script.connections_taken.load(SeqCst);
+    let taken = two.rig.hub.script.relay.connections_taken();
     two.rig.hub.reconnect();
-    until(|| two.rig.hub.script.connections_taken.load(SeqCst) > taken).await;
+    until(|| two.rig.hub.script.relay.connections_taken() > taken).await;
     serves(&second).await;
     assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
     // The link of that session tried to resume it and requested no new one. From here on it may have a new one.
@@ -159,7 +157,7 @@ async fn requests_continue_at_a_draining_hub_without_another_hub() {
     two.other.disconnect();
     let told = send(&two.first.exchanges, last_probe()).await;
     assert_eq!(told.status(), 200);
-    until(|| two.other.script.connections_taken.load(SeqCst) > 0).await;
+    until(|| two.other.script.relay.connections_taken() > 0).await;
     two.rig.hub.disconnect();
     is(&two.first.session, false).await;
     two.rig.hub.reconnect();

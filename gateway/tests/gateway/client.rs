@@ -1,17 +1,16 @@
 //! Actions of a client, and conditions to wait for.
 
-use std::time::Duration;
-
 use fairlead_api::{
     ClusterId,
     resources::{ClusterState, ClusterStatus},
 };
+use fairlead_testkit::raw::ByteStream;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::{sleep, timeout},
+    time::timeout,
 };
-use tokio_rustls::client::TlsStream;
+
+pub(crate) use fairlead_testkit::wait::until;
 
 use crate::rig::{HUB, Rig, TEST_DEADLINE};
 
@@ -24,7 +23,7 @@ pub(crate) fn head(method: &str, path: &str, headers: &str) -> String {
     )
 }
 
-pub(crate) async fn open(rig: &Rig, request: &str) -> TlsStream<TcpStream> {
+pub(crate) async fn open(rig: &Rig, request: &str) -> Box<dyn ByteStream> {
     let mut tls = rig.connect(HUB, "http/1.1").await;
     tls.write_all(request.as_bytes()).await.unwrap();
     tls.flush().await.unwrap();
@@ -84,16 +83,4 @@ pub(crate) async fn all_back_to_zero(rig: &Rig) {
     ] {
         assert_eq!(rig.metric(gauge, &[]), 0.0, "{gauge}");
     }
-}
-
-/// Polls a condition that notifies nobody.
-pub(crate) async fn until(is_so: impl AsyncFn() -> bool) {
-    let looking = async {
-        while !is_so().await {
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(TEST_DEADLINE, looking)
-        .await
-        .expect("it takes too long");
 }

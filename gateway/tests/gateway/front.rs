@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::rig::{Answer, DOMAIN, HUB, PausedClock, Rig, TEST_DEADLINE};
+use crate::rig::{DOMAIN, HUB, PausedClock, RawAnswer, Rig, TEST_DEADLINE};
 use fairlead_testkit::agent::FakeAgent;
 
 const GOOD: &str = "Authorization: Bearer good";
@@ -59,14 +59,14 @@ async fn panic_is_one_answer_and_keeps_the_connection() {
     for (path, status) in [("bug", 500), ("whoami", 200)] {
         let request = format!("GET /v1/{path} HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
         tls.write_all(request.as_bytes()).await.unwrap();
-        assert_eq!(Answer::read(&mut tls).await.status, status);
+        assert_eq!(RawAnswer::read(&mut tls).await.unwrap().status, status);
     }
     drop(tls);
     assert_eq!(rig.metric("fairlead_requests_total", &["failed"]), 1.0);
 }
 
 /// Sends a request with a late body, of a known length or in one chunk, and the next request on the same connection.
-async fn refused_before_its_body(rig: &Rig, length: usize, chunked: bool) -> (Answer, bool) {
+async fn refused_before_its_body(rig: &Rig, length: usize, chunked: bool) -> (RawAnswer, bool) {
     let mut tls = rig.connect(HUB, "http/1.1").await;
     let framing = match chunked {
         true => "Transfer-Encoding: chunked".to_owned(),
@@ -82,15 +82,16 @@ async fn refused_before_its_body(rig: &Rig, length: usize, chunked: bool) -> (An
     }
     let (mut from, mut to) = tokio::io::split(&mut tls);
     // The gateway may stop reading once it has announced the end of the connection.
-    let (answer, _) = tokio::join!(Answer::read(&mut from), async {
+    let (answer, _) = tokio::join!(RawAnswer::read(&mut from), async {
         to.write_all(&body).await?;
         to.flush().await
     });
+    let answer = answer.unwrap();
     let next = format!("GET /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
     let goes_on = answer.header("connection").is_none();
     if goes_on {
         tls.write_all(next.as_bytes()).await.unwrap();
-        assert_eq!(Answer::read(&mut tls).await.status, 200);
+        assert_eq!(RawAnswer::read(&mut tls).await.unwrap().status, 200);
     }
     (answer, goes_on)
 }
@@ -120,7 +121,7 @@ async fn early_rejection_of_a_large_body_closes_the_connection() {
         let head = format!("PUT /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n{more}\r\n\r\n");
         tls.write_all(head.as_bytes()).await.unwrap();
         tls.flush().await.unwrap();
-        let answer = Answer::read(&mut tls).await;
+        let answer = RawAnswer::read(&mut tls).await.unwrap();
         let told = (answer.status, answer.header("connection"));
         assert_eq!(told, (status, Some("close")), "{more}");
     }
@@ -327,7 +328,7 @@ async fn request_with_two_lengths_is_the_last_one_of_its_connection() {
             let mut tls = rig.connect(HUB, "http/1.1").await;
             tls.write_all(request.as_bytes()).await.unwrap();
             tls.flush().await.unwrap();
-            let answer = Answer::read(&mut tls).await;
+            let answer = RawAnswer::read(&mut tls).await.unwrap();
             assert_eq!(answer.header("connection"), Some("close"), "{request}");
             let mut rest = Vec::new();
             // The end may be a reset, because the hidden request is never read.
@@ -353,8 +354,9 @@ async fn heads_that_are_too_large_are_refused() {
         .write_all(format!("GET / HTTP/1.1\r\n{endless}").as_bytes())
         .await;
     assert_eq!(
-        timeout(TEST_DEADLINE, Answer::read(&mut tls))
+        timeout(TEST_DEADLINE, RawAnswer::read(&mut tls))
             .await
+            .unwrap()
             .unwrap()
             .status,
         431
@@ -442,7 +444,7 @@ async fn draining_rejects_new_requests_and_closes_idle_connections() {
     let mut idle = rig.connect(HUB, "http/1.1").await;
     let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
     idle.write_all(request.as_bytes()).await.unwrap();
-    assert_eq!(Answer::read(&mut idle).await.status, 200);
+    assert_eq!(RawAnswer::read(&mut idle).await.unwrap().status, 200);
     rig.process.start_drain();
     let mut rest = Vec::new();
     timeout(TEST_DEADLINE, idle.read_to_end(&mut rest))
@@ -481,7 +483,7 @@ async fn wrong_tokens_are_rate_limited_and_correct_ones_accepted() {
     let mut told = Vec::new();
     for _ in 0..200 {
         tls.write_all(guess.as_bytes()).await.unwrap();
-        let answer = Answer::read(&mut tls).await;
+        let answer = RawAnswer::read(&mut tls).await.unwrap();
         told.push((answer.status, answer.code().to_owned()));
     }
     assert_eq!(told[0], (401, "FL-1102".to_owned()));
@@ -503,10 +505,14 @@ async fn revoked_token_is_rejected_at_once_on_a_kept_alive_connection() {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
         let mut tls = rig.connect(HUB, "http/1.1").await;
         tls.write_all(request.as_bytes()).await.unwrap();
-        assert_eq!(Answer::read(&mut tls).await.status, 200, "{path}");
+        assert_eq!(
+            RawAnswer::read(&mut tls).await.unwrap().status,
+            200,
+            "{path}"
+        );
         rig.modules.revoked.store(true, Ordering::SeqCst);
         tls.write_all(request.as_bytes()).await.unwrap();
-        let answer = Answer::read(&mut tls).await;
+        let answer = RawAnswer::read(&mut tls).await.unwrap();
         assert_eq!((answer.status, answer.code()), (401, "FL-1102"), "{path}");
     }
 }

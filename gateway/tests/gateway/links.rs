@@ -15,8 +15,13 @@ use fairlead_testkit::agent::{AgentHello, FakeAgent, data, hello};
 #[tokio::test]
 async fn draining_hub_resumes_sessions_and_rejects_new_ones() {
     let rig = Rig::start();
-    let (port, way) = rig.way().await;
-    let agent = FakeAgent::with_hello(rig.access_by(port), "c-a", hello(1, 0, None)).await;
+    let relay = rig.relay().await;
+    let agent = FakeAgent::with_hello(
+        rig.access_by(relay.address().port()),
+        "c-a",
+        hello(1, 0, None),
+    )
+    .await;
     let other = FakeAgent::of(rig.access(), "c-b").await;
     status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
@@ -30,7 +35,7 @@ async fn draining_hub_resumes_sessions_and_rejects_new_ones() {
         matches!(ended, SessionError::Peer(CloseReason::Draining)),
         "{ended:?}"
     );
-    way.abort();
+    relay.stop();
     agent.link_lost().await;
     let again = timeout(TEST_DEADLINE, agent.redial(rig.access()))
         .await
@@ -62,9 +67,14 @@ async fn draining_hub_resumes_sessions_and_rejects_new_ones() {
 #[tokio::test]
 async fn hello_deadline_restarts_with_the_next_link() {
     let rig = Rig::start();
-    let (port, way) = rig.way().await;
-    let agent = FakeAgent::with_hello(rig.access_by(port), "c-a", AgentHello::Omitted).await;
-    way.abort();
+    let relay = rig.relay().await;
+    let agent = FakeAgent::with_hello(
+        rig.access_by(relay.address().port()),
+        "c-a",
+        AgentHello::Omitted,
+    )
+    .await;
+    relay.stop();
     agent.link_lost().await;
     // The hub's end was closed at the same moment; the agent detects that before its timeout.
     tokio::time::pause();

@@ -11,6 +11,8 @@ mod links;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
+mod modules;
+#[cfg(test)]
 mod parted;
 #[cfg(test)]
 mod replicas;

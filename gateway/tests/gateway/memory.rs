@@ -1,10 +1,6 @@
 //! Memory budget of all sessions, with many uploads that no API server reads.
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy},
-    net::{TcpListener, TcpStream},
-    sync::watch,
-};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
     client::until,
@@ -20,26 +16,6 @@ const RESERVATION_BYTES: usize = 64 << 10;
 /// peer's acknowledgements.
 const UPLOAD_COUNT: usize = 60;
 const UPLOAD_BYTES: usize = 56_000;
-
-/// A path to the hub that drops the hub's bytes while `loses` is true.
-async fn losing(rig: &Rig, loses: watch::Receiver<bool>) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (port, hub) = (listener.local_addr().unwrap().port(), rig.address);
-    tokio::spawn(async move {
-        let (agent, _) = listener.accept().await.unwrap();
-        let (mut from_agent, mut to_agent) = agent.into_split();
-        let (mut from_hub, mut to_hub) = TcpStream::connect(hub).await.unwrap().into_split();
-        let up = tokio::spawn(async move { copy(&mut from_agent, &mut to_hub).await });
-        let mut said = vec![0; 64 * 1024];
-        while let Ok(size @ 1..) = from_hub.read(&mut said).await {
-            if !*loses.borrow() && to_agent.write_all(&said[..size]).await.is_err() {
-                break;
-            }
-        }
-        up.abort();
-    });
-    port
-}
 
 /// Sends a body that is never read. The returned connection keeps it going.
 async fn upload(rig: &Rig, cluster: &str) -> TcpStream {
@@ -67,15 +43,25 @@ async fn sessions_of_stalled_agents_stay_within_the_memory_budget() {
         let mut clusters = rig.modules.clusters.lock().unwrap();
         clusters.insert(cluster.parse().unwrap(), None);
     }
-    let loses = watch::Sender::new(false);
     let mut agents = Vec::new();
+    let mut relays = Vec::new();
     for cluster in stuck {
-        let port = losing(&rig, loses.subscribe()).await;
-        agents.push(FakeAgent::with_hello(rig.access_by(port), cluster, hello(1, 0, None)).await);
+        let relay = rig.relay().await;
+        agents.push(
+            FakeAgent::with_hello(
+                rig.access_by(relay.address().port()),
+                cluster,
+                hello(1, 0, None),
+            )
+            .await,
+        );
+        relays.push(relay);
     }
     let _well = FakeAgent::of(rig.access(), "c-e").await;
 
-    loses.send_replace(true);
+    for relay in &relays {
+        relay.control.discard_output();
+    }
     let mut uploads = Vec::new();
     for _ in 0..UPLOAD_COUNT {
         for cluster in stuck {

@@ -8,14 +8,14 @@ use tokio::time::timeout;
 
 use crate::{
     client::{ROOT, head, open, read_until, rest, status, until},
-    rig::{Answer, HUB, Rig, TEST_DEADLINE},
+    rig::{HUB, RawAnswer, Rig, TEST_DEADLINE},
 };
 use fairlead_testkit::agent::{AgentHello, FakeAgent, data, hello};
 
 const HOME: Option<&str> = Some("uid-1");
 const ELSEWHERE: Option<&str> = Some("uid-2");
 
-async fn get(rig: &Rig) -> Answer {
+async fn get(rig: &Rig) -> RawAnswer {
     rig.get(HUB, &format!("{ROOT}/who"), "").await
 }
 
@@ -103,10 +103,15 @@ async fn two_links_of_one_agent_share_the_work() {
 #[tokio::test]
 async fn request_without_a_link_goes_to_the_first_session_with_one() {
     let rig = Rig::start();
-    let (port, way) = rig.way().await;
-    let gone = FakeAgent::with_hello(rig.access_by(port), "c-a", hello(1, 0, HOME)).await;
+    let relay = rig.relay().await;
+    let gone = FakeAgent::with_hello(
+        rig.access_by(relay.address().port()),
+        "c-a",
+        hello(1, 0, HOME),
+    )
+    .await;
     status(&rig, ClusterState::Connected).await;
-    way.abort();
+    relay.stop();
     status(&rig, ClusterState::Lost).await;
     let comes = FakeAgent::with_hello(rig.access(), "c-a", hello(2, 0, HOME));
     let (answer, came) = tokio::join!(get(&rig), comes);

@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{
     client::{head, open, read_until, status},
-    rig::{Answer, PausedClock, Rig},
+    rig::{PausedClock, RawAnswer, Rig},
 };
 use fairlead_testkit::agent::{FakeAgent, data};
 
@@ -67,15 +67,15 @@ async fn spin_until(is_so: impl Fn() -> bool) {
 }
 
 /// The answer to a request, and the hub's time for it by the test's clock.
-async fn timed(rig: &Rig, method: &str, path: &str) -> (Answer, Duration) {
+async fn timed(rig: &Rig, method: &str, path: &str) -> (RawAnswer, Duration) {
     let before = under_way(rig);
     let mut asked = open(rig, &head(method, path, EMPTY)).await;
     spin_until(|| under_way(rig) > before).await;
-    let answer = tokio::spawn(async move { Answer::read(&mut asked).await });
+    let answer = tokio::spawn(async move { RawAnswer::read(&mut asked).await.unwrap() });
     answered(rig, before, answer).await
 }
 
-async fn answered(rig: &Rig, before: f64, answer: JoinHandle<Answer>) -> (Answer, Duration) {
+async fn answered(rig: &Rig, before: f64, answer: JoinHandle<RawAnswer>) -> (RawAnswer, Duration) {
     let begun = Instant::now();
     pass_until(|| under_way(rig) <= before).await;
     let took = begun.elapsed();
@@ -119,7 +119,7 @@ async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
     for (method, code) in [("GET", "FL-1402"), ("POST", "FL-1405")] {
         let mut asked = open(&rig, &head(method, "/silent", EMPTY)).await;
         agent.saw(&format!("{method} /silent")).await;
-        let answer = tokio::spawn(async move { Answer::read(&mut asked).await });
+        let answer = tokio::spawn(async move { RawAnswer::read(&mut asked).await.unwrap() });
         let _clock = PausedClock::start();
         agent.probes.hangs.store(true, SeqCst);
         pass_until(is(&rig, ClusterState::Lost)).await;

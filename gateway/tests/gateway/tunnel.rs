@@ -12,7 +12,7 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
     client::{ROOT, all_back_to_zero, head, open, read_until, rest, status},
-    rig::{Answer, HUB, Rig},
+    rig::{HUB, RawAnswer, Rig},
 };
 use fairlead_testkit::agent::{FakeAgent, data};
 
@@ -106,7 +106,7 @@ async fn answers_of_the_api_server_pass_unchanged() {
     tls.write_all(head("GET", "/next", "").as_bytes())
         .await
         .unwrap();
-    assert_eq!(Answer::read(&mut tls).await.text(), "/next");
+    assert_eq!(RawAnswer::read(&mut tls).await.unwrap().text(), "/next");
 
     let mut tls = open(&rig, &head("GET", "/trailers", "TE: trailers\r\n")).await;
     let all = read_until(&mut tls, "grpc-status: 0\r\n\r\n").await;
@@ -163,7 +163,7 @@ async fn expect_100_continue_is_answered_before_the_upload() {
             .starts_with("HTTP/1.1 100")
     );
     tls.write_all(b"abc").await.unwrap();
-    assert_eq!(Answer::read(&mut tls).await.text(), "Ok(3)");
+    assert_eq!(RawAnswer::read(&mut tls).await.unwrap().text(), "Ok(3)");
 }
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn plain_listener_behaves_like_the_tls_one() {
     tcp.write_all(head("GET", "/readyz", "").as_bytes())
         .await
         .unwrap();
-    assert_eq!(Answer::read(&mut tcp).await.status, 200);
+    assert_eq!(RawAnswer::read(&mut tcp).await.unwrap().status, 200);
     let upgrade = head(
         "GET",
         "/echo",

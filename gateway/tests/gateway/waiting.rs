@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::{
     client::{ROOT, all_back_to_zero},
-    rig::{Answer, HUB, PausedClock, Rig, TEST_DEADLINE},
+    rig::{HUB, PausedClock, RawAnswer, Rig, TEST_DEADLINE},
 };
 use fairlead_testkit::agent::FakeAgent;
 
@@ -108,7 +108,7 @@ async fn request_to_the_wrong_hub_gets_the_right_one() {
 #[tokio::test]
 async fn permanent_failures_do_not_wait() {
     let rig = Rig::start();
-    let refused = |answer: Answer| (answer.status, answer.code().to_owned());
+    let refused = |answer: RawAnswer| (answer.status, answer.code().to_owned());
     let never = rig.get(HUB, "/k8s/clusters/c-b/api", "").await;
     assert_eq!(refused(never), (503, "FL-1401".to_owned()));
     lost(&rig, "c-a", Duration::seconds(1));

@@ -1,0 +1,282 @@
+//! Every module of a gateway under test at once.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use axum::{
+    Extension, Json, Router,
+    response::IntoResponse,
+    routing::{get, post},
+};
+use fairlead_api::{
+    ClusterId, ClusterUid, Code, HubUrl,
+    enroll::{ENROLL_PATH, Issued, RENEW_PATH},
+    resources::{ClusterStatus, Role},
+};
+use fairlead_certs::AgentIdentity;
+use fairlead_gateway::{
+    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence, Principal,
+    Recognition,
+    seam::{AuthenticateError, AuthorizeError, DirectoryError},
+};
+use http::Uri;
+use secrecy::{ExposeSecret, SecretString};
+use time::OffsetDateTime;
+use tokio::sync::{broadcast, watch};
+
+/// Every module at once.
+pub(crate) struct FakeModules {
+    pub(crate) clusters: Mutex<HashMap<ClusterId, Option<ClusterStatus>>>,
+    pub(crate) reported: watch::Sender<HashMap<ClusterId, ClusterStatus>>,
+    pub(crate) deleted: broadcast::Sender<ClusterId>,
+    /// Desired configuration revision of the agents.
+    pub(crate) wanted: Mutex<Option<Arc<str>>>,
+    pub(crate) wanting: broadcast::Sender<ClusterId>,
+    /// Number of lookups of a cluster's last status.
+    pub(crate) asked: watch::Sender<usize>,
+    /// While it is set, the admission of agents waits.
+    pub(crate) shut: watch::Sender<bool>,
+    /// Number of agents that asked for admission.
+    pub(crate) knocked: watch::Sender<usize>,
+    /// Number of agents to admit before their clusters move to another tenant.
+    pub(crate) moves_after: Mutex<Option<usize>>,
+    pub(crate) presence: OnceLock<Arc<dyn Presence>>,
+    /// The UID that all agents must have, bound by the first one.
+    pub(crate) uid: Mutex<Option<ClusterUid>>,
+    /// Validity of a session after a renewal.
+    pub(crate) renew_until: OffsetDateTime,
+    /// Number of authenticated tokens.
+    pub(crate) tokens: AtomicUsize,
+    /// The token `good` has been revoked.
+    pub(crate) revoked: AtomicBool,
+}
+
+impl FakeModules {
+    /// Two clusters, without sessions until now.
+    pub(crate) fn new(now: OffsetDateTime) -> Self {
+        FakeModules {
+            clusters: Mutex::new(HashMap::from([
+                ("c-a".parse().unwrap(), None),
+                ("c-b".parse().unwrap(), None),
+            ])),
+            reported: watch::Sender::default(),
+            deleted: broadcast::Sender::new(16),
+            wanted: Mutex::default(),
+            wanting: broadcast::Sender::new(16),
+            asked: watch::Sender::default(),
+            shut: watch::Sender::default(),
+            knocked: watch::Sender::default(),
+            moves_after: Mutex::default(),
+            presence: OnceLock::new(),
+            uid: Mutex::default(),
+            renew_until: now + Duration::from_secs(3600),
+            tokens: AtomicUsize::new(0),
+            revoked: AtomicBool::new(false),
+        }
+    }
+}
+
+#[async_trait]
+impl Authenticator for FakeModules {
+    async fn authenticate(
+        &self,
+        token: &SecretString,
+        _: IpAddr,
+    ) -> Result<Caller, AuthenticateError> {
+        self.tokens.fetch_add(1, Ordering::SeqCst);
+        let admin = |name: &str| Caller {
+            token: None,
+            name: name.to_owned(),
+            role: Role::Admin,
+            tenant: None,
+            cluster: None,
+        };
+        match token.expose_secret() {
+            "good" if self.revoked.load(Ordering::SeqCst) => Err(AuthenticateError::BadToken(None)),
+            "good" => Ok(admin("ada")),
+            "another" => Ok(admin("bob")),
+            "expired" => Err(AuthenticateError::Expired),
+            _ => Err(AuthenticateError::BadToken(None)),
+        }
+    }
+}
+
+#[async_trait]
+impl Authorizer for FakeModules {
+    async fn authorize(
+        &self,
+        caller: &Caller,
+        cluster: &ClusterId,
+    ) -> Result<Grant, AuthorizeError> {
+        if !self.clusters.lock().unwrap().contains_key(cluster) {
+            return Err(AuthorizeError::NoSuchCluster);
+        }
+        Ok(Grant {
+            role: caller.role,
+            tenant: "t-acme".parse().unwrap(),
+        })
+    }
+}
+
+#[async_trait]
+impl Directory for FakeModules {
+    async fn admit(&self, identity: &AgentIdentity) -> Result<(), DirectoryError> {
+        self.knocked.send_modify(|knocked| *knocked += 1);
+        let mut shut = self.shut.subscribe();
+        shut.wait_for(|shut| !shut).await.unwrap();
+        let knocked = *self.knocked.borrow();
+        let moves_after = *self.moves_after.lock().unwrap();
+        if moves_after.is_some_and(|count| knocked > count) {
+            return Err(DirectoryError::ForeignCertificate("it has moved"));
+        }
+        if self
+            .clusters
+            .lock()
+            .unwrap()
+            .contains_key(&identity.cluster)
+        {
+            Ok(())
+        } else {
+            Err(DirectoryError::ClusterDeleted)
+        }
+    }
+
+    async fn recognise(
+        &self,
+        _identity: &AgentIdentity,
+        uid: Option<&ClusterUid>,
+        _from: IpAddr,
+    ) -> Result<Recognition, DirectoryError> {
+        let Some(uid) = uid else {
+            return Ok(Recognition::Unknown);
+        };
+        let mut bound = self.uid.lock().unwrap();
+        if bound.get_or_insert_with(|| uid.clone()) == uid {
+            Ok(Recognition::Known)
+        } else {
+            Err(DirectoryError::Cloned("another cluster".to_owned()))
+        }
+    }
+
+    async fn last_status(
+        &self,
+        cluster: &ClusterId,
+    ) -> Result<Option<ClusterStatus>, DirectoryError> {
+        let never = ClusterStatus {
+            state: fairlead_api::resources::ClusterState::Never,
+            since: OffsetDateTime::UNIX_EPOCH,
+            last_error: None,
+            last_seen: None,
+            last_good_probe: None,
+            hub: None,
+        };
+        self.asked.send_modify(|asked| *asked += 1);
+        let clusters = self.clusters.lock().unwrap();
+        Ok(clusters
+            .get(cluster)
+            .map(|status| status.clone().unwrap_or(never)))
+    }
+
+    fn other_hub(&self, cluster: &ClusterId) -> Option<HubUrl> {
+        let clusters = self.clusters.lock().unwrap();
+        clusters.get(cluster)?.as_ref()?.hub.clone()
+    }
+
+    async fn report(
+        &self,
+        cluster: &ClusterId,
+        status: ClusterStatus,
+    ) -> Result<(), DirectoryError> {
+        if let Some(known) = self.clusters.lock().unwrap().get_mut(cluster) {
+            *known = Some(status.clone());
+        }
+        self.reported.send_modify(|reported| {
+            reported.insert(cluster.clone(), status);
+        });
+        Ok(())
+    }
+
+    fn deletions(&self) -> broadcast::Receiver<ClusterId> {
+        self.deleted.subscribe()
+    }
+
+    fn desired_config(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
+        self.wanted.lock().unwrap().clone()
+    }
+
+    fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
+        Some(self.wanting.subscribe())
+    }
+}
+
+/// Handlers cannot borrow the module, so they share its state.
+impl Module for FakeModules {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn attach(&self, presence: &Arc<dyn Presence>) {
+        assert!(self.presence.set(Arc::clone(presence)).is_ok(), "once");
+    }
+
+    fn user_routes(&self) -> Router {
+        Router::new()
+            .route("/v1/whoami", get(whoami))
+            .route("/v1/bug", get(bug))
+            .route(
+                "/v1/refused",
+                get(|| async { fairlead_gateway::seam::refuse(Code::Conflict.into()) }),
+            )
+    }
+
+    fn open_routes(&self) -> Router {
+        Router::new().route("/install/x", get(|| async { "manifest" }))
+    }
+
+    fn agent_routes(&self) -> Router {
+        let until = self.renew_until;
+        Router::new()
+            .route(ENROLL_PATH, post(enroll))
+            .route(RENEW_PATH, post(move || async move { Json(issued(until)) }))
+            .route("/agent/v1/catalog", get(|| async { "catalog" }))
+    }
+}
+
+fn issued(until: OffsetDateTime) -> Issued {
+    Issued {
+        cluster: "c-a".parse().unwrap(),
+        tenant: "t-acme".parse().unwrap(),
+        certificate: String::new(),
+        ca: String::new(),
+        not_before: OffsetDateTime::UNIX_EPOCH,
+        not_after: until,
+    }
+}
+
+/// The query stands for the token.
+async fn enroll(Extension(peer): Extension<AgentPeer>, uri: Uri) -> axum::response::Response {
+    match uri.query() {
+        Some("wrong") => fairlead_gateway::seam::refuse(Code::BootstrapUnknown.into()),
+        Some("spent") => fairlead_gateway::seam::refuse(Code::BootstrapSpent.into()),
+        _ => format!("{peer:?}").into_response(),
+    }
+}
+
+async fn whoami(Extension(asker): Extension<Principal>) -> axum::response::Response {
+    match asker.caller().await {
+        Ok(caller) => caller.name.into_response(),
+        Err(failure) => fairlead_gateway::seam::refuse(failure.into()),
+    }
+}
+
+async fn bug() -> &'static str {
+    panic!("a bug")
+}
