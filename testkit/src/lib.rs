@@ -1,5 +1,5 @@
-//! Rigs that the tests of several crates share: fakes of an API server, a hub and an agent, clients that may
-//! break every rule of HTTP, and real processes.
+//! Rigs that the tests of several crates share: fakes of an API server, a hub, an agent and an InfluxDB,
+//! clients that may break every rule of HTTP, and real processes.
 //!
 //! Only tests and the bench depend on this crate. Every wait has a deadline, and every child process ends with
 //! the process that started it, also when that one is killed.
@@ -15,6 +15,7 @@ pub mod api_server;
 pub mod body;
 #[cfg(feature = "clock")]
 pub mod clock;
+pub mod fake_influxdb;
 pub mod hub;
 pub mod influxdb;
 pub mod mounts;
@@ -27,3 +28,4 @@ mod service;
 pub mod spawner;
 pub mod tls;
 pub mod wait;
+pub mod wall_clock;

@@ -1,47 +1,48 @@
 //! A hub with a real front on a free port, and an HTTP client for it.
 
-use std::{
-    net::SocketAddr,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+#[path = "../modules/rig/open_hub.rs"]
+#[allow(dead_code, reason = "it fits more tests than these")]
+mod open_hub;
 
-use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::{BOOTSTRAP_TTL, Config, Control, GitServers};
+use std::{net::SocketAddr, ops::Deref, path::PathBuf, time::Duration};
+
+use fairlead_api::resources::Role;
+use fairlead_control::{BOOTSTRAP_TTL, Config, Control};
 use fairlead_gateway::Gateway;
-use fairlead_registry::Discovery;
 use fairlead_runtime::{Process, listen};
-use fairlead_store::Clock;
-use http::{HeaderMap, Request};
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use fairlead_testkit::{
+    raw::{RawAnswer, RawClient},
+    wait::{TEST_DEADLINE, eventually},
+};
 use secrecy::ExposeSecret;
 use serde_json::Value;
-use tempfile::TempDir;
 use time::{OffsetDateTime, macros::datetime};
-use tokio::{net::TcpStream, time::timeout};
+
+use open_hub::OpenHub;
 
 const START: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
-/// Deadline for a condition that never becomes true.
-const TEST_DEADLINE: Duration = Duration::from_secs(20);
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 
 pub(crate) struct Rig {
-    pub(crate) control: Control,
+    hub: OpenHub,
     address: SocketAddr,
     admin: String,
-    now: Arc<Mutex<OffsetDateTime>>,
     process: Process,
-    dir: TempDir,
+}
+
+impl Deref for Rig {
+    type Target = OpenHub;
+
+    fn deref(&self) -> &OpenHub {
+        &self.hub
+    }
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
     pub(crate) text: String,
+    answer: RawAnswer,
 }
 
 impl Reply {
@@ -73,7 +74,7 @@ impl Reply {
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |it| it.to_str().unwrap())
+        self.answer.header(name).unwrap_or_default()
     }
 }
 
@@ -83,51 +84,25 @@ impl Rig {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let mut config = Config {
-            store: None,
-            retention: fairlead_store::Retention::default(),
-            reporting: fairlead_registry::stale::Reporting::default(),
-            store_key: None,
-            influx: None,
-            accept_data_loss: false,
-            issuers: None,
-            data_dir: dir.path().join("data"),
-            public_url: "https://hub.example".parse().unwrap(),
-            install_base: None,
-            cluster_domain: "clusters.hub.example".to_owned(),
-            front_leaf: None,
-            bootstrap_ttl: BOOTSTRAP_TTL,
-            renew_grace: Duration::ZERO,
-            version: "0.1.0".to_owned(),
-            image: "fairlead:1".to_owned(),
-            steward_image: "steward:1".to_owned(),
-            metric_facts: vec!["distribution".to_owned()],
-            discovery: Discovery::default(),
-            trusted_proxies: Vec::new(),
-            git_servers: GitServers::default(),
-        };
-        change(&mut config);
-        let now = Arc::new(Mutex::new(START));
-        let clock = Arc::clone(&now);
-        let clock = Clock::new(move || *clock.lock().unwrap());
-        let control = Control::open_at(config, clock).await.unwrap();
+        let hub = OpenHub::with(START, |config| {
+            config.public_url = "https://hub.example".parse().unwrap();
+            config.bootstrap_ttl = BOOTSTRAP_TTL;
+            config.renew_grace = Duration::ZERO;
+            config.image = "fairlead:1".to_owned();
+            config.steward_image = "steward:1".to_owned();
+            change(config);
+        })
+        .await;
         let process = Process::new();
-        let address = serve(&control, &process);
+        let address = serve(&hub.control, &process);
         let mut rig = Rig {
-            control,
+            hub,
             address,
             admin: String::new(),
-            now,
             process,
-            dir,
         };
         rig.admin = rig.token(Role::Admin, None, None).await;
         rig
-    }
-
-    pub(crate) fn advance(&self, by: time::Duration) {
-        *self.now.lock().unwrap() += by;
     }
 
     pub(crate) async fn token(
@@ -136,15 +111,8 @@ impl Rig {
         tenant: Option<&str>,
         cluster: Option<&str>,
     ) -> String {
-        let create = CreateToken {
-            name: format!("a-{role}"),
-            role,
-            tenant: tenant.map(|it| it.parse().unwrap()),
-            cluster: cluster.map(|it| it.parse().unwrap()),
-            ttl_seconds: None,
-        };
-        let created = self.control.mint_token(create).await.unwrap();
-        created.token.expose_secret().to_owned()
+        let token = self.mint(&format!("a-{role}"), role, tenant, cluster).await;
+        token.expose_secret().to_owned()
     }
 
     /// The `Authorization` header of a new token on all tenants.
@@ -168,31 +136,20 @@ impl Rig {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Reply {
-        let sending = async {
-            let tcp = TcpStream::connect(self.address).await.unwrap();
-            let (mut sender, connection) = http1::handshake(TokioIo::new(tcp)).await.unwrap();
-            let driver = tokio::spawn(connection);
-            let mut request = Request::builder().method(method).uri(path);
-            if !headers.iter().any(|(name, _)| *name == "host") {
-                request = request.header("host", "hub.example");
-            }
-            for (name, value) in headers {
-                request = request.header(*name, *value);
-            }
-            let request = request
-                .body(Full::new(bytes::Bytes::from(body.to_owned())))
-                .unwrap();
-            let (head, body) = sender.send_request(request).await.unwrap().into_parts();
-            let body = body.collect().await.unwrap().to_bytes();
-            drop(sender);
-            drop(driver.await);
-            Reply {
-                status: head.status.as_u16(),
-                headers: head.headers,
-                text: String::from_utf8(body.to_vec()).unwrap(),
-            }
-        };
-        timeout(TEST_DEADLINE, sending).await.unwrap()
+        let mut request = format!("{method} {path} HTTP/1.1\r\n");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request += "host: hub.example\r\n";
+        }
+        for (name, value) in headers {
+            request += &format!("{name}: {value}\r\n");
+        }
+        request += &format!("content-length: {}\r\n\r\n{body}", body.len());
+        let answer = RawClient::plain(self.address).send(request).await.unwrap();
+        Reply {
+            status: answer.status,
+            text: String::from_utf8(answer.body.clone()).unwrap(),
+            answer,
+        }
     }
 
     pub(crate) async fn as_who(&self, token: &str, method: &str, path: &str, body: &str) -> Reply {
@@ -246,7 +203,7 @@ impl Rig {
 impl Rig {
     /// The hub's data folder.
     pub(crate) fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
+        self.hub.dir.path().join("data")
     }
 
     pub(crate) fn drain(&self) {
@@ -265,12 +222,13 @@ impl Rig {
     /// Waits until this many requests are in progress.
     pub(crate) async fn until_open(&self, count: f64) {
         let open = || self.metric("fairlead_requests_open");
-        self.until(|| open().filter(|it| *it >= count)).await;
+        self.until("open requests", || open().filter(|it| *it >= count))
+            .await;
     }
 
     /// Number of decided changes, with any result.
     pub(crate) async fn writer_turns(&self) -> f64 {
-        self.until(|| self.metric("fairlead_store_changes_total"))
+        self.until("a change", || self.metric("fairlead_store_changes_total"))
             .await
     }
 
@@ -278,16 +236,9 @@ impl Rig {
         self.metric("fairlead_store_reads_total")
     }
 
-    async fn until<T>(&self, is_so: impl Fn() -> Option<T>) -> T {
-        let waiting = async {
-            loop {
-                if let Some(so) = is_so() {
-                    return so;
-                }
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(TEST_DEADLINE, waiting).await.unwrap()
+    async fn until<T>(&self, condition: &str, is_so: impl Fn() -> Option<T>) -> T {
+        let found = eventually(TEST_DEADLINE, condition, async || is_so());
+        found.await.unwrap()
     }
 }
 

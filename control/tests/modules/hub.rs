@@ -89,9 +89,7 @@ async fn mistakes_of_issuers_are_found_before_anything_is_made() {
 async fn ended() -> (tempfile::TempDir, std::path::PathBuf) {
     let rig = Rig::new().await;
     rig.cluster("demo", "t-default").await;
-    rig.control.close().await;
-    let Rig { dir, control, .. } = rig;
-    drop(control);
+    let dir = rig.close().await;
     let data = dir.path().join("data");
     (dir, data)
 }
@@ -138,8 +136,7 @@ async fn the_store_of_a_running_hub_is_neither_migrated_nor_overwritten() {
         assert!(failure.cause.contains("a hub runs on it"), "{failure}");
         assert!(failure.next_step().starts_with("Stop"), "{failure:?}");
     }
-    rig.control.close().await;
-    drop(rig.control);
+    let _dir = rig.close().await;
     migrate(&there, &other, false).await.unwrap();
 }
 
@@ -171,9 +168,7 @@ async fn a_local_operator_creates_tokens_with_and_without_a_running_hub() {
     assert_eq!(refused.code, Code::Invalid, "{refused}");
     process.finish(std::time::Duration::from_secs(5)).await;
     let rig = {
-        let Rig { control, dir, .. } = rig;
-        control.close().await;
-        drop(control);
+        let dir = rig.close().await;
         let created = data.create_token(asked("bob")).await.unwrap();
         let control = Control::open(config(&dir)).await.unwrap();
         assert!(control.token_expiry(&created.token).is_some());

@@ -1,71 +1,20 @@
 //! Facts written to InfluxDB, and queries forwarded to it, against a fake server.
 
-use std::sync::{Arc, Mutex};
-
-use axum::{
-    Router,
-    body::Bytes,
-    extract::{RawQuery, State},
-    routing::post,
-};
 use fairlead_api::{Code, resources::Role};
 use fairlead_facts::{InfluxConfig, InfluxLogin};
 use fairlead_gateway::Caller;
-use http::{HeaderMap, Method, StatusCode, header};
+use fairlead_testkit::fake_influxdb::FakeInfluxDb;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, sync::watch};
 
 use crate::rig::{Reply, Rig, admin, caller};
 
-struct Fake {
-    /// Response to each query.
-    answer: Mutex<(StatusCode, String)>,
-    /// Received queries, decoded.
-    queries: Mutex<Vec<String>>,
-    writes: watch::Sender<usize>,
-}
-
-async fn write(State(fake): State<Arc<Fake>>, body: Bytes) -> StatusCode {
-    assert!(!body.is_empty());
-    fake.writes.send_modify(|writes| *writes += 1);
-    StatusCode::NO_CONTENT
-}
-
-async fn query(
-    State(fake): State<Arc<Fake>>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: String,
-) -> (StatusCode, String) {
-    assert_eq!(query, None);
-    assert_eq!(headers[header::AUTHORIZATION], "Bearer t.o.k");
-    let text = body.strip_prefix("db=facts&q=").unwrap();
-    fake.queries.lock().unwrap().push(decoded(text));
-    fake.answer.lock().unwrap().clone()
-}
-
-/// Decodes a value of a form.
-fn decoded(text: &str) -> String {
-    let bytes = fairlead_api::percent::decode(&text.replace('+', " ")).unwrap();
-    String::from_utf8(bytes).unwrap()
-}
-
-async fn rig(answers: bool) -> (Rig, Arc<Fake>) {
-    let fake = Arc::new(Fake {
-        answer: Mutex::new((StatusCode::OK, good().to_string())),
-        queries: Mutex::default(),
-        writes: watch::Sender::new(0),
-    });
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/base", listener.local_addr().unwrap());
-    let app = Router::new()
-        .route("/base/write", post(write))
-        .route("/base/query", post(query));
-    let app = app.with_state(Arc::clone(&fake));
-    drop(tokio::spawn(async { axum::serve(listener, app).await }));
+async fn rig(answers: bool) -> (Rig, FakeInfluxDb) {
+    let fake = FakeInfluxDb::start("/base", Some("Bearer t.o.k"));
+    says(&fake, StatusCode::OK, &good().to_string());
     let rig = Rig::with(|config| {
         config.influx = Some(InfluxConfig {
-            url: url.parse().unwrap(),
+            url: fake.url().parse().unwrap(),
             database: "facts".to_owned(),
             login: InfluxLogin::Token("t.o.k".to_owned().into()),
             ca_pem: None,
@@ -86,8 +35,8 @@ fn good() -> Value {
     json!({ "results": [{ "statement_id": 0, "series": [{ "name": "n", "columns": ["time", "x"], "values": [["now", 1]] }] }] })
 }
 
-fn says(fake: &Fake, status: StatusCode, body: &str) {
-    *fake.answer.lock().unwrap() = (status, body.to_owned());
+fn says(fake: &FakeInfluxDb, status: StatusCode, body: &str) {
+    *fake.script.query_answer.lock().unwrap() = (status.as_u16(), body.to_owned());
 }
 
 /// Sends the query `q`, which needs no further escaping.
@@ -136,7 +85,7 @@ async fn queries_are_forwarded_in_parsed_form_within_the_callers_visibility() {
         let reply = asked(&rig, who, requester, BY_IT).await.good();
         assert_eq!(reply["inventory"], good());
         assert_eq!(
-            fake.queries.lock().unwrap().pop(),
+            fake.script.queries.lock().unwrap().pop(),
             Some(sent),
             "{requester}"
         );
@@ -159,7 +108,7 @@ async fn queries_are_forwarded_in_parsed_form_within_the_callers_visibility() {
             "{reply:?}"
         );
     }
-    assert!(fake.queries.lock().unwrap().is_empty());
+    assert!(fake.script.queries.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -173,7 +122,7 @@ async fn the_query_backend_is_chosen_by_operator_and_caller() {
         let (rig, fake) = rig(answers).await;
         asked(&rig, &admin(), "SELECT x FROM n", by).await.good();
         assert_eq!(
-            !fake.queries.lock().unwrap().is_empty(),
+            !fake.script.queries.lock().unwrap().is_empty(),
             is_asked,
             "{answers} {by}"
         );
@@ -220,11 +169,11 @@ async fn changed_facts_are_written_while_the_hub_runs() {
         let process = process.clone();
         async move { facts.run(process).await }
     });
-    let mut writes = fake.writes.subscribe();
+    let mut lines = fake.script.lines.subscribe();
     let patch = json!({ "facts": { "cloud": "x" } });
     let path = "/clusters/c-one";
     rig.call(&admin(), Method::PATCH, path, patch).await.good();
-    writes.wait_for(|writes| *writes > 0).await.unwrap();
+    drop(lines.wait_for(|lines| !lines.is_empty()).await.unwrap());
     process.start_drain();
     running.await.unwrap();
     let names = process.registry().gather();

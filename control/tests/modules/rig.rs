@@ -1,93 +1,48 @@
 //! A hub in a temporary directory, its routes, and callers.
 
+#[path = "rig/open_hub.rs"]
+mod open_hub;
+#[path = "rig/reply.rs"]
+mod reply;
+
 use std::{
     net::{IpAddr, Ipv4Addr},
-    sync::{Arc, Mutex},
+    ops::Deref,
+    sync::Arc,
 };
 
 use axum::{Extension, Router, body::Body};
-use fairlead_api::{
-    Code,
-    resources::{CreateToken, JoinInfo, Role},
-};
+use fairlead_api::resources::{JoinInfo, Role};
 use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
-use fairlead_control::{Config, Control, GitServers};
+use fairlead_control::Config;
 use fairlead_gateway::{AgentPeer, Caller, Principal};
-use fairlead_registry::Discovery;
-use fairlead_store::Clock;
-use http::{HeaderMap, Method, Request, StatusCode, header};
+use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use time::{Duration, OffsetDateTime, macros::datetime};
+use time::{OffsetDateTime, macros::datetime};
 use tower::ServiceExt;
+
+use open_hub::OpenHub;
+#[allow(
+    unused_imports,
+    reason = "not every user of this file opens hubs itself"
+)]
+pub(crate) use open_hub::config;
+pub(crate) use reply::Reply;
 
 pub(crate) const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) const START: OffsetDateTime = datetime!(2026-11-21 12:00:00.25 UTC);
 
-pub(crate) struct Rig {
-    pub(crate) control: Control,
-    pub(crate) dir: TempDir,
-    now: Arc<Mutex<OffsetDateTime>>,
-}
+/// The routes of an open hub.
+pub(crate) struct Rig(OpenHub);
 
-pub(crate) fn config(dir: &TempDir) -> Config {
-    Config {
-        data_dir: dir.path().join("data"),
-        public_url: "https://hub.example:8443".parse().unwrap(),
-        install_base: None,
-        cluster_domain: "clusters.hub.example".to_owned(),
-        front_leaf: None,
-        store: None,
-        retention: fairlead_store::Retention::default(),
-        reporting: fairlead_registry::stale::Reporting::default(),
-        store_key: None,
-        influx: None,
-        accept_data_loss: false,
-        issuers: None,
-        bootstrap_ttl: std::time::Duration::from_secs(1800),
-        renew_grace: std::time::Duration::from_hours(48),
-        version: "0.1.0".to_owned(),
-        image: "registry.example/fairlead:0.1.0".to_owned(),
-        steward_image: "registry.example/steward:1".to_owned(),
-        metric_facts: vec!["distribution".to_owned()],
-        discovery: Discovery::default(),
-        trusted_proxies: Vec::new(),
-        git_servers: GitServers::default(),
-    }
-}
+impl Deref for Rig {
+    type Target = OpenHub;
 
-/// A response.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) text: String,
-}
-
-impl Reply {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
-    }
-
-    /// Code of a failure.
-    pub(crate) fn code(&self) -> Code {
-        let body = self.json();
-        assert!(!body["reason"].as_str().unwrap().is_empty(), "{self:?}");
-        let code: Code = body["code"].as_str().unwrap().parse().unwrap();
-        assert!(!body["next"].as_str().unwrap().is_empty(), "{self:?}");
-        code
-    }
-
-    /// Body of a success.
-    pub(crate) fn good(&self) -> Value {
-        assert!(self.status.is_success(), "{self:?}");
-        if self.text.is_empty() {
-            Value::Null
-        } else {
-            self.json()
-        }
+    fn deref(&self) -> &OpenHub {
+        &self.0
     }
 }
 
@@ -115,29 +70,17 @@ impl Rig {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let now = Arc::new(Mutex::new(START));
-        let mut config = config(&dir);
-        change(&mut config);
-        let control = Control::open_at(config, clock(&now)).await.unwrap();
-        Rig { control, dir, now }
+        Rig(OpenHub::with(START, change).await)
     }
 
     /// Stops the hub and starts it again in the same directory.
     pub(crate) async fn restart(self) -> Self {
-        let Rig { control, dir, now } = self;
-        control.close().await;
-        drop(control);
-        let control = Control::open_at(config(&dir), clock(&now)).await.unwrap();
-        Rig { control, dir, now }
+        Rig(self.0.restart().await)
     }
 
-    pub(crate) fn now(&self) -> OffsetDateTime {
-        *self.now.lock().unwrap()
-    }
-
-    pub(crate) fn advance(&self, by: Duration) {
-        *self.now.lock().unwrap() += by;
+    /// Closes the hub and returns its directory.
+    pub(crate) async fn close(self) -> TempDir {
+        self.0.close().await
     }
 
     async fn send(router: Router, request: Request<Body>) -> Reply {
@@ -270,14 +213,7 @@ impl Rig {
     }
 
     pub(crate) async fn token(&self, role: Role) -> SecretString {
-        let create = CreateToken {
-            name: "alice".to_owned(),
-            role,
-            tenant: None,
-            cluster: None,
-            ttl_seconds: None,
-        };
-        self.control.mint_token(create).await.unwrap().token
+        self.mint("alice", role, None, None).await
     }
 
     pub(crate) async fn enroll(&self, token: &str, csr: &str) -> Reply {
@@ -306,11 +242,6 @@ fn sent(method: Method, path: &str, body: impl Into<Body>) -> Request<Body> {
         .header(header::CONTENT_TYPE, "application/json")
         .body(body.into())
         .unwrap()
-}
-
-fn clock(now: &Arc<Mutex<OffsetDateTime>>) -> Clock {
-    let now = Arc::clone(now);
-    Clock::new(move || *now.lock().unwrap())
 }
 
 pub(crate) fn peer(identity: &AgentIdentity) -> AgentPeer {

@@ -1,55 +1,25 @@
 //! Several hubs on one database that write facts to InfluxDB.
 
-use std::{io::Read, sync::Arc};
-
-use axum::{Router, body::Bytes, extract::State, routing::post};
 use fairlead_facts::{InfluxConfig, InfluxLogin};
-use http::{Method, StatusCode};
+use fairlead_testkit::fake_influxdb::FakeInfluxDb;
+use http::Method;
 use serde_json::json;
-use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
     hub::{Rig, admin},
     rig::home,
 };
 
-type Lines = Arc<watch::Sender<Vec<String>>>;
-
-/// Accepts all writes.
-async fn influx() -> (String, Lines) {
-    let lines = Lines::default();
-    let app = Router::new().route("/write", post(write));
-    let app = app.with_state(Arc::clone(&lines));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(tokio::spawn(async { axum::serve(listener, app).await }));
-    (url, lines)
-}
-
-async fn write(State(lines): State<Lines>, body: Bytes) -> StatusCode {
-    let mut text = String::new();
-    let mut decoder = flate2::read::GzDecoder::new(body.as_ref());
-    decoder.read_to_string(&mut text).unwrap();
-    lines.send_modify(|all| all.extend(text.lines().map(str::to_owned)));
-    StatusCode::NO_CONTENT
-}
-
-async fn has(lines: &Lines, fact: &str) -> bool {
-    let mut lines = lines.subscribe();
-    let lines = lines.wait_for(|all| all.iter().any(|line| line.starts_with(fact)));
-    lines.await.is_ok()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn each_hub_writes_the_facts_it_accepted() {
     let home = home().await;
     let mut hubs = Vec::new();
     for _ in 0..2 {
-        let (url, lines) = influx().await;
+        let influx = FakeInfluxDb::start("", None);
         let rig = Rig::with(|config| {
             config.store = Some(home.place());
             config.influx = Some(InfluxConfig {
-                url: url.parse().unwrap(),
+                url: influx.url().parse().unwrap(),
                 database: "facts".to_owned(),
                 login: InfluxLogin::Nobody,
                 ca_pem: None,
@@ -58,7 +28,7 @@ async fn each_hub_writes_the_facts_it_accepted() {
             });
         })
         .await;
-        hubs.push((rig, lines));
+        hubs.push((rig, influx));
     }
     let [(one, at_one), (two, at_two)] = hubs.try_into().ok().unwrap();
     let put = async |rig: &Rig, fact: &str| {
@@ -79,15 +49,18 @@ async fn each_hub_writes_the_facts_it_accepted() {
         let process = process.clone();
         drop(tokio::spawn(async move { facts.run(process).await }));
     }
-    assert!(has(&at_one, "first").await && has(&at_two, "first").await);
+    assert!(at_one.accepted("first").await && at_two.accepted("first").await);
     put(&one, "ofone").await;
     known.wait_for(|known| *known > reached).await.unwrap();
     put(&two, "oftwo").await;
-    assert!(has(&at_one, "ofone").await && has(&at_two, "oftwo").await);
+    assert!(at_one.accepted("ofone").await && at_two.accepted("oftwo").await);
     put(&one, "last").await;
-    assert!(has(&at_one, "last").await);
+    assert!(at_one.accepted("last").await);
     // An earlier change of the log would have arrived by now.
-    let others = |lines: &Lines, fact: &str| lines.borrow().iter().any(|it| it.starts_with(fact));
+    let others = |influx: &FakeInfluxDb, fact: &str| {
+        let lines = influx.script.lines.borrow();
+        lines.iter().any(|line| line.starts_with(fact))
+    };
     assert!(!others(&at_one, "oftwo"));
     assert!(!others(&at_two, "ofone"));
     process.start_drain();

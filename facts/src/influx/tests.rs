@@ -1,17 +1,13 @@
-mod fake;
-
-use std::{
-    fs,
-    sync::{
-        Mutex,
-        atomic::{AtomicI64, Ordering},
-    },
-};
+use std::{fs, sync::Mutex};
 
 use fairlead_certs::Registration;
 use fairlead_store::{
     Actor, Place, Retention, StoreError, millis,
     model::{Binding, Bootstrap, Cluster, Fact, FactSource},
+};
+use fairlead_testkit::{
+    fake_influxdb::{FakeInfluxDb, REJECTED_LINE},
+    wall_clock::WallClock,
 };
 use prometheus::core::Collector;
 use serde_json::{Value, json};
@@ -20,41 +16,36 @@ use time::{Duration as Days, OffsetDateTime};
 
 use super::*;
 use crate::influx::feed::FeedError;
-use fake::{Fake, WRONG};
 
 const START_SECONDS: i64 = 1_795_262_400;
+/// `me:secret`
+const CREDENTIALS: &str = "Basic bWU6c2VjcmV0";
 
 struct Rig {
     dir: TempDir,
-    fake: Fake,
+    fake: FakeInfluxDb,
     store: Store,
-    clock: Clock,
-    seconds: Arc<AtomicI64>,
+    clock: WallClock,
     metrics: Mutex<Option<InfluxMetrics>>,
 }
 
 impl Rig {
     async fn new() -> Rig {
-        Rig::with(true).await
+        Rig::with(FakeInfluxDb::start("", Some(CREDENTIALS))).await
     }
 
-    async fn with(is_helpful: bool) -> Rig {
+    async fn with(fake: FakeInfluxDb) -> Rig {
         let dir = tempfile::tempdir().unwrap();
-        let seconds = Arc::new(AtomicI64::new(START_SECONDS));
-        let clock = Clock::new({
-            let seconds = Arc::clone(&seconds);
-            move || {
-                let seconds = seconds.load(Ordering::SeqCst);
-                OffsetDateTime::from_unix_timestamp(seconds).unwrap()
-            }
-        });
+        let start = OffsetDateTime::from_unix_timestamp(START_SECONDS).unwrap();
+        let clock = WallClock::at(start);
         let place = Place::File(dir.path().join("store.db"));
-        let store = Store::open(&place, clock.clone()).await.unwrap();
+        let store = Store::open(&place, Clock::new(clock.reader()))
+            .await
+            .unwrap();
         let rig = Rig {
-            fake: Fake::start(is_helpful).await,
+            fake,
             store,
             clock,
-            seconds,
             dir,
             metrics: Mutex::default(),
         };
@@ -77,7 +68,7 @@ impl Rig {
 
     /// Changes a fact one second later.
     async fn set(&self, name: &str, value: Value) {
-        self.seconds.fetch_add(1, Ordering::SeqCst);
+        self.clock.advance(Days::SECOND);
         let (name, now) = (name.to_owned(), millis(self.clock.now()));
         self.change(move |draft| {
             let mut cluster = draft
@@ -97,6 +88,22 @@ impl Rig {
         .await;
     }
 
+    /// Response status from now on; `None` accepts everything.
+    fn answers(&self, status: Option<u16>) {
+        *self.fake.script.write_error.lock().unwrap() = status;
+    }
+
+    /// Lines accepted since the last call, without tags and times.
+    fn taken(&self) -> Vec<String> {
+        let short = |line: &String| {
+            let (series, rest) = line.split_once(' ').unwrap();
+            let (fields, _) = rest.rsplit_once(' ').unwrap();
+            let (name, _) = series.split_once(',').unwrap();
+            format!("{name} {fields}")
+        };
+        self.fake.take_lines().iter().map(short).collect()
+    }
+
     fn folder(&self) -> PathBuf {
         self.dir.path().join("influx")
     }
@@ -106,11 +113,11 @@ impl Rig {
             user: "me".to_owned(),
             password: "secret".to_owned().into(),
         };
-        let url = self.fake.url.parse::<InfluxUrl>().unwrap();
+        let url = self.fake.url().parse::<InfluxUrl>().unwrap();
         let client = InfluxClient::new(&url.0, "facts", login, None).unwrap();
-        let metrics = InfluxMetrics::new(self.clock.clone()).unwrap();
+        let metrics = InfluxMetrics::new(Clock::new(self.clock.reader())).unwrap();
         *self.metrics.lock().unwrap() = Some(metrics.clone());
-        let target = cursor::target(&self.fake.url, database);
+        let target = cursor::target(&self.fake.url(), database);
         let place = (self.folder(), 1024 * 1024);
         Feed::open(place, target, self.store.clone(), Arc::new(client), metrics)
             .await
@@ -154,7 +161,7 @@ async fn all_facts_are_written_first_and_then_their_changes() {
     let at = (START_SECONDS + 2) * 1000;
     let tags = "cluster=c-a,source=agent,tenant=t-default";
     assert_eq!(
-        rig.fake.taken_whole(),
+        rig.fake.take_lines(),
         [format!("nodes,{tags} count=4i {at}")]
     );
     rig.set("nodes", json!({ "count": 5 })).await;
@@ -171,14 +178,14 @@ async fn all_facts_are_written_first_and_then_their_changes() {
     })
     .await;
     run(&mut feed, true).await;
-    assert_eq!(rig.fake.taken(), ["nodes count=5i", "site value=\"Bern\""]);
+    assert_eq!(rig.taken(), ["nodes count=5i", "site value=\"Bern\""]);
     assert_eq!(rig.metric("fairlead_influx_lines_written_total", ""), 3.0);
     // A restarted feed has nothing to do.
     run(&mut rig.feed().await, true).await;
-    assert!(rig.fake.taken().is_empty());
+    assert!(rig.taken().is_empty());
     // Another InfluxDB starts empty.
     run(&mut rig.feed_for("others").await, true).await;
-    assert_eq!(rig.fake.taken(), ["nodes count=5i"]);
+    assert_eq!(rig.taken(), ["nodes count=5i"]);
 }
 
 #[tokio::test]
@@ -186,7 +193,7 @@ async fn facts_during_an_outage_are_spooled_and_sent_in_order() {
     let rig = Rig::new().await;
     let mut feed = rig.feed().await;
     run(&mut feed, true).await;
-    rig.fake.answers(503);
+    rig.answers(Some(503));
     for n in 1..=3 {
         rig.set("n", json!(n)).await;
         assert_eq!(run(&mut feed, n == 1).await, n == 1);
@@ -202,16 +209,16 @@ async fn facts_during_an_outage_are_spooled_and_sent_in_order() {
     // The hub was killed and restarted; spooled batches do not need the change log.
     let mut feed = rig.feed().await;
     rig.set("n", json!(4)).await;
-    rig.fake.answers(0);
+    rig.answers(None);
     assert!(!run(&mut feed, true).await);
     assert_eq!(
-        rig.fake.taken(),
+        rig.taken(),
         ["n value=1i", "n value=2i", "n value=3i", "n value=4i"]
     );
     assert_eq!(rig.metric("fairlead_influx_state", "up"), 1.0);
     assert_eq!(rig.metric("fairlead_influx_spool_bytes", ""), 0.0);
     run(&mut rig.feed().await, true).await;
-    assert!(rig.fake.taken().is_empty());
+    assert!(rig.taken().is_empty());
 }
 
 #[tokio::test]
@@ -232,7 +239,7 @@ async fn a_kill_between_write_and_cursor_repeats_the_write() {
             .map(|path| (fs::read(&path).unwrap(), path))
             .collect();
         run(&mut feed, true).await;
-        let first = rig.fake.taken_whole();
+        let first = rig.fake.take_lines();
         assert_eq!(first.len(), 1);
         assert_ne!(fs::read(&cursor).unwrap(), before);
         for (bytes, path) in spooled {
@@ -240,25 +247,29 @@ async fn a_kill_between_write_and_cursor_repeats_the_write() {
         }
         feed = rig.feed().await;
         run(&mut feed, true).await;
-        assert_eq!(rig.fake.taken_whole(), first, "the same point");
+        assert_eq!(rig.fake.take_lines(), first, "the same point");
     }
 }
 
 #[tokio::test]
 async fn a_rejected_line_is_dropped_and_the_others_are_written() {
     for is_helpful in [false, true] {
-        let rig = Rig::with(is_helpful).await;
+        let rig = Rig::with(match is_helpful {
+            true => FakeInfluxDb::start("", Some(CREDENTIALS)),
+            false => FakeInfluxDb::all_or_nothing("", Some(CREDENTIALS)),
+        })
+        .await;
         let mut feed = rig.feed().await;
         run(&mut feed, true).await;
         for n in 1..=9 {
             rig.set(
                 &format!("n{n}"),
-                json!(if n % 4 == 3 { WRONG } else { "good" }),
+                json!(if n % 4 == 3 { REJECTED_LINE } else { "good" }),
             )
             .await;
         }
         assert!(!run(&mut feed, true).await);
-        let mut taken = rig.fake.taken();
+        let mut taken = rig.taken();
         taken.sort();
         let good = [1, 2, 4, 5, 6, 8, 9].map(|n| format!("n{n} value=\"good\""));
         assert_eq!(taken, good);
@@ -274,11 +285,11 @@ async fn rejected_credentials_are_retried() {
         let rig = Rig::new().await;
         rig.set("n", json!(1)).await;
         let mut feed = rig.feed().await;
-        rig.fake.answers(status);
+        rig.answers(Some(status));
         assert!(run(&mut feed, true).await, "{status}");
-        rig.fake.answers(0);
+        rig.answers(None);
         run(&mut feed, true).await;
-        assert_eq!(rig.fake.taken(), ["n value=1i"], "{status}");
+        assert_eq!(rig.taken(), ["n value=1i"], "{status}");
     }
 }
 
@@ -287,15 +298,15 @@ async fn facts_stay_in_the_log_if_neither_influxdb_nor_the_disk_accepts_them() {
     let rig = Rig::new().await;
     let mut feed = rig.feed().await;
     run(&mut feed, true).await;
-    rig.fake.answers(503);
+    rig.answers(Some(503));
     rig.set("n", json!(1)).await;
     fs::remove_dir_all(rig.folder()).unwrap();
     assert!(matches!(feed.step(true).await, Err(FeedError::Disk(_))));
     fs::create_dir(rig.folder()).unwrap();
     assert!(run(&mut feed, true).await);
-    rig.fake.answers(0);
+    rig.answers(None);
     run(&mut feed, true).await;
-    assert_eq!(rig.fake.taken(), ["n value=1i"]);
+    assert_eq!(rig.taken(), ["n value=1i"]);
 }
 
 #[tokio::test]
@@ -305,15 +316,14 @@ async fn a_trimmed_log_causes_a_full_write() {
     run(&mut feed, true).await;
     rig.set("n", json!(1)).await;
     rig.set("n", json!(2)).await;
-    rig.seconds
-        .fetch_add(Days::days(30).whole_seconds(), Ordering::SeqCst);
+    rig.clock.advance(Days::days(30));
     let tidied = rig.store.tidy(&Retention::default()).await.unwrap();
     assert!(tidied.lines > 0);
     run(&mut feed, true).await;
-    assert_eq!(rig.fake.taken(), ["n value=2i"]);
+    assert_eq!(rig.taken(), ["n value=2i"]);
     rig.set("n", json!(3)).await;
     run(&mut feed, true).await;
-    assert_eq!(rig.fake.taken(), ["n value=3i"]);
+    assert_eq!(rig.taken(), ["n value=3i"]);
 }
 
 #[tokio::test]
@@ -322,8 +332,8 @@ async fn a_moved_clusters_facts_are_written_under_its_new_tenant() {
     rig.set("n", json!(1)).await;
     let mut feed = rig.feed().await;
     run(&mut feed, true).await;
-    rig.fake.taken();
-    rig.seconds.fetch_add(1, Ordering::SeqCst);
+    rig.taken();
+    rig.clock.advance(Days::SECOND);
     let now = rig.clock.now();
     rig.change(move |draft| {
         let tenant = fairlead_store::model::Tenant::new("t-b".parse().unwrap(), now);
@@ -340,7 +350,7 @@ async fn a_moved_clusters_facts_are_written_under_its_new_tenant() {
     run(&mut feed, true).await;
     let at = (START_SECONDS + 2) * 1000;
     assert_eq!(
-        rig.fake.taken_whole(),
+        rig.fake.take_lines(),
         [format!(
             "n,cluster=c-a,source=agent,tenant=t-b value=1i {at}"
         )]

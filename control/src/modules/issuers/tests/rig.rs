@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use axum::{
@@ -14,22 +14,14 @@ use axum::{
     routing::{get, post},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use fairlead_certs::Authority;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
+use fairlead_testkit::server::TestServer;
+use hyper_util::service::TowerToHyperService;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use time::{Duration, OffsetDateTime, macros::datetime};
-use tokio::{
-    net::TcpListener,
-    sync::{Semaphore, watch},
-};
-use tokio_rustls::TlsAcceptor;
+use tokio::sync::{Semaphore, watch};
 
 use crate::modules::issuers::Issuers;
 
@@ -38,10 +30,12 @@ pub(super) const NOW: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
 pub(super) struct Idp {
     shared: Arc<Shared>,
     dir: TempDir,
+    /// It stops when this is dropped.
+    _server: TestServer,
 }
 
 struct Shared {
-    url: String,
+    url: OnceLock<String>,
     state: Mutex<Answers>,
     /// Guesses pending now, and their maximum so far.
     guesses: watch::Sender<(usize, usize)>,
@@ -70,7 +64,7 @@ fn new_key() -> EncodingKey {
 /// Claims of a valid token; `more` overrides them.
 pub(super) fn claims(idp: &Idp, more: Value) -> Value {
     let mut claims = json!({
-        "iss": idp.shared.url,
+        "iss": idp.shared.url(),
         "sub": "jane",
         "aud": ["fairlead", "others"],
         "exp": (NOW + Duration::hours(1)).unix_timestamp(),
@@ -83,18 +77,8 @@ pub(super) fn claims(idp: &Idp, more: Value) -> Value {
 
 impl Idp {
     pub(super) async fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let authority = Authority::open_or_create(dir.path()).unwrap();
-        std::fs::write(dir.path().join("front.pem"), authority.certificate_pem()).unwrap();
-        std::fs::write(dir.path().join("token"), "reviewers-own\n").unwrap();
-        let names = ["127.0.0.1".to_owned()];
-        let leaf = authority
-            .issue_front(&names, OffsetDateTime::now_utc())
-            .unwrap();
-        let tls = TlsAcceptor::from(fairlead_certs::front_server(&leaf).unwrap());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let shared = Arc::new(Shared {
-            url: format!("https://{}", listener.local_addr().unwrap()),
+            url: OnceLock::new(),
             state: Mutex::new(Answers {
                 key: new_key(),
                 number: 1,
@@ -117,22 +101,16 @@ impl Idp {
             .route("/apis/authentication.k8s.io/v1/tokenreviews", post(review))
             .layer(from_fn_with_state(Arc::clone(&shared), watched))
             .with_state(Arc::clone(&shared));
-        tokio::spawn(async move {
-            loop {
-                let (tcp, _) = listener.accept().await.unwrap();
-                let (tls, router) = (tls.clone(), router.clone());
-                tokio::spawn(async move {
-                    let stream = TokioIo::new(tls.accept(tcp).await?);
-                    let service = TowerToHyperService::new(router);
-                    // A disconnect of the client does not matter here.
-                    let _ = auto::Builder::new(TokioExecutor::new())
-                        .serve_connection(stream, service)
-                        .await;
-                    std::io::Result::Ok(())
-                });
-            }
-        });
-        Idp { shared, dir }
+        let server = TestServer::https(TowerToHyperService::new(router));
+        shared.url.set(server.url()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("front.pem"), server.ca_pem()).unwrap();
+        std::fs::write(dir.path().join("token"), "reviewers-own\n").unwrap();
+        Idp {
+            shared,
+            dir,
+            _server: server,
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, Answers> {
@@ -155,7 +133,7 @@ impl Idp {
                 {{ claim = "sub", value = "system:serviceaccount:lieutenant:*", role = "cluster", cluster = "*" }},
             ]
             "#,
-            self.shared.url,
+            self.shared.url(),
             ca.display(),
         );
         Issuers::read(Path::new("issuers.toml"), &text).unwrap()
@@ -178,7 +156,7 @@ impl Idp {
             token_file = "{}"
             roles = [{{ claim = "username", value = "system:serviceaccount:lieutenant:api", role = "admin" }}]
             "#,
-            self.shared.url,
+            self.shared.url(),
             at("front.pem"),
             at("token"),
         );
@@ -275,6 +253,11 @@ impl Idp {
 }
 
 impl Shared {
+    /// URL of the issuer.
+    fn url(&self) -> &str {
+        self.url.get().unwrap()
+    }
+
     fn guess(&self, more: isize) {
         self.guesses.send_modify(|(now, most)| {
             *now = now.saturating_add_signed(more);
@@ -312,8 +295,8 @@ async fn watched(State(shared): State<Arc<Shared>>, request: Request, next: Next
 
 async fn document(State(shared): State<Arc<Shared>>) -> Json<Value> {
     let issuer = shared.state.lock().unwrap().says_it_is.clone();
-    let issuer = issuer.unwrap_or_else(|| shared.url.clone());
-    Json(json!({ "issuer": issuer, "jwks_uri": format!("{}/keys", shared.url) }))
+    let issuer = issuer.unwrap_or_else(|| shared.url().to_owned());
+    Json(json!({ "issuer": issuer, "jwks_uri": format!("{}/keys", shared.url()) }))
 }
 
 async fn review(

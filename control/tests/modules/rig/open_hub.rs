@@ -1,0 +1,102 @@
+//! A hub without a front in a temporary directory, with a clock of the test.
+
+use fairlead_api::resources::{CreateToken, Role};
+use fairlead_control::{Config, Control, GitServers};
+use fairlead_registry::Discovery;
+use fairlead_store::Clock;
+use fairlead_testkit::wall_clock::WallClock;
+use secrecy::SecretString;
+use tempfile::TempDir;
+use time::{Duration, OffsetDateTime};
+
+/// An open hub. Nothing of its background work runs.
+pub(crate) struct OpenHub {
+    pub(crate) control: Control,
+    pub(crate) dir: TempDir,
+    clock: WallClock,
+}
+
+impl OpenHub {
+    /// Opens a new hub at this time with a changed configuration.
+    pub(crate) async fn with(start: OffsetDateTime, change: impl FnOnce(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config(&dir);
+        change(&mut config);
+        Self::open(config, dir, WallClock::at(start)).await
+    }
+
+    async fn open(config: Config, dir: TempDir, clock: WallClock) -> Self {
+        let control = Control::open_at(config, Clock::new(clock.reader())).await;
+        OpenHub {
+            control: control.unwrap(),
+            dir,
+            clock,
+        }
+    }
+
+    /// Closes the hub and returns its directory.
+    pub(crate) async fn close(self) -> TempDir {
+        self.control.close().await;
+        self.dir
+    }
+
+    /// Closes the hub and opens it again in the same directory, with the usual configuration.
+    pub(crate) async fn restart(self) -> Self {
+        let clock = self.clock.clone();
+        let dir = self.close().await;
+        Self::open(config(&dir), dir, clock).await
+    }
+
+    pub(crate) fn now(&self) -> OffsetDateTime {
+        self.clock.now()
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// Makes an API token.
+    pub(crate) async fn mint(
+        &self,
+        name: &str,
+        role: Role,
+        tenant: Option<&str>,
+        cluster: Option<&str>,
+    ) -> SecretString {
+        let create = CreateToken {
+            name: name.to_owned(),
+            role,
+            tenant: tenant.map(|it| it.parse().unwrap()),
+            cluster: cluster.map(|it| it.parse().unwrap()),
+            ttl_seconds: None,
+        };
+        self.control.mint_token(create).await.unwrap().token
+    }
+}
+
+/// The usual configuration.
+pub(crate) fn config(dir: &TempDir) -> Config {
+    Config {
+        data_dir: dir.path().join("data"),
+        public_url: "https://hub.example:8443".parse().unwrap(),
+        install_base: None,
+        cluster_domain: "clusters.hub.example".to_owned(),
+        front_leaf: None,
+        store: None,
+        retention: fairlead_store::Retention::default(),
+        reporting: fairlead_registry::stale::Reporting::default(),
+        store_key: None,
+        influx: None,
+        accept_data_loss: false,
+        issuers: None,
+        bootstrap_ttl: std::time::Duration::from_secs(1800),
+        renew_grace: std::time::Duration::from_hours(48),
+        version: "0.1.0".to_owned(),
+        image: "registry.example/fairlead:0.1.0".to_owned(),
+        steward_image: "registry.example/steward:1".to_owned(),
+        metric_facts: vec!["distribution".to_owned()],
+        discovery: Discovery::default(),
+        trusted_proxies: Vec::new(),
+        git_servers: GitServers::default(),
+    }
+}
