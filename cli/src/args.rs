@@ -218,7 +218,7 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "HOST:PORT")]
     allow_connect: Vec<String>,
     /// Interval of fact collection; 0s disables it [default: as configured on the hub, else 5m]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     facts_every: Option<String>,
     /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
     /// budget of this size is for data that the cluster does not read; requests with a body are refused beyond it [default: 64MiB]

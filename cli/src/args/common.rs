@@ -17,7 +17,7 @@ pub(crate) struct Process {
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
     /// Time for open requests to finish after SIGTERM [default: 30s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     drain_timeout: Option<String>,
 }
 

@@ -233,7 +233,7 @@ pub(crate) enum Cluster {
         #[arg(long = "for", value_name = "Never|Connected|ApiUnreachable|Lost", default_value = "Connected", value_parser = cluster_state)]
         state: fairlead_api::resources::ClusterState,
         /// Longest time to wait
-        #[arg(long, value_name = "TIME", default_value = "30m")]
+        #[arg(long, value_name = "DURATION", default_value = "30m")]
         timeout: fairlead_runtime::config::TimeSpan,
     },
     /// Move a cluster to another tenant; this revokes its identity, and its agent has to enrol again
@@ -347,7 +347,7 @@ pub(crate) struct Facts {
     #[arg(long, value_name = "TIME", conflicts_with = "since", requires = "name")]
     pub(crate) at: Option<String>,
     /// Show the changes of this last period [default without a cluster: 24h]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     pub(crate) since: Option<fairlead_runtime::config::TimeSpan>,
     #[command(flatten)]
     pub(crate) output: Output,

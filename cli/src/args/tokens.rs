@@ -86,7 +86,7 @@ pub(crate) enum Token {
         #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         cluster: Option<String>,
         /// Lifetime of the token
-        #[arg(long, value_name = "TIME", default_value = "8h")]
+        #[arg(long, value_name = "DURATION", default_value = "8h")]
         ttl: fairlead_runtime::config::TimeSpan,
         #[command(flatten)]
         local: LocalHub,

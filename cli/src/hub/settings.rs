@@ -89,7 +89,7 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
     /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     resume_window: Option<String>,
     /// Agent image in install manifests [default: fairlead:<version>]
     #[arg(long, value_name = "IMAGE")]
@@ -149,16 +149,16 @@ pub(crate) struct Server {
     #[arg(long, value_name = "FILE")]
     store_key_file: Option<String>,
     /// Retention of the change log, which has at most a million entries [default: 7d]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     keep_changes: Option<String>,
     /// Retention of the history of facts [default: 400d]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     keep_facts: Option<String>,
     /// Longest interval between two fact reports of an agent, 1s to 30d; facts are stale after three missed reports [default: 1h]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     agent_reports_every: Option<String>,
     /// The same interval for Project Syn's Steward and other programs with a token of role cluster [default: 1m]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     steward_reports_every: Option<String>,
     /// InfluxDB 1.x that also receives the facts, like https://influx.example:8086 [default: none]
     #[arg(long, value_name = "URL")]
@@ -191,16 +191,16 @@ pub(crate) struct Server {
     #[arg(long, value_name = "FILE")]
     issuers: Option<String>,
     /// Lifetime of bootstrap tokens [default: 30m]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     bootstrap_ttl: Option<String>,
     /// Time after its expiry in which an agent's identity can be renewed, unless another agent has enrolled; 0s disables it [default: 30d]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     renew_grace: Option<String>,
     /// Limit of concurrent requests per caller, watches included; further requests get status 429 [default: 1000]
     #[arg(long, value_name = "N")]
     max_requests_per_caller: Option<String>,
     /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "DURATION")]
     resume_window: Option<String>,
     /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
     /// budget of this size is for data that clients do not read; new requests are refused beyond it [default: 1GiB]
