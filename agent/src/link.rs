@@ -1,8 +1,8 @@
 //! Links with the hub: one supervisor for each, and the identity shared by all.
 
 pub(crate) mod dial;
-mod drain;
 mod enrolment;
+mod establish;
 mod hello;
 pub(crate) mod identity_manager;
 mod parked;
@@ -10,4 +10,6 @@ mod reconnect;
 mod renewal;
 mod retry;
 mod serve;
+mod session;
+mod state;
 pub(crate) mod supervisor;

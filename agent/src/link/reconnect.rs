@@ -1,37 +1,46 @@
-//! A session whose link is down: hubs are dialled in turn, its own first, until one goes on with the session or gives another
-//! one. What has not been heard of elsewhere is not over: its own hub may still have it. And one whose hub is about to go: the
-//! others are dialled, while it goes on.
+//! Dials for a serving session. Without a link, hubs are dialled in turn, its own first, until one resumes the
+//! session or opens a new one. A session of a draining hub continues while the other hubs are dialled.
 
 use std::time::Duration;
 
 use fairlead_dialer::{Dialed, LinkState, Redialed, Session};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tracing::warn;
 
-use super::{dial::HubDialer, retry::is_refusal};
+use super::{dial::HubDialer, retry::is_refusal, session::ServingSession};
 use crate::{
     backoff::{Backoff, chance},
     identity::Identity,
 };
 
-/// A link that held for so long was a good one.
-const GOOD: Duration = Duration::from_secs(2);
+/// Lifetime from which a link or a session counts as stable and resets the back-off.
+pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(2);
 
-pub(crate) enum Reconnected {
-    /// Nothing has happened, but for a pause.
-    Resumed,
-    /// Its own hub knows the session no more, and has a new one for this agent.
-    Anew(Box<Dialed>),
-    /// Another hub has a new one; the one before is not over.
-    Elsewhere(Box<Dialed>),
-    /// Its own hub knows the session no more, and was asked for nothing else.
-    Over,
-    /// The hub does not take this identity, which no other try will change.
-    Refused,
+/// Dials to attempt for a serving session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RedialTarget {
+    /// Any hub, to resume the session.
+    AnyHub,
+    /// Hubs other than the session's own, for a new session.
+    OtherHubs,
 }
 
-/// Completes when the session's link is lost. The session's end is told otherwise.
-pub(crate) async fn lost(session: &Session) {
+/// Result of dials for a serving session.
+pub(crate) enum Reconnected {
+    /// The session continues over a new link.
+    Resumed,
+    /// Its own hub has lost the session and opened a new one.
+    Superseded(Box<Dialed>),
+    /// Another hub opened a new session; the present one is not over.
+    Moved(Box<Dialed>),
+    /// Its own hub has lost the session; the dial requested no new one.
+    Lost,
+    /// The hub rejects this identity for good.
+    Rejected,
+}
+
+/// Completes when the session's link breaks. The end of the session is another event.
+pub(crate) async fn wait_for_lost_link(session: &Session) {
     let mut link = session.link();
     let state = link.wait_for(|link| *link != LinkState::Up).await;
     let state = state.map(|state| state.clone());
@@ -41,18 +50,19 @@ pub(crate) async fn lost(session: &Session) {
     else {
         return std::future::pending().await;
     };
-    warn!(cause, "connection lost; the session waits for another");
+    warn!(cause, "link lost; reconnecting");
 }
 
-/// Tries for as long as it is polled. `home` is the place of the hub that had the lost link, `up` when that came up.
-pub(crate) async fn mend(
+/// Redials until one dial has a result. `home` is the index of the hub with the lost link, `lived` the lifetime
+/// of that link.
+pub(crate) async fn redial(
     dialer: &mut HubDialer,
     backoff: &mut Backoff,
     spread: Duration,
     (session, identity): (&Session, &Identity),
-    (home, up): (usize, Instant),
+    (home, lived): (usize, Duration),
 ) -> Reconnected {
-    if up.elapsed() >= GOOD {
+    if lived >= STABLE_AFTER {
         backoff.reset();
     }
     loop {
@@ -60,38 +70,56 @@ pub(crate) async fn mend(
         match dialer.redial(identity, session).await {
             Ok(Redialed::Resumed { .. }) => return Reconnected::Resumed,
             Ok(Redialed::New(dialed)) if dialer.hub_index(identity) == home => {
-                return Reconnected::Anew(Box::new(dialed));
+                return Reconnected::Superseded(Box::new(dialed));
             }
-            Ok(Redialed::New(dialed)) => return Reconnected::Elsewhere(Box::new(dialed)),
-            Ok(Redialed::Unknown { .. }) => return Reconnected::Over,
-            Err(error) if is_refusal(error.code) => return Reconnected::Refused,
-            // Its line in the log says it.
+            Ok(Redialed::New(dialed)) => return Reconnected::Moved(Box::new(dialed)),
+            Ok(Redialed::Unknown { .. }) => return Reconnected::Lost,
+            Err(error) if is_refusal(error.code) => return Reconnected::Rejected,
+            // The dialer has logged the failure.
             Err(_) => {}
         }
     }
 }
 
-/// Tries the other hubs for as long as it is polled. `left` is the place of the one that is about to go.
-pub(crate) async fn move_on(
+/// Dials hubs other than `home` until one dial has a result.
+pub(crate) async fn dial_other_hubs(
     dialer: &mut HubDialer,
     backoff: &mut Backoff,
-    left: usize,
     identity: &Identity,
+    home: usize,
 ) -> Reconnected {
     loop {
         sleep(backoff.next(chance())).await;
-        if dialer.hub_index(identity) == left {
+        if dialer.hub_index(identity) == home {
             dialer.advance();
         }
-        if dialer.hub_index(identity) == left {
-            // At the others a session of this link has stayed.
+        if dialer.hub_index(identity) == home {
+            // All other hubs have parked sessions of this link.
             continue;
         }
         match dialer.dial_new(identity).await {
-            Ok(dialed) => return Reconnected::Elsewhere(Box::new(dialed)),
-            Err(error) if is_refusal(error.code) => return Reconnected::Refused,
-            // Its line in the log says it.
+            Ok(dialed) => return Reconnected::Moved(Box::new(dialed)),
+            Err(error) if is_refusal(error.code) => return Reconnected::Rejected,
+            // The dialer has logged the failure.
             Err(_) => {}
         }
+    }
+}
+
+/// Dials for a session, as its state requires.
+pub(crate) async fn dial_for(
+    session: &ServingSession,
+    target: RedialTarget,
+    dialer: &mut HubDialer,
+    backoff: &mut Backoff,
+    spread: Duration,
+) -> Reconnected {
+    let identity = &session.identity;
+    match target {
+        RedialTarget::AnyHub => {
+            let lost = (session.home, session.up_since.elapsed());
+            redial(dialer, backoff, spread, (&session.session, identity), lost).await
+        }
+        RedialTarget::OtherHubs => dial_other_hubs(dialer, backoff, identity, session.home).await,
     }
 }

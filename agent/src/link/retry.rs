@@ -5,13 +5,42 @@ use std::time::Duration;
 use fairlead_api::Code;
 use fairlead_dialer::{CloseReason, SessionError};
 
+use crate::backoff::between;
+
+/// Delay of the reconnect after this agent lost its place to another one, as minimum and maximum. Agents over the
+/// limit of a cluster take turns at this rate.
+const REPLACED_DELAYS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
+
 /// Retry decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retry {
+    /// With the back-off for hubs.
     Soon,
+    /// With the back-off for causes that only a person, or time, removes.
     Slowly,
     After(Duration),
-    /// The process drains.
-    Never,
+}
+
+/// Reaction to the end of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterEnd {
+    Retry(Retry),
+    /// The hub rejects the identity for good.
+    ReplaceIdentity,
+}
+
+/// Reaction to an end with this code. None: a planned end. `chance` is in `[0, 1)`.
+pub(crate) fn after_end(code: Option<Code>, chance: f64) -> AfterEnd {
+    match code {
+        Some(Code::DialReplaced) => {
+            let (min, max) = REPLACED_DELAYS;
+            AfterEnd::Retry(Retry::After(between(min, max, chance)))
+        }
+        // The hub may still renew it: the next dial decides.
+        Some(Code::CertificateExpired) => AfterEnd::Retry(Retry::Soon),
+        Some(code) if is_refusal(code) => AfterEnd::ReplaceIdentity,
+        _ => AfterEnd::Retry(Retry::Soon),
+    }
 }
 
 /// Failure code for the end of a session. None for a planned end.
@@ -61,6 +90,25 @@ mod tests {
         }
         let broken = SessionError::Broken("reset".to_owned());
         assert_eq!(failure_code(&broken), Some(Code::SessionBroke));
+    }
+
+    #[test]
+    fn end_of_a_session_decides_on_retry_and_identity() {
+        let soon = AfterEnd::Retry(Retry::Soon);
+        for (code, expected) in [
+            (None, soon),
+            (Some(Code::SessionBroke), soon),
+            (Some(Code::DialProtocol), soon),
+            (Some(Code::CertificateExpired), soon),
+            (Some(Code::ClusterDeleted), AfterEnd::ReplaceIdentity),
+            (Some(Code::IdentityCloned), AfterEnd::ReplaceIdentity),
+            (
+                Some(Code::DialReplaced),
+                AfterEnd::Retry(Retry::After(REPLACED_DELAYS.0)),
+            ),
+        ] {
+            assert_eq!(after_end(code, 0.0), expected, "{code:?}");
+        }
     }
 
     #[test]

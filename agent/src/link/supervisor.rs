@@ -1,70 +1,48 @@
-//! Holds one link with the hub for as long as the process lives: dials as the agent that it is, names itself, serves, renews,
-//! and begins again whatever happens. It never ends for a cause outside of the process.
+//! Supervisor of one link: keeps a session with a hub for as long as the process lives. It dials, sends the hello, serves,
+//! renews the certificate and reconnects. It never ends for a cause outside the process.
+//!
+//! One loop waits for the next event of the present state; `state` decides on the next state.
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure, hello::LinkIndex, moment::timestamp};
-use fairlead_dialer::{CloseReason, Dialed, Exchanges, Session, SessionError};
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout},
-};
-use tokio_util::task::AbortOnDropHandle;
-use tracing::{info, warn};
+use fairlead_api::{Failure, HubUrl, hello::LinkIndex};
+use fairlead_dialer::{CloseReason, SessionError};
+use tokio::time::{Instant, sleep};
+use tracing::{field::display, info, warn};
 
 use super::{
     dial::HubDialer,
-    drain::drain,
     hello::HelloSender,
     identity_manager::IdentityManager,
-    parked::{Beside, Served},
-    reconnect::{Reconnected, lost, mend, move_on},
+    reconnect::{Reconnected, RedialTarget, STABLE_AFTER, dial_for, wait_for_lost_link},
     renewal,
-    retry::{Retry, failure_code, is_refusal},
-    serve,
+    retry::{AfterEnd, Retry, after_end, failure_code},
+    session::{NewSession, ServingSession},
+    state::{Event, Released, Role, State},
 };
 use crate::{
-    backoff::{Backoff, between, chance},
-    context::{AgentContext, LinkGuard},
+    backoff::{Backoff, chance},
+    context::AgentContext,
     identity::Identity,
-    proxy::{RequestProxy, admit::ImpersonationRules},
 };
 
-const FIRST: Duration = Duration::from_millis(250);
-const CAP: Duration = Duration::from_secs(5);
-/// For what only a person, or time, will change.
-const SLOW: Duration = Duration::from_secs(60);
-/// More agents of one cluster than it may have take turns this slowly.
-const REPLACED: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
-/// A session that lived this long was a good one.
-const GOOD: Duration = Duration::from_secs(2);
-/// How long a session that ends may take to say why.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const RECONNECT_BACKOFF_MIN: Duration = Duration::from_millis(250);
+const RECONNECT_BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// Maximum delay after failures that only a person, or time, removes.
+const SLOW_BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+pub(super) type SupervisorState = State<Box<NewSession>, Box<ServingSession>>;
+pub(super) type LinkEvent = Event<Box<NewSession>, Box<ServingSession>>;
 
 pub(crate) struct LinkSupervisor {
-    context: Arc<AgentContext>,
-    identities: Arc<IdentityManager>,
-    dialer: HubDialer,
-    link: LinkIndex,
-    backoff: Backoff,
-    slow: Backoff,
-}
-
-/// What comes after a session.
-enum Next {
-    Retry(Retry),
-    /// Another one is there already.
-    Session(Box<Dialed>, Arc<Identity>),
-}
-
-/// A session, from the moment at which the hub has let it serve.
-struct Held {
-    served: Served,
-    since: Instant,
-    /// Whether the hub has been told all that there is to tell.
-    told: bool,
-    /// Whether the hub is about to go.
-    leaving: watch::Receiver<bool>,
+    pub(super) context: Arc<AgentContext>,
+    pub(super) identities: Arc<IdentityManager>,
+    pub(super) dialer: HubDialer,
+    pub(super) link: LinkIndex,
+    pub(super) backoff: Backoff,
+    slow_backoff: Backoff,
+    /// Hub of a parked session; None for the primary supervisor of a link.
+    parked_hub: Option<Arc<HubUrl>>,
 }
 
 impl LinkSupervisor {
@@ -79,355 +57,237 @@ impl LinkSupervisor {
             identities,
             dialer,
             link,
-            backoff: Backoff::new(FIRST, CAP),
-            slow: Backoff::new(CAP, SLOW),
+            backoff: Backoff::new(RECONNECT_BACKOFF_MIN, RECONNECT_BACKOFF_MAX),
+            slow_backoff: Backoff::new(RECONNECT_BACKOFF_MAX, SLOW_BACKOFF_MAX),
+            parked_hub: None,
         }
     }
 
-    /// Returns when the process drains and what ran has ended.
-    pub(crate) async fn run(mut self) {
-        loop {
-            let wait = match self.round().await {
-                Retry::Soon => self
-                    .backoff
-                    .next_for_hub(self.context.reconnect_spread.get(), chance()),
-                Retry::Slowly => self.slow.next(chance()).max(FIRST),
-                Retry::After(wait) => wait,
-                Retry::Never => return,
-            };
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = self.context.process.draining() => return,
-            }
-        }
-    }
-
-    /// Once from having nothing, or an identity, to having no session again.
-    async fn round(&mut self) -> Retry {
-        let process = self.context.process.clone();
-        let dialled = tokio::select! {
-            dialled = self.connect() => dialled,
-            () = process.draining() => return Retry::Never,
-        };
-        let (mut dialed, mut identity) = match dialled {
-            Ok(dialled) => dialled,
-            Err(again) => return again,
-        };
-        loop {
-            let held = tokio::select! {
-                held = self.begin(dialed, &identity) => held,
-                () = process.draining() => return Retry::Never,
-            };
-            let next = match held {
-                Ok(held) => self.hold(held, identity).await,
-                Err(next) => next,
-            };
-            match next {
-                Next::Retry(again) => return again,
-                Next::Session(next, as_whom) => (dialed, identity) = (*next, as_whom),
-            }
-        }
-    }
-
-    async fn connect(&mut self) -> Result<(Dialed, Arc<Identity>), Retry> {
-        let identity = self.identities.obtain(&mut self.dialer).await?;
-        match self.dialer.dial_new(&identity).await {
-            Ok(dialed) => Ok((dialed, identity)),
-            Err(error) if is_refusal(error.code) => Err(self
-                .identities
-                .replace_refused(&identity, &mut self.dialer)
-                .await),
-            Err(_) => Err(Retry::Soon),
-        }
-    }
-
-    /// Names itself to the hub, which lets the session serve then, and serves.
-    async fn begin(&mut self, dialed: Dialed, identity: &Arc<Identity>) -> Result<Held, Next> {
-        let since = Instant::now();
-        let session = dialed.session;
-        let exchanges = Exchanges::new(session.clone());
-        let (context, version) = (self.context.clone(), self.dialer.version().to_owned());
-        let named = HelloSender {
-            context: &context,
-            link: self.link,
-            version: &version,
-        };
-        let said = self.ask_first(&session, identity, || named.send(&exchanges));
-        let told = match said.await? {
-            Ok(told) => told,
-            Err(Failure {
-                code: Code::CertificateExpired,
-                ..
-            }) => return Err(self.lapsed(&exchanges, identity).await),
-            Err(failure) => {
-                let again = self.unheard(&session, identity, &failure).await;
-                return Err(Next::Retry(again));
-            }
-        };
-        let rules = ImpersonationRules::new(
-            &identity.tenant,
-            &self.context.allow_groups,
-            &self.context.allow_as,
-        );
-        let proxy = Arc::new(RequestProxy::new(self.context.clone(), rules));
-        let (leaving, requests) = (proxy.hub_draining(), proxy.requests());
-        let serving = serve::streams(session.clone(), self.context.clone(), proxy);
-        let served = Served {
-            session,
-            listed: Some(self.context.sessions.register(exchanges.clone())),
-            exchanges,
-            serving: AbortOnDropHandle::new(tokio::spawn(serving)),
-            requests,
-        };
-        Ok(Held {
-            served,
-            since,
-            told,
-            leaving,
-        })
-    }
-
-    /// Asks the hub for what must be settled before the session serves. Where the link is lost meanwhile, it is asked again over
-    /// the next one: nobody waits for an answer that cannot come.
-    ///
-    /// # Errors
-    /// What comes instead of this session, on which nothing runs.
-    async fn ask_first<T, F>(
-        &mut self,
-        session: &Session,
-        identity: &Arc<Identity>,
-        ask: impl Fn() -> F,
-    ) -> Result<Result<T, Failure>, Next>
-    where
-        F: Future<Output = Result<T, Failure>>,
-    {
-        loop {
-            let (here, up) = (self.dialer.hub_index(identity), Instant::now());
-            tokio::select! {
-                answer = ask() => return Ok(answer),
-                () = lost(session) => {}
-            }
-            let spread = self.context.reconnect_spread.get();
-            let (dialer, backoff) = (&mut self.dialer, &mut self.backoff);
-            match mend(dialer, backoff, spread, (session, identity), (here, up)).await {
-                Reconnected::Resumed => {}
-                Reconnected::Anew(dialed) | Reconnected::Elsewhere(dialed) => {
-                    return Err(Next::Session(dialed, identity.clone()));
-                }
-                Reconnected::Over => return Err(Next::Retry(Retry::Soon)),
-                Reconnected::Refused => {
-                    let again = self
-                        .identities
-                        .replace_refused(identity, &mut self.dialer)
-                        .await;
-                    return Err(Next::Retry(again));
-                }
-            }
-        }
-    }
-
-    /// The identity has ended while there was no session; the hub may renew it all the same.
-    async fn lapsed(&mut self, exchanges: &Exchanges, identity: &Arc<Identity>) -> Next {
-        info!(
-            not_after = timestamp(identity.not_after),
-            "the identity has expired; asking the hub to renew it"
-        );
-        let session = exchanges.session().clone();
-        let version = self.dialer.version().to_owned();
-        let renewing = self.ask_first(&session, identity, || {
-            renewal::renew(identity, exchanges, &version)
-        });
-        Next::Retry(match renewing.await {
-            Ok(Ok(renewed)) => {
-                info!(not_after = timestamp(renewed.not_after), "identity renewed");
-                session.close(CloseReason::Done);
-                self.identities.store_renewed(renewed).await;
-                self.backoff.reset();
-                Retry::Soon
-            }
-            Ok(Err(failure)) => self.unheard(&session, identity, &failure).await,
-            Err(next) => return next,
-        })
-    }
-
-    /// The hub did not take this agent's name.
-    async fn unheard(
-        &mut self,
-        session: &Session,
-        identity: &Arc<Identity>,
-        failure: &Failure,
-    ) -> Retry {
-        let Failure { code, cause, .. } = failure;
-        warn!(%code, cause, next = failure.next_step(), "the hub does not let this session serve");
-        if is_refusal(*code) {
-            session.close(CloseReason::Done);
-            return self
-                .identities
-                .replace_refused(identity, &mut self.dialer)
-                .await;
-        }
-        // Where the session has ended meanwhile, that says more.
-        if let Ok(error) = timeout(LAST_WORDS, session.closed()).await {
-            let here = self.dialer.hub_index(identity);
-            return self.ended(&error, identity, (here, Duration::ZERO)).await;
-        }
-        session.close(CloseReason::Done);
-        Retry::Soon
-    }
-
-    /// From a session's first moment of use to its last.
-    async fn hold(&mut self, held: Held, mut identity: Arc<Identity>) -> Next {
-        let Held {
-            served,
-            since,
-            mut told,
-            mut leaving,
-        } = held;
-        let (session, exchanges) = (served.session.clone(), served.exchanges.clone());
-        let mut connected = Some(self.context.count_link());
-        let version = self.dialer.version().to_owned();
-        let context = self.context.clone();
-        let named = HelloSender {
-            context: &context,
-            link: self.link,
-            version: &version,
-        };
-        let mut up = since;
-        let mut here = self.dialer.hub_index(&identity);
-        let (mut leaves_now, mut moves) = (false, false);
-        let ended = loop {
-            // Where the link is lost, any hub will do: its own, until another one has a session.
-            let moves_now = moves && connected.is_some();
-            tokio::select! {
-                error = session.closed() => break error,
-                () = context.process.draining() => {
-                    drain(&context, &session).await;
-                    return Next::Retry(Retry::Never);
-                }
-                () = lost(&session), if connected.is_some() => connected = None,
-                () = leaves(&mut leaving), if !leaves_now => {
-                    leaves_now = true;
-                    moves = self.dialer.has_several_hubs(&identity);
-                    info!(moves, "the hub is about to go");
-                }
-                mended = async {
-                    let spread = context.reconnect_spread.get();
-                    let (dialer, backoff) = (&mut self.dialer, &mut self.backoff);
-                    if moves_now {
-                        move_on(dialer, backoff, here, &identity).await
-                    } else {
-                        mend(dialer, backoff, spread, (&session, &identity), (here, up)).await
-                    }
-                }, if moves_now || connected.is_none() => match mended {
-                    Reconnected::Resumed => {
-                        connected = Some(context.count_link());
-                        up = Instant::now();
-                        here = self.dialer.hub_index(&identity);
-                    }
-                    Reconnected::Anew(dialed) => {
-                        warn!("the hub knows the session no more; what ran on it is over");
-                        return Next::Session(dialed, identity);
-                    }
-                    Reconnected::Elsewhere(dialed) => {
-                        let place = (here, leaves_now);
-                        self.leave_behind((served, connected), place, identity.clone());
-                        return Next::Session(dialed, identity);
-                    }
-                    Reconnected::Over => return Next::Retry(Retry::Soon),
-                    Reconnected::Refused => {
-                        return Next::Retry(self.identities.replace_refused(&identity, &mut self.dialer).await);
-                    }
-                },
-                renewed = renewal::renew_when_due(&identity, &exchanges, &version) => {
-                    identity = self.identities.store_renewed(renewed).await;
-                }
-                () = self.identities.wait_until_replaced(&identity) => return replaced(&session, &identity),
-                said = named.send_when_known(&exchanges), if !told => {
-                    told = true;
-                    said.unwrap_or_else(|failure| unwelcome(&failure));
-                }
-            }
-        };
-        // Before what follows an end, which may take long: reading the store, enrolling again.
-        drop(connected);
-        if since.elapsed() >= GOOD {
-            self.backoff.reset();
-            self.slow.reset();
-        }
-        Next::Retry(self.ended(&ended, &identity, (here, since.elapsed())).await)
-    }
-
-    /// Has a session stay with its hub, beside the one that another hub has given.
-    fn leave_behind(
-        &mut self,
-        (mut served, connected): (Served, Option<LinkGuard>),
-        (home, leaves): (usize, bool),
-        identity: Arc<Identity>,
-    ) {
-        let Some(hub) = self.dialer.hub(&identity, home) else {
-            return;
-        };
-        info!(%hub, up = connected.is_some(), "moved to another hub; what runs stays with the one before");
-        if leaves {
-            served.listed = None;
-        }
-        let beside = Beside {
+    /// Supervisor of a parked session. This one avoids its hub until it ends.
+    pub(super) fn for_parked(&mut self, hub: Arc<HubUrl>) -> Self {
+        let dialer = self.dialer.only_to(HubUrl::clone(&hub));
+        self.dialer.avoid(Arc::downgrade(&hub));
+        LinkSupervisor {
             context: self.context.clone(),
             identities: self.identities.clone(),
-            dialer: self.dialer.only_to(hub.clone()),
+            dialer,
+            link: self.link,
             backoff: self.backoff.clone(),
-            served,
-            connected,
-            identity,
-        };
-        self.dialer.avoid(beside.stay(hub));
+            slow_backoff: self.slow_backoff.clone(),
+            parked_hub: Some(hub),
+        }
     }
 
-    async fn ended(
+    const fn role(&self) -> Role {
+        match self.parked_hub {
+            None => Role::Primary,
+            Some(_) => Role::Parked,
+        }
+    }
+
+    /// Keeps the link until the process drains and running requests are complete.
+    pub(crate) async fn run(self) {
+        self.run_from(State::Connecting).await;
+    }
+
+    /// Runs the state machine until it stops.
+    pub(super) async fn run_from(mut self, mut state: SupervisorState) {
+        while !matches!(state, State::Stopped) {
+            let event = self.next_event(&mut state).await;
+            let (next, released) = state.next(self.role(), event);
+            match released {
+                Some(Released::Park(session)) => self.park(session),
+                Some(Released::Close(session)) => session.session.close(CloseReason::Done),
+                None => {}
+            }
+            state = next;
+        }
+    }
+
+    /// Waits for the next event of a state.
+    async fn next_event(&mut self, state: &mut SupervisorState) -> LinkEvent {
+        match state {
+            State::Connected(session) => self.session_event(session, None).await,
+            State::Moving(session) => {
+                let target = Some(RedialTarget::OtherHubs);
+                self.session_event(session, target).await
+            }
+            State::Reconnecting { session, .. } => {
+                let target = Some(RedialTarget::AnyHub);
+                self.session_event(session, target).await
+            }
+            State::Draining(session) => {
+                session.drain(&self.context).await;
+                Event::Drained
+            }
+            without_session => {
+                let process = self.context.process.clone();
+                tokio::select! {
+                    event = self.dial_event(without_session) => event,
+                    () = process.draining() => Event::ProcessDraining,
+                }
+            }
+        }
+    }
+
+    /// Next event on the way to a session that serves.
+    async fn dial_event(&mut self, state: &SupervisorState) -> LinkEvent {
+        match state {
+            State::Waiting(retry) => {
+                sleep(self.delay(*retry)).await;
+                Event::DelayElapsed
+            }
+            State::Connecting => self.connect().await,
+            State::Greeting(new) => self.greet(new).await,
+            State::Replacing(session) => {
+                Event::Failed(self.replace_identity(&session.identity).await)
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    fn delay(&mut self, retry: Retry) -> Duration {
+        match retry {
+            Retry::Soon => self
+                .backoff
+                .next_for_hub(self.context.reconnect_spread.get(), chance()),
+            Retry::Slowly => self.slow_backoff.next(chance()).max(RECONNECT_BACKOFF_MIN),
+            Retry::After(delay) => delay,
+        }
+    }
+
+    /// Next event of a serving session. Renewals and repeated hellos leave the state as it is.
+    async fn session_event(
+        &mut self,
+        session: &mut ServingSession,
+        target: Option<RedialTarget>,
+    ) -> LinkEvent {
+        let context = self.context.clone();
+        let version = self.dialer.version().to_owned();
+        let hello = HelloSender {
+            context: &context,
+            link: self.link,
+            version: &version,
+        };
+        let role = self.role();
+        loop {
+            let has_link = session.link.is_some();
+            tokio::select! {
+                error = session.session.closed() => return self.session_ended(session, &error),
+                () = context.process.draining() => return Event::ProcessDraining,
+                () = wait_for_lost_link(&session.session), if has_link => {
+                    session.link = None;
+                    return Event::LinkLost;
+                }
+                () = session.wait_for_hub_draining(), if !session.is_hub_draining => {
+                    session.is_hub_draining = true;
+                    let moves = self.dialer.has_several_hubs(&session.identity);
+                    info!(moves, "hub is draining");
+                    if moves {
+                        return Event::HubDraining;
+                    }
+                }
+                redialed = async {
+                    let spread = context.reconnect_spread.get();
+                    let (dialer, backoff) = (&mut self.dialer, &mut self.backoff);
+                    match target {
+                        Some(target) => dial_for(session, target, dialer, backoff, spread).await,
+                        None => std::future::pending().await,
+                    }
+                } => return self.redialed(session, redialed),
+                renewed = renewal::renew_when_due(&session.identity, &session.exchanges, &version) => {
+                    session.identity = self.identities.store_renewed(renewed).await;
+                }
+                () = self.identities.wait_until_replaced(&session.identity), if role == Role::Primary => {
+                    info!(cluster = %session.identity.cluster, "session closed; its identity was replaced");
+                    return Event::IdentityReplaced;
+                }
+                sent = hello.send_when_known(&session.exchanges), if !session.uid_sent => {
+                    session.uid_sent = true;
+                    sent.unwrap_or_else(|failure| warn_uid_rejected(&failure));
+                }
+                () = session.wait_until_unused(&context), if role == Role::Parked && has_link => {
+                    info!(hub = self.parked_hub.as_ref().map(display), "unused parked session closed");
+                    return Event::Unused;
+                }
+            }
+        }
+    }
+
+    /// Event for a result of dials, noted in the session.
+    fn redialed(&self, session: &mut ServingSession, result: Reconnected) -> LinkEvent {
+        let hub = self.parked_hub.as_ref().map(display);
+        match result {
+            Reconnected::Resumed => {
+                session.link = Some(self.context.count_link());
+                session.up_since = Instant::now();
+                session.home = self.dialer.hub_index(&session.identity);
+                Event::Resumed
+            }
+            Reconnected::Superseded(dialed) => {
+                warn!(hub, "hub has lost the session; its requests have failed");
+                Event::Superseded(NewSession::new(*dialed, &session.identity))
+            }
+            Reconnected::Moved(dialed) => Event::Moved(NewSession::new(*dialed, &session.identity)),
+            Reconnected::Lost => {
+                warn!(hub, "hub has lost the session; its requests have failed");
+                Event::SessionLost
+            }
+            Reconnected::Rejected => Event::IdentityRejected,
+        }
+    }
+
+    /// Event for the end of a serving session. It releases the link, since the next steps may take long.
+    fn session_ended(&mut self, session: &mut ServingSession, error: &SessionError) -> LinkEvent {
+        session.link = None;
+        if let Some(hub) = &self.parked_hub {
+            info!(%hub, cause = %error, "parked session is over");
+            return Event::Failed(Retry::Soon);
+        }
+        let lived = session.since.elapsed();
+        if lived >= STABLE_AFTER {
+            self.backoff.reset();
+            self.slow_backoff.reset();
+        }
+        match self.record_end(error, &session.identity, (session.home, lived)) {
+            AfterEnd::Retry(retry) => Event::Failed(retry),
+            AfterEnd::ReplaceIdentity => Event::IdentityRejected,
+        }
+    }
+
+    /// Logs the end of a session, and notes a draining hub.
+    pub(super) fn record_end(
         &mut self,
         error: &SessionError,
-        identity: &Arc<Identity>,
-        (place, lived): (usize, Duration),
-    ) -> Retry {
+        identity: &Identity,
+        (home, lived): (usize, Duration),
+    ) -> AfterEnd {
         let drained = matches!(error, SessionError::Peer(CloseReason::Draining));
-        if drained && self.dialer.hub_index(identity) == place {
-            // That hub will not take anybody for a while; another one may.
+        if drained && self.dialer.hub_index(identity) == home {
+            // That hub accepts no sessions for a while; another one may.
             self.dialer.advance();
         }
-        let Some(code) = failure_code(error) else {
-            info!(cause = %error, lived.seconds = lived.as_secs(), "session ended");
-            self.backoff.reset();
-            return Retry::Soon;
-        };
-        warn!(%code, cause = %error, next = code.next_step(), lived.seconds = lived.as_secs(), "session ended");
+        let code = failure_code(error);
         match code {
-            // The next dial tells whether the hub renews it.
-            Code::CertificateExpired => Retry::Soon,
-            Code::DialReplaced => Retry::After(between(REPLACED.0, REPLACED.1, chance())),
-            code if is_refusal(code) => {
-                self.identities
-                    .replace_refused(identity, &mut self.dialer)
-                    .await
+            Some(code) => {
+                warn!(%code, cause = %error, next = code.next_step(), lived.seconds = lived.as_secs(), "session ended");
             }
-            _ => Retry::Soon,
+            None => {
+                info!(cause = %error, lived.seconds = lived.as_secs(), "session ended");
+                self.backoff.reset();
+            }
         }
+        after_end(code, chance())
+    }
+
+    /// Replaces an identity that the hub rejected for good.
+    pub(super) async fn replace_identity(&mut self, identity: &Arc<Identity>) -> Retry {
+        self.identities
+            .replace_refused(identity, &mut self.dialer)
+            .await
     }
 }
 
-/// Another identity is in use by now.
-fn replaced(session: &Session, identity: &Identity) -> Next {
-    info!(cluster = %identity.cluster, "session closed; its identity was replaced");
-    session.close(CloseReason::Done);
-    Next::Retry(Retry::Soon)
-}
-
-fn unwelcome(failure: &Failure) {
-    warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "the hub lets this session serve no more");
-}
-
-/// Completes when the hub has said that it is about to go.
-async fn leaves(leaving: &mut watch::Receiver<bool>) {
-    if leaving.wait_for(|leaving| *leaving).await.is_err() {
-        std::future::pending::<()>().await;
-    }
+fn warn_uid_rejected(failure: &Failure) {
+    warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "hub rejected the cluster UID");
 }

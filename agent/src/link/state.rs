@@ -1,0 +1,263 @@
+//! States of a supervised link, and the transitions between them. Pure: waiting and side effects are in the
+//! supervisor.
+
+use super::retry::Retry;
+
+/// State of a link. `N` is a new session before its hello, `S` a serving session.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum State<N, S> {
+    /// No session: waits before the next dial.
+    Waiting(Retry),
+    /// No session: obtains an identity and dials.
+    Connecting,
+    /// Sends the hello over a new session, which does not serve yet.
+    Greeting(N),
+    /// Serves over a link.
+    Connected(S),
+    /// Serves over a link with a draining hub, and dials the other hubs.
+    Moving(S),
+    /// Serves without a link, and dials hubs to resume. `moves`: the session's hub drains.
+    Reconnecting { session: S, moves: bool },
+    /// Replaces an identity that the hub rejected.
+    Replacing(S),
+    /// Completes running requests before the process ends.
+    Draining(S),
+    /// Supervision has ended.
+    Stopped,
+}
+
+/// Event that may change the state of a link.
+#[derive(Debug)]
+pub(crate) enum Event<N, S> {
+    /// The process drains.
+    ProcessDraining,
+    /// The delay before the next dial has passed.
+    DelayElapsed,
+    /// A dial opened a new session.
+    Dialed(N),
+    /// The hub accepted the hello.
+    HelloAccepted(S),
+    /// An attempt failed, or the session ended.
+    Failed(Retry),
+    /// The session's link broke.
+    LinkLost,
+    /// The hub drains, and other hubs exist.
+    HubDraining,
+    /// The session continues over a new link.
+    Resumed,
+    /// The session's own hub has lost the session and opened a new one.
+    Superseded(N),
+    /// Another hub opened a new session; the present one may still continue at its own hub.
+    Moved(N),
+    /// The session's own hub has lost the session.
+    SessionLost,
+    /// The hub rejected the identity for good.
+    IdentityRejected,
+    /// Another identity is in use.
+    IdentityReplaced,
+    /// Nothing runs on a parked session.
+    Unused,
+    /// Running requests are complete.
+    Drained,
+}
+
+/// Role of a supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Keeps one link with any hub for as long as the process lives.
+    Primary,
+    /// Keeps one session with its own hub until nothing runs on it.
+    Parked,
+}
+
+/// Session that leaves its supervisor at a transition.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Released<S> {
+    /// Continues under a parked supervisor.
+    Park(S),
+    /// Closes.
+    Close(S),
+}
+
+impl<N, S> State<N, S> {
+    /// Next state, and the session to park or to close. Any other released session is dropped.
+    pub(crate) fn next(self, role: Role, event: Event<N, S>) -> (Self, Option<Released<S>>) {
+        let next = match (self, event) {
+            (State::Draining(_) | State::Stopped, _) => State::Stopped,
+            (state, Event::ProcessDraining) => state.drain(),
+            (State::Waiting(_), Event::DelayElapsed) => State::Connecting,
+            (State::Connecting | State::Greeting(_), Event::Dialed(new)) => State::Greeting(new),
+            (State::Greeting(_), Event::HelloAccepted(session)) => State::Connected(session),
+            (State::Connected(session), Event::LinkLost) => State::Reconnecting {
+                session,
+                moves: false,
+            },
+            (State::Moving(session), Event::LinkLost)
+            | (State::Reconnecting { session, .. }, Event::HubDraining) => State::Reconnecting {
+                session,
+                moves: true,
+            },
+            (State::Connected(session), Event::HubDraining) => State::Moving(session),
+            (State::Reconnecting { session, moves }, Event::Resumed) => match moves {
+                true => State::Moving(session),
+                false => State::Connected(session),
+            },
+            (state, event) => return state.end(role, event),
+        };
+        (next, None)
+    }
+
+    /// Without a session there is nothing to complete.
+    fn drain(self) -> Self {
+        match self {
+            State::Connected(session)
+            | State::Moving(session)
+            | State::Reconnecting { session, .. } => State::Draining(session),
+            _ => State::Stopped,
+        }
+    }
+
+    /// Transition out of a session or a failed attempt.
+    fn end(self, role: Role, event: Event<N, S>) -> (Self, Option<Released<S>>) {
+        let session = match self {
+            State::Connected(session)
+            | State::Moving(session)
+            | State::Reconnecting { session, .. } => Some(session),
+            _ => None,
+        };
+        match (role, event, session) {
+            (Role::Parked, _, session) => (State::Stopped, session.map(Released::Close)),
+            (_, Event::Moved(new), session) => (State::Greeting(new), session.map(Released::Park)),
+            (_, Event::Superseded(new), _) => (State::Greeting(new), None),
+            (_, Event::IdentityRejected, Some(session)) => (State::Replacing(session), None),
+            (_, Event::IdentityReplaced, session) => {
+                (State::Waiting(Retry::Soon), session.map(Released::Close))
+            }
+            (_, Event::Failed(retry), _) => (State::Waiting(retry), None),
+            _ => (State::Waiting(Retry::Soon), None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Link = State<&'static str, &'static str>;
+    type Happening = Event<&'static str, &'static str>;
+
+    fn reconnecting(moves: bool) -> Link {
+        State::Reconnecting {
+            session: "s",
+            moves,
+        }
+    }
+
+    fn assert_next(role: Role, rows: Vec<(Link, Happening, Link, Option<Released<&str>>)>) {
+        for (state, event, next, released) in rows {
+            let row = format!("{role:?}: {state:?} on {event:?}");
+            assert_eq!(state.next(role, event), (next, released), "{row}");
+        }
+    }
+
+    #[test]
+    fn primary_link_follows_its_table() {
+        use Event::*;
+        use State::*;
+        let soon = || Waiting(Retry::Soon);
+        assert_next(
+            Role::Primary,
+            vec![
+                (soon(), DelayElapsed, Connecting, None),
+                (Connecting, Dialed("n"), Greeting("n"), None),
+                (
+                    Connecting,
+                    Failed(Retry::Slowly),
+                    Waiting(Retry::Slowly),
+                    None,
+                ),
+                (Greeting("n"), Dialed("m"), Greeting("m"), None),
+                (Greeting("n"), HelloAccepted("s"), Connected("s"), None),
+                (Greeting("n"), Failed(Retry::Soon), soon(), None),
+                (Connected("s"), LinkLost, reconnecting(false), None),
+                (Connected("s"), HubDraining, Moving("s"), None),
+                (Moving("s"), LinkLost, reconnecting(true), None),
+                (reconnecting(false), HubDraining, reconnecting(true), None),
+                (reconnecting(false), Resumed, Connected("s"), None),
+                (reconnecting(true), Resumed, Moving("s"), None),
+                (reconnecting(false), Superseded("n"), Greeting("n"), None),
+                (reconnecting(false), SessionLost, soon(), None),
+                (
+                    reconnecting(false),
+                    Moved("n"),
+                    Greeting("n"),
+                    Some(Released::Park("s")),
+                ),
+                (
+                    Moving("s"),
+                    Moved("n"),
+                    Greeting("n"),
+                    Some(Released::Park("s")),
+                ),
+                (
+                    Connected("s"),
+                    IdentityReplaced,
+                    soon(),
+                    Some(Released::Close("s")),
+                ),
+                (Connected("s"), IdentityRejected, Replacing("s"), None),
+                (reconnecting(true), IdentityRejected, Replacing("s"), None),
+                (Replacing("s"), Failed(Retry::Soon), soon(), None),
+                (
+                    Connected("s"),
+                    Failed(Retry::Slowly),
+                    Waiting(Retry::Slowly),
+                    None,
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn parked_session_keeps_its_hub_or_stops() {
+        use Event::*;
+        use State::*;
+        let closed = || Some(Released::Close("s"));
+        assert_next(
+            Role::Parked,
+            vec![
+                (Connected("s"), LinkLost, reconnecting(false), None),
+                (reconnecting(false), Resumed, Connected("s"), None),
+                (reconnecting(false), SessionLost, Stopped, closed()),
+                (reconnecting(false), IdentityRejected, Stopped, closed()),
+                (reconnecting(false), Moved("n"), Stopped, closed()),
+                (Connected("s"), Unused, Stopped, closed()),
+                (Connected("s"), Failed(Retry::Soon), Stopped, closed()),
+            ],
+        );
+    }
+
+    #[test]
+    fn draining_process_waits_only_for_serving_sessions() {
+        for role in [Role::Primary, Role::Parked] {
+            let draining = |state: Link| state.next(role, Event::ProcessDraining).0;
+            for state in [
+                State::Connected("s"),
+                State::Moving("s"),
+                reconnecting(false),
+            ] {
+                assert_eq!(draining(state), State::Draining("s"));
+            }
+            for state in [
+                State::Waiting(Retry::Soon),
+                State::Connecting,
+                State::Greeting("n"),
+                State::Replacing("s"),
+            ] {
+                assert_eq!(draining(state), State::Stopped);
+            }
+            let drained: (Link, _) = State::Draining("s").next(role, Event::Drained);
+            assert_eq!(drained, (State::Stopped, None));
+        }
+    }
+}
