@@ -1,11 +1,11 @@
 //! Follows the hub's configuration of this cluster: fetches it over a new session and when a probe names
-//! another revision, and reports the applied revision. If the hub does not answer, the applied configuration
-//! stays.
+//! another revision. Answers to probes report the applied revision. If the hub does not answer, the applied
+//! configuration stays.
 
 use fairlead_api::error_chain;
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::config::{APPLIED_REVISION_HEADER, AgentConfig, CONFIG_PATH};
+use fairlead_api::config::{AgentConfig, CONFIG_PATH};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -44,12 +44,9 @@ async fn follow(context: &AgentContext) {
                     agent_version = value.agent_version,
                     "configuration applied"
                 );
-                context.configuration.apply(value);
+                context.configuration.apply(&etag, value);
                 applied = Some(etag);
                 backoff.reset();
-                // Fetch again soon, to report the applied revision.
-                sleep(FETCH_BACKOFF_MIN).await;
-                continue;
             }
             Ok(None) => backoff.reset(),
             Err(error) => {
@@ -84,8 +81,7 @@ async fn fetch(
     applied: Option<&str>,
 ) -> Result<Option<TaggedDocument<AgentConfig>>, HubRequestError> {
     let exchanges = context.sessions.any().await;
-    let header = applied.map(|revision| (APPLIED_REVISION_HEADER, revision));
-    hub_request::get(&exchanges, CONFIG_PATH, applied, header.as_slice()).await
+    hub_request::get(&exchanges, CONFIG_PATH, applied).await
 }
 
 #[cfg(test)]

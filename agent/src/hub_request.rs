@@ -67,7 +67,7 @@ pub(crate) struct TaggedDocument<T> {
     pub(crate) value: T,
 }
 
-/// Gets `path`, unless its entity tag is still `known`. `headers` are added to the request.
+/// Gets `path`, unless its entity tag is still `known`.
 ///
 /// # Errors
 ///
@@ -76,7 +76,6 @@ pub(crate) async fn get<T: DeserializeOwned>(
     exchanges: &Exchanges,
     path: &'static str,
     known: Option<&str>,
-    headers: &[(&'static str, &str)],
 ) -> Result<Option<TaggedDocument<T>>, HubRequestError> {
     let mut request = Request::new(body::empty());
     *request.uri_mut() = http::Uri::from_static(path);
@@ -88,12 +87,7 @@ pub(crate) async fn get<T: DeserializeOwned>(
     let tag = tag
         .as_deref()
         .map(|tag| (header::IF_NONE_MATCH.as_str(), tag));
-    for (name, value) in own
-        .iter()
-        .copied()
-        .chain(headers.iter().copied())
-        .chain(tag)
-    {
+    for (name, value) in own.into_iter().chain(tag) {
         if let Ok(value) = HeaderValue::from_str(value) {
             request.headers_mut().insert(name, value);
         }

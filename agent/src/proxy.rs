@@ -80,9 +80,10 @@ impl RequestProxy {
         let running = RunningRequest::new(&self.context.requests, &self.requests);
         let id = headers::request_id(request.headers()).to_owned();
         let method = request.method().clone();
+        let is_probe = method != Method::CONNECT && request.uri().path() == PROBE_PATH;
         let answered = if method == Method::CONNECT {
             self.connect(request, &running).await
-        } else if request.uri().path() == PROBE_PATH {
+        } else if is_probe {
             if request.headers().contains_key(DRAINING) {
                 self.hub_draining.send_replace(true);
             }
@@ -92,7 +93,7 @@ impl RequestProxy {
         } else {
             self.forward(request, &running).await
         };
-        match answered {
+        let mut response = match answered {
             Ok((response, outcome)) => {
                 debug!(request.id = %id, %method, status = response.status().as_u16(), "request answered");
                 self.context.metrics.request(outcome);
@@ -103,7 +104,11 @@ impl RequestProxy {
                 self.context.metrics.request(outcome_of(failure.code));
                 error_response(&failure)
             }
+        };
+        if is_probe {
+            probe::report_configuration(&self.context, response.headers_mut());
         }
+        response
     }
 
     async fn connect(

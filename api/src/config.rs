@@ -1,5 +1,5 @@
 //! Configuration of an agent, one document per cluster. The agent fetches the document of its own cluster over its session,
-//! `GET /agent/v1/config` with `If-None-Match`. The hub's probes announce a new revision.
+//! `GET /agent/v1/config` with `If-None-Match`. The hub's probes announce a new revision, and their answers report the applied one.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub const CONFIG_PATH: &str = "/agent/v1/config";
 pub const MAX_CONFIG_BYTES: usize = 256 * 1024;
 /// Header of the hub's probes: desired revision of the cluster's document.
 pub const DESIRED_REVISION_HEADER: &str = "fairlead-config-desired";
-/// Header of the agent's `GET`: revision that the agent has applied.
+/// Header of the answers to the hub's probes: revision that the agent has applied.
 pub const APPLIED_REVISION_HEADER: &str = "fairlead-config-applied";
 
 /// Configuration document. A missing field leaves the setting to the agent's own flags and defaults.

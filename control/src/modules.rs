@@ -104,11 +104,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
             config.reporting,
             influx,
         )),
-        Arc::new(ConfigurationModule::new(
-            store.clone(),
-            clock.clone(),
-            desired,
-        )),
+        Arc::new(ConfigurationModule::new(store.clone(), desired)),
         Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
         Arc::new(RepositoriesModule::new(
             store.clone(),

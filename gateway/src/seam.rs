@@ -239,6 +239,9 @@ pub trait Directory: Send + Sync {
         None
     }
 
+    /// Notes the configuration revision that a cluster's agent has applied. Called after each probe that reports one.
+    fn record_applied_config(&self, _cluster: &ClusterId, _revision: &str) {}
+
     /// Clusters with a changed desired configuration; their agents are notified at once.
     fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
         None

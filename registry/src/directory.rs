@@ -8,7 +8,7 @@ use fairlead_api::{ClusterId, ClusterUid, HubUrl, resources::ClusterStatus};
 use fairlead_certs::AgentIdentity;
 use fairlead_gateway::{Directory, Recognition, seam::DirectoryError};
 use fairlead_store::{
-    Actor, Draft, Record, Store, StoreError,
+    Actor, Draft, Record, Store, StoreError, millis,
     model::{CloneSighting, Cluster, hex},
     whole_millis,
 };
@@ -151,6 +151,11 @@ async fn record_clone(
     done.map(drop)
 }
 
+/// True for the format of configuration revisions, including outdated ones.
+fn is_revision(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
 #[async_trait]
 impl Directory for Registry {
     async fn admit(&self, identity: &AgentIdentity) -> Result<(), DirectoryError> {
@@ -195,6 +200,20 @@ impl Directory for Registry {
         let view = self.store.view();
         let cluster = view.cluster(cluster)?;
         Some(self.services.configurations.revision(&view, cluster))
+    }
+
+    fn record_applied_config(&self, cluster: &ClusterId, revision: &str) {
+        let Some(observed) = self.store.observed(cluster) else {
+            return;
+        };
+        if !is_revision(revision) || observed.applied.as_deref() == Some(revision) {
+            return;
+        }
+        let now = millis(self.now());
+        self.store.observe(cluster, |observed| {
+            observed.applied = Some(revision.to_owned());
+            observed.applied_at = Some(now);
+        });
     }
 
     fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use fairlead_api::{
     ClusterId,
-    config::DESIRED_REVISION_HEADER,
+    config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
     headers::{DRAINING, PROBE_PATH},
     hello::{HELLO_PATH, Hello, Instance, LinkIndex},
 };
@@ -74,6 +74,8 @@ pub struct ProbeScript {
     pub draining: AtomicBool,
     /// Configuration revision of the last probe.
     pub desired_revision: watch::Sender<Option<String>>,
+    /// Configuration revision that answers report as applied.
+    pub applied_revision: Mutex<Option<&'static str>>,
 }
 
 /// The first request of an agent on its session.
@@ -168,6 +170,7 @@ impl FakeAgent {
             hangs: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             desired_revision: watch::Sender::default(),
+            applied_revision: Mutex::default(),
         });
         let api = Arc::<ApiScript>::default();
         let serving = accept(session.clone(), probes.clone(), api.clone(), sender);
@@ -333,10 +336,11 @@ impl ProbeScript {
             std::future::pending::<()>().await;
         }
         let (status, own) = *self.answer.lock().unwrap();
-        match own {
-            Some((code, cause)) => respond(status, &[("fairlead-code", code)], cause),
-            None => respond(status, &[], "ok"),
-        }
+        let applied = *self.applied_revision.lock().unwrap();
+        let applied = applied.map(|revision| (APPLIED_REVISION_HEADER, revision));
+        let code = own.map(|(code, _)| ("fairlead-code", code));
+        let headers: Vec<_> = applied.into_iter().chain(code).collect();
+        respond(status, &headers, own.map_or("ok", |(_, cause)| cause))
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use fairlead_api::{
     Code, Failure, HubUrl, Reason,
-    config::{APPLIED_REVISION_HEADER, CONFIG_PATH},
+    config::CONFIG_PATH,
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
     facts::{FACTS_PATH, Report, ReportReceipt},
     hello::{HELLO_PATH, Hello},
@@ -65,8 +65,8 @@ pub struct HubScript {
     pub lost_answers: AtomicUsize,
     /// Revision and document of the agents' configuration.
     pub configuration: Mutex<Option<(String, serde_json::Value)>>,
-    /// Applied revisions that agents reported with their requests, in order.
-    pub applied_revisions: watch::Sender<Vec<Option<String>>>,
+    /// Revisions that agents knew at their requests for the configuration, in order.
+    pub known_revisions: watch::Sender<Vec<Option<String>>>,
     /// Reports of facts, in order.
     pub reports: Mutex<Vec<Report>>,
     /// Answers to the next reports. Without one, a report's own number is acknowledged.
@@ -366,18 +366,12 @@ fn configuration(request: &Request<Body>, script: &HubScript) -> Response<Body> 
     let Some((revision, document)) = script.configuration.lock().unwrap().clone() else {
         return refusal(Code::NoSuchRoute);
     };
-    let said = |name: &str| {
-        request
-            .headers()
-            .get(name)
-            .map(|value| value.to_str().unwrap().to_owned())
-    };
-    let applied_revisions = said(APPLIED_REVISION_HEADER);
-    script
-        .applied_revisions
-        .send_modify(|all| all.push(applied_revisions));
+    let known = request.headers().get("if-none-match");
+    let known = known.map(|tag| tag.to_str().unwrap().trim_matches('"').to_owned());
+    let is_current = known.as_ref() == Some(&revision);
+    script.known_revisions.send_modify(|all| all.push(known));
     let tag = format!("\"{revision}\"");
-    let (status, body) = match said("if-none-match").as_ref() == Some(&tag) {
+    let (status, body) = match is_current {
         true => (304, String::new()),
         false => (200, document.to_string()),
     };

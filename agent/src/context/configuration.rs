@@ -1,17 +1,21 @@
 //! Configuration of this cluster: revision desired by the hub, and the document in use.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fairlead_api::config::AgentConfig;
+use http::HeaderValue;
 use tokio::sync::watch;
 
 /// Maximum length of a revision in bytes; longer ones are ignored.
 const MAX_REVISION_BYTES: usize = 64;
-/// Desired revision and applied document.
+
+/// Desired revision, and applied document with its revision.
 pub(crate) struct ConfigurationState {
     /// Revision of the hub's current configuration.
     desired: watch::Sender<Option<String>>,
     document: watch::Sender<Arc<AgentConfig>>,
+    /// Revision of the applied document, as a header of probes' answers.
+    applied: Mutex<Option<HeaderValue>>,
 }
 
 impl Default for ConfigurationState {
@@ -19,6 +23,7 @@ impl Default for ConfigurationState {
         ConfigurationState {
             desired: watch::Sender::new(None),
             document: watch::Sender::new(Arc::default()),
+            applied: Mutex::default(),
         }
     }
 }
@@ -43,8 +48,16 @@ impl ConfigurationState {
     }
 
     /// Applies a document.
-    pub(crate) fn apply(&self, configuration: AgentConfig) {
+    pub(crate) fn apply(&self, revision: &str, configuration: AgentConfig) {
         self.document.send_replace(Arc::new(configuration));
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        *applied = HeaderValue::from_str(revision).ok();
+    }
+
+    /// Revision of the applied document.
+    pub(crate) fn applied(&self) -> Option<HeaderValue> {
+        let applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        applied.clone()
     }
 
     /// Applied document.

@@ -1,9 +1,14 @@
 //! Probe of the hub: a real `/readyz` on the API server with the agent's own credential. The probe's headers
-//! carry the reconnect spread and the revision of the desired configuration.
+//! carry the reconnect spread and the revision of the desired configuration. Every answer, also one of a failed
+//! probe, carries the revision of the applied configuration.
 
 use std::time::Duration;
 
-use fairlead_api::{Code, Failure, config::DESIRED_REVISION_HEADER, headers::SPREAD};
+use fairlead_api::{
+    Code, Failure,
+    config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
+    headers::SPREAD,
+};
 use fairlead_dialer::Body;
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
@@ -15,6 +20,13 @@ use crate::{body::text, context::AgentContext};
 const PROBE_DEADLINE: Duration = Duration::from_millis(4500);
 /// Maximum length of the quoted answer of an unready API server, in bytes.
 const MAX_CAUSE_BYTES: usize = 512;
+
+/// Adds the revision of the applied configuration to an answer.
+pub(crate) fn report_configuration(context: &AgentContext, headers: &mut HeaderMap) {
+    if let Some(revision) = context.configuration.applied() {
+        headers.insert(APPLIED_REVISION_HEADER, revision);
+    }
+}
 
 /// Answers a probe.
 ///

@@ -1,9 +1,10 @@
 //! Configuration desired by the hub, within the limits of the site operator.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
-use fairlead_api::config::DESIRED_REVISION_HEADER;
-use http::Request;
+use fairlead_api::config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER};
+use fairlead_dialer::Body;
+use http::{Request, Response};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -15,25 +16,37 @@ fn configure(rig: &Rig, revision: &str, document: Value) {
     *rig.hub.script.configuration.lock().unwrap() = Some((revision.to_owned(), document));
 }
 
-/// Waits until the agent has reported this revision as applied.
-async fn applied(rig: &Rig, revision: &str) {
-    let mut all = rig.hub.script.applied_revisions.subscribe();
-    let said = |all: &Vec<Option<String>>| {
-        let last = all.last().cloned().flatten();
-        last.as_deref() == Some(revision)
-    };
-    drop(soon(all.wait_for(said)).await.unwrap());
+/// Probes until the agent reports this revision as applied.
+async fn applied(connected: &ConnectedAgent, revision: &str) {
+    let reported = async { while probe(connected, revision).await.as_deref() != Some(revision) {} };
+    soon(reported).await;
 }
 
-/// Sends a probe as the hub does.
-async fn probe(connected: &ConnectedAgent, wanted: &str) {
+/// Sends a probe as the hub does. Returns the reported revision.
+async fn probe(connected: &ConnectedAgent, desired: &str) -> Option<String> {
+    let answer = answer_to_probe(connected, desired).await;
+    assert_eq!(answer.status(), 200);
+    reported(&answer)
+}
+
+async fn answer_to_probe(connected: &ConnectedAgent, desired: &str) -> Response<Body> {
     let probe =
-        Request::get(fairlead_api::headers::PROBE_PATH).header(DESIRED_REVISION_HEADER, wanted);
+        Request::get(fairlead_api::headers::PROBE_PATH).header(DESIRED_REVISION_HEADER, desired);
     let probe = probe
         .header("host", "kubernetes.default.svc")
         .body(nothing())
         .unwrap();
-    assert_eq!(send(&connected.exchanges, probe).await.status(), 200);
+    send(&connected.exchanges, probe).await
+}
+
+fn reported(answer: &Response<Body>) -> Option<String> {
+    let revision = answer.headers().get(APPLIED_REVISION_HEADER)?;
+    Some(revision.to_str().unwrap().to_owned())
+}
+
+/// Revisions that the agent knew at its requests for the configuration.
+fn known_revisions(rig: &Rig) -> Vec<Option<String>> {
+    rig.hub.script.known_revisions.borrow().clone()
 }
 
 /// Whether a CONNECT succeeds.
@@ -51,8 +64,7 @@ async fn newest_configuration_is_applied_and_reported() {
     let rig = Rig::new().await;
     configure(&rig, "one", json!({ "agentVersion": "0.2.0" }));
     let (_agent, connected) = rig.connected().await;
-    applied(&rig, "one").await;
-    assert_eq!(rig.hub.script.applied_revisions.borrow()[0], None);
+    applied(&connected, "one").await;
 
     configure(
         &rig,
@@ -60,14 +72,21 @@ async fn newest_configuration_is_applied_and_reported() {
         json!({ "facts": { "disabledCollectors": ["nodes"] } }),
     );
     probe(&connected, "two").await;
-    applied(&rig, "two").await;
-    let asked = rig.hub.script.applied_revisions.borrow().len();
-    probe(&connected, "two").await;
-    assert_eq!(
-        rig.hub.script.applied_revisions.borrow().len(),
-        asked,
-        "the revision is known"
-    );
+    applied(&connected, "two").await;
+    let requests = [None, Some("one".to_owned())];
+    assert_eq!(known_revisions(&rig), requests, "one request for each");
+}
+
+#[tokio::test]
+async fn applied_revision_is_reported_while_the_api_server_is_not_ready() {
+    let rig = Rig::new().await;
+    configure(&rig, "one", json!({}));
+    let (_agent, connected) = rig.connected().await;
+    applied(&connected, "one").await;
+    rig.api.script.unready.store(true, SeqCst);
+    let answer = answer_to_probe(&connected, "one").await;
+    assert_eq!(answer.headers()["fairlead-code"], "FL-1502");
+    assert_eq!(reported(&answer).as_deref(), Some("one"));
 }
 
 #[tokio::test]
@@ -75,17 +94,17 @@ async fn other_revision_on_a_probe_is_fetched_at_once() {
     let rig = Rig::new().await;
     configure(&rig, "one", json!({}));
     let (_agent, connected) = rig.connected().await;
-    applied(&rig, "one").await;
+    applied(&connected, "one").await;
     configure(&rig, "two", json!({ "agentVersion": "0.2.0" }));
-    let mut asked = rig.hub.script.applied_revisions.subscribe();
-    let before = asked.borrow_and_update().len();
+    let mut requests = rig.hub.script.known_revisions.subscribe();
+    let before = requests.borrow_and_update().len();
     let clock = PausedClock::start();
     let named = Instant::now();
     probe(&connected, "two").await;
-    drop(asked.wait_for(|all| all.len() > before).await.unwrap());
+    drop(requests.wait_for(|all| all.len() > before).await.unwrap());
     assert_eq!(named.elapsed(), Duration::ZERO, "without a delay");
     drop(clock);
-    applied(&rig, "two").await;
+    applied(&connected, "two").await;
 }
 
 #[tokio::test]
@@ -103,7 +122,7 @@ async fn hub_narrows_the_site_operators_rules_and_never_widens_them() {
     configure(&rig, "one", json!({ "allowConnect": [api] }));
     // The agent backs off after the missing route; the revision on a probe ends that at once.
     probe(&connected, "one").await;
-    applied(&rig, "one").await;
+    applied(&connected, "one").await;
     assert!(!connects(&connected, &open).await);
     assert!(!connects(&connected, &api).await);
 }

@@ -32,7 +32,12 @@ pub(crate) struct NewCluster {
     #[arg(long)]
     pub(crate) wait: bool,
     /// Longest time to wait
-    #[arg(long, value_name = "DURATION", default_value = "30m", requires = "wait")]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "30m",
+        requires = "wait"
+    )]
     pub(crate) timeout: fairlead_runtime::config::TimeSpan,
     #[command(flatten)]
     pub(crate) output: Output,

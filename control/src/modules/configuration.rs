@@ -1,5 +1,5 @@
 //! Configuration of agents: one document per cluster. An agent pulls its own. A new revision is
-//! announced on the next probe, which is sent at once. The agent reports the applied revision.
+//! announced on the next probe, which is sent at once. Answers to probes report the applied revision.
 
 mod desired;
 mod document;
@@ -15,7 +15,7 @@ use axum::{
 };
 use fairlead_api::{
     Code, Failure,
-    config::{APPLIED_REVISION_HEADER, AgentConfigStatus, CONFIG_PATH},
+    config::{AgentConfigStatus, CONFIG_PATH},
     resources::List,
 };
 use fairlead_gateway::{AgentPeer, Module, Principal};
@@ -26,7 +26,7 @@ use fairlead_registry::{
 };
 use fairlead_runtime::Process;
 use fairlead_store::{
-    Clock, Record, Store, View, millis,
+    Record, Store, View,
     model::{AgentSettings, Cluster},
 };
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -37,19 +37,14 @@ pub(crate) use desired::DesiredRevisions;
 /// Desired configurations, and the store that they are made from.
 struct Configuration {
     store: Store,
-    clock: Clock,
     desired: Arc<DesiredRevisions>,
 }
 
 pub(crate) struct ConfigurationModule(Arc<Configuration>);
 
 impl ConfigurationModule {
-    pub(crate) fn new(store: Store, clock: Clock, desired: Arc<DesiredRevisions>) -> Self {
-        ConfigurationModule(Arc::new(Configuration {
-            store,
-            clock,
-            desired,
-        }))
+    pub(crate) fn new(store: Store, desired: Arc<DesiredRevisions>) -> Self {
+        ConfigurationModule(Arc::new(Configuration { store, desired }))
     }
 }
 
@@ -171,30 +166,17 @@ async fn pull(
         return Err(Code::EnrolOnly.into());
     };
     let cluster = admit(&state.store, &identity)?;
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let applied = text(APPLIED_REVISION_HEADER).filter(|revision| is_revision(revision));
-    if let Some(revision) = applied {
-        let now = millis(state.clock.now());
-        state.store.observe(&identity.cluster, |observed| {
-            if observed.applied.as_deref() != Some(revision) {
-                observed.applied = Some(revision.to_owned());
-                observed.applied_at = Some(now);
-            }
-        });
-    }
     let view = state.store.view();
     let desired = state.desired.of(&view, &cluster);
-    let known = text(header::IF_NONE_MATCH.as_str()).map(|tag| tag.trim_matches('"'));
+    let known = headers
+        .get(header::IF_NONE_MATCH)
+        .and_then(|value| value.to_str().ok());
+    let known = known.map(|tag| tag.trim_matches('"'));
     if known == Some(&*desired) {
         return Ok((StatusCode::NOT_MODIFIED, etag(&desired)?).into_response());
     }
     let (document, revision) = desired::current(&view, &cluster);
     Ok((etag(&revision)?, Json(document)).into_response())
-}
-
-/// True for any revision of ours, including outdated ones.
-fn is_revision(text: &str) -> bool {
-    text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 fn etag(revision: &str) -> Result<HeaderMap, Failure> {

@@ -1,10 +1,6 @@
 //! Configuration of agents: desired documents, and the revisions applied.
 
-use fairlead_api::{
-    Code,
-    config::{APPLIED_REVISION_HEADER, CONFIG_PATH},
-    resources::Role,
-};
+use fairlead_api::{Code, config::CONFIG_PATH, resources::Role};
 use fairlead_gateway::AgentPeer;
 use fairlead_runtime::Process;
 use http::{Method, Request, StatusCode, header};
@@ -23,15 +19,10 @@ async fn agent(rig: &Rig, name: &str, tenant: &str) -> AgentPeer {
     peer(&rig.enrolled(&join).await.1)
 }
 
-async fn pull(rig: &Rig, peer: &AgentPeer, known: Option<&str>, applied: Option<&str>) -> Reply {
+async fn pull(rig: &Rig, peer: &AgentPeer, known: Option<&str>) -> Reply {
     let mut request = Request::get(CONFIG_PATH);
-    for (name, value) in [
-        (header::IF_NONE_MATCH.as_str(), known),
-        (APPLIED_REVISION_HEADER, applied),
-    ] {
-        if let Some(value) = value {
-            request = request.header(name, value);
-        }
+    if let Some(known) = known {
+        request = request.header(header::IF_NONE_MATCH, known);
     }
     rig.agent(peer, request.body(String::new()).unwrap()).await
 }
@@ -45,13 +36,13 @@ async fn an_agent_pulls_its_own_configuration_when_changed() {
     let rig = Rig::new().await;
     let demo = agent(&rig, "demo", "t-default").await;
     let other = agent(&rig, "other", "t-default").await;
-    let first = pull(&rig, &demo, None, None).await;
+    let first = pull(&rig, &demo, None).await;
     assert_eq!(
         first.good(),
         json!({ "revisions": {}, "facts": { "annotationPrefixes": [], "contactPrefixes": ["a8r.io/"] } })
     );
     assert_eq!(
-        pull(&rig, &demo, Some(&tag(&first)), None).await.status,
+        pull(&rig, &demo, Some(&tag(&first))).await.status,
         StatusCode::NOT_MODIFIED
     );
 
@@ -60,7 +51,7 @@ async fn an_agent_pulls_its_own_configuration_when_changed() {
         .await
         .good();
     assert_eq!(rig.get(&admin(), AGENT).await.good(), said);
-    let second = pull(&rig, &demo, Some(&tag(&first)), None).await;
+    let second = pull(&rig, &demo, Some(&tag(&first))).await;
     assert_eq!(second.good()["agentVersion"], "0.2.0");
     assert_eq!(second.good()["allowConnect"], json!(["db:5432"]));
     assert_eq!(
@@ -68,11 +59,11 @@ async fn an_agent_pulls_its_own_configuration_when_changed() {
         second.good()
     );
     assert_eq!(
-        tag(&pull(&rig, &other, None, None).await),
+        tag(&pull(&rig, &other, None).await),
         tag(&first),
         "no business of others"
     );
-    let anonymous = pull(&rig, &AgentPeer::Anonymous, None, None).await;
+    let anonymous = pull(&rig, &AgentPeer::Anonymous, None).await;
     assert_eq!(anonymous.code(), Code::EnrolOnly);
 }
 
@@ -102,25 +93,29 @@ async fn an_agent_with_an_older_configuration_is_outdated() {
     let demo_is = |outdated, has_said| ("c-demo".to_owned(), outdated, has_said);
     let new = ("c-new".to_owned(), false, false);
     assert_eq!(stands(None).await, [demo_is(false, false), new.clone()]);
-    let known = tag(&pull(&rig, &demo, None, None).await);
-    pull(&rig, &demo, Some(&known), Some(known.trim_matches('"'))).await;
+    let directory = rig.control.seam().directory;
+    let id = "c-demo".parse().unwrap();
+    let pulled = tag(&pull(&rig, &demo, None).await);
+    assert_eq!(stands(None).await[0], demo_is(false, false), "not applied");
+    directory.record_applied_config(&id, pulled.trim_matches('"'));
     assert_eq!(stands(None).await[0], demo_is(false, true));
     rig.call(&admin(), Method::PUT, AGENT, json!({ "version": "0.2.0" }))
         .await
         .good();
     assert_eq!(stands(None).await[0], demo_is(true, true));
     assert_eq!(stands(Some("t-acme")).await, [new]);
-    for odd in ["x", "\u{1}", &"0".repeat(33)] {
-        let request = Request::get(CONFIG_PATH).header(APPLIED_REVISION_HEADER, odd);
-        if let Ok(request) = request.body(String::new()) {
-            rig.agent(&demo, request).await.good();
-        }
+    let desired = directory.desired_config(&id).unwrap();
+    for invalid in ["x", "\u{1}", &"0".repeat(33), &format!("{desired}0")] {
+        directory.record_applied_config(&id, invalid);
     }
     assert_eq!(
         stands(None).await[0],
         demo_is(true, true),
-        "that is no revision"
+        "invalid revisions are ignored"
     );
+    directory.record_applied_config(&id, &desired);
+    assert_eq!(stands(None).await[0], demo_is(false, true));
+    directory.record_applied_config(&"c-none".parse().unwrap(), &desired);
 }
 
 #[tokio::test]

@@ -11,12 +11,12 @@ use std::{
 
 use fairlead_api::{
     Code,
-    config::DESIRED_REVISION_HEADER,
+    config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
     headers::{DRAINING, PROBE_PATH, SPREAD},
     resources::LastError,
 };
 use fairlead_dialer::{Answer, LinkState};
-use http::{Request, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode, header};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::info;
 
@@ -156,6 +156,7 @@ async fn probe(hub: &Hub, entry: &SessionEntry) -> ProbeResult {
         Ok(Err(error)) => silent(Code::TunnelBroke, error.to_string()),
         Ok(Ok(Answer::Upgraded(..))) => bad(Code::Internal, "the agent upgraded a probe"),
         Ok(Ok(Answer::Response(response))) => {
+            record_applied_config(hub, entry, response.headers());
             if let Some(code) = agent_failure::agent_code(response.headers()) {
                 let failure = agent_failure::failure_from(code, response.into_body()).await;
                 return ProbeResult::Bad(LastError {
@@ -175,6 +176,15 @@ async fn probe(hub: &Hub, entry: &SessionEntry) -> ProbeResult {
                 ),
             }
         }
+    }
+}
+
+/// The agent reports its applied configuration on every answer, also for an unready API server.
+fn record_applied_config(hub: &Hub, entry: &SessionEntry, headers: &HeaderMap) {
+    let reported = headers.get(APPLIED_REVISION_HEADER);
+    if let Some(revision) = reported.and_then(|value| value.to_str().ok()) {
+        let directory = &hub.seam.directory;
+        directory.record_applied_config(entry.cluster(), revision);
     }
 }
 

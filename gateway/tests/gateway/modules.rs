@@ -40,6 +40,8 @@ pub(crate) struct FakeModules {
     /// Desired configuration revision of the agents.
     pub(crate) wanted: Mutex<Option<Arc<str>>>,
     pub(crate) wanting: broadcast::Sender<ClusterId>,
+    /// Applied configuration revisions that probes reported, in order.
+    pub(crate) applied: watch::Sender<Vec<(ClusterId, String)>>,
     /// Number of lookups of a cluster's last status.
     pub(crate) asked: watch::Sender<usize>,
     /// While it is set, the admission of agents waits.
@@ -71,6 +73,7 @@ impl FakeModules {
             deleted: broadcast::Sender::new(16),
             wanted: Mutex::default(),
             wanting: broadcast::Sender::new(16),
+            applied: watch::Sender::default(),
             asked: watch::Sender::default(),
             shut: watch::Sender::default(),
             knocked: watch::Sender::default(),
@@ -210,6 +213,11 @@ impl Directory for FakeModules {
 
     fn desired_config(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
         self.wanted.lock().unwrap().clone()
+    }
+
+    fn record_applied_config(&self, cluster: &ClusterId, revision: &str) {
+        let report = (cluster.clone(), revision.to_owned());
+        self.applied.send_modify(|applied| applied.push(report));
     }
 
     fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {

@@ -14,7 +14,10 @@ use crate::{
     client::{ROOT, all_back_to_zero, head, open, read_until, status, until},
     rig::{HUB, PausedClock, Rig, TEST_DEADLINE},
 };
-use fairlead_testkit::agent::{AgentHello, FakeAgent, data, hello};
+use fairlead_testkit::{
+    agent::{AgentHello, FakeAgent, data, hello},
+    wait::soon,
+};
 
 #[tokio::test]
 async fn session_decides_the_status_of_its_cluster() {
@@ -50,6 +53,24 @@ async fn changed_configuration_triggers_a_probe() {
         named(&rig, &agent, revision).await;
     }
     assert_eq!(begun.elapsed(), Duration::ZERO, "it waits for nothing");
+}
+
+#[tokio::test]
+async fn answers_to_probes_report_the_applied_configuration() {
+    let rig = Rig::start();
+    let agent = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, None)).await;
+    status(&rig, ClusterState::Connected).await;
+    assert!(rig.modules.applied.borrow().is_empty());
+    let unready = (502, Some(("FL-1502", "/readyz answered 500")));
+    for (revision, answer) in [("one", (200, None)), ("two", unready)] {
+        *agent.probes.applied_revision.lock().unwrap() = Some(revision);
+        *agent.probes.answer.lock().unwrap() = answer;
+        named(&rig, &agent, revision).await;
+        let mut applied = rig.modules.applied.subscribe();
+        let expected = ("c-a".parse().unwrap(), revision.to_owned());
+        let is_reported = applied.wait_for(|applied| applied.last() == Some(&expected));
+        drop(soon(is_reported).await.unwrap());
+    }
 }
 
 /// Waits until a probe has sent the revision to the agent.
