@@ -118,7 +118,7 @@ impl HubData {
         let store = Store::open_as_it_is(&place, clock.clone()).await?;
         let created = mint(&store, clock.now(), Actor::Hub, asked).await;
         store.close().await;
-        created
+        Ok(created?)
     }
 
     /// Store files created by root cannot be opened by the hub.

@@ -132,7 +132,7 @@ impl Control {
     /// # Errors
     /// `FL-4109` for an invalid name or lifetime, `FL-4107` for an unknown tenant, `FL-5102`.
     pub async fn mint_token(&self, create: CreateToken) -> Result<CreatedToken, Failure> {
-        mint(&self.0.store, self.now(), Actor::Hub, create).await
+        Ok(mint(&self.0.store, self.now(), Actor::Hub, create).await?)
     }
 
     /// As [`Control::mint_token`], for the first login. `hand_over` stores the token before it

@@ -9,7 +9,7 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    Code, Failure, TenantId, impersonation,
+    TenantId, impersonation,
     resources::{AgentSession, List, WhoAmI},
 };
 use fairlead_certs::Registration;
@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clusters::{invited, move_to, moved},
+    error::{InvalidValue, RegistryError},
     etag::{self, Precondition},
     registry::{Registry, by},
     reply::{Answer, Authenticated, JsonBody, Path},
@@ -152,10 +153,8 @@ async fn to_tenant(
         precondition.check(Some(record.version))?;
         let mut cluster = record.value.clone();
         if cluster.tenant == asked.tenant {
-            return Err(Failure::because(
-                Code::Invalid,
-                "it is that tenant's already",
-            ));
+            let taken = InvalidValue::because("it is that tenant's already");
+            return Err(RegistryError::from(taken));
         }
         move_to(
             draft,

@@ -1,14 +1,16 @@
 //! Validates settings of agents, of a cluster or of a tenant's template.
 
-use fairlead_api::{Code, Failure, config::CollectorKind};
+use fairlead_api::config::CollectorKind;
 use fairlead_store::model::AgentSettings;
+
+use crate::error::InvalidValue;
 
 /// Rejects settings that no agent could apply.
 ///
 /// # Errors
 /// `FL-4109`
-pub fn check(settings: &AgentSettings) -> Result<(), Failure> {
-    let invalid = |detail: &str| Err(Failure::because(Code::Invalid, detail));
+pub fn check(settings: &AgentSettings) -> Result<(), InvalidValue> {
+    let invalid = |detail: &str| Err(InvalidValue::because(detail));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
     let version = settings.version.as_deref().unwrap_or("0");
     if version.is_empty() || version.len() > 64 || !version.chars().all(plain) {

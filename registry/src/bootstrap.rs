@@ -24,6 +24,7 @@ use tracing::info;
 
 use crate::{
     clusters::invited,
+    error::RegistryError,
     etag,
     listing::Listing,
     registry::{Registry, by},
@@ -113,7 +114,7 @@ async fn renew(
     let decide = move |draft: &mut Draft| {
         let mut cluster = visible(draft, &who, &id)?.value.clone();
         if cluster.binding.bootstrap.generation != current {
-            return Err(Failure::from(Code::Conflict));
+            return Err(RegistryError::Conflict);
         }
         let next = current.saturating_add(1);
         let by = Some(who.name.clone());
@@ -143,7 +144,7 @@ async fn revoke(
         cluster.binding.bootstrap.revoked = true;
         let id = cluster.id.clone();
         draft.put_cluster(cluster)?;
-        Ok::<_, Failure>(id)
+        Ok::<_, RegistryError>(id)
     };
     let id = registry.store.change(by(&caller), decide).await?.value;
     info!(cluster = %id, caller = caller.name, "bootstrap token revoked");

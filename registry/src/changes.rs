@@ -9,7 +9,7 @@ mod visibility;
 use std::{sync::Arc, time::Duration};
 
 use axum::{Router, body::Bytes, extract::State, response::Response, routing::get};
-use fairlead_api::{Code, Failure, TenantId};
+use fairlead_api::{Code, TenantId};
 use fairlead_gateway::Caller;
 use futures_util::stream;
 use http::{HeaderMap, Uri};
@@ -21,6 +21,7 @@ pub(super) use visibility::visible_operation;
 use fairlead_store::{Change, Changes, Kind, Revision, StoreError, View};
 
 use crate::{
+    error::{InvalidValue, RegistryError},
     invalid::invalid,
     page::Query,
     registry::Registry,
@@ -83,20 +84,15 @@ struct ChangesPage<'a> {
 ///
 /// # Errors
 /// `FL-4115`
-async fn after(registry: &Registry, since: Revision) -> Result<Changes, Failure> {
+async fn after(registry: &Registry, since: Revision) -> Result<Changes, RegistryError> {
     let changes = registry.store.changes(since, LINES_PER_READ).await;
     changes.map_err(|error| match error {
         // The client recovers as from a trimmed log: it lists, and watches from there.
         StoreError::Compacted { .. } if since > registry.store.view().revision() => {
             let now = registry.store.view().revision();
-            let cause = format!("since: the hub is at revision {now} and has not reached {since}");
-            Failure::with_cause(Code::Compacted, cause).next(
-                "Take the revision from a response of this hub. After a restore, list again and watch from there.",
-            )
+            RegistryError::NotReached { now, since }
         }
-        StoreError::Compacted { oldest } => {
-            Failure::because(Code::Compacted, format_args!("the oldest retained revision is {oldest}"))
-        }
+        StoreError::Compacted { oldest } => RegistryError::Compacted(oldest),
         other => other.into(),
     })
 }
@@ -111,7 +107,7 @@ struct Filter {
 }
 
 impl Filter {
-    fn of(query: &Query) -> Result<Self, Failure> {
+    fn of(query: &Query) -> Result<Self, InvalidValue> {
         let kind = query.one("kind")?.map(str::parse::<Kind>).transpose();
         let kind = kind.map_err(|_| invalid("kind: expected tenant, cluster, token or catalog"))?;
         let tenant = query.one("tenant")?.map(str::parse::<TenantId>);
@@ -132,7 +128,7 @@ impl Filter {
 }
 
 /// The revision before the oldest retained change.
-async fn before_all(registry: &Registry) -> Result<Revision, Failure> {
+async fn before_all(registry: &Registry) -> Result<Revision, RegistryError> {
     match registry.store.changes(Revision(0), 1).await {
         Ok(_) => Ok(Revision(0)),
         Err(StoreError::Compacted { oldest }) => Ok(oldest),

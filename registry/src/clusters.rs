@@ -11,7 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
+use fairlead_api::{ClusterId, Code, TenantId, resources::Role};
 use fairlead_certs::Registration;
 use fairlead_gateway::Caller;
 use fairlead_store::{
@@ -28,6 +28,7 @@ use crate::{
         cluster::ClusterSpec, fields::Fields, merge::cluster as merge_cluster, policy::OWN_FIELDS,
         repo::Repo,
     },
+    error::{InvalidValue, RegistryError},
     etag::Precondition,
     invalid::invalid,
     listing,
@@ -79,23 +80,19 @@ async fn show(
 }
 
 /// Adds the prefix to a requested id.
-fn requested(id: &str) -> Result<ClusterId, Failure> {
+fn requested(id: &str) -> Result<ClusterId, InvalidValue> {
     ClusterId::from_name(id).map_err(|error| invalid(format_args!("id: {error}")))
 }
 
-fn tenant_in(given: &mut Fields) -> Result<TenantId, Failure> {
+fn tenant_in(given: &mut Fields) -> Result<TenantId, RegistryError> {
     let tenant = given.text("tenant")?;
     let tenant = tenant.ok_or_else(|| invalid("property \"tenant\" is missing"))?;
     // Other texts are invalid ids, so no such tenant exists.
-    TenantId::from_name(&tenant).map_err(|_| no_such_tenant())
-}
-
-fn no_such_tenant() -> Failure {
-    Failure::with_cause(Code::NotFound, "tenant: there is no such tenant")
+    TenantId::from_name(&tenant).map_err(|_| RegistryError::UnknownTenant)
 }
 
 /// A deploy key requires a repository.
-fn check_key(view: &View, cluster: &Cluster, spec: &ClusterSpec) -> Result<(), Failure> {
+fn check_key(view: &View, cluster: &Cluster, spec: &ClusterSpec) -> Result<(), InvalidValue> {
     let only_a_key = spec.git_repo.as_ref().is_some_and(Repo::is_only_a_key);
     let known = Effective::of(cluster, template_of(view, &cluster.tenant)).has_repo();
     if only_a_key && !known {
@@ -122,8 +119,7 @@ async fn create(
     for _ in 0..MAX_ID_ATTEMPTS {
         let id = match &requested {
             Some(id) => id.clone(),
-            None => ClusterId::from_name(&generated()?)
-                .map_err(|error| Failure::because(Code::Internal, error))?,
+            None => ClusterId::from_name(&generated()?).map_err(RegistryError::internal)?,
         };
         let new = new_cluster(&registry, &caller, id.clone(), tenant.clone())?;
         let (principal, spec, now) = (caller.clone(), spec.clone(), millis(new.created));
@@ -132,13 +128,12 @@ async fn create(
             if unique {
                 refuse_used_name(draft, &made.value)?;
             }
-            Ok::<_, Failure>(made)
+            Ok::<_, RegistryError>(made)
         };
         let is_taken = || registry.store.view().cluster(&id).is_some();
         match registry.store.change(by(&caller), decide).await {
-            Err(failure) if failure.code == Code::Conflict && requested.is_none() && is_taken() => {
-            }
-            Err(failure) => return Err(failure.into()),
+            Err(error) if error.is_taken() && requested.is_none() && is_taken() => {}
+            Err(error) => return Err(error.into()),
             Ok(done) => return created(&registry, &caller, &done.value, &headers),
         }
     }
@@ -151,7 +146,7 @@ fn new_cluster(
     caller: &Caller,
     id: ClusterId,
     tenant: TenantId,
-) -> Result<Cluster, Failure> {
+) -> Result<Cluster, RegistryError> {
     let created = whole_millis(registry.now());
     let expires = registry.bootstrap_expiry(created);
     let bootstrap = Bootstrap::new(1, expires, Some(caller.name.clone()));
@@ -165,13 +160,13 @@ fn make(
     mut new: Cluster,
     spec: ClusterSpec,
     now: i64,
-) -> Result<Arc<Record<Cluster>>, Failure> {
+) -> Result<Arc<Record<Cluster>>, RegistryError> {
     let known = draft.tenant(&new.tenant).is_some();
     if !known || !sees_tenant(draft, principal, &new.tenant) {
-        return Err(no_such_tenant());
+        return Err(RegistryError::UnknownTenant);
     }
     if draft.cluster(&new.id).is_some() {
-        return Err(Code::Conflict.into());
+        return Err(RegistryError::Conflict);
     }
     check_key(draft, &new, &spec)?;
     spec.write(&mut new, FactSource::People, now);
@@ -184,7 +179,7 @@ fn make(
 ///
 /// # Errors
 /// `FL-4108`
-fn refuse_used_name(view: &View, new: &Cluster) -> Result<(), Failure> {
+fn refuse_used_name(view: &View, new: &Cluster) -> Result<(), RegistryError> {
     let (name, id) = (new.shown_name(), new.id.as_str());
     let uses =
         |it: &Cluster| it.shown_name() == name || it.shown_name() == id || it.id.as_str() == name;
@@ -201,13 +196,12 @@ fn refuse_used_name(view: &View, new: &Cluster) -> Result<(), Failure> {
         let other = &other.id;
         format!("the id {id} is the name of the cluster {other}")
     };
-    let failure = Failure::with_cause(Code::Conflict, cause);
-    Err(failure
-        .next("Choose another name, or allow two of one name with `--allow-duplicate-name`."))
+    Err(RegistryError::NameUsed(cause))
 }
 
-fn kept(draft: &Draft, id: &ClusterId) -> Result<Arc<Record<Cluster>>, Failure> {
-    draft.cluster(id).cloned().ok_or(Code::NoSuchCluster.into())
+fn kept(draft: &Draft, id: &ClusterId) -> Result<Arc<Record<Cluster>>, RegistryError> {
+    let kept = draft.cluster(id).cloned();
+    kept.ok_or(RegistryError::NoSuchCluster)
 }
 
 async fn put(
@@ -240,7 +234,7 @@ async fn put(
     let decide = move |draft: &mut Draft| {
         // A caller that cannot see the tenant must learn nothing of the cluster either.
         if draft.tenant(&tenant).is_none() || !sees_tenant(draft, &principal, &tenant) {
-            return Err(no_such_tenant());
+            return Err(RegistryError::UnknownTenant);
         }
         let seen = draft.cluster(&id).cloned();
         let seen = seen.filter(|it| sees_cluster(draft, &principal, &it.value));
@@ -308,10 +302,10 @@ pub(super) fn move_to(
     cluster: &mut Cluster,
     tenant: TenantId,
     fresh: Binding,
-) -> Result<(), Failure> {
+) -> Result<(), RegistryError> {
     let known = draft.tenant(&tenant).is_some() && sees_tenant(draft, principal, &tenant);
     if !known {
-        return Err(no_such_tenant());
+        return Err(RegistryError::UnknownTenant);
     }
     allow(principal, Right::ManageTenants)?;
     let generation = cluster.binding.bootstrap.generation;
@@ -410,7 +404,7 @@ struct Patch {
 }
 
 impl Patch {
-    fn changes_nothing(&self, view: &View, cluster: &Cluster) -> Result<bool, Failure> {
+    fn changes_nothing(&self, view: &View, cluster: &Cluster) -> Result<bool, InvalidValue> {
         let (fields, on) = self.weighed(cluster);
         let takes_over = matches!(on, Cow::Owned(_));
         let repeats = !takes_over && ClusterSpec::repeats(&fields, cluster);
@@ -428,7 +422,7 @@ impl Patch {
     }
 
     /// The cluster after the patch.
-    fn of(&self, view: &View, cluster: &Cluster) -> Result<Cluster, Failure> {
+    fn of(&self, view: &View, cluster: &Cluster) -> Result<Cluster, InvalidValue> {
         let (fields, on) = self.weighed(cluster);
         let mut document = ClusterSpec::document(&on);
         merge_cluster(&mut document, fields.into_owned());
@@ -460,7 +454,7 @@ async fn delete(
         precondition.check(Some(record.version))?;
         unprotected(draft, &record.value)?;
         draft.delete_cluster(&record.value.id)?;
-        Ok::<_, Failure>(record.value.id.clone())
+        Ok::<_, RegistryError>(record.value.id.clone())
     };
     let id = registry.store.change(by(&caller), decide).await?.value;
     info!(cluster = %id, caller = caller.name, "cluster deleted");
@@ -473,10 +467,10 @@ async fn delete(
 ///
 /// # Errors
 /// `FL-4116`
-pub(super) fn unprotected(view: &View, cluster: &Cluster) -> Result<(), Failure> {
+pub(super) fn unprotected(view: &View, cluster: &Cluster) -> Result<(), RegistryError> {
     let effective = Effective::of(cluster, template_of(view, &cluster.tenant));
     match effective.delete_protection() {
-        Some(true) => Err(Failure::because(Code::Protected, &cluster.id)),
+        Some(true) => Err(RegistryError::Protected(cluster.id.clone())),
         _ => Ok(()),
     }
 }

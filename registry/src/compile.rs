@@ -9,7 +9,7 @@ use axum::{
     response::Response,
     routing::{get, post},
 };
-use fairlead_api::{ClusterId, Failure, TenantId, resources::List};
+use fairlead_api::{ClusterId, TenantId, resources::List};
 use fairlead_store::{Draft, model::Cluster};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
@@ -17,6 +17,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     document::compile::read as compile_meta,
+    error::{InvalidValue, RegistryError},
     etag::{self, Precondition},
     invalid::invalid,
     listing::Listing,
@@ -53,7 +54,7 @@ async fn report(
         precondition.check(Some(record.version))?;
         let mut cluster = record.value.clone();
         cluster.compile_meta = Some(meta.clone());
-        Ok::<_, Failure>(draft.put_cluster(cluster)?)
+        Ok::<_, RegistryError>(draft.put_cluster(cluster)?)
     };
     registry.store.change(by(&caller), decide).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -92,7 +93,7 @@ struct CompileFilter {
 }
 
 impl CompileFilter {
-    fn of(query: &Query, now: OffsetDateTime) -> Result<Self, Failure> {
+    fn of(query: &Query, now: OffsetDateTime) -> Result<Self, InvalidValue> {
         let before = match query.one("staleDays")? {
             None => None,
             Some(days) => {

@@ -7,7 +7,7 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use fairlead_api::{ClusterId, Failure};
+use fairlead_api::ClusterId;
 use fairlead_store::{Record, Revision, View, model::Cluster};
 
 use crate::{document::shown::CachedDocument, services::RepoStatus, template::template_of};
@@ -35,7 +35,7 @@ impl DocumentCache {
         view: &View,
         record: &Record<Cluster>,
         repositories: &dyn RepoStatus,
-    ) -> Result<CachedDocument, Failure> {
+    ) -> Result<CachedDocument, serde_json::Error> {
         let cluster = &record.value;
         let tenant = view.tenant(&cluster.tenant);
         let of = (

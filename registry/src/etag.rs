@@ -3,10 +3,12 @@
 
 use aws_lc_rs::digest;
 use axum::response::{IntoResponse, Response};
-use fairlead_api::{Code, Failure, hex};
+use fairlead_api::hex;
 use fairlead_store::View;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
+
+use crate::error::RegistryError;
 
 /// Header of lists: the revision shown, from which changes can be watched.
 const REVISION_HEADER: &str = "fairlead-revision";
@@ -20,8 +22,8 @@ pub fn answer<T: Serialize + ?Sized>(
     status: StatusCode,
     version: Option<u64>,
     body: &T,
-) -> Result<Response, Failure> {
-    let body = serde_json::to_vec(body).map_err(|error| Failure::because(Code::Internal, error))?;
+) -> Result<Response, RegistryError> {
+    let body = serde_json::to_vec(body)?;
     serialized_answer(headers, status, version, body)
 }
 
@@ -34,14 +36,11 @@ pub(super) fn serialized_answer(
     status: StatusCode,
     version: Option<u64>,
     body: Vec<u8>,
-) -> Result<Response, Failure> {
+) -> Result<Response, RegistryError> {
     let tag = tag(version, &body);
     let mut headers = HeaderMap::new();
     let tag_value = HeaderValue::try_from(&tag);
-    headers.insert(
-        header::ETAG,
-        tag_value.map_err(|error| Failure::because(Code::Internal, error))?,
-    );
+    headers.insert(header::ETAG, tag_value.map_err(RegistryError::internal)?);
     headers.insert(
         header::CACHE_CONTROL,
         HeaderValue::from_static("private, no-cache"),
@@ -75,7 +74,7 @@ pub fn listed<T: Serialize>(
     view: &View,
     list: &T,
     link: HeaderMap,
-) -> Result<Response, Failure> {
+) -> Result<Response, RegistryError> {
     let listed = answer(headers, StatusCode::OK, None, list)?;
     Ok(of_view(listed, view, link))
 }
@@ -95,9 +94,8 @@ pub(super) fn of_view(mut listed: Response, view: &View, link: HeaderMap) -> Res
 pub fn check_unchanged<T: Serialize + ?Sized>(
     headers: &HeaderMap,
     current: &T,
-) -> Result<(), Failure> {
-    let body = serde_json::to_vec(current);
-    let body = body.map_err(|error| Failure::because(Code::Internal, error))?;
+) -> Result<(), RegistryError> {
+    let body = serde_json::to_vec(current)?;
     check_tag(headers, &tag(None, &body))
 }
 
@@ -105,14 +103,14 @@ pub fn check_unchanged<T: Serialize + ?Sized>(
 ///
 /// # Errors
 /// `FL-4114`
-pub fn check_tag(headers: &HeaderMap, current: &str) -> Result<(), Failure> {
+pub fn check_tag(headers: &HeaderMap, current: &str) -> Result<(), RegistryError> {
     let mut is_conditional = false;
     let same = matches(headers, header::IF_MATCH, |known| {
         is_conditional = true;
         known == "*" || known == current
     });
     match is_conditional && !same {
-        true => Err(Code::ChangedMeanwhile.into()),
+        true => Err(RegistryError::Outdated),
         false => Ok(()),
     }
 }
@@ -146,7 +144,7 @@ impl Precondition {
     ///
     /// # Errors
     /// `FL-4114`
-    pub(super) fn check(&self, current: Option<u64>) -> Result<(), Failure> {
+    pub(super) fn check(&self, current: Option<u64>) -> Result<(), RegistryError> {
         let holds = match (&self.versions, current) {
             (None, Some(_)) => !self.must_be_new,
             (None, None) => true,
@@ -158,7 +156,7 @@ impl Precondition {
         if holds {
             Ok(())
         } else {
-            Err(Code::ChangedMeanwhile.into())
+            Err(RegistryError::Outdated)
         }
     }
 }

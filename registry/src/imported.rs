@@ -4,7 +4,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Router, extract::State, routing::post};
-use fairlead_api::Failure;
 use fairlead_store::{
     Draft, millis,
     model::{Fact, FactSource, Facts},
@@ -14,6 +13,7 @@ use serde_json::Value;
 
 use crate::{
     document::fields::Fields,
+    error::RegistryError,
     invalid::invalid,
     registry::{Registry, by},
     reply::{Answer, Authenticated, DocumentBody, Path},
@@ -44,10 +44,10 @@ async fn take(
         let mut cluster = visible(draft, &who, &id)?.value.clone();
         fill(&mut cluster.dynamic_facts, &facts, now);
         if cluster.dynamic_facts.len() > MAX_FACTS {
-            return Err(invalid(format_args!("facts: {MAX_FACTS} at most")));
+            return Err(invalid(format_args!("facts: {MAX_FACTS} at most")).into());
         }
         draft.put_cluster(cluster)?;
-        Ok::<_, Failure>(())
+        Ok::<_, RegistryError>(())
     };
     registry.store.change(by(&caller), decide).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -15,6 +15,7 @@ mod directory;
 mod document;
 mod document_cache;
 mod effective_fact;
+mod error;
 mod etag;
 mod imported;
 mod invalid;
@@ -38,6 +39,7 @@ mod tokens;
 
 pub use directory::{RESTARTED, admit};
 pub use effective_fact::EffectiveFact;
+pub use error::{InvalidValue, RegistryError};
 pub use etag::{answer as tagged, check_tag, check_unchanged, listed};
 pub use listing::Listing;
 pub use module::RegistryModule;

@@ -5,12 +5,13 @@ pub(crate) mod tenants;
 
 use std::sync::Arc;
 
-use fairlead_api::{Failure, TenantId};
+use fairlead_api::TenantId;
 use fairlead_gateway::Caller;
 use fairlead_store::{Record, View, model::Cluster};
 use http::{HeaderMap, Uri};
 
 use crate::{
+    error::InvalidValue,
     invalid::invalid,
     page::{ListPosition, Page, Query},
     rights::{sees_cluster, visible_tenant},
@@ -29,7 +30,7 @@ impl Listing {
     ///
     /// # Errors
     /// `FL-4109`
-    pub fn of(uri: &Uri) -> Result<Self, Failure> {
+    pub fn of(uri: &Uri) -> Result<Self, InvalidValue> {
         let page = Page::of(uri)?;
         let query = page.query();
         Ok(Listing {
@@ -145,7 +146,7 @@ impl SortBy {
     ///
     /// # Errors
     /// `FL-4109` for a key this list does not support.
-    fn of(query: &Query, known: &[SortBy]) -> Result<Self, Failure> {
+    fn of(query: &Query, known: &[SortBy]) -> Result<Self, InvalidValue> {
         let Some(listing) = query.one("sort_by")? else {
             return Ok(SortBy::Id);
         };

@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use fairlead_api::{Failure, percent};
+use fairlead_api::percent;
 use http::{HeaderMap, HeaderValue, Uri, header};
 use serde::{Deserialize, Serialize};
 
-use crate::invalid::invalid;
+use crate::{error::InvalidValue, invalid::invalid};
 
 /// Maximum page size.
 const MAX_PAGE_SIZE: usize = 1000;
@@ -26,7 +26,7 @@ impl Query {
     ///
     /// # Errors
     /// `FL-4109` if it is malformed.
-    pub(super) fn of(uri: &Uri) -> Result<Self, Failure> {
+    pub(super) fn of(uri: &Uri) -> Result<Self, InvalidValue> {
         let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
         let query = query.map_err(|_| invalid("the query is malformed"))?;
         // No stored text contains NUL, and PostgreSQL rejects it in parameters.
@@ -54,7 +54,7 @@ impl Query {
     ///
     /// # Errors
     /// `FL-4109` if it is empty or repeated.
-    pub(super) fn one<'a>(&'a self, name: &'a str) -> Result<Option<&'a str>, Failure> {
+    pub(super) fn one<'a>(&'a self, name: &'a str) -> Result<Option<&'a str>, InvalidValue> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (None, _) => Ok(None),
@@ -68,7 +68,7 @@ impl Query {
     ///
     /// # Errors
     /// `FL-4109` if it is neither true nor false.
-    pub(super) fn boolean(&self, name: &str) -> Result<bool, Failure> {
+    pub(super) fn boolean(&self, name: &str) -> Result<bool, InvalidValue> {
         match self.one(name)? {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
@@ -110,7 +110,7 @@ impl Page {
     ///
     /// # Errors
     /// `FL-4109`
-    pub fn of(uri: &Uri) -> Result<Self, Failure> {
+    pub fn of(uri: &Uri) -> Result<Self, InvalidValue> {
         let query = Query::of(uri)?;
         let limit = match query.one("limit")? {
             None => None,
@@ -170,7 +170,7 @@ impl Page {
 ///
 /// # Errors
 /// `FL-4109`
-pub fn next_page(uri: &Uri, cursor: &str) -> Result<HeaderMap, Failure> {
+pub fn next_page(uri: &Uri, cursor: &str) -> Result<HeaderMap, InvalidValue> {
     Ok(Query::of(uri)?.link(cursor))
 }
 
@@ -189,7 +189,7 @@ fn decode(cursor: &str) -> Option<ListPosition<'static>> {
 mod tests {
     use super::*;
 
-    fn page(text: &str) -> Result<Page, Failure> {
+    fn page(text: &str) -> Result<Page, InvalidValue> {
         Page::of(&format!("/clusters?{text}").parse().unwrap())
     }
 

@@ -9,11 +9,17 @@ use std::{
 use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_gateway::{Caller, Presence};
 use fairlead_runtime::Process;
-use fairlead_store::{Actor, Clock, Draft, Record, Retention, Store, View, model::Cluster, random};
+use fairlead_store::{
+    Actor, Clock, Draft, Record, Retention, Store, View,
+    model::Cluster,
+    random::{self, RandomError},
+};
 use time::OffsetDateTime;
 use tokio::sync::broadcast;
 
-use crate::{document_cache::DocumentCache, services::Services, stale::Reporting};
+use crate::{
+    document_cache::DocumentCache, error::RegistryError, services::Services, stale::Reporting,
+};
 
 /// Each one is a label on every cluster's time series.
 const MAX_METRIC_FACTS: usize = 32;
@@ -84,13 +90,13 @@ impl Registry {
     /// Creates the registry over an open store.
     ///
     /// # Errors
-    /// `FL-5101` without random bytes.
+    /// [`RandomError`] without random bytes.
     pub fn new(
         store: Store,
         clock: Clock,
         settings: RegistrySettings,
         services: Services,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, RandomError> {
         Ok(Registry {
             run: u32::from_ne_bytes(random::bytes()?),
             settings,
@@ -127,8 +133,8 @@ impl Registry {
         &self,
         caller: &Caller,
         dry_run: bool,
-        decide: impl FnMut(&mut Draft) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        decide: impl FnMut(&mut Draft) -> Result<T, RegistryError> + Send + 'static,
+    ) -> Result<T, RegistryError> {
         if dry_run {
             return self.store.attempt(decide);
         }

@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
+use fairlead_api::{ClusterId, TenantId, resources::Role};
 use fairlead_gateway::Caller;
 use fairlead_store::{
     Record, View,
     model::{Cluster, Tenant},
 };
+
+use crate::error::RegistryError;
 
 /// Operations on visible resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub enum Right {
 ///
 /// # Errors
 /// `FL-1201`
-pub fn allow(caller: &Caller, right: Right) -> Result<(), Failure> {
+pub fn allow(caller: &Caller, right: Right) -> Result<(), RegistryError> {
     use Right::{
         Compile, Inventory, Invite, ManageTenants, Read, ReadCatalog, Report, WriteCluster,
         WriteTenant,
@@ -75,7 +77,7 @@ pub fn allow(caller: &Caller, right: Right) -> Result<(), Failure> {
         caller.name, caller.role
     );
     let next = format!("Use a token with {needed}; `fairlead whoami` shows yours.");
-    Err(Failure::because(Code::NotAllowed, detail).next(next))
+    Err(RegistryError::NotAllowed { detail, next })
 }
 
 /// The operation and the roles that allow it.
@@ -138,11 +140,15 @@ pub fn sees_cluster(view: &View, caller: &Caller, cluster: &Cluster) -> bool {
 ///
 /// # Errors
 /// `FL-1301`
-pub fn visible(view: &View, caller: &Caller, id: &str) -> Result<Arc<Record<Cluster>>, Failure> {
-    let id: ClusterId = id.parse().map_err(|_| Code::NoSuchCluster)?;
+pub fn visible(
+    view: &View,
+    caller: &Caller,
+    id: &str,
+) -> Result<Arc<Record<Cluster>>, RegistryError> {
+    let id: ClusterId = id.parse().map_err(|_| RegistryError::NoSuchCluster)?;
     let cluster = view.cluster(&id);
     let cluster = cluster.filter(|it| sees_cluster(view, caller, &it.value));
-    Ok(cluster.cloned().ok_or(Code::NoSuchCluster)?)
+    cluster.cloned().ok_or(RegistryError::NoSuchCluster)
 }
 
 /// The tenant if it exists and is visible.
@@ -153,9 +159,9 @@ pub(crate) fn visible_tenant(
     view: &View,
     caller: &Caller,
     id: &str,
-) -> Result<Arc<Record<Tenant>>, Failure> {
-    let id: TenantId = id.parse().map_err(|_| Code::NotFound)?;
+) -> Result<Arc<Record<Tenant>>, RegistryError> {
+    let id: TenantId = id.parse().map_err(|_| RegistryError::NoSuchTenant)?;
     let tenant = view.tenant(&id);
     let tenant = tenant.filter(|_| sees_tenant(view, caller, &id));
-    Ok(tenant.cloned().ok_or(Code::NotFound)?)
+    tenant.cloned().ok_or(RegistryError::NoSuchTenant)
 }

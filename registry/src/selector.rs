@@ -1,9 +1,7 @@
 //! Label selectors in Kubernetes' syntax (`a=b,c!=d,e in (x,y),f notin (z),g,!h`), over annotations
 //! and facts.
 
-use fairlead_api::Failure;
-
-use crate::{invalid::invalid, page::Query};
+use crate::{error::InvalidValue, invalid::invalid, page::Query};
 
 /// Maximum length of a selector in bytes, and of its requirements.
 const MAX_SELECTOR_BYTES: usize = 4096;
@@ -33,7 +31,7 @@ impl Selector {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(super) fn of(query: &Query) -> Result<Self, Failure> {
+    pub(super) fn of(query: &Query) -> Result<Self, InvalidValue> {
         Selector::parse(query.one("selector")?.unwrap_or_default())
     }
 
@@ -41,7 +39,7 @@ impl Selector {
     ///
     /// # Errors
     /// `FL-4109`
-    fn parse(text: &str) -> Result<Self, Failure> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         if text.len() > MAX_SELECTOR_BYTES {
             return Err(invalid(format_args!(
                 "selector: at most {MAX_SELECTOR_BYTES} bytes"
@@ -86,7 +84,7 @@ impl Selector {
     }
 }
 
-fn wrong(text: &str) -> Failure {
+fn wrong(text: &str) -> InvalidValue {
     let text: String = text.chars().take(60).collect();
     invalid(format_args!("selector: {text:?} is not understood"))
 }
@@ -105,7 +103,7 @@ fn end_of_requirement(text: &str) -> usize {
     text.len()
 }
 
-fn requirement(text: &str) -> Result<Requirement, Failure> {
+fn requirement(text: &str) -> Result<Requirement, InvalidValue> {
     let of = |key: &str, test: Test| {
         Ok(Requirement {
             key: checked(key, text)?,
@@ -145,7 +143,7 @@ fn requirement(text: &str) -> Result<Requirement, Failure> {
     of(text, Test::Exists)
 }
 
-fn checked(key: &str, text: &str) -> Result<String, Failure> {
+fn checked(key: &str, text: &str) -> Result<String, InvalidValue> {
     let stranger = |c: char| c.is_whitespace() || "!=(),".contains(c);
     if key.is_empty() || key.contains(stranger) {
         return Err(wrong(text));

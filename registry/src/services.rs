@@ -3,7 +3,7 @@
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
-use fairlead_api::{ClusterId, Failure, resources::JoinInfo};
+use fairlead_api::{ClusterId, resources::JoinInfo};
 use fairlead_gateway::{Caller, seam::AuthenticateError};
 use fairlead_store::{
     Record, View,
@@ -13,6 +13,8 @@ use secrecy::SecretString;
 use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::sync::broadcast;
+
+use crate::error::RegistryError;
 
 /// Implementations chosen where the hub is wired.
 pub struct Services {
@@ -46,8 +48,8 @@ pub trait Invitations: Send + Sync {
     /// Join string and install URLs for the cluster's current bootstrap token.
     ///
     /// # Errors
-    /// `FL-5101`
-    fn invitation(&self, cluster: &Cluster) -> Result<JoinInfo, Failure>;
+    /// [`RegistryError::Internal`]
+    fn invitation(&self, cluster: &Cluster) -> Result<JoinInfo, RegistryError>;
 
     /// Steward's install URL alone: lists contain it for every cluster.
     fn install_url(&self, cluster: &Cluster) -> SecretString;

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Bytes, extract::State, response::Response, routing::get};
 use fairlead_api::{
-    ClusterId, Code, Failure,
+    ClusterId, Code,
     resources::{ClusterStatusEntry, ClusterStatusUpdate},
 };
 use fairlead_gateway::Caller;
@@ -22,6 +22,7 @@ use tokio::{
 
 use crate::{
     changes::visible_operation,
+    error::{InvalidValue, RegistryError},
     invalid::invalid,
     page::Query,
     registry::Registry,
@@ -56,8 +57,8 @@ impl fmt::Display for StatusCursor {
 }
 
 impl FromStr for StatusCursor {
-    type Err = Failure;
-    fn from_str(text: &str) -> Result<Self, Failure> {
+    type Err = InvalidValue;
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let parse = || {
             let mut parts = text.split('-');
             let cursor = StatusCursor {
@@ -205,7 +206,7 @@ async fn update_since(
     caller: &Caller,
     since: Option<StatusCursor>,
     turn: u64,
-) -> Result<(StatusCursor, ClusterStatusUpdate), Failure> {
+) -> Result<(StatusCursor, ClusterStatusUpdate), RegistryError> {
     let view = registry.store.view();
     let cursor = StatusCursor {
         run: registry.run,
@@ -283,7 +284,7 @@ async fn lines(
     registry: &Registry,
     after: Revision,
     until: Revision,
-) -> Result<Option<Vec<Change>>, Failure> {
+) -> Result<Option<Vec<Change>>, StoreError> {
     if after == until {
         return Ok(Some(Vec::new()));
     }
@@ -296,7 +297,7 @@ async fn lines(
             Ok(Some(found.changes))
         }
         Err(StoreError::Compacted { .. }) => Ok(None),
-        Err(other) => Err(other.into()),
+        Err(other) => Err(other),
     }
 }
 

@@ -8,7 +8,7 @@ use axum::{
     extract::FromRequestParts,
     response::{IntoResponse, Response},
 };
-use fairlead_api::{Code, Failure};
+use fairlead_api::Code;
 use fairlead_gateway::{Caller, Principal};
 use futures_util::{Stream, StreamExt};
 use http::{HeaderMap, HeaderValue, header, request::Parts};
@@ -16,6 +16,7 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
+    error::InvalidValue,
     invalid::invalid,
     page::Query,
     registry::Registry,
@@ -69,7 +70,7 @@ impl LongRequest {
 ///
 /// # Errors
 /// `FL-4109`
-pub(super) fn wait_of(query: &Query) -> Result<Duration, Failure> {
+pub(super) fn wait_of(query: &Query) -> Result<Duration, InvalidValue> {
     let Some(wait) = query.one("wait")? else {
         return Ok(Duration::ZERO);
     };
@@ -86,7 +87,7 @@ pub(super) fn wait_of(query: &Query) -> Result<Duration, Failure> {
 pub(super) fn since_of<'a>(
     query: &'a Query,
     headers: &'a HeaderMap,
-) -> Result<Option<&'a str>, Failure> {
+) -> Result<Option<&'a str>, InvalidValue> {
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
     last.map_or_else(|| query.one("since"), |last| Ok(Some(last)))
 }

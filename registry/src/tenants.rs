@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use fairlead_api::{Code, Failure, TenantId};
+use fairlead_api::{Code, TenantId};
 use fairlead_gateway::Caller;
 use fairlead_store::{Draft, Record, StoreError, model::Tenant, whole_millis};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -20,6 +20,7 @@ use crate::{
     document::{
         fields::Fields, merge::tenant as merge_tenant, shown::ShownTenant, tenant::TenantSpec,
     },
+    error::{InvalidValue, RegistryError},
     etag::{self, Precondition},
     invalid::invalid,
     listing,
@@ -100,7 +101,7 @@ fn dry_run_result(
     Ok(etag::answer(&HeaderMap::new(), status, None, &shown)?)
 }
 
-fn requested(id: &str) -> Result<TenantId, Failure> {
+fn requested(id: &str) -> Result<TenantId, InvalidValue> {
     TenantId::from_name(id).map_err(|error| invalid(format_args!("id: {error}")))
 }
 
@@ -125,12 +126,12 @@ async fn create(
         let (spec, created) = (spec.clone(), whole_millis(registry.now()));
         let new = Tenant::new(id.clone(), created);
         let decide = move |draft: &mut Draft| match draft.tenant(&new.id) {
-            Some(_) => Err(Failure::from(Code::Conflict)),
+            Some(_) => Err(RegistryError::Conflict),
             None => written(draft, new.clone(), spec.clone()),
         };
         match registry.store.change(by(&caller), decide).await {
-            Err(failure) if failure.code == Code::Conflict && asked.is_none() => {}
-            Err(failure) => return Err(failure.into()),
+            Err(error) if error.is_taken() && asked.is_none() => {}
+            Err(error) => return Err(error.into()),
             Ok(done) => {
                 info!(tenant = %id, caller = caller.name, "tenant created");
                 return answer(&registry, &done.value, StatusCode::CREATED, &headers);
@@ -144,27 +145,28 @@ fn written(
     draft: &mut Draft,
     mut tenant: Tenant,
     spec: TenantSpec,
-) -> Result<Arc<Record<Tenant>>, Failure> {
+) -> Result<Arc<Record<Tenant>>, RegistryError> {
     spec.write(&mut tenant);
     let id = tenant.id.clone();
     if let Some(parent) = &tenant.parent {
         if draft.tenant(parent).is_none() {
-            return Err(invalid("tenantRef: there is no such tenant"));
+            return Err(invalid("tenantRef: there is no such tenant").into());
         }
         if draft.within(parent, &id) {
-            return Err(invalid("tenantRef: a tenant would be above itself"));
+            return Err(invalid("tenantRef: a tenant would be above itself").into());
         }
         if draft.lineage(parent).count() >= MAX_ANCESTORS {
             let detail = format_args!("tenantRef: at most {MAX_ANCESTORS} ancestors");
-            return Err(invalid(detail));
+            return Err(invalid(detail).into());
         }
     }
     draft.put_tenant(tenant)?;
-    draft.tenant(&id).cloned().ok_or(Code::NotFound.into())
+    let kept = draft.tenant(&id).cloned();
+    kept.ok_or(RegistryError::NoSuchTenant)
 }
 
 /// Only an admin of all tenants may change a parent.
-fn may_write(caller: &Caller, before: &Tenant, spec: &TenantSpec) -> Result<(), Failure> {
+fn may_write(caller: &Caller, before: &Tenant, spec: &TenantSpec) -> Result<(), RegistryError> {
     if spec.parent == before.parent {
         allow(caller, Right::WriteTenant)
     } else {
@@ -214,7 +216,7 @@ async fn put(
             allow(&principal, Right::ManageTenants)?;
             precondition.check(None)?;
             if there.is_some() {
-                return Err(Code::Conflict.into());
+                return Err(RegistryError::Conflict);
             }
             let new = Tenant::new(id.clone(), created);
             return Ok((written(draft, new, spec.clone())?, StatusCode::CREATED));
@@ -223,7 +225,7 @@ async fn put(
         let spec = spec.clone().over(&before.value, ours);
         may_write(&principal, &before.value, &spec)?;
         let record = written(draft, before.value.clone(), spec)?;
-        Ok::<_, Failure>((record, StatusCode::OK))
+        Ok::<_, RegistryError>((record, StatusCode::OK))
     };
     let (record, status) = registry.change_or_try(&caller, dry_run, decide).await?;
     if dry_run {
@@ -289,7 +291,8 @@ async fn delete(
     }
     let doomed = id.clone();
     let decide = move |draft: &mut Draft| {
-        let record = draft.tenant(&doomed).ok_or(Code::NotFound)?;
+        let record = draft.tenant(&doomed);
+        let record = record.ok_or(RegistryError::NoSuchTenant)?;
         precondition.check(Some(record.version))?;
         let mut gone = Vec::new();
         if cascade {
@@ -298,7 +301,7 @@ async fn delete(
         match draft.delete_tenant(&doomed) {
             Err(StoreError::InUse) => {
                 let detail = "the tenant has clusters or child tenants";
-                Err(Failure::because(Code::InUse, detail))
+                Err(RegistryError::InUse(detail))
             }
             done => Ok(done.map(|()| gone)?),
         }
@@ -317,7 +320,7 @@ fn delete_below(
     draft: &mut Draft,
     tenant: &TenantId,
     gone: &mut Vec<fairlead_api::ClusterId>,
-) -> Result<(), Failure> {
+) -> Result<(), RegistryError> {
     let below: Vec<TenantId> = draft
         .children_of(tenant)
         .map(|it| it.value.id.clone())

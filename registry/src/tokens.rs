@@ -12,7 +12,7 @@ use axum::{
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use fairlead_api::{
-    Code, Failure, TenantId,
+    TenantId,
     resources::{ApiToken, CreateToken, CreatedToken, List, Role},
 };
 use fairlead_gateway::Caller;
@@ -29,12 +29,13 @@ use time::{Duration, OffsetDateTime};
 use tracing::info;
 
 use crate::{
+    error::{InvalidValue, RegistryError},
     etag,
     listing::Listing,
     names::caller_name,
     page::ListPosition,
     registry::{Registry, by},
-    reply::{Answer, Authenticated, JsonBody, Path, Rejected, Secret},
+    reply::{Answer, Authenticated, JsonBody, Path, Secret},
     rights::{Right, allow, sees_tenant, visible},
 };
 
@@ -62,29 +63,30 @@ pub async fn mint(
     now: OffsetDateTime,
     actor: Actor,
     asked: CreateToken,
-) -> Result<CreatedToken, Failure> {
-    mint_for(store, now, actor, asked, |_| Ok(())).await
+) -> Result<CreatedToken, RegistryError> {
+    mint_for(store, now, actor, asked, |_| Ok::<_, RegistryError>(())).await
 }
 
 /// Like [`mint`]; `hand_over` receives the token before the store knows it.
 ///
 /// # Errors
 /// As [`mint`], and those of `hand_over`; then there is no token.
-pub async fn mint_for(
+pub async fn mint_for<E: From<RegistryError>>(
     store: &Store,
     now: OffsetDateTime,
     actor: Actor,
     asked: CreateToken,
-    hand_over: impl FnOnce(&SecretString) -> Result<(), Failure>,
-) -> Result<CreatedToken, Failure> {
-    check(&asked)?;
+    hand_over: impl FnOnce(&SecretString) -> Result<(), E>,
+) -> Result<CreatedToken, E> {
+    check(&asked).map_err(RegistryError::from)?;
     let ttl = asked.ttl_seconds.unwrap_or(DEFAULT_TTL_SECONDS);
     if !(MIN_TTL_SECONDS..=MAX_TTL_SECONDS).contains(&ttl) {
         let detail = format!("ttlSeconds: expected {MIN_TTL_SECONDS} to {MAX_TTL_SECONDS}");
-        return Err(Failure::because(Code::Invalid, detail));
+        return Err(RegistryError::from(InvalidValue::because(detail)).into());
     }
     let lifetime = Duration::seconds(i64::try_from(ttl).unwrap_or(i64::MAX));
-    let (mut kept, token) = new(&asked.name, asked.role, whole_millis(now), lifetime)?;
+    let minted = new(&asked.name, asked.role, whole_millis(now), lifetime);
+    let (mut kept, token) = minted.map_err(RegistryError::from)?;
     kept.tenant = asked.tenant;
     kept.cluster = asked.cluster;
     kept.created_by = Some(actor.to_string());
@@ -93,7 +95,7 @@ pub async fn mint_for(
     let decide = move |draft: &mut Draft| draft.put_token(kept.clone());
     let done = store.change(actor, decide).await;
     done.map_err(|error| match error {
-        StoreError::Missing => Failure::because(Code::NotFound, "no such tenant or cluster"),
+        StoreError::Missing => RegistryError::UnknownScope,
         other => other.into(),
     })?;
     info!(token = about.id, name = about.name, role = %about.role, tenant = about.tenant.as_ref().map(tracing::field::display), "token created");
@@ -128,7 +130,7 @@ pub fn new(
 }
 
 /// Checks the combination of role, tenant and cluster.
-fn check(asked: &CreateToken) -> Result<(), Failure> {
+fn check(asked: &CreateToken) -> Result<(), InvalidValue> {
     caller_name(&asked.name)?;
     let wrong = match (asked.role, &asked.tenant, &asked.cluster) {
         (Role::Cluster, _, None) => "a token with the role cluster names its cluster",
@@ -138,7 +140,7 @@ fn check(asked: &CreateToken) -> Result<(), Failure> {
         (_, _, Some(_)) => "only a token with the role cluster names a cluster",
         _ => return Ok(()),
     };
-    Err(Failure::because(Code::Invalid, wrong))
+    Err(InvalidValue::because(wrong))
 }
 
 /// Tenant of a token; `None` for all tenants.
@@ -251,15 +253,13 @@ async fn create(
             let detail = "a token on all tenants needs the role admin on all tenants";
             let own = caller.tenant.as_ref().map(ToString::to_string);
             let next = format!("Add `--tenant {}`.", own.unwrap_or_default());
-            return Err(Failure::because(Code::NotAllowed, detail).next(next).into());
+            let detail = detail.to_owned();
+            return Err(RegistryError::NotAllowed { detail, next }.into());
         }
     };
     if !seen {
         // Same answer as for a missing one.
-        return Err(Rejected::because(
-            Code::NotFound,
-            "no such tenant or cluster",
-        ));
+        return Err(RegistryError::UnknownScope.into());
     }
     let created = mint(&registry.store, registry.now(), by(&caller), asked).await?;
     Ok((StatusCode::CREATED, Secret(created)))
@@ -272,11 +272,10 @@ async fn remove(
 ) -> Answer<StatusCode> {
     allow(&caller, Right::Tokens)?;
     let (who, deleted_id) = (caller.clone(), id.clone());
-    let decide = move |draft: &mut Draft| -> Result<(), Failure> {
+    let decide = move |draft: &mut Draft| -> Result<(), RegistryError> {
         let token = draft.token(&deleted_id);
         if !token.is_some_and(|it| sees_token(draft, &who, &it.value)) {
-            let detail = format_args!("no token has the id {deleted_id:?}");
-            return Err(Failure::because(Code::NotFound, detail));
+            return Err(RegistryError::NoSuchToken(deleted_id.clone()));
         }
         Ok(draft.delete_token(&deleted_id)?)
     };

@@ -20,13 +20,13 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    Failure, HubUrl, JoinString,
+    HubUrl, JoinString,
     enroll::{ENROLL_PATH, RENEW_PATH},
     resources::JoinInfo,
 };
 use fairlead_certs::Authority;
 use fairlead_gateway::Module;
-use fairlead_registry::{Invitations, reply::finish};
+use fairlead_registry::{Invitations, RegistryError, reply::finish};
 use fairlead_store::{Clock, Store, model::Cluster};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
@@ -109,8 +109,8 @@ impl Module for EnrollModule {
 }
 
 impl Invitations for Enroll {
-    fn invitation(&self, cluster: &Cluster) -> Result<JoinInfo, Failure> {
-        Ok(invitation(self, cluster)?)
+    fn invitation(&self, cluster: &Cluster) -> Result<JoinInfo, RegistryError> {
+        invitation(self, cluster).map_err(RegistryError::internal)
     }
 
     fn install_url(&self, cluster: &Cluster) -> SecretString {

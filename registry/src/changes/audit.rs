@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use fairlead_api::{ClusterId, Failure, TenantId};
+use fairlead_api::{ClusterId, TenantId};
 use fairlead_store::{Asked, Change, Kind, LogPlace, Revision};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 
 use crate::{
     changes::visibility::{is_below, visible_change},
+    error::InvalidValue,
     invalid::invalid,
     page::{Query, next_page},
     registry::Registry,
@@ -75,7 +76,7 @@ pub(super) async fn audit(
     Ok((link, Json(AuditPage { items })))
 }
 
-fn limit(query: &Query) -> Result<u32, Failure> {
+fn limit(query: &Query) -> Result<u32, InvalidValue> {
     let Some(limit) = query.one("limit")? else {
         return Ok(DEFAULT_LIMIT);
     };
@@ -84,7 +85,7 @@ fn limit(query: &Query) -> Result<u32, Failure> {
 }
 
 /// Start position: after the previous page, if any.
-fn before(query: &Query) -> Result<LogPlace, Failure> {
+fn before(query: &Query) -> Result<LogPlace, InvalidValue> {
     let cursor = query.one("cursor")?.map(|cursor| {
         let (revision, part) = cursor.split_once('-')?;
         Some(LogPlace {
@@ -102,7 +103,7 @@ fn before(query: &Query) -> Result<LogPlace, Failure> {
     Ok(cursor.transpose()?.map_or(before, |it| it.min(before)))
 }
 
-fn audit_filter(query: &Query) -> Result<Asked, Failure> {
+fn audit_filter(query: &Query) -> Result<Asked, InvalidValue> {
     let cluster = query.one("cluster")?.map(str::parse::<ClusterId>);
     let cluster = cluster
         .transpose()

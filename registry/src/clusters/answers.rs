@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use fairlead_api::Failure;
 use fairlead_gateway::Caller;
 use fairlead_store::{Observed, Record, View, millis, model::Cluster};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -14,6 +13,7 @@ use tracing::info;
 
 use crate::{
     document::shown::{CachedDocument, ShownCluster},
+    error::RegistryError,
     etag,
     listing::clusters::FoundCluster,
     registry::Registry,
@@ -41,7 +41,8 @@ pub(super) fn list(
         if list.len() > 1 {
             list.push(b',');
         }
-        context.shown(record, observed)?.write(&mut list)?;
+        let shown = context.shown(record, observed)?;
+        shown.write(&mut list).map_err(RegistryError::from)?;
     }
     list.push(b']');
     let listed = etag::serialized_answer(headers, StatusCode::OK, None, list)?;
@@ -70,7 +71,8 @@ pub(super) fn dry_run_result(
     let view = registry.store.view();
     let template = template_of(&view, &record.value.tenant);
     let shown = ShownCluster {
-        cached: CachedDocument::of(record, template, registry.services.repositories.as_ref())?,
+        cached: CachedDocument::of(record, template, registry.services.repositories.as_ref())
+            .map_err(RegistryError::from)?,
         version: record.version,
         stale: Vec::new(),
         status: None,
@@ -102,7 +104,7 @@ impl<'a> DocumentContext<'a> {
         &self,
         record: &'s Record<Cluster>,
         observed: &'s Observed,
-    ) -> Result<ShownCluster<'s>, Failure> {
+    ) -> Result<ShownCluster<'s>, RegistryError> {
         let cluster = &record.value;
         let (reporting, now) = (&self.registry.settings.reporting, millis(self.now));
         let invited = self.invites && cluster.binding.bootstrap.open(self.now);
@@ -148,7 +150,7 @@ pub(super) fn created(
 }
 
 /// Invitation of the cluster's agent.
-fn invites(registry: &Registry, cluster: &Cluster) -> Result<Map<String, Value>, Failure> {
+fn invites(registry: &Registry, cluster: &Cluster) -> Result<Map<String, Value>, RegistryError> {
     let invited = registry.services.invitations.invitation(cluster)?;
     let mut more = Map::new();
     more.insert("join".to_owned(), invited.join.expose_secret().into());
@@ -168,6 +170,6 @@ fn one(
     version: Option<u64>,
 ) -> Answer<Response> {
     let mut body = Vec::with_capacity(TYPICAL_DOCUMENT_BYTES);
-    shown.write(&mut body)?;
+    shown.write(&mut body).map_err(RegistryError::from)?;
     Ok(etag::serialized_answer(headers, status, version, body)?)
 }

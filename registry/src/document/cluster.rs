@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::Failure;
 use fairlead_store::model::{Cluster, CompileMeta, Fact, FactSource, Facts};
 use serde_json::{Map, Value, json};
 
@@ -14,6 +13,7 @@ use crate::{
         policy::Policies,
         repo::{self, Repo},
     },
+    error::InvalidValue,
     invalid::invalid,
     names::display_name,
 };
@@ -55,7 +55,7 @@ impl ClusterSpec {
     ///
     /// # Errors
     /// `FL-4109` with the field.
-    pub(crate) fn read(given: &mut Fields) -> Result<Self, Failure> {
+    pub(crate) fn read(given: &mut Fields) -> Result<Self, InvalidValue> {
         let compile_meta = given.object("compileMeta")?;
         let compile_meta = compile_meta.map(|it| Value::Object(it.into_rest()));
         Ok(ClusterSpec {
@@ -76,7 +76,7 @@ impl ClusterSpec {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn reject_credentials(&self) -> Result<(), Failure> {
+    pub(crate) fn reject_credentials(&self) -> Result<(), InvalidValue> {
         let url = self.git_repo.as_ref().and_then(Repo::url);
         reject_credentials("gitRepo.url", url)
     }
@@ -85,7 +85,7 @@ impl ClusterSpec {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn judge(patch: &Fields) -> Result<(), Failure> {
+    pub(crate) fn judge(patch: &Fields) -> Result<(), InvalidValue> {
         if Self::is_plain(patch.rest()) {
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl ClusterSpec {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn check_patch(patch: &Fields) -> Result<(), Failure> {
+    pub(crate) fn check_patch(patch: &Fields) -> Result<(), InvalidValue> {
         if let Some(name) = patch.names().find(|name| !PATCH_FIELDS.contains(name)) {
             let name: String = name.chars().take(100).collect();
             return Err(invalid(format_args!("unknown field \"{name}\"")));
@@ -230,7 +230,7 @@ impl ClusterSpec {
 ///
 /// # Errors
 /// `FL-4109`
-pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, Failure> {
+pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, InvalidValue> {
     name.map(|name| display_name(Some(name), "")).transpose()
 }
 

@@ -1,16 +1,15 @@
 //! Compile metadata as received from Commodore. Unknown fields are dropped.
 
-use fairlead_api::Failure;
 use fairlead_store::model::CompileMeta;
 use serde_json::{Map, Value};
 
-use crate::invalid::invalid;
+use crate::{error::InvalidValue, invalid::invalid};
 
 /// Parses a report.
 ///
 /// # Errors
 /// `FL-4109` with the first invalid value.
-pub(crate) fn read(mut given: Value) -> Result<CompileMeta, Failure> {
+pub(crate) fn read(mut given: Value) -> Result<CompileMeta, InvalidValue> {
     if !given.is_object() {
         return Err(invalid("compileMeta: expected an object"));
     }
@@ -26,7 +25,7 @@ pub(crate) fn read(mut given: Value) -> Result<CompileMeta, Failure> {
 ///
 /// # Errors
 /// `FL-4109` with the first unknown field.
-pub(super) fn check_fields(given: Option<&Value>) -> Result<(), Failure> {
+pub(super) fn check_fields(given: Option<&Value>) -> Result<(), InvalidValue> {
     let Some(given) = given.filter(|it| it.is_object()) else {
         return Ok(());
     };

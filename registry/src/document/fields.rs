@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use fairlead_api::Failure;
 use fairlead_store::model::without_secret;
 
-use crate::invalid::invalid;
+use crate::{error::InvalidValue, invalid::invalid};
 
 /// Maximum number of entries in a map.
 const MAX_ENTRIES: usize = 1024;
@@ -27,7 +26,7 @@ pub(crate) struct Fields {
 ///
 /// # Errors
 /// `FL-4109` with the field.
-pub(super) fn reject_credentials(field: &str, url: Option<&str>) -> Result<(), Failure> {
+pub(super) fn reject_credentials(field: &str, url: Option<&str>) -> Result<(), InvalidValue> {
     match url.and_then(without_secret) {
         None => Ok(()),
         Some(_) => Err(invalid(format_args!(
@@ -51,7 +50,7 @@ impl Fields {
     ///
     /// # Errors
     /// `FL-4109` for any other value.
-    pub(crate) fn of(document: Value) -> Result<Self, Failure> {
+    pub(crate) fn of(document: Value) -> Result<Self, InvalidValue> {
         match document {
             Value::Object(left) => Ok(Fields {
                 at: String::new(),
@@ -65,12 +64,12 @@ impl Fields {
         self.left.remove(name).filter(|value| !value.is_null())
     }
 
-    fn wrong(&self, name: &str, expected: &str) -> Failure {
+    fn wrong(&self, name: &str, expected: &str) -> InvalidValue {
         invalid(format_args!("{}{name}: expected {expected}", self.at))
     }
 
     /// An empty string counts as missing.
-    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Failure> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, InvalidValue> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
@@ -82,7 +81,7 @@ impl Fields {
         }
     }
 
-    pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, Failure> {
+    pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, InvalidValue> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Bool(yes)) => Ok(Some(yes)),
@@ -95,7 +94,7 @@ impl Fields {
         &mut self,
         name: &str,
         words: &str,
-    ) -> Result<Option<T>, Failure> {
+    ) -> Result<Option<T>, InvalidValue> {
         match self.take(name) {
             None => Ok(None),
             Some(word) => match serde_json::from_value(word) {
@@ -105,7 +104,7 @@ impl Fields {
         }
     }
 
-    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Fields>, Failure> {
+    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Fields>, InvalidValue> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Object(left)) => Ok(Some(Fields {
@@ -120,7 +119,7 @@ impl Fields {
     pub(crate) fn texts(
         &mut self,
         name: &str,
-    ) -> Result<Option<BTreeMap<String, String>>, Failure> {
+    ) -> Result<Option<BTreeMap<String, String>>, InvalidValue> {
         let Some(values) = self.values(name)? else {
             return Ok(None);
         };
@@ -138,7 +137,7 @@ impl Fields {
     pub(crate) fn values(
         &mut self,
         name: &str,
-    ) -> Result<Option<BTreeMap<String, Value>>, Failure> {
+    ) -> Result<Option<BTreeMap<String, Value>>, InvalidValue> {
         let Some(map) = self.object(name)? else {
             return Ok(None);
         };
@@ -159,7 +158,7 @@ impl Fields {
     ///
     /// # Errors
     /// `FL-4109` with the first one.
-    pub(crate) fn reject_rest(&self) -> Result<(), Failure> {
+    pub(crate) fn reject_rest(&self) -> Result<(), InvalidValue> {
         match self.left.keys().next() {
             None => Ok(()),
             Some(name) => {

@@ -1,9 +1,9 @@
 //! Fields beyond Lieutenant's documents: policies, and a cluster's API server.
 
-use fairlead_api::{Failure, HubUrl};
+use fairlead_api::HubUrl;
 use fairlead_store::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi};
 
-use crate::{document::fields::Fields, invalid::invalid};
+use crate::{document::fields::Fields, error::InvalidValue, invalid::invalid};
 
 /// Field names that PUT preserves: a client of Lieutenant's API does not know them.
 pub(crate) const OWN_FIELDS: [&str; 4] = [
@@ -26,7 +26,7 @@ impl Policies {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(super) fn read(given: &mut Fields) -> Result<Self, Failure> {
+    pub(super) fn read(given: &mut Fields) -> Result<Self, InvalidValue> {
         Ok(Policies {
             kube_api: given.object("kubeApi")?.map(kube_api).transpose()?,
             creation: given.word("creationPolicy", "\"Create\" or \"Adopt\"")?,
@@ -36,7 +36,7 @@ impl Policies {
     }
 }
 
-fn kube_api(mut given: Fields) -> Result<KubeApi, Failure> {
+fn kube_api(mut given: Fields) -> Result<KubeApi, InvalidValue> {
     let endpoint = given.text("endpoint")?;
     let endpoint = endpoint.ok_or_else(|| invalid("property \"kubeApi.endpoint\" is missing"))?;
     let url: Result<HubUrl, _> = endpoint.parse();
@@ -59,7 +59,7 @@ pub(super) fn reference(
     given: &mut Fields,
     field: &str,
     at: &str,
-) -> Result<Option<Credentials>, Failure> {
+) -> Result<Option<Credentials>, InvalidValue> {
     let Some(mut reference) = given.object(field)? else {
         return Ok(None);
     };

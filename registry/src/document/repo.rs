@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fairlead_api::Failure;
 use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
 use serde_json::{Map, Value, json};
 
 use crate::{
     document::{fields::Fields, policy::reference},
+    error::InvalidValue,
     invalid::invalid,
 };
 
@@ -35,7 +35,7 @@ impl Repo {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(super) fn read(mut given: Fields) -> Result<Self, Failure> {
+    pub(super) fn read(mut given: Fields) -> Result<Self, InvalidValue> {
         let words = "\"auto\" or \"unmanaged\"";
         let repo = Repo {
             url: given.text("url")?,
@@ -144,7 +144,11 @@ const REPO_FIELDS: [&str; 8] = [
 ///
 /// # Errors
 /// `FL-4109` with the first unknown field.
-pub(super) fn check_fields(at: &str, repo: Option<&Value>, more: &[&str]) -> Result<(), Failure> {
+pub(super) fn check_fields(
+    at: &str,
+    repo: Option<&Value>,
+    more: &[&str],
+) -> Result<(), InvalidValue> {
     let Some(Value::Object(repo)) = repo else {
         return Ok(());
     };
@@ -209,7 +213,7 @@ pub(super) fn others(repo: &GitRepo) -> Map<String, Value> {
         .collect()
 }
 
-fn read_only(key: String) -> Result<DeployKey, Failure> {
+fn read_only(key: String) -> Result<DeployKey, InvalidValue> {
     check_key(&key)?;
     Ok(DeployKey {
         key,
@@ -217,7 +221,7 @@ fn read_only(key: String) -> Result<DeployKey, Failure> {
     })
 }
 
-fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, Failure> {
+fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, InvalidValue> {
     let names: Vec<String> = given.names().map(str::to_owned).collect();
     let mut keys = BTreeMap::new();
     for name in names {
@@ -243,7 +247,7 @@ fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, Failure> {
 }
 
 /// `<type> <base64>` with an optional newline.
-fn check_key(key: &str) -> Result<(), Failure> {
+fn check_key(key: &str) -> Result<(), InvalidValue> {
     let line = key.strip_suffix('\n').unwrap_or(key);
     let parts = line.split_once(' ');
     let good = parts.is_some_and(|(kind, data)| {
@@ -257,7 +261,7 @@ fn check_key(key: &str) -> Result<(), Failure> {
 }
 
 /// The URL of a managed repository must contain group and name.
-fn managed(url: &str) -> Result<(), Failure> {
+fn managed(url: &str) -> Result<(), InvalidValue> {
     let path = match url.split_once("://") {
         Some((_, rest)) => rest.split_once('/').map(|(_, path)| path),
         // scp syntax: user@host:group/name

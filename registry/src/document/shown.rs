@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use fairlead_api::{
-    Code, Failure,
-    resources::{ClusterStatus, DetectedClone},
-};
+use fairlead_api::resources::{ClusterStatus, DetectedClone};
 use fairlead_store::{
     Record,
     model::{Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, Tenant},
@@ -56,13 +53,13 @@ impl CachedDocument {
         record: &Record<Cluster>,
         template: Option<&ClusterTemplate>,
         repositories: &dyn RepoStatus,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, serde_json::Error> {
         let lasting = CacheableFields {
             record,
             template,
             repositories,
         };
-        let mut text = serde_json::to_string(&lasting).map_err(unwritten)?;
+        let mut text = serde_json::to_string(&lasting)?;
         text.pop();
         Ok(CachedDocument(text.into()))
     }
@@ -85,7 +82,7 @@ impl ShownCluster<'_> {
     ///
     /// # Errors
     /// `FL-5101`
-    pub(crate) fn write(&self, to: &mut Vec<u8>) -> Result<(), Failure> {
+    pub(crate) fn write(&self, to: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         to.extend_from_slice(self.cached.0.as_bytes());
         let rest = to.len();
         let passing = CallerFields {
@@ -95,17 +92,13 @@ impl ShownCluster<'_> {
             status: self.status,
             more: &self.more,
         };
-        serde_json::to_writer(&mut *to, &passing).map_err(unwritten)?;
+        serde_json::to_writer(&mut *to, &passing)?;
         // Replaces the opening brace: two objects become one.
         if let Some(brace) = to.get_mut(rest) {
             *brace = b',';
         }
         Ok(())
     }
-}
-
-fn unwritten(error: serde_json::Error) -> Failure {
-    Failure::because(Code::Internal, error)
 }
 
 impl Serialize for CacheableFields<'_> {

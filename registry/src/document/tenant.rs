@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::{Failure, TenantId};
+use fairlead_api::TenantId;
 use fairlead_store::model::{AgentSettings, ClusterTemplate, Tenant};
 use serde_json::{Map, Value, json};
 
@@ -14,6 +14,7 @@ use crate::{
         policy::Policies,
         repo::{self, Repo},
     },
+    error::InvalidValue,
     invalid::invalid,
 };
 
@@ -45,7 +46,7 @@ impl TenantSpec {
     ///
     /// # Errors
     /// `FL-4109` with the field.
-    pub(crate) fn read(given: &mut Fields) -> Result<Self, Failure> {
+    pub(crate) fn read(given: &mut Fields) -> Result<Self, InvalidValue> {
         let parent = match given.text("tenantRef")? {
             None => None,
             Some(parent) => Some(
@@ -74,7 +75,7 @@ impl TenantSpec {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn needs_repo(&self) -> Result<(), Failure> {
+    pub(crate) fn needs_repo(&self) -> Result<(), InvalidValue> {
         match &self.git_repo {
             Some(repo) if repo.url().is_some() || repo.is_unmanaged() => Ok(()),
             _ => Err(invalid("gitRepo.url is required")),
@@ -85,7 +86,7 @@ impl TenantSpec {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn reject_credentials(&self) -> Result<(), Failure> {
+    pub(crate) fn reject_credentials(&self) -> Result<(), InvalidValue> {
         let url = self.git_repo.as_ref().and_then(Repo::url);
         reject_credentials("gitRepo.url", url)?;
         reject_credentials("globalGitRepoURL", self.global_url.as_deref())?;
@@ -98,7 +99,7 @@ impl TenantSpec {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn check_patch(patch: &Fields) -> Result<(), Failure> {
+    pub(crate) fn check_patch(patch: &Fields) -> Result<(), InvalidValue> {
         if let Some(name) = patch.names().find(|name| !PATCH_FIELDS.contains(name)) {
             let name: String = name.chars().take(100).collect();
             return Err(invalid(format_args!("unknown field \"{name}\"")));
@@ -180,7 +181,7 @@ pub(super) fn template_document(tenant: &Tenant) -> Option<Value> {
     Some(document)
 }
 
-fn template(mut given: Fields) -> Result<ClusterTemplate, Failure> {
+fn template(mut given: Fields) -> Result<ClusterTemplate, InvalidValue> {
     let policies = Policies::read(&mut given)?;
     repo::check_fields("clusterTemplate.gitRepo", given.rest().get("gitRepo"), &[])?;
     if policies.kube_api.is_some() {
@@ -205,7 +206,7 @@ fn template(mut given: Fields) -> Result<ClusterTemplate, Failure> {
     Ok(template)
 }
 
-fn agent(given: Fields) -> Result<AgentSettings, Failure> {
+fn agent(given: Fields) -> Result<AgentSettings, InvalidValue> {
     let settings = serde_json::from_value(given.into_rest().into())
         .map_err(|error| invalid(format_args!("clusterTemplate.agent: {error}")))?;
     agent_settings::check(&settings)?;

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use fairlead_api::{Failure, resources::ClusterState};
+use fairlead_api::resources::ClusterState;
 use fairlead_gateway::Caller;
 use fairlead_store::{
     Observed, Record, View, millis,
@@ -12,6 +12,7 @@ use http::{HeaderMap, Uri};
 
 use crate::{
     effective_fact::EffectiveFact,
+    error::InvalidValue,
     invalid::invalid,
     listing::{Listing, SortBy},
     page::ListPosition,
@@ -42,7 +43,7 @@ impl ClusterListing {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
+    pub(crate) fn of(uri: &Uri) -> Result<Self, InvalidValue> {
         let listing = Listing::of(uri)?;
         let query = listing.query();
         let facts = query
@@ -136,7 +137,7 @@ impl ClusterListing {
     }
 }
 
-fn state(text: &str) -> Result<ClusterState, Failure> {
+fn state(text: &str) -> Result<ClusterState, InvalidValue> {
     let known = [
         ClusterState::Never,
         ClusterState::Connected,

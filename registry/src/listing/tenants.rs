@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use fairlead_api::Failure;
 use fairlead_gateway::Caller;
 use fairlead_store::{Record, View, model::Tenant};
 use http::{HeaderMap, Uri};
 
 use crate::{
+    error::InvalidValue,
     listing::{Listing, SortBy},
     page::ListPosition,
     rights::sees_tenant,
@@ -26,7 +26,7 @@ impl TenantListing {
     ///
     /// # Errors
     /// `FL-4109`
-    pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
+    pub(crate) fn of(uri: &Uri) -> Result<Self, InvalidValue> {
         let listing = Listing::of(uri)?;
         let query = listing.query();
         Ok(TenantListing {

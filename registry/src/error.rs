@@ -1,0 +1,253 @@
+//! Errors of the registry and of modules that use it, and their codes.
+
+use std::{error::Error, fmt};
+
+use fairlead_api::{ClusterId, Code, Failure, error_chain};
+use fairlead_certs::CertsError;
+use fairlead_store::{Refusal, Revision, StoreError, random::RandomError};
+
+/// A value of a request or setting that is not allowed; its text is one sentence for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidValue(String);
+
+impl InvalidValue {
+    /// Error with exactly this text.
+    #[must_use]
+    pub fn new(text: impl fmt::Display) -> Self {
+        InvalidValue(text.to_string())
+    }
+
+    /// Error with the title of its code, and this detail.
+    #[must_use]
+    pub fn because(detail: impl fmt::Display) -> Self {
+        InvalidValue(format!("{}: {detail}", Code::Invalid.title()))
+    }
+}
+
+/// Reason not to answer or not to change the registry.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// A value is not allowed.
+    #[error(transparent)]
+    Invalid(#[from] InvalidValue),
+    /// The caller's role does not allow the operation.
+    #[error("{detail}")]
+    NotAllowed {
+        /// One clause: role, and the needed one.
+        detail: String,
+        /// Next step for the caller.
+        next: String,
+    },
+    /// No such cluster, or it is hidden from the caller.
+    #[error("no cluster with this id is visible")]
+    NoSuchCluster,
+    /// No such tenant, or it is hidden from the caller.
+    #[error("no tenant with this id is visible")]
+    NoSuchTenant,
+    /// The tenant of a document does not exist, or is hidden from the caller.
+    #[error("tenant: there is no such tenant")]
+    UnknownTenant,
+    /// The tenant or cluster of a new token does not exist.
+    #[error("no such tenant or cluster")]
+    UnknownScope,
+    /// No token has this id, or it is hidden from the caller.
+    #[error("no token has the id {0:?}")]
+    NoSuchToken(String),
+    /// The id is taken, or the resource has changed since the request was checked.
+    #[error("it exists already, or has changed meanwhile")]
+    Conflict,
+    /// A name is used by another cluster.
+    #[error("{0}")]
+    NameUsed(String),
+    /// A value has another source.
+    #[error("{0}")]
+    Owned(String),
+    /// The precondition of the request (`If-Match`) does not hold.
+    #[error("the resource has changed since it was read")]
+    Outdated,
+    /// The resource is in use.
+    #[error("{0}")]
+    InUse(&'static str),
+    /// The cluster is protected against deletion.
+    #[error("{0}")]
+    Protected(ClusterId),
+    /// Changes since a revision are no longer retained.
+    #[error("the oldest retained revision is {0}")]
+    Compacted(Revision),
+    /// A revision was not reached yet, as after a restore.
+    #[error("since: the hub is at revision {now} and has not reached {since}")]
+    NotReached {
+        /// Revision of the hub.
+        now: Revision,
+        /// Requested revision.
+        since: Revision,
+    },
+    /// The store refused or failed.
+    #[error("the store refused")]
+    Store(#[from] StoreError),
+    /// An error that no caller can cause.
+    #[error(transparent)]
+    Internal(Box<dyn Error + Send + Sync>),
+}
+
+impl RegistryError {
+    /// Code of the error.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            RegistryError::Invalid(_) => Code::Invalid,
+            RegistryError::NotAllowed { .. } => Code::NotAllowed,
+            RegistryError::NoSuchCluster => Code::NoSuchCluster,
+            RegistryError::NoSuchTenant
+            | RegistryError::UnknownTenant
+            | RegistryError::UnknownScope
+            | RegistryError::NoSuchToken(_) => Code::NotFound,
+            RegistryError::Conflict | RegistryError::NameUsed(_) | RegistryError::Owned(_) => {
+                Code::Conflict
+            }
+            RegistryError::Outdated => Code::ChangedMeanwhile,
+            RegistryError::InUse(_) => Code::InUse,
+            RegistryError::Protected(_) => Code::Protected,
+            RegistryError::Compacted(_) | RegistryError::NotReached { .. } => Code::Compacted,
+            RegistryError::Store(error) => error.code(),
+            RegistryError::Internal(_) => Code::Internal,
+        }
+    }
+
+    /// An error that no caller can cause.
+    #[must_use]
+    pub fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        RegistryError::Internal(error.into())
+    }
+
+    /// True if the id of a new resource is taken.
+    #[must_use]
+    pub const fn is_taken(&self) -> bool {
+        matches!(
+            self,
+            RegistryError::Conflict | RegistryError::Store(StoreError::Conflict)
+        )
+    }
+}
+
+impl Refusal for RegistryError {
+    fn has_lost(&self) -> bool {
+        matches!(self, RegistryError::Outdated)
+    }
+}
+
+impl From<RandomError> for RegistryError {
+    fn from(error: RandomError) -> Self {
+        RegistryError::internal(error)
+    }
+}
+
+/// Serialization of an answer; a document of a caller that cannot be read is an [`InvalidValue`].
+impl From<serde_json::Error> for RegistryError {
+    fn from(error: serde_json::Error) -> Self {
+        RegistryError::internal(error)
+    }
+}
+
+/// Registrations need random bytes.
+impl From<CertsError> for RegistryError {
+    fn from(error: CertsError) -> Self {
+        RegistryError::internal(error)
+    }
+}
+
+impl From<InvalidValue> for Failure {
+    fn from(error: InvalidValue) -> Self {
+        RegistryError::from(error).into()
+    }
+}
+
+impl From<RegistryError> for Failure {
+    fn from(error: RegistryError) -> Self {
+        let code = error.code();
+        match error {
+            RegistryError::NoSuchCluster
+            | RegistryError::NoSuchTenant
+            | RegistryError::Conflict
+            | RegistryError::Outdated => code.into(),
+            RegistryError::Store(error) => error.into(),
+            RegistryError::Invalid(_) | RegistryError::UnknownTenant => {
+                Failure::with_cause(code, error.to_string())
+            }
+            RegistryError::NameUsed(cause) => Failure::with_cause(code, cause)
+                .next("Choose another name, or allow two of one name with `--allow-duplicate-name`."),
+            RegistryError::NotReached { .. } => Failure::with_cause(code, error.to_string()).next(
+                "Take the revision from a response of this hub. After a restore, list again and watch from there.",
+            ),
+            RegistryError::NotAllowed { detail, next } => Failure::because(code, detail).next(next),
+            _ => Failure::because(code, error_chain(&error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_registry_error_has_its_code_and_text() {
+        let text = || "text".to_owned();
+        let because = |code| Failure::because(code, "text");
+        let (now, since) = (Revision(3), Revision(9));
+        for (error, failure) in [
+            (
+                InvalidValue::new("text").into(),
+                Failure::with_cause(Code::Invalid, "text"),
+            ),
+            (InvalidValue::because("text").into(), because(Code::Invalid)),
+            (
+                RegistryError::NotAllowed {
+                    detail: text(),
+                    next: "Ask.".to_owned(),
+                },
+                because(Code::NotAllowed).next("Ask."),
+            ),
+            (
+                RegistryError::NoSuchCluster,
+                Failure::new(Code::NoSuchCluster),
+            ),
+            (RegistryError::NoSuchTenant, Failure::new(Code::NotFound)),
+            (
+                RegistryError::UnknownTenant,
+                Failure::with_cause(Code::NotFound, "tenant: there is no such tenant"),
+            ),
+            (
+                RegistryError::UnknownScope,
+                Failure::because(Code::NotFound, "no such tenant or cluster"),
+            ),
+            (
+                RegistryError::NoSuchToken(text()),
+                Failure::because(Code::NotFound, "no token has the id \"text\""),
+            ),
+            (RegistryError::Conflict, Failure::new(Code::Conflict)),
+            (RegistryError::Owned(text()), because(Code::Conflict)),
+            (
+                RegistryError::Outdated,
+                Failure::new(Code::ChangedMeanwhile),
+            ),
+            (RegistryError::InUse("text"), because(Code::InUse)),
+            (
+                RegistryError::Compacted(now),
+                Failure::because(Code::Compacted, "the oldest retained revision is 3"),
+            ),
+            (StoreError::InUse.into(), Failure::new(Code::InUse)),
+            (RandomError.into(), Failure::from(RandomError)),
+        ] {
+            assert_eq!(error.code(), failure.code);
+            assert_eq!(Failure::from(error), failure);
+        }
+        let used = Failure::from(RegistryError::NameUsed(text()));
+        assert_eq!((used.code, used.cause.as_str()), (Code::Conflict, "text"));
+        let ahead = Failure::from(RegistryError::NotReached { now, since });
+        assert_eq!(ahead.code, Code::Compacted);
+        assert!(ahead.cause.starts_with("since: "), "{ahead}");
+        let protected = Failure::from(RegistryError::Protected("c-one".parse().unwrap()));
+        assert_eq!(protected, Failure::because(Code::Protected, "c-one"));
+    }
+}
