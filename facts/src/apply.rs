@@ -1,10 +1,10 @@
 //! Applies a report to a cluster's facts: a pure function, plus a content hash of the result.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use fairlead_api::{
-    Code, Failure,
-    facts::{MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, Report, depth},
+use fairlead_api::facts::{
+    MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, Report, depth,
 };
+use fairlead_registry::InvalidValue;
 use fairlead_store::model::{Fact, FactSource, Facts, hex};
 
 /// Content hash of the agent's facts; other sources' facts do not matter.
@@ -28,8 +28,8 @@ fn of_agent(facts: &Facts) -> impl Iterator<Item = (&String, &Fact)> {
 ///
 /// # Errors
 /// `FL-4109`
-pub(super) fn check(report: &Report) -> Result<(), Failure> {
-    let invalid = |detail: String| Failure::because(Code::Invalid, detail);
+pub(super) fn check(report: &Report) -> Result<(), InvalidValue> {
+    let invalid = |detail: String| InvalidValue::because(detail);
     for (name, reported) in &report.facts {
         let Some(reported) = reported else { continue };
         if depth(&reported.value) > MAX_FACT_DEPTH {
@@ -51,7 +51,11 @@ pub(super) fn check(report: &Report) -> Result<(), Failure> {
 ///
 /// # Errors
 /// `FL-4109` if the facts exceed their limits.
-pub(super) fn apply(facts: &mut Facts, report: &Report, now: i64) -> Result<Option<()>, Failure> {
+pub(super) fn apply(
+    facts: &mut Facts,
+    report: &Report,
+    now: i64,
+) -> Result<Option<()>, InvalidValue> {
     match &report.base {
         Some(base) if *base != etag(facts) => return Ok(None),
         Some(_) => {}
@@ -88,18 +92,18 @@ pub(super) fn apply(facts: &mut Facts, report: &Report, now: i64) -> Result<Opti
     within_bounds(facts).map(Some)
 }
 
-fn within_bounds(facts: &Facts) -> Result<(), Failure> {
+fn within_bounds(facts: &Facts) -> Result<(), InvalidValue> {
     let count = of_agent(facts).count();
     if count > MAX_FACTS {
         let detail = format!("{count} facts, at most {MAX_FACTS} are allowed");
-        return Err(Failure::because(Code::Invalid, detail));
+        return Err(InvalidValue::because(detail));
     }
     let bytes: usize = of_agent(facts)
         .map(|(_, fact)| fact.value.to_string().len())
         .sum();
     if bytes > MAX_TOTAL_FACT_BYTES {
         let detail = format!("{bytes} bytes of facts, at most {MAX_TOTAL_FACT_BYTES} are allowed");
-        return Err(Failure::because(Code::Invalid, detail));
+        return Err(InvalidValue::because(detail));
     }
     Ok(())
 }

@@ -7,14 +7,14 @@ use axum::{
     Json,
     extract::{Query, State, rejection::QueryRejection},
 };
-use fairlead_api::{ClusterId, Code, Failure, facts::FactHistoryEntry, resources::List};
+use fairlead_api::{ClusterId, Code, facts::FactHistoryEntry, resources::List};
 use fairlead_gateway::Caller;
 use fairlead_registry::{
-    next_page,
+    InvalidValue, next_page,
     reply::{Answer, Authenticated, Path, Rejected},
     visible,
 };
-use fairlead_store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, View, millis};
+use fairlead_store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, StoreError, View, millis};
 use http::{HeaderMap, Uri};
 use serde::Deserialize;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -141,7 +141,7 @@ struct HistoryCursor {
 }
 
 impl HistoryCursor {
-    fn read(cursor: &str) -> Result<Self, Failure> {
+    fn read(cursor: &str) -> Result<Self, InvalidValue> {
         let read = || {
             let (at, versions_sent) = cursor.split_once('.')?;
             Some(HistoryCursor {
@@ -149,7 +149,7 @@ impl HistoryCursor {
                 versions_sent: versions_sent.parse().ok().filter(|it| *it < MAX_PAGE)?,
             })
         };
-        read().ok_or_else(|| Failure::because(Code::Invalid, INVALID_CURSOR))
+        read().ok_or_else(|| InvalidValue::because(INVALID_CURSOR))
     }
 }
 
@@ -166,7 +166,7 @@ async fn version_page(
     fact: Option<&str>,
     (mut span, cursor_position): (Span, Option<HistoryCursor>),
     limit: u32,
-) -> Result<(Vec<FactVersion>, Option<HistoryCursor>), Failure> {
+) -> Result<(Vec<FactVersion>, Option<HistoryCursor>), StoreError> {
     let mut skip = 0;
     if let Some(cursor_position) = cursor_position.filter(|it| it.at > span.after) {
         span.after = cursor_position.at.saturating_sub(1);
@@ -233,7 +233,7 @@ fn cursor_of(place: &FactPlace) -> String {
     )
 }
 
-fn place_of(cursor: &str) -> Result<FactPlace, Failure> {
+fn place_of(cursor: &str) -> Result<FactPlace, InvalidValue> {
     let read = || {
         let mut parts = cursor.split('.');
         let place = FactPlace {
@@ -252,7 +252,7 @@ fn place_of(cursor: &str) -> Result<FactPlace, Failure> {
         };
         parts.next().is_none().then_some(place)
     };
-    read().ok_or_else(|| Failure::because(Code::Invalid, INVALID_CURSOR))
+    read().ok_or_else(|| InvalidValue::because(INVALID_CURSOR))
 }
 
 /// Range and start of a walk over a fact's changes.

@@ -10,7 +10,7 @@ use axum::{
     extract::{Query, State, rejection::QueryRejection},
 };
 use fairlead_api::{
-    Code, Failure,
+    Code,
     facts::{
         FactName, Inventory, MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, depth,
     },
@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use fairlead_registry::{
-    Right, allow, by,
+    InvalidValue, RegistryError, Right, allow, by,
     reply::{Answer, Authenticated, JsonBody, Rejected},
     visible,
 };
@@ -70,13 +70,10 @@ pub(super) async fn store(
                 put(&mut cluster, name, value, now)?;
             }
             if cluster.dynamic_facts.len() > 2 * MAX_FACTS {
-                return Err(Failure::because(
-                    Code::Invalid,
-                    "the cluster has too many facts",
-                ));
+                return Err(InvalidValue::because("the cluster has too many facts").into());
             }
             draft.put_cluster(cluster)?;
-            Ok::<_, Failure>(())
+            Ok::<_, RegistryError>(())
         }
     });
     changed.await?;
@@ -84,8 +81,8 @@ pub(super) async fn store(
     Ok(StatusCode::CREATED)
 }
 
-fn check(name: &str, value: &Value) -> Result<(), Failure> {
-    let invalid = |detail: String| Failure::because(Code::Invalid, detail);
+fn check(name: &str, value: &Value) -> Result<(), InvalidValue> {
+    let invalid = |detail: String| InvalidValue::because(detail);
     name.parse::<FactName>()
         .map_err(|error| invalid(format!("{name:?}: {error}")))?;
     if depth(value) > MAX_FACT_DEPTH || value.to_string().len() > MAX_FACT_BYTES {
@@ -96,14 +93,14 @@ fn check(name: &str, value: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-fn put(cluster: &mut Cluster, name: &str, value: &Value, now: i64) -> Result<(), Failure> {
+fn put(cluster: &mut Cluster, name: &str, value: &Value, now: i64) -> Result<(), RegistryError> {
     let before = cluster.dynamic_facts.get(name);
     if before.is_some_and(|before| before.value == *value) {
         return Ok(());
     }
     if before.is_some_and(|before| before.source == FactSource::Agent) {
         let detail = format!("{name} is reported by the cluster's agent");
-        return Err(Failure::because(Code::Conflict, detail));
+        return Err(RegistryError::Overruled(detail));
     }
     if value.is_null() {
         cluster.dynamic_facts.remove(name);

@@ -8,13 +8,13 @@ use std::{
 
 use axum::{Json, extract::State};
 use fairlead_api::{
-    ClusterId, Code, Failure,
+    ClusterId, Code,
     facts::{MAX_REPORT_BYTES, Report, ReportReceipt},
     hello::Instance,
 };
 use fairlead_gateway::AgentPeer;
 use fairlead_registry::{
-    admit,
+    RegistryError, admit,
     reply::{Answer, JsonBody, Peer},
 };
 use fairlead_store::{
@@ -108,8 +108,8 @@ pub(super) async fn take(
     let (changed, order) = (id.clone(), Arc::clone(&reports));
     let taken = state.store.change(Actor::Agent(id.clone()), move |draft| {
         if order.is_late(&changed, &report) {
-            let detail = "a newer report of the same agent was accepted";
-            return Err(Failure::because(Code::Conflict, detail));
+            let detail = "a newer report of the same agent was accepted".to_owned();
+            return Err(RegistryError::Overruled(detail));
         }
         let before = draft.cluster(&changed).ok_or(StoreError::Missing)?;
         let mut cluster = before.value.clone();

@@ -60,9 +60,9 @@ pub enum RegistryError {
     /// A name is used by another cluster.
     #[error("{0}")]
     NameUsed(String),
-    /// A value has another source.
+    /// A newer or stronger source has set the value.
     #[error("{0}")]
-    Owned(String),
+    Overruled(String),
     /// The precondition of the request (`If-Match`) does not hold.
     #[error("the resource has changed since it was read")]
     Outdated,
@@ -103,7 +103,7 @@ impl RegistryError {
             | RegistryError::UnknownTenant
             | RegistryError::UnknownScope
             | RegistryError::NoSuchToken(_) => Code::NotFound,
-            RegistryError::Conflict | RegistryError::NameUsed(_) | RegistryError::Owned(_) => {
+            RegistryError::Conflict | RegistryError::NameUsed(_) | RegistryError::Overruled(_) => {
                 Code::Conflict
             }
             RegistryError::Outdated => Code::ChangedMeanwhile,
@@ -226,7 +226,7 @@ mod tests {
                 Failure::because(Code::NotFound, "no token has the id \"text\""),
             ),
             (RegistryError::Conflict, Failure::new(Code::Conflict)),
-            (RegistryError::Owned(text()), because(Code::Conflict)),
+            (RegistryError::Overruled(text()), because(Code::Conflict)),
             (
                 RegistryError::Outdated,
                 Failure::new(Code::ChangedMeanwhile),

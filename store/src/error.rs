@@ -58,12 +58,6 @@ pub trait Refusal: From<StoreError> + Send + 'static {
 
 impl Refusal for StoreError {}
 
-impl Refusal for Failure {
-    fn has_lost(&self) -> bool {
-        self.code == Code::ChangedMeanwhile
-    }
-}
-
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match cannot_write(&error) && !has_ended(&error) {
@@ -162,3 +156,39 @@ impl From<StoreError> for Failure {
 }
 
 pub(super) type Result<T> = std::result::Result<T, StoreError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_store_error_has_its_code() {
+        let failed = || Arc::new(sqlx::Error::RowNotFound);
+        let compacted = StoreError::Compacted {
+            oldest: Revision(3),
+        };
+        let oldest = "the oldest revision to resume from is 3";
+        let nesting = "a tenant would be its own ancestor";
+        for (error, failure) in [
+            (StoreError::Conflict, Failure::new(Code::Conflict)),
+            (StoreError::Missing, Failure::new(Code::NotFound)),
+            (StoreError::InUse, Failure::new(Code::InUse)),
+            (
+                StoreError::Nesting,
+                Failure::because(Code::Invalid, nesting),
+            ),
+            (compacted, Failure::because(Code::Compacted, oldest)),
+            (StoreError::Failed(failed()), Failure::new(Code::Store)),
+            (StoreError::Full(failed()), Failure::new(Code::StoreFull)),
+            (StoreError::Away, Failure::new(Code::StoreAway)),
+            (
+                StoreError::Damaged("row".to_owned()),
+                Failure::new(Code::Store),
+            ),
+            (StoreError::CutOff, Failure::new(Code::Store)),
+        ] {
+            assert_eq!(error.code(), failure.code);
+            assert_eq!(Failure::from(error), failure);
+        }
+    }
+}

@@ -9,12 +9,12 @@ use axum::{
     routing::get,
 };
 use fairlead_api::{
-    ClusterId, Code, Failure,
+    ClusterId, Code,
     catalog::{CATALOG_PATH, Catalog, MAX_CATALOG_BYTES},
 };
 use fairlead_gateway::{AgentPeer, Module};
 use fairlead_registry::{
-    Right, admit, allow, by, check_tag,
+    RegistryError, Right, admit, allow, by, check_tag,
     reply::{Answer, Authenticated, JsonBody, Path, Peer, Rejected, finish},
     visible,
 };
@@ -76,7 +76,7 @@ async fn put(
         let current = version_of(draft, &id);
         check_tag(&headers, &tag(current))?;
         if current != catalog.version {
-            return Err(Failure::from(Code::Conflict));
+            return Err(RegistryError::Conflict);
         }
         draft.put_catalog(&id, catalog.objects.clone())?;
         Ok((version_of(draft, &id), id))
@@ -144,9 +144,8 @@ fn tag(version: i64) -> String {
     format!("\"{version}\"")
 }
 
-fn etag(version: i64) -> Result<HeaderMap, Failure> {
-    let value = HeaderValue::try_from(tag(version))
-        .map_err(|error| Failure::because(Code::Internal, error))?;
+fn etag(version: i64) -> Result<HeaderMap, RegistryError> {
+    let value = HeaderValue::try_from(tag(version)).map_err(RegistryError::internal)?;
     Ok(HeaderMap::from_iter([(header::ETAG, value)]))
 }
 

@@ -14,13 +14,13 @@ use axum::{
     routing::get,
 };
 use fairlead_api::{
-    Code, Failure,
+    Code,
     config::{AgentConfigStatus, CONFIG_PATH},
     resources::List,
 };
 use fairlead_gateway::{AgentPeer, Module, Principal};
 use fairlead_registry::{
-    Listing, Right, admit, agent_settings, allow, by, check_unchanged, listed,
+    Listing, RegistryError, Right, admit, agent_settings, allow, by, check_unchanged, listed,
     reply::{Answer, Authenticated, JsonBody, Path, Peer, finish},
     tagged, visible,
 };
@@ -149,7 +149,7 @@ async fn put(
         check_unchanged(&headers, &cluster.value.agent)?;
         let id = cluster.value.id.clone();
         draft.amend_cluster(&id, |cluster| cluster.agent = sent.clone())?;
-        Ok::<_, Failure>(id)
+        Ok::<_, RegistryError>(id)
     });
     let id = changed.await?.value;
     info!(cluster = %id, caller = caller.name, "agent settings changed");
@@ -179,8 +179,8 @@ async fn pull(
     Ok((etag(&revision)?, Json(document)).into_response())
 }
 
-fn etag(revision: &str) -> Result<HeaderMap, Failure> {
-    let value = HeaderValue::try_from(format!("\"{revision}\""))
-        .map_err(|error| Failure::because(Code::Internal, error))?;
+fn etag(revision: &str) -> Result<HeaderMap, RegistryError> {
+    let value =
+        HeaderValue::try_from(format!("\"{revision}\"")).map_err(RegistryError::internal)?;
     Ok(HeaderMap::from_iter([(header::ETAG, value)]))
 }

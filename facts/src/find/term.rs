@@ -2,8 +2,7 @@
 
 use std::cmp::Ordering;
 
-use fairlead_api::{Code, Failure};
-use fairlead_registry::EffectiveFact;
+use fairlead_registry::{EffectiveFact, InvalidValue};
 use fairlead_store::model::{Cluster, ClusterTemplate};
 use serde_json::Value;
 
@@ -40,8 +39,8 @@ impl Term {
     ///
     /// # Errors
     /// `FL-4109` for an unknown kind, or an invalid text.
-    pub(super) fn read(kind: &str, text: &str) -> Result<Term, Failure> {
-        let invalid = |detail: &str| Failure::because(Code::Invalid, format!("{kind}: {detail}"));
+    pub(super) fn read(kind: &str, text: &str) -> Result<Term, InvalidValue> {
+        let invalid = |detail: &str| InvalidValue::because(format_args!("{kind}: {detail}"));
         let text = text.trim();
         if text.is_empty() || text.len() > MAX_TERM_BYTES {
             return Err(invalid("expected 1 to 512 characters"));
@@ -78,10 +77,9 @@ impl Term {
                     name => Ok(Term::Fact(name.to_owned(), found)),
                 }
             }
-            _ => Err(Failure::because(
-                Code::Invalid,
-                format_args!("{kind:?}: expected host, version, service or fact"),
-            )),
+            _ => Err(InvalidValue::because(format_args!(
+                "{kind:?}: expected host, version, service or fact"
+            ))),
         }
     }
 

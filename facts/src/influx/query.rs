@@ -7,7 +7,7 @@ use fairlead_api::{
     influxql::{Query, Selected, Tag, Within},
 };
 use fairlead_gateway::Caller;
-use fairlead_registry::sees_cluster;
+use fairlead_registry::{InvalidValue, sees_cluster};
 use fairlead_store::View;
 use serde_json::{Value, json};
 use tracing::warn;
@@ -102,7 +102,7 @@ fn within<'a>(
     view: &'a View,
     caller: &Caller,
     query: &Query,
-) -> Result<Option<Within<'a>>, Failure> {
+) -> Result<Option<Within<'a>>, InvalidValue> {
     if caller.tenant.is_none() && caller.cluster.is_none() {
         return Ok(None);
     }
@@ -125,7 +125,7 @@ fn within<'a>(
             let detail = format_args!(
                 "q: matches more than {MAX_CLUSTERS} clusters; name a tenant or a cluster"
             );
-            return Err(Failure::because(Code::Invalid, detail));
+            return Err(InvalidValue::because(detail));
         }
         let of_tenant = by_tenant.entry(cluster.tenant.as_str()).or_default();
         of_tenant.push(cluster.id.as_str());
