@@ -48,7 +48,7 @@ async fn carry_out(
         output::print(&shown(document, planned))?;
     }
     if dry_run {
-        return output::print(&summary(&planned, "would be "));
+        return Ok(output::print(&summary(&planned, "would be "))?);
     }
     let dangers: Vec<String> = planned.iter().filter_map(danger).collect();
     if !dangers.is_empty() {
@@ -59,7 +59,7 @@ async fn carry_out(
         let sent = plan::send(hub, &document, mode, planned).await;
         sent.map_err(|failure| about(&document, &failure, "; earlier documents are applied"))?;
     }
-    output::print(&last)
+    Ok(output::print(&last)?)
 }
 
 async fn plan_all(

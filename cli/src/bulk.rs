@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::Failure;
 
-use crate::output;
+use crate::{hub_client::HubError, output};
 
 #[derive(Default)]
 pub(crate) struct Outcome {
     done: usize,
-    failed: Vec<(String, Failure)>,
+    failed: Vec<(String, HubError)>,
 }
 
 impl Outcome {
@@ -18,16 +18,16 @@ impl Outcome {
         &mut self,
         verb: &str,
         id: &str,
-        done: Result<(), Failure>,
+        done: Result<(), HubError>,
     ) -> Result<ControlFlow<()>, Failure> {
-        let Err(failure) = done else {
+        let Err(error) = done else {
             self.done += 1;
             let (first, rest) = verb.split_at_checked(1).unwrap_or((verb, ""));
             output::print(&format!("{}{rest} {id}.\n", first.to_uppercase()))?;
             return Ok(ControlFlow::Continue(()));
         };
-        let is_final = matches!(failure.code, Code::HubUnreachable | Code::NotAllowed);
-        self.failed.push((id.to_owned(), failure));
+        let is_final = matches!(error, HubError::Unreachable(_) | HubError::NotAllowed(_));
+        self.failed.push((id.to_owned(), error));
         Ok(match is_final {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -48,12 +48,12 @@ impl Outcome {
             return self
                 .failed
                 .pop()
-                .map_or(Ok(()), |(_, failure)| Err(failure));
+                .map_or(Ok(()), |(_, error)| Err(error.into()));
         }
         let causes: Vec<_> = self
             .failed
             .iter()
-            .map(|(id, it)| format!("{id}: {}", it.cause))
+            .map(|(id, it)| format!("{id}: {}", it.failure().cause))
             .collect();
         let Some((_, first)) = self.failed.into_iter().next() else {
             return Ok(());
@@ -64,19 +64,21 @@ impl Outcome {
                 "{missing} of {count} were not {verb}: {}",
                 causes.join("; ")
             ),
-            ..first
+            ..first.into()
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use fairlead_api::Code;
+
     use super::*;
 
     #[test]
     fn failures_are_returned_together_and_the_first_names_the_code() {
         let mut outcome = Outcome::default();
-        let protected = || Err(Failure::new(Code::Protected));
+        let protected = || Err(Failure::new(Code::Protected).into());
         assert!(
             outcome
                 .add("deleted", "c-a", protected())
@@ -84,7 +86,7 @@ mod tests {
                 .is_continue()
         );
         assert!(outcome.add("deleted", "c-b", Ok(())).unwrap().is_continue());
-        let away = Err(Failure::new(Code::HubUnreachable));
+        let away = Err(Failure::new(Code::HubUnreachable).into());
         assert!(outcome.add("deleted", "c-c", away).unwrap().is_break());
         assert!(outcome.any());
         let failure = outcome.end("deleted", 4).unwrap_err();

@@ -15,8 +15,8 @@ use tokio::time::sleep;
 use crate::{
     args,
     environment::Environment,
-    hub_client::HubClient,
-    output::{self, Cell, Column, Columns, Format},
+    hub_client::{HubClient, HubError},
+    output::{self, Cell, Column, Columns, Format, OutputError},
     query::{check_tenant, query_of},
     settings::block_on,
 };
@@ -63,7 +63,7 @@ pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), 
                 if printer.is_empty && still_read {
                     check_filter(&hub, &args).await?;
                 }
-                return printer.end(changes.revision);
+                return Ok::<_, Failure>(printer.end(changes.revision)?);
             }
         }
     })?
@@ -126,7 +126,7 @@ impl<'a> ChangePoller<'a> {
     }
 
     /// Current revision. Changes after it are those that a later list does not have.
-    pub(crate) async fn now(&self) -> Result<u64, Failure> {
+    pub(crate) async fn now(&self) -> Result<u64, HubError> {
         let changes: Changes = self.hub.get("/v1/changes").await?;
         Ok(changes.revision)
     }
@@ -134,8 +134,8 @@ impl<'a> ChangePoller<'a> {
     /// Changes since a revision. Returns as soon as there is one, at the latest after `wait` seconds.
     ///
     /// # Errors
-    /// Failures of the hub; `FL-4115` if it no longer has the changes since that revision.
-    pub(crate) async fn poll(&mut self, since: &str, wait: u64) -> Result<Changes, Failure> {
+    /// [`HubError`]; [`HubError::Compacted`] if it no longer has the changes since that revision.
+    pub(crate) async fn poll(&mut self, since: &str, wait: u64) -> Result<Changes, HubError> {
         let path = format!("/v1/changes?{}", self.filter);
         self.ask(path.trim_end_matches('?'), since, wait).await
     }
@@ -146,12 +146,12 @@ impl<'a> ChangePoller<'a> {
         path: &str,
         since: &str,
         wait: u64,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, HubError> {
         let mark = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{mark}since={}&wait={wait}", percent::encode(since));
         loop {
             match self.hub.get(&path).await {
-                Err(failure) if wait > 0 && is_away(&failure) => self.rest(&failure).await,
+                Err(error) if wait > 0 && error.is_temporary() => self.rest(&error).await,
                 answer => {
                     self.is_back();
                     return answer;
@@ -161,8 +161,9 @@ impl<'a> ChangePoller<'a> {
     }
 
     /// Waits before the next request to an unavailable hub.
-    pub(crate) async fn rest(&mut self, failure: &Failure) {
+    pub(crate) async fn rest(&mut self, error: &HubError) {
         if self.rest.is_reset() {
+            let failure = error.failure();
             eprintln!("{} ({}); waiting for the hub", failure.cause, failure.code);
         }
         sleep(self.rest.next_delay()).await;
@@ -174,19 +175,6 @@ impl<'a> ChangePoller<'a> {
         }
         self.rest.reset();
     }
-}
-
-/// True if a retry can succeed.
-pub(crate) fn is_away(failure: &Failure) -> bool {
-    matches!(
-        failure.code,
-        Code::HubUnreachable
-            | Code::Draining
-            | Code::HubTimeout
-            | Code::TooManyRequests
-            | Code::Store
-            | Code::StoreAway
-    )
 }
 
 /// Printer of changes. With `--follow` each change is a value of its own, else JSON and YAML are one list.
@@ -209,7 +197,7 @@ impl<'a> Printer<'a> {
     }
 
     /// Prints changes; false if the reader of standard output is gone.
-    fn add(&mut self, changes: Vec<ChangeEntry>) -> Result<bool, Failure> {
+    fn add(&mut self, changes: Vec<ChangeEntry>) -> Result<bool, OutputError> {
         if changes.is_empty() {
             return Ok(true);
         }
@@ -228,7 +216,7 @@ impl<'a> Printer<'a> {
         output::print_unless_closed(&text)
     }
 
-    fn end(self, revision: u64) -> Result<(), Failure> {
+    fn end(self, revision: u64) -> Result<(), OutputError> {
         if self.args.output.output.is_table() {
             eprintln!("continue with --since {revision}");
             return Ok(());
@@ -255,9 +243,8 @@ fn cells(change: &ChangeEntry) -> [Cell; 8] {
 }
 
 /// One value of a stream of values: a line of JSON, or a document of YAML.
-pub(crate) fn line<T: serde::Serialize>(format: &Format, value: &T) -> Result<String, Failure> {
-    let value: Value =
-        serde_json::to_value(value).map_err(|error| Failure::because(Code::Internal, error))?;
+pub(crate) fn line<T: serde::Serialize>(format: &Format, value: &T) -> Result<String, OutputError> {
+    let value: Value = serde_json::to_value(value).map_err(OutputError::serialize)?;
     Ok(match format {
         Format::Json | Format::Table | Format::Wide => format!("{value}\n"),
         Format::Yaml => format!("---\n{}", output::yaml(&value)?),

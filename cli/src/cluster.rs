@@ -139,7 +139,9 @@ async fn move_to(
     let to = serde_json::json!({ "tenant": tenant });
     let install = Install::of(hub).await?;
     let moved: JoinInfo = hub.post(&path, &to).await?;
-    output::show(format, &moved, |moved| install.command(moved))
+    Ok(output::show(format, &moved, |moved| {
+        install.command(moved)
+    })?)
 }
 
 async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure> {
@@ -161,7 +163,13 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
     let agents = AgentColumns::of(hub, format, &clusters).await?;
     let clusters = List { items: clusters };
     let row = |cluster: &Cluster| cells(cluster, &agents);
-    output::show_list(format, &clusters, "clusters", &columns(), row)
+    Ok(output::show_list(
+        format,
+        &clusters,
+        "clusters",
+        &columns(),
+        row,
+    )?)
 }
 
 fn query(asked: &args::ClusterList) -> String {
@@ -189,7 +197,7 @@ async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Resul
         return watched::watch(hub, format, watched, fetch).await;
     }
     let agents = AgentColumns::of(hub, format, std::slice::from_ref(&cluster)).await?;
-    output::show(format, &cluster, |cluster| {
+    Ok(output::show(format, &cluster, |cluster| {
         let lines = [
             place_line(cluster),
             repository_line(cluster),
@@ -197,7 +205,7 @@ async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Resul
         ];
         let rows = [cells(cluster, &agents)];
         output::table(format, &columns(), rows) + &lines.concat()
-    })
+    })?)
 }
 
 /// Refuses a display name of another cluster of the tenant, because commands could find neither by name.

@@ -37,7 +37,7 @@ pub(crate) fn script(shell: Shell) -> Result<(), Failure> {
     let name = "fairlead";
     let written = completer.write_registration(VARIABLE, name, name, name, &mut script);
     written.map_err(|error| Failure::because(Code::Internal, error))?;
-    output::print(&String::from_utf8_lossy(&script))
+    Ok(output::print(&String::from_utf8_lossy(&script))?)
 }
 
 /// Ids and names of clusters.

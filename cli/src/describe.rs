@@ -1,14 +1,14 @@
 //! Output of `describe`: one resource with its status and related resources. It prints no secrets and truncates no errors.
 
-use fairlead_api::{Code, Failure, resources::List};
+use fairlead_api::resources::List;
 use fairlead_store::Change;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use crate::{
     audit,
-    hub_client::HubClient,
-    output::{self, Cell, Column},
+    hub_client::{HubClient, HubError},
+    output::{self, Cell, Column, OutputError},
     query::query_of,
 };
 
@@ -68,7 +68,7 @@ impl Description {
         self.0 += &format!("{heading}:\n");
     }
 
-    pub(crate) fn print(self) -> Result<(), Failure> {
+    pub(crate) fn print(self) -> Result<(), OutputError> {
         output::print(&self.0)
     }
 }
@@ -107,7 +107,7 @@ fn flatten(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
 pub(crate) async fn changes(
     hub: &HubClient,
     of: (&str, &str),
-) -> Result<Option<Vec<Change>>, Failure> {
+) -> Result<Option<Vec<Change>>, HubError> {
     let limit = SHOWN_CHANGES.to_string();
     let query = query_of([(of.0, Some(of.1)), ("limit", Some(&limit))]);
     match hub.get::<List<Change>>(&format!("/v1/audit?{query}")).await {
@@ -115,8 +115,8 @@ pub(crate) async fn changes(
             list.items.truncate(SHOWN_CHANGES);
             Ok(Some(list.items))
         }
-        Err(failure) if failure.code == Code::NotAllowed => Ok(None),
-        Err(failure) => Err(failure),
+        Err(HubError::NotAllowed(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    fn whole_id(self, id: &str) -> Result<String, Failure> {
+    fn whole_id(self, id: &str) -> Result<String, InvalidDocument> {
         let whole = match self {
             Kind::Tenant => TenantId::from_name(id).map(|id| id.to_string()),
             Kind::Cluster => ClusterId::from_name(id).map(|id| id.to_string()),
@@ -88,7 +88,7 @@ impl Document {
     }
 
     /// Document of a resource as returned by the hub.
-    pub(crate) fn of(kind: Kind, shown: &Value) -> Result<Self, Failure> {
+    pub(crate) fn of(kind: Kind, shown: &Value) -> Result<Self, InvalidDocument> {
         let fields = shown.as_object().cloned().unwrap_or_default();
         read_one(fields, kind)
     }
@@ -113,8 +113,19 @@ impl Document {
     }
 }
 
-fn invalid(detail: impl fmt::Display) -> Failure {
-    Failure::because(Code::Invalid, detail)
+/// A document that cannot be applied; its text is one sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidDocument(String);
+
+impl From<InvalidDocument> for Failure {
+    fn from(error: InvalidDocument) -> Self {
+        Failure::with_cause(Code::Invalid, error.0)
+    }
+}
+
+fn invalid(detail: impl fmt::Display) -> InvalidDocument {
+    InvalidDocument(format!("{}: {detail}", Code::Invalid.title()))
 }
 
 /// Parses documents of several files, each given with its name. The kind of a document comes from its `kind`, else from the
@@ -122,15 +133,17 @@ fn invalid(detail: impl fmt::Display) -> Failure {
 ///
 /// # Errors
 /// `FL-4109` with the file, the number of the document and the field.
-pub(crate) fn read(texts: &[(String, String)], usual: Kind) -> Result<Vec<Document>, Failure> {
+pub(crate) fn read(
+    texts: &[(String, String)],
+    usual: Kind,
+) -> Result<Vec<Document>, InvalidDocument> {
     let mut documents: Vec<Document> = Vec::new();
     for (name, text) in texts {
         let values: Vec<Value> = serde_saphyr::from_multiple(text)
             .map_err(|error| invalid(format_args!("{name}: {error}")))?;
         for (number, value) in values.into_iter().enumerate() {
-            let at = |failure: Failure| Failure {
-                cause: format!("{name}, document {}: {}", number + 1, failure.cause),
-                ..failure
+            let at = |error: InvalidDocument| {
+                InvalidDocument(format!("{name}, document {}: {error}", number + 1))
             };
             for document in read_value(value, usual).map_err(at)? {
                 if documents.iter().any(|known| known.id == document.id) {
@@ -147,7 +160,7 @@ pub(crate) fn read(texts: &[(String, String)], usual: Kind) -> Result<Vec<Docume
 }
 
 /// Parses one YAML document: a resource, a list of resources like in `list -o yaml`, or nothing.
-fn read_value(value: Value, usual: Kind) -> Result<Vec<Document>, Failure> {
+fn read_value(value: Value, usual: Kind) -> Result<Vec<Document>, InvalidDocument> {
     match value {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => {
@@ -164,7 +177,7 @@ fn read_value(value: Value, usual: Kind) -> Result<Vec<Document>, Failure> {
     }
 }
 
-fn read_one(mut fields: Map<String, Value>, usual: Kind) -> Result<Document, Failure> {
+fn read_one(mut fields: Map<String, Value>, usual: Kind) -> Result<Document, InvalidDocument> {
     if fields.contains_key("apiVersion") {
         let detail = "that is an object of Kubernetes; `fairlead import lieutenant` takes those";
         return Err(invalid(detail));
@@ -205,7 +218,7 @@ fn read_one(mut fields: Map<String, Value>, usual: Kind) -> Result<Document, Fai
     })
 }
 
-fn text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Failure> {
+fn text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, InvalidDocument> {
     match fields.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -240,7 +253,7 @@ fn in_order(mut left: Vec<Document>) -> Vec<Document> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Vec<Document>, Failure> {
+    fn of(text: &str) -> Result<Vec<Document>, InvalidDocument> {
         read(&[("f.yaml".to_owned(), text.to_owned())], Kind::Cluster)
     }
 
@@ -290,7 +303,7 @@ mod tests {
             ("5\n", "expected fields"),
             ("# nothing\n", "there is no document"),
         ] {
-            let failure = of(text).unwrap_err();
+            let failure = Failure::from(of(text).unwrap_err());
             assert_eq!(failure.code, Code::Invalid, "{text}");
             assert!(failure.cause.contains(told), "{text}: {}", failure.cause);
         }

@@ -52,7 +52,9 @@ pub(crate) async fn run(
         return edited.map(drop);
     }
     let result = match edited {
-        Ok(edited) if is_same(&edited, &text) => output::print(&format!("{base} is unchanged.\n")),
+        Ok(edited) if is_same(&edited, &text) => {
+            output::print(&format!("{base} is unchanged.\n")).map_err(Failure::from)
+        }
         Ok(edited) => take(hub, &base, &edited, yes).await,
         Err(failure) => Err(failure),
     };
@@ -104,7 +106,7 @@ async fn take(hub: &HubClient, base: &Document, edited: &str, yes: bool) -> Resu
     let planned = plan::plan(hub, &document, mode, false).await?;
     if planned.plan == Plan::Unchanged {
         let told = "is unchanged: the removed values come from its tenant, or did not exist";
-        return output::print(&format!("{base} {told}.\n"));
+        return Ok(output::print(&format!("{base} {told}.\n"))?);
     }
     output::print(&apply::shown(&document, &planned))?;
     if !planned.dangers.is_empty() {
@@ -112,7 +114,7 @@ async fn take(hub: &HubClient, base: &Document, edited: &str, yes: bool) -> Resu
         confirm(yes, &format!("{base}: this {dangers}. Continue?"))?;
     }
     plan::send(hub, &document, mode, planned).await?;
-    output::print(&format!("Changed {base}.\n"))
+    Ok(output::print(&format!("Changed {base}.\n"))?)
 }
 
 /// Creates a new file that only this user can read.
@@ -154,7 +156,7 @@ async fn edit(file: &Path, environment: &Environment) -> Result<String, Failure>
     let status = command.arg(file).status().await;
     let status = status.map_err(|error| failed(Code::BadConfig, &error).next(OTHER_EDITOR))?;
     match status.code() {
-        Some(0) => files::read(file),
+        Some(0) => Ok(files::read(file)?),
         Some(NOT_EXECUTABLE | NOT_FOUND) => {
             Err(failed(Code::BadConfig, &"it cannot be run").next(OTHER_EDITOR))
         }

@@ -41,19 +41,19 @@ pub(crate) fn run(args: &Explain) -> Result<(), Failure> {
     };
     let explained = || codes.iter().copied().map(Explained::from);
     let format = match &args.output {
-        ExplainFormat::Markdown => return output::print(&markdown(&codes)),
+        ExplainFormat::Markdown => return Ok(output::print(&markdown(&codes))?),
         ExplainFormat::Data(format) => format,
     };
     match (codes.as_slice(), args.all) {
-        (&[code], false) => output::show_named(
+        (&[code], false) => Ok(output::show_named(
             format,
             &Explained::from(code),
             |it| format!("{}\n", it.code),
             text,
-        ),
+        )?),
         (_, true) if format.is_table() => {
             let texts: Vec<_> = explained().map(|it| text(&it)).collect();
-            output::print(&texts.join("\n"))
+            Ok(output::print(&texts.join("\n"))?)
         }
         _ => {
             let columns = [
@@ -62,7 +62,13 @@ pub(crate) fn run(args: &Explain) -> Result<(), Failure> {
                 Column::text("NEXT").wide(),
             ];
             let items = explained().collect();
-            output::show_list(format, &List { items }, "codes", &columns, cells)
+            Ok(output::show_list(
+                format,
+                &List { items },
+                "codes",
+                &columns,
+                cells,
+            )?)
         }
     }
 }

@@ -45,15 +45,15 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
             let clusters: BTreeSet<_> =
                 past.items.iter().map(|it| it.cluster.to_string()).collect();
             let lines = clusters.into_iter().map(|cluster| cluster + "\n");
-            return output::print(&lines.collect::<String>());
+            return Ok(output::print(&lines.collect::<String>())?);
         }
-        return output::show_list(
+        return Ok(output::show_list(
             format,
             &past,
             "changes of this fact",
             &past_columns(),
             past_cells,
-        );
+        )?);
     };
     let id = find(hub, name).await?.id;
     let fact = args.fact.as_deref();
@@ -67,7 +67,13 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
             let next = format!("List its facts with `fairlead facts {id}`.");
             return Err(Failure::with_cause(Code::NotFound, cause).next(next));
         }
-        return output::show_list(format, &known, "facts", &columns(), cells);
+        return Ok(output::show_list(
+            format,
+            &known,
+            "facts",
+            &columns(),
+            cells,
+        )?);
     }
     let when = match (&args.at, since) {
         (Some(at), _) => format!("at={}", percent::encode(at)),
@@ -78,13 +84,13 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     });
     let path = format!("/v1/clusters/{id}/facts/history?{when}{fact}");
     let past = whole(hub, &path).await?;
-    output::show_list(
+    Ok(output::show_list(
         format,
         &past,
         "facts of that time",
         &past_columns(),
         past_cells,
-    )
+    )?)
 }
 
 /// Reads all pages of a history up to the limit, and reports if there is more.

@@ -62,7 +62,7 @@ fn text_or_file(given: Option<String>) -> Result<Option<String>, Failure> {
         Some(file) => files::read(file.as_ref()),
         None => Ok(text),
     });
-    read.transpose()
+    Ok(read.transpose()?)
 }
 
 #[derive(Default)]

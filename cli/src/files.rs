@@ -8,11 +8,38 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, error_chain};
 use secrecy::SecretString;
 
+/// Unusable file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    /// The file or folder cannot be read.
+    #[error("{name}")]
+    Read { name: String, source: io::Error },
+    /// The file cannot be written.
+    #[error("{name}")]
+    Write { name: String, source: io::Error },
+    /// The token file is empty.
+    #[error("{0} is empty")]
+    NoToken(String),
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        let because = |code| Failure::because(code, error_chain(&error));
+        match &error {
+            FileError::Read { .. } => because(Code::CannotRead),
+            FileError::Write { .. } => because(Code::CannotWrite),
+            FileError::NoToken(_) => {
+                because(Code::BadConfig).next("Put a token from `fairlead token create` into it.")
+            }
+        }
+    }
+}
+
 /// Writes a file atomically, readable by its owner only.
-pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
     // A symbolic link stays; its target is replaced.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let write = || -> io::Result<()> {
@@ -26,38 +53,38 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
         }
         atomic_file::replace_concurrently(path, content.as_bytes(), 0o600)
     };
-    write().map_err(|error| {
-        Failure::because(
-            Code::CannotWrite,
-            format_args!("{}: {error}", path.display()),
-        )
+    write().map_err(|source| FileError::Write {
+        name: path.display().to_string(),
+        source,
     })
 }
 
 /// Reads a text file.
-pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| unreadable(path.display(), &error))
+pub(crate) fn read(path: &Path) -> Result<String, FileError> {
+    fs::read_to_string(path).map_err(|error| unreadable(path.display(), error))
 }
 
-fn unreadable(name: impl Display, error: &io::Error) -> Failure {
-    Failure::because(Code::CannotRead, format_args!("{name}: {error}"))
+fn unreadable(name: impl Display, source: io::Error) -> FileError {
+    FileError::Read {
+        name: name.to_string(),
+        source,
+    }
 }
 
 /// Reads a bearer token from a file, or from standard input for `-`.
-pub(crate) fn token(path: &Path) -> Result<SecretString, Failure> {
+pub(crate) fn token(path: &Path) -> Result<SecretString, FileError> {
     let (name, text) = match path.as_os_str() == "-" {
         true => from_standard_input()?,
         false => {
             let name = format!("the token file {}", path.display());
             let text = fs::read_to_string(path);
-            let text = text.map_err(|error| unreadable(&name, &error))?;
+            let text = text.map_err(|error| unreadable(&name, error))?;
             (name, text)
         }
     };
     let token = text.trim();
     if token.is_empty() {
-        let failure = Failure::because(Code::BadConfig, format_args!("{name} is empty"));
-        return Err(failure.next("Put a token from `fairlead token create` into it."));
+        return Err(FileError::NoToken(name));
     }
     Ok(token.into())
 }
@@ -77,7 +104,7 @@ pub(crate) fn read_secret(path: &Path) -> Result<SecretString, String> {
 
 /// Reads the files of `-f`, each text with its name. A folder stands for its YAML and JSON files in order of their names, and
 /// `-` for standard input.
-pub(crate) fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+pub(crate) fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
     let mut texts = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
@@ -95,16 +122,16 @@ pub(crate) fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure>
     Ok(texts)
 }
 
-fn from_standard_input() -> Result<(String, String), Failure> {
+fn from_standard_input() -> Result<(String, String), FileError> {
     const NAME: &str = "standard input";
     let mut text = String::new();
     let read = io::stdin().lock().read_to_string(&mut text);
-    read.map_err(|error| unreadable(NAME, &error))?;
+    read.map_err(|error| unreadable(NAME, error))?;
     Ok((NAME.to_owned(), text))
 }
 
-fn objects_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let told = |error| unreadable(folder.display(), &error);
+fn objects_in(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let told = |error| unreadable(folder.display(), error);
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(told)? {
         let path = entry.map_err(told)?.path();
@@ -132,11 +159,11 @@ mod tests {
     fn missing_or_empty_token_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
-        let missing = token(&file).unwrap_err();
+        let missing = Failure::from(token(&file).unwrap_err());
         assert!(missing.cause.contains("No such file"), "{missing:?}");
         assert!(missing.next_step().contains("path"), "{missing:?}");
         fs::write(&file, " \n").unwrap();
-        let empty = token(&file).unwrap_err();
+        let empty = Failure::from(token(&file).unwrap_err());
         assert!(empty.cause.ends_with("is empty"), "{empty:?}");
         fs::write(&file, "flt_x\n").unwrap();
         assert_eq!(token(&file).unwrap().expose_secret(), "flt_x");

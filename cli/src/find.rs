@@ -25,9 +25,10 @@ pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Fai
         if output::report_if_empty(format, found.items.len(), "clusters") {
             return Ok(());
         }
-        output::show(format, &found, |found| {
+        let shown = output::show(format, &found, |found| {
             output::table(format, &columns(), found.items.iter().flat_map(rows))
-        })
+        });
+        Ok::<_, Failure>(shown?)
     })?
 }
 

@@ -23,10 +23,10 @@ const HELP_INDENT: usize = 6;
 pub(crate) fn run(args: &Help) -> Result<(), Failure> {
     if args.all {
         let pages = pages(args::command());
-        return output::print(&match args.output {
+        return Ok(output::print(&match args.output {
             HelpFormat::Text => text(&pages, output::line_width().unwrap_or(DEFAULT_WIDTH)),
             HelpFormat::Markdown => markdown(&pages),
-        });
+        })?);
     }
     let mut root = args::command();
     root.build();
@@ -39,10 +39,10 @@ pub(crate) fn run(args: &Help) -> Result<(), Failure> {
         command = command.find_subcommand_mut(word).ok_or_else(unknown)?;
     }
     let help = command.render_help();
-    output::print(&match io::stdout().is_terminal() {
+    Ok(output::print(&match io::stdout().is_terminal() {
         true => help.ansi().to_string(),
         false => help.to_string(),
-    })
+    })?)
 }
 
 /// All pages as plain text, wrapped at `width` columns.

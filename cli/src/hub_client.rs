@@ -1,5 +1,6 @@
 //! Client of a hub's API. Each request has one deadline; consecutive requests share a connection.
 
+mod error;
 mod failed;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{environment::Environment, files, logins};
+
+pub(crate) use error::HubError;
 
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 /// Time after which an unused connection is closed.
@@ -141,12 +144,12 @@ impl HubClient {
         self.ca.as_deref()
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, HubError> {
         read(&self.send(Method::GET, path, Bytes::new()).await?)
     }
 
     /// Gets a text response.
-    pub(crate) async fn text(&self, path: &str) -> Result<String, Failure> {
+    pub(crate) async fn text(&self, path: &str) -> Result<String, HubError> {
         let body = self.send(Method::GET, path, Bytes::new()).await?;
         String::from_utf8(body.to_vec()).map_err(|_| not_understood("it is no text"))
     }
@@ -155,7 +158,7 @@ impl HubClient {
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
         path: &str,
-    ) -> Result<(T, Option<String>), Failure> {
+    ) -> Result<(T, Option<String>), HubError> {
         let (headers, body) = self.ask(Method::GET, path, None, Bytes::new()).await?;
         let link = headers.get(header::LINK).and_then(|it| it.to_str().ok());
         let next = link.and_then(|it| it.strip_prefix('<')?.strip_suffix(">; rel=\"next\""));
@@ -167,7 +170,7 @@ impl HubClient {
         &self,
         path: &str,
         body: &B,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, HubError> {
         read(&self.send(Method::POST, path, written(body)?).await?)
     }
 
@@ -175,17 +178,20 @@ impl HubClient {
         &self,
         path: &str,
         body: &B,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, HubError> {
         read(&self.send(Method::PUT, path, written(body)?).await?)
     }
 
     /// Gets a resource; `None` if it does not exist or is not visible.
-    pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
+    pub(crate) async fn find<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Option<T>, HubError> {
         if_there(self.get(path).await)
     }
 
     /// Gets a resource with its ETag; `None` if it does not exist or is not visible.
-    pub(crate) async fn tagged(&self, path: &str) -> Result<Option<Tagged>, Failure> {
+    pub(crate) async fn tagged(&self, path: &str) -> Result<Option<Tagged>, HubError> {
         let Some((headers, body)) =
             if_there(self.ask(Method::GET, path, None, Bytes::new()).await)?
         else {
@@ -208,7 +214,7 @@ impl HubClient {
         path: &str,
         body: &Value,
         precondition: Precondition<'_>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, HubError> {
         let precondition = Some(precondition.header());
         let (_, body) = self.ask(method, path, precondition, written(body)?).await?;
         read(&body)
@@ -220,17 +226,17 @@ impl HubClient {
         method: Method,
         path: &str,
         body: &B,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), HubError> {
         self.send(method, path, written(body)?).await.map(drop)
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Result<(), Failure> {
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), HubError> {
         self.send(Method::DELETE, path, Bytes::new())
             .await
             .map(drop)
     }
 
-    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, HubError> {
         self.ask(method, path, None, body)
             .await
             .map(|(_, body)| body)
@@ -242,29 +248,28 @@ impl HubClient {
         path: &str,
         precondition: Option<(HeaderName, String)>,
         body: Bytes,
-    ) -> Result<(HeaderMap, Bytes), Failure> {
+    ) -> Result<(HeaderMap, Bytes), HubError> {
         let exchange = tokio::time::timeout(
             REQUEST_DEADLINE,
             self.exchange(method, path, precondition, body),
         );
         let (status, headers, body) = match exchange.await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(self.failed(error.as_ref())),
+            Ok(Err(error)) => return Err(self.failed(error.as_ref()).into()),
             Err(_) => {
-                return Err(self.unreachable(&format!(
-                    "no answer within {} s",
-                    REQUEST_DEADLINE.as_secs()
-                )));
+                let cause = format!("no answer within {} s", REQUEST_DEADLINE.as_secs());
+                return Err(self.unreachable(&cause).into());
             }
         };
         if status.is_success() {
             Ok((headers, body))
         } else {
             let failure = refusal(status, &body);
-            Err(match &self.new_token_step {
+            let failure = match &self.new_token_step {
                 Some(step) if is_of_token(failure.code) => failure.next(step.to_string()),
                 _ => failure,
-            })
+            };
+            Err(failure.into())
         }
     }
 
@@ -368,28 +373,27 @@ async fn read_whole(response: &mut Response) -> Result<Bytes, BoxError> {
     Ok(body.into())
 }
 
-fn written<B: Serialize>(body: &B) -> Result<Bytes, Failure> {
-    let body = serde_json::to_vec(body).map_err(|error| Failure::because(Code::Internal, error))?;
+fn written<B: Serialize>(body: &B) -> Result<Bytes, HubError> {
+    let internal = |error| Failure::because(Code::Internal, error);
+    let body = serde_json::to_vec(body).map_err(internal)?;
     Ok(body.into())
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, HubError> {
     serde_json::from_slice(body).map_err(not_understood)
 }
 
-fn not_understood(why: impl std::fmt::Display) -> Failure {
-    Failure::because(
-        Code::HubUnreachable,
-        format_args!("its answer is not understood: {why}"),
-    )
+fn not_understood(why: impl std::fmt::Display) -> HubError {
+    let detail = format_args!("its answer is not understood: {why}");
+    Failure::because(Code::HubUnreachable, detail).into()
 }
 
-/// Converts a failure for a missing resource into `None`.
-fn if_there<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
+/// Converts the error for a missing resource into `None`.
+fn if_there<T>(answer: Result<T, HubError>) -> Result<Option<T>, HubError> {
     match answer {
         Ok(found) => Ok(Some(found)),
-        Err(failure) if matches!(failure.code, Code::NotFound | Code::NoSuchCluster) => Ok(None),
-        Err(failure) => Err(failure),
+        Err(HubError::NotFound(_) | HubError::NoSuchCluster(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -13,7 +13,12 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    args, environment::Environment, files, hub_client::HubClient, output, settings::block_on,
+    args,
+    environment::Environment,
+    files,
+    hub_client::{HubClient, HubError},
+    output,
+    settings::block_on,
 };
 
 const KINDS: [(&str, &str); 4] = [
@@ -49,7 +54,7 @@ pub(crate) fn run(command: args::Import, environment: &Environment) -> Result<()
         }
         let told = importer.told();
         done?;
-        output::print(&told)
+        Ok::<_, Failure>(output::print(&told)?)
     })?
 }
 
@@ -122,10 +127,11 @@ impl Importer {
             self.progress.step(tenant.id.as_str());
             let path = format!("/tenants/{}", tenant.id);
             let at = |failure: Failure| about(tenant.id.as_str(), failure);
-            let now = self.hub.find::<Value>(&path).await.map_err(at)?;
+            let now = self.hub.find::<Value>(&path).await;
+            let now = now.map_err(|error| at(error.into()))?;
             self.bring(&path, now.as_ref(), &tenant.document)
                 .await
-                .map_err(at)?;
+                .map_err(|error| at(error.into()))?;
         }
         for cluster in &plan.clusters {
             self.progress.step(cluster.id.as_str());
@@ -230,7 +236,7 @@ impl Importer {
         }
         let path = format!("/v1{path}/facts/imported");
         let facts = json!({ "facts": facts });
-        self.hub.tell(Method::POST, &path, &facts).await
+        Ok(self.hub.tell(Method::POST, &path, &facts).await?)
     }
 
     /// Creates or changes one resource.
@@ -239,7 +245,7 @@ impl Importer {
         path: &str,
         now: Option<&Value>,
         planned: &Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), HubError> {
         if !self.tell_of(path, now, planned) {
             return Ok(());
         }
@@ -269,7 +275,7 @@ impl Importer {
         !self.dry_run
     }
 
-    async fn amend(&self, path: &str, planned: &Value) -> Result<(), Failure> {
+    async fn amend(&self, path: &str, planned: &Value) -> Result<(), HubError> {
         let mut patch = planned.clone();
         if let Some(fields) = patch.as_object_mut() {
             // The tenant is unchanged, and not allowed in a patch.

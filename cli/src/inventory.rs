@@ -30,7 +30,9 @@ pub(crate) fn run(command: args::Inventory, environment: &Environment) -> Result
                 let path = format!("/inventory?q={}{backend}", percent::encode(&query));
                 let answer: Value = hub.get(&path).await?;
                 let format = &output.output;
-                output::show(format, &answer, |answer| tables(format, answer))
+                Ok::<_, Failure>(output::show(format, &answer, |answer| {
+                    tables(format, answer)
+                })?)
             }
             args::Inventory::Store { cluster, file } => store(&hub, &cluster, file).await,
         }
@@ -52,7 +54,7 @@ async fn store(hub: &HubClient, name: &str, file: PathBuf) -> Result<(), Failure
     let count = facts.len();
     let body = json!({ "cluster": id, "inventory": facts });
     hub.tell(Method::POST, "/inventory", &body).await?;
-    output::print(&format!("Stored {count} facts of {id}.\n"))
+    Ok(output::print(&format!("Stored {count} facts of {id}.\n"))?)
 }
 
 /// One table per series, like InfluxDB's own client.

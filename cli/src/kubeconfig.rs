@@ -35,13 +35,13 @@ pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Fa
     match (&args.output, args.merge) {
         (Some(path), false) if path.as_os_str() != "-" => {
             file::replace(path, &output::yaml(&made.config)?, &made.hub, args.yes)?;
-            output::print(&format!(
+            Ok(output::print(&format!(
                 "Wrote {} with {}.\n",
                 path.display(),
                 counted(&made)
-            ))
+            ))?)
         }
-        (_, false) => output::print(&output::yaml(&made.config)?),
+        (_, false) => Ok(output::print(&output::yaml(&made.config)?)?),
         (Some(path), true) if path.as_os_str() == "-" => {
             let detail = "--merge needs a file, which standard output is not";
             Err(Failure::because(Code::Usage, detail))
@@ -57,10 +57,10 @@ pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Fa
             let backup = merged.backup.map_or(String::new(), |backup| {
                 format!(" The file as it was: {}.", backup.display())
             });
-            output::print(&match merged.changed {
+            Ok(output::print(&match merged.changed {
                 true => format!("Merged {count} into {path}.{backup}\n"),
                 false => format!("{path} has {count} already.\n"),
-            })
+            })?)
         }
     }
 }
@@ -104,7 +104,7 @@ pub(crate) async fn whole(hub: &HubClient) -> Result<String, Failure> {
     let template = ContextName::default();
     let chosen: Vec<_> = visible.iter().collect();
     let made = make(&Access::of(hub, &info, None), &visible, &chosen, &template)?;
-    output::yaml(&made.config)
+    Ok(output::yaml(&made.config)?)
 }
 
 /// Server addresses and credentials of the clusters.

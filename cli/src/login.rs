@@ -9,7 +9,7 @@ use crate::{
     args,
     environment::Environment,
     files,
-    hub_client::HubClient,
+    hub_client::{HubClient, HubError},
     logins::{Hub, Hubs, keep, remember, remembered},
     output::{self, Column},
     settings::block_on,
@@ -33,11 +33,11 @@ pub(crate) fn run(args: &args::Login, environment: &Environment) -> Result<(), F
         environment.proxy()?,
     )?;
     // Only a login that works is stored.
-    let info: HubInfo = block_on(client.get("/v1/hub"))?.map_err(|failure| match failure.code {
-        Code::BadToken | Code::TokenExpired => {
+    let info: HubInfo = block_on(client.get("/v1/hub"))?.map_err(|error| match error {
+        HubError::TokenRejected(failure) => {
             failure.next("Ask an admin of the hub for a token (`fairlead token create`).")
         }
-        _ => failure,
+        other => other.into(),
     })?;
     let hub = Hub {
         url: args.url.clone(),
@@ -46,10 +46,10 @@ pub(crate) fn run(args: &args::Login, environment: &Environment) -> Result<(), F
         dev: None,
     };
     remember(environment, hub)?;
-    output::print(&format!(
+    Ok(output::print(&format!(
         "Logged in to {} as {} (hub {}).\n",
         args.url, info.caller, info.version
-    ))
+    ))?)
 }
 
 pub(crate) fn logout(args: &args::Logout, environment: &Environment) -> Result<(), Failure> {
@@ -62,10 +62,10 @@ pub(crate) fn logout(args: &args::Logout, environment: &Environment) -> Result<(
         Some(url) if args.url.as_ref() != Some(url) => format!(" The current hub is {url}."),
         _ => String::new(),
     };
-    output::print(&format!(
+    Ok(output::print(&format!(
         "Forgot the token for {}; it stays valid until it expires or is revoked.{now}\n",
         hub.url
-    ))
+    ))?)
 }
 
 fn not_known(url: Option<&HubUrl>) -> Failure {
@@ -90,7 +90,7 @@ pub(crate) fn hubs(command: &args::Hubs, environment: &Environment) -> Result<()
                 return Err(not_known(Some(url)));
             }
             keep(environment, &hubs)?;
-            output::print(&format!("The current hub is {url}.\n"))
+            Ok(output::print(&format!("The current hub is {url}.\n"))?)
         }
         args::Hubs::List(output) => list(&hubs, &output.output),
     }
@@ -115,8 +115,13 @@ fn list(hubs: &Hubs, format: &output::Format) -> Result<(), Failure> {
         let dev = hub.dev.as_ref().map(|data| data.display().to_string());
         [mark.into(), hub.url.to_string().into(), dev.into()]
     };
-    output::show_named(format, &listed, names, |_| match hubs.hub.as_slice() {
-        [] => String::new(),
-        hubs => output::table(format, &columns, hubs.iter().enumerate().map(row)),
-    })
+    Ok(output::show_named(
+        format,
+        &listed,
+        names,
+        |_| match hubs.hub.as_slice() {
+            [] => String::new(),
+            hubs => output::table(format, &columns, hubs.iter().enumerate().map(row)),
+        },
+    )?)
 }

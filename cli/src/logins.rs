@@ -99,7 +99,7 @@ pub(crate) fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
 /// Writes the stored logins.
 pub(crate) fn keep(environment: &Environment, hubs: &Hubs) -> Result<(), Failure> {
     let text = toml::to_string(hubs).map_err(|error| Failure::because(Code::Internal, error))?;
-    files::write(&file(environment)?, &text)
+    Ok(files::write(&file(environment)?, &text)?)
 }
 
 /// Stores a login and makes its hub the current one.

@@ -49,7 +49,7 @@ pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(
         // An incomplete file could be mistaken for a backup.
         let _ = fs::remove_file(&part);
     }
-    output::print(&shown(&kept?))
+    Ok(output::print(&shown(&kept?))?)
 }
 
 /// Writes a backup to standard output, and its summary to stderr.
@@ -95,7 +95,7 @@ pub(crate) fn restore(asked: args::Restore, environment: &Environment) -> Result
         let source = opened(source(&asked.file)?, identity.as_ref())?;
         block_on(data.restore(source, overwrite))?
     });
-    output::print(&shown(&restored?))
+    Ok(output::print(&shown(&restored?))?)
 }
 
 fn source(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
@@ -123,7 +123,7 @@ pub(crate) fn store(command: args::Store, environment: &Environment) -> Result<(
         args::Store::Check(place) => {
             let wrong = block_on(hub_data(place, environment)?.check())??;
             if wrong.is_empty() {
-                return output::print("The store is whole.\n");
+                return Ok(output::print("The store is whole.\n")?);
             }
             output::print(&format!("{}\n", wrong.join("\n")))?;
             let detail = format_args!("the store has {} errors", wrong.len());
@@ -143,7 +143,7 @@ pub(crate) fn store(command: args::Store, environment: &Environment) -> Result<(
             let (from, to) = (place(from)?, place(to)?);
             let moved =
                 confirm_overwrite(yes, |overwrite| block_on(migrate(&from, &to, overwrite))?);
-            output::print(&shown(&moved?))
+            Ok(output::print(&shown(&moved?))?)
         }
     }
 }

@@ -5,13 +5,14 @@ mod custom;
 mod table;
 
 use std::{
+    error::Error,
     io::{self, IsTerminal, Write},
     str::FromStr,
 };
 
 use ::time::OffsetDateTime;
 use console::Term;
-use fairlead_api::{Code, Failure, resources::List};
+use fairlead_api::{Code, Failure, error_chain, resources::List};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -75,21 +76,45 @@ impl FromStr for Format {
     }
 }
 
+/// Failed output of a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputError {
+    /// Standard output rejects a write.
+    #[error("standard output")]
+    Write(#[source] io::Error),
+    /// A value has no text form.
+    #[error("an answer cannot be printed")]
+    Serialize(#[source] Box<dyn Error + Send + Sync>),
+}
+
+impl OutputError {
+    pub(crate) fn serialize(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        OutputError::Serialize(error.into())
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        let code = match &error {
+            OutputError::Write(_) => Code::CannotWrite,
+            OutputError::Serialize(_) => Code::Internal,
+        };
+        Failure::because(code, error_chain(&error))
+    }
+}
+
 /// Prints a text; a closed pipe is not a failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), OutputError> {
     print_unless_closed(text).map(drop)
 }
 
 /// Prints a text; false for a closed pipe, at which an endless command should stop.
-pub(crate) fn print_unless_closed(text: &str) -> Result<bool, Failure> {
+pub(crate) fn print_unless_closed(text: &str) -> Result<bool, OutputError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::because(
-            Code::CannotWrite,
-            format_args!("standard output: {error}"),
-        )),
+        Err(error) => Err(OutputError::Write(error)),
     }
 }
 
@@ -98,7 +123,7 @@ pub(crate) fn show<T: Serialize>(
     format: &Format,
     value: &T,
     table: impl FnOnce(&T) -> String,
-) -> Result<(), Failure> {
+) -> Result<(), OutputError> {
     match format {
         Format::Name => print(&names(&json(value)?)),
         _ => show_named(format, value, |_| String::new(), table),
@@ -111,10 +136,10 @@ pub(crate) fn show_named<T: Serialize>(
     value: &T,
     names: impl FnOnce(&T) -> String,
     table: impl FnOnce(&T) -> String,
-) -> Result<(), Failure> {
+) -> Result<(), OutputError> {
     let text = match format {
         Format::Table | Format::Wide => table(value),
-        Format::Json => serde_json::to_string_pretty(value).map_err(unprintable)? + "\n",
+        Format::Json => serde_json::to_string_pretty(value).map_err(OutputError::serialize)? + "\n",
         Format::Yaml => yaml(value)?,
         Format::Name => names(value),
         Format::JsonPath(template) => template.render(&json(value)?),
@@ -130,7 +155,7 @@ pub(crate) fn show_list<T: Serialize, const N: usize>(
     things: &str,
     columns: &[Column; N],
     row: impl Fn(&T) -> [Cell; N],
-) -> Result<(), Failure> {
+) -> Result<(), OutputError> {
     if report_if_empty(format, list.items.len(), things) {
         return Ok(());
     }
@@ -147,8 +172,8 @@ pub(crate) fn report_if_empty(format: &Format, count: usize, things: &str) -> bo
     nothing
 }
 
-fn json<T: Serialize>(value: &T) -> Result<Value, Failure> {
-    serde_json::to_value(value).map_err(unprintable)
+fn json<T: Serialize>(value: &T) -> Result<Value, OutputError> {
+    serde_json::to_value(value).map_err(OutputError::serialize)
 }
 
 /// Fields for `-o name`; the first one that a resource has is its name.
@@ -165,15 +190,8 @@ pub(crate) fn names(value: &Value) -> String {
     items(value).iter().filter_map(name).collect()
 }
 
-pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<String, Failure> {
-    serde_saphyr::to_string(value).map_err(unprintable)
-}
-
-fn unprintable(error: impl std::fmt::Display) -> Failure {
-    Failure::because(
-        Code::Internal,
-        format_args!("an answer cannot be printed: {error}"),
-    )
+pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<String, OutputError> {
+    serde_saphyr::to_string(value).map_err(OutputError::serialize)
 }
 
 /// Renders a table: all columns untruncated with `-o wide`, else the columns that fit the terminal.

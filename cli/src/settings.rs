@@ -46,7 +46,7 @@ pub(crate) fn reader(
     if let Some(file) = reader.config_file() {
         match files::read(Path::new(&file)) {
             Ok(text) => reader.add_file(&file, &text, &TABLES),
-            Err(failure) => reader.mistake(failure.cause),
+            Err(error) => reader.mistake(Failure::from(error).cause),
         }
     }
     reader

@@ -15,7 +15,7 @@ use crate::{
     edit,
     environment::Environment,
     fields,
-    hub_client::HubClient,
+    hub_client::{HubClient, HubError},
     output::{self, Cell, Column, Format},
     query::{check_tenant, query_of},
     settings::block_on,
@@ -43,7 +43,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 if watch {
                     let rows = async |_| {
                         let found = hub.find::<Tenant>(&path).await?;
-                        Ok::<Vec<_>, Failure>(found.iter().map(row).collect())
+                        Ok::<Vec<_>, HubError>(found.iter().map(row).collect())
                     };
                     return watch::watch(
                         &hub,
@@ -95,10 +95,12 @@ fn path_of(id: &str) -> String {
 /// `FL-4107` for an unknown id.
 async fn find(hub: &HubClient, id: &str) -> Result<Tenant, Failure> {
     let found = hub.get(&path_of(id)).await;
-    found.map_err(|failure| match failure.code {
-        Code::NotFound => Failure::because(Code::NotFound, format_args!("the tenant {id:?}"))
-            .next("List the tenants with `fairlead tenant list`."),
-        _ => failure,
+    found.map_err(|error| match error {
+        HubError::NotFound(_) => {
+            Failure::because(Code::NotFound, format_args!("the tenant {id:?}"))
+                .next("List the tenants with `fairlead tenant list`.")
+        }
+        other => other.into(),
     })
 }
 
@@ -163,7 +165,7 @@ async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> 
     if asked.watch {
         let rows = async |_| {
             let tenants = fetch().await?;
-            Ok::<Vec<_>, Failure>(tenants.iter().map(row).collect())
+            Ok::<Vec<_>, HubError>(tenants.iter().map(row).collect())
         };
         let scope = match asked.filters() {
             true => Scope::Matching("/tenants"),
@@ -174,7 +176,13 @@ async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> 
     let tenants = List {
         items: fetch().await?,
     };
-    output::show_list(format, &tenants, "tenants", &columns(), cells)
+    Ok(output::show_list(
+        format,
+        &tenants,
+        "tenants",
+        &columns(),
+        cells,
+    )?)
 }
 
 fn columns() -> [Column; 6] {
@@ -211,7 +219,7 @@ fn row(tenant: &Tenant) -> Row<6> {
 }
 
 fn show(format: &Format, tenant: &Tenant) -> Result<(), Failure> {
-    output::show(format, tenant, |tenant| {
+    Ok(output::show(format, tenant, |tenant| {
         output::table(format, &columns(), [cells(tenant)])
-    })
+    })?)
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                     ttl_seconds: Some(ttl.0.as_secs()),
                 };
                 let created: CreatedToken = hub.post("/v1/tokens", &create).await?;
-                output::show(&output.output, &created, created_text)
+                Ok::<_, Failure>(output::show(&output.output, &created, created_text)?)
             }
             args::Token::List(asked) => {
                 check_tenant(&hub, asked.tenant.as_ref()).await?;
@@ -57,7 +57,14 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                 tokens
                     .items
                     .sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
-                output::show_list(&asked.output.output, &tokens, "tokens", &columns(), cells)
+                let format = &asked.output.output;
+                Ok(output::show_list(
+                    format,
+                    &tokens,
+                    "tokens",
+                    &columns(),
+                    cells,
+                )?)
             }
             args::Token::Delete { names, yes } => delete(&hub, &names, yes).await,
         }

@@ -34,7 +34,9 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
         eprintln!("left: {line}");
     }
     if inventory.objects.is_empty() && files.is_empty() {
-        return output::print("Nothing of Fairlead's is left to remove in this cluster.\n");
+        return Ok(output::print(
+            "Nothing of Fairlead's is left to remove in this cluster.\n",
+        )?);
     }
     eprintln!("To be removed:");
     let objects = inventory.objects.iter().map(ToString::to_string);
@@ -48,9 +50,9 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
     }
     // The folder is removed only if it is empty.
     let _ = folder.map(fs::remove_dir);
-    output::print(
+    Ok(output::print(
         "A hub still lists the cluster: `fairlead cluster delete NAME` removes it there.\n",
-    )
+    )?)
 }
 
 /// Deletes all objects, and continues after a failure.

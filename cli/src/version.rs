@@ -16,7 +16,7 @@ pub(crate) fn run(args: &args::Version) -> Result<(), Failure> {
         version: VERSION,
         target: std::env::consts::ARCH,
     };
-    output::show(&args.output.output, &version, |version| {
+    Ok(output::show(&args.output.output, &version, |version| {
         format!("fairlead {} {}\n", version.version, version.target)
-    })
+    })?)
 }

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fairlead_api::{Code, Failure, percent, resources::ClusterStatusUpdate};
+use fairlead_api::{Failure, percent, resources::ClusterStatusUpdate};
 use serde_json::{Value, json};
 
 use crate::{
-    changes::{ChangePoller, LONG_POLL_SECONDS, is_away, line},
-    hub_client::HubClient,
-    output::{self, Cell, Column, Columns, Format, shown_cells},
+    changes::{ChangePoller, LONG_POLL_SECONDS, line},
+    hub_client::{HubClient, HubError},
+    output::{self, Cell, Column, Columns, Format, OutputError, shown_cells},
 };
 
 /// Status fields that change over time without any event.
@@ -41,7 +41,7 @@ pub(crate) enum Scope {
 
 impl Scope {
     /// Finds out whether a missing resource was deleted or no longer matches.
-    async fn missing(self, hub: &HubClient, id: String) -> Result<Missing, Failure> {
+    async fn missing(self, hub: &HubClient, id: String) -> Result<Missing, HubError> {
         let is_there = match self {
             Scope::One | Scope::All => None,
             Scope::Matching(path) => {
@@ -61,7 +61,7 @@ struct Missing {
 }
 
 impl Missing {
-    fn line(&self, format: &Format) -> Result<String, Failure> {
+    fn line(&self, format: &Format) -> Result<String, OutputError> {
         let Missing { id, was_deleted } = self;
         match (format, was_deleted) {
             (Format::Table | Format::Wide, true) => Ok(format!("{id} was deleted\n")),
@@ -94,7 +94,7 @@ struct Waker<'a> {
 }
 
 impl<'a> Waker<'a> {
-    async fn new(hub: &'a HubClient, wakes: Wakes) -> Result<Self, Failure> {
+    async fn new(hub: &'a HubClient, wakes: Wakes) -> Result<Self, HubError> {
         let poller = ChangePoller::new(hub);
         let cursor = match wakes {
             Wakes::Changes => Cursor::Changes(poller.now().await?.to_string()),
@@ -107,7 +107,7 @@ impl<'a> Waker<'a> {
     }
 
     /// Waits for the next event; a status update is returned.
-    async fn next(&mut self) -> Result<Option<ClusterStatusUpdate>, Failure> {
+    async fn next(&mut self) -> Result<Option<ClusterStatusUpdate>, HubError> {
         loop {
             match &mut self.cursor {
                 Cursor::Status(cursor) => {
@@ -129,18 +129,18 @@ impl<'a> Waker<'a> {
 }
 
 /// Polls for changes once; true if there are any.
-async fn has_changed(poller: &mut ChangePoller<'_>, since: &mut String) -> Result<bool, Failure> {
+async fn has_changed(poller: &mut ChangePoller<'_>, since: &mut String) -> Result<bool, HubError> {
     match poller.poll(since, LONG_POLL_SECONDS).await {
         Ok(changes) => {
             *since = changes.revision.to_string();
             Ok(!changes.items.is_empty())
         }
         // The resources are read again in any case.
-        Err(failure) if failure.code == Code::Compacted => {
+        Err(HubError::Compacted(_)) => {
             *since = poller.now().await?.to_string();
             Ok(true)
         }
-        Err(failure) => Err(failure),
+        Err(error) => Err(error),
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) async fn watch<const N: usize>(
     columns: [Column; N],
     scope: Scope,
     wakes: Wakes,
-    mut fetch: impl AsyncFnMut(Option<ClusterStatusUpdate>) -> Result<Vec<Row<N>>, Failure>,
+    mut fetch: impl AsyncFnMut(Option<ClusterStatusUpdate>) -> Result<Vec<Row<N>>, HubError>,
 ) -> Result<(), Failure> {
     let mut waker = Waker::new(hub, wakes).await?;
     let mut told = None;
@@ -161,11 +161,11 @@ pub(crate) async fn watch<const N: usize>(
     loop {
         let (rows, missing) = match compare(hub, scope, &known, fetch(told.take()).await).await {
             Ok(found) => found,
-            Err(failure) if is_away(&failure) => {
-                waker.poller.rest(&failure).await;
+            Err(error) if error.is_temporary() => {
+                waker.poller.rest(&error).await;
                 continue;
             }
-            Err(failure) => return Err(failure),
+            Err(error) => return Err(error.into()),
         };
         waker.poller.is_back();
         let mut changed = Vec::new();
@@ -204,8 +204,8 @@ async fn compare<const N: usize>(
     hub: &HubClient,
     scope: Scope,
     known: &BTreeMap<String, Printed>,
-    fetched: Result<Vec<Row<N>>, Failure>,
-) -> Result<(Vec<Row<N>>, Vec<Missing>), Failure> {
+    fetched: Result<Vec<Row<N>>, HubError>,
+) -> Result<(Vec<Row<N>>, Vec<Missing>), HubError> {
     let rows = fetched?;
     let there: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
     let mut missing = Vec::new();

@@ -7,9 +7,9 @@ use crate::{args, environment::Environment, hub_client::HubClient, output, setti
 pub(crate) fn run(args: &args::Output, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     let who: WhoAmI = block_on(hub.get("/v1/whoami"))??;
-    output::show(&args.output, &who, |who| {
+    Ok(output::show(&args.output, &who, |who| {
         format!("hub:       {}\n{}", hub.url(), lines(who))
-    })
+    })?)
 }
 
 fn lines(who: &WhoAmI) -> String {

@@ -101,7 +101,9 @@ fn listed(text: &str) -> Value {
 }
 
 fn show(format: &Format, settings: &Value) -> Result<(), Failure> {
-    output::show(format, settings, |settings| table(format, settings))
+    Ok(output::show(format, settings, |settings| {
+        table(format, settings)
+    })?)
 }
 
 fn table(format: &Format, settings: &Value) -> String {

@@ -84,7 +84,9 @@ fn names(catalog: &Catalog) -> String {
 }
 
 fn show(format: &Format, catalog: &Catalog) -> Result<(), Failure> {
-    output::show_named(format, catalog, names, |catalog| table(format, catalog))
+    Ok(output::show_named(format, catalog, names, |catalog| {
+        table(format, catalog)
+    })?)
 }
 
 fn table(format: &Format, catalog: &Catalog) -> String {

@@ -12,7 +12,7 @@ use super::{lookup::find, views};
 use crate::{
     describe::{Description, at, changes, describe_changes, other_fields},
     facts,
-    hub_client::HubClient,
+    hub_client::{HubClient, HubError},
     output,
 };
 
@@ -52,7 +52,7 @@ pub(super) async fn run(hub: &HubClient, name: &str) -> Result<(), Failure> {
     let rows = facts.items.iter().map(facts::cells).collect();
     it.table("Facts", &facts::columns(), rows);
     describe_changes(&mut it, last.as_deref());
-    it.print()
+    Ok(it.print()?)
 }
 
 /// List about this cluster; `None` if the caller may not read it.
@@ -60,11 +60,11 @@ async fn allowed<T: DeserializeOwned>(
     hub: &HubClient,
     list: &str,
     id: &ClusterId,
-) -> Result<Option<T>, Failure> {
+) -> Result<Option<T>, HubError> {
     match hub.get(&format!("/v1/{list}?text={id}")).await {
         Ok(found) => Ok(Some(found)),
-        Err(failure) if failure.code == Code::NotAllowed => Ok(None),
-        Err(failure) => Err(failure),
+        Err(HubError::NotAllowed(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -29,12 +29,16 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
             confirm(yes, &question)?;
             let install = Install::of(hub).await?;
             let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
-            output::show(&output.output, &join, |join| install.command(join))
+            Ok(output::show(&output.output, &join, |join| {
+                install.command(join)
+            })?)
         }
         args::ClusterToken::Show { name, output } => {
             let install = Install::of(hub).await?;
             let join: JoinInfo = hub.get(&path(&name).await?).await?;
-            output::show(&output.output, &join, |join| install.command(join))
+            Ok(output::show(&output.output, &join, |join| {
+                install.command(join)
+            })?)
         }
         args::ClusterToken::Revoke { name, yes } => {
             let path = path(&name).await?;
@@ -43,14 +47,22 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
             );
             confirm(yes, &question)?;
             hub.delete(&path).await?;
-            output::print(&format!("Revoked the bootstrap token of {name}.\n"))
+            Ok(output::print(&format!(
+                "Revoked the bootstrap token of {name}.\n"
+            ))?)
         }
         args::ClusterToken::List(asked) => {
             check_tenant(hub, asked.tenant.as_ref()).await?;
             let path = format!("/v1/bootstrap-tokens?{}", crate::token::query(&asked));
             let tokens: List<BootstrapToken> = hub.get(&path).await?;
             let things = "bootstrap tokens";
-            output::show_list(&asked.output.output, &tokens, things, &columns(), cells)
+            Ok(output::show_list(
+                &asked.output.output,
+                &tokens,
+                things,
+                &columns(),
+                cells,
+            )?)
         }
     }
 }
@@ -145,7 +157,7 @@ pub(super) async fn manifest(hub: &HubClient, name: &str) -> Result<(), Failure>
         .and_then(|(_, rest)| rest.split_once('/'));
     let (_, path) =
         path.ok_or_else(|| Failure::because(Code::Internal, "the install URL has no path"))?;
-    output::print(&hub.text(&format!("/{path}")).await?)
+    Ok(output::print(&hub.text(&format!("/{path}")).await?)?)
 }
 
 #[cfg(test)]

@@ -27,7 +27,9 @@ pub(super) async fn effective(hub: &HubClient, asked: args::OneCluster) -> Resul
     let all: Map<String, Value> = hub.get(&path).await?;
     let names = |all: &Map<String, Value>| all.keys().map(|name| format!("{name}\n")).collect();
     let format = &asked.output.output;
-    output::show_named(format, &all, names, |all| effective_table(format, all))
+    Ok(output::show_named(format, &all, names, |all| {
+        effective_table(format, all)
+    })?)
 }
 
 fn effective_table(format: &Format, all: &Map<String, Value>) -> String {
@@ -52,11 +54,11 @@ pub(super) async fn config(hub: &HubClient, asked: args::OneCluster) -> Result<(
         settings.map(|[name, _]| name + "\n").collect()
     };
     let format = &asked.output.output;
-    output::show_named(format, &config, names, |config| {
+    Ok(output::show_named(format, &config, names, |config| {
         let columns = [Column::id("SETTING"), Column::text("VALUE")];
         let rows = settings(config).into_iter().map(|row| row.map(Cell::from));
         output::table(format, &columns, rows)
-    })
+    })?)
 }
 
 fn settings(config: &AgentConfig) -> Vec<[String; 2]> {
@@ -83,13 +85,13 @@ pub(super) async fn sessions(hub: &HubClient, asked: args::OneCluster) -> Result
     let path = of(hub, &asked.name, "sessions").await?;
     let sessions: List<AgentSession> = hub.get(&path).await?;
     let format = &asked.output.output;
-    output::show_list(
+    Ok(output::show_list(
         format,
         &sessions,
         "sessions",
         &session_columns(),
         session_cells,
-    )
+    )?)
 }
 
 pub(super) fn session_columns() -> [Column; 12] {
@@ -143,13 +145,13 @@ pub(super) async fn compiled(hub: &HubClient, asked: args::Compiled) -> Result<(
     let path = format!("/v1/compile-meta?{query}");
     let found: List<Value> = hub.get(&path).await?;
     let format = &asked.output.output;
-    output::show_list(
+    Ok(output::show_list(
         format,
         &found,
         "compiled components",
         &compiled_columns(),
         compiled_cells,
-    )
+    )?)
 }
 
 fn compiled_columns() -> [Column; 7] {

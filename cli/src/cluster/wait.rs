@@ -9,7 +9,7 @@ use fairlead_api::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::lookup::find;
-use crate::hub_client::HubClient;
+use crate::hub_client::{HubClient, HubError};
 
 const AWAITS_AGENT: &str = "waiting for the agent to enrol";
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -68,9 +68,10 @@ async fn until(
                 return Ok(());
             }
             Ok(Seen::Waiting(step)) => step,
-            // The hub may be restarting, so the wait continues; other failures are final.
-            Err(failure) if failure.code == Code::HubUnreachable => failure.cause,
-            Err(failure) => return Err(failure),
+            Ok(Seen::Failed(failure)) => return Err(failure),
+            // The hub may be restarting, so the wait continues; other errors are final.
+            Err(HubError::Unreachable(failure)) => failure.cause,
+            Err(error) => return Err(error.into()),
         };
         if step != last {
             eprintln!("{label}{step}");
@@ -90,9 +91,11 @@ fn not_ready(id: &ClusterId, step: &str) -> Failure {
 enum Seen {
     Reached(String),
     Waiting(String),
+    /// The state cannot be reached any more.
+    Failed(Failure),
 }
 
-async fn look(hub: &HubClient, id: &ClusterId, wanted: ClusterState) -> Result<Seen, Failure> {
+async fn look(hub: &HubClient, id: &ClusterId, wanted: ClusterState) -> Result<Seen, HubError> {
     let cluster: Cluster = hub.get(&format!("/clusters/{id}")).await?;
     let state = cluster.status.state;
     if state == wanted {
@@ -105,7 +108,7 @@ async fn look(hub: &HubClient, id: &ClusterId, wanted: ClusterState) -> Result<S
     }
     let step = match state {
         ClusterState::Never if cannot_enrol(&cluster) => {
-            check_bootstrap_token(hub, &cluster).await?
+            return check_bootstrap_token(hub, &cluster).await;
         }
         _ => step(&cluster),
     };
@@ -117,21 +120,18 @@ fn cannot_enrol(cluster: &Cluster) -> bool {
     !cluster.enrolled && cluster.install_url.is_none()
 }
 
-/// Checks the bootstrap token of a cluster that waits for its agent.
-///
-/// # Errors
-/// `FL-4113` with the reason if the bootstrap token is not valid; failures of the hub.
-async fn check_bootstrap_token(hub: &HubClient, cluster: &Cluster) -> Result<String, Failure> {
+/// Checks the bootstrap token of a cluster that waits for its agent. Without a valid token the wait fails with `FL-4113`.
+async fn check_bootstrap_token(hub: &HubClient, cluster: &Cluster) -> Result<Seen, HubError> {
     let path = format!("/v1/clusters/{}/bootstrap-token", cluster.id);
     match hub.get::<JoinInfo>(&path).await {
         // The token was renewed, or the caller may not read it.
-        Ok(_) => Ok(AWAITS_AGENT.to_owned()),
-        Err(failure) if failure.code == Code::NotAllowed => Ok(AWAITS_AGENT.to_owned()),
-        Err(failure) if failure.code == Code::NotFound => {
+        Ok(_) | Err(HubError::NotAllowed(_)) => Ok(Seen::Waiting(AWAITS_AGENT.to_owned())),
+        Err(HubError::NotFound(failure)) => {
             let next = failure.next_step().to_owned();
-            Err(Failure::because(Code::NotReady, failure.cause).next(next))
+            let not_ready = Failure::because(Code::NotReady, failure.cause);
+            Ok(Seen::Failed(not_ready.next(next)))
         }
-        Err(failure) => Err(failure),
+        Err(error) => Err(error),
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     table::{columns, row},
 };
 use crate::{
-    hub_client::HubClient,
+    hub_client::{HubClient, HubError},
     output::Format,
     watch::{self, Scope, Wakes},
 };
@@ -59,7 +59,7 @@ pub(super) async fn watch(
     hub: &HubClient,
     format: &Format,
     watched: Watched,
-    fetch: impl AsyncFn() -> Result<Vec<Cluster>, Failure>,
+    fetch: impl AsyncFn() -> Result<Vec<Cluster>, HubError>,
 ) -> Result<(), Failure> {
     let Watched { scope, by_status } = watched;
     let mut known = Known::default();
@@ -70,7 +70,7 @@ pub(super) async fn watch(
             known.agents = AgentColumns::of(hub, format, &known.clusters).await?;
         }
         let rows = known.clusters.iter().map(|it| row(it, &known.agents));
-        Ok::<Vec<_>, Failure>(rows.collect())
+        Ok::<Vec<_>, HubError>(rows.collect())
     };
     let watch = watch::watch(hub, format, columns(), scope, Wakes::Status, rows);
     Box::pin(watch).await

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{Document, Kind, invalid};
-use crate::hub_client::{HubClient, Precondition, Tagged};
+use crate::hub_client::{HubClient, HubError, Precondition, Tagged};
 
 /// Fields that PUT keeps if a document omits them.
 const KEPT_BY_PUT: [(Kind, &str); 6] = [
@@ -85,7 +85,7 @@ pub(crate) async fn plan(
             "{document} is of tenant {}; a cluster moves by `fairlead cluster move`",
             shown.tenant.unwrap_or_default()
         );
-        return Err(invalid(detail));
+        return Err(invalid(detail).into());
     }
     let plan = match mode {
         ApplyMode::Amend => patched(&shown.fields, &document.fields, false),
@@ -114,13 +114,13 @@ pub(crate) async fn send(
     loop {
         let sent = write(hub, document, &planned.plan, planned.tag.as_deref(), false).await;
         let changed = match sent {
-            Err(failure) if failure.code == Code::ChangedMeanwhile && tries > 0 => failure,
-            other => return other.map(drop),
+            Err(error @ HubError::Outdated(_)) if tries > 0 => error,
+            other => return Ok(other.map(drop)?),
         };
         tries -= 1;
         let anew = plan(hub, document, mode, false).await?;
         if anew.lines != planned.lines {
-            return Err(changed);
+            return Err(changed.into());
         }
         planned = anew;
     }
@@ -141,14 +141,15 @@ async fn judged(
         None => json!({}),
     };
     if let Some(lost) = lost(&would, &document.whole()) {
-        return Err(match (lost.as_str(), now) {
+        let error = match (lost.as_str(), now) {
             ("gitRepo.type", Some(_)) => {
                 invalid("gitRepo.type: of one that is there, `apply --replace` alone changes it")
             }
             (path, _) => invalid(format_args!(
                 "unknown field \"{path}\", or a value that the hub does not accept"
             )),
-        });
+        };
+        return Err(error.into());
     }
     let lines = describe_changes(&before, &would);
     Ok(Planned {
@@ -173,7 +174,7 @@ async fn write(
     plan: &Plan,
     tag: Option<&str>,
     dry_run: bool,
-) -> Result<Value, Failure> {
+) -> Result<Value, HubError> {
     let query = if dry_run { "?dryRun=true" } else { "" };
     let path = format!("{}{query}", document.path());
     let precondition = tag.map_or(Precondition::Absent, Precondition::Unchanged);

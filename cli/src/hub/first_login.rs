@@ -130,6 +130,9 @@ async fn mint_admin(control: &Control, file: &Path) -> Result<(), Failure> {
         cluster: None,
         ttl_seconds: Some(FIRST_TOKEN_TTL_SECONDS),
     };
-    let keep = |token: &SecretString| files::write(file, &format!("{}\n", token.expose_secret()));
+    let keep = |token: &SecretString| {
+        let text = format!("{}\n", token.expose_secret());
+        files::write(file, &text).map_err(Failure::from)
+    };
     control.mint_first_token(create, keep).await
 }

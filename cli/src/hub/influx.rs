@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fairlead_api::Failure;
 use fairlead_facts::{InfluxConfig, InfluxLogin};
 use fairlead_runtime::config::{MemorySize, Reader};
 
@@ -29,8 +30,8 @@ pub(super) fn read(reader: &mut Reader) -> Option<InfluxConfig> {
     let ca: Option<PathBuf> = reader.optional("influx-ca-file");
     let ca_pem = ca.and_then(|file| match files::read(&file) {
         Ok(pem) => Some(pem),
-        Err(failure) => {
-            reader.mistake(failure.cause);
+        Err(error) => {
+            reader.mistake(Failure::from(error).cause);
             None
         }
     });

@@ -40,11 +40,11 @@ pub(super) fn greet(
         }
         None => String::new(),
     };
-    output::print(&format!(
+    Ok(output::print(&format!(
         "Hub on {url}, logged in as admin for 8 hours. Next, in another terminal:\n\n{switch}  \
          fairlead cluster create demo --wait\n  \
          fairlead kubeconfig --cluster demo > fl.yaml && kubectl --kubeconfig fl.yaml get nodes\n\n"
-    ))
+    ))?)
 }
 
 /// Updates the kubeconfig of the ready file whenever clusters change, so that each has a context.

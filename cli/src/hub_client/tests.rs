@@ -87,7 +87,7 @@ async fn refusal_of_the_proxy_is_reported_with_its_schemes() {
     // The second connection reads the response that reqwest drops.
     let (address, serving) = proxy(answer, 2).await;
     let hub = client_behind(&format!("http://ann:s3cret%21@{address}"));
-    let failure = hub.get::<bool>("/").await.unwrap_err();
+    let failure = Failure::from(hub.get::<bool>("/").await.unwrap_err());
     assert_eq!(failure.code, Code::DialProxyAuth);
     assert!(failure.cause.contains("it takes NTLM only"), "{failure}");
     assert!(!failure.cause.contains("s3cret"), "{failure}");
@@ -98,7 +98,7 @@ async fn refusal_of_the_proxy_is_reported_with_its_schemes() {
 async fn credentials_go_to_the_proxy_with_the_tunnel_request() {
     let (address, serving) = proxy(b"HTTP/1.1 200 OK\r\n\r\n", 1).await;
     let hub = client_behind(&format!("http://ann:s3cret%21@{address}"));
-    let failure = hub.get::<bool>("/").await.unwrap_err();
+    let failure = Failure::from(hub.get::<bool>("/").await.unwrap_err());
     // The proxy has ended before the handshake with the hub.
     assert_eq!(failure.code, Code::DialProxy, "{failure}");
     let head = serving.await.unwrap().to_lowercase();
@@ -116,10 +116,10 @@ async fn path_to_another_resource_is_rejected() {
     let url = "https://127.0.0.1:1".parse().unwrap();
     let hub = HubClient::new(url, "secret".into(), None, ProxyRules::default()).unwrap();
     for path in ["/clusters/../tenants", "/clusters/%2e%2e", "/clusters/."] {
-        let failure = hub.get::<bool>(path).await.unwrap_err();
+        let failure = Failure::from(hub.get::<bool>(path).await.unwrap_err());
         assert!(failure.cause.contains("is no path of the hub"), "{failure}");
     }
-    let failure = hub.get::<bool>("/clusters?fact=a%3Db").await.unwrap_err();
+    let failure = Failure::from(hub.get::<bool>("/clusters?fact=a%3Db").await.unwrap_err());
     assert_eq!(failure.code, Code::HubUnreachable);
     assert!(
         failure.cause.contains("127.0.0.1:1: Connection refused"),

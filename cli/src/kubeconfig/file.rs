@@ -102,7 +102,7 @@ pub(super) fn replace(path: &Path, text: &str, hub: &str, yes: bool) -> Result<(
             refused.map_err(|it| it.next("Keep them with `--merge`, or confirm with `--yes`."))?;
         }
     }
-    files::write(path, text)
+    Ok(files::write(path, text)?)
 }
 
 /// Content of the file; `None` if it does not exist.

@@ -49,5 +49,5 @@ pub(super) async fn run(hub: &HubClient, id: &str) -> Result<(), Failure> {
     };
     it.table("Clusters", &columns, clusters.iter().map(row).collect());
     describe_changes(&mut it, last.as_deref());
-    it.print()
+    Ok(it.print()?)
 }

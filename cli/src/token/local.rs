@@ -46,5 +46,5 @@ pub(super) fn run(
         store_password_file,
     };
     let created = maintenance::create_token(place, asked, environment)?;
-    output::show(&output.output, &created, created_text).map(|()| None)
+    Ok(output::show(&output.output, &created, created_text).map(|()| None)?)
 }
