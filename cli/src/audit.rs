@@ -31,7 +31,7 @@ pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Fa
         }
         output::show_list(&args.output.output, &changes, "changes", &columns(), cells)?;
         if let Some(before) = goes_on {
-            eprintln!("there is more: --before {before}");
+            output::note(&format!("there is more: --before {before}"));
         }
         Ok(())
     })?

@@ -52,7 +52,7 @@ pub(crate) fn dev(matches: &ArgMatches, environment: &Environment) -> Result<(),
 }
 
 /// Runs a hub until the process drains.
-async fn serve(settings: Settings, process: Process) -> Result<(), Failure> {
+pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Failure> {
     let listener = listen::bind(settings.listen)?;
     let plain = settings.listen_plain.map(listen::bind).transpose()?;
     let admin_listener = listen::bind(settings.admin)?;

@@ -28,8 +28,8 @@ pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Fa
     let hub = HubClient::of(environment)?;
     let made = block_on(of_clusters(&hub, args))??;
     if made.contexts.is_empty() {
-        eprintln!(
-            "No clusters, so there are no contexts: register one with `fairlead cluster create`."
+        output::note(
+            "No clusters, so there are no contexts: register one with `fairlead cluster create`.",
         );
     }
     match (&args.output, args.merge) {

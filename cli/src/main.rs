@@ -34,6 +34,8 @@ mod output;
 mod query;
 mod settings;
 mod tenant;
+#[cfg(test)]
+mod tests;
 mod token;
 mod uninstall;
 mod version;

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use fairlead_api::{Code, Failure};
 
 /// Exit code of a failure, as documented in `--help`.
-fn exit_code(code: Code) -> u8 {
+pub(crate) fn exit_code(code: Code) -> u8 {
     use Code as C;
     match code {
         C::BadConfig
@@ -27,17 +27,22 @@ fn exit_code(code: Code) -> u8 {
     }
 }
 
+/// A failure for people: cause, next step and code.
+pub(crate) fn failure_text(failure: &Failure) -> String {
+    format!(
+        "error: {}\nnext:  {}\ncode:  {}\n",
+        failure.cause,
+        failure.next_step(),
+        failure.code
+    )
+}
+
 /// Prints a failure and returns the exit code.
 pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!(
-                "error: {}\nnext:  {}\ncode:  {}",
-                failure.cause,
-                failure.next_step(),
-                failure.code
-            );
+            eprint!("{}", failure_text(&failure));
             ExitCode::from(exit_code(failure.code))
         }
     }
@@ -65,7 +70,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 }
 
 /// clap's error text with one next step: clap's tip, else the help of the command.
-fn usage_text(text: &str, words: impl IntoIterator<Item = String>) -> String {
+pub(crate) fn usage_text(text: &str, words: impl IntoIterator<Item = String>) -> String {
     let (mut lines, mut next, mut usage) = (Vec::new(), None, None);
     for line in text.lines() {
         let bare = line.trim();

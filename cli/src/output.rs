@@ -2,11 +2,12 @@
 
 mod age;
 mod custom;
+pub(crate) mod streams;
 mod table;
 
 use std::{
     error::Error,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     str::FromStr,
 };
 
@@ -110,12 +111,16 @@ pub(crate) fn print(text: &str) -> Result<(), OutputError> {
 
 /// Prints a text; false for a closed pipe, at which an endless command should stop.
 pub(crate) fn print_unless_closed(text: &str) -> Result<bool, OutputError> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match streams::write(text) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(OutputError::Write(error)),
     }
+}
+
+/// Prints a line for people on stderr.
+pub(crate) fn note(line: &str) {
+    streams::note(line);
 }
 
 /// Prints one value; `table` renders it for people.
@@ -167,7 +172,7 @@ pub(crate) fn show_list<T: Serialize, const N: usize>(
 pub(crate) fn report_if_empty(format: &Format, count: usize, things: &str) -> bool {
     let nothing = count == 0 && (format.is_table() || matches!(format, Format::CustomColumns(_)));
     if nothing {
-        eprintln!("No {things} found.");
+        note(&format!("No {things} found."));
     }
     nothing
 }
@@ -260,6 +265,10 @@ fn width(format: &Format) -> Option<usize> {
 
 /// Line width from `COLUMNS`, else from the terminal; none where standard output is no terminal.
 pub(crate) fn line_width() -> Option<usize> {
+    // The terminal of a test run does not matter.
+    if cfg!(test) {
+        return None;
+    }
     let environment = Environment::of_process();
     let given = environment.get("COLUMNS").and_then(|it| it.parse().ok());
     given.filter(|&width| width > 0).or_else(|| {

@@ -26,7 +26,7 @@ pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Fa
             output,
         } => {
             if fields.agent_version.is_some() {
-                eprintln!("{NOT_APPLIED_YET}");
+                output::note(NOT_APPLIED_YET);
             }
             let (path, known) = settings(hub, &name).await?;
             let wanted = amended(known.value.clone(), *fields)?;

@@ -38,7 +38,7 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Resul
                 objects.extend(read?);
             }
             let id = find(hub, &name).await?.id;
-            eprintln!("{NOT_APPLIED_YET}");
+            output::note(NOT_APPLIED_YET);
             let known: Catalog = hub.get(&path(&id)).await?;
             if known.objects == objects {
                 return show(&output.output, &known);

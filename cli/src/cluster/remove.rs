@@ -32,7 +32,7 @@ pub(super) async fn run(
         None => named(hub, names).await?,
     };
     if clusters.is_empty() {
-        eprintln!("No clusters match the selector. Nothing was deleted.");
+        output::note("No clusters match the selector. Nothing was deleted.");
         return Ok(());
     }
     confirm(yes, &question(&clusters))?;

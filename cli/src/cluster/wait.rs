@@ -9,7 +9,10 @@ use fairlead_api::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::lookup::find;
-use crate::hub_client::{HubClient, HubError};
+use crate::{
+    hub_client::{HubClient, HubError},
+    output,
+};
 
 const AWAITS_AGENT: &str = "waiting for the agent to enrol";
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -64,7 +67,7 @@ async fn until(
         let now = timeout_at(deadline, look(hub, id, wanted)).await;
         let step = match now.map_err(|_| not_ready(id, &last))? {
             Ok(Seen::Reached(step)) => {
-                eprintln!("{label}{step}");
+                output::note(&format!("{label}{step}"));
                 return Ok(());
             }
             Ok(Seen::Waiting(step)) => step,
@@ -74,7 +77,7 @@ async fn until(
             Err(error) => return Err(error.into()),
         };
         if step != last {
-            eprintln!("{label}{step}");
+            output::note(&format!("{label}{step}"));
             last = step;
         }
         if Instant::now() >= deadline {

@@ -1,4 +1,4 @@
-//! The registry's commands, as users and scripts call them.
+//! The registry's commands, as users and scripts call them: each command once. Their logic is tested in `cli`.
 
 #![allow(
     clippy::indexing_slicing,
@@ -8,15 +8,12 @@
 
 mod access;
 mod asked;
+mod completion;
 mod documents;
 mod edited;
-mod filters;
-mod looks;
 mod tables;
 mod upkeep;
 mod watched;
-mod words;
-mod wrong;
 
 use std::fs;
 use std::time::Duration;

@@ -3,6 +3,8 @@
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Launch, Process, Site, eventually};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::timeout;
 
 use crate::{STEP_DEADLINE, file};
 
@@ -214,6 +216,41 @@ async fn change_of_a_clusters_configuration_reaches_its_connected_agent() -> any
     ensure!(
         list.contains("Connected") && !list.contains("outdated"),
         "{list}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn wait_ends_when_the_bootstrap_token_is_revoked() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let mut create = tokio::process::Command::new(Launch::fairlead()?.program())
+        .args(["cluster", "create", "demo", "--wait"])
+        .env_clear()
+        .env("HOME", hub.dir())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut steps = BufReader::new(create.stderr.take().context("stderr")?).lines();
+    let mut said = timeout(STEP_DEADLINE, steps.next_line())
+        .await??
+        .context("no step")?;
+    ensure!(said == "waiting for the agent to enrol", "{said}");
+    hub.cli(["cluster", "token", "revoke", "demo", "--yes"])
+        .await?
+        .success()?;
+    while let Some(line) = timeout(STEP_DEADLINE, steps.next_line()).await?? {
+        said += &format!("\n{line}");
+    }
+    let status = timeout(STEP_DEADLINE, create.wait()).await??;
+    ensure!(status.code() == Some(5), "{said}");
+    ensure!(
+        said.contains("was revoked") && said.contains("fairlead cluster token renew c-"),
+        "{said}"
+    );
+    ensure!(
+        said.ends_with("code:  FL-4113") && !said.contains("enrolled"),
+        "{said}"
     );
     Ok(())
 }
