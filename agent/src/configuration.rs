@@ -46,9 +46,8 @@ async fn follow(context: &AgentContext) {
                 );
                 context.configuration.apply(&etag, value);
                 applied = Some(etag);
-                backoff.reset();
             }
-            Ok(None) => backoff.reset(),
+            Ok(None) => {}
             Err(error) => {
                 let cause = error_chain(&error);
                 debug!(cause, "configuration not fetched; retrying");
@@ -56,17 +55,18 @@ async fn follow(context: &AgentContext) {
                 continue;
             }
         }
-        // A probe may have named the revision that this fetch returned.
-        let other_desired = async {
-            let is_other = |desired: &Option<String>| desired.is_some() && *desired != applied;
-            while desired.changed().await.is_ok() {
-                if is_other(&desired.borrow_and_update()) {
-                    return;
-                }
-            }
-            std::future::pending().await
-        };
-        let _ = timeout(FETCH_INTERVAL_MAX, other_desired).await;
+        let is_current = |desired: &Option<String>| desired.is_none() || *desired == applied;
+        if !is_current(&desired.borrow()) {
+            // Another hub may not know the revision yet.
+            pause(&mut desired, backoff.next(chance())).await;
+            continue;
+        }
+        backoff.reset();
+        let _ = timeout(
+            FETCH_INTERVAL_MAX,
+            desired.wait_for(|desired| !is_current(desired)),
+        )
+        .await;
     }
 }
 

@@ -77,6 +77,21 @@ async fn newest_configuration_is_applied_and_reported() {
     assert_eq!(known_revisions(&rig), requests, "one request for each");
 }
 
+/// With several hubs, the probe of one hub may name a revision that another hub does not know yet.
+#[tokio::test]
+async fn named_revision_is_fetched_again_after_an_older_answer() {
+    let rig = Rig::new().await;
+    configure(&rig, "one", json!({}));
+    let (_agent, connected) = rig.connected().await;
+    applied(&connected, "one").await;
+    let mut requests = rig.hub.script.known_revisions.subscribe();
+    let before = requests.borrow_and_update().len();
+    probe(&connected, "two").await;
+    drop(requests.wait_for(|all| all.len() > before).await.unwrap());
+    configure(&rig, "two", json!({}));
+    applied(&connected, "two").await;
+}
+
 #[tokio::test]
 async fn applied_revision_is_reported_while_the_api_server_is_not_ready() {
     let rig = Rig::new().await;
@@ -140,18 +155,18 @@ async fn collector_disabled_by_the_hub_removes_its_facts() {
     config.facts_every = Some(Duration::from_secs(1));
     let _agent = rig.start(config);
     let connected = rig.hub.next().await;
-    let told = || {
+    let has_version = || {
         let reports = rig.hub.script.reports.lock().unwrap();
         let facts = reports.iter().flat_map(|report| &report.facts);
         let mut named = facts.filter(|(name, _)| name.as_str() == "kubernetesVersion");
         named.next_back().map(|(_, fact)| fact.is_some())
     };
-    until(|| told() == Some(true)).await;
+    until(|| has_version() == Some(true)).await;
     configure(
         &rig,
         "one",
         json!({ "facts": { "disabledCollectors": ["version"] } }),
     );
     probe(&connected, "one").await;
-    until(|| told() == Some(false)).await;
+    until(|| has_version() == Some(false)).await;
 }
