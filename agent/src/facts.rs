@@ -105,7 +105,7 @@ impl FactReporter {
                 .is_none_or(|last_report| next > last_report + MAX_REPORT_INTERVAL);
             if due || self.known.has_changes() {
                 // Facts unreported at that time go with the next report.
-                let _ = timeout_at(next, self.report_until_taken(interval)).await;
+                let _ = timeout_at(next, self.report_until_accepted(interval)).await;
             }
             tokio::select! {
                 () = sleep_until(next) => {}
@@ -138,7 +138,7 @@ impl FactReporter {
     }
 
     /// Retries until the hub accepts the report.
-    async fn report_until_taken(&mut self, interval: Duration) {
+    async fn report_until_accepted(&mut self, interval: Duration) {
         let mut backoff = Backoff::new(REPORT_BACKOFF_MIN, REPORT_BACKOFF_MAX);
         loop {
             let again = match self.send_report(interval).await {
@@ -171,11 +171,11 @@ impl FactReporter {
         let change = report.change();
         let received = hub_request::post(&exchanges, FACTS_PATH, report.json.into()).await?;
         let ReportReceipt { etag } = received;
-        let taken = etag.is_some();
+        let accepted = etag.is_some();
         if let Some(etag) = etag {
             self.known.acknowledge(change, etag);
         }
-        Ok(taken)
+        Ok(accepted)
     }
 }
 

@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn as_user_is_admitted_alone_and_only_from_the_list() {
-        let asked = |users: &[&str], more: &[(&HeaderName, &str)]| {
+        let admitted_as = |users: &[&str], more: &[(&HeaderName, &str)]| {
             let mut headers = HeaderMap::new();
             for user in users {
                 headers.append(&AS_USER, HeaderValue::from_str(user).unwrap());
@@ -264,7 +264,7 @@ mod tests {
             rules().admit(&headers).map_err(|failure| failure.code)
         };
         for user in ["dev", "fairlead:someone"] {
-            let permitted = asked(&[user], &[]).unwrap();
+            let permitted = admitted_as(&[user], &[]).unwrap();
             assert_eq!(
                 (permitted.user().to_str().unwrap(), permitted.groups()),
                 (user, &[][..])
@@ -279,12 +279,16 @@ mod tests {
             "system:admin",
             "system:masters",
         ] {
-            assert_eq!(asked(&[user], &[]), Err(Code::NoImpersonation), "{user:?}");
+            assert_eq!(
+                admitted_as(&[user], &[]),
+                Err(Code::NoImpersonation),
+                "{user:?}"
+            );
         }
         for refused in [
-            asked(&["dev", "dev"], &[]),
-            asked(&["dev"], &[(&USER, "fairlead:ann")]),
-            asked(&["dev"], &[(&GROUP, "fairlead:admin")]),
+            admitted_as(&["dev", "dev"], &[]),
+            admitted_as(&["dev"], &[(&USER, "fairlead:ann")]),
+            admitted_as(&["dev"], &[(&GROUP, "fairlead:admin")]),
         ] {
             assert_eq!(refused, Err(Code::AgentRefused));
         }

@@ -25,8 +25,8 @@ const IDENTITY_PREFIXES: [&str; 4] = [PREFIX, "impersonate-", "x-remote-", "auth
 
 /// Protocol of an upgrade request.
 pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
-    let wanted = members(headers, &CONNECTION).any(|name| name.eq_ignore_ascii_case("upgrade"));
-    headers.get(UPGRADE).filter(|_| wanted).cloned()
+    let is_upgrade = members(headers, &CONNECTION).any(|name| name.eq_ignore_ascii_case("upgrade"));
+    headers.get(UPGRADE).filter(|_| is_upgrade).cloned()
 }
 
 /// Turns headers from the hub into headers for the API server, except for credential and host.

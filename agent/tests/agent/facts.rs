@@ -167,9 +167,9 @@ async fn only_metadata_of_secrets_is_requested() {
     let rig = rig().await;
     let _agent = start(&rig);
     report(&rig, 0).await;
-    let asked = rig.api.last("/api/v1/secrets");
+    let request = rig.api.last("/api/v1/secrets");
     assert_eq!(
-        asked.all("accept"),
+        request.all("accept"),
         ["application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"]
     );
 }

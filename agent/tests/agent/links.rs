@@ -20,16 +20,16 @@ async fn hello_precedes_serving() {
     first.session.close(CloseReason::Draining);
     rig.hub.next().await;
     until(|| hellos(&rig).len() == 2).await;
-    let said = hellos(&rig);
-    assert_eq!(said[0], said[1], "the same process, the same link");
-    let uid = said[0].cluster_uid.as_ref().unwrap();
+    let sent = hellos(&rig);
+    assert_eq!(sent[0], sent[1], "the same process, the same link");
+    let uid = sent[0].cluster_uid.as_ref().unwrap();
     assert_eq!(uid.as_str(), "uid-of-this-cluster");
-    assert_eq!(said[0].agent_version, "0.0.0-test");
+    assert_eq!(sent[0].agent_version, "0.0.0-test");
     drop(agent);
     let _again = rig.start(rig.config());
     rig.hub.next().await;
     until(|| hellos(&rig).len() == 3).await;
-    assert_ne!(hellos(&rig)[2].instance, said[0].instance);
+    assert_ne!(hellos(&rig)[2].instance, sent[0].instance);
 }
 
 /// The hello is repeated over the next link, without waiting for a lost answer.
@@ -102,9 +102,9 @@ async fn agent_is_ready_while_one_of_its_links_has_a_session() {
     let agent = rig.start(config);
     let (one, two) = (rig.hub.next().await, rig.hub.next().await);
     until(|| hellos(&rig).len() == 2).await;
-    let said = hellos(&rig);
-    assert_eq!(said[0].instance, said[1].instance);
-    let mut links = [said[0].link.index(), said[1].link.index()];
+    let sent = hellos(&rig);
+    assert_eq!(sent[0].instance, sent[1].instance);
+    let mut links = [sent[0].link.index(), sent[1].link.index()];
     links.sort_unstable();
     assert_eq!(links, [0, 1]);
     assert_eq!(

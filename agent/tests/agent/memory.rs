@@ -42,11 +42,11 @@ async fn links_share_the_budget_for_a_hub_that_reads_nothing() {
 
     // Requests still arrive.
     rig.hub.script.relay.discard_input();
-    let mut asked = JoinSet::new();
+    let mut requests = JoinSet::new();
     for hub in [&one, &two] {
         for _ in 0..ANSWER_COUNT {
             let exchanges = hub.exchanges.clone();
-            asked.spawn(async move { exchanges.send(get("/big")).await.is_ok() });
+            requests.spawn(async move { exchanges.send(get("/big")).await.is_ok() });
         }
     }
     until(|| {

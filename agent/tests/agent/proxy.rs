@@ -22,7 +22,7 @@ use crate::{
 async fn request_impersonates_the_user_with_the_agents_own_token() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
-    let asked = request("GET", "/echo?limit=1")
+    let outgoing = request("GET", "/echo?limit=1")
         .header("authorization", "Bearer stolen")
         .header("impersonate-user", "system:admin")
         .header("Impersonate-Extra-Scopes", "all")
@@ -31,7 +31,7 @@ async fn request_impersonates_the_user_with_the_agents_own_token() {
         .header("connection", "x-drop")
         .header("x-drop", "1")
         .header("accept", "application/json;as=Table");
-    let answer = send(&hub.exchanges, asked.body(nothing()).unwrap()).await;
+    let answer = send(&hub.exchanges, outgoing.body(nothing()).unwrap()).await;
     assert_eq!(answer.status(), 200);
     let micros: u64 = answer.headers()["fairlead-upstream-micros"]
         .to_str()
@@ -71,8 +71,8 @@ async fn disallowed_user_or_group_does_not_reach_the_api_server() {
     let system = request("GET", "/system").header("fairlead-group", "system:masters");
     let twice = request("GET", "/twice").header("fairlead-user", "fairlead:bob");
     let nobody = Request::get("/nobody").header("host", "cluster");
-    for (path, asked) in [("/system", system), ("/twice", twice), ("/nobody", nobody)] {
-        let answer = send(&hub.exchanges, asked.body(nothing()).unwrap()).await;
+    for (path, outgoing) in [("/system", system), ("/twice", twice), ("/nobody", nobody)] {
+        let answer = send(&hub.exchanges, outgoing.body(nothing()).unwrap()).await;
         assert_eq!(answer.status(), 403);
         assert_eq!(answer.headers()["fairlead-code"], "FL-1501");
         assert!(
@@ -215,9 +215,9 @@ async fn connection_closed_by_the_api_server_fails_no_request() {
     let (_agent, hub) = rig.connected().await;
     for _ in 0..3 {
         // A POST, which must not be sent twice.
-        let asked = request("POST", "/upload").body(text("four")).unwrap();
+        let outgoing = request("POST", "/upload").body(text("four")).unwrap();
         assert_eq!(
-            body(send(&hub.exchanges, asked).await).await,
+            body(send(&hub.exchanges, outgoing).await).await,
             "4 bytes, 0 trailers"
         );
         rig.api.server.close_idle();
@@ -236,19 +236,19 @@ async fn bodies_and_trailers_stream_both_ways() {
         .chain([Ok(Frame::trailers(trailers))])
         .collect::<Vec<_>>();
     let upload = StreamBody::new(stream::iter(frames)).boxed_unsync();
-    let asked = request("POST", "/upload")
+    let outgoing = request("POST", "/upload")
         .header("trailer", "x-sum")
         .body(upload)
         .unwrap();
     assert_eq!(
-        body(send(&hub.exchanges, asked).await).await,
+        body(send(&hub.exchanges, outgoing).await).await,
         "1048576 bytes, 1 trailers"
     );
-    let asked = request("GET", "/checksum")
+    let outgoing = request("GET", "/checksum")
         .header("te", "trailers")
         .body(nothing())
         .unwrap();
-    let whole = send(&hub.exchanges, asked)
+    let whole = send(&hub.exchanges, outgoing)
         .await
         .into_body()
         .collect()
@@ -428,12 +428,12 @@ async fn unauthorized_agent_is_not_reported_as_unauthorized_user() {
 async fn post_keeps_its_content_length() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
-    let asked = request("POST", "/upload")
+    let outgoing = request("POST", "/upload")
         .header("content-length", "4")
         .body(text("four"))
         .unwrap();
     assert_eq!(
-        body(send(&hub.exchanges, asked).await).await,
+        body(send(&hub.exchanges, outgoing).await).await,
         "4 bytes, 0 trailers"
     );
     assert_eq!(rig.api.last("/upload").all("content-length"), ["4"]);

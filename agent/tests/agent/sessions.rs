@@ -126,10 +126,10 @@ async fn draining_hub_is_redialled_soon_and_after_a_replacement_later() {
     hub.session.close(CloseReason::Draining);
     let again = rig.hub.next().await;
     until(|| agent.process.is_ready()).await;
-    let taken = rig.hub.script.relay.connections_taken();
+    let dials = rig.hub.script.relay.connections_taken();
     again.session.close(CloseReason::Replaced);
     until(|| !agent.process.is_ready()).await;
-    assert_eq!(rig.hub.script.relay.connections_taken(), taken);
+    assert_eq!(rig.hub.script.relay.connections_taken(), dials);
 }
 
 /// End of the certificate in the state directory.

@@ -9,7 +9,7 @@ use fairlead_testkit::hub::{ConnectedAgent, FakeHub};
 use crate::rig::{Agent, Rig, get, last_probe, send, soon, until};
 
 /// Two hubs that keep their sessions, an agent that knows both with a session at the first, and a watch on it.
-struct Two {
+struct TwoHubs {
     rig: Rig,
     other: FakeHub,
     agent: Agent,
@@ -17,7 +17,7 @@ struct Two {
     watch: Body,
 }
 
-impl Two {
+impl TwoHubs {
     async fn start() -> Self {
         let rig = Rig::new().await;
         let other = rig.another_hub().await;
@@ -30,7 +30,7 @@ impl Two {
         let first = rig.hub.next().await;
         until(|| agent.process.is_ready()).await;
         let watch = send(&first.exchanges, get("/watch?watch=true")).await;
-        Two {
+        TwoHubs {
             watch: watch.into_body(),
             rig,
             other,
@@ -39,14 +39,14 @@ impl Two {
         }
     }
 
-    async fn says(&mut self, event: &str) {
+    async fn expect_event(&mut self, event: &str) {
         self.rig.api.script.events.send_replace(event.to_owned());
         let frame = soon(self.watch.frame()).await;
         assert_eq!(frame.unwrap().unwrap().into_data().unwrap(), event);
     }
 }
 
-async fn is(session: &Session, up: bool) {
+async fn wait_for_link(session: &Session, up: bool) {
     let mut link = session.link();
     let changed = link.wait_for(|link| (*link == LinkState::Up) == up);
     soon(changed).await.unwrap();
@@ -56,95 +56,95 @@ fn hellos(hub: &FakeHub) -> usize {
     hub.script.hellos.lock().unwrap().len()
 }
 
-async fn serves(hub: &ConnectedAgent) {
+async fn assert_serves(hub: &ConnectedAgent) {
     assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
 }
 
 #[tokio::test]
 async fn parked_session_waits_for_its_hub_while_another_serves() {
-    let mut two = Two::start().await;
-    two.rig.hub.disconnect();
-    let second = two.other.next().await;
-    serves(&second).await;
-    is(&two.first.session, false).await;
-    until(|| two.agent.process.is_ready()).await;
+    let mut hubs = TwoHubs::start().await;
+    hubs.rig.hub.disconnect();
+    let second = hubs.other.next().await;
+    assert_serves(&second).await;
+    wait_for_link(&hubs.first.session, false).await;
+    until(|| hubs.agent.process.is_ready()).await;
 
-    two.rig.hub.reconnect();
-    is(&two.first.session, true).await;
-    two.says("still there").await;
-    serves(&two.first).await;
+    hubs.rig.hub.reconnect();
+    wait_for_link(&hubs.first.session, true).await;
+    hubs.expect_event("still there").await;
+    assert_serves(&hubs.first).await;
     // With nothing running on the parked session, one session is enough.
-    two.rig.api.script.events.send_replace("end".to_owned());
-    assert!(soon(two.watch.frame()).await.is_none());
-    let ended = soon(two.first.session.closed()).await;
+    hubs.rig.api.script.events.send_replace("end".to_owned());
+    assert!(soon(hubs.watch.frame()).await.is_none());
+    let ended = soon(hubs.first.session.closed()).await;
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Done)),
         "{ended:?}"
     );
-    serves(&second).await;
-    assert!(two.agent.process.is_ready());
-    assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
+    assert_serves(&second).await;
+    assert!(hubs.agent.process.is_ready());
+    assert_eq!((hellos(&hubs.rig.hub), hellos(&hubs.other)), (1, 1));
 }
 
 /// Neither session replaces the other, in any order of the hubs' return.
 #[tokio::test]
 async fn each_session_returns_to_its_own_hub() {
-    let mut two = Two::start().await;
-    two.rig.hub.disconnect();
-    let second = two.other.next().await;
-    serves(&second).await;
-    two.other.disconnect();
-    is(&second.session, false).await;
-    until(|| !two.agent.process.is_ready()).await;
-    two.rig.hub.reconnect();
-    is(&two.first.session, true).await;
-    two.says("still there").await;
+    let mut hubs = TwoHubs::start().await;
+    hubs.rig.hub.disconnect();
+    let second = hubs.other.next().await;
+    assert_serves(&second).await;
+    hubs.other.disconnect();
+    wait_for_link(&second.session, false).await;
+    until(|| !hubs.agent.process.is_ready()).await;
+    hubs.rig.hub.reconnect();
+    wait_for_link(&hubs.first.session, true).await;
+    hubs.expect_event("still there").await;
     // Several rejected attempts of a new session there.
-    let taken = two.other.script.relay.connections_taken();
-    until(|| two.other.script.relay.connections_taken() > taken + 3).await;
-    two.other.reconnect();
-    is(&second.session, true).await;
-    serves(&second).await;
-    assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
+    let dials = hubs.other.script.relay.connections_taken();
+    until(|| hubs.other.script.relay.connections_taken() > dials + 3).await;
+    hubs.other.reconnect();
+    wait_for_link(&second.session, true).await;
+    assert_serves(&second).await;
+    assert_eq!((hellos(&hubs.rig.hub), hellos(&hubs.other)), (1, 1));
 }
 
 #[tokio::test]
 async fn parked_session_lost_by_its_hub_ends() {
-    let two = Two::start().await;
-    two.rig.hub.disconnect();
-    let second = two.other.next().await;
-    serves(&second).await;
-    *two.rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
-    let taken = two.rig.hub.script.relay.connections_taken();
-    two.rig.hub.reconnect();
-    until(|| two.rig.hub.script.relay.connections_taken() > taken).await;
-    serves(&second).await;
-    assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
+    let hubs = TwoHubs::start().await;
+    hubs.rig.hub.disconnect();
+    let second = hubs.other.next().await;
+    assert_serves(&second).await;
+    *hubs.rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
+    let dials = hubs.rig.hub.script.relay.connections_taken();
+    hubs.rig.hub.reconnect();
+    until(|| hubs.rig.hub.script.relay.connections_taken() > dials).await;
+    assert_serves(&second).await;
+    assert_eq!((hellos(&hubs.rig.hub), hellos(&hubs.other)), (1, 1));
     // The link of that session tried to resume it and requested no new one. From here on it may have a new one.
-    two.other.disconnect();
-    let third = two.rig.hub.next().await;
-    serves(&third).await;
+    hubs.other.disconnect();
+    let third = hubs.rig.hub.next().await;
+    assert_serves(&third).await;
 }
 
 #[tokio::test]
 async fn parked_session_at_a_draining_hub_survives_a_broken_link() {
-    let mut two = Two::start().await;
-    let told = send(&two.first.exchanges, last_probe()).await;
-    assert_eq!(told.status(), 200);
-    let second = two.other.next().await;
-    serves(&second).await;
-    two.says("not moved").await;
-    two.rig.hub.disconnect();
-    is(&two.first.session, false).await;
-    two.rig.hub.reconnect();
-    is(&two.first.session, true).await;
-    two.says("still there").await;
-    serves(&second).await;
-    assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
+    let mut hubs = TwoHubs::start().await;
+    let answer = send(&hubs.first.exchanges, last_probe()).await;
+    assert_eq!(answer.status(), 200);
+    let second = hubs.other.next().await;
+    assert_serves(&second).await;
+    hubs.expect_event("not moved").await;
+    hubs.rig.hub.disconnect();
+    wait_for_link(&hubs.first.session, false).await;
+    hubs.rig.hub.reconnect();
+    wait_for_link(&hubs.first.session, true).await;
+    hubs.expect_event("still there").await;
+    assert_serves(&second).await;
+    assert_eq!((hellos(&hubs.rig.hub), hellos(&hubs.other)), (1, 1));
     // With nothing running on the parked session, it is closed.
-    two.rig.api.script.events.send_replace("end".to_owned());
-    assert!(soon(two.watch.frame()).await.is_none());
-    let ended = soon(two.first.session.closed()).await;
+    hubs.rig.api.script.events.send_replace("end".to_owned());
+    assert!(soon(hubs.watch.frame()).await.is_none());
+    let ended = soon(hubs.first.session.closed()).await;
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Done)),
         "{ended:?}"
@@ -153,18 +153,18 @@ async fn parked_session_at_a_draining_hub_survives_a_broken_link() {
 
 #[tokio::test]
 async fn requests_continue_at_a_draining_hub_without_another_hub() {
-    let mut two = Two::start().await;
-    two.other.disconnect();
-    let told = send(&two.first.exchanges, last_probe()).await;
-    assert_eq!(told.status(), 200);
-    until(|| two.other.script.relay.connections_taken() > 0).await;
-    two.rig.hub.disconnect();
-    is(&two.first.session, false).await;
-    two.rig.hub.reconnect();
-    is(&two.first.session, true).await;
-    two.says("still there").await;
-    two.other.reconnect();
-    let second = two.other.next().await;
-    serves(&second).await;
-    assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
+    let mut hubs = TwoHubs::start().await;
+    hubs.other.disconnect();
+    let answer = send(&hubs.first.exchanges, last_probe()).await;
+    assert_eq!(answer.status(), 200);
+    until(|| hubs.other.script.relay.connections_taken() > 0).await;
+    hubs.rig.hub.disconnect();
+    wait_for_link(&hubs.first.session, false).await;
+    hubs.rig.hub.reconnect();
+    wait_for_link(&hubs.first.session, true).await;
+    hubs.expect_event("still there").await;
+    hubs.other.reconnect();
+    let second = hubs.other.next().await;
+    assert_serves(&second).await;
+    assert_eq!((hellos(&hubs.rig.hub), hellos(&hubs.other)), (1, 1));
 }

@@ -12,10 +12,10 @@ use fairlead_testkit::hub::ConnectedAgent;
 use crate::rig::{Rig, body, closed, nothing, request, send, soon, until};
 
 pub(crate) async fn exec(hub: &ConnectedAgent, path: &str) -> Upgraded {
-    let asked = request("POST", path)
+    let request_head = request("POST", path)
         .header("connection", "Upgrade")
         .header("upgrade", "SPDY/3.1");
-    match soon(hub.exchanges.send(asked.body(nothing()).unwrap()))
+    match soon(hub.exchanges.send(request_head.body(nothing()).unwrap()))
         .await
         .unwrap()
     {
@@ -35,10 +35,10 @@ async fn upgraded_stream_may_end_towards_the_server_first() {
     let mut raw = exec(&hub, "/exec").await;
     raw.write_all(b"input").await.unwrap();
     raw.shutdown().await.unwrap();
-    let mut heard = String::new();
-    soon(raw.read_to_string(&mut heard)).await.unwrap();
+    let mut received = String::new();
+    soon(raw.read_to_string(&mut received)).await.unwrap();
     assert_eq!(
-        heard, "hello input",
+        received, "hello input",
         "data after the end of the input still arrives"
     );
     until(|| *rig.api.script.stream_inputs.lock().unwrap() == ["input"]).await;
@@ -53,12 +53,12 @@ async fn upgraded_stream_may_end_towards_the_client_first() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
     let mut raw = exec(&hub, "/exec?ends-first").await;
-    let mut heard = String::new();
-    soon(raw.read_to_string(&mut heard)).await.unwrap();
-    assert_eq!(heard, "hello ");
-    raw.write_all(b"still heard").await.unwrap();
+    let mut received = String::new();
+    soon(raw.read_to_string(&mut received)).await.unwrap();
+    assert_eq!(received, "hello ");
+    raw.write_all(b"still received").await.unwrap();
     raw.shutdown().await.unwrap();
-    until(|| *rig.api.script.stream_inputs.lock().unwrap() == ["still heard"]).await;
+    until(|| *rig.api.script.stream_inputs.lock().unwrap() == ["still received"]).await;
     // Only the agent's own connection is left.
     until(|| rig.api.server.connections() == 1).await;
 }
@@ -96,19 +96,19 @@ async fn ping_loses_no_data_of_a_closing_api_server() {
         // One round trip through the agent, which handles messages in order.
         send(&hub.exchanges, request("GET", "/").body(nothing()).unwrap()).await;
     }
-    let mut heard = Vec::new();
-    soon(raw.read_to_end(&mut heard)).await.unwrap();
-    assert_eq!(heard.len(), 0x0020_0000 + 3 * ping.len());
+    let mut received = Vec::new();
+    soon(raw.read_to_end(&mut received)).await.unwrap();
+    assert_eq!(received.len(), 0x0020_0000 + 3 * ping.len());
 }
 
 #[tokio::test]
 async fn rejected_upgrade_passes_unchanged() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
-    let asked = request("POST", "/exec?refuse")
+    let request_head = request("POST", "/exec?refuse")
         .header("connection", "Upgrade")
         .header("upgrade", "SPDY/3.1");
-    let answer = send(&hub.exchanges, asked.body(nothing()).unwrap()).await;
+    let answer = send(&hub.exchanges, request_head.body(nothing()).unwrap()).await;
     assert_eq!(answer.status(), 403);
     assert!(answer.headers().get("fairlead-code").is_none());
     assert_eq!(body(answer).await, "no exec for you");
@@ -159,13 +159,13 @@ async fn connect_reaches_listed_addresses_and_no_others() {
     let (mut peer, _) = listener.accept().await.unwrap();
     raw.write_all(b"ping").await.unwrap();
     raw.shutdown().await.unwrap();
-    let mut heard = String::new();
-    soon(peer.read_to_string(&mut heard)).await.unwrap();
+    let mut received = String::new();
+    soon(peer.read_to_string(&mut received)).await.unwrap();
     peer.write_all(b"pong").await.unwrap();
     drop(peer);
     let mut answered = String::new();
     soon(raw.read_to_string(&mut answered)).await.unwrap();
-    assert_eq!((heard.as_str(), answered.as_str()), ("ping", "pong"));
+    assert_eq!((received.as_str(), answered.as_str()), ("ping", "pong"));
 }
 
 #[tokio::test]

@@ -69,8 +69,8 @@ impl Collector for OpenShift {
         if source == 0 {
             let version: ClusterVersion = serde_json::from_slice(object)?;
             let mut history = version.status.history.into_iter();
-            let whole = history.find(|update| update.state == "Completed");
-            self.version = whole.map(|update| update.version);
+            let completed = history.find(|update| update.state == "Completed");
+            self.version = completed.map(|update| update.version);
         } else {
             let route: Route = serde_json::from_slice(object)?;
             self.host = route.spec.host;
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn no_fact_without_openshift() {
         assert_eq!(facts_of(Box::new(OpenShift::default()), &[]), json!({}));
-        let odd = [(0, json!({ "status": {} })), (1, json!({}))];
-        assert_eq!(facts_of(Box::new(OpenShift::default()), &odd), json!({}));
+        let empty = [(0, json!({ "status": {} })), (1, json!({}))];
+        assert_eq!(facts_of(Box::new(OpenShift::default()), &empty), json!({}));
     }
 }

@@ -40,9 +40,9 @@ async fn ping_is_answered_while_the_server_sends() {
         (Protocol::Spdy, SPDY_DATA, SPDY_PING, SPDY_PING),
     ] {
         let (mut agent, mut server) = pair(protocol);
-        let said = message.repeat(2);
-        server.write_all(&said).await.unwrap();
-        assert_eq!(some(&mut agent, 5).await, said[..5]);
+        let sent = message.repeat(2);
+        server.write_all(&sent).await.unwrap();
+        assert_eq!(some(&mut agent, 5).await, sent[..5]);
         // All sizes of pieces, with data around the ping.
         for size in 1..=2 * message.len() + ping.len() {
             let all = [message, ping, message].concat();
@@ -50,8 +50,12 @@ async fn ping_is_answered_while_the_server_sends() {
                 agent.write_all(piece).await.unwrap();
             }
             agent.flush().await.unwrap();
-            let heard = some(&mut server, 2 * message.len()).await;
-            assert_eq!(heard, message.repeat(2), "{protocol:?} in pieces of {size}");
+            let received = some(&mut server, 2 * message.len()).await;
+            assert_eq!(
+                received,
+                message.repeat(2),
+                "{protocol:?} in pieces of {size}"
+            );
         }
         server.shutdown().await.unwrap();
         let mut rest = Vec::new();
@@ -111,9 +115,9 @@ async fn start_of_a_ping_without_its_rest_passes_unchanged() {
         agent.write_all(&[byte]).await.unwrap();
     }
     agent.shutdown().await.unwrap();
-    let mut heard = Vec::new();
-    server.read_to_end(&mut heard).await.unwrap();
-    assert_eq!(heard, [settings, cut].concat());
+    let mut received = Vec::new();
+    server.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, [settings, cut].concat());
 }
 
 #[tokio::test(start_paused = true)]
