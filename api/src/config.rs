@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use crate::ClusterId;
+use crate::{ClusterId, schema};
 
 /// Path from which an agent fetches its [`AgentConfig`]; the ETag is the document's revision.
 pub const CONFIG_PATH: &str = "/agent/v1/config";
@@ -17,7 +18,7 @@ pub const DESIRED_REVISION_HEADER: &str = "fairlead-config-desired";
 pub const APPLIED_REVISION_HEADER: &str = "fairlead-config-applied";
 
 /// Configuration document. A missing field leaves the setting to the agent's own flags and defaults.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentConfig {
     /// Repository of the catalog.
@@ -37,7 +38,7 @@ pub struct AgentConfig {
 }
 
 /// Configuration status of one cluster's agent, as listed by `GET /v1/agents`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfigStatus {
     /// Cluster of the agent.
@@ -52,7 +53,7 @@ pub struct AgentConfigStatus {
 }
 
 /// Repository of a cluster's catalog.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Repository {
     /// URL to clone from.
@@ -63,7 +64,7 @@ pub struct Repository {
 }
 
 /// Revisions of the configuration repositories to compile from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Revisions {
     /// Revision of the global repository.
@@ -78,18 +79,22 @@ pub struct Revisions {
 }
 
 /// Settings of fact collection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FactCollection {
     /// Seconds between two collections; `None` is the agent's own setting, else five minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, minimum = 1, maximum = 4_294_967_295_u64)]
     pub interval_seconds: Option<u32>,
     /// Names of disabled collectors. Unknown names are ignored: they may be those of another version.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = schema::collectors)]
     pub disabled_collectors: Vec<String>,
     /// Prefixes of the namespace annotations to collect as facts.
+    #[schema(schema_with = schema::prefixes)]
     pub annotation_prefixes: Vec<String>,
     /// Prefixes of the namespace annotations to collect as contacts.
+    #[schema(schema_with = schema::prefixes)]
     pub contact_prefixes: Vec<String>,
 }
 

@@ -6,8 +6,9 @@ use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
-use crate::{ClusterId, TenantId, hello::Instance};
+use crate::{ClusterId, TenantId, hello::Instance, schema};
 
 /// Path to which an agent posts a [`Report`].
 pub const FACTS_PATH: &str = "/agent/v1/facts";
@@ -17,6 +18,8 @@ pub const FIND_PATH: &str = "/v1/find";
 pub const MAX_REPORT_BYTES: usize = 512 * 1024;
 /// Limit of facts that the agent of one cluster may report.
 pub const MAX_FACTS: usize = 256;
+/// Limit of the facts in one import.
+pub const MAX_IMPORTED_FACTS: usize = 1024;
 /// Limit of one value, in bytes of JSON.
 pub const MAX_FACT_BYTES: usize = 64 * 1024;
 /// Limit of all values of one cluster's agent together, in bytes of JSON.
@@ -61,7 +64,7 @@ pub struct ReportReceipt {
 }
 
 /// One fact in the response to `GET /v1/clusters/{id}/facts`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterFact {
     /// Name of the fact.
@@ -70,8 +73,8 @@ pub struct ClusterFact {
     pub value: Value,
     /// True for facts reported by programs, false for facts set by people.
     pub dynamic: bool,
-    /// `people`, `agent`, `steward`, `inventory` or `import`.
-    pub source: String,
+    /// Source of the value.
+    pub source: FactSource,
     /// Time at which the hub received this value.
     #[serde(with = "time::serde::rfc3339")]
     pub received: OffsetDateTime,
@@ -85,8 +88,49 @@ pub struct ClusterFact {
     pub stale: bool,
 }
 
+/// Source of a fact.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum FactSource {
+    /// A caller of the API.
+    People,
+    /// Fairlead's agent, over its own session.
+    Agent,
+    /// Project Syn's Steward, or another program with the cluster's own token.
+    Steward,
+    /// `POST /inventory`
+    Inventory,
+    /// `fairlead import` from another registry; not confirmed by a report to this hub yet.
+    Import,
+}
+
+impl FactSource {
+    /// The name in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FactSource::People => "people",
+            FactSource::Agent => "agent",
+            FactSource::Steward => "steward",
+            FactSource::Inventory => "inventory",
+            FactSource::Import => "import",
+        }
+    }
+}
+
+/// Body of `POST /v1/clusters/{id}/facts/imported`. Facts that were reported to this hub take precedence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImportedFacts {
+    /// Facts of another registry, by name.
+    #[schema(schema_with = schema::imported_facts)]
+    pub facts: BTreeMap<String, Value>,
+}
+
 /// One version of a fact in its history.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FactHistoryEntry {
     /// Cluster of the fact.
@@ -97,8 +141,8 @@ pub struct FactHistoryEntry {
     pub value: Option<Value>,
     /// True for facts reported by programs, false for facts set by people.
     pub dynamic: bool,
-    /// `people`, `agent`, `steward`, `inventory` or `import`.
-    pub source: String,
+    /// Source of the value.
+    pub source: FactSource,
     /// Time of the change.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
@@ -108,7 +152,7 @@ pub struct FactHistoryEntry {
 }
 
 /// Facts of one cluster in the form of Lieutenant's `Inventory`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Inventory {
     /// Id of the cluster.
     pub cluster: String,
@@ -118,7 +162,7 @@ pub struct Inventory {
 }
 
 /// One cluster in the response to `GET /v1/find`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterMatch {
     /// Id of the cluster.
@@ -128,11 +172,12 @@ pub struct ClusterMatch {
     /// Display name of the cluster.
     pub display_name: String,
     /// Matching facts, at most 20.
+    #[schema(inline)]
     pub matches: Vec<FactMatch>,
 }
 
 /// A fact that matches a search term.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FactMatch {
     /// Name of the fact.

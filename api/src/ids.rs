@@ -1,9 +1,13 @@
 //! Ids of clusters and tenants in the form of Project Syn: `c-` or `t-`, then lower-case letters, digits and inner dashes.
 //! With at most 63 characters an id is also a DNS label and a Kubernetes name.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::{
+    RefOr,
+    schema::{ObjectBuilder, Schema, Type},
+};
 
 /// Error of parsing an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +36,16 @@ fn parse(text: &str, prefix: &'static str) -> Result<Arc<str>, IdError> {
         return Err(IdError::Character('-'));
     }
     Ok(text.into())
+}
+
+fn id_schema() -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some("Lower-case letters, digits and inner dashes behind `c-` or `t-`, 63 characters at most; generated as `<letter>-<adjective>-<noun>-<digits>`."))
+        .min_length(Some(1))
+        .max_length(Some(63))
+        .pattern(Some("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))
+        .into()
 }
 
 macro_rules! id {
@@ -83,6 +97,19 @@ macro_rules! id {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                id_schema()
+            }
+        }
+
+        /// Both kinds of ids share one schema: the prefix may be left out in a request.
+        impl utoipa::ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed("Id")
             }
         }
 

@@ -18,6 +18,7 @@ pub mod moment;
 pub mod percent;
 pub mod reason;
 pub mod resources;
+mod schema;
 mod secret;
 pub mod status;
 pub mod streaming;

@@ -2,18 +2,21 @@
 //! Kubernetes `Status` instead, see [`crate::status`].
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::code::{Code, Failure};
 
 /// Body of a failed response.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
     /// Cause of the failure, one line.
     pub reason: String,
     /// Code of the failure.
+    #[schema(value_type = String, example = "FL-1301")]
     pub code: Code,
     /// Next step, one sentence.
     #[serde(default)]
+    #[schema(required = true)]
     pub next: String,
 }
 

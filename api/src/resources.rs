@@ -1,48 +1,64 @@
 //! Resources of the hub's own API: JSON in camelCase, times in RFC 3339. The hub's `/openapi.json` describes every path and
 //! field. Failures are [`crate::Reason`]s.
 
+mod agent;
 mod change;
 mod cluster;
+mod compile;
+mod repo;
 mod role;
 mod status;
 mod tenant;
 mod token;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::HubUrl;
 
-pub use change::{ChangeEntry, Changes};
-pub use cluster::{BootstrapState, BootstrapToken, Cluster, CreateCluster, JoinInfo};
+pub use agent::AgentSettings;
+pub use change::{ChangeEntry, Changes, Operation, ResourceKind, UnknownName};
+pub use cluster::{
+    AgentInvitation, BootstrapState, BootstrapToken, Cluster, ClusterFields, CreateCluster,
+    CreatedCluster, JoinInfo, MoveCluster,
+};
+pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
+pub use repo::{
+    CreationPolicy, Credentials, DeletionPolicy, DeployKey, KubeApi, RepoDocument, RepoKind,
+    RepoPhase, RepoStateDocument, TenantRepoDocument,
+};
 pub use role::{Role, UnknownRole};
 pub use status::{
     AgentSession, ClusterState, ClusterStatus, ClusterStatusEntry, ClusterStatusUpdate,
     DetectedClone, LastError,
 };
-pub use tenant::{CreateTenant, NewRepo, Tenant};
+pub use tenant::{CreateTenant, TemplateDocument, Tenant};
 pub use token::{ApiToken, CreateToken, CreatedToken, WhoAmI};
 
 /// Response to `GET /v1/hub`: the data to write a kubeconfig.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HubInfo {
     /// Version of the hub.
     pub version: String,
     /// URL for people and agents.
+    #[schema(value_type = String)]
     pub public_url: HubUrl,
     /// Domain of the cluster names, like `clusters.hub.example`.
     pub cluster_domain: String,
     /// True if the hub's certificate is valid for names under `cluster_domain`.
     pub names_covered: bool,
     /// CA of the hub's certificate, in PEM; `None` for a public CA.
+    #[schema(required = true)]
     pub ca: Option<String>,
     /// Name of the authenticated caller.
     pub caller: String,
 }
 
 /// List of resources, ordered by id.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct List<T> {
     /// Resources of the list.
+    #[schema(inline)]
     pub items: Vec<T>,
 }

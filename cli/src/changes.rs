@@ -234,10 +234,10 @@ fn cells(change: &ChangeEntry) -> [Cell; 8] {
         change.revision.to_string().into(),
         output::time(change.at).into(),
         Cell::Since(change.at),
-        change.kind.clone().into(),
+        change.kind.as_str().into(),
         change.id.clone().into(),
         change.tenant.as_ref().map(ToString::to_string).into(),
-        change.operation.clone().into(),
+        change.operation.as_str().into(),
         change.actor.clone().into(),
     ]
 }

@@ -2,7 +2,8 @@
 
 use fairlead_api::resources::List;
 use fairlead_store::Change;
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::Value;
 use time::OffsetDateTime;
 
 use crate::{
@@ -15,7 +16,16 @@ use crate::{
 /// Number of changes that are shown.
 const SHOWN_CHANGES: usize = 5;
 /// Fields that contain secrets, or that have their own section.
-const OMITTED_FIELDS: [&str; 5] = [
+const OMITTED_FIELDS: [&str; 14] = [
+    "id",
+    "tenant",
+    "displayName",
+    "created",
+    "version",
+    "status",
+    "uid",
+    "clone",
+    "enrolled",
     "facts",
     "dynamicFacts",
     "compileMeta",
@@ -80,9 +90,10 @@ pub(crate) fn at(time: OffsetDateTime) -> String {
 }
 
 /// Remaining fields of a document with their paths.
-pub(crate) fn other_fields(more: &Map<String, Value>) -> Vec<(String, String)> {
+pub(crate) fn other_fields<T: Serialize>(document: &T) -> Vec<(String, String)> {
     let mut fields = Vec::new();
-    for (name, value) in more {
+    let document = serde_json::to_value(document).unwrap_or_default();
+    for (name, value) in document.as_object().into_iter().flatten() {
         if !OMITTED_FIELDS.contains(&name.as_str()) {
             flatten(name, value, &mut fields);
         }
@@ -160,7 +171,7 @@ mod tests {
     #[test]
     fn described_document_is_flat_and_has_no_install_url() {
         let more = json!({ "gitRepo": { "url": "u", "hostKeys": null }, "installURL": "secret", "deleteProtection": true });
-        let fields = other_fields(more.as_object().unwrap());
+        let fields = other_fields(&more);
         let expected = [("deleteProtection", "true"), ("gitRepo.url", "u")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut fields = fields;

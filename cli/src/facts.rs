@@ -141,7 +141,7 @@ pub(crate) fn cells(fact: &ClusterFact) -> [Cell; 8] {
     [
         fact.name.clone().into(),
         short(&fact.value).into(),
-        fact.source.clone().into(),
+        fact.source.as_str().into(),
         Cell::Since(fact.received),
         Cell::Since(fact.last_reported),
         if fact.stale { "stale" } else { "" }.into(),
@@ -169,6 +169,6 @@ fn past_cells(fact: &FactHistoryEntry) -> [Cell; 6] {
         fact.cluster.to_string().into(),
         fact.name.clone().into(),
         value.map_or("(removed)".to_owned(), short).into(),
-        fact.source.clone().into(),
+        fact.source.as_str().into(),
     ]
 }

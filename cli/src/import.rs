@@ -2,15 +2,20 @@
 //! any. A repeated import changes only the differences.
 
 use std::{
+    collections::BTreeMap,
     io::{self, IsTerminal},
     path::PathBuf,
 };
 
 use fairlead_agent::KubeObjects;
-use fairlead_api::{Code, Failure, facts::ClusterFact, resources::List};
+use fairlead_api::{
+    Code, Failure,
+    facts::{ClusterFact, FactSource, ImportedFacts},
+    resources::List,
+};
 use fairlead_control::import::{self, Plan, PlannedCluster, differences};
 use http::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
     args,
@@ -27,9 +32,6 @@ const KINDS: [(&str, &str); 4] = [
     ("clusters", "Cluster"),
     ("gitrepos", "GitRepo"),
 ];
-
-/// Source of imported facts.
-const IMPORTED: &str = "import";
 
 pub(crate) fn run(command: args::Import, environment: &Environment) -> Result<(), Failure> {
     let args::Import::Lieutenant {
@@ -186,18 +188,18 @@ impl Importer {
         path: &str,
         now: Option<&Value>,
         cluster: &PlannedCluster,
-    ) -> Result<Map<String, Value>, Failure> {
+    ) -> Result<BTreeMap<String, Value>, Failure> {
         let Some(Value::Object(planned)) = &cluster.dynamic_facts else {
-            return Ok(Map::new());
+            return Ok(BTreeMap::new());
         };
-        let mut planned = planned.clone();
+        let mut planned: BTreeMap<_, _> = planned.clone().into_iter().collect();
         let known = now.and_then(|now| now.get("dynamicFacts"));
         let known = |name: &str| known.and_then(|known| known.get(name));
         planned.retain(|name, value| known(name) != Some(&*value));
         if planned.keys().any(|name| known(name).is_some()) {
             let all: List<ClusterFact> = self.hub.get(&format!("/v1{path}/facts")).await?;
             let told = all.items.iter();
-            let told = told.filter(|fact| fact.dynamic && fact.source != IMPORTED);
+            let told = told.filter(|fact| fact.dynamic && fact.source != FactSource::Import);
             for fact in told {
                 planned.remove(&fact.name);
             }
@@ -211,11 +213,11 @@ impl Importer {
         cluster: &PlannedCluster,
         path: &str,
         now: Option<&Value>,
-        facts: &Map<String, Value>,
+        facts: &BTreeMap<String, Value>,
     ) -> Result<(), Failure> {
         let mut shown = cluster.document.clone();
         if let Some(shown) = shown.as_object_mut().filter(|_| !facts.is_empty()) {
-            shown.insert("dynamicFacts".to_owned(), facts.clone().into());
+            shown.insert("dynamicFacts".to_owned(), json!(facts));
         }
         if !self.tell_of(path, now, &shown) {
             return Ok(());
@@ -235,7 +237,9 @@ impl Importer {
             return Ok(());
         }
         let path = format!("/v1{path}/facts/imported");
-        let facts = json!({ "facts": facts });
+        let facts = ImportedFacts {
+            facts: facts.clone(),
+        };
         Ok(self.hub.tell(Method::POST, &path, &facts).await?)
     }
 

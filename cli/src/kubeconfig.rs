@@ -185,7 +185,9 @@ fn make(
 
 #[cfg(test)]
 mod tests {
-    use fairlead_api::resources::{ClusterState, ClusterStatus};
+    use std::collections::BTreeMap;
+
+    use fairlead_api::resources::{ClusterFields, ClusterState, ClusterStatus};
     use time::OffsetDateTime;
 
     use super::*;
@@ -210,6 +212,10 @@ mod tests {
             clone: None,
             enrolled: false,
             install_url: None,
+            stale_facts: Vec::new(),
+            dynamic_facts: BTreeMap::new(),
+            compile_meta: None,
+            fields: ClusterFields::default(),
             more: serde_json::Map::new(),
         }
     }

@@ -4,9 +4,8 @@ mod describe;
 
 use fairlead_api::{
     Code, Failure, TenantId, percent,
-    resources::{CreateTenant, List, NewRepo, Tenant},
+    resources::{CreateTenant, List, Tenant},
 };
-use serde_json::Value;
 
 use crate::{
     apply, args, bulk,
@@ -31,7 +30,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 let create = CreateTenant {
                     id: Some(id.to_string()),
                     display_name: Some(name),
-                    git_repo: NewRepo::default(),
+                    ..CreateTenant::default()
                 };
                 let tenant: Tenant = hub.post("/tenants", &create).await?;
                 show(&output.output, &tenant)
@@ -197,9 +196,9 @@ fn columns() -> [Column; 6] {
 }
 
 fn cells(tenant: &Tenant) -> [Cell; 6] {
-    let above = tenant.more.get("tenantRef").and_then(Value::as_str);
-    let repository = tenant.more.get("gitRepo");
-    let url = repository.and_then(|it| it.get("url")?.as_str());
+    let above = tenant.tenant_ref.as_ref().map(TenantId::as_str);
+    let repository = tenant.git_repo.as_ref();
+    let url = repository.and_then(|it| it.repo.url.as_deref());
     [
         tenant.display_name.clone().into(),
         tenant.id.to_string().into(),

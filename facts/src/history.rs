@@ -309,7 +309,7 @@ fn past(version: FactVersion) -> FactHistoryEntry {
         name: version.name,
         value: version.value,
         dynamic: version.dynamic,
-        source: version.source.as_str().to_owned(),
+        source: version.source,
         at: time(version.at),
         observed: time(version.observed),
     }

@@ -45,7 +45,7 @@ fn known(
                 name: name.clone(),
                 value: fact.value.clone(),
                 dynamic,
-                source: fact.source.as_str().to_owned(),
+                source: fact.source,
                 received: time(fact.received),
                 observed: time(fact.observed),
                 last_reported: time(seen),

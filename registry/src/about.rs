@@ -9,8 +9,8 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    TenantId, impersonation,
-    resources::{AgentSession, List, WhoAmI},
+    impersonation,
+    resources::{AgentSession, List, MoveCluster, WhoAmI},
 };
 use fairlead_certs::Registration;
 use fairlead_store::{
@@ -19,8 +19,8 @@ use fairlead_store::{
     whole_millis,
 };
 use http::{HeaderMap, StatusCode};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::{
     clusters::{invited, move_to, moved},
@@ -52,23 +52,51 @@ pub(super) fn open() -> Router<Arc<Registry>> {
         .route("/healthz", get(async || "ok"))
 }
 
-async fn root(State(registry): State<Arc<Registry>>) -> Json<Value> {
-    let mut root = json!({ "apiVersion": API_VERSION });
+/// Response to `GET /`, as by Lieutenant.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Metadata {
+    api_version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(inline)]
+    oidc: Option<OidcIssuer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(inline)]
+    vault: Option<VaultServer>,
+}
+
+/// Issuer of tokens for people.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct OidcIssuer {
+    discovery_url: String,
+    client_id: String,
+}
+
+/// Vault for a compiler such as Commodore.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct VaultServer {
+    addr: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    login_method: Option<String>,
+}
+
+async fn root(State(registry): State<Arc<Registry>>) -> Json<Metadata> {
     let settings = &registry.settings.discovery;
-    if let Some(root) = root.as_object_mut() {
-        if let Some((url, client)) = &settings.oidc {
-            let oidc = json!({ "discoveryUrl": url, "clientId": client });
-            root.insert("oidc".to_owned(), oidc);
-        }
-        if let Some((addr, method)) = &settings.vault {
-            let mut vault = json!({ "addr": addr });
-            if let (Some(method), Some(vault)) = (method, vault.as_object_mut()) {
-                vault.insert("loginMethod".to_owned(), method.as_str().into());
-            }
-            root.insert("vault".to_owned(), vault);
-        }
-    }
-    Json(root)
+    let oidc = settings.oidc.clone().map(|(url, client)| OidcIssuer {
+        discovery_url: url,
+        client_id: client,
+    });
+    let vault = settings.vault.clone().map(|(addr, method)| VaultServer {
+        addr,
+        login_method: method,
+    });
+    Json(Metadata {
+        api_version: API_VERSION.to_owned(),
+        oidc,
+        vault,
+    })
 }
 
 async fn who_am_i(Authenticated(caller): Authenticated) -> Json<WhoAmI> {
@@ -127,19 +155,13 @@ async fn effective(
     Ok(etag::answer(&headers, StatusCode::OK, version, &effective)?)
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Move {
-    tenant: TenantId,
-}
-
 /// Returns the invitation with which the cluster's agent gets its new identity.
 async fn to_tenant(
     State(registry): State<Arc<Registry>>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     headers: HeaderMap,
-    JsonBody(asked): JsonBody<Move>,
+    JsonBody(asked): JsonBody<MoveCluster>,
 ) -> Answer<Response> {
     let precondition = Precondition::of(&headers);
     visible(&registry.store.view(), &caller, &id)?;

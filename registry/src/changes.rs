@@ -9,11 +9,10 @@ mod visibility;
 use std::{sync::Arc, time::Duration};
 
 use axum::{Router, body::Bytes, extract::State, response::Response, routing::get};
-use fairlead_api::{Code, TenantId};
+use fairlead_api::{Code, TenantId, resources::ChangeEntry};
 use fairlead_gateway::Caller;
 use futures_util::stream;
 use http::{HeaderMap, Uri};
-use serde::Serialize;
 use tokio::time::Instant;
 
 pub(super) use visibility::visible_operation;
@@ -45,39 +44,16 @@ pub(super) fn routes() -> Router<Arc<Registry>> {
 
 /// One change as shown to watchers: resource and operation. Values are in `/v1/audit`, which has
 /// its own permission.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChangeItem<'a> {
-    revision: Revision,
-    kind: Kind,
-    id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tenant: Option<&'a TenantId>,
-    operation: fairlead_store::Operation,
-    #[serde(with = "time::serde::rfc3339")]
-    at: time::OffsetDateTime,
-    actor: &'a str,
-}
-
-impl<'a> ChangeItem<'a> {
-    fn of(change: &'a Change) -> Self {
-        ChangeItem {
-            revision: change.revision,
-            kind: change.kind,
-            id: &change.id,
-            tenant: change.tenant.as_ref(),
-            operation: change.operation,
-            at: change.at,
-            actor: &change.actor,
-        }
+fn entry(change: &Change) -> ChangeEntry {
+    ChangeEntry {
+        revision: change.revision.0,
+        kind: change.kind,
+        id: change.id.clone(),
+        tenant: change.tenant.clone(),
+        operation: change.operation,
+        at: change.at,
+        actor: change.actor.clone(),
     }
-}
-
-#[derive(Serialize)]
-struct ChangesPage<'a> {
-    /// Revision to resume from.
-    revision: Revision,
-    items: Vec<ChangeItem<'a>>,
 }
 
 /// Reads the log after a revision.
@@ -184,12 +160,12 @@ async fn poll(
             filter,
             changes.changes,
         );
-        let items: Vec<ChangeItem> = lines.iter().map(ChangeItem::of).collect();
+        let items: Vec<ChangeEntry> = lines.iter().map(entry).collect();
         let has_more = items.is_empty() && changes.revision > since;
         since = changes.revision;
         if !items.is_empty() || Instant::now() >= deadline {
-            return Ok(streams::polled(&ChangesPage {
-                revision: since,
+            return Ok(streams::polled(&fairlead_api::resources::Changes {
+                revision: since.0,
                 items,
             }));
         }
@@ -292,7 +268,7 @@ fn event_text(lines: &[Change]) -> String {
     let next = lines.iter().skip(1).map(|it| it.revision);
     let next = next.map(Some).chain([None]);
     for (line, next) in lines.iter().zip(next) {
-        let Ok(data) = serde_json::to_string(&ChangeItem::of(line)) else {
+        let Ok(data) = serde_json::to_string(&entry(line)) else {
             continue;
         };
         if next != Some(line.revision) {

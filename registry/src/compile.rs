@@ -14,6 +14,7 @@ use fairlead_store::{Draft, model::Cluster};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
+use utoipa::ToSchema;
 
 use crate::{
     document::compile::read as compile_meta,
@@ -61,9 +62,9 @@ async fn report(
 }
 
 /// One cluster, or one instance of a component in it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct CompiledComponent<'a> {
+pub(crate) struct CompiledComponent<'a> {
     cluster: &'a ClusterId,
     tenant: &'a TenantId,
     #[serde(skip_serializing_if = "Option::is_none")]

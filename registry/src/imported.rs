@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Router, extract::State, routing::post};
+use fairlead_api::facts::MAX_IMPORTED_FACTS;
 use fairlead_store::{
     Draft, millis,
     model::{Fact, FactSource, Facts},
@@ -19,9 +20,6 @@ use crate::{
     reply::{Answer, Authenticated, DocumentBody, Path},
     rights::{Right, allow, visible},
 };
-
-/// Maximum number of facts per cluster for an import.
-const MAX_FACTS: usize = 1024;
 
 pub(super) fn routes() -> Router<Arc<Registry>> {
     Router::new().route("/v1/clusters/{id}/facts/imported", post(take))
@@ -43,8 +41,8 @@ async fn take(
     let decide = move |draft: &mut Draft| {
         let mut cluster = visible(draft, &who, &id)?.value.clone();
         fill(&mut cluster.dynamic_facts, &facts, now);
-        if cluster.dynamic_facts.len() > MAX_FACTS {
-            return Err(invalid(format_args!("facts: {MAX_FACTS} at most")).into());
+        if cluster.dynamic_facts.len() > MAX_IMPORTED_FACTS {
+            return Err(invalid(format_args!("facts: {MAX_IMPORTED_FACTS} at most")).into());
         }
         draft.put_cluster(cluster)?;
         Ok::<_, RegistryError>(())

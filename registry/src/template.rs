@@ -10,7 +10,9 @@ use fairlead_store::{
         Cluster, ClusterTemplate, CreationPolicy, Credentials, DeletionPolicy, GitRepo, RepoKind,
     },
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 static EMPTY: BTreeMap<String, String> = BTreeMap::new();
 
@@ -196,12 +198,41 @@ impl<'a> Effective<'a> {
     }
 }
 
+/// Effective values of a cluster, by the path of a field.
+#[derive(ToSchema)]
+#[schema(as = Effective)]
+pub(crate) struct ExplainedCluster(
+    #[expect(dead_code, reason = "only described: the response is written directly")]
+    #[schema(inline)]
+    BTreeMap<String, ExplainedValue>,
+);
+
+/// An effective value with its origin.
+#[derive(Serialize, ToSchema)]
+struct ExplainedValue {
+    value: Value,
+    #[schema(inline)]
+    from: Origin,
+}
+
+/// Document that sets a value.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Origin {
+    Cluster,
+    Template,
+}
+
 fn one(all: &mut Map<String, Value>, path: &str, value: Value, own: bool) {
     if value.is_null() {
         return;
     }
-    let from = if own { "cluster" } else { "template" };
-    all.insert(path.to_owned(), json!({ "value": value, "from": from }));
+    let from = if own {
+        Origin::Cluster
+    } else {
+        Origin::Template
+    };
+    all.insert(path.to_owned(), json!(ExplainedValue { value, from }));
 }
 
 fn explain<'a>(

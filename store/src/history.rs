@@ -1,62 +1,26 @@
 //! Past states: the change log, from which a consumer can resume, and the history of facts. Both
 //! have a retention time and are trimmed in slices.
 
-use std::{str::FromStr, time::Duration};
+use std::time::Duration;
 
-use fairlead_api::{ClusterId, TenantId};
+use fairlead_api::{ClusterId, TenantId, resources::Operation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
-use crate::{
-    audience::Audience,
-    error::{Result, StoreError},
-    model::FactSource,
-    record::Kind,
-    revision::Revision,
-};
+use crate::{audience::Audience, model::FactSource, record::Kind, revision::Revision};
 
 /// Maximum number of lines or versions per page.
 pub const MAX_PAGE: u32 = 10_000;
-/// Operation on a resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Operation {
-    /// First version.
-    Created,
-    /// Later version.
-    Updated,
-    /// Final version; the resource is gone.
-    Deleted,
-}
-
-impl Operation {
-    /// The name in JSON and in the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Operation::Created => "created",
-            Operation::Updated => "updated",
-            Operation::Deleted => "deleted",
-        }
-    }
-}
-
-impl FromStr for Operation {
-    type Err = StoreError;
-    fn from_str(text: &str) -> Result<Self> {
-        [Operation::Created, Operation::Updated, Operation::Deleted]
-            .into_iter()
-            .find(|operation| operation.as_str() == text)
-            .ok_or_else(|| StoreError::Damaged(text.to_owned()))
-    }
-}
 
 /// One resource touched by one change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = AuditEntry)]
 pub struct Change {
     /// Revision of the change.
+    #[schema(value_type = u64)]
     pub revision: Revision,
     /// Index of the resource within the change, from 0.
     pub part: u32,
@@ -87,6 +51,7 @@ pub struct Change {
     /// Tenants that could see the change. `None` for a line written by a previous version. Internal
     /// to the registry.
     #[serde(skip)]
+    #[schema(ignore)]
     pub audience: Option<Audience>,
 }
 

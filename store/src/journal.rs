@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use fairlead_api::{ClusterId, TenantId};
+use fairlead_api::{ClusterId, TenantId, resources::Operation};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
@@ -13,7 +13,7 @@ use crate::{
     document::StoredDocument,
     draft::Draft,
     error::{Result, StoreError},
-    history::{Change, FactVersion, Operation},
+    history::{Change, FactVersion},
     millis::millis,
     model::{Cluster, FactSource, Facts, Tenant, Token},
     record::{Kind, Record},

@@ -46,9 +46,9 @@ pub use data_dir::{DataDir, LOCK};
 pub use draft::Draft;
 pub use dump::{Tallies, Tally};
 pub use error::{Refusal, StoreError};
+pub use fairlead_api::resources::Operation;
 pub use history::{
-    Asked, Change, Changes, FactPlace, FactVersion, LogPlace, MAX_PAGE, Operation, Retention, Span,
-    Tidied,
+    Asked, Change, Changes, FactPlace, FactVersion, LogPlace, MAX_PAGE, Retention, Span, Tidied,
 };
 pub use journal::Actor;
 pub use metrics::Meter;

@@ -4,22 +4,23 @@
 //! The fields follow Project Syn's SDD 0007. Each is optional on disk, so that older rows stay
 //! readable.
 
-mod agent;
 mod cluster;
-mod compile;
 mod fact;
 mod git;
 pub mod hex;
 mod tenant;
 mod token;
 
-pub use agent::AgentSettings;
-pub use cluster::{Binding, Bootstrap, CloneSighting, Cluster, KubeApi, LateRenewal};
-pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
-pub use fact::{Fact, FactSource, Facts};
-pub use git::{
-    CreationPolicy, Credentials, DeletionPolicy, DeployKey, GitRepo, RepoKind, RepoPhase,
-    RepoState, without_secret,
+pub use cluster::{Binding, Bootstrap, CloneSighting, Cluster, LateRenewal};
+pub use fact::{Fact, Facts};
+/// Parts of documents that are stored as received.
+pub use fairlead_api::{
+    facts::FactSource,
+    resources::{
+        AgentSettings, CompileMeta, CreationPolicy, Credentials, DeletionPolicy, DeployKey,
+        InstanceVersion, KubeApi, RepoKind, RepoPhase, SourceVersion,
+    },
 };
+pub use git::{GitRepo, RepoState, without_secret};
 pub use tenant::{ClusterTemplate, Tenant};
 pub use token::Token;

@@ -21,7 +21,7 @@ impl TryFrom<DocumentColumns> for DocumentRow {
     type Error = StoreError;
     fn try_from(row: DocumentColumns) -> Result<Self> {
         Ok(DocumentRow {
-            kind: row.kind.parse()?,
+            kind: parse(&row.kind)?,
             id: row.id,
             version: uint(row.version)?,
             revision: Revision(uint(row.revision)?),
@@ -54,10 +54,10 @@ impl TryFrom<ChangeColumns> for Change {
             part: u32::try_from(row.part).map_err(|_| damaged(&row.part))?,
             at: from_millis(row.at)?,
             actor: row.actor,
-            kind: row.kind.parse()?,
+            kind: parse(&row.kind)?,
             id: row.id,
             tenant: row.tenant.as_deref().map(parse).transpose()?,
-            operation: row.operation.parse()?,
+            operation: parse(&row.operation)?,
             before: row.before.as_deref().map(json).transpose()?,
             after: row.after.as_deref().map(json).transpose()?,
             audience: row.audience.as_deref().map(str::parse).transpose()?,

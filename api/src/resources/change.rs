@@ -1,25 +1,28 @@
 //! Entries of the change log.
 
+use std::{fmt, str::FromStr};
+
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 use crate::TenantId;
 
 /// One entry of the change log, without values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeEntry {
     /// Revision of the registry after the change.
     pub revision: u64,
-    /// `tenant`, `cluster`, `token` or `catalog`.
-    pub kind: String,
+    /// Kind of the changed resource.
+    pub kind: ResourceKind,
     /// Id of the changed resource.
     pub id: String,
     /// Tenant of the changed resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// `created`, `updated` or `deleted`.
-    pub operation: String,
+    /// Operation on the resource.
+    pub operation: Operation,
     /// Time of the change.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
@@ -28,10 +31,95 @@ pub struct ChangeEntry {
 }
 
 /// Response to `GET /v1/changes`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Changes {
     /// Revision to continue from.
     pub revision: u64,
     /// Changes in the order of their revisions.
     pub items: Vec<ChangeEntry>,
+}
+
+/// Kind of a resource in the change log.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ResourceKind {
+    /// Tenant.
+    Tenant,
+    /// Cluster.
+    Cluster,
+    /// API token.
+    Token,
+    /// Catalog of a cluster.
+    Catalog,
+}
+
+impl ResourceKind {
+    /// The name in JSON and in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ResourceKind::Tenant => "tenant",
+            ResourceKind::Cluster => "cluster",
+            ResourceKind::Token => "token",
+            ResourceKind::Catalog => "catalog",
+        }
+    }
+}
+
+impl fmt::Display for ResourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Error of parsing a [`ResourceKind`] or an [`Operation`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no kind or operation of the change log")]
+pub struct UnknownName;
+
+impl FromStr for ResourceKind {
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        use ResourceKind::{Catalog, Cluster, Tenant, Token};
+        [Tenant, Cluster, Token, Catalog]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or(UnknownName)
+    }
+}
+
+/// Operation on a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// The resource was created.
+    Created,
+    /// Fields of the resource were changed.
+    Updated,
+    /// The resource was deleted.
+    Deleted,
+}
+
+impl Operation {
+    /// The name in JSON and in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Operation::Created => "created",
+            Operation::Updated => "updated",
+            Operation::Deleted => "deleted",
+        }
+    }
+}
+
+impl FromStr for Operation {
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        [Operation::Created, Operation::Updated, Operation::Deleted]
+            .into_iter()
+            .find(|operation| operation.as_str() == text)
+            .ok_or(UnknownName)
+    }
 }

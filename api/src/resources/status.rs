@@ -4,6 +4,7 @@ use std::{fmt, net::IpAddr};
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 use crate::{
     ClusterId, ClusterUid, Code, HubUrl,
@@ -11,20 +12,22 @@ use crate::{
 };
 
 /// Refused agent that uses a cluster's identity in another Kubernetes cluster. The next enrolment clears the record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DetectedClone {
     /// Time of its last connection.
     #[serde(with = "time::serde::rfc3339")]
     pub last_seen: OffsetDateTime,
     /// Source address of its connection, which may be that of a proxy or load balancer.
+    #[schema(value_type = String)]
     pub from: IpAddr,
     /// UID of the other cluster's namespace `kube-system`.
+    #[schema(value_type = String)]
     pub uid: ClusterUid,
 }
 
 /// Connection status of a cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
     /// Current state.
@@ -33,6 +36,7 @@ pub struct ClusterStatus {
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
     /// Last error of a probe or a session.
+    #[schema(required = true)]
     pub last_error: Option<LastError>,
     /// Time of the last answer of an agent. After the loss of a hub it can be a minute too early.
     #[serde(
@@ -50,11 +54,12 @@ pub struct ClusterStatus {
     pub last_good_probe: Option<OffsetDateTime>,
     /// Hub with the best session of the cluster, if several hubs share one database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub hub: Option<HubUrl>,
 }
 
 /// Status of one cluster in a [`ClusterStatusUpdate`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterStatusEntry {
     /// Id of the cluster.
     pub id: ClusterId,
@@ -65,7 +70,7 @@ pub struct ClusterStatusEntry {
 }
 
 /// Response to `GET /v1/status`: changes of the status since the previous response.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterStatusUpdate {
     /// Cursor to continue from.
     pub cursor: String,
@@ -74,6 +79,7 @@ pub struct ClusterStatusUpdate {
     /// True if visible tenants or clusters have changed, too; `/v1/changes` has the changes.
     pub changed: bool,
     /// Clusters with a new status.
+    #[schema(inline)]
     pub items: Vec<ClusterStatusEntry>,
     /// Clusters that were deleted, or that the caller can no longer see.
     pub removed: Vec<ClusterId>,
@@ -88,17 +94,20 @@ impl ClusterStatusUpdate {
 }
 
 /// An open session of a cluster's agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSession {
     /// Source address of its first connection, which may be that of a proxy or load balancer.
+    #[schema(value_type = String)]
     pub from: IpAddr,
     /// Time at which the session was opened.
     #[serde(with = "time::serde::rfc3339")]
     pub opened: OffsetDateTime,
     /// One run of an agent's process.
+    #[schema(value_type = String)]
     pub instance: Instance,
     /// Number of the link within its agent.
+    #[schema(value_type = u64)]
     pub link: LinkIndex,
     /// Version in the agent's hello: its printable characters, at most 40.
     pub agent_version: String,
@@ -110,6 +119,7 @@ pub struct AgentSession {
     pub requests: usize,
     /// Bytes of responses that the hub buffers because clients do not read them.
     #[serde(default)]
+    #[schema(required = true)]
     pub unread_bytes: usize,
     /// Measured round-trip time of the link, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,7 +144,7 @@ pub struct AgentSession {
 }
 
 /// State of a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ClusterState {
     /// No agent has ever connected.
     Never,
@@ -153,9 +163,10 @@ impl fmt::Display for ClusterState {
 }
 
 /// Cause of the state [`ClusterState::Lost`] or [`ClusterState::ApiUnreachable`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LastError {
     /// Code of the failure.
+    #[schema(value_type = String, example = "FL-1402")]
     pub code: Code,
     /// Cause of the failure, one sentence.
     pub cause: String,

@@ -3,12 +3,13 @@
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 use super::role::Role;
 use crate::{ClusterId, TenantId, secret::exposed};
 
 /// An API token without its secret, which the hub does not store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiToken {
     /// Id of the token.
@@ -19,6 +20,7 @@ pub struct ApiToken {
     /// Role of the holder.
     pub role: Role,
     /// Tenant of the token; `None` for all tenants.
+    #[schema(required = true)]
     pub tenant: Option<TenantId>,
     /// Cluster of a token with the role `cluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,10 +37,11 @@ pub struct ApiToken {
 }
 
 /// Body of `POST /v1/tokens`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateToken {
     /// Name of the holder.
+    #[schema(max_length = 63, pattern = "^[a-z0-9._@-]+$")]
     pub name: String,
     /// Role of the holder.
     pub role: Role,
@@ -50,35 +53,40 @@ pub struct CreateToken {
     pub cluster: Option<ClusterId>,
     /// Lifetime, 1 minute to 1 year; 8 hours if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 60, maximum = 31_622_400, default = 28_800)]
     pub ttl_seconds: Option<u64>,
 }
 
 /// Response to `POST /v1/tokens`, the only one with the token's secret.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct CreatedToken {
     /// Description of the token.
     #[serde(flatten)]
     pub about: ApiToken,
     /// The token itself.
     #[serde(serialize_with = "exposed")]
+    #[schema(value_type = String)]
     pub token: SecretString,
 }
 
 /// Response to `GET /v1/whoami`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhoAmI {
     /// Name of the caller.
     pub name: String,
     /// Role of the caller.
     pub role: Role,
     /// Tenant of the caller; `None` for all tenants.
+    #[schema(required = true)]
     pub tenant: Option<TenantId>,
     /// Cluster of a token with the role `cluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
     /// User of the caller in clusters; `None` without access to clusters.
+    #[schema(required = true)]
     pub user: Option<String>,
     /// Group of the caller in clusters, in addition to that of the cluster's tenant.
+    #[schema(required = true)]
     pub group: Option<String>,
     /// Id of the API token; `None` for a token of an issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -39,7 +39,7 @@ pub(super) async fn run(hub: &HubClient, name: &str) -> Result<(), Failure> {
             ("Bootstrap token", token.as_ref().map(bootstrap)),
         ],
     );
-    let other = other_fields(&cluster.more);
+    let other = other_fields(&cluster);
     if !other.is_empty() {
         it.heading("Fields");
         let fields = other

@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Code,
-    resources::{Cluster, ClusterState},
+    resources::{Cluster, ClusterState, RepoPhase},
 };
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ pub(super) fn cells(c: &Cluster, agents: &AgentColumns) -> [Cell; 12] {
 
 /// Version of Kubernetes, as reported by the agent.
 fn kubernetes_version(c: &Cluster) -> Option<String> {
-    let version = c.more.get("dynamicFacts")?.get("kubernetesVersion")?;
+    let version = c.dynamic_facts.get("kubernetesVersion")?;
     let text = |name: &str| version.get(name).and_then(Value::as_str);
     let short = || Some(format!("{}.{}", text("major")?, text("minor")?));
     text("gitVersion").map(str::to_owned).or_else(short)
@@ -85,13 +85,13 @@ pub(super) fn place_line(cluster: &Cluster) -> String {
 
 /// Line with the reason for which the Git repository is not in its desired state.
 pub(super) fn repository_line(cluster: &Cluster) -> String {
-    let state = cluster.more.get("gitRepo").map(|repo| &repo["state"]);
-    let text = |state: &Value, name: &str| state[name].as_str().unwrap_or_default().to_owned();
-    match state.filter(|state| state["phase"] == "failed") {
+    let repository = cluster.fields.git_repo.as_ref();
+    let state = repository.and_then(|it| it.state.as_ref());
+    match state.filter(|state| state.phase == RepoPhase::Failed) {
         Some(state) => format!(
             "\nrepository: failed since {}: {}\n",
-            text(state, "since"),
-            text(state, "reason")
+            state.since.map(output::time).unwrap_or_default(),
+            state.reason.as_deref().unwrap_or_default()
         ),
         None => String::new(),
     }

@@ -24,7 +24,7 @@ pub(super) async fn run(hub: &HubClient, id: &str) -> Result<(), Failure> {
             ("Created", Some(at(tenant.created))),
         ],
     );
-    let other = other_fields(&tenant.more);
+    let other = other_fields(&tenant);
     if !other.is_empty() {
         it.heading("Fields");
         let fields = other.iter();

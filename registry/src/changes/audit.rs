@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use fairlead_api::{ClusterId, TenantId};
+use fairlead_api::{ClusterId, TenantId, resources::List};
 use fairlead_store::{Asked, Change, Kind, LogPlace, Revision};
 use http::{HeaderMap, Uri};
-use serde::Serialize;
 
 use crate::{
     changes::visibility::{is_below, visible_change},
@@ -24,16 +23,11 @@ const MAX_LIMIT: u32 = 1000;
 /// request continues from there.
 const MAX_PAGES_PER_REQUEST: usize = 50;
 
-#[derive(Serialize)]
-pub(super) struct AuditPage {
-    items: Vec<Change>,
-}
-
 pub(super) async fn audit(
     State(registry): State<Arc<Registry>>,
     Authenticated(caller): Authenticated,
     uri: Uri,
-) -> Answer<(HeaderMap, Json<AuditPage>)> {
+) -> Answer<(HeaderMap, Json<List<Change>>)> {
     let query = Query::of(&uri)?;
     let (limit, mut filter) = (limit(&query)?, audit_filter(&query)?);
     let mut before = before(&query)?;
@@ -73,7 +67,7 @@ pub(super) async fn audit(
     } else {
         next_page(&uri, &format!("{}-{}", before.revision, before.part))?
     };
-    Ok((link, Json(AuditPage { items })))
+    Ok((link, Json(List { items })))
 }
 
 fn limit(query: &Query) -> Result<u32, InvalidValue> {

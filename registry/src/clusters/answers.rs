@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use fairlead_api::resources::AgentInvitation;
 use fairlead_gateway::Caller;
 use fairlead_store::{Observed, Record, View, millis, model::Cluster};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use secrecy::ExposeSecret;
-use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use tracing::info;
 
@@ -77,7 +76,7 @@ pub(super) fn dry_run_result(
         stale: Vec::new(),
         status: None,
         install_url: None,
-        more: Map::new(),
+        invitation: AgentInvitation::default(),
     };
     one(&shown, &HeaderMap::new(), status, None)
 }
@@ -118,7 +117,7 @@ impl<'a> DocumentContext<'a> {
             stale: stale_names(&cluster.dynamic_facts, observed, reporting, now),
             status: Some(&observed.status),
             install_url: invited.then(|| self.registry.services.invitations.install_url(cluster)),
-            more: Map::new(),
+            invitation: AgentInvitation::default(),
         })
     }
 }
@@ -136,7 +135,7 @@ pub(super) fn created(
     let observed = registry.store.observed_of(record);
     let mut shown = DocumentContext::of(registry, &view, caller).shown(record, &observed)?;
     if shown.install_url.is_some() {
-        shown.more = invites(registry, cluster)?;
+        shown.invitation = invites(registry, cluster)?;
     }
     let version = Some(record.version);
     let mut answer = one(&shown, headers, StatusCode::CREATED, version)?;
@@ -150,16 +149,13 @@ pub(super) fn created(
 }
 
 /// Invitation of the cluster's agent.
-fn invites(registry: &Registry, cluster: &Cluster) -> Result<Map<String, Value>, RegistryError> {
+fn invites(registry: &Registry, cluster: &Cluster) -> Result<AgentInvitation, RegistryError> {
     let invited = registry.services.invitations.invitation(cluster)?;
-    let mut more = Map::new();
-    more.insert("join".to_owned(), invited.join.expose_secret().into());
-    let url = invited.agent_install_url.expose_secret();
-    more.insert("agentInstallURL".to_owned(), url.into());
-    let expires = serde_json::to_value(&invited).ok();
-    let expires = expires.and_then(|it| it.get("expires").cloned());
-    more.insert("expires".to_owned(), expires.unwrap_or_default());
-    Ok(more)
+    Ok(AgentInvitation {
+        join: Some(invited.join),
+        agent_install_url: Some(invited.agent_install_url),
+        expires: Some(invited.expires),
+    })
 }
 
 /// One cluster with its ETag.

@@ -163,7 +163,7 @@ impl ClusterSpec {
         put("facts", values(&cluster.facts));
         put("dynamicFacts", values(&cluster.dynamic_facts));
         let repo = cluster.git_repo.as_ref().map(repo::document);
-        put("gitRepo", repo.unwrap_or_default());
+        put("gitRepo", json!(repo));
         put(
             "tenantGitRepoRevision",
             json!(cluster.tenant_git_repo_revision),

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use fairlead_api::resources::RepoDocument;
 use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::{
     document::{fields::Fields, policy::reference},
@@ -171,45 +172,28 @@ pub(super) fn check_fields(
 }
 
 /// The document from which [`Repo::read`] restores the same value.
-pub(super) fn document(repo: &GitRepo) -> Value {
-    let mut fields = Map::new();
-    let mut put = |name: &str, value: Option<&str>| {
-        if let Some(value) = value {
-            fields.insert(name.to_owned(), value.into());
-        }
-    };
-    put("url", repo.url.as_deref());
-    put("type", Some(kind_word(repo.kind)));
-    put("hostKeys", repo.host_keys.as_deref());
-    put("deployKey", deploy_key(repo));
-    put("path", repo.path.as_deref());
-    put("repoName", repo.repo_name.as_deref());
-    let others = others(repo);
-    if !others.is_empty() {
-        fields.insert("deployKeys".to_owned(), Value::Object(others));
-    }
-    if let Some(reference) = &repo.api_secret_ref {
-        fields.insert("apiSecretRef".to_owned(), json!(reference));
-    }
-    Value::Object(fields)
-}
-
-pub(super) const fn kind_word(kind: RepoKind) -> &'static str {
-    match kind {
-        RepoKind::Auto => "auto",
-        RepoKind::Unmanaged => "unmanaged",
+pub(super) fn document(repo: &GitRepo) -> RepoDocument {
+    RepoDocument {
+        url: repo.url.clone(),
+        kind: Some(repo.kind),
+        host_keys: repo.host_keys.clone(),
+        path: repo.path.clone(),
+        repo_name: repo.repo_name.clone(),
+        api_secret_ref: repo.api_secret_ref.clone(),
+        deploy_key: deploy_key(repo).map(str::to_owned),
+        deploy_keys: others(repo),
+        state: None,
     }
 }
 
 /// Keys except the agent's.
-pub(super) fn others(repo: &GitRepo) -> Map<String, Value> {
+pub(super) fn others(repo: &GitRepo) -> BTreeMap<String, DeployKey> {
     let named = repo
         .deploy_keys
         .iter()
         .filter(|(name, _)| *name != STEWARD_KEY);
-    let shown = |key: &DeployKey| json!({ "key": key.key, "writeAccess": key.write_access });
     named
-        .map(|(name, key)| (name.clone(), shown(key)))
+        .map(|(name, key)| (name.clone(), key.clone()))
         .collect()
 }
 

@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use fairlead_api::resources::{ClusterStatus, DetectedClone};
+use fairlead_api::resources::{AgentInvitation, ClusterStatus, DetectedClone, TenantRepoDocument};
 use fairlead_store::{
     Record,
-    model::{Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, Tenant},
+    model::{
+        Cluster, ClusterTemplate, CompileMeta, Credentials, Fact, Facts, GitRepo, RepoKind, Tenant,
+    },
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use serde_json::{Map, Value};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
@@ -37,7 +38,7 @@ struct CallerFields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'a ClusterStatus>,
     #[serde(flatten)]
-    more: &'a Map<String, Value>,
+    invitation: &'a AgentInvitation,
 }
 
 /// A serialised JSON object to which further fields are appended.
@@ -73,8 +74,8 @@ pub(crate) struct ShownCluster<'a> {
     pub(crate) status: Option<&'a ClusterStatus>,
     /// For permitted callers, while the token is valid.
     pub(crate) install_url: Option<SecretString>,
-    /// Additional fields of the response to a creation.
-    pub(crate) more: Map<String, Value>,
+    /// Invitation in the response to a creation.
+    pub(crate) invitation: AgentInvitation,
 }
 
 impl ShownCluster<'_> {
@@ -90,7 +91,7 @@ impl ShownCluster<'_> {
             stale_facts: &self.stale,
             install_url: self.install_url.as_ref().map(ExposeSecret::expose_secret),
             status: self.status,
-            more: &self.more,
+            invitation: &self.invitation,
         };
         serde_json::to_writer(&mut *to, &passing)?;
         // Replaces the opening brace: two objects become one.
@@ -132,7 +133,7 @@ impl Serialize for CacheableFields<'_> {
         )?;
         match &cluster.compile_meta {
             Some(meta) => map.serialize_entry("compileMeta", meta)?,
-            None => map.serialize_entry("compileMeta", &Map::new())?,
+            None => map.serialize_entry("compileMeta", &CompileMeta::default())?,
         }
         entry(&mut map, "kubeApi", cluster.kube_api.as_ref())?;
         entry(&mut map, "creationPolicy", effective.creation_policy())?;
@@ -161,7 +162,7 @@ impl Serialize for ShownTenant<'_> {
         let name = tenant.display_name.as_deref();
         map.serialize_entry("displayName", name.unwrap_or(tenant.id.as_str()))?;
         map.serialize_entry("annotations", &tenant.annotations)?;
-        let repo = tenant::repo_document(tenant).unwrap_or_else(|| Value::Object(Map::new()));
+        let repo = tenant::repo_document(tenant).unwrap_or_default();
         let state = self.1.of_tenant(tenant);
         map.serialize_entry("gitRepo", &WithState { repo, state })?;
         entry(
@@ -242,7 +243,7 @@ impl Serialize for FactValues<'_> {
 #[derive(Serialize)]
 struct WithState<'a> {
     #[serde(flatten)]
-    repo: Value,
+    repo: TenantRepoDocument,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<ShownRepoState<'a>>,
 }
@@ -252,7 +253,7 @@ struct ShownRepo<'a> {
     own: Option<&'a GitRepo>,
     url: Option<&'a str>,
     host_keys: Option<&'a str>,
-    kind: Option<&'static str>,
+    kind: Option<RepoKind>,
     path: Option<&'a str>,
     name: Option<&'a str>,
     api_secret: Option<&'a Credentials>,
@@ -265,7 +266,7 @@ impl<'a> ShownRepo<'a> {
             own: effective.own_repo(),
             url: effective.repo_url(),
             host_keys: effective.host_keys(),
-            kind: effective.repo_kind().map(repo::kind_word),
+            kind: effective.repo_kind(),
             path: effective.repo_path(),
             name: effective.repo_name(),
             api_secret: effective.api_secret_ref(),

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::TenantId;
+use fairlead_api::{
+    TenantId,
+    resources::{TemplateDocument, TenantRepoDocument},
+};
 use fairlead_store::model::{AgentSettings, ClusterTemplate, Tenant};
 use serde_json::{Map, Value, json};
 
@@ -118,16 +121,13 @@ impl TenantSpec {
         put("tenantRef", json!(tenant.parent));
         put("displayName", json!(tenant.display_name));
         put("annotations", json!(tenant.annotations));
-        put("gitRepo", repo_document(tenant).unwrap_or_default());
+        put("gitRepo", json!(repo_document(tenant)));
         put("globalGitRepoURL", json!(tenant.global_git_repo_url));
         put(
             "globalGitRepoRevision",
             json!(tenant.global_git_repo_revision),
         );
-        put(
-            "clusterTemplate",
-            template_document(tenant).unwrap_or_default(),
-        );
+        put("clusterTemplate", json!(template_document(tenant)));
         fields
     }
 
@@ -157,28 +157,30 @@ impl TenantSpec {
 }
 
 /// Lieutenant includes the revision in a tenant's repository.
-pub(super) fn repo_document(tenant: &Tenant) -> Option<Value> {
+pub(super) fn repo_document(tenant: &Tenant) -> Option<TenantRepoDocument> {
     if tenant.git_repo.is_none() && tenant.revision.is_none() {
         return None;
     }
-    let mut document = tenant
-        .git_repo
-        .as_ref()
-        .map_or_else(|| json!({}), repo::document);
-    if let (Some(revision), Some(document)) = (&tenant.revision, document.as_object_mut()) {
-        document.insert("revision".to_owned(), revision.as_str().into());
-    }
-    Some(document)
+    let repo = tenant.git_repo.as_ref().map(repo::document);
+    Some(TenantRepoDocument {
+        repo: repo.unwrap_or_default(),
+        revision: tenant.revision.clone(),
+    })
 }
 
-pub(super) fn template_document(tenant: &Tenant) -> Option<Value> {
-    let template = tenant.cluster_template.as_ref()?;
-    let mut document = serde_json::to_value(template).ok()?;
-    let repo = template.git_repo.as_ref().map(repo::document);
-    if let (Some(repo), Some(document)) = (repo, document.as_object_mut()) {
-        document.insert("gitRepo".to_owned(), repo);
-    }
-    Some(document)
+pub(super) fn template_document(tenant: &Tenant) -> Option<TemplateDocument> {
+    let template = tenant.cluster_template.clone()?;
+    Some(TemplateDocument {
+        annotations: template.annotations,
+        facts: template.facts,
+        git_repo: template.git_repo.as_ref().map(repo::document),
+        tenant_git_repo_revision: template.tenant_git_repo_revision,
+        global_git_repo_revision: template.global_git_repo_revision,
+        creation_policy: template.creation_policy,
+        deletion_policy: template.deletion_policy,
+        delete_protection: template.delete_protection,
+        agent: template.agent,
+    })
 }
 
 fn template(mut given: Fields) -> Result<ClusterTemplate, InvalidValue> {

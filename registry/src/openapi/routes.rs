@@ -122,18 +122,18 @@ pub(super) const ROUTES: &[RouteSpec] = &[
     route("delete", "/tenants/{tenantId}", "deleteTenant", "tenant", "Delete a tenant").query(&["cascade"]).honours_if_match().gives(&[(204, Nothing)]),
 
     route("get", "/clusters", "listClusters", "cluster", "The clusters that the caller may see").query(CLUSTERS).gives(&[(200, List("Cluster"))]),
-    route("post", "/clusters", "createCluster", "cluster", "Register a cluster").takes("NewCluster").query(&["uniqueName"]).gives(&[(201, Json("CreatedCluster"))]),
+    route("post", "/clusters", "createCluster", "cluster", "Register a cluster").takes("CreateCluster").query(&["uniqueName"]).gives(&[(201, Json("CreatedCluster"))]),
     route("get", "/clusters/{clusterId}", "getCluster", "cluster", "One cluster").gives(&[(200, Json("Cluster"))]),
-    route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("NewCluster").query(&["dryRun", "withoutBootstrapToken"]).honours_if_match().gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
+    route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("CreateCluster").query(&["dryRun", "withoutBootstrapToken"]).honours_if_match().gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
     route("patch", "/clusters/{clusterId}", "updateCluster", "cluster", "Change a cluster (RFC 7396)").merges("Cluster").query(&["dryRun"]).honours_if_match().gives(&[(200, Json("Cluster"))]),
     route("delete", "/clusters/{clusterId}", "deleteCluster", "cluster", "Delete a cluster").honours_if_match().gives(&[(204, Nothing)]),
     route("post", "/clusters/{clusterId}/compileMeta", "postClusterCompileMeta", "cluster", "Write down what was compiled").takes("CompileMeta").honours_if_match().gives(&[(204, Nothing)]),
-    route("get", "/v1/compile-meta", "findCompileMeta", "cluster", "Clusters that run a component below a version, or were not compiled for days").query(COMPILED).gives(&[(200, Json("CompileMetaMatches"))]),
-    route("get", "/v1/clusters/{clusterId}/status", "getClusterStatus", "cluster", "How it stands with a cluster, as the last probe has found").gives(&[(200, Json("Status"))]),
+    route("get", "/v1/compile-meta", "findCompileMeta", "cluster", "Clusters that run a component below a version, or were not compiled for days").query(COMPILED).gives(&[(200, Json("CompiledComponents"))]),
+    route("get", "/v1/clusters/{clusterId}/status", "getClusterStatus", "cluster", "How it stands with a cluster, as the last probe has found").gives(&[(200, Json("ClusterStatus"))]),
     route("get", "/v1/status", "watchStatus", "cluster", "How it stands with clusters, as that changes, by long poll or, with `Accept: text/event-stream`, as events").query(&["since", "wait"]).gives(&[(200, Json("ClusterStatusUpdate"))]),
     route("get", "/v1/clusters/{clusterId}/sessions", "getClusterSessions", "cluster", "The agents' sessions that serve on this hub").gives(&[(200, Json("Sessions"))]),
     route("get", "/v1/clusters/{clusterId}/effective", "getClusterEffective", "cluster", "Each value with where it is from").gives(&[(200, Json("Effective"))]),
-    route("post", "/v1/clusters/{clusterId}/tenant", "moveCluster", "cluster", "Move a cluster to another tenant; its agent enrols anew").takes("MoveRequest").honours_if_match().gives(&[(200, Json("JoinInfo"))]),
+    route("post", "/v1/clusters/{clusterId}/tenant", "moveCluster", "cluster", "Move a cluster to another tenant; its agent enrols anew").takes("MoveCluster").honours_if_match().gives(&[(200, Json("JoinInfo"))]),
     route("get", "/v1/clusters/{clusterId}/catalog", "getCatalog", "cluster", "What should be in a cluster").gives(&[(200, Json("Catalog"))]),
     route("put", "/v1/clusters/{clusterId}/catalog", "putCatalog", "cluster", "Say what should be in a cluster").takes("Catalog").honours_if_match().gives(&[(200, Json("Catalog"))]),
 
@@ -158,7 +158,7 @@ pub(super) const ROUTES: &[RouteSpec] = &[
     route("post", "/inventory", "updateInventory", "inventory", "Store what was found in a cluster").takes("Inventory").gives(&[(201, Nothing)]),
 
     route("get", "/v1/tokens", "listTokens", "token", "API tokens, without their secrets").query(OWNED).gives(&[(200, Json("Tokens"))]),
-    route("post", "/v1/tokens", "createToken", "token", "Make an API token; it is shown this once").takes("NewToken").gives(&[(201, Json("CreatedToken"))]),
+    route("post", "/v1/tokens", "createToken", "token", "Make an API token; it is shown this once").takes("CreateToken").gives(&[(201, Json("CreatedToken"))]),
     route("delete", "/v1/tokens/{tokenId}", "deleteToken", "token", "Revoke an API token").gives(&[(204, Nothing)]),
 
     route("get", "/v1/changes", "watchChanges", "change", "What changes, by long poll or, with `Accept: text/event-stream`, as events").query(&["since", "wait", "kind", "id", "tenant"]).gives(&[(200, Json("Changes"))]),

@@ -2,16 +2,17 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use fairlead_api::{ClusterId, ClusterUid, TenantId};
+use fairlead_api::{
+    ClusterId, ClusterUid, TenantId,
+    resources::{AgentSettings, CompileMeta, CreationPolicy, DeletionPolicy, KubeApi},
+};
 use fairlead_certs::Registration;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::{
-    agent::AgentSettings,
-    compile::CompileMeta,
     fact::Facts,
-    git::{CreationPolicy, Credentials, DeletionPolicy, GitRepo, RepoState},
+    git::{GitRepo, RepoState},
 };
 
 /// A registered Kubernetes cluster.
@@ -102,17 +103,6 @@ impl Cluster {
     pub fn shown_name(&self) -> &str {
         self.display_name.as_deref().unwrap_or(self.id.as_str())
     }
-}
-
-/// Direct address of a cluster's API server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct KubeApi {
-    /// `https://host[:port]`
-    pub endpoint: String,
-    /// Reference to credentials for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub credentials: Option<Credentials>,
 }
 
 /// Binding of a cluster to its agent.

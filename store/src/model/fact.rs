@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fairlead_api::facts::FactSource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,34 +20,4 @@ pub struct Fact {
     pub received: i64,
     /// Time of observation at its source, in milliseconds since 1970.
     pub observed: i64,
-}
-
-/// Source of a fact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FactSource {
-    /// A caller of the API.
-    People,
-    /// Fairlead's agent, over its own session.
-    Agent,
-    /// Project Syn's Steward, or another program with the cluster's own token.
-    Steward,
-    /// `POST /inventory`
-    Inventory,
-    /// `fairlead import` from another registry; not confirmed by a report to this hub yet.
-    Import,
-}
-
-impl FactSource {
-    /// The name in JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FactSource::People => "people",
-            FactSource::Agent => "agent",
-            FactSource::Steward => "steward",
-            FactSource::Inventory => "inventory",
-            FactSource::Import => "import",
-        }
-    }
 }

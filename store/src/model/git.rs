@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fairlead_api::resources::{Credentials, DeployKey, RepoKind, RepoPhase};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -32,28 +33,6 @@ pub struct GitRepo {
     pub api_secret_ref: Option<Credentials>,
 }
 
-/// Management of a repository.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RepoKind {
-    /// Managed by the hub.
-    #[default]
-    Auto,
-    /// Managed by its owner; the hub does not change it.
-    Unmanaged,
-}
-
-/// A public key with read or write access.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeployKey {
-    /// `<type> <base64>`; a final newline is preserved.
-    pub key: String,
-    /// True if the key may write.
-    #[serde(default)]
-    pub write_access: bool,
-}
-
 /// Last answer of the repository's server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -68,33 +47,6 @@ pub struct RepoState {
     /// Time of the last phase change.
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
-}
-
-/// Phase of a repository.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RepoPhase {
-    /// Exists as desired.
-    Created,
-    /// Rejected by its server.
-    Failed,
-    /// Not known.
-    Unknown,
-}
-
-impl RepoPhase {
-    /// All phases.
-    pub const ALL: [RepoPhase; 3] = [RepoPhase::Created, RepoPhase::Failed, RepoPhase::Unknown];
-
-    /// The name in JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            RepoPhase::Created => "created",
-            RepoPhase::Failed => "failed",
-            RepoPhase::Unknown => "unknown",
-        }
-    }
 }
 
 /// The URL without secrets; `None` if it has none. A password is a secret, and over HTTP the user
@@ -113,37 +65,6 @@ pub fn without_secret(url: &str) -> Option<String> {
     };
     let at = if user.is_empty() { "" } else { "@" };
     Some(format!("{scheme}://{user}{at}{host}{path}"))
-}
-
-/// Reference to credentials, never the credentials themselves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Credentials {
-    /// Name of the secret.
-    pub name: String,
-    /// Namespace of the secret.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-}
-
-/// Handling of an existing repository when the cluster's repository is created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CreationPolicy {
-    /// Fail if the repository exists.
-    Create,
-    /// Take over an existing repository.
-    Adopt,
-}
-
-/// Handling of the repository when the cluster is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DeletionPolicy {
-    /// Delete the repository.
-    Delete,
-    /// Keep the repository unchanged.
-    Retain,
-    /// Archive the repository.
-    Archive,
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::TenantId;
+use fairlead_api::{
+    TenantId,
+    resources::{AgentSettings, CreationPolicy, DeletionPolicy},
+};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{
-    agent::AgentSettings,
-    git::{CreationPolicy, DeletionPolicy, GitRepo, RepoState},
-};
+use super::git::{GitRepo, RepoState};
 
 /// Owner of clusters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,164 @@
+//! Git repositories and other external resources of tenants and clusters.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+/// A repository in the document of a tenant or cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GitRepo)]
+pub struct RepoDocument {
+    /// Clone URL. That of a managed repository has a group and a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Management of the repository. Not changed by PATCH.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RepoKind>,
+    /// Host keys in the format of `known_hosts`, several lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_keys: Option<String>,
+    /// Group or project on its server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Name within the group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo_name: Option<String>,
+    /// Reference to the credentials of the server's API, never their value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_secret_ref: Option<Credentials>,
+    /// Public key of the agent, `<type> <base64>`; the deploy key named `steward`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deploy_key: Option<String>,
+    /// Further deploy keys, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deploy_keys: BTreeMap<String, DeployKey>,
+    /// Last answer of the repository's server about the desired repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(read_only)]
+    pub state: Option<RepoStateDocument>,
+}
+
+/// Repository in the document of a tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = TenantGitRepo)]
+pub struct TenantRepoDocument {
+    /// The repository.
+    #[serde(flatten)]
+    pub repo: RepoDocument,
+    /// Revision to compile from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// Status of a repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RepoState)]
+pub struct RepoStateDocument {
+    /// Phase of the repository.
+    pub phase: RepoPhase,
+    /// Reason for the phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Start of the phase.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub since: Option<OffsetDateTime>,
+}
+
+/// Management of a repository.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RepoKind {
+    /// Managed by the hub.
+    #[default]
+    Auto,
+    /// Managed by its owner; the hub does not change it.
+    Unmanaged,
+}
+
+/// A public key with read or write access.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeployKey {
+    /// `<type> <base64>`; a final newline is preserved.
+    pub key: String,
+    /// True if the key may write.
+    #[serde(default)]
+    pub write_access: bool,
+}
+
+/// Phase of a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RepoPhase {
+    /// Exists as desired.
+    Created,
+    /// Rejected by its server.
+    Failed,
+    /// Not known.
+    Unknown,
+}
+
+impl RepoPhase {
+    /// All phases.
+    pub const ALL: [RepoPhase; 3] = [RepoPhase::Created, RepoPhase::Failed, RepoPhase::Unknown];
+
+    /// The name in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            RepoPhase::Created => "created",
+            RepoPhase::Failed => "failed",
+            RepoPhase::Unknown => "unknown",
+        }
+    }
+}
+
+/// Reference to credentials, never the credentials themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Credentials {
+    /// Name of the secret.
+    #[schema(min_length = 1)]
+    pub name: String,
+    /// Namespace of the secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// Direct address of a cluster's API server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeApi {
+    /// `https://host[:port]`
+    pub endpoint: String,
+    /// Reference to credentials for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
+}
+
+/// Handling of an existing repository when the cluster's repository is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum CreationPolicy {
+    /// Fail if the repository exists.
+    Create,
+    /// Take over an existing repository.
+    Adopt,
+}
+
+/// Handling of the repository when the cluster is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum DeletionPolicy {
+    /// Delete the repository.
+    Delete,
+    /// Keep the repository unchanged.
+    Retain,
+    /// Archive the repository.
+    Archive,
+}
