@@ -5,7 +5,10 @@ use std::io::{self, IsTerminal, Write};
 use fairlead_api::{Code, Failure};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::SecretString;
-use tokio::sync::oneshot;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
 
 /// Reads one line, typed or pasted. Ctrl-C cancels the prompt and restores the terminal.
 ///
@@ -36,6 +39,8 @@ pub(super) async fn secret(question: &str) -> Result<SecretString, Failure> {
 
 /// Prompts and reads a line; `None` after Ctrl-C.
 async fn ask(question: &str) -> io::Result<Option<String>> {
+    // Before the prompt: a signal without a handler ends the process and leaves the terminal without echo.
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let hidden = Hidden::begin()?;
     let mut screen = io::stderr();
     write!(screen, "{question}")?;
@@ -53,7 +58,7 @@ async fn ask(question: &str) -> io::Result<Option<String>> {
             Ok(line) => Some(line?),
             Err(_) => None,
         },
-        _ = tokio::signal::ctrl_c() => None,
+        _ = interrupt.recv() => None,
     };
     drop(hidden);
     // The return key was not echoed.
