@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use fairlead_api::{Code, Failure};
+use fairlead_store::DumpError;
 
 /// Prompts for confirmation, unless `yes` is set.
 ///
@@ -32,22 +33,22 @@ fn ask(question: &str, from: &mut impl BufRead, to: &mut impl Write) -> Result<(
     }
 }
 
-/// Runs an action that may overwrite data, and repeats it after confirmation. The argument of `act` permits overwriting; `act`
-/// fails with `FL-4111` if data exists and overwriting is not permitted.
+/// Runs an action that may overwrite data, and repeats it after confirmation. The argument of `act` permits overwriting.
 ///
 /// # Errors
-/// Failures of `act`; `FL-4118` without confirmation.
+/// Errors of `act`; `FL-4118` without confirmation.
 pub(crate) fn confirm_overwrite<T>(
     yes: bool,
-    mut act: impl FnMut(bool) -> Result<T, Failure>,
+    mut act: impl FnMut(bool) -> Result<T, DumpError>,
 ) -> Result<T, Failure> {
     match act(yes) {
-        Err(failure) if failure.code == Code::InUse && !yes => {
-            let question = format!("{}; all of it would be deleted. Continue?", failure.cause);
+        Err(error @ DumpError::NotEmpty(_)) if !yes => {
+            let cause = Failure::from(error).cause;
+            let question = format!("{cause}; all of it would be deleted. Continue?");
             confirm(false, &question)?;
-            act(true)
+            Ok(act(true)?)
         }
-        done => done,
+        done => Ok(done?),
     }
 }
 
@@ -83,7 +84,7 @@ mod tests {
         assert!(done.is_ok());
         let failed = confirm_overwrite(true, |may| {
             tries.push(may);
-            Err::<(), _>(Failure::new(Code::InUse))
+            Err::<(), _>(DumpError::NotEmpty("a file is there".to_owned()))
         });
         assert_eq!(failed.unwrap_err().code, Code::InUse);
         assert_eq!(tries, [false, true]);

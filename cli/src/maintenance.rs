@@ -84,7 +84,7 @@ fn write(
     let opened = options.open(file);
     let opened = opened.map_err(|error| cannot_write(file, &error))?;
     let sink = Sink::new(Box::new(BufWriter::new(opened)), recipients)?;
-    block_on(data.back_up(sink, with_keys))?
+    Ok(block_on(data.back_up(sink, with_keys))??)
 }
 
 pub(crate) fn restore(asked: args::Restore, environment: &Environment) -> Result<(), Failure> {

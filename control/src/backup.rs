@@ -18,7 +18,8 @@ use fairlead_api::{
 };
 use fairlead_registry::mint;
 use fairlead_store::{
-    Actor, Clock, DataDir, Place, Store, Tallies, claim::Claim, dump, unusable as unusable_store,
+    Actor, Clock, DataDir, DumpError, Place, Store, Tallies, claim::Claim, dump,
+    unusable as unusable_store,
 };
 
 use crate::{
@@ -50,9 +51,8 @@ impl HubData {
     /// keys grants the hub's authority to its owner.
     ///
     /// # Errors
-    /// `FL-4103` if the data cannot be read or is of another version, `FL-4112` if `sink` rejects a
-    /// write.
-    pub async fn back_up(&self, sink: Sink, with_keys: bool) -> Result<Tallies, Failure> {
+    /// [`DumpError`]
+    pub async fn back_up(&self, sink: Sink, with_keys: bool) -> Result<Tallies, DumpError> {
         let mut files = dump::Files::new();
         for name in KEYS.into_iter().filter(|_| with_keys) {
             if let Some(text) = read_key(&self.data_dir, name)? {
@@ -65,14 +65,14 @@ impl HubData {
     /// Replaces all data with a backup. No hub may run; for a shared database, none of its hubs.
     ///
     /// # Errors
-    /// `FL-4111` if data exists and `overwrite` is not set, `FL-4109` if the backup is damaged,
-    /// `FL-4103` if a hub runs or the data cannot be written. After an error nothing has changed,
-    /// and no file is left behind.
+    /// [`DumpError::NotEmpty`] if data exists and `overwrite` is not set, [`DumpError::Unreadable`] if
+    /// the backup is damaged, [`DumpError::Failed`] if a hub runs or the data cannot be written.
+    /// After an error nothing has changed, and no file is left behind.
     pub async fn restore(
         &self,
         source: Box<dyn BufRead + Send>,
         overwrite: bool,
-    ) -> Result<Tallies, Failure> {
+    ) -> Result<Tallies, DumpError> {
         let place = self.place();
         let folder = Leftovers::folder(&self.data_dir);
         let dir = DataDir::open(&self.data_dir)?;
@@ -82,8 +82,7 @@ impl HubData {
         let there = KEYS.iter().find(|name| dir.join(name).exists());
         if let (Some(name), false) = (there, overwrite) {
             let path = dir.join(name);
-            let detail = format_args!("{} is there", path.display());
-            return Err(Failure::because(Code::InUse, detail));
+            return Err(DumpError::NotEmpty(format!("{} is there", path.display())));
         }
         let stage = Stage::new(&dir);
         let staged = stage.clone();

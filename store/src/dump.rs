@@ -10,7 +10,7 @@ use std::{
 };
 
 use aws_lc_rs::digest;
-use fairlead_api::{Code, Failure};
+use fairlead_api::Failure;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::mpsc, task::spawn_blocking};
@@ -18,7 +18,7 @@ use tokio::{sync::mpsc, task::spawn_blocking};
 use crate::{
     backend::Backend,
     claim::{Claim, refuse_live_hubs},
-    error::{Result, StoreError},
+    error::{DumpError, Result, StoreError},
     model::hex,
     open::{as_it_is, up_to_date},
     place::Place,
@@ -87,39 +87,35 @@ impl Counter {
     }
 }
 
-fn store_failure(place: &Place, error: &StoreError) -> Failure {
-    unusable(place, error)
+fn store_failure(place: &Place, error: &StoreError) -> DumpError {
+    unusable(place, error).into()
 }
 
-fn unreadable(detail: impl std::fmt::Display) -> Failure {
-    Failure::with_cause(
-        Code::Invalid,
-        format!("the backup cannot be read: {detail}"),
-    )
-    .next("Pass a complete file of `fairlead backup`; an encrypted file requires `--identity`.")
+fn unreadable(detail: impl std::fmt::Display) -> DumpError {
+    DumpError::Unreadable(detail.to_string())
 }
 
 /// Writes a store and these files to `sink`; the hub may keep running.
 ///
 /// # Errors
-/// `FL-4103` if the store cannot be read or is of another version, `FL-4112` if `sink` rejects a
-/// write.
+/// [`DumpError::Sink`] if `sink` rejects a write, [`DumpError::Failed`] if the store cannot be read or
+/// is of another version.
 pub async fn write<W: Write + Send + 'static>(
     place: &Place,
     files: Files,
     sink: W,
     finish: impl FnOnce(W) -> std::io::Result<()> + Send + 'static,
-) -> std::result::Result<Tallies, Failure> {
+) -> std::result::Result<Tallies, DumpError> {
     let backend = as_it_is(place).await?;
     let (rows, taken) = mpsc::channel(MAX_SLICES_IN_FLIGHT);
     let writing = spawn_blocking(move || write_lines(taken, &files, sink, finish));
     let read = backend.export(rows).await;
     let written = writing.await;
     backend.close().await;
-    let written = written.map_err(|error| Failure::because(Code::Internal, error))?;
+    let written = written.map_err(DumpError::Task)?;
     match (written, read) {
         // If both failed, the sink is the cause.
-        (Err(error), _) => Err(Failure::because(Code::CannotWrite, error)),
+        (Err(error), _) => Err(DumpError::Sink(error)),
         (Ok(_), Err(error)) => Err(store_failure(place, &error)),
         (Ok(None), Ok(())) => Err(store_failure(place, &StoreError::CutOff)),
         (Ok(Some(tallies)), Ok(())) => Ok(tallies),
@@ -169,15 +165,15 @@ pub type Stage = Box<dyn FnOnce(&Files) -> std::result::Result<(), Failure> + Se
 /// Replaces the content of a store with `source`. The files go to `stage` before anything changes.
 ///
 /// # Errors
-/// `FL-4111` if the store is not empty and `overwrite` is not set, `FL-4109` if `source` is
-/// damaged, `FL-4103` if the store cannot be written or a hub runs on it, and the errors of
-/// `stage`. Nothing has changed then.
+/// [`DumpError::NotEmpty`] if the store is not empty and `overwrite` is not set,
+/// [`DumpError::Unreadable`] if `source` is damaged, [`DumpError::Failed`] if the store cannot be
+/// written, a hub runs on it, or `stage` fails. Nothing has changed then.
 pub async fn read(
     place: &Place,
     source: Box<dyn BufRead + Send>,
     overwrite: bool,
     stage: Stage,
-) -> std::result::Result<Tallies, Failure> {
+) -> std::result::Result<Tallies, DumpError> {
     let _claim = Claim::of(place)?;
     let backend = up_to_date(place).await?;
     let done = read_into(place, backend.as_ref(), source, overwrite, stage).await;
@@ -191,15 +187,13 @@ async fn read_into(
     source: Box<dyn BufRead + Send>,
     overwrite: bool,
     stage: Stage,
-) -> std::result::Result<Tallies, Failure> {
+) -> std::result::Result<Tallies, DumpError> {
     refuse_live_hubs(place, backend).await?;
     may_write(place, backend, overwrite).await?;
     let (rows, taken) = mpsc::channel(MAX_SLICES_IN_FLIGHT);
     let reading = spawn_blocking(move || read_lines(source, &rows, stage));
     let written = backend.import(taken).await;
-    let read = reading
-        .await
-        .map_err(|error| Failure::because(Code::Internal, error))?;
+    let read = reading.await.map_err(DumpError::Task)?;
     match (read, written) {
         (Ok(read), Ok(())) => Ok(read),
         (Ok(_), Err(error)) => Err(store_failure(place, &error)),
@@ -215,7 +209,7 @@ fn read_lines(
     mut source: Box<dyn BufRead + Send>,
     rows: &mpsc::Sender<DumpPart>,
     stage: Stage,
-) -> std::result::Result<Tallies, Failure> {
+) -> std::result::Result<Tallies, DumpError> {
     let (mut counter, mut files) = (Counter::default(), Files::new());
     let mut next = || {
         let mut text = Vec::new();
@@ -268,13 +262,14 @@ fn read_lines(
 /// Copies all rows of one store over another, then reads both to compare.
 ///
 /// # Errors
-/// `FL-4111` if the target is not empty and `overwrite` is not set, `FL-4103` if one of them cannot
-/// be used or a hub runs on it, `FL-5101` if they differ afterwards.
+/// [`DumpError::NotEmpty`] if the target is not empty and `overwrite` is not set,
+/// [`DumpError::Failed`] if one of them cannot be used or a hub runs on it, [`DumpError::Differs`] if
+/// they differ afterwards.
 pub async fn migrate(
     from: &Place,
     to: &Place,
     overwrite: bool,
-) -> std::result::Result<Tallies, Failure> {
+) -> std::result::Result<Tallies, DumpError> {
     let _claims = (Claim::of(from)?, Claim::of(to)?);
     let source = as_it_is(from).await?;
     refuse_live_hubs(from, source.as_ref()).await?;
@@ -300,8 +295,8 @@ pub async fn migrate(
     source.close().await;
     target.close().await;
     if before != after {
-        let detail = format_args!("{to} differs from {from} after the copy");
-        return Err(Failure::because(Code::Internal, detail));
+        let detail = format!("{to} differs from {from} after the copy");
+        return Err(DumpError::Differs(detail));
     }
     Ok(after)
 }
@@ -331,13 +326,12 @@ async fn may_write(
     place: &Place,
     backend: &dyn Backend,
     overwrite: bool,
-) -> std::result::Result<(), Failure> {
+) -> std::result::Result<(), DumpError> {
     let there =
         async { Result::Ok(backend.revision().await?.0 > 1 || document_count(backend).await? > 1) };
     let there = there.await.map_err(|error| store_failure(place, &error))?;
     if there && !overwrite {
-        let detail = format_args!("{place} is not empty");
-        return Err(Failure::because(Code::InUse, detail));
+        return Err(DumpError::NotEmpty(format!("{place} is not empty")));
     }
     Ok(())
 }

@@ -48,6 +48,56 @@ pub enum StoreError {
     CutOff,
 }
 
+/// A failed backup, restore or migration; the target is unchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum DumpError {
+    /// The target contains data, and overwriting was not allowed.
+    #[error("{0}")]
+    NotEmpty(String),
+    /// The backup is damaged, or none.
+    #[error("the backup cannot be read: {0}")]
+    Unreadable(String),
+    /// The destination of the backup rejects a write.
+    #[error(transparent)]
+    Sink(std::io::Error),
+    /// The copy differs from its source.
+    #[error("{0}")]
+    Differs(String),
+    /// A task of the copy has panicked.
+    #[error(transparent)]
+    Task(tokio::task::JoinError),
+    /// A store or a file beside it cannot be used.
+    #[error("{0}")]
+    Failed(#[from] Failure),
+}
+
+impl DumpError {
+    /// Code of the error.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            DumpError::NotEmpty(_) => Code::InUse,
+            DumpError::Unreadable(_) => Code::Invalid,
+            DumpError::Sink(_) => Code::CannotWrite,
+            DumpError::Differs(_) | DumpError::Task(_) => Code::Internal,
+            DumpError::Failed(failure) => failure.code,
+        }
+    }
+}
+
+impl From<DumpError> for Failure {
+    fn from(error: DumpError) -> Self {
+        let code = error.code();
+        match error {
+            DumpError::Failed(failure) => failure,
+            DumpError::Unreadable(_) => Failure::with_cause(code, error.to_string()).next(
+                "Pass a complete file of `fairlead backup`; an encrypted file requires `--identity`.",
+            ),
+            other => Failure::because(code, error_chain(&other)),
+        }
+    }
+}
+
 /// An error that a change may return instead of a result.
 pub trait Refusal: From<StoreError> + Send + 'static {
     /// True if the precondition of the change was outdated, as for `If-Match`.
@@ -190,5 +240,33 @@ mod tests {
             assert_eq!(error.code(), failure.code);
             assert_eq!(Failure::from(error), failure);
         }
+    }
+
+    #[test]
+    fn each_error_of_a_copy_has_its_code() {
+        let detail = || "detail".to_owned();
+        let failed = Failure::new(Code::DataDir);
+        for (error, failure) in [
+            (
+                DumpError::NotEmpty(detail()),
+                Failure::because(Code::InUse, "detail"),
+            ),
+            (
+                DumpError::Sink(std::io::Error::other("disk")),
+                Failure::because(Code::CannotWrite, "disk"),
+            ),
+            (
+                DumpError::Differs(detail()),
+                Failure::because(Code::Internal, "detail"),
+            ),
+            (failed.clone().into(), failed),
+        ] {
+            assert_eq!(error.code(), failure.code);
+            assert_eq!(Failure::from(error), failure);
+        }
+        let unreadable = Failure::from(DumpError::Unreadable(detail()));
+        assert_eq!(unreadable.code, Code::Invalid);
+        assert_eq!(unreadable.cause, "the backup cannot be read: detail");
+        assert!(unreadable.next_step().contains("--identity"));
     }
 }

@@ -45,7 +45,7 @@ pub use clock::Clock;
 pub use data_dir::{DataDir, LOCK};
 pub use draft::Draft;
 pub use dump::{Tallies, Tally};
-pub use error::{Refusal, StoreError};
+pub use error::{DumpError, Refusal, StoreError};
 pub use fairlead_api::resources::Operation;
 pub use history::{
     Asked, Change, Changes, FactPlace, FactVersion, LogPlace, MAX_PAGE, Retention, Span, Tidied,

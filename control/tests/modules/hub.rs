@@ -1,7 +1,7 @@
 //! The hub as a whole: directory, own certificates, refusals to start.
 
 use fairlead_api::{
-    Code,
+    Code, Failure,
     resources::{CreateToken, Role},
 };
 use fairlead_certs::Authority;
@@ -132,7 +132,7 @@ async fn the_store_of_a_running_hub_is_neither_migrated_nor_overwritten() {
     let there = Place::File(rig.dir.path().join("data/fairlead.db"));
     let other = Place::File(rig.dir.path().join("other.db"));
     for (from, to) in [(&there, &other), (&other, &there)] {
-        let failure = migrate(from, to, true).await.unwrap_err();
+        let failure = Failure::from(migrate(from, to, true).await.unwrap_err());
         assert!(failure.cause.contains("a hub runs on it"), "{failure}");
         assert!(failure.next_step().starts_with("Stop"), "{failure:?}");
     }

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::resources::{CreateToken, Role};
+use fairlead_api::{
+    Failure,
+    resources::{CreateToken, Role},
+};
 use fairlead_control::backup::HubData;
 use fairlead_store::{Place, Presented, Revision, dump::migrate};
 use tokio::time::timeout;
@@ -145,7 +148,7 @@ async fn a_store_in_use_is_neither_migrated_nor_overwritten() {
     let file = Store::open(&other, Clock::system()).await.unwrap();
     file.close().await;
     for (from, to) in [(home.place(), other.clone()), (other.clone(), home.place())] {
-        let failure = migrate(&from, &to, true).await.unwrap_err();
+        let failure = Failure::from(migrate(&from, &to, true).await.unwrap_err());
         assert!(failure.cause.contains("one.hub.example"), "{failure}");
         assert!(failure.next_step().starts_with("Stop"), "{failure:?}");
     }

@@ -51,7 +51,7 @@ async fn backup(data: &HubData) -> Vec<u8> {
 async fn restore(data: &HubData, backup: &[u8], overwrite: bool) -> Result<(), Code> {
     let source = BufReader::new(io::Cursor::new(backup.to_vec()));
     let done = data.restore(Box::new(source), overwrite).await;
-    done.map(drop).map_err(|failure| failure.code)
+    done.map(drop).map_err(|error| error.code())
 }
 
 /// A tenant, its cluster with a fact and a catalog, in one change.
@@ -221,7 +221,7 @@ async fn a_store_migrates_to_a_file_and_back_unchanged() {
     let rows = |table: &str| there.get(table).unwrap().rows;
     assert_eq!((rows("documents"), rows("changes")), (702, 704));
     let twice = migrate(&home.place(), &file, false).await.unwrap_err();
-    assert_eq!(twice.code, Code::InUse);
+    assert_eq!(twice.code(), Code::InUse);
     let back = home_of_its_own().await;
     let again = migrate(&file, &back.place(), false).await.unwrap();
     assert_eq!(there, again);
