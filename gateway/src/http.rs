@@ -2,6 +2,7 @@
 
 pub(crate) mod agent_failure;
 pub(crate) mod body;
+pub(crate) mod error;
 pub(crate) mod failure;
 pub(crate) mod modules;
 pub(crate) mod panic;

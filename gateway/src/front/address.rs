@@ -8,8 +8,10 @@
 
 use std::net::IpAddr;
 
-use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_api::ClusterId;
 use http::{Uri, uri::PathAndQuery};
+
+use crate::http::error::RequestError;
 
 const PATH_PREFIX: &str = "/k8s/clusters/";
 
@@ -58,13 +60,15 @@ impl HubNames {
         sni: Option<&str>,
         host: Option<&str>,
         uri: &Uri,
-    ) -> Result<Address, Failure> {
+    ) -> Result<Address, RequestError> {
         let sni = sni.map(|name| self.of(name));
         let host = host.map(|host| host_name(host).map(|name| self.of(name)));
         let host = host.transpose()?;
-        let disagree = |what: &str| Err(Failure::because(Code::WrongHost, what));
+        let disagree = |detail| Err(RequestError::WrongHost(detail));
         let named = match (sni, host) {
-            (Some(NameOwner::Nothing), _) | (_, Some(NameOwner::Nothing)) => return Err(no_such()),
+            (Some(NameOwner::Nothing), _) | (_, Some(NameOwner::Nothing)) => {
+                return Err(RequestError::NoSuchCluster);
+            }
             (Some(NameOwner::Cluster(a)), Some(NameOwner::Cluster(b))) if a == b => Some(a),
             (Some(NameOwner::Cluster(_)), Some(NameOwner::Cluster(_))) => {
                 return disagree("they name different clusters");
@@ -114,13 +118,9 @@ impl HubNames {
     }
 }
 
-fn no_such() -> Failure {
-    Failure::new(Code::NoSuchCluster)
-}
-
 /// The name in `host[:port]`.
-fn host_name(host: &str) -> Result<&str, Failure> {
-    let bad = || Failure::because(Code::BadRequest, "its Host is invalid");
+fn host_name(host: &str) -> Result<&str, RequestError> {
+    let bad = || RequestError::Malformed("its Host is invalid");
     let (name, port) = if let Some(v6) = host.strip_prefix('[') {
         v6.split_once(']').ok_or_else(bad)?
     } else {
@@ -143,25 +143,26 @@ fn whole(uri: &Uri) -> PathAndQuery {
         .unwrap_or_else(|| PathAndQuery::from_static("/"))
 }
 
-fn by_path(uri: &Uri) -> Result<Address, Failure> {
+fn by_path(uri: &Uri) -> Result<Address, RequestError> {
     let whole = whole(uri);
     let Some(rest) = whole.as_str().strip_prefix(PATH_PREFIX) else {
         return Ok(Address::Hub);
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (id, rest) = rest.split_at(end);
-    let id = id.parse().map_err(|_| no_such())?;
+    let id = id.parse().map_err(|_| RequestError::NoSuchCluster)?;
     let rest = match rest.as_bytes().first() {
         Some(b'/') => rest.to_owned(),
         _ => format!("/{rest}"),
     };
-    let path =
-        PathAndQuery::try_from(rest).map_err(|error| Failure::because(Code::BadPath, error))?;
+    let path = PathAndQuery::try_from(rest).map_err(RequestError::path)?;
     Ok(Address::Cluster(id, path))
 }
 
 #[cfg(test)]
 mod tests {
+    use fairlead_api::Code;
+
     use super::*;
 
     fn locate(sni: Option<&str>, host: &str, path: &str) -> Result<String, Code> {
@@ -170,7 +171,7 @@ mod tests {
         match names.locate(sni, Some(host), &uri) {
             Ok(Address::Hub) => Ok("hub".to_owned()),
             Ok(Address::Cluster(id, path)) => Ok(format!("{id} {path}")),
-            Err(failure) => Err(failure.code),
+            Err(failure) => Err(failure.code()),
         }
     }
 

@@ -1,11 +1,10 @@
 //! Headers that pass between client and agent. Ambiguous ones and attempts to impersonate are rejected. Headers of one
 //! hop and headers for the gateway are removed.
 
-use fairlead_api::{
-    Code, Failure,
-    headers::{PREFIX, is_hop_by_hop},
-};
+use fairlead_api::headers::{PREFIX, is_hop_by_hop};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
+
+use crate::http::error::RequestError;
 
 /// Limit of a head in bytes: names, values and path together.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
@@ -20,7 +19,7 @@ const TOKEN_PROTOCOL: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 ///
 /// # Errors
 /// `FL-1306`, `FL-1304`.
-pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Failure> {
+pub(crate) fn check<B>(request: &Request<B>) -> Result<(), RequestError> {
     let (headers, version) = (request.headers(), request.version());
     let path = request
         .uri()
@@ -30,7 +29,7 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Failure> {
         sum + name.as_str().len() + value.len() + 4
     });
     if headers.len() > MAX_FIELDS || size > MAX_HEAD {
-        return Err(Failure::new(Code::HeadTooLarge));
+        return Err(RequestError::HeadTooLarge);
     }
     let hosts = headers.get_all(header::HOST).iter().count();
     if hosts > 1 || (hosts == 0 && version == Version::HTTP_11) {
@@ -45,11 +44,11 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn malformed(what: &str) -> Failure {
-    Failure::because(Code::BadRequest, what)
+const fn malformed(detail: &'static str) -> RequestError {
+    RequestError::Malformed(detail)
 }
 
-fn framing(headers: &HeaderMap) -> Result<(), Failure> {
+fn framing(headers: &HeaderMap) -> Result<(), RequestError> {
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
     let length = lengths.next();
     if lengths.next().is_some() {
@@ -104,16 +103,16 @@ fn impersonates(name: &str) -> bool {
 ///
 /// # Errors
 /// `FL-1202`, `FL-1304`.
-pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<HeaderValue>, Failure> {
+pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<HeaderValue>, RequestError> {
     let users = headers.get_all(IMPERSONATE_USER).iter();
     let user = match users.collect::<Vec<_>>().as_slice() {
         [] => None,
         [user] if !user.is_empty() => Some((*user).clone()),
-        _ => return Err(Failure::new(Code::NoImpersonation)),
+        _ => return Err(RequestError::NoImpersonation),
     };
     let other = |name: &HeaderName| impersonates(name.as_str()) && name != IMPERSONATE_USER;
     if headers.keys().any(other) {
-        return Err(Failure::new(Code::NoImpersonation));
+        return Err(RequestError::NoImpersonation);
     }
     let token = |value: &HeaderValue| {
         value
@@ -219,6 +218,8 @@ fn ours(name: &HeaderName) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use fairlead_api::Code;
+
     use super::*;
 
     fn request(headers: &[(&str, &str)]) -> Request<()> {
@@ -235,14 +236,14 @@ mod tests {
         let request = request(&all);
         check(&request)
             .and_then(|()| impersonated(request.headers()).map(drop))
-            .map_err(|failure| failure.code)
+            .map_err(|failure| failure.code())
     }
 
     #[test]
     fn one_impersonated_user_and_nothing_else_is_accepted() {
         let asked = |headers: &[(&str, &str)]| {
             let asked = impersonated(request(headers).headers());
-            asked.map_err(|failure| failure.code)
+            asked.map_err(|failure| failure.code())
         };
         assert_eq!(asked(&[]), Ok(None));
         let ann = HeaderValue::from_static("fairlead:ann");
@@ -340,7 +341,7 @@ mod tests {
             assert_eq!(verdict(headers), Err(Code::BadRequest), "{headers:?}");
         }
         assert_eq!(
-            check(&request(&[])).unwrap_err().code,
+            check(&request(&[])).unwrap_err().code(),
             Code::BadRequest,
             "no Host"
         );

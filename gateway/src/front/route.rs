@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_api::ClusterId;
 use fairlead_dialer::accept::CONNECT_PATH;
 use http::{HeaderValue, Method, Version, uri::PathAndQuery};
 
 use crate::{
     front::{address::Address, headers, record::Inbound},
-    http::path,
+    http::{error::RequestError, path},
     hub::Hub,
 };
 
@@ -39,7 +39,7 @@ pub(crate) enum Route {
 ///
 /// # Errors
 /// `FL-1202`, `FL-1301` to `FL-1304`, `FL-1306`.
-pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Failure> {
+pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, RequestError> {
     let request = &inbound.request;
     headers::check(request)?;
     let authority = authority(&inbound)?;
@@ -69,32 +69,28 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Fail
 }
 
 /// The host that the request names. HTTP/2 has it in the target, HTTP/1 in a header and nowhere else.
-fn authority(inbound: &Inbound) -> Result<Option<String>, Failure> {
+fn authority(inbound: &Inbound) -> Result<Option<String>, RequestError> {
     let request = &inbound.request;
     let header = request
         .headers()
         .get(http::header::HOST)
         .map(|value| value.to_str())
         .transpose()
-        .map_err(|_| Failure::because(Code::BadRequest, "its Host is invalid"))?;
+        .map_err(|_| RequestError::Malformed("its Host is invalid"))?;
     let target = request.uri().authority().map(http::uri::Authority::as_str);
     if request.method() == Method::CONNECT {
-        return Err(Failure::because(Code::BadPath, "CONNECT is not supported"));
+        return Err(RequestError::path("CONNECT is not supported"));
     }
     if request.version() != Version::HTTP_2 {
         if target.is_some() || request.uri().scheme().is_some() {
-            return Err(Failure::because(
-                Code::BadPath,
-                "its target is an absolute URL",
-            ));
+            return Err(RequestError::path("its target is an absolute URL"));
         }
         return Ok(header.map(str::to_owned));
     }
     match (target, header) {
-        (Some(a), Some(b)) if !a.eq_ignore_ascii_case(b) => Err(Failure::because(
-            Code::WrongHost,
-            "Host and :authority differ",
-        )),
+        (Some(a), Some(b)) if !a.eq_ignore_ascii_case(b) => {
+            Err(RequestError::WrongHost("Host and :authority differ"))
+        }
         (target, header) => Ok(target.or(header).map(str::to_owned)),
     }
 }

@@ -4,16 +4,16 @@
 //! Kubernetes itself needs none of the rejected forms. An encoded slash or dot below a service's `/proxy/` is rejected
 //! too.
 
-use fairlead_api::{Code, Failure};
+use crate::http::error::RequestError;
 
 /// Rejects ambiguous paths.
 ///
 /// # Errors
 /// `FL-1303` with the ambiguity.
-pub(crate) fn check(path: &str) -> Result<(), Failure> {
+pub(crate) fn check(path: &str) -> Result<(), RequestError> {
     match ambiguity(path) {
         None => Ok(()),
-        Some(what) => Err(Failure::because(Code::BadPath, what)),
+        Some(detail) => Err(RequestError::path(detail)),
     }
 }
 
