@@ -4,20 +4,23 @@
 //! They are sealed with a key that the platform operator gives to each hub (`--store-key-file`). A
 //! copy of the database or of a backup does not reveal them.
 
-use std::{collections::BTreeMap, path::Path};
+mod error;
+
+use std::{collections::BTreeMap, io, path::Path};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::{
     Engine,
     engine::general_purpose::{STANDARD, URL_SAFE},
 };
-use fairlead_api::{Code, Failure};
 use fairlead_certs::{Authority, keyfile};
 use fairlead_store::{DataDir, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tracing::info;
 
 use crate::{files::KEYS, modules::enroll::BootstrapKey};
+
+pub(crate) use error::KeysError;
 
 /// Domain separation of this use of the sealing key.
 const PURPOSE: &[u8] = b"fairlead keys of the hub v1";
@@ -33,21 +36,17 @@ impl SealingKey {
     /// Reads 32 bytes in base64, as written by `openssl rand -base64 32`.
     ///
     /// # Errors
-    /// `FL-4101`
-    pub(crate) fn read(text: &SecretString) -> Result<Self, Failure> {
-        let wrong = || {
-            let detail = "the store's sealing key must be 32 bytes in base64, as written by `openssl rand -base64 32`";
-            Failure::because(Code::BadConfig, detail)
-        };
+    /// [`KeysError::SealingKey`]
+    pub(crate) fn read(text: &SecretString) -> Result<Self, KeysError> {
         let text = text.expose_secret().trim();
         let bytes = STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text));
-        let bytes = bytes.map_err(|_| wrong())?;
-        let key = RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| wrong())?;
-        Ok(SealingKey(key))
+        let bytes = bytes.map_err(|_| KeysError::SealingKey)?;
+        let key = RandomizedNonceKey::new(&AES_256_GCM, &bytes);
+        key.map(SealingKey).map_err(|_| KeysError::SealingKey)
     }
 
-    fn seal(&self, keys: &Keys) -> Result<String, Failure> {
-        let internal = |detail: &str| Failure::because(Code::Internal, detail);
+    fn seal(&self, keys: &Keys) -> Result<String, KeysError> {
+        let internal = KeysError::Internal;
         let plain: BTreeMap<&str, &str> = keys
             .iter()
             .map(|(name, text)| (name.as_str(), text.expose_secret()))
@@ -64,7 +63,7 @@ impl SealingKey {
         Ok(STANDARD.encode(sealed))
     }
 
-    fn open(&self, sealed: &str) -> Result<Keys, Failure> {
+    fn open(&self, sealed: &str) -> Result<Keys, KeysError> {
         let opened = || {
             let mut bytes = STANDARD.decode(sealed).ok()?;
             let (nonce, text) = bytes.split_at_mut_checked(NONCE_BYTES)?;
@@ -81,31 +80,27 @@ impl SealingKey {
                 .all(|name| keys.contains_key(*name))
                 .then_some(keys)
         };
-        opened().ok_or_else(|| {
-            let detail = "the hub's keys in the store are sealed with another key";
-            Failure::because(Code::DataDir, detail)
-                .next("Pass the other hubs' key with `--store-key-file`.")
-        })
+        opened().ok_or(KeysError::OtherSealingKey)
     }
 }
 
 /// Brings data directory and store to the same keys; creates them if neither has any.
 ///
 /// # Errors
-/// `FL-4103` if they differ, or the sealing key does not match.
+/// [`KeysError`]
 pub(crate) async fn share(
     store: &Store,
     dir: &DataDir,
     sealing: &SealingKey,
-) -> Result<(), Failure> {
+) -> Result<(), KeysError> {
     let found = read(dir)?;
-    let sealed = match store.keys().await.map_err(unreadable)? {
+    let sealed = match store.keys().await.map_err(KeysError::Store)? {
         Some(sealed) => sealed,
         None => {
             Authority::open_or_create(dir.path())?;
             BootstrapKey::open_or_create(dir)?;
             let sealed = sealing.seal(&read(dir)?)?;
-            if store.keep_keys(&sealed).await.map_err(unreadable)? {
+            if store.keep_keys(&sealed).await.map_err(KeysError::Store)? {
                 info!("hub keys sealed into the store");
                 return Ok(());
             }
@@ -114,15 +109,15 @@ pub(crate) async fn share(
             if found.is_empty() {
                 forget(dir)?;
             }
-            let theirs = store.keys().await.map_err(unreadable)?;
-            theirs.ok_or_else(|| Failure::because(Code::DataDir, "the store's keys disappeared"))?
+            let theirs = store.keys().await.map_err(KeysError::Store)?;
+            theirs.ok_or(KeysError::Disappeared)?
         }
     };
     take(dir, &sealing.open(&sealed)?)
 }
 
 /// Writes missing files. Existing ones must be equal, or nothing is written.
-fn take(dir: &DataDir, keys: &Keys) -> Result<(), Failure> {
+fn take(dir: &DataDir, keys: &Keys) -> Result<(), KeysError> {
     let here = read(dir)?;
     let theirs = || {
         keys.iter()
@@ -131,10 +126,7 @@ fn take(dir: &DataDir, keys: &Keys) -> Result<(), Failure> {
     for (name, theirs) in theirs() {
         let ours = here.get(name).map(|it| it.expose_secret().trim());
         if ours.is_some_and(|ours| ours != theirs.expose_secret().trim()) {
-            let detail = "it differs from the store's: this folder belongs to other hubs";
-            let failure = unusable(&dir.join(name), &detail);
-            return Err(failure
-                .next("Name the folder of a hub on this store with `--data`, or an empty one."));
+            return Err(KeysError::OtherHubs(dir.join(name)));
         }
     }
     for (name, theirs) in theirs().filter(|(name, _)| !here.contains_key(*name)) {
@@ -145,37 +137,38 @@ fn take(dir: &DataDir, keys: &Keys) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read(dir: &DataDir) -> Result<Keys, Failure> {
+fn read(dir: &DataDir) -> Result<Keys, KeysError> {
     let mut keys = Keys::new();
     for name in KEYS {
         let path = dir.join(name);
         match std::fs::read_to_string(&path) {
             Ok(text) => drop(keys.insert(name.to_owned(), text.into())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(unusable(&path, &error)),
+            Err(error) => return Err(unusable(&path, error)),
         }
     }
     Ok(keys)
 }
 
-fn forget(dir: &DataDir) -> Result<(), Failure> {
+fn forget(dir: &DataDir) -> Result<(), KeysError> {
     for name in KEYS {
         let path = dir.join(name);
-        std::fs::remove_file(&path).map_err(|error| unusable(&path, &error))?;
+        std::fs::remove_file(&path).map_err(|error| unusable(&path, error))?;
     }
     Ok(())
 }
 
-fn unusable(path: &Path, detail: &dyn std::fmt::Display) -> Failure {
-    Failure::because(Code::DataDir, format_args!("{}: {detail}", path.display()))
-}
-
-fn unreadable(error: fairlead_store::StoreError) -> Failure {
-    Failure::because(Code::DataDir, format_args!("keys in the store: {error}"))
+fn unusable(path: &Path, source: io::Error) -> KeysError {
+    KeysError::File {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use fairlead_api::Code;
+
     use super::*;
 
     fn sealing(byte: u8) -> SealingKey {
@@ -194,7 +187,7 @@ mod tests {
         let opened = sealing(1).open(&sealed).unwrap();
         assert_eq!(opened["ca.key"].expose_secret(), "text of ca.key");
         for bad in [sealed.as_str(), "", "AAAA", "?"] {
-            assert_eq!(sealing(2).open(bad).unwrap_err().code, Code::DataDir);
+            assert_eq!(sealing(2).open(bad).unwrap_err().code(), Code::DataDir);
         }
     }
 
@@ -202,7 +195,7 @@ mod tests {
     fn a_sealing_key_is_32_bytes() {
         for bad in ["", "short", "????", &STANDARD.encode([1; 31])] {
             let failure = SealingKey::read(&bad.to_owned().into()).err().unwrap();
-            assert_eq!(failure.code, Code::BadConfig);
+            assert_eq!(failure.code(), Code::BadConfig);
         }
         SealingKey::read(&format!("{}\n", URL_SAFE.encode([255; 32])).into()).unwrap();
     }

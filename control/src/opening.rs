@@ -29,7 +29,7 @@ pub(crate) async fn open_store(
     let keys = async {
         refuse_lost_keys(data_dir, &store, accepted).await?;
         match &sealing {
-            Some(sealing) => share(&store, data_dir, sealing).await,
+            Some(sealing) => Ok(share(&store, data_dir, sealing).await?),
             None => Ok(()),
         }
     };

@@ -7,11 +7,13 @@ use std::fmt::Write as _;
 
 use aws_lc_rs::hmac;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_api::ClusterId;
 use fairlead_certs::keyfile;
 use fairlead_store::{DataDir, model::Bootstrap, random};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
+
+use crate::keys::KeysError;
 
 const KEY_FILE: &str = "bootstrap.key";
 /// Upper bound for the length of our tokens, in bytes; longer texts are rejected unread.
@@ -34,8 +36,8 @@ impl BootstrapKey {
     /// Opens the key file in the data directory; creates it on first start.
     ///
     /// # Errors
-    /// `FL-4103` if it is damaged or readable by others.
-    pub(crate) fn open_or_create(dir: &DataDir) -> Result<Self, Failure> {
+    /// [`KeysError`] if it is damaged or readable by others.
+    pub(crate) fn open_or_create(dir: &DataDir) -> Result<Self, KeysError> {
         let path = dir.join(KEY_FILE);
         let text = match keyfile::read(&path)? {
             Some(text) => text,
@@ -46,10 +48,8 @@ impl BootstrapKey {
             }
         };
         let key = URL_SAFE_NO_PAD.decode(text.expose_secret().trim());
-        let key = key.ok().filter(|key| key.len() == 32).ok_or_else(|| {
-            let detail = format!("{}: expected 32 bytes in base64url", path.display());
-            Failure::because(Code::DataDir, detail)
-        })?;
+        let key = key.ok().filter(|key| key.len() == 32);
+        let key = key.ok_or(KeysError::BootstrapKey(path))?;
         Ok(BootstrapKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
     }
 
