@@ -124,7 +124,10 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for WebSocketPings<IO> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy_bidirectional, duplex},
+        time::timeout,
+    };
 
     use super::*;
 
@@ -204,5 +207,60 @@ mod tests {
         server.write_all(b"\x81\x02hi").await.unwrap();
         drop(server);
         assert_eq!(reading.await.unwrap(), b"\x89\x00\x81\x02hi");
+    }
+
+    /// Passes bytes on until none has come for 20 s.
+    async fn middle_box(mut client: DuplexStream, mut hub: DuplexStream) {
+        let (mut up, mut down) = ([0; 64], [0; 64]);
+        let idle_limit = Duration::from_secs(20);
+        loop {
+            let passed = timeout(idle_limit, async {
+                tokio::select! {
+                    read = client.read(&mut up) => pass(&mut hub, &up[..read?]).await,
+                    read = hub.read(&mut down) => pass(&mut client, &down[..read?]).await,
+                }
+            });
+            if !matches!(passed.await, Ok(Ok(()))) {
+                return;
+            }
+        }
+    }
+
+    /// Fails at the end of the other side.
+    async fn pass(to: &mut DuplexStream, read: &[u8]) -> io::Result<()> {
+        match read {
+            [] => Err(io::ErrorKind::UnexpectedEof.into()),
+            read => to.write_all(read).await,
+        }
+    }
+
+    /// Frames that reach a client behind a middle box if its server sends one after a minute.
+    async fn received_after_a_minute(
+        front: impl FnOnce(DuplexStream) -> Box<dyn ReadWrite>,
+    ) -> Vec<u8> {
+        let (mut client, outer) = duplex(64);
+        let (inner, hub) = duplex(64);
+        tokio::spawn(middle_box(outer, inner));
+        let (mut server, mut agent) = duplex(64);
+        let mut front = front(hub);
+        tokio::spawn(async move { copy_bidirectional(&mut front, &mut agent).await });
+        sleep(Duration::from_secs(60)).await;
+        // Fails if the connection is gone.
+        let _ = server.write_all(b"\x81\x02hi").await;
+        let _ = server.shutdown().await;
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).await.unwrap();
+        received
+    }
+
+    trait ReadWrite: AsyncRead + AsyncWrite + Send + Unpin {}
+    impl<IO: AsyncRead + AsyncWrite + Send + Unpin> ReadWrite for IO {}
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_websocket_outlives_a_middle_box_only_with_pings() {
+        let with_pings = received_after_a_minute(|io| Box::new(WebSocketPings::new(io))).await;
+        assert!(with_pings.ends_with(b"\x81\x02hi"), "{with_pings:x?}");
+        let without_pings = received_after_a_minute(|io| Box::new(io)).await;
+        assert!(without_pings.is_empty(), "{without_pings:x?}");
     }
 }
