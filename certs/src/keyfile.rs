@@ -1,12 +1,13 @@
 //! Key files: readable by their owner alone, written as a whole, and never overwritten.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::PermissionsExt,
     path::Path,
 };
 
+use fairlead_runtime::atomic_file;
 use secrecy::SecretString;
 
 use crate::error::CertsError;
@@ -57,39 +58,19 @@ pub(crate) fn create_public(path: &Path, text: &str) -> Result<(), CertsError> {
 
 /// Writes a draft beside the target, syncs it, and renames it. After a crash the whole file is there or none.
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), CertsError> {
-    let fail = |error| CertsError::io(path, error);
     if path.symlink_metadata().is_ok() {
         return Err(CertsError::file(
             path,
             "it exists already and is never overwritten",
         ));
     }
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".new");
-    let draft = Path::new(&draft);
-    // A draft that a crash left behind may have other permissions.
-    match fs::remove_file(draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
-        _ => {}
-    }
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(draft)
-        .map_err(fail)?;
-    file.write_all(text.as_bytes()).map_err(fail)?;
-    file.sync_all().map_err(fail)?;
-    fs::rename(draft, path).map_err(fail)?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(fail)
+    atomic_file::replace(path, text.as_bytes(), mode).map_err(|error| CertsError::io(path, error))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use fairlead_api::Code;
     use secrecy::ExposeSecret;

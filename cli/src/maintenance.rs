@@ -12,6 +12,7 @@ use fairlead_api::{
     resources::{CreateToken, CreatedToken},
 };
 use fairlead_control::backup::{HubData, Sink, opened};
+use fairlead_runtime::atomic_file;
 use fairlead_store::{Place, Tallies, dump::migrate};
 use secrecy::SecretString;
 
@@ -40,9 +41,8 @@ pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(
     let written = write(&data, &part, &asked.recipient, !asked.without_ca);
     let kept = written.and_then(|tallies| {
         // The backup gets its final name only after it is synced to disk.
-        let synced = File::open(&part).and_then(|file| file.sync_all());
-        let renamed = synced.and_then(|()| fs::rename(&part, &asked.file));
-        renamed.map_err(|error| cannot_write(&asked.file, &error))?;
+        atomic_file::rename(&part, &asked.file)
+            .map_err(|error| cannot_write(&asked.file, &error))?;
         Ok(tallies)
     });
     if kept.is_err() {

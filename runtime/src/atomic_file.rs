@@ -41,15 +41,21 @@ fn replace_by(path: &Path, suffix: &str, content: &[u8], mode: u32) -> io::Resul
         .create_new(true)
         .mode(mode)
         .open(draft)?;
-    let moved = file
-        .write_all(content)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(draft, path));
+    let moved = file.write_all(content).and_then(|()| rename(draft, path));
     if moved.is_err() {
         // The first error is the one to report.
         let _ = fs::remove_file(draft);
-        return moved;
     }
+    moved
+}
+
+/// Gives a draft its final name, and syncs it and its folder, so that the new content survives a crash of the machine.
+///
+/// # Errors
+/// The system's error. The draft remains where it is, unless only the sync of the folder failed.
+pub fn rename(draft: &Path, path: &Path) -> io::Result<()> {
+    File::open(draft)?.sync_all()?;
+    fs::rename(draft, path)?;
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
