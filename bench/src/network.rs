@@ -9,7 +9,7 @@ use std::{ffi::OsString, path::Path, time::Duration};
 use anyhow::Context as _;
 use fairlead_e2e::{
     Launch, NetNs, Process,
-    link::{Control, Shape, Toward},
+    link::{LinkControl, Shape, Toward},
     netns::{Inside, check_support},
 };
 
@@ -26,7 +26,7 @@ const READY_DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) struct Network {
     hub: NetNs,
     site: NetNs,
-    control: Control,
+    control: LinkControl,
     folder: std::path::PathBuf,
     _link: Process,
 }
@@ -47,7 +47,7 @@ impl Network {
             .spawn(folder.join("link.log"))?;
         link.wait_for_log("ready", READY_DEADLINE).await?;
         let network = Self {
-            control: Control::new(socket),
+            control: LinkControl::new(socket),
             folder: folder.to_owned(),
             hub,
             site,

@@ -22,18 +22,19 @@ mod tokens;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::{CompleteEnv, Shell};
 
-pub(crate) use self::access::{Address, Hubs, Kubeconfig, Login, Logout};
+pub(crate) use self::access::{HubsArgs, Kubeconfig, KubeconfigAddress, Login, Logout};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
-use self::common::Process;
-pub(crate) use self::common::{HubPlace, Output};
+use self::common::ProcessArgs;
+pub(crate) use self::common::{HubPlace, OutputArgs};
 pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
 pub(crate) use self::fields::{ClusterFields, NewCluster, SetCluster, TenantFields};
-pub(crate) use self::inspect::{Audit, ClusterCatalog, Compiled, Inventory};
+pub(crate) use self::inspect::{Audit, ClusterCatalog, Compiled, InventoryArgs};
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::registry::{
-    Apply, Backup, Changes, Cluster, Facts, Find, Import, OneCluster, Restore, Store, Tenant,
+    Apply, Backup, ChangesArgs, ClusterArgs, FactsArgs, Find, Import, OneCluster, Restore,
+    StoreArgs, TenantArgs,
 };
-pub(crate) use self::tokens::{ClusterToken, LocalHub, Token};
+pub(crate) use self::tokens::{ClusterToken, LocalHub, TokenArgs};
 use crate::complete;
 use crate::hub::settings::{Dev, Server};
 
@@ -77,34 +78,34 @@ pub(crate) enum Command {
     /// Run a hub
     Server(Box<Server>),
     /// Run the agent of one cluster; in a pod it needs no flags
-    Agent(Box<Agent>),
+    Agent(Box<AgentArgs>),
     /// Manage tenants, the owners of clusters
     Tenant {
         #[command(subcommand)]
-        command: Tenant,
+        command: TenantArgs,
     },
     /// Manage registered clusters
     Cluster {
         #[command(subcommand)]
-        command: Cluster,
+        command: ClusterArgs,
     },
     /// Show facts of clusters, current and past
-    Facts(Facts),
+    Facts(FactsArgs),
     /// Find clusters by host, version, service or fact
     Find(Find),
     /// Store facts, and query their history in InfluxQL
     Inventory {
         #[command(subcommand)]
-        command: Inventory,
+        command: InventoryArgs,
     },
     /// List or follow changes of the registry
-    Changes(Changes),
+    Changes(ChangesArgs),
     /// List changes with author and values, latest first
     Audit(Audit),
     /// Manage API tokens of people and programs
     Token {
         #[command(subcommand)]
-        command: Token,
+        command: TokenArgs,
     },
     /// Import from the registry of another program
     Import {
@@ -118,7 +119,7 @@ pub(crate) enum Command {
     /// Check a hub's store, or migrate it to another database
     Store {
         #[command(subcommand)]
-        command: Store,
+        command: StoreArgs,
     },
     /// Print a kubeconfig with one context for each cluster
     Kubeconfig(Kubeconfig),
@@ -129,16 +130,16 @@ pub(crate) enum Command {
     /// List and select the hubs of your logins
     Hub {
         #[command(subcommand)]
-        command: Hubs,
+        command: HubsArgs,
     },
     /// Show your name and role on the hub and in clusters
-    Whoami(Output),
+    Whoami(OutputArgs),
     /// Explain a code like FL-1402; without a code, list all codes
     Explain(Explain),
     /// Print the help of a command, or of all commands on one page
     Help(Help),
     /// Print the version
-    Version(Version),
+    Version(VersionArgs),
     /// Print the completion script of a shell
     Completion {
         /// Shell that runs the script
@@ -181,7 +182,7 @@ Examples:
 
 #[derive(Parser)]
 #[command(after_help = AGENT_EXAMPLES, args_conflicts_with_subcommands = true)]
-pub(crate) struct Agent {
+pub(crate) struct AgentArgs {
     #[command(subcommand)]
     pub(crate) command: Option<AgentCommand>,
     /// Join string, or @FILE with it. It is needed once; a new join string replaces the identity
@@ -228,13 +229,13 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
     #[command(flatten)]
-    process: Process,
+    process: ProcessArgs,
 }
 
 #[derive(Parser)]
-pub(crate) struct Version {
+pub(crate) struct VersionArgs {
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 /// The command line, with the grouped overview of `fairlead --help`.

@@ -9,7 +9,7 @@ use crate::{
     cluster::lookup::{find, id_of},
     environment::Environment,
     hub_client::HubClient,
-    output::{self, Cell, Column},
+    output::{self, Cell, TableColumn},
     query::{check_tenant, query_of, short},
     settings::block_on,
 };
@@ -73,16 +73,16 @@ fn query(args: &args::Audit, cluster: Option<&ClusterId>) -> String {
     ])
 }
 
-pub(crate) fn columns() -> [Column; 8] {
+pub(crate) fn columns() -> [TableColumn; 8] {
     [
-        Column::word("REVISION"),
-        Column::word("AT").wide(),
-        Column::word("AGE"),
-        Column::word("KIND").spare(1),
-        Column::id("ID"),
-        Column::word("CHANGE"),
-        Column::text("BY"),
-        Column::text("VALUES").spare(2),
+        TableColumn::word("REVISION"),
+        TableColumn::word("AT").wide(),
+        TableColumn::word("AGE"),
+        TableColumn::word("KIND").spare(1),
+        TableColumn::id("ID"),
+        TableColumn::word("CHANGE"),
+        TableColumn::text("BY"),
+        TableColumn::text("VALUES").spare(2),
     ]
 }
 

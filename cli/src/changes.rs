@@ -16,7 +16,7 @@ use crate::{
     args,
     environment::Environment,
     hub_client::{HubClient, HubError},
-    output::{self, Cell, Column, Columns, Format, OutputError},
+    output::{self, Cell, Columns, OutputError, OutputFormat, TableColumn},
     query::{check_tenant, query_of},
     settings::block_on,
 };
@@ -28,20 +28,20 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 pub(crate) const LONG_POLL_SECONDS: u64 = 25;
 
 /// Columns with minimum widths, because rows arrive one by one.
-fn columns() -> [Column; 8] {
+fn columns() -> [TableColumn; 8] {
     [
-        Column::word("REVISION"),
-        Column::word("AT").wide(),
-        Column::word("AGE").at_least(5),
-        Column::word("KIND").at_least(7).spare(1),
-        Column::id("ID").at_least(20),
-        Column::id("TENANT").at_least(10).spare(2),
-        Column::word("CHANGE").at_least(6),
-        Column::text("BY"),
+        TableColumn::word("REVISION"),
+        TableColumn::word("AT").wide(),
+        TableColumn::word("AGE").at_least(5),
+        TableColumn::word("KIND").at_least(7).spare(1),
+        TableColumn::id("ID").at_least(20),
+        TableColumn::id("TENANT").at_least(10).spare(2),
+        TableColumn::word("CHANGE").at_least(6),
+        TableColumn::text("BY"),
     ]
 }
 
-pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(args: args::ChangesArgs, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     block_on(async {
         check_tenant(&hub, args.tenant.as_ref().filter(|_| args.follow)).await?;
@@ -70,7 +70,7 @@ pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), 
 }
 
 /// Reports a filter by an unknown resource, for a list without changes.
-async fn check_filter(hub: &HubClient, args: &args::Changes) -> Result<(), Failure> {
+async fn check_filter(hub: &HubClient, args: &args::ChangesArgs) -> Result<(), Failure> {
     check_tenant(hub, args.tenant.as_ref()).await?;
     let Some(id) = &args.id else {
         return Ok(());
@@ -113,7 +113,7 @@ impl<'a> ChangePoller<'a> {
         }
     }
 
-    fn filtered(hub: &'a HubClient, args: &args::Changes) -> Self {
+    fn filtered(hub: &'a HubClient, args: &args::ChangesArgs) -> Self {
         let filter = query_of([
             ("kind", args.kind.as_deref()),
             ("id", args.id.as_deref()),
@@ -179,7 +179,7 @@ impl<'a> ChangePoller<'a> {
 
 /// Printer of changes. With `--follow` each change is a value of its own, else JSON and YAML are one list.
 struct Printer<'a> {
-    args: &'a args::Changes,
+    args: &'a args::ChangesArgs,
     columns: Columns<8>,
     /// True before the first change.
     is_empty: bool,
@@ -187,7 +187,7 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn new(args: &'a args::Changes) -> Self {
+    fn new(args: &'a args::ChangesArgs) -> Self {
         Printer {
             args,
             columns: Columns::new(&args.output.output, columns()),
@@ -243,13 +243,16 @@ fn cells(change: &ChangeEntry) -> [Cell; 8] {
 }
 
 /// One value of a stream of values: a line of JSON, or a document of YAML.
-pub(crate) fn line<T: serde::Serialize>(format: &Format, value: &T) -> Result<String, OutputError> {
+pub(crate) fn line<T: serde::Serialize>(
+    format: &OutputFormat,
+    value: &T,
+) -> Result<String, OutputError> {
     let value: Value = serde_json::to_value(value).map_err(OutputError::serialize)?;
     Ok(match format {
-        Format::Json | Format::Table | Format::Wide => format!("{value}\n"),
-        Format::Yaml => format!("---\n{}", output::yaml(&value)?),
-        Format::Name => output::names(&value),
-        Format::JsonPath(template) => template.render(&value),
-        Format::CustomColumns(columns) => columns.row(&value),
+        OutputFormat::Json | OutputFormat::Table | OutputFormat::Wide => format!("{value}\n"),
+        OutputFormat::Yaml => format!("---\n{}", output::yaml(&value)?),
+        OutputFormat::Name => output::names(&value),
+        OutputFormat::JsonPath(template) => template.render(&value),
+        OutputFormat::CustomColumns(columns) => columns.row(&value),
     })
 }

@@ -25,10 +25,10 @@ use crate::{
     environment::Environment,
     fields,
     hub_client::HubClient,
-    output::{self, Format},
+    output::{self, OutputFormat},
     query::{check_tenant, query_of},
     settings::block_on,
-    watch::Scope,
+    watch::WatchScope,
 };
 use agent_columns::AgentColumns;
 use lookup::find;
@@ -36,44 +36,44 @@ use table::{cells, clone_line, columns, place_line, repository_line};
 use token::Install;
 use watched::Watched;
 
-pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     block_on(async {
         match command {
-            args::Cluster::Create(asked) => create(&hub, asked).await,
-            args::Cluster::Wait {
+            args::ClusterArgs::Create(asked) => create(&hub, asked).await,
+            args::ClusterArgs::Wait {
                 names,
                 state,
                 timeout,
             } => wait::all(&hub, &names, state, timeout.0).await,
-            args::Cluster::List(asked) => list(&hub, &asked).await,
-            args::Cluster::Get {
+            args::ClusterArgs::List(asked) => list(&hub, &asked).await,
+            args::ClusterArgs::Get {
                 name,
                 watch,
                 output,
             } => Box::pin(get(&hub, &name, watch, &output.output)).await,
-            args::Cluster::Describe { name } => Box::pin(describe::run(&hub, &name)).await,
-            args::Cluster::Set(asked) => set(&hub, asked).await,
-            args::Cluster::Manifest { name } => token::manifest(&hub, &name).await,
-            args::Cluster::Token { command } => token::run(&hub, command).await,
-            args::Cluster::Effective(asked) => views::effective(&hub, asked).await,
-            args::Cluster::Config(asked) => views::config(&hub, asked).await,
-            args::Cluster::Sessions(asked) => views::sessions(&hub, asked).await,
-            args::Cluster::Catalog { command } => catalog::run(&hub, command).await,
-            args::Cluster::Compiled(asked) => views::compiled(&hub, asked).await,
-            args::Cluster::Agent { command } => agent::run(&hub, command).await,
-            args::Cluster::Apply(args) => apply::run(&hub, Kind::Cluster, args).await,
-            args::Cluster::Edit { name, yes } => {
+            args::ClusterArgs::Describe { name } => Box::pin(describe::run(&hub, &name)).await,
+            args::ClusterArgs::Set(asked) => set(&hub, asked).await,
+            args::ClusterArgs::Manifest { name } => token::manifest(&hub, &name).await,
+            args::ClusterArgs::Token { command } => token::run(&hub, command).await,
+            args::ClusterArgs::Effective(asked) => views::effective(&hub, asked).await,
+            args::ClusterArgs::Config(asked) => views::config(&hub, asked).await,
+            args::ClusterArgs::Sessions(asked) => views::sessions(&hub, asked).await,
+            args::ClusterArgs::Catalog { command } => catalog::run(&hub, command).await,
+            args::ClusterArgs::Compiled(asked) => views::compiled(&hub, asked).await,
+            args::ClusterArgs::Agent { command } => agent::run(&hub, command).await,
+            args::ClusterArgs::Apply(args) => apply::run(&hub, Kind::Cluster, args).await,
+            args::ClusterArgs::Edit { name, yes } => {
                 let path = format!("/clusters/{}", find(&hub, &name).await?.id);
                 edit::run(&hub, Kind::Cluster, &path, yes, environment).await
             }
-            args::Cluster::Move {
+            args::ClusterArgs::Move {
                 name,
                 to,
                 yes,
                 output,
             } => move_to(&hub, &name, &to, yes, &output.output).await,
-            args::Cluster::Delete {
+            args::ClusterArgs::Delete {
                 names,
                 selector,
                 yes,
@@ -127,7 +127,7 @@ async fn move_to(
     name: &str,
     to: &str,
     yes: bool,
-    format: &Format,
+    format: &OutputFormat,
 ) -> Result<(), Failure> {
     let id = find(hub, name).await?.id;
     let tenant = named_tenant(to)?;
@@ -152,8 +152,8 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
     if asked.watch {
         let watched = Watched {
             scope: match asked.filters() {
-                true => Scope::Matching("/clusters"),
-                false => Scope::All,
+                true => WatchScope::Matching("/clusters"),
+                false => WatchScope::All,
             },
             by_status: asked.status.is_some(),
         };
@@ -185,13 +185,18 @@ fn query(asked: &args::ClusterList) -> String {
     query_of(single.into_iter().chain(facts))
 }
 
-async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Result<(), Failure> {
+async fn get(
+    hub: &HubClient,
+    name: &str,
+    watch: bool,
+    format: &OutputFormat,
+) -> Result<(), Failure> {
     let cluster = find(hub, name).await?;
     if watch {
         let path = format!("/clusters/{}", cluster.id);
         let fetch = async || Ok(hub.find::<Cluster>(&path).await?.into_iter().collect());
         let watched = Watched {
-            scope: Scope::One,
+            scope: WatchScope::One,
             by_status: false,
         };
         return watched::watch(hub, format, watched, fetch).await;

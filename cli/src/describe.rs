@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use crate::{
     audit,
     hub_client::{HubClient, HubError},
-    output::{self, Cell, Column, OutputError},
+    output::{self, Cell, OutputError, TableColumn},
     query::query_of,
 };
 
@@ -35,9 +35,9 @@ const OMITTED_FIELDS: [&str; 14] = [
 
 /// Text of a description; the values of a section are aligned.
 #[derive(Default)]
-pub(crate) struct Description(String);
+pub(crate) struct ClusterDescription(String);
 
-impl Description {
+impl ClusterDescription {
     /// Adds a line `Name:  value` for each field with a value.
     pub(crate) fn fields<'a>(
         &mut self,
@@ -61,7 +61,7 @@ impl Description {
     pub(crate) fn table<const N: usize>(
         &mut self,
         heading: &str,
-        columns: &[Column; N],
+        columns: &[TableColumn; N],
         rows: Vec<[Cell; N]>,
     ) {
         if rows.is_empty() {
@@ -132,7 +132,7 @@ pub(crate) async fn changes(
 }
 
 /// Adds the section with the last changes.
-pub(crate) fn describe_changes(description: &mut Description, changes: Option<&[Change]>) {
+pub(crate) fn describe_changes(description: &mut ClusterDescription, changes: Option<&[Change]>) {
     match changes {
         None => {
             let text = Some("for the role admin only".to_owned());
@@ -153,15 +153,15 @@ mod tests {
 
     #[test]
     fn values_of_a_section_are_aligned() {
-        let mut it = Description::default();
+        let mut it = ClusterDescription::default();
         let fields = [
             ("Name", Some("a\nb".to_owned())),
             ("None", None),
             ("Last seen", Some("5m".to_owned())),
         ];
         it.fields(2, fields);
-        it.table("Sessions", &[Column::key("ID")], Vec::new());
-        it.table("Facts", &[Column::key("ID")], vec![["x".into()]]);
+        it.table("Sessions", &[TableColumn::key("ID")], Vec::new());
+        it.table("Facts", &[TableColumn::key("ID")], vec![["x".into()]]);
         assert_eq!(
             it.0,
             "  Name:       a b\n  Last seen:  5m\nSessions:  none\nFacts:\n  ID\n  x\n"

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     args::{Explain, ExplainFormat},
-    output::{self, Cell, Column},
+    output::{self, Cell, TableColumn},
 };
 
 /// Explanation of one code.
@@ -57,9 +57,9 @@ pub(crate) fn run(args: &Explain) -> Result<(), Failure> {
         }
         _ => {
             let columns = [
-                Column::key("CODE"),
-                Column::text("CAUSE"),
-                Column::text("NEXT").wide(),
+                TableColumn::key("CODE"),
+                TableColumn::text("CAUSE"),
+                TableColumn::text("NEXT").wide(),
             ];
             let items = explained().collect();
             Ok(output::show_list(

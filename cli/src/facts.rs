@@ -15,7 +15,7 @@ use crate::{
     cluster::lookup::find,
     environment::Environment,
     hub_client::HubClient,
-    output::{self, Cell, Column, Format},
+    output::{self, Cell, OutputFormat, TableColumn},
     query::short,
     settings::block_on,
 };
@@ -28,12 +28,12 @@ const MAX_ENTRIES: usize = 100_000;
 /// Entries per page, the limit of the hub.
 const PAGE_ENTRIES: u32 = 10_000;
 
-pub(crate) fn run(args: args::Facts, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(args: args::FactsArgs, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     block_on(ask(&hub, args))?
 }
 
-async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
+async fn ask(hub: &HubClient, args: args::FactsArgs) -> Result<(), Failure> {
     let format = &args.output.output;
     let since = args.since.map(|since| since.0);
     let Some(name) = &args.name else {
@@ -41,7 +41,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
         let from = ago(since.unwrap_or(DEFAULT_PERIOD))?;
         let path = format!("/v1/facts/{}/changes?from={from}", percent::encode(fact));
         let past = whole(hub, &path).await?;
-        if *format == Format::Name {
+        if *format == OutputFormat::Name {
             let clusters: BTreeSet<_> =
                 past.items.iter().map(|it| it.cluster.to_string()).collect();
             let lines = clusters.into_iter().map(|cluster| cluster + "\n");
@@ -124,16 +124,16 @@ fn ago(span: std::time::Duration) -> Result<String, Failure> {
     Ok(percent::encode(&text))
 }
 
-pub(crate) fn columns() -> [Column; 8] {
+pub(crate) fn columns() -> [TableColumn; 8] {
     [
-        Column::id("FACT"),
-        Column::text("VALUE"),
-        Column::word("SOURCE"),
-        Column::word("AGE"),
-        Column::word("REPORTED").spare(1),
-        Column::word("STALE"),
-        Column::word("SINCE").wide(),
-        Column::word("LAST REPORTED").wide(),
+        TableColumn::id("FACT"),
+        TableColumn::text("VALUE"),
+        TableColumn::word("SOURCE"),
+        TableColumn::word("AGE"),
+        TableColumn::word("REPORTED").spare(1),
+        TableColumn::word("STALE"),
+        TableColumn::word("SINCE").wide(),
+        TableColumn::word("LAST REPORTED").wide(),
     ]
 }
 
@@ -150,14 +150,14 @@ pub(crate) fn cells(fact: &ClusterFact) -> [Cell; 8] {
     ]
 }
 
-fn past_columns() -> [Column; 6] {
+fn past_columns() -> [TableColumn; 6] {
     [
-        Column::word("AGE"),
-        Column::word("AT").wide(),
-        Column::id("CLUSTER"),
-        Column::id("FACT"),
-        Column::text("VALUE"),
-        Column::word("SOURCE"),
+        TableColumn::word("AGE"),
+        TableColumn::word("AT").wide(),
+        TableColumn::id("CLUSTER"),
+        TableColumn::id("FACT"),
+        TableColumn::text("VALUE"),
+        TableColumn::word("SOURCE"),
     ]
 }
 

@@ -11,7 +11,7 @@ use crate::{
     args,
     environment::Environment,
     hub_client::HubClient,
-    output::{self, Cell, Column},
+    output::{self, Cell, TableColumn},
     query::short,
     settings::block_on,
 };
@@ -51,14 +51,14 @@ fn query(terms: &[String]) -> Result<String, Failure> {
     Ok(pairs.collect::<Result<Vec<_>, _>>()?.join("&"))
 }
 
-fn columns() -> [Column; 6] {
+fn columns() -> [TableColumn; 6] {
     [
-        Column::id("NAME").spare(2),
-        Column::key("ID"),
-        Column::id("TENANT").spare(1),
-        Column::text("FACT").spare(3),
-        Column::text("VALUE").spare(5),
-        Column::word("STALE").spare(4),
+        TableColumn::id("NAME").spare(2),
+        TableColumn::key("ID"),
+        TableColumn::id("TENANT").spare(1),
+        TableColumn::text("FACT").spare(3),
+        TableColumn::text("VALUE").spare(5),
+        TableColumn::word("STALE").spare(4),
     ]
 }
 

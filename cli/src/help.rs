@@ -9,7 +9,7 @@ use std::{
 
 use fairlead_api::{Code, Failure};
 
-use self::page::{Entry, Page, pages};
+use self::page::{HelpEntry, HelpPage, pages};
 use crate::{
     args::{self, Help, HelpFormat},
     output,
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Help) -> Result<(), Failure> {
 }
 
 /// All pages as plain text, wrapped at `width` columns.
-fn text(pages: &[Page], width: usize) -> String {
+fn text(pages: &[HelpPage], width: usize) -> String {
     let mut out = String::new();
     for (index, page) in pages.iter().enumerate() {
         // Writing into a text cannot fail.
@@ -68,7 +68,7 @@ fn text(pages: &[Page], width: usize) -> String {
         }
         for (heading, entries) in page.sections() {
             let _ = writeln!(out, "\n{heading}:");
-            for Entry { spec, help } in entries {
+            for HelpEntry { spec, help } in entries {
                 let _ = writeln!(out, "  {spec}");
                 if !help.is_empty() {
                     let _ = writeln!(out, "{}", wrap(help, HELP_INDENT, width));
@@ -83,7 +83,7 @@ fn text(pages: &[Page], width: usize) -> String {
 }
 
 /// All pages as one Markdown document, with a heading for each command.
-fn markdown(pages: &[Page]) -> String {
+fn markdown(pages: &[HelpPage]) -> String {
     let mut out = "# Command-line reference\n".to_owned();
     for page in pages {
         // Writing into a text cannot fail.
@@ -94,7 +94,7 @@ fn markdown(pages: &[Page]) -> String {
         }
         for (heading, entries) in page.sections() {
             let _ = writeln!(out, "\n{heading}:\n");
-            for Entry { spec, help } in entries {
+            for HelpEntry { spec, help } in entries {
                 let colon = if help.is_empty() { "" } else { ": " };
                 let _ = writeln!(out, "- `{spec}`{colon}{}", escaped(help));
             }

@@ -12,16 +12,16 @@ use crate::{
     environment::Environment,
     files,
     hub_client::HubClient,
-    output::{self, Format},
+    output::{self, OutputFormat},
     query::short,
     settings::block_on,
 };
 
-pub(crate) fn run(command: args::Inventory, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(command: args::InventoryArgs, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     block_on(async {
         match command {
-            args::Inventory::Query {
+            args::InventoryArgs::Query {
                 query,
                 backend,
                 output,
@@ -34,7 +34,7 @@ pub(crate) fn run(command: args::Inventory, environment: &Environment) -> Result
                     tables(format, answer)
                 })?)
             }
-            args::Inventory::Store { cluster, file } => store(&hub, &cluster, file).await,
+            args::InventoryArgs::Store { cluster, file } => store(&hub, &cluster, file).await,
         }
     })?
 }
@@ -58,7 +58,7 @@ async fn store(hub: &HubClient, name: &str, file: PathBuf) -> Result<(), Failure
 }
 
 /// One table per series, like InfluxDB's own client.
-fn tables(format: &Format, answer: &Value) -> String {
+fn tables(format: &OutputFormat, answer: &Value) -> String {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let results = list(answer.pointer("/inventory/results"));
     let series = results.iter().flat_map(|result| list(result.get("series")));
@@ -94,11 +94,14 @@ mod tests {
             { "name": "site", "columns": ["time", "value"], "values": [["t", "Berlin"], ["u", null]] },
         ] }] } });
         assert_eq!(
-            tables(&Format::Wide, &answer),
+            tables(&OutputFormat::Wide, &answer),
             "nodes cluster=c-one\ntime  last\nt     4\n\nsite\ntime  value\nt     Berlin\nu\n"
         );
         assert_eq!(
-            tables(&Format::Wide, &json!({ "inventory": { "results": [{}] } })),
+            tables(
+                &OutputFormat::Wide,
+                &json!({ "inventory": { "results": [{}] } })
+            ),
             ""
         );
     }

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 /// A parsed template.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Template(Vec<Node>);
+pub(crate) struct Template(Vec<PathNode>);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Node {
+enum PathNode {
     Text(String),
     Values(Path),
-    Range(Path, Vec<Node>),
+    Range(Path, Vec<PathNode>),
 }
 
 /// Path to values, from the current item or from the root.
@@ -69,23 +69,23 @@ impl Template {
     /// Values of the paths outside of ranges.
     pub(crate) fn values(&self, value: &Value) -> Vec<String> {
         let paths = self.0.iter().filter_map(|node| match node {
-            Node::Values(path) => Some(path),
-            Node::Text(_) | Node::Range(..) => None,
+            PathNode::Values(path) => Some(path),
+            PathNode::Text(_) | PathNode::Range(..) => None,
         });
         let found = paths.flat_map(|path| path.of(value, value));
         found.map(plain).collect()
     }
 }
 
-fn render(nodes: &[Node], root: &Value, at: &Value, out: &mut String) {
+fn render(nodes: &[PathNode], root: &Value, at: &Value, out: &mut String) {
     for node in nodes {
         match node {
-            Node::Text(text) => out.push_str(text),
-            Node::Values(path) => {
+            PathNode::Text(text) => out.push_str(text),
+            PathNode::Values(path) => {
                 let found: Vec<String> = path.of(root, at).into_iter().map(plain).collect();
                 out.push_str(&found.join(" "));
             }
-            Node::Range(path, inner) => {
+            PathNode::Range(path, inner) => {
                 for item in path.of(root, at) {
                     render(inner, root, item, out);
                 }

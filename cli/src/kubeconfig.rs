@@ -16,7 +16,7 @@ pub(crate) use names::ContextName;
 use names::Names;
 
 use crate::{
-    args::{Address, Kubeconfig},
+    args::{Kubeconfig, KubeconfigAddress},
     cluster::lookup::among,
     environment::Environment,
     hub_client::HubClient,
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Fa
     }
 }
 
-fn counted(made: &Made) -> String {
+fn counted(made: &NewKubeconfig) -> String {
     match made.contexts.as_slice() {
         [one] => format!("the context {one}"),
         several => format!("{} contexts", several.len()),
@@ -73,14 +73,14 @@ fn counted(made: &Made) -> String {
 }
 
 /// A generated kubeconfig with its hub and clusters.
-struct Made {
+struct NewKubeconfig {
     config: Value,
     /// Host of the hub, with the port if it is not 443.
     hub: String,
     contexts: Vec<String>,
 }
 
-async fn of_clusters(hub: &HubClient, args: &Kubeconfig) -> Result<Made, Failure> {
+async fn of_clusters(hub: &HubClient, args: &Kubeconfig) -> Result<NewKubeconfig, Failure> {
     let visible: Vec<Cluster> = hub.get("/clusters").await?;
     let mut chosen: Vec<&Cluster> = Vec::new();
     for name in &args.clusters {
@@ -112,14 +112,14 @@ struct Access<'a> {
     info: &'a HubInfo,
     ca: Option<&'a str>,
     token: &'a str,
-    address: Address,
+    address: KubeconfigAddress,
 }
 
 impl<'a> Access<'a> {
-    fn of(hub: &'a HubClient, info: &'a HubInfo, address: Option<Address>) -> Self {
+    fn of(hub: &'a HubClient, info: &'a HubInfo, address: Option<KubeconfigAddress>) -> Self {
         let usual = match info.names_covered {
-            true => Address::Name,
-            false => Address::Path,
+            true => KubeconfigAddress::Name,
+            false => KubeconfigAddress::Path,
         };
         Access {
             info,
@@ -132,8 +132,10 @@ impl<'a> Access<'a> {
     fn cluster(&self, cluster: &Cluster) -> Value {
         let url = &self.info.public_url;
         let mut entry = match self.address {
-            Address::Path => json!({ "server": format!("{url}/k8s/clusters/{}", cluster.id) }),
-            Address::Name => json!({
+            KubeconfigAddress::Path => {
+                json!({ "server": format!("{url}/k8s/clusters/{}", cluster.id) })
+            }
+            KubeconfigAddress::Name => json!({
                 "server": url.to_string(),
                 "tls-server-name": format!("{}.{}", cluster.id, self.info.cluster_domain),
             }),
@@ -151,7 +153,7 @@ fn make(
     visible: &[Cluster],
     chosen: &[&Cluster],
     template: &ContextName,
-) -> Result<Made, Failure> {
+) -> Result<NewKubeconfig, Failure> {
     // Port 443 is omitted, as in the URL.
     let url = access.info.public_url.to_string();
     let hub = url.strip_prefix("https://").unwrap_or(&url);
@@ -176,7 +178,7 @@ fn make(
         "current-context": current,
         "users": [{ "name": names.user(), "user": { "token": access.token } }],
     });
-    Ok(Made {
+    Ok(NewKubeconfig {
         config,
         hub: names.hub().to_owned(),
         contexts,
@@ -220,7 +222,7 @@ mod tests {
         }
     }
 
-    fn config(address: Address, clusters: &[Cluster], chosen: usize) -> Value {
+    fn config(address: KubeconfigAddress, clusters: &[Cluster], chosen: usize) -> Value {
         let info = HubInfo {
             version: "0".to_owned(),
             public_url: "https://127.0.0.1:8443".parse().unwrap(),
@@ -243,11 +245,11 @@ mod tests {
     #[test]
     fn address_is_a_name_or_a_path() {
         let clusters = [cluster("c-1", "demo")];
-        let by_name = config(Address::Name, &clusters, 1);
+        let by_name = config(KubeconfigAddress::Name, &clusters, 1);
         let entry = &by_name["clusters"][0]["cluster"];
         assert_eq!(entry["server"], "https://127.0.0.1:8443");
         assert_eq!(entry["tls-server-name"], "c-1.clusters.test");
-        let by_path = config(Address::Path, &clusters, 1);
+        let by_path = config(KubeconfigAddress::Path, &clusters, 1);
         let entry = &by_path["clusters"][0]["cluster"];
         assert_eq!(entry["server"], "https://127.0.0.1:8443/k8s/clusters/c-1");
         assert_eq!(by_path["users"][0]["name"], "fairlead@127.0.0.1:8443");
@@ -256,11 +258,14 @@ mod tests {
     #[test]
     fn only_one_cluster_is_current() {
         let clusters = [cluster("c-1", "demo"), cluster("c-2", "other")];
-        let both = config(Address::Path, &clusters, 2);
+        let both = config(KubeconfigAddress::Path, &clusters, 2);
         assert_eq!(both["current-context"], "");
-        let one = config(Address::Path, &clusters, 1);
+        let one = config(KubeconfigAddress::Path, &clusters, 1);
         assert_eq!(one["current-context"], "demo@127.0.0.1:8443");
         assert_eq!(one["contexts"][0], both["contexts"][0]);
-        assert_eq!(config(Address::Path, &[], 0)["contexts"], json!([]));
+        assert_eq!(
+            config(KubeconfigAddress::Path, &[], 0)["contexts"],
+            json!([])
+        );
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     files,
     hub_client::{HubClient, HubError},
     logins::{Hub, Hubs, keep, remember, remembered},
-    output::{self, Column},
+    output::{self, TableColumn},
     settings::block_on,
 };
 
@@ -79,24 +79,24 @@ fn not_known(url: Option<&HubUrl>) -> Failure {
     }
 }
 
-pub(crate) fn hubs(command: &args::Hubs, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn hubs(command: &args::HubsArgs, environment: &Environment) -> Result<(), Failure> {
     let mut hubs = remembered(environment)?;
     if let Some(url) = environment.get("FAIRLEAD_URL") {
         eprintln!("FAIRLEAD_URL is set to {url} and takes precedence over the current hub.");
     }
     match command {
-        args::Hubs::Use { url } => {
+        args::HubsArgs::Use { url } => {
             if !hubs.choose(url) {
                 return Err(not_known(Some(url)));
             }
             keep(environment, &hubs)?;
             Ok(output::print(&format!("The current hub is {url}.\n"))?)
         }
-        args::Hubs::List(output) => list(&hubs, &output.output),
+        args::HubsArgs::List(output) => list(&hubs, &output.output),
     }
 }
 
-fn list(hubs: &Hubs, format: &output::Format) -> Result<(), Failure> {
+fn list(hubs: &Hubs, format: &output::OutputFormat) -> Result<(), Failure> {
     if hubs.hub.is_empty() {
         eprintln!("No hubs: log in with `fairlead login URL`.");
     }
@@ -106,9 +106,9 @@ fn list(hubs: &Hubs, format: &output::Format) -> Result<(), Failure> {
     let listed = json!({ "items": items.collect::<Vec<_>>() });
     let names = |_: &_| hubs.urls().map(|url| format!("{url}\n")).collect();
     let columns = [
-        Column::word("CURRENT"),
-        Column::key("URL"),
-        Column::text("DATA FOLDER"),
+        TableColumn::word("CURRENT"),
+        TableColumn::key("URL"),
+        TableColumn::text("DATA FOLDER"),
     ];
     let row = |(at, hub): (usize, &Hub)| {
         let mark = if at == 0 { "*" } else { "" };

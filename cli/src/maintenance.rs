@@ -21,7 +21,7 @@ use crate::{
     confirm::{confirm, confirm_overwrite},
     environment::Environment,
     files,
-    output::{self, Column, Format},
+    output::{self, OutputFormat, TableColumn},
     settings::block_on,
 };
 
@@ -118,9 +118,9 @@ pub(crate) fn create_token(
     block_on(hub_data(place, environment)?.create_token(asked))?
 }
 
-pub(crate) fn store(command: args::Store, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn store(command: args::StoreArgs, environment: &Environment) -> Result<(), Failure> {
     match command {
-        args::Store::Check(place) => {
+        args::StoreArgs::Check(place) => {
             let wrong = block_on(hub_data(place, environment)?.check())??;
             if wrong.is_empty() {
                 return Ok(output::print("The store is whole.\n")?);
@@ -129,7 +129,7 @@ pub(crate) fn store(command: args::Store, environment: &Environment) -> Result<(
             let detail = format_args!("the store has {} errors", wrong.len());
             Err(Failure::because(Code::DataDir, detail))
         }
-        args::Store::Migrate {
+        args::StoreArgs::Migrate {
             from,
             to,
             store_password_file,
@@ -182,11 +182,11 @@ fn shown(tallies: &Tallies) -> String {
         ]
     });
     let columns = [
-        Column::key("TABLE"),
-        Column::word("ROWS"),
-        Column::id("SHA-256"),
+        TableColumn::key("TABLE"),
+        TableColumn::word("ROWS"),
+        TableColumn::id("SHA-256"),
     ];
-    output::table(&Format::Table, &columns, rows)
+    output::table(&OutputFormat::Table, &columns, rows)
 }
 
 fn beside(file: &Path) -> PathBuf {

@@ -19,14 +19,14 @@ use serde_json::Value;
 
 pub(crate) use self::{
     custom::CustomColumns,
-    table::{Cell, Column},
+    table::{Cell, TableColumn},
 };
 use self::{custom::items, table::Layout};
 use crate::{environment::Environment, jsonpath::Template};
 
 /// Output format, the value of `-o`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     Table,
     /// Table with more columns and without truncation.
     Wide,
@@ -49,25 +49,25 @@ pub(crate) const FORMATS: [&str; 7] = [
     "custom-columns=",
 ];
 
-impl Format {
+impl OutputFormat {
     /// True for tables with fixed columns.
     pub(crate) fn is_table(&self) -> bool {
-        matches!(self, Format::Table | Format::Wide)
+        matches!(self, OutputFormat::Table | OutputFormat::Wide)
     }
 }
 
-impl FromStr for Format {
+impl FromStr for OutputFormat {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
-            Some(("jsonpath", template)) => Ok(Format::JsonPath(template.parse()?)),
-            Some(("custom-columns", columns)) => Ok(Format::CustomColumns(columns.parse()?)),
+            Some(("jsonpath", template)) => Ok(OutputFormat::JsonPath(template.parse()?)),
+            Some(("custom-columns", columns)) => Ok(OutputFormat::CustomColumns(columns.parse()?)),
             _ => match text {
-                "table" => Ok(Format::Table),
-                "wide" => Ok(Format::Wide),
-                "json" => Ok(Format::Json),
-                "yaml" => Ok(Format::Yaml),
-                "name" => Ok(Format::Name),
+                "table" => Ok(OutputFormat::Table),
+                "wide" => Ok(OutputFormat::Wide),
+                "json" => Ok(OutputFormat::Json),
+                "yaml" => Ok(OutputFormat::Yaml),
+                "name" => Ok(OutputFormat::Name),
                 _ => Err(
                     "expected table, wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=NAME:.path,..."
                         .to_owned(),
@@ -125,40 +125,42 @@ pub(crate) fn note(line: &str) {
 
 /// Prints one value; `table` renders it for people.
 pub(crate) fn show<T: Serialize>(
-    format: &Format,
+    format: &OutputFormat,
     value: &T,
     table: impl FnOnce(&T) -> String,
 ) -> Result<(), OutputError> {
     match format {
-        Format::Name => print(&names(&json(value)?)),
+        OutputFormat::Name => print(&names(&json(value)?)),
         _ => show_named(format, value, |_| String::new(), table),
     }
 }
 
 /// Prints one value like [`show()`], with its own function for `-o name`.
 pub(crate) fn show_named<T: Serialize>(
-    format: &Format,
+    format: &OutputFormat,
     value: &T,
     names: impl FnOnce(&T) -> String,
     table: impl FnOnce(&T) -> String,
 ) -> Result<(), OutputError> {
     let text = match format {
-        Format::Table | Format::Wide => table(value),
-        Format::Json => serde_json::to_string_pretty(value).map_err(OutputError::serialize)? + "\n",
-        Format::Yaml => yaml(value)?,
-        Format::Name => names(value),
-        Format::JsonPath(template) => template.render(&json(value)?),
-        Format::CustomColumns(columns) => columns.table(&json(value)?),
+        OutputFormat::Table | OutputFormat::Wide => table(value),
+        OutputFormat::Json => {
+            serde_json::to_string_pretty(value).map_err(OutputError::serialize)? + "\n"
+        }
+        OutputFormat::Yaml => yaml(value)?,
+        OutputFormat::Name => names(value),
+        OutputFormat::JsonPath(template) => template.render(&json(value)?),
+        OutputFormat::CustomColumns(columns) => columns.table(&json(value)?),
     };
     print(&text)
 }
 
 /// Prints a list; for an empty table it prints `No <things> found.` on stderr.
 pub(crate) fn show_list<T: Serialize, const N: usize>(
-    format: &Format,
+    format: &OutputFormat,
     list: &List<T>,
     things: &str,
-    columns: &[Column; N],
+    columns: &[TableColumn; N],
     row: impl Fn(&T) -> [Cell; N],
 ) -> Result<(), OutputError> {
     if report_if_empty(format, list.items.len(), things) {
@@ -169,8 +171,9 @@ pub(crate) fn show_list<T: Serialize, const N: usize>(
 }
 
 /// True for an empty table, after a message on stderr.
-pub(crate) fn report_if_empty(format: &Format, count: usize, things: &str) -> bool {
-    let nothing = count == 0 && (format.is_table() || matches!(format, Format::CustomColumns(_)));
+pub(crate) fn report_if_empty(format: &OutputFormat, count: usize, things: &str) -> bool {
+    let nothing =
+        count == 0 && (format.is_table() || matches!(format, OutputFormat::CustomColumns(_)));
     if nothing {
         note(&format!("No {things} found."));
     }
@@ -201,8 +204,8 @@ pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<String, OutputError> {
 
 /// Renders a table: all columns untruncated with `-o wide`, else the columns that fit the terminal.
 pub(crate) fn table<const N: usize>(
-    format: &Format,
-    columns: &[Column; N],
+    format: &OutputFormat,
+    columns: &[TableColumn; N],
     rows: impl IntoIterator<Item = [Cell; N]>,
 ) -> String {
     let shown = shown_columns(format, columns);
@@ -215,13 +218,13 @@ pub(crate) fn table<const N: usize>(
 
 /// Renders the columns of `-o table` without truncation.
 pub(crate) fn untruncated_table<const N: usize>(
-    columns: &[Column; N],
+    columns: &[TableColumn; N],
     rows: Vec<[Cell; N]>,
 ) -> String {
-    let shown = shown_columns(&Format::Table, columns);
+    let shown = shown_columns(&OutputFormat::Table, columns);
     let rows: Vec<_> = rows
         .into_iter()
-        .map(|row| shown_cells(&Format::Table, columns, row))
+        .map(|row| shown_cells(&OutputFormat::Table, columns, row))
         .collect();
     table::table(&shown, &rows, None)
 }
@@ -232,33 +235,37 @@ pub(crate) fn age(at: OffsetDateTime) -> String {
 }
 
 /// Renders a table with columns named by the response.
-pub(crate) fn named_table(format: &Format, columns: Vec<String>, rows: Vec<Vec<String>>) -> String {
-    let columns: Vec<_> = columns.into_iter().map(Column::text).collect();
+pub(crate) fn named_table(
+    format: &OutputFormat,
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+) -> String {
+    let columns: Vec<_> = columns.into_iter().map(TableColumn::text).collect();
     let cells = |row: Vec<String>| row.into_iter().map(Cell::from).collect();
     let rows: Vec<_> = rows.into_iter().map(cells).collect();
     table::table(&columns, &rows, width(format))
 }
 
-fn shown_columns(format: &Format, columns: &[Column]) -> Vec<Column> {
-    let shown = |it: &&Column| *format == Format::Wide || !it.is_wide();
+fn shown_columns(format: &OutputFormat, columns: &[TableColumn]) -> Vec<TableColumn> {
+    let shown = |it: &&TableColumn| *format == OutputFormat::Wide || !it.is_wide();
     columns.iter().filter(shown).cloned().collect()
 }
 
 /// Cells of the columns that the format shows.
 pub(crate) fn shown_cells<const N: usize>(
-    format: &Format,
-    columns: &[Column; N],
+    format: &OutputFormat,
+    columns: &[TableColumn; N],
     row: [Cell; N],
 ) -> Vec<Cell> {
-    let shown = |it: &Column| *format == Format::Wide || !it.is_wide();
+    let shown = |it: &TableColumn| *format == OutputFormat::Wide || !it.is_wide();
     let pairs = columns.iter().zip(row).filter(|(it, _)| shown(it));
     pairs.map(|(_, cell)| cell).collect()
 }
 
 /// Line width of a table; none for `-o wide`.
-fn width(format: &Format) -> Option<usize> {
+fn width(format: &OutputFormat) -> Option<usize> {
     match format {
-        Format::Wide => None,
+        OutputFormat::Wide => None,
         _ => line_width(),
     }
 }
@@ -282,15 +289,15 @@ pub(crate) fn time(time: OffsetDateTime) -> String {
     fairlead_api::moment::timestamp(time)
 }
 
-/// Table with rows that arrive over time. The first rows and [`Column::at_least`] determine the widths for all later rows.
+/// Table with rows that arrive over time. The first rows and [`TableColumn::at_least`] determine the widths for all later rows.
 pub(crate) struct Columns<const N: usize> {
-    format: Format,
-    columns: [Column; N],
+    format: OutputFormat,
+    columns: [TableColumn; N],
     layout: Layout,
 }
 
 impl<const N: usize> Columns<N> {
-    pub(crate) fn new(format: &Format, columns: [Column; N]) -> Self {
+    pub(crate) fn new(format: &OutputFormat, columns: [TableColumn; N]) -> Self {
         Columns {
             format: format.clone(),
             columns,
@@ -316,21 +323,21 @@ mod tests {
 
     #[test]
     fn wide_columns_need_the_wide_format() {
-        let columns = [Column::key("ID"), Column::word("RTT").wide()];
+        let columns = [TableColumn::key("ID"), TableColumn::word("RTT").wide()];
         let rows = || [["c-a", "3ms"].map(Cell::from)];
-        assert_eq!(table(&Format::Table, &columns, rows()), "ID\nc-a\n");
-        let wide = table(&Format::Wide, &columns, rows());
+        assert_eq!(table(&OutputFormat::Table, &columns, rows()), "ID\nc-a\n");
+        let wide = table(&OutputFormat::Wide, &columns, rows());
         assert_eq!(wide, "ID   RTT\nc-a  3ms\n");
     }
 
     #[test]
     fn formats_are_parsed_with_their_arguments() {
         for text in FORMATS.iter().filter(|it| !it.ends_with('=')) {
-            assert!(text.parse::<Format>().is_ok(), "{text}");
+            assert!(text.parse::<OutputFormat>().is_ok(), "{text}");
         }
-        assert!("custom-columns=ID:.id".parse::<Format>().is_ok());
-        assert!("custom-columns=ID".parse::<Format>().is_err());
-        assert!("jsonpath={.id".parse::<Format>().is_err());
-        assert!("tables".parse::<Format>().is_err());
+        assert!("custom-columns=ID:.id".parse::<OutputFormat>().is_ok());
+        assert!("custom-columns=ID".parse::<OutputFormat>().is_err());
+        assert!("jsonpath={.id".parse::<OutputFormat>().is_err());
+        assert!("tables".parse::<OutputFormat>().is_err());
     }
 }

@@ -111,7 +111,7 @@ impl ProcessSettings {
         let (workers, threads) = Workers::start(cores).map_err(internal)?;
         let process = Process::on(workers);
         let run = fairlead_runtime::run(process, self.drain_timeout, async |process| {
-            main(process).await.map_err(Ended::Failed)
+            main(process).await.map_err(EndedProcess::Failed)
         });
         // The task ends with the runtime; remaining log lines are flushed after that.
         drop(runtime.spawn(log::write_buffered()));
@@ -119,23 +119,23 @@ impl ProcessSettings {
         drop(threads);
         log::flush();
         match ended {
-            Ok(()) | Err(Ended::Interrupted) => Ok(()),
-            Err(Ended::Failed(failure)) => Err(failure),
+            Ok(()) | Err(EndedProcess::Interrupted) => Ok(()),
+            Err(EndedProcess::Failed(failure)) => Err(failure),
         }
     }
 }
 
 /// Cause of the end of a long-running command.
-enum Ended {
+enum EndedProcess {
     Failed(Failure),
     Interrupted,
 }
 
-impl From<std::io::Error> for Ended {
+impl From<std::io::Error> for EndedProcess {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::Interrupted => Ended::Interrupted,
-            _ => Ended::Failed(Failure::because(Code::Internal, error)),
+            std::io::ErrorKind::Interrupted => EndedProcess::Interrupted,
+            _ => EndedProcess::Failed(Failure::because(Code::Internal, error)),
         }
     }
 }

@@ -15,17 +15,17 @@ use crate::{
     environment::Environment,
     fields,
     hub_client::{HubClient, HubError},
-    output::{self, Cell, Column, Format},
+    output::{self, Cell, OutputFormat, TableColumn},
     query::{check_tenant, query_of},
     settings::block_on,
-    watch::{self, Row, Scope, Wakes},
+    watch::{self, Row, Wakes, WatchScope},
 };
 
-pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(command: args::TenantArgs, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     block_on(async {
         match command {
-            args::Tenant::Create { name, id, output } => {
+            args::TenantArgs::Create { name, id, output } => {
                 let id = id.map_or_else(|| id_from(&name), Ok)?;
                 let create = CreateTenant {
                     id: Some(id.to_string()),
@@ -35,8 +35,8 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 let tenant: Tenant = hub.post("/tenants", &create).await?;
                 show(&output.output, &tenant)
             }
-            args::Tenant::List(asked) => list(&hub, &asked).await,
-            args::Tenant::Get { id, watch, output } => {
+            args::TenantArgs::List(asked) => list(&hub, &asked).await,
+            args::TenantArgs::Get { id, watch, output } => {
                 let path = path_of(&id);
                 let tenant = find(&hub, &id).await?;
                 if watch {
@@ -48,7 +48,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                         &hub,
                         &output.output,
                         columns(),
-                        Scope::One,
+                        WatchScope::One,
                         Wakes::Changes,
                         rows,
                     )
@@ -56,13 +56,13 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 }
                 show(&output.output, &tenant)
             }
-            args::Tenant::Describe { id } => Box::pin(describe::run(&hub, &id)).await,
-            args::Tenant::Apply(args) => apply::run(&hub, Kind::Tenant, args).await,
-            args::Tenant::Edit { id, yes } => {
+            args::TenantArgs::Describe { id } => Box::pin(describe::run(&hub, &id)).await,
+            args::TenantArgs::Apply(args) => apply::run(&hub, Kind::Tenant, args).await,
+            args::TenantArgs::Edit { id, yes } => {
                 let path = path_of(&id);
                 edit::run(&hub, Kind::Tenant, &path, yes, environment).await
             }
-            args::Tenant::Set {
+            args::TenantArgs::Set {
                 id,
                 fields,
                 dry_run,
@@ -77,7 +77,9 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 };
                 apply::amend(&hub, document, dry_run, yes).await
             }
-            args::Tenant::Delete { ids, cascade, yes } => delete(&hub, &ids, cascade, yes).await,
+            args::TenantArgs::Delete { ids, cascade, yes } => {
+                delete(&hub, &ids, cascade, yes).await
+            }
         }
     })?
 }
@@ -167,8 +169,8 @@ async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> 
             Ok::<Vec<_>, HubError>(tenants.iter().map(row).collect())
         };
         let scope = match asked.filters() {
-            true => Scope::Matching("/tenants"),
-            false => Scope::All,
+            true => WatchScope::Matching("/tenants"),
+            false => WatchScope::All,
         };
         return watch::watch(hub, format, columns(), scope, Wakes::Changes, rows).await;
     }
@@ -184,14 +186,14 @@ async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> 
     )?)
 }
 
-fn columns() -> [Column; 6] {
+fn columns() -> [TableColumn; 6] {
     [
-        Column::id("NAME").spare(2),
-        Column::key("ID"),
-        Column::id("BELOW").spare(1),
-        Column::word("AGE").spare(3),
-        Column::text("REPOSITORY").wide(),
-        Column::word("CREATED").wide(),
+        TableColumn::id("NAME").spare(2),
+        TableColumn::key("ID"),
+        TableColumn::id("BELOW").spare(1),
+        TableColumn::word("AGE").spare(3),
+        TableColumn::text("REPOSITORY").wide(),
+        TableColumn::word("CREATED").wide(),
     ]
 }
 
@@ -217,7 +219,7 @@ fn row(tenant: &Tenant) -> Row<6> {
     }
 }
 
-fn show(format: &Format, tenant: &Tenant) -> Result<(), Failure> {
+fn show(format: &OutputFormat, tenant: &Tenant) -> Result<(), Failure> {
     Ok(output::show(format, tenant, |tenant| {
         output::table(format, &columns(), [cells(tenant)])
     })?)

@@ -14,12 +14,12 @@ use crate::{
     confirm::confirm,
     environment::Environment,
     hub_client::HubClient,
-    output::{self, Cell, Column},
+    output::{self, Cell, TableColumn},
     query::{check_tenant, query_of},
     settings::block_on,
 };
 
-pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(command: args::TokenArgs, environment: &Environment) -> Result<(), Failure> {
     let command = match local::run(command, environment)? {
         Some(command) => command,
         None => return Ok(()),
@@ -27,7 +27,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
     let hub = HubClient::of(environment)?;
     block_on(async {
         match command {
-            args::Token::Create {
+            args::TokenArgs::Create {
                 name,
                 role,
                 tenant,
@@ -50,7 +50,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                 let created: CreatedToken = hub.post("/v1/tokens", &create).await?;
                 Ok::<_, Failure>(output::show(&output.output, &created, created_text)?)
             }
-            args::Token::List(asked) => {
+            args::TokenArgs::List(asked) => {
                 check_tenant(&hub, asked.tenant.as_ref()).await?;
                 let path = format!("/v1/tokens?{}", query(&asked));
                 let mut tokens: List<ApiToken> = hub.get(&path).await?;
@@ -66,7 +66,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                     cells,
                 )?)
             }
-            args::Token::Delete { names, yes } => delete(&hub, &names, yes).await,
+            args::TokenArgs::Delete { names, yes } => delete(&hub, &names, yes).await,
         }
     })?
 }
@@ -140,16 +140,16 @@ fn named<'a>(tokens: &'a [ApiToken], name: &str) -> Result<&'a ApiToken, Failure
     }
 }
 
-fn columns() -> [Column; 8] {
+fn columns() -> [TableColumn; 8] {
     [
-        Column::id("NAME"),
-        Column::key("ID"),
-        Column::word("ROLE"),
-        Column::id("ON"),
-        Column::word("EXPIRES IN"),
-        Column::word("AGE").spare(1),
-        Column::word("EXPIRES").wide(),
-        Column::text("MADE BY").wide(),
+        TableColumn::id("NAME"),
+        TableColumn::key("ID"),
+        TableColumn::word("ROLE"),
+        TableColumn::id("ON"),
+        TableColumn::word("EXPIRES IN"),
+        TableColumn::word("AGE").spare(1),
+        TableColumn::word("EXPIRES").wide(),
+        TableColumn::text("MADE BY").wide(),
     ]
 }
 

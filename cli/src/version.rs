@@ -11,7 +11,7 @@ struct Version {
     target: &'static str,
 }
 
-pub(crate) fn run(args: &args::Version) -> Result<(), Failure> {
+pub(crate) fn run(args: &args::VersionArgs) -> Result<(), Failure> {
     let version = Version {
         version: VERSION,
         target: std::env::consts::ARCH,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     changes::{ChangePoller, LONG_POLL_SECONDS, line},
     hub_client::{HubClient, HubError},
-    output::{self, Cell, Column, Columns, Format, OutputError, shown_cells},
+    output::{self, Cell, Columns, OutputError, OutputFormat, TableColumn, shown_cells},
 };
 
 /// Status fields that change over time without any event.
@@ -31,7 +31,7 @@ struct Printed {
 
 /// Selection of a watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum WatchScope {
     /// One resource; the watch ends when it is deleted.
     One,
     All,
@@ -39,12 +39,12 @@ pub(crate) enum Scope {
     Matching(&'static str),
 }
 
-impl Scope {
+impl WatchScope {
     /// Finds out whether a missing resource was deleted or no longer matches.
     async fn missing(self, hub: &HubClient, id: String) -> Result<Missing, HubError> {
         let is_there = match self {
-            Scope::One | Scope::All => None,
-            Scope::Matching(path) => {
+            WatchScope::One | WatchScope::All => None,
+            WatchScope::Matching(path) => {
                 hub.find::<Value>(&format!("{path}/{}", percent::encode(&id)))
                     .await?
             }
@@ -61,11 +61,13 @@ struct Missing {
 }
 
 impl Missing {
-    fn line(&self, format: &Format) -> Result<String, OutputError> {
+    fn line(&self, format: &OutputFormat) -> Result<String, OutputError> {
         let Missing { id, was_deleted } = self;
         match (format, was_deleted) {
-            (Format::Table | Format::Wide, true) => Ok(format!("{id} was deleted\n")),
-            (Format::Table | Format::Wide, false) => Ok(format!("{id} no longer matches\n")),
+            (OutputFormat::Table | OutputFormat::Wide, true) => Ok(format!("{id} was deleted\n")),
+            (OutputFormat::Table | OutputFormat::Wide, false) => {
+                Ok(format!("{id} no longer matches\n"))
+            }
             (format, true) => line(format, &json!({ "id": id, "deleted": true })),
             (format, false) => line(format, &json!({ "id": id, "matches": false })),
         }
@@ -148,9 +150,9 @@ async fn has_changed(poller: &mut ChangePoller<'_>, since: &mut String) -> Resul
 /// the status update since the previous call, if that may be sufficient.
 pub(crate) async fn watch<const N: usize>(
     hub: &HubClient,
-    format: &Format,
-    columns: [Column; N],
-    scope: Scope,
+    format: &OutputFormat,
+    columns: [TableColumn; N],
+    scope: WatchScope,
     wakes: Wakes,
     mut fetch: impl AsyncFnMut(Option<ClusterStatusUpdate>) -> Result<Vec<Row<N>>, HubError>,
 ) -> Result<(), Failure> {
@@ -192,7 +194,7 @@ pub(crate) async fn watch<const N: usize>(
             known.remove(&missing.id);
             text += &missing.line(format)?;
         }
-        if !output::print_unless_closed(&text)? || (scope == Scope::One && known.is_empty()) {
+        if !output::print_unless_closed(&text)? || (scope == WatchScope::One && known.is_empty()) {
             return Ok(());
         }
         told = waker.next().await?;
@@ -202,7 +204,7 @@ pub(crate) async fn watch<const N: usize>(
 /// Current rows, and the known rows that are missing from them.
 async fn compare<const N: usize>(
     hub: &HubClient,
-    scope: Scope,
+    scope: WatchScope,
     known: &BTreeMap<String, Printed>,
     fetched: Result<Vec<Row<N>>, HubError>,
 ) -> Result<(Vec<Row<N>>, Vec<Missing>), HubError> {

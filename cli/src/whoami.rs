@@ -4,7 +4,7 @@ use fairlead_api::{Failure, resources::WhoAmI};
 
 use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
 
-pub(crate) fn run(args: &args::Output, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(args: &args::OutputArgs, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     let who: WhoAmI = block_on(hub.get("/v1/whoami"))??;
     Ok(output::show(&args.output, &who, |who| {

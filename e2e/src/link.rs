@@ -11,9 +11,9 @@ use anyhow::Context;
 use tokio::task::spawn_blocking;
 use tokio_tun::Tun;
 
-use self::{control::Order, emulator::Direction};
+use self::{control::LinkOrder, emulator::LinkDirection};
 pub use self::{
-    control::{Control, Toward},
+    control::{LinkControl, Toward},
     shape::{Random, Shape},
 };
 
@@ -26,12 +26,12 @@ pub async fn run(socket: &Path, seed: u64, site: &str, hub: &str) -> anyhow::Res
     let listener = UnixListener::bind(socket)
         .with_context(|| format!("cannot listen on {}", socket.display()))?;
     let (site, hub) = (device(site)?, device(hub)?);
-    let to_hub = Direction::start(Arc::clone(&site), Arc::clone(&hub), seed);
-    let to_site = Direction::start(hub, site, seed.wrapping_add(1));
+    let to_hub = LinkDirection::start(Arc::clone(&site), Arc::clone(&hub), seed);
+    let to_site = LinkDirection::start(hub, site, seed.wrapping_add(1));
     // The parent process waits for this line.
     eprintln!("ready");
     let serving = spawn_blocking(move || {
-        control::serve(&listener, |Order { toward, shape }| {
+        control::serve(&listener, |LinkOrder { toward, shape }| {
             if toward != Toward::Site {
                 to_hub.set(shape);
             }

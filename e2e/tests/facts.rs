@@ -48,14 +48,14 @@ async fn facts(hub: &Hub) -> Option<Value> {
 }
 
 /// A hub, a cluster with its manifest applied, and an agent that collects facts every second.
-struct World {
+struct FactsWorld {
     cluster: Cluster,
     hub: Hub,
     _pod: Pod,
     _agent: Site,
 }
 
-impl World {
+impl FactsWorld {
     async fn start() -> anyhow::Result<Self> {
         let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
         let joining = hub.create_cluster("pod").await?;
@@ -66,7 +66,7 @@ impl World {
         let apply = cluster.kubectl().args(["apply", "-f", "-"]).stdin(OBJECTS);
         apply.run().await?.success()?;
         let agent = Site::begin_looking(&hub, &pod, &joining.join, "pod", "1s")?;
-        Ok(World {
+        Ok(FactsWorld {
             cluster,
             hub,
             _pod: pod,
@@ -97,7 +97,7 @@ impl World {
 
 #[tokio::test]
 async fn clusters_facts_are_known_found_and_forgotten() -> anyhow::Result<()> {
-    let world = World::start().await?;
+    let world = FactsWorld::start().await?;
     let known = world
         .facts("the facts", |it| it["site"].is_string())
         .await?;

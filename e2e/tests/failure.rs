@@ -24,7 +24,7 @@ const FILE_BYTES: u64 = 1024 * 1024 * 1024;
 const COPIED_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A hub, an agent, and kubectl through both, on the cluster that the tests of this file share.
-struct World {
+struct FailureWorld {
     cluster: &'static Cluster,
     hub: Hub,
     joining: Joining,
@@ -40,7 +40,7 @@ enum Victim {
     Hub,
 }
 
-impl World {
+impl FailureWorld {
     async fn start() -> anyhow::Result<Self> {
         let cluster = Cluster::shared().await?;
         // The session of a killed agent would otherwise be kept for its return.
@@ -128,7 +128,7 @@ fn is_readable(said: &str) -> bool {
 /// Kills the victim during several commands. A watch is also checked byte by byte, because `kubectl get -w`
 /// ignores errors and exits with 0 (`watchOnly` in its `get.go`).
 async fn work_dies_with(victim: Victim) -> anyhow::Result<()> {
-    let mut world = World::start().await?;
+    let mut world = FailureWorld::start().await?;
     let mut exec = world.exec(Transport::WebSocket, "echo up; cat")?;
     ensure!(exec.next_line().await?.as_deref() == Some("up"));
     let mut over_spdy = world.exec(Transport::Spdy, "echo up; cat")?;
@@ -197,7 +197,7 @@ async fn aborted_copy_never_succeeds() -> anyhow::Result<()> {
         Some(kills) => kills.parse()?,
         None => 10,
     };
-    let mut world = World::start().await?;
+    let mut world = FailureWorld::start().await?;
     let here = tempfile::tempdir()?;
     let (sent, received) = (here.path().join("sent"), here.path().join("received"));
     File::create(&sent)?.set_len(FILE_BYTES)?;

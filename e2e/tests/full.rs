@@ -19,7 +19,7 @@ use fairlead_e2e::{Cluster, Hub, Site};
 use fairlead_testkit::mounts;
 use serde_json::{Value, json};
 
-use client::{Client, Request};
+use client::{LoadClient, Request};
 
 /// Mount options: space for the hub's keys and some hundred tenants.
 const DISK_OPTIONS: &str = "size=6m,mode=0700";
@@ -91,7 +91,7 @@ async fn writes_fail_with_a_code_and_everything_else_continues(disk: &Path) -> a
     admin.reads().await?;
 
     hub.kill_and_restart().await?;
-    admin.client = Client::new(hub.front()?);
+    admin.client = LoadClient::new(hub.front()?);
     admin.reads().await?;
     let data = hub.data().display().to_string();
     let whole = hub.cli(["store", "check", "--data", &data]).await?;
@@ -101,7 +101,7 @@ async fn writes_fail_with_a_code_and_everything_else_continues(disk: &Path) -> a
 
 /// A caller that creates tenants and counts them.
 struct Admin {
-    client: Client,
+    client: LoadClient,
     token: String,
     kept: usize,
 }
@@ -109,7 +109,7 @@ struct Admin {
 impl Admin {
     fn of(hub: &Hub) -> anyhow::Result<Self> {
         Ok(Admin {
-            client: Client::new(hub.front()?),
+            client: LoadClient::new(hub.front()?),
             token: hub.token()?,
             kept: 0,
         })

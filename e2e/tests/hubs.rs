@@ -24,7 +24,7 @@ async fn get(hub: &Hub, token: &str, path: &str) -> anyhow::Result<(u16, Value)>
 }
 
 /// Two hubs and their shared parts.
-struct Pair {
+struct HubPair {
     one: Hub,
     two: Hub,
     /// Token of an admin, valid at both.
@@ -33,7 +33,7 @@ struct Pair {
     _keys: tempfile::TempDir,
 }
 
-impl Pair {
+impl HubPair {
     /// Starts both with additional flags.
     async fn start(more: &[&str]) -> anyhow::Result<Self> {
         let store = Postgres::start()?;
@@ -58,8 +58,8 @@ impl Pair {
 #[tokio::test]
 async fn each_hub_tells_how_it_stands_with_a_cluster_of_the_other_one_and_when_that_is_killed()
 -> anyhow::Result<()> {
-    let (cluster, pair) = tokio::try_join!(Cluster::start_lite(), Pair::start(&[]))?;
-    let Pair {
+    let (cluster, pair) = tokio::try_join!(Cluster::start_lite(), HubPair::start(&[]))?;
+    let HubPair {
         mut one,
         two,
         token,
@@ -113,7 +113,7 @@ async fn make(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
 async fn drained_hub_hands_its_agent_over_and_keeps_streams_until_the_timeout() -> anyhow::Result<()>
 {
     let drain = ["--drain-timeout", "15s"];
-    let (cluster, mut pair) = tokio::try_join!(Cluster::start_lite(), Pair::start(&drain))?;
+    let (cluster, mut pair) = tokio::try_join!(Cluster::start_lite(), HubPair::start(&drain))?;
     let joining = pair.one.create_cluster("demo").await?;
     let mut site = Site::begin_at(&[&pair.one, &pair.two], &cluster, &joining)?;
     pair.one.wait_state(&joining.id, "Connected").await?;

@@ -35,22 +35,22 @@ async fn built(script: &str, args: &[&str]) -> anyhow::Result<String> {
 }
 
 #[derive(Clone, Copy)]
-enum Document {
+enum ApiDocument {
     Ours,
     Lieutenants,
 }
 
 /// Runs Schemathesis. `FAIRLEAD_E2E_SEED` makes its requests repeatable.
-async fn fuzz(hub: &Hub, document: Document, what: &[&str]) -> anyhow::Result<()> {
+async fn fuzz(hub: &Hub, document: ApiDocument, what: &[&str]) -> anyhow::Result<()> {
     let bin = built("clients", &["schemathesis"]).await?;
     let seed = setting("FAIRLEAD_E2E_SEED").unwrap_or_else(|| "1".to_owned());
     let mut command = Command::new(format!("{bin}/schemathesis"));
     let url = &hub.ready().url;
     let (config, at) = match document {
-        Document::Ours => ("schemathesis.toml", format!("{url}/openapi.json")),
-        Document::Lieutenants => ("lieutenant.toml", LIEUTENANTS.to_owned()),
+        ApiDocument::Ours => ("schemathesis.toml", format!("{url}/openapi.json")),
+        ApiDocument::Lieutenants => ("lieutenant.toml", LIEUTENANTS.to_owned()),
     };
-    let hooks = matches!(document, Document::Lieutenants).then(|| {
+    let hooks = matches!(document, ApiDocument::Lieutenants).then(|| {
         [
             (
                 "SCHEMATHESIS_HOOKS",
@@ -93,8 +93,8 @@ async fn fuzz(hub: &Hub, document: Document, what: &[&str]) -> anyhow::Result<()
 /// Tests everything, but the deletion of tokens separately, since one of them is its own.
 async fn all(hub: &Hub) -> anyhow::Result<()> {
     let end = "deleteToken";
-    fuzz(hub, Document::Ours, &["--exclude-operation-id", end]).await?;
-    fuzz(hub, Document::Ours, &["--include-operation-id", end]).await
+    fuzz(hub, ApiDocument::Ours, &["--exclude-operation-id", end]).await?;
+    fuzz(hub, ApiDocument::Ours, &["--include-operation-id", end]).await
 }
 
 #[tokio::test]
@@ -119,5 +119,5 @@ async fn answers_match_lieutenants_description_except_listed_ones() -> anyhow::R
     hub.cli(["cluster", "create"].into_iter().chain(cluster))
         .await?
         .success()?;
-    fuzz(&hub, Document::Lieutenants, &[]).await
+    fuzz(&hub, ApiDocument::Lieutenants, &[]).await
 }

@@ -19,7 +19,7 @@ const ACCOUNT: &str = "fairlead-agent";
 const ROBOT: &str = "system:serviceaccount:fairlead:fairlead-agent";
 
 /// A hub, and a cluster of its own with its manifest applied.
-struct World {
+struct SiteWorld {
     cluster: Cluster,
     hub: Hub,
     joining: Joining,
@@ -27,7 +27,7 @@ struct World {
     manifest: String,
 }
 
-impl World {
+impl SiteWorld {
     async fn start() -> anyhow::Result<Self> {
         let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
         let joining = hub.create_cluster("pod").await?;
@@ -85,7 +85,7 @@ impl World {
 
 #[tokio::test]
 async fn agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyhow::Result<()> {
-    let world = World::start().await?;
+    let world = SiteWorld::start().await?;
     let join = world.join().await?;
     ensure!(
         join == world.joining.join,
@@ -165,7 +165,7 @@ async fn agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyhow:
 
 #[tokio::test]
 async fn rotated_token_is_read_afresh() -> anyhow::Result<()> {
-    let world = World::start().await?;
+    let world = SiteWorld::start().await?;
     let agent = world.agent(&world.join().await?)?;
     world.hub.wait_state("pod", "Connected").await?;
     let kubectl = world.kubectl().await?;
@@ -197,7 +197,7 @@ async fn rotated_token_is_read_afresh() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn deleting_the_cluster_ends_the_session_and_the_agent_stays_up() -> anyhow::Result<()> {
-    let world = World::start().await?;
+    let world = SiteWorld::start().await?;
     let mut agent = world.agent(&world.join().await?)?;
     world.hub.wait_state("pod", "Connected").await?;
     let watch = world
@@ -238,7 +238,7 @@ async fn deleting_the_cluster_ends_the_session_and_the_agent_stays_up() -> anyho
 #[tokio::test]
 async fn uninstall_removes_everything_of_manifest_and_agent_and_lists_the_rest()
 -> anyhow::Result<()> {
-    let world = World::start().await?;
+    let world = SiteWorld::start().await?;
     let agent = world.agent(&world.join().await?)?;
     world.hub.wait_state("pod", "Connected").await?;
     drop(agent);

@@ -73,14 +73,14 @@ async fn register(hub: &Hub) -> anyhow::Result<Value> {
 }
 
 /// One run of Steward: its kept connection, and its key from a Secret.
-struct Steward {
+struct StewardReplay {
     token: String,
     key: String,
     fact: String,
     connection: Option<RawExchange>,
 }
 
-impl Steward {
+impl StewardReplay {
     fn new(token: &str, key: &str) -> Self {
         Self {
             token: token.to_owned(),
@@ -188,7 +188,7 @@ async fn day_of_reports_writes_only_changes_and_survives_restarts_of_both() -> a
     let made = register(&hub).await?;
     let token = install(&hub, &made).await?;
 
-    let mut steward = Steward::new(&token, &key('A'));
+    let mut steward = StewardReplay::new(&token, &key('A'));
     let mut versions = Vec::new();
     let mut keys = Vec::new();
     for minute in 0..REPORTS_PER_DAY {
@@ -199,9 +199,9 @@ async fn day_of_reports_writes_only_changes_and_survives_restarts_of_both() -> a
                 steward.connection = None;
             }
             // Steward restarts with the key of its Secret.
-            500 => steward = Steward::new(&token, &key('A')),
+            500 => steward = StewardReplay::new(&token, &key('A')),
             // Its Secret is lost, so it generates another key.
-            600 => steward = Steward::new(&token, &key('B')),
+            600 => steward = StewardReplay::new(&token, &key('B')),
             700 => steward.fact = "second".to_owned(),
             800 => {
                 let change = json!({ "gitRepo": { "hostKeys": "git.example ssh-ed25519 BBBB" } });
@@ -298,7 +298,7 @@ async fn its_manifests_are_applied_to_a_real_cluster() -> anyhow::Result<()> {
         "go-template={{.data.token | base64decode}}",
     ];
     let token = kubectl.clone().args(secret).run().await?.success()?;
-    let mut steward = Steward::new(&token, &key('A'));
+    let mut steward = StewardReplay::new(&token, &key('A'));
     let shown = steward.tick(&hub).await?;
     ensure!(shown["id"] == "c-edge", "{shown}");
     // A second download finds nothing.

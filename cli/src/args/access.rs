@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 use fairlead_api::{HubUrl, resources::ClusterState};
 
-use super::common::Output;
+use super::common::OutputArgs;
 use crate::{complete, kubeconfig::names::ContextName};
 
 const KUBECONFIG_EXAMPLES: &str = "\
@@ -26,7 +26,7 @@ pub(crate) struct Kubeconfig {
     pub(crate) clusters: Vec<String>,
     /// Form of the clusters' server URLs [default: name if the hub's certificate covers it, else path]
     #[arg(long, value_enum)]
-    pub(crate) address: Option<Address>,
+    pub(crate) address: Option<KubeconfigAddress>,
     /// Template for context names, with {name}, {id}, {tenant} and {hub}
     #[arg(long, value_name = "TEMPLATE", default_value = ContextName::DEFAULT)]
     pub(crate) context_name: ContextName,
@@ -45,7 +45,7 @@ pub(crate) struct Kubeconfig {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Address {
+pub(crate) enum KubeconfigAddress {
     /// Path /k8s/clusters/<id>/ on the hub; works with every load balancer
     Path,
     /// Host <id>.<cluster domain> as TLS server name; for tools that ignore the path of a server URL
@@ -82,10 +82,10 @@ pub(crate) struct Logout {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Hubs {
+pub(crate) enum HubsArgs {
     /// List all hubs; the current hub has a *
     #[command(visible_alias = "ls")]
-    List(Output),
+    List(OutputArgs),
     /// Select the current hub
     Use {
         /// URL of the hub

@@ -4,7 +4,7 @@ use clap::{Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use fairlead_runtime::config::TimeSpan;
 
-use super::common::Output;
+use super::common::OutputArgs;
 use crate::complete::clusters;
 
 #[derive(Subcommand)]
@@ -16,7 +16,7 @@ pub(crate) enum ClusterAgent {
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Change agent settings of a cluster; other settings stay as they are
     #[command(
@@ -29,7 +29,7 @@ pub(crate) enum ClusterAgent {
         #[command(flatten)]
         fields: Box<AgentFields>,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
 }
 

@@ -2,11 +2,11 @@
 
 use clap_complete::ArgValueCompleter;
 
-use crate::{complete, output::Format};
+use crate::{complete, output::OutputFormat};
 
 /// Settings of every long-running command.
 #[derive(clap::Args)]
-pub(crate) struct Process {
+pub(crate) struct ProcessArgs {
     /// TOML file with a table named like the command; flags and FAIRLEAD_* variables take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Process {
 
 /// Output format of an answer.
 #[derive(clap::Args)]
-pub(crate) struct Output {
+pub(crate) struct OutputArgs {
     /// Output format: table, wide, json, yaml, name (ids), jsonpath='{.items[*].id}' or custom-columns=ID:.id
     #[arg(
         short,
@@ -33,7 +33,7 @@ pub(crate) struct Output {
         hide_default_value = true,
         add = ArgValueCompleter::new(complete::formats)
     )]
-    pub(crate) output: Format,
+    pub(crate) output: OutputFormat,
 }
 
 /// Data of a hub on this machine.

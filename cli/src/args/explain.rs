@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::{Parser, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
-use crate::{complete, output::Format};
+use crate::{complete, output::OutputFormat};
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
@@ -39,7 +39,7 @@ pub(crate) struct Explain {
 pub(crate) enum ExplainFormat {
     /// A document with a section for each code.
     Markdown,
-    Data(Format),
+    Data(OutputFormat),
 }
 
 impl FromStr for ExplainFormat {

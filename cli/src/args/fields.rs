@@ -3,7 +3,7 @@
 use clap::Parser;
 use clap_complete::ArgValueCompleter;
 
-use super::{access::display_name, common::Output};
+use super::{access::display_name, common::OutputArgs};
 use crate::complete::{clusters, tenants};
 
 #[derive(Parser)]
@@ -40,7 +40,7 @@ pub(crate) struct NewCluster {
     )]
     pub(crate) timeout: fairlead_runtime::config::TimeSpan,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Parser)]

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 
-use super::common::Output;
+use super::common::OutputArgs;
 use crate::complete::{clusters, tenants};
 
 const COMPILED_EXAMPLES: &str = "\
@@ -27,7 +27,7 @@ pub(crate) struct Compiled {
     #[arg(long, value_name = "TENANT", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<fairlead_api::TenantId>,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Subcommand)]
@@ -38,7 +38,7 @@ pub(crate) enum ClusterCatalog {
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Replace the catalog of a cluster
     Set {
@@ -52,7 +52,7 @@ pub(crate) enum ClusterCatalog {
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: u16,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 const INVENTORY_EXAMPLES: &str = "\
@@ -91,7 +91,7 @@ Examples:
 
 #[derive(Subcommand)]
 #[command(after_help = INVENTORY_EXAMPLES)]
-pub(crate) enum Inventory {
+pub(crate) enum InventoryArgs {
     /// Query the history of facts in a subset of InfluxQL (docs/facts.md)
     Query {
         /// Query, like "SELECT * FROM nodes"
@@ -100,7 +100,7 @@ pub(crate) enum Inventory {
         #[arg(long, value_name = "hub|influxdb", value_parser = ["hub", "influxdb"])]
         backend: Option<String>,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Store each entry of a document as a fact; null removes a fact
     Store {

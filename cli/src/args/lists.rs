@@ -4,7 +4,7 @@ use clap::Parser;
 use clap_complete::ArgValueCompleter;
 use fairlead_api::TenantId;
 
-use super::common::Output;
+use super::common::OutputArgs;
 use crate::complete::tenants;
 
 pub(super) const TENANT_LIST_EXAMPLES: &str = "\
@@ -30,7 +30,7 @@ pub(crate) struct TenantList {
     #[arg(short, long)]
     pub(crate) watch: bool,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 impl TenantList {
@@ -73,7 +73,7 @@ pub(crate) struct ClusterList {
     #[arg(short, long)]
     pub(crate) watch: bool,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 impl ClusterList {
@@ -94,5 +94,5 @@ pub(crate) struct TokenList {
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }

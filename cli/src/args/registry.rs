@@ -6,7 +6,7 @@ use clap_complete::ArgValueCompleter;
 use super::{
     access::{cluster_state, display_name},
     agent_settings::ClusterAgent,
-    common::{HubPlace, Output},
+    common::{HubPlace, OutputArgs},
     fields::{NewCluster, SetCluster, TenantFields},
     inspect::{ClusterCatalog, Compiled},
     lists::{CLUSTER_LIST_EXAMPLES, ClusterList, TENANT_LIST_EXAMPLES, TenantList},
@@ -49,7 +49,7 @@ pub(crate) struct Restore {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Store {
+pub(crate) enum StoreArgs {
     /// Check the whole store; the hub may run
     Check(HubPlace),
     /// Copy one store into another one and compare both; hubs on both must be stopped
@@ -73,7 +73,7 @@ pub(crate) enum Store {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Tenant {
+pub(crate) enum TenantArgs {
     /// Create a tenant
     #[command(
         after_help = "Examples:\n  fairlead tenant create acme\n  fairlead tenant create 'Zürich GmbH' --id zurich"
@@ -86,7 +86,7 @@ pub(crate) enum Tenant {
         #[arg(long, value_name = "ID", value_parser = fairlead_api::TenantId::from_name)]
         id: Option<fairlead_api::TenantId>,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// List the visible tenants
     #[command(visible_alias = "ls", after_help = TENANT_LIST_EXAMPLES)]
@@ -100,7 +100,7 @@ pub(crate) enum Tenant {
         #[arg(short, long)]
         watch: bool,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Describe a tenant: fields, clusters and last changes
     Describe {
@@ -177,7 +177,7 @@ pub(crate) struct Apply {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Cluster {
+pub(crate) enum ClusterArgs {
     /// Register a cluster and print the install command for its site
     Create(NewCluster),
     /// Print the agent's install manifest for `kubectl apply -f -`; it contains the bootstrap token
@@ -199,7 +199,7 @@ pub(crate) enum Cluster {
         #[arg(short, long)]
         watch: bool,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Describe a cluster: status with last error and next step, sessions, facts, configuration, last changes
     Describe {
@@ -248,7 +248,7 @@ pub(crate) enum Cluster {
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Manage bootstrap tokens; one token lets one agent enrol
     Token {
@@ -296,7 +296,7 @@ pub(crate) struct OneCluster {
     #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 const CHANGES_EXAMPLES: &str = "\
@@ -307,7 +307,7 @@ Examples:
 
 #[derive(Parser)]
 #[command(after_help = CHANGES_EXAMPLES)]
-pub(crate) struct Changes {
+pub(crate) struct ChangesArgs {
     /// Revision of an earlier answer, to continue after it [default: the oldest retained change; with -f now]
     #[arg(long, value_name = "REVISION")]
     pub(crate) since: Option<String>,
@@ -324,7 +324,7 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "TENANT", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<fairlead_api::TenantId>,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 const FACTS_EXAMPLES: &str = "\
@@ -336,7 +336,7 @@ Examples:
 
 #[derive(Parser)]
 #[command(after_help = FACTS_EXAMPLES)]
-pub(crate) struct Facts {
+pub(crate) struct FactsArgs {
     /// Cluster, by name or id [default: all clusters, with --fact]
     #[arg(value_name = "NAME|ID", required_unless_present = "fact", add = ArgValueCompleter::new(clusters))]
     pub(crate) name: Option<String>,
@@ -350,7 +350,7 @@ pub(crate) struct Facts {
     #[arg(long, value_name = "DURATION")]
     pub(crate) since: Option<fairlead_runtime::config::TimeSpan>,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 const FIND_EXAMPLES: &str = "\
@@ -368,7 +368,7 @@ pub(crate) struct Find {
     #[arg(value_name = "KIND TERM", required = true, num_args = 2..)]
     pub(crate) terms: Vec<String>,
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
 }
 
 const IMPORT_EXAMPLES: &str = "\

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use clap_complete::ArgValueCompleter;
 
-use super::{common::Output, lists::TokenList};
+use super::{common::OutputArgs, lists::TokenList};
 use crate::complete::{clusters, tenants, tokens};
 
 #[derive(Subcommand)]
@@ -17,7 +17,7 @@ pub(crate) enum ClusterToken {
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Show the valid bootstrap token
     Show {
@@ -25,7 +25,7 @@ pub(crate) enum ClusterToken {
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Revoke the bootstrap token; an enrolled agent stays connected
     Revoke {
@@ -70,7 +70,7 @@ pub(crate) struct LocalHub {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Token {
+pub(crate) enum TokenArgs {
     /// Create a token; it is shown only once
     #[command(after_help = TOKEN_EXAMPLES)]
     Create {
@@ -91,7 +91,7 @@ pub(crate) enum Token {
         #[command(flatten)]
         local: LocalHub,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// List the visible tokens, without their secrets
     #[command(visible_alias = "ls")]

@@ -8,7 +8,7 @@ use super::lookup::find;
 use crate::{
     args::{AgentField, AgentFields, ClusterAgent},
     hub_client::{HubClient, Precondition, Tagged},
-    output::{self, Cell, Column, Format},
+    output::{self, Cell, OutputFormat, TableColumn},
 };
 
 const NOT_APPLIED_YET: &str =
@@ -100,13 +100,13 @@ fn listed(text: &str) -> Value {
     items.collect()
 }
 
-fn show(format: &Format, settings: &Value) -> Result<(), Failure> {
+fn show(format: &OutputFormat, settings: &Value) -> Result<(), Failure> {
     Ok(output::show(format, settings, |settings| {
         table(format, settings)
     })?)
 }
 
-fn table(format: &Format, settings: &Value) -> String {
+fn table(format: &OutputFormat, settings: &Value) -> String {
     let shown = |value: Option<&Value>| match value {
         None | Some(Value::Null) => "(inherited)".to_owned(),
         Some(Value::String(text)) => text.clone(),
@@ -130,7 +130,7 @@ fn table(format: &Format, settings: &Value) -> String {
             value => rows.push([field.name().into(), shown(value).into()]),
         }
     }
-    let columns = [Column::id("SETTING"), Column::text("VALUE")];
+    let columns = [TableColumn::id("SETTING"), TableColumn::text("VALUE")];
     output::table(format, &columns, rows)
 }
 
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn table_shows_inherited_settings() {
         let told = table(
-            &Format::Wide,
+            &OutputFormat::Wide,
             &json!({ "facts": { "intervalSeconds": 60, "disabledCollectors": [] } }),
         );
         assert!(

@@ -9,7 +9,7 @@ use fairlead_api::{
 };
 
 use super::views::rtt;
-use crate::{hub_client::HubClient, output::Format};
+use crate::{hub_client::HubClient, output::OutputFormat};
 
 /// Agent data of clusters; empty except for format `wide`.
 #[derive(Default)]
@@ -23,11 +23,11 @@ impl AgentColumns {
     /// Reads the sessions of each connected cluster, one after the other over one connection.
     pub(super) async fn of(
         hub: &HubClient,
-        format: &Format,
+        format: &OutputFormat,
         clusters: &[Cluster],
     ) -> Result<Self, Failure> {
         let mut agents = AgentColumns::default();
-        if *format != Format::Wide {
+        if *format != OutputFormat::Wide {
             return Ok(agents);
         }
         let all: List<AgentConfigStatus> = hub.get("/v1/agents").await?;

@@ -10,7 +10,7 @@ use crate::{
     confirm::confirm,
     files,
     hub_client::HubClient,
-    output::{self, Column, Format},
+    output::{self, OutputFormat, TableColumn},
 };
 
 const NOT_APPLIED_YET: &str =
@@ -83,13 +83,13 @@ fn names(catalog: &Catalog) -> String {
     catalog.objects.iter().map(name).collect()
 }
 
-fn show(format: &Format, catalog: &Catalog) -> Result<(), Failure> {
+fn show(format: &OutputFormat, catalog: &Catalog) -> Result<(), Failure> {
     Ok(output::show_named(format, catalog, names, |catalog| {
         table(format, catalog)
     })?)
 }
 
-fn table(format: &Format, catalog: &Catalog) -> String {
+fn table(format: &OutputFormat, catalog: &Catalog) -> String {
     let fields = [
         "/apiVersion",
         "/kind",
@@ -101,10 +101,10 @@ fn table(format: &Format, catalog: &Catalog) -> String {
         .iter()
         .map(|object| fields.map(|at| text(object, at).into()));
     let columns = [
-        Column::text("API VERSION").spare(1),
-        Column::text("KIND"),
-        Column::id("NAMESPACE"),
-        Column::id("NAME"),
+        TableColumn::text("API VERSION").spare(1),
+        TableColumn::text("KIND"),
+        TableColumn::id("NAMESPACE"),
+        TableColumn::id("NAME"),
     ];
     let table = output::table(format, &columns, rows);
     format!("{table}\nversion: {}\n", catalog.version)
@@ -126,6 +126,6 @@ mod tests {
             ],
         };
         assert_eq!(names(&catalog), "Namespace/a\nSecret/a/s \n");
-        assert!(table(&Format::Wide, &catalog).ends_with("\nversion: 3\n"));
+        assert!(table(&OutputFormat::Wide, &catalog).ends_with("\nversion: 3\n"));
     }
 }

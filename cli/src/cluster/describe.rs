@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::{lookup::find, views};
 use crate::{
-    describe::{Description, at, changes, describe_changes, other_fields},
+    describe::{ClusterDescription, at, changes, describe_changes, other_fields},
     facts,
     hub_client::{HubClient, HubError},
     output,
@@ -26,7 +26,7 @@ pub(super) async fn run(hub: &HubClient, name: &str) -> Result<(), Failure> {
     let tokens: Option<List<BootstrapToken>> = allowed(hub, "bootstrap-tokens", id).await?;
     let last = changes(hub, ("cluster", id.as_str())).await?;
 
-    let mut it = Description::default();
+    let mut it = ClusterDescription::default();
     it.fields(0, identity(&cluster));
     it.heading("Status");
     it.fields(2, status(&cluster));

@@ -8,24 +8,24 @@ use serde_json::Value;
 
 use super::agent_columns::AgentColumns;
 use crate::{
-    output::{self, Cell, Column},
+    output::{self, Cell, TableColumn},
     watch::Row,
 };
 
-pub(super) fn columns() -> [Column; 12] {
+pub(super) fn columns() -> [TableColumn; 12] {
     [
-        Column::id("NAME").spare(3),
-        Column::key("ID"),
-        Column::id("TENANT").spare(2),
-        Column::word("STATE"),
-        Column::word("SINCE").spare(5),
-        Column::word("AGE").spare(1),
-        Column::word("KUBERNETES").wide(),
-        Column::word("AGENT").wide(),
-        Column::word("REPLICAS").wide(),
-        Column::word("RTT").wide(),
-        Column::word("CONFIG").wide(),
-        Column::text("LAST ERROR").spare(4),
+        TableColumn::id("NAME").spare(3),
+        TableColumn::key("ID"),
+        TableColumn::id("TENANT").spare(2),
+        TableColumn::word("STATE"),
+        TableColumn::word("SINCE").spare(5),
+        TableColumn::word("AGE").spare(1),
+        TableColumn::word("KUBERNETES").wide(),
+        TableColumn::word("AGENT").wide(),
+        TableColumn::word("REPLICAS").wide(),
+        TableColumn::word("RTT").wide(),
+        TableColumn::word("CONFIG").wide(),
+        TableColumn::text("LAST ERROR").spare(4),
     ]
 }
 

@@ -11,7 +11,7 @@ use crate::{
     args,
     confirm::confirm,
     hub_client::HubClient,
-    output::{self, Cell, Column},
+    output::{self, Cell, TableColumn},
     query::check_tenant,
 };
 
@@ -67,14 +67,14 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
     }
 }
 
-fn columns() -> [Column; 6] {
+fn columns() -> [TableColumn; 6] {
     [
-        Column::key("CLUSTER"),
-        Column::id("TENANT").spare(2),
-        Column::word("STATE"),
-        Column::word("EXPIRES IN").spare(3),
-        Column::text("MADE BY").spare(1),
-        Column::word("EXPIRES").wide(),
+        TableColumn::key("CLUSTER"),
+        TableColumn::id("TENANT").spare(2),
+        TableColumn::word("STATE"),
+        TableColumn::word("EXPIRES IN").spare(3),
+        TableColumn::text("MADE BY").spare(1),
+        TableColumn::word("EXPIRES").wide(),
     ]
 }
 

@@ -12,7 +12,7 @@ use super::lookup::find;
 use crate::{
     args,
     hub_client::HubClient,
-    output::{self, Cell, Column, Format},
+    output::{self, Cell, OutputFormat, TableColumn},
     query::{check_tenant, query_of, short},
 };
 
@@ -32,16 +32,16 @@ pub(super) async fn effective(hub: &HubClient, asked: args::OneCluster) -> Resul
     })?)
 }
 
-fn effective_table(format: &Format, all: &Map<String, Value>) -> String {
+fn effective_table(format: &OutputFormat, all: &Map<String, Value>) -> String {
     let rows = all.iter().map(|(field, said)| {
         let value = said.get("value").map(short);
         let from = said.get("from").map(short);
         [Cell::from(field.clone()), value.into(), from.into()]
     });
     let columns = [
-        Column::id("FIELD"),
-        Column::text("VALUE"),
-        Column::word("FROM"),
+        TableColumn::id("FIELD"),
+        TableColumn::text("VALUE"),
+        TableColumn::word("FROM"),
     ];
     output::table(format, &columns, rows)
 }
@@ -55,7 +55,7 @@ pub(super) async fn config(hub: &HubClient, asked: args::OneCluster) -> Result<(
     };
     let format = &asked.output.output;
     Ok(output::show_named(format, &config, names, |config| {
-        let columns = [Column::id("SETTING"), Column::text("VALUE")];
+        let columns = [TableColumn::id("SETTING"), TableColumn::text("VALUE")];
         let rows = settings(config).into_iter().map(|row| row.map(Cell::from));
         output::table(format, &columns, rows)
     })?)
@@ -94,20 +94,20 @@ pub(super) async fn sessions(hub: &HubClient, asked: args::OneCluster) -> Result
     )?)
 }
 
-pub(super) fn session_columns() -> [Column; 12] {
+pub(super) fn session_columns() -> [TableColumn; 12] {
     [
-        Column::id("INSTANCE"),
-        Column::word("FROM"),
-        Column::word("LINK"),
-        Column::word("REQUESTS").spare(1),
-        Column::word("RTT"),
-        Column::word("AGE"),
-        Column::word("AGENT").wide(),
-        Column::word("LAST PROBE").wide(),
-        Column::word("RECOGNISED").wide(),
-        Column::word("OPENED").wide(),
-        Column::word("LAST GOOD PROBE").wide(),
-        Column::word("CERTIFICATE EXPIRES").wide(),
+        TableColumn::id("INSTANCE"),
+        TableColumn::word("FROM"),
+        TableColumn::word("LINK"),
+        TableColumn::word("REQUESTS").spare(1),
+        TableColumn::word("RTT"),
+        TableColumn::word("AGE"),
+        TableColumn::word("AGENT").wide(),
+        TableColumn::word("LAST PROBE").wide(),
+        TableColumn::word("RECOGNISED").wide(),
+        TableColumn::word("OPENED").wide(),
+        TableColumn::word("LAST GOOD PROBE").wide(),
+        TableColumn::word("CERTIFICATE EXPIRES").wide(),
     ]
 }
 
@@ -154,15 +154,15 @@ pub(super) async fn compiled(hub: &HubClient, asked: args::Compiled) -> Result<(
     )?)
 }
 
-fn compiled_columns() -> [Column; 7] {
+fn compiled_columns() -> [TableColumn; 7] {
     [
-        Column::id("CLUSTER"),
-        Column::id("TENANT").spare(1),
-        Column::text("INSTANCE").spare(3),
-        Column::text("COMPONENT"),
-        Column::text("VERSION"),
-        Column::word("AGE").spare(2),
-        Column::word("COMPILED").wide(),
+        TableColumn::id("CLUSTER"),
+        TableColumn::id("TENANT").spare(1),
+        TableColumn::text("INSTANCE").spare(3),
+        TableColumn::text("COMPONENT"),
+        TableColumn::text("VERSION"),
+        TableColumn::word("AGE").spare(2),
+        TableColumn::word("COMPILED").wide(),
     ]
 }
 

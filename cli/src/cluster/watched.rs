@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{
     hub_client::{HubClient, HubError},
-    output::Format,
-    watch::{self, Scope, Wakes},
+    output::OutputFormat,
+    watch::{self, Wakes, WatchScope},
 };
 
 /// Selection of a watch.
 pub(super) struct Watched {
-    pub(super) scope: Scope,
+    pub(super) scope: WatchScope,
     /// True if the selection depends on the status.
     pub(super) by_status: bool,
 }
@@ -57,7 +57,7 @@ impl Known {
 
 pub(super) async fn watch(
     hub: &HubClient,
-    format: &Format,
+    format: &OutputFormat,
     watched: Watched,
     fetch: impl AsyncFn() -> Result<Vec<Cluster>, HubError>,
 ) -> Result<(), Failure> {

@@ -3,36 +3,36 @@
 use clap::{Arg, Command};
 
 /// Help of one command.
-pub(super) struct Page {
+pub(super) struct HelpPage {
     /// Full command, like `fairlead cluster get`.
     pub(super) path: String,
     /// Other names of the command, like `ls` for `list`.
     pub(super) aliases: Vec<String>,
     pub(super) about: String,
     pub(super) usage: String,
-    commands: Vec<Entry>,
-    arguments: Vec<Entry>,
-    options: Vec<Entry>,
+    commands: Vec<HelpEntry>,
+    arguments: Vec<HelpEntry>,
+    options: Vec<HelpEntry>,
     /// Examples and notes.
     pub(super) epilogue: String,
 }
 
 /// One subcommand, argument or flag.
-pub(super) struct Entry {
+pub(super) struct HelpEntry {
     pub(super) spec: String,
     pub(super) help: String,
 }
 
 /// Pages of a command and of all commands below it, each before its own subcommands.
-pub(super) fn pages(mut root: Command) -> Vec<Page> {
+pub(super) fn pages(mut root: Command) -> Vec<HelpPage> {
     root.build();
     let mut pages = Vec::new();
     collect(&root, root.get_name(), &mut pages);
     pages
 }
 
-fn collect(command: &Command, path: &str, pages: &mut Vec<Page>) {
-    pages.push(Page::of(command, path));
+fn collect(command: &Command, path: &str, pages: &mut Vec<HelpPage>) {
+    pages.push(HelpPage::of(command, path));
     for inner in commands(command, path) {
         collect(inner, &format!("{path} {}", inner.get_name()), pages);
     }
@@ -45,7 +45,7 @@ fn commands<'a>(command: &'a Command, path: &str) -> impl Iterator<Item = &'a Co
     inner.filter(move |it| is_root || it.get_name() != "help")
 }
 
-impl Page {
+impl HelpPage {
     fn of(command: &Command, path: &str) -> Self {
         let usage = command.clone().render_usage().to_string();
         let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
@@ -53,11 +53,11 @@ impl Page {
             .get_arguments()
             .filter(|it| !is_builtin(it) && !it.is_hide_set());
         let (arguments, options): (Vec<_>, Vec<_>) = arguments.partition(|it| it.is_positional());
-        let inner = commands(command, path).map(|it| Entry {
+        let inner = commands(command, path).map(|it| HelpEntry {
             spec: it.get_name().to_owned(),
             help: it.get_about().map(ToString::to_string).unwrap_or_default(),
         });
-        Page {
+        HelpPage {
             path: path.to_owned(),
             aliases: command
                 .get_visible_aliases()
@@ -79,7 +79,7 @@ impl Page {
     }
 
     /// Headings with their entries; empty ones are omitted.
-    pub(super) fn sections(&self) -> impl Iterator<Item = (&'static str, &[Entry])> {
+    pub(super) fn sections(&self) -> impl Iterator<Item = (&'static str, &[HelpEntry])> {
         let all = [
             ("Commands", self.commands.as_slice()),
             ("Arguments", self.arguments.as_slice()),
@@ -94,7 +94,7 @@ fn is_builtin(argument: &Arg) -> bool {
     matches!(argument.get_id().as_str(), "help" | "version")
 }
 
-fn entry(argument: &Arg) -> Entry {
+fn entry(argument: &Arg) -> HelpEntry {
     let short = argument.get_short();
     let short = short.filter(|_| argument.get_long().is_some());
     let short = short.map_or(String::new(), |it| format!("-{it}, "));
@@ -115,7 +115,7 @@ fn entry(argument: &Arg) -> Entry {
     if let Some(variable) = argument.get_env() {
         help += &format!(" [env: {}]", variable.to_string_lossy());
     }
-    Entry {
+    HelpEntry {
         spec: format!("{short}{argument}"),
         help: help.trim_start().to_owned(),
     }

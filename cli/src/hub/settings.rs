@@ -13,7 +13,7 @@ use secrecy::SecretString;
 
 use super::influx;
 use crate::{
-    args::common::Process, build_info::VERSION, environment::Environment, settings::read_secret,
+    args::common::ProcessArgs, build_info::VERSION, environment::Environment, settings::read_secret,
 };
 
 /// Pinned image of Steward, a version that is tested with this hub.
@@ -101,7 +101,7 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
     #[command(flatten)]
-    process: Process,
+    process: ProcessArgs,
 }
 
 const SERVER_EXAMPLES: &str = "\
@@ -234,7 +234,7 @@ pub(crate) struct Server {
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
     #[command(flatten)]
-    process: Process,
+    process: ProcessArgs,
 }
 
 /// Reads the settings of `fairlead server`.

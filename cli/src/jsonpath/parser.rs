@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Compare, Node, Path, Step};
+use super::{Compare, Path, PathNode, Step};
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -10,28 +10,28 @@ type Result<T> = std::result::Result<T, String>;
 ///
 /// # Errors
 /// A sentence about the first mistake.
-pub(super) fn template(text: &str) -> Result<Vec<Node>> {
+pub(super) fn template(text: &str) -> Result<Vec<PathNode>> {
     if !text.contains('{') {
         return Err("a template has paths in braces, like {.id}".to_owned());
     }
-    let mut reader = Reader { left: text };
+    let mut reader = PathReader { left: text };
     let nodes = reader.nodes(false)?;
     Ok(nodes)
 }
 
-struct Reader<'a> {
+struct PathReader<'a> {
     left: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PathReader<'a> {
     /// Parses nodes until the end of the text, or until `{end}` in a range.
-    fn nodes(&mut self, in_range: bool) -> Result<Vec<Node>> {
+    fn nodes(&mut self, in_range: bool) -> Result<Vec<PathNode>> {
         let mut nodes = Vec::new();
         loop {
             let (text, rest) = self.left.split_once('{').unwrap_or((self.left, ""));
             let is_last = text.len() == self.left.len();
             if !text.is_empty() {
-                nodes.push(Node::Text(text.to_owned()));
+                nodes.push(PathNode::Text(text.to_owned()));
             }
             self.left = rest;
             if is_last {
@@ -54,16 +54,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses a node in braces, including the closing brace.
-    fn node(&mut self) -> Result<Node> {
+    fn node(&mut self) -> Result<PathNode> {
         if self.word("range") {
             self.blank();
             let path = self.path()?;
             self.close()?;
-            return Ok(Node::Range(path, self.nodes(true)?));
+            return Ok(PathNode::Range(path, self.nodes(true)?));
         }
         let node = match self.quoted()? {
-            Some(text) => Node::Text(text),
-            None => Node::Values(self.path()?),
+            Some(text) => PathNode::Text(text),
+            None => PathNode::Values(self.path()?),
         };
         self.close()?;
         Ok(node)

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::table::{Cell, Column, table};
+use super::table::{Cell, TableColumn, table};
 use crate::jsonpath::Template;
 
 /// Columns with their paths into an item.
@@ -41,7 +41,10 @@ fn relaxed(path: &str) -> String {
 impl CustomColumns {
     /// Renders the table of a list or of one resource.
     pub(super) fn table(&self, value: &Value) -> String {
-        let names = self.0.iter().map(|(name, _)| Column::text(name.clone()));
+        let names = self
+            .0
+            .iter()
+            .map(|(name, _)| TableColumn::text(name.clone()));
         let rows: Vec<_> = items(value).iter().map(|item| self.cells(item)).collect();
         table(&names.collect::<Vec<_>>(), &rows, None)
     }

@@ -15,7 +15,7 @@ const MIN_TRUNCATED_CHARS: usize = 10;
 
 /// Column with its header and its behaviour in a narrow terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Column {
+pub(crate) struct TableColumn {
     name: Cow<'static, str>,
     kind: Kind,
     is_wide: bool,
@@ -36,9 +36,9 @@ enum Kind {
     Text,
 }
 
-impl Column {
+impl TableColumn {
     fn of(name: impl Into<Cow<'static, str>>, kind: Kind) -> Self {
-        Column {
+        TableColumn {
             name: name.into(),
             kind,
             is_wide: false,
@@ -49,27 +49,27 @@ impl Column {
 
     /// Column for the id of the row.
     pub(crate) fn key(name: &'static str) -> Self {
-        Column::of(name, Kind::Key)
+        TableColumn::of(name, Kind::Key)
     }
 
     /// Column for a state, a time or a number.
     pub(crate) fn word(name: &'static str) -> Self {
-        Column::of(name, Kind::Word)
+        TableColumn::of(name, Kind::Word)
     }
 
     /// Column for a name, or for the id of another resource.
     pub(crate) fn id(name: &'static str) -> Self {
-        Column::of(name, Kind::Id)
+        TableColumn::of(name, Kind::Id)
     }
 
     /// Column for free text.
     pub(crate) fn text(name: impl Into<Cow<'static, str>>) -> Self {
-        Column::of(name, Kind::Text)
+        TableColumn::of(name, Kind::Text)
     }
 
     /// Shows the column with `-o wide` only.
     pub(crate) fn wide(self) -> Self {
-        Column {
+        TableColumn {
             is_wide: true,
             ..self
         }
@@ -77,12 +77,12 @@ impl Column {
 
     /// Sets a minimum width, for tables with rows that arrive later.
     pub(crate) fn at_least(self, min: usize) -> Self {
-        Column { min, ..self }
+        TableColumn { min, ..self }
     }
 
     /// Omits the column in a narrow terminal, in the order of these turns; turn 1 precedes the truncation of ids.
     pub(crate) fn spare(self, turn: u8) -> Self {
-        Column {
+        TableColumn {
             spare: Some(turn),
             ..self
         }
@@ -140,7 +140,7 @@ impl From<Option<String>> for Cell {
 }
 
 /// Renders a whole table; `None` as width disables truncation.
-pub(super) fn table(columns: &[Column], rows: &[Vec<Cell>], width: Option<usize>) -> String {
+pub(super) fn table(columns: &[TableColumn], rows: &[Vec<Cell>], width: Option<usize>) -> String {
     let mut layout = Layout::default();
     layout.rows(columns, rows, width, OffsetDateTime::now_utc())
 }
@@ -155,7 +155,7 @@ impl Layout {
     /// Renders rows; the first call adds the header.
     pub(super) fn rows(
         &mut self,
-        columns: &[Column],
+        columns: &[TableColumn],
         rows: &[Vec<Cell>],
         width: Option<usize>,
         now: OffsetDateTime,
@@ -180,7 +180,7 @@ impl Layout {
 }
 
 fn line(
-    columns: &[Column],
+    columns: &[TableColumn],
     row: &[String],
     widths: &[Option<usize>],
     limit: Option<usize>,
@@ -220,8 +220,12 @@ fn shortened(kind: Kind, cell: &str, width: usize) -> String {
 }
 
 /// Width of each column; `None` for an omitted column.
-fn fitted(columns: &[Column], rows: &[Vec<String>], limit: Option<usize>) -> Vec<Option<usize>> {
-    let natural = |at: usize, column: &Column| {
+fn fitted(
+    columns: &[TableColumn],
+    rows: &[Vec<String>],
+    limit: Option<usize>,
+) -> Vec<Option<usize>> {
+    let natural = |at: usize, column: &TableColumn| {
         let cells = rows.iter().filter_map(|row| row.get(at));
         let longest = cells.map(|cell| measure_text_width(cell)).max();
         Some(longest.unwrap_or(0).max(column.min))
@@ -257,7 +261,7 @@ fn total(widths: &[Option<usize>]) -> usize {
 }
 
 /// Shrinks the columns of a kind until the table fits: texts from the right, other kinds from the widest.
-fn shrink(columns: &[Column], widths: &mut [Option<usize>], kind: Kind, limit: usize) {
+fn shrink(columns: &[TableColumn], widths: &mut [Option<usize>], kind: Kind, limit: usize) {
     while total(widths) > limit {
         let of_kind = columns.iter().zip(widths.iter_mut());
         let reducible = of_kind.filter_map(|(column, width)| {
@@ -280,13 +284,13 @@ fn shrink(columns: &[Column], widths: &mut [Option<usize>], kind: Kind, limit: u
 mod tests {
     use super::*;
 
-    fn columns() -> Vec<Column> {
+    fn columns() -> Vec<TableColumn> {
         vec![
-            Column::id("NAME").spare(3),
-            Column::key("ID"),
-            Column::id("TENANT").spare(2),
-            Column::word("STATE"),
-            Column::text("LAST ERROR").spare(1),
+            TableColumn::id("NAME").spare(3),
+            TableColumn::key("ID"),
+            TableColumn::id("TENANT").spare(2),
+            TableColumn::word("STATE"),
+            TableColumn::text("LAST ERROR").spare(1),
         ]
     }
 
@@ -326,7 +330,7 @@ mod tests {
         let at_80 = shown(row, Some(80));
         assert_eq!(at_80[1], format!("{id}  ApiUnreachable"));
         assert!(shown(row, Some(120))[1].contains(&id));
-        let columns = [Column::id("FIELD"), Column::text("VALUE")];
+        let columns = [TableColumn::id("FIELD"), TableColumn::text("VALUE")];
         let field = table(
             &columns,
             &[vec![id.as_str().into(), "gold".into()]],
@@ -343,9 +347,9 @@ mod tests {
     #[test]
     fn later_rows_keep_the_widths_of_the_first_rows() {
         let columns = [
-            Column::key("ID").at_least(6),
-            Column::word("STATE"),
-            Column::text("ERROR"),
+            TableColumn::key("ID").at_least(6),
+            TableColumn::word("STATE"),
+            TableColumn::text("ERROR"),
         ];
         let now = OffsetDateTime::UNIX_EPOCH;
         let mut layout = Layout::default();

@@ -3,9 +3,9 @@
 use fairlead_api::{Failure, resources::Cluster};
 
 use crate::{
-    describe::{Description, at, changes, describe_changes, other_fields},
+    describe::{ClusterDescription, at, changes, describe_changes, other_fields},
     hub_client::HubClient,
-    output::{Cell, Column},
+    output::{Cell, TableColumn},
     query::query_of,
 };
 
@@ -15,7 +15,7 @@ pub(super) async fn run(hub: &HubClient, id: &str) -> Result<(), Failure> {
     let query = query_of([("tenant", Some(id)), ("sort_by", Some("displayName"))]);
     let clusters: Vec<Cluster> = hub.get(&format!("/clusters?{query}")).await?;
     let last = changes(hub, ("tenant", id)).await?;
-    let mut it = Description::default();
+    let mut it = ClusterDescription::default();
     it.fields(
         0,
         [
@@ -34,10 +34,10 @@ pub(super) async fn run(hub: &HubClient, id: &str) -> Result<(), Failure> {
         );
     }
     let columns = [
-        Column::text("NAME"),
-        Column::key("ID"),
-        Column::word("STATE"),
-        Column::word("SINCE"),
+        TableColumn::text("NAME"),
+        TableColumn::key("ID"),
+        TableColumn::word("STATE"),
+        TableColumn::word("SINCE"),
     ];
     let row = |it: &Cluster| {
         [

@@ -7,10 +7,10 @@ use crate::{args, environment::Environment, maintenance, output};
 
 /// Creates the token if the command has `--data`; else returns the command.
 pub(super) fn run(
-    command: args::Token,
+    command: args::TokenArgs,
     environment: &Environment,
-) -> Result<Option<args::Token>, Failure> {
-    let args::Token::Create {
+) -> Result<Option<args::TokenArgs>, Failure> {
+    let args::TokenArgs::Create {
         name,
         role,
         tenant,

@@ -11,7 +11,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fairlead_e2e::link::{Control, Shape, Toward};
+use fairlead_e2e::link::{LinkControl, Shape, Toward};
 use fairlead_e2e::{Launch, NetNs, Process};
 use tokio::sync::MutexGuard;
 
@@ -48,7 +48,7 @@ pub struct Net {
     pub site: NetNs,
     /// Site shared by all tests of the process.
     pub ground: &'static Ground,
-    control: Control,
+    control: LinkControl,
     shape: Mutex<Shape>,
     ports: Mutex<bool>,
     /// Link emulator between corp and the world.
@@ -86,7 +86,7 @@ impl Net {
             corp,
             site: ground.site.clone(),
             ground,
-            control: Control::new(socket),
+            control: LinkControl::new(socket),
             shape: Mutex::new(Shape::default()),
             ports: Mutex::new(false),
             emulator,

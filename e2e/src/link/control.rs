@@ -30,7 +30,7 @@ pub enum Toward {
 /// An order such as `{"toward":"both","shape":{"delay_us":75000,"loss":0.01}}`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Order {
+pub struct LinkOrder {
     /// Affected direction.
     pub toward: Toward,
     /// New properties of the direction.
@@ -39,9 +39,9 @@ pub struct Order {
 
 /// Client of a running link, by the path of its socket.
 #[derive(Debug)]
-pub struct Control(PathBuf);
+pub struct LinkControl(PathBuf);
 
-impl Control {
+impl LinkControl {
     /// Makes a client; it connects anew for each order.
     #[must_use]
     pub fn new(socket: PathBuf) -> Self {
@@ -55,7 +55,7 @@ impl Control {
     pub fn set(&self, toward: Toward, shape: Shape) -> anyhow::Result<()> {
         let socket = UnixStream::connect(&self.0).context("the link emulator is gone")?;
         bound(&socket)?;
-        let order = serde_json::to_string(&Order { toward, shape })?;
+        let order = serde_json::to_string(&LinkOrder { toward, shape })?;
         writeln!(&socket, "{order}")?;
         let answer = line(&socket)?;
         if answer != "ok" {
@@ -69,12 +69,12 @@ impl Control {
 ///
 /// # Errors
 /// The listener fails.
-pub fn serve(listener: &UnixListener, mut carry_out: impl FnMut(Order)) -> anyhow::Result<()> {
+pub fn serve(listener: &UnixListener, mut carry_out: impl FnMut(LinkOrder)) -> anyhow::Result<()> {
     // One order at a time, each with a deadline: only the rig connects here.
     for stream in listener.incoming() {
         let stream = stream?;
         bound(&stream)?;
-        let read = line(&stream).and_then(|line| Ok(serde_json::from_str::<Order>(&line)?));
+        let read = line(&stream).and_then(|line| Ok(serde_json::from_str::<LinkOrder>(&line)?));
         let answer = match read {
             Ok(order) => {
                 carry_out(order);

@@ -15,7 +15,7 @@ const PACKET_BUFFER_BYTES: usize = 4096;
 
 /// One direction.
 #[derive(Debug)]
-pub struct Direction {
+pub struct LinkDirection {
     lane: Mutex<Lane>,
     changed: Condvar,
 }
@@ -26,7 +26,7 @@ struct Lane {
     under_way: VecDeque<(Instant, Vec<u8>)>,
 }
 
-impl Direction {
+impl LinkDirection {
     /// Starts forwarding on the current runtime, until that ends.
     pub fn start(from: Arc<Tun>, to: Arc<Tun>, seed: u64) -> Arc<Self> {
         let direction = Arc::new(Self {

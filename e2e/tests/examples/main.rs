@@ -16,7 +16,7 @@ mod world;
 use anyhow::ensure;
 use collect::{documents, helps};
 use rules::Rules;
-use world::World;
+use world::ExamplesWorld;
 
 #[tokio::test]
 async fn every_command_of_the_documents_and_of_the_help_works() -> anyhow::Result<()> {
@@ -28,7 +28,7 @@ async fn every_command_of_the_documents_and_of_the_help_works() -> anyhow::Resul
     for page in pages {
         let here = match world.take() {
             Some(world) => world,
-            None => World::start(cluster).await?,
+            None => ExamplesWorld::start(cluster).await?,
         };
         for command in &page.commands {
             match run::run(&here, command).await {

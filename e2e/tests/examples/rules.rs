@@ -1,7 +1,7 @@
 //! Rules for commands that do not end by themselves, print nothing, or cannot run here.
 
 /// Rule for every command that contains `text`. The first match counts.
-pub(crate) struct Rule {
+pub(crate) struct OutputRule {
     text: &'static str,
     pub(crate) way: Way,
 }
@@ -19,35 +19,35 @@ pub(crate) enum Way {
 
 pub(crate) struct Rules;
 
-const fn until(text: &'static str, printed: &'static str) -> Rule {
-    Rule {
+const fn until(text: &'static str, printed: &'static str) -> OutputRule {
+    OutputRule {
         text,
         way: Way::Until(printed),
     }
 }
 
-const fn follow(text: &'static str, printed: &'static str) -> Rule {
-    Rule {
+const fn follow(text: &'static str, printed: &'static str) -> OutputRule {
+    OutputRule {
         text,
         way: Way::Follow(printed),
     }
 }
 
-const fn silent(text: &'static str) -> Rule {
-    Rule {
+const fn silent(text: &'static str) -> OutputRule {
+    OutputRule {
         text,
         way: Way::Silent,
     }
 }
 
-const fn left(text: &'static str, reason: &'static str) -> Rule {
-    Rule {
+const fn left(text: &'static str, reason: &'static str) -> OutputRule {
+    OutputRule {
         text,
         way: Way::Left(reason),
     }
 }
 
-const RULES: &[Rule] = &[
+const RULES: &[OutputRule] = &[
     left("make demo", "it is the other command of the README"),
     left("make test", "this is part of it"),
     left(

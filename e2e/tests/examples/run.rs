@@ -9,13 +9,13 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::rules::{Rules, Way};
-use crate::world::World;
+use crate::world::ExamplesWorld;
 
 /// Deadline for a command to end, or to print its expected text.
 const COMMAND_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs a command and returns its result as one line.
-pub(crate) async fn run(world: &World, command: &str) -> anyhow::Result<String> {
+pub(crate) async fn run(world: &ExamplesWorld, command: &str) -> anyhow::Result<String> {
     let line = world.translated(command).await?;
     match Rules::of(command) {
         Some(Way::Left(reason)) => Ok(format!("not run: {reason}")),
@@ -30,7 +30,7 @@ pub(crate) async fn run(world: &World, command: &str) -> anyhow::Result<String> 
     }
 }
 
-fn start(world: &World, line: &str) -> anyhow::Result<Process> {
+fn start(world: &ExamplesWorld, line: &str) -> anyhow::Result<Process> {
     let launch = Launch::new("env").args(["-C".as_ref(), world.folder().as_os_str()]);
     let launch = launch.args(["bash", "-c", line]);
     let environment = world.environment().into_iter();
@@ -46,7 +46,7 @@ async fn end(mut process: Process, text: &str) -> anyhow::Result<String> {
 }
 
 /// Makes changes until the command shows one.
-async fn follow(world: &World, line: &str, text: &str) -> anyhow::Result<String> {
+async fn follow(world: &ExamplesWorld, line: &str, text: &str) -> anyhow::Result<String> {
     let process = start(world, line)?;
     let shown = eventually(COMMAND_DEADLINE, line, async || {
         if let Err(error) = world.stir().await {
@@ -62,7 +62,7 @@ async fn follow(world: &World, line: &str, text: &str) -> anyhow::Result<String>
     end(process, text).await
 }
 
-async fn to_its_end(world: &World, line: &str, silent: bool) -> anyhow::Result<String> {
+async fn to_its_end(world: &ExamplesWorld, line: &str, silent: bool) -> anyhow::Result<String> {
     let mut command = Command::new("bash");
     command
         .args(["-o", "pipefail", "-c", line])

@@ -38,7 +38,7 @@ async fn apply(cluster: &Cluster, yaml: &str) -> anyhow::Result<()> {
     kubectl.run().await?.success().map(drop)
 }
 
-pub(crate) struct World {
+pub(crate) struct ExamplesWorld {
     hub: Hub,
     folder: PathBuf,
     /// Agent of `demo`, which ends when this is dropped.
@@ -46,7 +46,7 @@ pub(crate) struct World {
     logs: Cell<usize>,
 }
 
-impl World {
+impl ExamplesWorld {
     pub(crate) async fn start(cluster: &Cluster) -> anyhow::Result<Self> {
         let hub = Hub::start().await?;
         let folder = hub.dir().join("work");
@@ -55,7 +55,7 @@ impl World {
         let joining: Joining = serde_json::from_str(&hub.cli(args).await?.success()?)?;
         let site = Site::start(&hub, cluster, &joining).await?;
         lose_one(&hub, cluster).await?;
-        let world = World {
+        let world = ExamplesWorld {
             folder,
             _site: site,
             logs: Cell::new(0),

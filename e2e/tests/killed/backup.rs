@@ -7,7 +7,7 @@ use fairlead_e2e::Hub;
 
 use crate::{
     Trial, check,
-    client::Client,
+    client::LoadClient,
     kills,
     load::{Writer, same},
     snapshot::{Snapshot, goes_on},
@@ -35,7 +35,7 @@ pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()>
         let restored = Hub::start_restored(&file).await?;
         // A backup of any store can be restored to a file.
         check(&restored, &[]).await?;
-        let mut client = Client::new(restored.front()?);
+        let mut client = LoadClient::new(restored.front()?);
         let then = Snapshot::at(&mut client, &trial.token, begun).await?;
         ensure!(
             then.revision >= begun + known,

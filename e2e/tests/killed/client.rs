@@ -54,14 +54,14 @@ impl Request {
     }
 }
 
-pub(crate) struct Client {
+pub(crate) struct LoadClient {
     front: RawClient,
     connection: Option<RawExchange>,
 }
 
-impl Client {
+impl LoadClient {
     pub(crate) fn new(front: RawClient) -> Self {
-        Client {
+        LoadClient {
             front,
             connection: None,
         }
@@ -92,7 +92,7 @@ impl Client {
     }
 
     /// # Errors
-    /// As [`Client::ask`], or the request is rejected.
+    /// As [`LoadClient::ask`], or the request is rejected.
     pub(crate) async fn good(&mut self, request: &Request) -> anyhow::Result<Value> {
         let (status, body) = self.ask(request).await?;
         let (method, path) = (request.method, &request.path);

@@ -19,8 +19,8 @@ use tokio::{
 };
 
 use crate::{
-    client::{Client, Request},
-    operation::{Operation, Secrets, Step, TOKEN, World, manifests},
+    client::{LoadClient, Request},
+    operation::{LoadOperation, LoadStep, LoadWorld, Secrets, TOKEN, manifests},
     snapshot::{Snapshot, read_page},
 };
 
@@ -35,16 +35,16 @@ pub(crate) struct Writer {
     begun: u64,
     secrets: Secrets,
     /// Acknowledged worlds since the load began: the first, and one per step.
-    pub(crate) worlds: Vec<World>,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) in_flight: Option<InFlight>,
+    pub(crate) worlds: Vec<LoadWorld>,
+    pub(crate) steps: Vec<LoadStep>,
+    pub(crate) in_flight: Option<InFlightWrites>,
 }
 
 /// An operation that is not acknowledged yet, and the world after it.
-pub(crate) struct InFlight {
-    operation: Operation,
-    pub(crate) world: World,
-    pub(crate) step: Step,
+pub(crate) struct InFlightWrites {
+    operation: LoadOperation,
+    pub(crate) world: LoadWorld,
+    pub(crate) step: LoadStep,
 }
 
 /// Shared state of the writers and the task that ends them.
@@ -62,29 +62,29 @@ impl Writer {
             random: Random::new(seed.wrapping_add(number as u64)),
             begun: 0,
             secrets: Secrets::default(),
-            worlds: vec![World::new()],
+            worlds: vec![LoadWorld::new()],
             steps: Vec::new(),
             in_flight: None,
         }
     }
 
-    pub(crate) fn world(&self) -> World {
+    pub(crate) fn world(&self) -> LoadWorld {
         self.worlds.last().cloned().unwrap_or_default()
     }
 
     async fn write(mut self, front: RawClient, course: Arc<Course>) -> anyhow::Result<Self> {
-        let mut client = Client::new(front);
+        let mut client = LoadClient::new(front);
         self.worlds = vec![self.world()];
         self.steps.clear();
         loop {
             let before = self.world();
             let known = (&before, &self.secrets);
-            let operation = Operation::choose(self.number, self.begun, known, &mut self.random);
+            let operation = LoadOperation::choose(self.number, self.begun, known, &mut self.random);
             self.begun += 1;
             let mut world = before.clone();
             let step = operation.done(&mut world);
             let request = operation.request(&self.token, &self.secrets, &before);
-            let in_flight = self.in_flight.insert(InFlight {
+            let in_flight = self.in_flight.insert(InFlightWrites {
                 operation,
                 world,
                 step,
@@ -137,7 +137,7 @@ impl Writer {
     }
 
     /// Checks that spent and revoked secrets are rejected and the others accepted.
-    pub(crate) async fn try_secrets(&mut self, client: &mut Client) -> anyhow::Result<()> {
+    pub(crate) async fn try_secrets(&mut self, client: &mut LoadClient) -> anyhow::Result<()> {
         let refused = |secret, (status, body): (u16, Value)| {
             ensure!(status == 401, "{secret}: {status} {body}");
             Ok(())
@@ -159,8 +159,8 @@ impl Writer {
 }
 
 /// Compares two worlds. The error names only the differences.
-pub(crate) fn same(writer: usize, expected: &World, there: &World) -> anyhow::Result<()> {
-    let of = |world: &World, other: &World| -> BTreeMap<String, Value> {
+pub(crate) fn same(writer: usize, expected: &LoadWorld, there: &LoadWorld) -> anyhow::Result<()> {
+    let of = |world: &LoadWorld, other: &LoadWorld| -> BTreeMap<String, Value> {
         let all = world.iter().filter(|(key, it)| other.get(*key) != Some(it));
         all.map(|(key, it)| (key.clone(), it.clone())).collect()
     };
@@ -172,26 +172,26 @@ pub(crate) fn same(writer: usize, expected: &World, there: &World) -> anyhow::Re
     Ok(())
 }
 
-pub(crate) struct Load {
+pub(crate) struct KilledLoad {
     writers: JoinSet<anyhow::Result<Writer>>,
-    watcher: JoinHandle<anyhow::Result<Watched>>,
+    watcher: JoinHandle<anyhow::Result<WatchedChanges>>,
     course: Arc<Course>,
 }
 
 /// The ended writers and the changes that the watcher received.
-pub(crate) struct Ended {
+pub(crate) struct EndedWriter {
     pub(crate) writers: Vec<Writer>,
-    pub(crate) watched: Watched,
+    pub(crate) watched: WatchedChanges,
     pub(crate) answers: u64,
 }
 
-pub(crate) struct Watched {
+pub(crate) struct WatchedChanges {
     /// Last revision received.
     pub(crate) revision: u64,
     pub(crate) lines: Vec<Value>,
 }
 
-impl Load {
+impl KilledLoad {
     pub(crate) fn start(front: &RawClient, token: &str, writers: Vec<Writer>, since: u64) -> Self {
         let course = Arc::new(Course {
             answers: watch::Sender::new(0),
@@ -199,7 +199,7 @@ impl Load {
         });
         let begin = |writer: Writer| writer.write(front.clone(), Arc::clone(&course));
         let watching = watch(front.clone(), token.to_owned(), since, Arc::clone(&course));
-        Load {
+        KilledLoad {
             writers: writers.into_iter().map(begin).collect(),
             watcher: tokio::spawn(watching),
             course,
@@ -229,14 +229,14 @@ impl Load {
         self.course.ends.store(true, SeqCst);
     }
 
-    pub(crate) async fn ended(mut self) -> anyhow::Result<Ended> {
+    pub(crate) async fn ended(mut self) -> anyhow::Result<EndedWriter> {
         let mut writers = Vec::new();
         while let Some(writer) = self.writers.join_next().await {
             writers.push(writer??);
         }
         writers.sort_by_key(|writer| writer.number);
         let answers = self.answered();
-        Ok(Ended {
+        Ok(EndedWriter {
             writers,
             watched: self.watcher.await??,
             answers,
@@ -249,9 +249,9 @@ async fn watch(
     token: String,
     since: u64,
     course: Arc<Course>,
-) -> anyhow::Result<Watched> {
-    let mut client = Client::new(front);
-    let mut watched = Watched {
+) -> anyhow::Result<WatchedChanges> {
+    let mut client = LoadClient::new(front);
+    let mut watched = WatchedChanges {
         revision: since,
         lines: Vec::new(),
     };

@@ -29,8 +29,8 @@ use fairlead_e2e::{Hub, Postgres, link::Random, setting};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use client::{Client, Request};
-use load::{Ended, Load, Writer};
+use client::{LoadClient, Request};
+use load::{EndedWriter, KilledLoad, Writer};
 use snapshot::{Snapshot, goes_on, whole_log};
 
 const WRITER_COUNT: usize = 8;
@@ -84,7 +84,7 @@ impl Trial {
         let mut flags = vec!["--bootstrap-ttl".to_owned(), "7d".to_owned()];
         flags.extend(store.iter().cloned());
         let hub = Hub::start_server(&flags).await?;
-        let (token, mut client) = (hub.token()?, Client::new(hub.front()?));
+        let (token, mut client) = (hub.token()?, LoadClient::new(hub.front()?));
         let mut own = async |number| {
             let body = json!({ "name": format!("w{number}"), "role": "admin" });
             let make = Request::post("/v1/tokens", &token, body);
@@ -113,12 +113,17 @@ impl Trial {
         })
     }
 
-    fn load(&mut self) -> anyhow::Result<Load> {
+    fn load(&mut self) -> anyhow::Result<KilledLoad> {
         let (front, writers) = (self.hub.front()?, take(&mut self.writers));
-        Ok(Load::start(&front, &self.token, writers, self.revision))
+        Ok(KilledLoad::start(
+            &front,
+            &self.token,
+            writers,
+            self.revision,
+        ))
     }
 
-    async fn kill(&mut self, load: Load) -> anyhow::Result<Ended> {
+    async fn kill(&mut self, load: KilledLoad) -> anyhow::Result<EndedWriter> {
         load.ends();
         self.hub.process.kill_9()?;
         load.ended().await
@@ -138,8 +143,8 @@ impl Trial {
     }
 
     /// Compares the acknowledged and the watched changes with the visible state.
-    async fn look(&mut self, mut ended: Ended) -> anyhow::Result<Snapshot> {
-        let mut client = Client::new(self.hub.front()?);
+    async fn look(&mut self, mut ended: EndedWriter) -> anyhow::Result<Snapshot> {
+        let mut client = LoadClient::new(self.hub.front()?);
         // A change in flight to a database at the kill arrives before this one or never.
         let mark = json!({ "displayName": format!("after {}", self.revision) });
         let mark = Request::patch("/tenants/t-default", &self.marker, mark);

@@ -18,9 +18,9 @@ pub(crate) const CLUSTER: &str = "cluster ";
 pub(crate) const TOKEN: &str = "token ";
 
 /// All objects of one writer as they should be visible, by name.
-pub(crate) type World = BTreeMap<String, Value>;
+pub(crate) type LoadWorld = BTreeMap<String, Value>;
 /// Sorted log lines of one change. The id of a token is unknown before it is created.
-pub(crate) type Step = Vec<String>;
+pub(crate) type LoadStep = Vec<String>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
@@ -45,7 +45,7 @@ enum What {
 
 /// An operation. Its number is unique per writer and appears in everything that it writes.
 #[derive(Debug, Clone)]
-pub(crate) struct Operation {
+pub(crate) struct LoadOperation {
     what: What,
     number: u64,
     id: String,
@@ -53,13 +53,13 @@ pub(crate) struct Operation {
     of: Option<String>,
 }
 
-impl Operation {
+impl LoadOperation {
     /// A random operation that is possible now. Creations and deletions are balanced, so that the world stays
     /// small.
     pub(crate) fn choose(
         writer: usize,
         number: u64,
-        (world, secrets): (&World, &Secrets),
+        (world, secrets): (&LoadWorld, &Secrets),
         random: &mut Random,
     ) -> Self {
         let (tenants, clusters) = (of_kind(world, TENANT), of_kind(world, CLUSTER));
@@ -67,7 +67,7 @@ impl Operation {
         // Steward's tokens are not deleted by users.
         tokens.retain(|name| name.starts_with('k'));
         let new = |prefix: &str| format!("{prefix}-w{writer}-{number}");
-        let operation = |what, id: &str, of: Option<&str>| Operation {
+        let operation = |what, id: &str, of: Option<&str>| LoadOperation {
             what,
             number,
             id: id.to_owned(),
@@ -121,7 +121,7 @@ impl Operation {
     }
 }
 
-fn of_kind<'a>(world: &'a World, prefix: &str) -> Vec<&'a str> {
+fn of_kind<'a>(world: &'a LoadWorld, prefix: &str) -> Vec<&'a str> {
     let keys = world.keys().filter_map(|key| key.strip_prefix(prefix));
     keys.collect()
 }

@@ -6,8 +6,8 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Client, Request},
-    operation::{CLUSTER, Step, TENANT, TOKEN, World},
+    client::{LoadClient, Request},
+    operation::{CLUSTER, LoadStep, LoadWorld, TENANT, TOKEN},
 };
 
 /// A change in the log, and its writer.
@@ -15,21 +15,25 @@ use crate::{
 pub(crate) struct Logged {
     pub(crate) revision: u64,
     pub(crate) writer: usize,
-    pub(crate) step: Step,
+    pub(crate) step: LoadStep,
 }
 
 /// State of a hub at one revision.
 pub(crate) struct Snapshot {
     pub(crate) revision: u64,
     pub(crate) log: Vec<Logged>,
-    worlds: BTreeMap<usize, World>,
+    worlds: BTreeMap<usize, LoadWorld>,
     /// Ids of tokens, by name.
     pub(crate) ids: BTreeMap<String, String>,
 }
 
 impl Snapshot {
     /// Reads all objects, and the complete log since `since`.
-    pub(crate) async fn at(client: &mut Client, token: &str, since: u64) -> anyhow::Result<Self> {
+    pub(crate) async fn at(
+        client: &mut LoadClient,
+        token: &str,
+        since: u64,
+    ) -> anyhow::Result<Self> {
         let mut get = async |path: &str| client.good(&Request::get(path, token)).await;
         let mut lines = Vec::new();
         let mut revision = since;
@@ -86,12 +90,12 @@ impl Snapshot {
         }
     }
 
-    pub(crate) fn world(&self, writer: usize) -> World {
+    pub(crate) fn world(&self, writer: usize) -> LoadWorld {
         self.worlds.get(&writer).cloned().unwrap_or_default()
     }
 
     /// Changes of one writer, in order.
-    pub(crate) fn steps(&self, writer: usize) -> Vec<Step> {
+    pub(crate) fn steps(&self, writer: usize) -> Vec<LoadStep> {
         let of_writer = self.log.iter().filter(|it| it.writer == writer);
         of_writer.map(|it| it.step.clone()).collect()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fairlead_e2e::Transport;
 use tokio::process::Command;
 
-use crate::world::{Way, World};
+use crate::world::{KubectlWorld, Way};
 
 const FILE_BYTES: u64 = 100 * 1024 * 1024;
 const COPY_DEADLINE: Duration = Duration::from_secs(90);
@@ -21,7 +21,7 @@ async fn checksum(file: &Path) -> anyhow::Result<String> {
 }
 
 async fn there_and_back(way: Way, over: Transport) -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     let pod = world.pod(2);
     let here = tempfile::tempdir_in(world.cluster.dir())?;
     let sent = here.path().join("sent");

@@ -9,18 +9,18 @@ use tokio::time::Instant;
 
 use crate::STEP_DEADLINE;
 use crate::row::{check, row};
-use crate::world::{Way, World};
+use crate::world::{KubectlWorld, Way};
 
 const MAP: &str = r#"{apiVersion: v1, kind: ConfigMap, metadata: {name: watched, labels: {watched: "yes"}}, data: {step: '0'}}"#;
 
 /// Runs kubectl as the administrator, past the tunnel.
-async fn directly(world: &World, args: &str) -> anyhow::Result<Output> {
+async fn directly(world: &KubectlWorld, args: &str) -> anyhow::Result<Output> {
     world.cluster.kubectl().args(args.split(' ')).run().await
 }
 
 #[tokio::test]
 async fn watch_prints_each_event_as_it_happens() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     for way in Way::ALL {
         let namespace = format!("watch-{}", way.tag());
         world.namespace(&namespace).await?;
@@ -56,7 +56,7 @@ async fn watch_prints_each_event_as_it_happens() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn wait_on_a_quiet_watch_ends_on_time() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     world.namespace("quiet").await?;
     directly(world, "create configmap quiet -n quiet")
         .await?
@@ -79,7 +79,7 @@ async fn wait_on_a_quiet_watch_ends_on_time() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn wait_ends_with_its_condition() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     for way in Way::ALL {
         let namespace = format!("wait-{}", way.tag());
         world.namespace(&namespace).await?;
@@ -115,7 +115,7 @@ async fn wait_ends_with_its_condition() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn rollout_is_followed_to_its_end() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     for way in Way::ALL {
         let namespace = format!("roll-{}", way.tag());
         world.namespace(&namespace).await?;
@@ -150,7 +150,7 @@ async fn rollout_is_followed_to_its_end() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn logs_are_shown_and_followed_line_by_line() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     let pod = world.pod(1);
     let print = |line: &str| {
         world

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::world::{Way, World};
+use crate::world::{KubectlWorld, Way};
 use crate::{BOTH, STEP_DEADLINE};
 
 const CONNECTION_COUNT: usize = 100;
@@ -63,7 +63,7 @@ async fn said(stream: &mut TcpStream, letter: &[u8]) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     let target = format!("pod/{}", world.pod(0));
     for way in Way::ALL {
         for over in BOTH {
@@ -95,7 +95,7 @@ async fn hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Resul
 
 #[tokio::test]
 async fn refused_port_ends_its_own_connection_alone() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     let target = format!("pod/{}", world.pod(2));
     for way in Way::ALL {
         let forward = world

@@ -4,7 +4,7 @@ use fairlead_e2e::eventually;
 
 use crate::STEP_DEADLINE;
 use crate::row::{check, row};
-use crate::world::{GROUPS, LISTED, USER, Way, World};
+use crate::world::{GROUPS, KubectlWorld, LISTED, USER, Way};
 
 #[tokio::test]
 async fn rights_are_those_of_the_mapped_user_on_every_route() -> anyhow::Result<()> {
@@ -20,12 +20,12 @@ async fn rights_are_those_of_the_mapped_user_on_every_route() -> anyhow::Result<
         row("auth can-i --list").says("*.*"),
         row("auth can-i --list -n kube-system").says("*.*"),
     ];
-    check(World::shared().await?, &rows).await
+    check(KubectlWorld::shared().await?, &rows).await
 }
 
 #[tokio::test]
 async fn audit_log_names_the_mapped_user() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     check(world, &[row("auth whoami").says(USER)]).await?;
     let events = world
         .audited(2, |event| {
@@ -47,7 +47,7 @@ async fn audit_log_names_the_mapped_user() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn impersonation_by_the_caller_is_rejected() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     for way in Way::TUNNELLED {
         for flags in [
             &["--as=system:admin"][..],
@@ -66,7 +66,7 @@ async fn impersonation_by_the_caller_is_rejected() -> anyhow::Result<()> {
 #[tokio::test]
 async fn admin_becomes_a_user_that_the_site_lists_and_both_names_are_recorded() -> anyhow::Result<()>
 {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     for way in Way::TUNNELLED {
         let whoami = ["auth", "whoami", "-o", "yaml", "--as", LISTED];
         let who = world.kubectl(way).args(whoami).run().await?.success()?;

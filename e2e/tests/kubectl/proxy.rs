@@ -5,11 +5,15 @@ use std::fs;
 use anyhow::Context;
 use fairlead_e2e::{Kubectl, Running};
 
-use crate::world::{Way, World};
+use crate::world::{KubectlWorld, Way};
 use crate::{BOTH, STEP_DEADLINE};
 
 /// Starts `kubectl proxy` and returns a kubectl that knows only its address.
-async fn proxy(world: &World, way: Way, flags: &[&str]) -> anyhow::Result<(Running, Kubectl)> {
+async fn proxy(
+    world: &KubectlWorld,
+    way: Way,
+    flags: &[&str],
+) -> anyhow::Result<(Running, Kubectl)> {
     // By default it rejects exec and attach.
     let proxy = world
         .kubectl(way)
@@ -31,7 +35,11 @@ async fn proxy(world: &World, way: Way, flags: &[&str]) -> anyhow::Result<(Runni
     Ok((proxy, world.cluster.kubectl().kubeconfig(kubeconfig)))
 }
 
-async fn get_and_exec_through(world: &World, way: Way, flags: &[&str]) -> anyhow::Result<()> {
+async fn get_and_exec_through(
+    world: &KubectlWorld,
+    way: Way,
+    flags: &[&str],
+) -> anyhow::Result<()> {
     let (_proxy, kubectl) = proxy(world, way, flags).await?;
     let nodes = kubectl
         .clone()
@@ -64,7 +72,7 @@ async fn get_and_exec_through(world: &World, way: Way, flags: &[&str]) -> anyhow
 
 #[tokio::test]
 async fn proxy_works_directly_and_by_name() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     get_and_exec_through(world, Way::Direct, &[]).await?;
     get_and_exec_through(world, Way::Name, &[]).await
 }
@@ -72,7 +80,7 @@ async fn proxy_works_directly_and_by_name() -> anyhow::Result<()> {
 /// It drops the path of the server's URL by default. The hub's error then names the requested path.
 #[tokio::test]
 async fn proxy_works_by_path_if_it_keeps_the_path() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     get_and_exec_through(world, Way::Path, &["--append-server-path"]).await?;
     let (_proxy, kubectl) = proxy(world, Way::Path, &[]).await?;
     let output = kubectl

@@ -1,7 +1,7 @@
 //! Calls that change nothing.
 
 use crate::row::{check, row};
-use crate::world::World;
+use crate::world::KubectlWorld;
 
 #[tokio::test]
 async fn objects_are_equal_on_every_route() -> anyhow::Result<()> {
@@ -28,7 +28,7 @@ async fn objects_are_equal_on_every_route() -> anyhow::Result<()> {
         // Four megabytes, compressed in transit.
         row("get --raw /openapi/v2").says("io.k8s.api.core.v1.Pod"),
     ];
-    check(World::shared().await?, &rows).await
+    check(KubectlWorld::shared().await?, &rows).await
 }
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn api_discovery_is_equal_on_every_route() -> anyhow::Result<()> {
         row("version -o yaml").says("gitVersion: v1.37.1"),
         row("cluster-info").names_the_server().says("SERVER"),
     ];
-    check(World::shared().await?, &rows).await
+    check(KubectlWorld::shared().await?, &rows).await
 }
 
 #[tokio::test]
@@ -68,5 +68,5 @@ async fn api_errors_are_equal_on_every_route() -> anyhow::Result<()> {
         row("top nodes").exits(1).says("Metrics API not available"),
         row("top pods").exits(1).says("Metrics API not available"),
     ];
-    check(World::shared().await?, &rows).await
+    check(KubectlWorld::shared().await?, &rows).await
 }

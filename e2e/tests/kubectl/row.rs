@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use fairlead_e2e::{Output, Transport};
 
-use crate::world::{Way, World};
+use crate::world::{KubectlWorld, Way};
 
 /// Differences between routes that are removed before the comparison. All others are errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ enum Differs {
 
 /// A call. `{pod}` in its arguments is a pod of `demo`, `{tag}` depends on the route.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct CommandRow {
     args: Vec<String>,
     stdin: String,
     editor: &'static str,
@@ -32,8 +32,8 @@ pub(crate) struct Row {
 }
 
 /// A call with arguments without blanks. It must succeed.
-pub(crate) fn row(args: &str) -> Row {
-    Row {
+pub(crate) fn row(args: &str) -> CommandRow {
+    CommandRow {
         args: args.split(' ').map(str::to_owned).collect(),
         stdin: String::new(),
         editor: "false",
@@ -44,7 +44,7 @@ pub(crate) fn row(args: &str) -> Row {
     }
 }
 
-impl Row {
+impl CommandRow {
     /// Adds an argument, which may contain blanks.
     pub(crate) fn word(mut self, word: &str) -> Self {
         self.args.push(word.to_owned());
@@ -103,7 +103,7 @@ impl Row {
         self
     }
 
-    async fn run(&self, world: &World, way: Way) -> anyhow::Result<Seen> {
+    async fn run(&self, world: &KubectlWorld, way: Way) -> anyhow::Result<RowOutcome> {
         let filled = self.args.iter().map(|arg| {
             arg.replace("{pod}", world.pod(0))
                 .replace("{tag}", way.tag())
@@ -118,7 +118,7 @@ impl Row {
             kubectl = kubectl.transport(transport);
         }
         let output = kubectl.run().await?;
-        Ok(Seen {
+        Ok(RowOutcome {
             code: output.status.code(),
             stdout: self.same(world, way, &output.text()),
             stderr: self.same(world, way, &output.stderr),
@@ -126,7 +126,7 @@ impl Row {
         })
     }
 
-    fn same(&self, world: &World, way: Way, text: &str) -> String {
+    fn same(&self, world: &KubectlWorld, way: Way, text: &str) -> String {
         let text = text.replace(way.tag(), "TAG");
         let each = |change: fn(&str) -> String| text.split('\n').map(change).collect::<Vec<_>>();
         match self.differs {
@@ -138,7 +138,7 @@ impl Row {
         }
     }
 
-    async fn check(&self, world: &World) -> anyhow::Result<()> {
+    async fn check(&self, world: &KubectlWorld) -> anyhow::Result<()> {
         let [direct, path, name] = Way::ALL.map(|way| self.run(world, way));
         let (direct, path, name) = tokio::try_join!(direct, path, name)?;
         let fine = direct.code == Some(self.code)
@@ -154,17 +154,17 @@ impl Row {
     }
 }
 
-struct Seen {
+struct RowOutcome {
     code: Option<i32>,
     stdout: String,
     stderr: String,
     output: Output,
 }
 
-impl Seen {
+impl RowOutcome {
     /// The first different line, since a whole answer may be a megabyte.
-    fn beside(&self, direct: &Seen) -> String {
-        let lines = |seen: &Seen| {
+    fn beside(&self, direct: &RowOutcome) -> String {
+        let lines = |seen: &RowOutcome| {
             let whole = format!("{:?}\n{}\n{}", seen.code, seen.stderr, seen.stdout);
             whole.lines().map(str::to_owned).collect::<Vec<_>>()
         };
@@ -177,7 +177,7 @@ impl Seen {
 }
 
 /// Makes the calls one after the other and reports all failures.
-pub(crate) async fn check(world: &World, rows: &[Row]) -> anyhow::Result<()> {
+pub(crate) async fn check(world: &KubectlWorld, rows: &[CommandRow]) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
     for row in rows {
         if let Err(error) = row.check(world).await {

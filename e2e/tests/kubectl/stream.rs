@@ -6,7 +6,7 @@ use fairlead_e2e::Transport;
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::row::{check, row};
-use crate::world::{Way, World};
+use crate::world::{KubectlWorld, Way};
 use crate::{BOTH, STEP_DEADLINE};
 
 /// Bytes beyond all buffers on the path.
@@ -16,7 +16,7 @@ const LINES_PER_SECOND: usize = 2000;
 
 #[tokio::test]
 async fn exec_has_input_both_outputs_and_an_exit_code() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     let sh = |options: &str, script: &str, over| {
         row(&format!("exec{options} {{pod}} -- sh -c"))
             .word(script)
@@ -52,7 +52,7 @@ async fn exec_has_input_both_outputs_and_an_exit_code() -> anyhow::Result<()> {
 /// would give up. SPDY would lose the input and exit with 0.
 #[tokio::test]
 async fn input_to_a_slow_reader_arrives_whole() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     let mut calls = JoinSet::new();
     for way in Way::TUNNELLED {
         for over in BOTH {
@@ -90,7 +90,7 @@ async fn input_to_a_slow_reader_arrives_whole() -> anyhow::Result<()> {
 #[tokio::test]
 async fn slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() -> anyhow::Result<()>
 {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     let mut calls = JoinSet::new();
     // Varies the time between a ping and the end.
     for (seconds, way) in (7..12).zip(Way::TUNNELLED.into_iter().cycle()) {
@@ -122,7 +122,7 @@ async fn slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() ->
 /// kubectl falls back silently. A WebSocket starts with GET, SPDY with POST.
 #[tokio::test]
 async fn exec_uses_the_requested_transport() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     for (over, verb) in [(Transport::WebSocket, "get"), (Transport::Spdy, "create")] {
         let mark = format!("mark-{verb}");
         let echo = row("exec {pod} -- echo").word(&mark).over(over);
@@ -145,7 +145,7 @@ async fn exec_uses_the_requested_transport() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn exec_on_a_terminal_has_its_size_follows_it_and_ends_by_ctrl_c() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     for way in Way::ALL {
         for over in BOTH {
             let script = "while stty size; do read -r line; done";
@@ -168,7 +168,7 @@ async fn exec_on_a_terminal_has_its_size_follows_it_and_ends_by_ctrl_c() -> anyh
 
 #[tokio::test]
 async fn attach_reaches_the_main_process_until_its_input_ends() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     for way in Way::ALL {
         for over in BOTH {
             let attach = world.kubectl(way).transport(over).deadline(STEP_DEADLINE);

@@ -44,7 +44,7 @@ impl Way {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct KubectlWorld {
     pub(crate) cluster: &'static Cluster,
     pub(crate) hub: Hub,
     pub(crate) id: String,
@@ -55,9 +55,9 @@ pub(crate) struct World {
     _pod: Pod,
 }
 
-impl World {
+impl KubectlWorld {
     pub(crate) async fn shared() -> anyhow::Result<&'static Self> {
-        static SHARED: OnceCell<World> = OnceCell::const_new();
+        static SHARED: OnceCell<KubectlWorld> = OnceCell::const_new();
         SHARED.get_or_try_init(Self::start).await
     }
 

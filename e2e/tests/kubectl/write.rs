@@ -1,12 +1,12 @@
 //! Calls that change objects. Each route has a namespace of its own, so that all three find the same objects.
 
-use crate::row::{Row, check, row};
-use crate::world::{Way, World};
+use crate::row::{CommandRow, check, row};
+use crate::world::{KubectlWorld, Way};
 
 const ONE: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {colour: blue}}";
 const OTHER: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {colour: red}}";
 
-async fn namespaces(world: &World, name: &str) -> anyhow::Result<()> {
+async fn namespaces(world: &KubectlWorld, name: &str) -> anyhow::Result<()> {
     for way in Way::ALL {
         world.namespace(&format!("{name}-{}", way.tag())).await?;
     }
@@ -14,14 +14,14 @@ async fn namespaces(world: &World, name: &str) -> anyhow::Result<()> {
 }
 
 /// Adds its namespace to each call. Every call that shows an object shows stamps.
-fn within(namespace: &str, rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
+fn within(namespace: &str, rows: impl IntoIterator<Item = CommandRow>) -> Vec<CommandRow> {
     let namespace = format!("--namespace={namespace}-{{tag}}");
     rows.into_iter().map(|row| row.first(&namespace)).collect()
 }
 
 #[tokio::test]
 async fn objects_are_written_equally_on_every_route() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     namespaces(world, "write").await?;
     let show = || row("get configmap one -o yaml").has_stamps();
     let rows = [
@@ -53,7 +53,7 @@ async fn objects_are_written_equally_on_every_route() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn server_side_apply_is_equal_on_every_route() -> anyhow::Result<()> {
-    let world = World::shared().await?;
+    let world = KubectlWorld::shared().await?;
     namespaces(world, "apply").await?;
     // Larger than every buffer on the path.
     let big = format!(

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{CLUSTER, Operation, Step, TENANT, TOKEN, What, World, of_kind};
+use super::{CLUSTER, LoadOperation, LoadStep, LoadWorld, TENANT, TOKEN, What, of_kind};
 
-impl Operation {
+impl LoadOperation {
     /// Applies the operation to the world and returns its log lines.
-    pub(crate) fn done(&self, world: &mut World) -> Step {
+    pub(crate) fn done(&self, world: &mut LoadWorld) -> LoadStep {
         let (id, said) = (&self.id, json!(self.number.to_string()));
-        let mut step = Step::new();
+        let mut step = LoadStep::new();
         match self.what {
             What::MakeTenant => {
                 let made = json!({ "displayName": said, "version": 1 });
@@ -55,7 +55,7 @@ impl Operation {
         step
     }
 
-    fn change_cluster(&self, world: &mut World, step: &mut Step) {
+    fn change_cluster(&self, world: &mut LoadWorld, step: &mut LoadStep) {
         let (id, said) = (&self.id, json!(self.number.to_string()));
         let cluster = change(world, CLUSTER, id, step);
         match self.what {
@@ -95,7 +95,12 @@ impl Operation {
 }
 
 /// Increments the version of an object.
-fn change<'a>(world: &'a mut World, kind: &str, id: &str, step: &mut Step) -> &'a mut Value {
+fn change<'a>(
+    world: &'a mut LoadWorld,
+    kind: &str,
+    id: &str,
+    step: &mut LoadStep,
+) -> &'a mut Value {
     step.push(format!("{kind}{id} updated"));
     let it = world.entry(format!("{kind}{id}")).or_default();
     it["version"] = json!(it["version"].as_u64().unwrap_or_default() + 1);
@@ -107,13 +112,13 @@ fn invite(cluster: &mut Value) {
     cluster["generation"] = json!(cluster["generation"].as_u64().unwrap_or_default() + 1);
 }
 
-fn take_away(world: &mut World, cluster: &str, step: &mut Step) {
+fn take_away(world: &mut LoadWorld, cluster: &str, step: &mut LoadStep) {
     void_tokens(world, cluster, step);
     world.remove(&format!("{CLUSTER}{cluster}"));
     step.push(format!("{CLUSTER}{cluster} deleted"));
 }
 
-fn void_tokens(world: &mut World, cluster: &str, step: &mut Step) {
+fn void_tokens(world: &mut LoadWorld, cluster: &str, step: &mut LoadStep) {
     let before = world.len();
     world.retain(|key, it| !key.starts_with(TOKEN) || it["cluster"] != cluster);
     let gone = before - world.len();

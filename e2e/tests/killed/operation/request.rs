@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{CLUSTER, Operation, Secrets, What, World};
+use super::{CLUSTER, LoadOperation, LoadWorld, Secrets, What};
 use crate::client::Request;
 
-impl Operation {
+impl LoadOperation {
     /// The request, with the writer's own token except for Steward's operations.
-    pub(crate) fn request(&self, token: &str, secrets: &Secrets, world: &World) -> Request {
+    pub(crate) fn request(&self, token: &str, secrets: &Secrets, world: &LoadWorld) -> Request {
         let (id, number) = (&self.id, self.number);
         let said = number.to_string();
         let repo = json!({ "type": "unmanaged" });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::{Operation, TOKEN, What, World};
+use super::{LoadOperation, LoadWorld, TOKEN, What};
 
 #[derive(Default)]
 pub(crate) struct Secrets {
@@ -22,7 +22,7 @@ pub(crate) struct Secrets {
 
 impl Secrets {
     /// Forgets the secrets of a deleted object.
-    pub(crate) fn forget(&mut self, operation: &Operation) {
+    pub(crate) fn forget(&mut self, operation: &LoadOperation) {
         self.bootstrap.remove(&operation.id);
         self.steward.remove(&operation.id);
         self.tokens.remove(&operation.id);
@@ -35,14 +35,14 @@ impl Secrets {
     }
 
     /// A token that must be valid.
-    pub(crate) fn good(&self, world: &World) -> Option<&str> {
+    pub(crate) fn good(&self, world: &LoadWorld) -> Option<&str> {
         let tokens = self.tokens.iter();
         let mut there = tokens.filter(|(name, _)| world.contains_key(&format!("{TOKEN}{name}")));
         there.find_map(|(_, (_, token))| token.as_deref())
     }
 }
 
-impl Operation {
+impl LoadOperation {
     /// Stores secrets of an answer that are returned only once.
     pub(crate) fn learn(&self, answer: &Value, secrets: &mut Secrets) -> anyhow::Result<()> {
         let id = self.id.clone();
