@@ -21,12 +21,12 @@ const FILL_DEADLINE: Duration = Duration::from_secs(300);
 const SERVICE_ACCOUNT: &str = "kube-system:bench";
 
 /// A running API server. It ends when this is dropped.
-pub(crate) struct ApiServer {
+pub(crate) struct BenchApiServer {
     cluster: Cluster,
     token_file: std::path::PathBuf,
 }
 
-impl ApiServer {
+impl BenchApiServer {
     /// Starts a server and fills it with pods. With a cold cache its programs are built first, which takes
     /// minutes.
     ///

@@ -1,4 +1,4 @@
-//! Role `link`: the emulated link of `e2e`, for [`Network`](crate::network::Network).
+//! Role `link`: the emulated link of `e2e`, for [`BenchNetwork`](crate::network::BenchNetwork).
 
 use std::path::PathBuf;
 

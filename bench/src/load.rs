@@ -31,7 +31,7 @@ use self::{
     cpu::Watched,
     pace::{Pace, paces},
     target::Connection,
-    window::Window,
+    window::LoadWindow,
 };
 use crate::stats::Latencies;
 
@@ -201,7 +201,7 @@ pub(crate) struct Outcome {
 pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcome> {
     let run = Arc::new(Run {
         target,
-        window: Arc::new(Window::new(plan.cut)),
+        window: Arc::new(LoadWindow::new(plan.cut)),
     });
     let mut dialing = JoinSet::new();
     for _ in 0..plan.connections {
@@ -255,17 +255,17 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
 /// Target and window that the workers of one run share.
 struct Run {
     target: Target,
-    window: Arc<Window>,
+    window: Arc<LoadWindow>,
 }
 
 #[derive(Default)]
-struct Tally {
+struct LoadTally {
     latency: Latencies,
     errors: u64,
     first_error: Option<String>,
 }
 
-impl Tally {
+impl LoadTally {
     fn failed(&mut self, error: &anyhow::Error) {
         self.errors += 1;
         self.first_error.get_or_insert_with(|| format!("{error:#}"));
@@ -278,8 +278,8 @@ impl Tally {
     }
 }
 
-async fn work(run: Arc<Run>, first: Connection, mut pace: Pace) -> Tally {
-    let mut tally = Tally::default();
+async fn work(run: Arc<Run>, first: Connection, mut pace: Pace) -> LoadTally {
+    let mut tally = LoadTally::default();
     let mut connection = Some(first);
     while !run.window.ended() {
         let begin = pace.next().await;
@@ -295,7 +295,7 @@ async fn work(run: Arc<Run>, first: Connection, mut pace: Pace) -> Tally {
 async fn step(
     run: &Arc<Run>,
     slot: &mut Option<Connection>,
-    tally: &mut Tally,
+    tally: &mut LoadTally,
     begin: Instant,
 ) -> anyhow::Result<()> {
     let connection = match slot {
@@ -310,8 +310,8 @@ async fn step(
     Ok(())
 }
 
-async fn collect(mut workers: JoinSet<Tally>, cut: bool) -> anyhow::Result<Tally> {
-    let mut all = Tally::default();
+async fn collect(mut workers: JoinSet<LoadTally>, cut: bool) -> anyhow::Result<LoadTally> {
+    let mut all = LoadTally::default();
     let limit = if cut {
         ABORT_TIME
     } else {

@@ -23,7 +23,7 @@ const SITE_ADDRESS: &str = "10.99.0.2";
 const LINK_SEED: &str = "1";
 const READY_DEADLINE: Duration = Duration::from_secs(10);
 
-pub(crate) struct Network {
+pub(crate) struct BenchNetwork {
     hub: NetNs,
     site: NetNs,
     control: LinkControl,
@@ -31,7 +31,7 @@ pub(crate) struct Network {
     _link: Process,
 }
 
-impl Network {
+impl BenchNetwork {
     /// Builds the network. `folder` gets its socket, rules and logs.
     ///
     /// # Errors

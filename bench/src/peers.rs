@@ -29,7 +29,7 @@ pub(crate) use self::{
     crowd::Crowd,
     fairlead::HubReady,
     kind::Kind,
-    part::{Part, write_secret},
+    part::{PeerPart, write_secret},
     peer::Peer,
     relayed::{CUT, Link, SILENCE},
 };
@@ -92,7 +92,7 @@ impl Peer {
             .args(["--upstream", &upstream.url, "--upstream-ca"])
             .arg(upstream.ca_file.clone())
             .args(["--plain-upstream", &upstream.plain_url]);
-        let mut part = Part::new("proxy", spec);
+        let mut part = PeerPart::new("proxy", spec);
         part.start(bed.launcher)?;
         let ready: Ready = part.ready(&ready_file("proxy", &dir)).await?;
         let mut peer = Self::bare(Kind::Proxy, bed);
@@ -124,8 +124,8 @@ impl Peer {
             plain: ports::free()?,
         };
         let plan = plan(bed, &ports)?;
-        let mut hub = Part::new("hub", plan.hub);
-        let mut agent = Part::new("agent", plan.agent.at_site());
+        let mut hub = PeerPart::new("hub", plan.hub);
+        let mut agent = PeerPart::new("agent", plan.agent.at_site());
         hub.start(bed.launcher)?;
         hub.listening(hub_port).await?;
         agent.start(bed.launcher)?;

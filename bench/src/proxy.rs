@@ -17,7 +17,7 @@ use hyper::{
 };
 use rustls::ClientConfig;
 
-use self::pool::{Pool, Returning};
+use self::pool::{BackendPool, Returning};
 use fairlead_testkit::tls;
 use hyper::service::service_fn;
 
@@ -51,16 +51,22 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         .await
 }
 
-pub(crate) fn pool(upstream: &Uri, tls: Option<Arc<ClientConfig>>) -> anyhow::Result<Arc<Pool>> {
+pub(crate) fn pool(
+    upstream: &Uri,
+    tls: Option<Arc<ClientConfig>>,
+) -> anyhow::Result<Arc<BackendPool>> {
     let authority = upstream
         .authority()
         .context("an upstream is https://HOST:PORT or http://HOST:PORT")?;
-    Ok(Arc::new(Pool::new(authority, tls)?))
+    Ok(Arc::new(BackendPool::new(authority, tls)?))
 }
 
 type Answer = Response<Either<Returning, Full<Bytes>>>;
 
-pub(crate) async fn answer(pool: Arc<Pool>, request: Request<Incoming>) -> io::Result<Answer> {
+pub(crate) async fn answer(
+    pool: Arc<BackendPool>,
+    request: Request<Incoming>,
+) -> io::Result<Answer> {
     Ok(match forward(pool, request).await {
         Ok(response) => response.map(Either::Left),
         Err(error) => {
@@ -74,7 +80,7 @@ pub(crate) async fn answer(pool: Arc<Pool>, request: Request<Incoming>) -> io::R
 }
 
 async fn forward(
-    pool: Arc<Pool>,
+    pool: Arc<BackendPool>,
     mut request: Request<Incoming>,
 ) -> anyhow::Result<Response<Returning>> {
     strip(request.headers_mut());

@@ -19,9 +19,9 @@ use time::OffsetDateTime;
 
 use self::{
     client::Ask,
-    figures::{Figure, Figures, table},
+    figures::{Figures, RegistryFigure, table},
     guesses::wrong,
-    hub::{Home, Hub},
+    hub::{Hub, RegistryHome},
     measure::measure,
 };
 use crate::{
@@ -67,7 +67,7 @@ enum StoreKind {
 #[derive(Serialize)]
 struct Report<'a> {
     machine: Machine,
-    figures: &'a [Figure],
+    figures: &'a [RegistryFigure],
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -113,12 +113,12 @@ async fn one_store(
     launcher: &Launcher,
     name: &'static str,
     store: Option<String>,
-) -> anyhow::Result<Vec<Figure>> {
+) -> anyhow::Result<Vec<RegistryFigure>> {
     let &[fewer, more] = args.clusters.as_slice() else {
         bail!("--clusters takes two numbers");
     };
     let dir = TempDir::with_prefix("fairlead-bench-")?;
-    let home = Home {
+    let home = RegistryHome {
         fairlead: args.fairlead.clone(),
         data: dir.path().join("hub"),
         store,
@@ -206,7 +206,7 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
 
 async fn many(
     hub: Hub,
-    home: &Home,
+    home: &RegistryHome,
     launcher: &Launcher,
     clusters: usize,
     time: Duration,
@@ -252,7 +252,7 @@ async fn many(
 }
 
 async fn past(
-    home: &Home,
+    home: &RegistryHome,
     launcher: &Launcher,
     shape: history::Shape,
     time: Duration,

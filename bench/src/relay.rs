@@ -41,7 +41,7 @@ pub(crate) struct Args {
 
 /// State of a connection. Later connections start in the state that is current then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum RelayFate {
     Fine,
     Cut,
     Silent,
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         Arc::new(Pace::new(args.rate)),
         Arc::new(Pace::new(args.rate)),
     );
-    let mut fate = watch::Sender::new(Fate::Fine);
+    let mut fate = watch::Sender::new(RelayFate::Fine);
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -69,16 +69,16 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
                     time::sleep(ACCEPT_PAUSE).await;
                 }
             },
-            _ = cut.recv() => fate = befall(&fate, Fate::Cut),
-            _ = silence.recv() => fate = befall(&fate, Fate::Silent),
+            _ = cut.recv() => fate = befall(&fate, RelayFate::Cut),
+            _ = silence.recv() => fate = befall(&fate, RelayFate::Silent),
         }
     }
 }
 
 /// Sets the state of all open connections and returns the sender for later ones.
-fn befall(fate: &watch::Sender<Fate>, what: Fate) -> watch::Sender<Fate> {
+fn befall(fate: &watch::Sender<RelayFate>, what: RelayFate) -> watch::Sender<RelayFate> {
     fate.send_replace(what);
-    watch::Sender::new(Fate::Fine)
+    watch::Sender::new(RelayFate::Fine)
 }
 
 async fn relay(
@@ -86,7 +86,7 @@ async fn relay(
     to: u16,
     up: Arc<Pace>,
     down: Arc<Pace>,
-    mut fate: watch::Receiver<Fate>,
+    mut fate: watch::Receiver<RelayFate>,
 ) -> io::Result<()> {
     let mut far = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await?;
     near.set_nodelay(true)?;
@@ -101,12 +101,12 @@ async fn relay(
         };
         tokio::select! {
             ended = passing => return ended.map(drop),
-            changed = fate.wait_for(|fate| *fate != Fate::Fine) => {
-                changed.map_or(Fate::Cut, |fate| *fate)
+            changed = fate.wait_for(|fate| *fate != RelayFate::Fine) => {
+                changed.map_or(RelayFate::Cut, |fate| *fate)
             }
         }
     };
-    if befallen == Fate::Silent {
+    if befallen == RelayFate::Silent {
         // The sockets stay open and unread until the process ends with its scenario.
         std::future::pending::<()>().await;
     }

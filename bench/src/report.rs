@@ -21,8 +21,8 @@ use std::{
 use anyhow::Context as _;
 use time::{OffsetDateTime, macros::format_description};
 
-use self::model::{Figure, Row, Scenario};
-pub(crate) use self::model::{Head, Report};
+pub(crate) use self::model::{Report, ReportHead};
+use self::model::{ReportFigure, Row, Scenario};
 use crate::{
     machine::Machine,
     peers::Kind,
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(write!(std::io::stdout().lock(), "{}", report.quote())?)
 }
 
-impl Head {
+impl ReportHead {
     pub(crate) fn new(rounds: u32, seconds: f64, legs: Legs, core: Option<usize>) -> Self {
         let day = OffsetDateTime::now_utc().format(format_description!("[year]-[month]-[day]"));
         Self {
@@ -75,7 +75,7 @@ fn commit() -> Option<String> {
 }
 
 impl Report {
-    pub(crate) fn new(head: Head) -> Self {
+    pub(crate) fn new(head: ReportHead) -> Self {
         let scenarios = Vec::new();
         Self { head, scenarios }
     }
@@ -197,7 +197,7 @@ impl Scenario {
     }
 }
 
-fn ratio(fairlead: &[Option<f64>], other: &[Option<f64>], better: Better) -> Option<Figure> {
+fn ratio(fairlead: &[Option<f64>], other: &[Option<f64>], better: Better) -> Option<ReportFigure> {
     let pairs = fairlead.iter().zip(other);
     let ratios: Vec<f64> = pairs
         .filter_map(|(fairlead, other)| {
@@ -209,7 +209,7 @@ fn ratio(fairlead: &[Option<f64>], other: &[Option<f64>], better: Better) -> Opt
             ratio.is_finite().then_some(ratio)
         })
         .collect();
-    Figure::of(&ratios)
+    ReportFigure::of(&ratios)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use self::{phases::Phases, progress::Progress, stage::Stage};
 use crate::{
     launch::Launcher,
     peers::{Bed, Built, Kind},
-    report::{Head, Report},
+    report::{Report, ReportHead},
     scenarios::{Pace, agents::Calm},
     smoke::{interrupted, results_folder},
     way::Legs,
@@ -127,7 +127,7 @@ async fn bench(args: Args) -> anyhow::Result<()> {
         .copied()
         .filter(|kind| built.has(*kind))
         .collect();
-    let head = Head::new(pace.rounds, pace.seconds, pace.legs, pinned.launcher.core());
+    let head = ReportHead::new(pace.rounds, pace.seconds, pace.legs, pinned.launcher.core());
     let mut stage = Stage {
         pinned: &pinned,
         free: &free,

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::format_description};
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::plan::{Route, Scenario};
+use self::plan::{Route, SmokeScenario};
 use crate::{
     launch::Launcher,
     peers::{Bed, Built, Kind, Link, Peer},
@@ -109,7 +109,7 @@ async fn smoke(args: Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn chosen(only: &[String]) -> anyhow::Result<Vec<Scenario>> {
+fn chosen(only: &[String]) -> anyhow::Result<Vec<SmokeScenario>> {
     let known = || {
         plan::SCENARIOS
             .iter()
@@ -125,7 +125,7 @@ fn chosen(only: &[String]) -> anyhow::Result<Vec<Scenario>> {
         );
     }
     let wanted =
-        |scenario: &Scenario| only.is_empty() || only.iter().any(|name| name == scenario.name);
+        |scenario: &SmokeScenario| only.is_empty() || only.iter().any(|name| name == scenario.name);
     Ok(plan::SCENARIOS.into_iter().filter(wanted).collect())
 }
 

@@ -24,7 +24,7 @@ use tokio::{
 use crate::{
     launch::Launcher,
     load::Target,
-    peers::{Bed, Built, Kind, Link, Part, Peer, number_behind},
+    peers::{Bed, Built, Kind, Link, Peer, PeerPart, number_behind},
     proc,
     smoke::{interrupted, results_folder},
     way::{Legs, Way},
@@ -79,7 +79,7 @@ async fn soak(args: Args) -> anyhow::Result<ExitCode> {
     let bed = Bed::make(&launcher, secrets.path(), binary, Built::default()).await?;
     let mut peer = Peer::start(Kind::Fairlead, &bed, Link::Straight).await?;
 
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(SoakCounts::default());
     clients(&peer, &counts, WARM_UP_TIME).await?;
     time::sleep(SETTLE_TIME).await;
     let mut readings = vec![Reading::of(&peer, &counts).await?];
@@ -115,13 +115,13 @@ async fn soak(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 #[derive(Default)]
-struct Counts {
+struct SoakCounts {
     answered: AtomicU64,
     broken_off: AtomicU64,
     failed: AtomicU64,
 }
 
-async fn clients(peer: &Peer, counts: &Arc<Counts>, length: Duration) -> anyhow::Result<()> {
+async fn clients(peer: &Peer, counts: &Arc<SoakCounts>, length: Duration) -> anyhow::Result<()> {
     let way = peer.way(Legs::Tls).context("there is no way")?;
     let end = Instant::now() + length;
     let mut clients = JoinSet::new();
@@ -168,7 +168,7 @@ impl Asks {
     }
 }
 
-async fn client(asks: Asks, counts: Arc<Counts>, first: u64, end: Instant) {
+async fn client(asks: Asks, counts: Arc<SoakCounts>, first: u64, end: Instant) {
     let mut turn = first;
     while Instant::now() < end {
         let asked = time::timeout(REQUEST_DEADLINE, asks.ask(turn)).await;
@@ -193,21 +193,21 @@ struct Reading {
     answered: u64,
     broken_off: u64,
     failed: u64,
-    hub: Open,
-    agent: Open,
+    hub: OpenResources,
+    agent: OpenResources,
     /// Values of [`HUB_GAUGES`], in that order.
     gauges: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Open {
+struct OpenResources {
     memory: u64,
     files: u64,
     threads: u64,
 }
 
-impl Open {
-    fn of(part: Option<&Part>) -> anyhow::Result<Self> {
+impl OpenResources {
+    fn of(part: Option<&PeerPart>) -> anyhow::Result<Self> {
         let pid = part.context("there is no such part")?.pid()?;
         let entries = |what: &str| -> anyhow::Result<u64> {
             Ok(std::fs::read_dir(format!("/proc/{pid}/{what}"))?.count() as u64)
@@ -221,7 +221,7 @@ impl Open {
 }
 
 impl Reading {
-    async fn of(peer: &Peer, counts: &Counts) -> anyhow::Result<Self> {
+    async fn of(peer: &Peer, counts: &SoakCounts) -> anyhow::Result<Self> {
         let admin = peer.admin.as_ref().context("there are no metrics")?;
         let page = admin.target("/metrics")?.once().await?;
         let page = String::from_utf8_lossy(&page);
@@ -234,14 +234,14 @@ impl Reading {
             answered: counts.answered.load(Relaxed),
             broken_off: counts.broken_off.load(Relaxed),
             failed: counts.failed.load(Relaxed),
-            hub: Open::of(peer.hub.as_ref())?,
-            agent: Open::of(peer.agent.as_ref())?,
+            hub: OpenResources::of(peer.hub.as_ref())?,
+            agent: OpenResources::of(peer.agent.as_ref())?,
             gauges: gauges.map(Option::unwrap_or_default).to_vec(),
         })
     }
 
     fn line(&self) -> String {
-        let open = |open: Open| {
+        let open = |open: OpenResources| {
             let mebibytes = open.memory / 1024 / 1024;
             format!(
                 "{mebibytes} MiB, {} files, {} threads",
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     fn reading(files: u64, streams: u64, failed: u64) -> Reading {
-        let open = Open {
+        let open = OpenResources {
             memory: 1,
             files,
             threads: 3,

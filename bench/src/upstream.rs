@@ -30,7 +30,7 @@ use tokio::{
     time,
 };
 
-use self::stream::Stream;
+use self::stream::AnswerBody;
 pub(crate) use self::stream::{SMALL_BODY_BYTES, age};
 use hyper::service::service_fn;
 
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let answers = Answers::default();
+    let answers = UpstreamAnswers::default();
     let counter = UnixListener::bind(count_socket(&args.dir))?;
     // The task ends with the process.
     drop(tokio::spawn(tell(counter, answers.received.clone())));
@@ -80,7 +80,7 @@ async fn tell(counter: UnixListener, received: Arc<AtomicU64>) {
 }
 
 #[derive(Clone)]
-pub(crate) struct Answers {
+pub(crate) struct UpstreamAnswers {
     small: Bytes,
     large: Bytes,
     /// Bytes of bodies received by `/sink`.
@@ -89,7 +89,7 @@ pub(crate) struct Answers {
     event: watch::Sender<Bytes>,
 }
 
-impl Default for Answers {
+impl Default for UpstreamAnswers {
     fn default() -> Self {
         Self {
             small: Bytes::from(vec![b'f'; SMALL_BODY_BYTES]),
@@ -100,7 +100,7 @@ impl Default for Answers {
     }
 }
 
-pub(crate) type Answer = Response<Either<Full<Bytes>, Stream>>;
+pub(crate) type Answer = Response<Either<Full<Bytes>, AnswerBody>>;
 
 /// Answers a request:
 ///
@@ -111,14 +111,17 @@ pub(crate) type Answer = Response<Either<Full<Bytes>, Stream>>;
 /// - `POST /sink`: reads the body and answers its size.
 /// - `GET /watch`: a line at once, and one of 1 KiB with the time for each request to `/event`.
 /// - `/readyz`, `/version`: enough for an agent.
-pub(crate) async fn answer(answers: Answers, request: Request<Incoming>) -> io::Result<Answer> {
+pub(crate) async fn answer(
+    answers: UpstreamAnswers,
+    request: Request<Incoming>,
+) -> io::Result<Answer> {
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, "/bytes/1024") => whole(StatusCode::OK, BYTES, answers.small),
-        (&Method::GET, "/bytes/8388608") => stream(Stream::large(answers.large)),
-        (&Method::GET, "/endless") => stream(Stream::endless(answers.large)),
-        (&Method::GET, "/ticks") => stream(Stream::ticks()),
+        (&Method::GET, "/bytes/8388608") => stream(AnswerBody::large(answers.large)),
+        (&Method::GET, "/endless") => stream(AnswerBody::endless(answers.large)),
+        (&Method::GET, "/ticks") => stream(AnswerBody::ticks()),
         (&Method::GET, "/echo") => echo(request),
-        (&Method::GET, "/watch") => stream(Stream::events(answers.event.subscribe())),
+        (&Method::GET, "/watch") => stream(AnswerBody::events(answers.event.subscribe())),
         (_, "/event") => {
             answers.event.send_replace(stream::event());
             whole(StatusCode::OK, TEXT, Bytes::new())
@@ -151,7 +154,7 @@ fn whole(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
     response
 }
 
-fn stream(body: Stream) -> Answer {
+fn stream(body: AnswerBody) -> Answer {
     let mut response = Response::new(Either::Right(body));
     response
         .headers_mut()

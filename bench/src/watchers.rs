@@ -160,9 +160,9 @@ fn memory(watched: &[cpu::Watched]) -> anyhow::Result<BTreeMap<String, i64>> {
 }
 
 /// Age of each line of each watch, or the reason why a watch ended.
-type Lines = mpsc::Receiver<anyhow::Result<Duration>>;
+type LineAges = mpsc::Receiver<anyhow::Result<Duration>>;
 
-fn open(target: Target, count: usize) -> (Lines, JoinSet<()>) {
+fn open(target: Target, count: usize) -> (LineAges, JoinSet<()>) {
     let (said, lines) = mpsc::channel(count);
     let (target, gate) = (Arc::new(target), Arc::new(Semaphore::new(MAX_OPENING)));
     let mut watches = JoinSet::new();
@@ -206,7 +206,11 @@ async fn read(
 }
 
 /// Ages of the next line of every watch.
-async fn ages(lines: &mut Lines, count: usize, limit: Duration) -> anyhow::Result<Vec<Duration>> {
+async fn ages(
+    lines: &mut LineAges,
+    count: usize,
+    limit: Duration,
+) -> anyhow::Result<Vec<Duration>> {
     let mut ages = Vec::with_capacity(count);
     let all = time::timeout(limit, async {
         while ages.len() < count {
@@ -233,7 +237,7 @@ mod tests {
     #[tokio::test]
     async fn every_watch_has_every_event() {
         let dir = tempfile::TempDir::new().unwrap();
-        let answers = upstream::Answers::default();
+        let answers = upstream::UpstreamAnswers::default();
         let server = Server::start("upstream", dir.path()).unwrap();
         let answered = service_fn(move |request| upstream::answer(answers.clone(), request));
         let serving = tokio::spawn(server.serve(answered.clone(), answered));

@@ -30,7 +30,7 @@ struct Compiler {
 }
 
 /// Output of a program, and its success.
-struct Said {
+struct CommodoreOutput {
     good: bool,
     out: String,
     err: String,
@@ -63,7 +63,7 @@ impl Compiler {
         program: &Path,
         args: &[&str],
         token: Option<&str>,
-    ) -> anyhow::Result<Said> {
+    ) -> anyhow::Result<CommodoreOutput> {
         let path = setting("PATH").unwrap_or_default();
         let mut command = Command::new(program);
         command
@@ -87,7 +87,7 @@ impl Compiler {
         let ended = timeout(RUN_DEADLINE, command.output()).await;
         let ended =
             ended.with_context(|| format!("{args:?} has not ended within {RUN_DEADLINE:?}"))??;
-        Ok(Said {
+        Ok(CommodoreOutput {
             good: ended.status.success(),
             out: String::from_utf8(ended.stdout)?,
             err: String::from_utf8(ended.stderr)?,
@@ -100,7 +100,7 @@ impl Compiler {
         Ok(said.out)
     }
 
-    async fn commodore(&self, args: &[&str]) -> anyhow::Result<Said> {
+    async fn commodore(&self, args: &[&str]) -> anyhow::Result<CommodoreOutput> {
         let program = self.bin.join("commodore");
         self.run(self.hub.dir(), &program, args, Some(&self.token))
             .await

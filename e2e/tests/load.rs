@@ -25,7 +25,7 @@ const EXEC_COUNT: usize = 50;
 
 /// Numbers of open files, streams and connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Open {
+struct OpenCounts {
     sessions: f64,
     requests: f64,
     upgrades: f64,
@@ -37,9 +37,9 @@ struct Open {
     agent_fds: usize,
 }
 
-async fn open(hub: &Hub, site: &Site) -> anyhow::Result<Open> {
+async fn open(hub: &Hub, site: &Site) -> anyhow::Result<OpenCounts> {
     let (at_hub, at_agent) = (hub.metrics().await?, site.metrics().await?);
-    Ok(Open {
+    Ok(OpenCounts {
         sessions: at_hub.sum("fairlead_sessions", &[]),
         requests: at_hub.sum("fairlead_requests_open", &[]),
         upgrades: at_hub.sum("fairlead_upgrades_open", &[]),
@@ -71,7 +71,7 @@ async fn watches_and_execs(
     site: &Site,
     joining: &Joining,
     kubectl: &Kubectl,
-) -> anyhow::Result<(Duration, Open)> {
+) -> anyhow::Result<(Duration, OpenCounts)> {
     let since = Instant::now();
     let front = Arc::new(hub.front()?);
     let request = format!(

@@ -27,7 +27,7 @@ use tokio::{
     time,
 };
 
-use super::window::Window;
+use super::window::LoadWindow;
 use crate::{dial::Dial, upstream::ECHO};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
@@ -165,7 +165,7 @@ impl Target {
     pub(super) async fn exchange(
         &self,
         connection: &mut Connection,
-        window: &Arc<Window>,
+        window: &Arc<LoadWindow>,
     ) -> anyhow::Result<()> {
         match connection {
             Connection::Http(sender) => self.request_once(sender, window).await,
@@ -202,7 +202,7 @@ impl Target {
     async fn request_once(
         &self,
         connection: &mut Sender,
-        window: &Arc<Window>,
+        window: &Arc<LoadWindow>,
     ) -> anyhow::Result<()> {
         connection.ready().await?;
         let answer = connection.send_request(self.request(window)).await?;
@@ -235,7 +235,7 @@ impl Target {
         Ok(())
     }
 
-    fn request(&self, window: &Arc<Window>) -> Request<Either<Empty<Bytes>, Upload>> {
+    fn request(&self, window: &Arc<LoadWindow>) -> Request<Either<Empty<Bytes>, Upload>> {
         let (method, body) = match self.body {
             Sent::Nothing => (Method::GET, Either::Left(Empty::new())),
             Sent::Bytes(_) | Sent::Endless => (
@@ -255,7 +255,7 @@ impl Target {
     }
 }
 
-async fn download(mut body: Incoming, window: &Window) -> anyhow::Result<usize> {
+async fn download(mut body: Incoming, window: &LoadWindow) -> anyhow::Result<usize> {
     let mut total = 0;
     while let Some(frame) = body.frame().await {
         let bytes = frame?.data_ref().map_or(0, Bytes::len);
@@ -273,7 +273,7 @@ pub(super) struct Upload {
     left: Bytes,
     /// Piece to repeat when nothing is left.
     again: Option<Bytes>,
-    window: Arc<Window>,
+    window: Arc<LoadWindow>,
 }
 
 impl Body for Upload {

@@ -22,7 +22,7 @@ impl Rig {
     fn start() -> Self {
         let dir = TempDir::new().unwrap();
         let mut roles = JoinSet::new();
-        let answers = upstream::Answers::default();
+        let answers = upstream::UpstreamAnswers::default();
         let server = Server::start("upstream", dir.path()).unwrap();
         let answered = service_fn(move |request| upstream::answer(answers.clone(), request));
         roles.spawn(server.serve(answered.clone(), answered));

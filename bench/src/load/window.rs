@@ -7,7 +7,7 @@ const PHASE_MEASURE: u8 = 1;
 const PHASE_END: u8 = 2;
 
 /// State that the requests of one run share.
-pub(super) struct Window {
+pub(super) struct LoadWindow {
     phase: AtomicU8,
     bytes: AtomicU64,
     answers: AtomicU64,
@@ -15,7 +15,7 @@ pub(super) struct Window {
     pub(super) cut: bool,
 }
 
-impl Window {
+impl LoadWindow {
     /// A run in its warm-up.
     pub(super) fn new(cut: bool) -> Self {
         Self {

@@ -10,7 +10,7 @@ use fairlead_testkit::tls::PemFiles;
 
 use super::{
     built::Built,
-    part::{Part, write_secret},
+    part::{PeerPart, write_secret},
 };
 use crate::{
     launch::{Launcher, Spec},
@@ -25,7 +25,7 @@ pub(crate) struct Bed<'a> {
     dir: PathBuf,
     pub(crate) upstream: Ready,
     /// The stand-in API server.
-    upstream_part: Part,
+    upstream_part: PeerPart,
     /// Process id of the real API server that replaces the stand-in.
     real: Option<u32>,
     pub(super) token_file: PathBuf,
@@ -52,7 +52,7 @@ impl<'a> Bed<'a> {
             .own("upstream", "upstream")
             .args(["--dir".into(), dir.to_owned().into_os_string()])
             .at_site();
-        let mut upstream_part = Part::new("upstream", spec);
+        let mut upstream_part = PeerPart::new("upstream", spec);
         upstream_part.start(launcher)?;
         let upstream = upstream_part.ready(&ready_file("upstream", dir)).await?;
         Ok(Self {

@@ -12,7 +12,7 @@ use super::{
     fairlead,
     kind::Kind,
     konnectivity,
-    part::{Part, write_secret},
+    part::{PeerPart, write_secret},
     remotedialer,
 };
 use crate::{
@@ -22,8 +22,8 @@ use crate::{
 };
 
 pub(crate) struct Crowd {
-    pub(crate) hub: Part,
-    pub(crate) agents: Vec<Part>,
+    pub(crate) hub: PeerPart,
+    pub(crate) agents: Vec<PeerPart>,
     pub(crate) port: u16,
     census: Census,
 }
@@ -46,10 +46,10 @@ impl Crowd {
             Kind::Direct | Kind::Proxy => bail!("it has no agents"),
         };
         Ok(Self {
-            hub: Part::new("hub", hub),
+            hub: PeerPart::new("hub", hub),
             agents: agents
                 .into_iter()
-                .map(|spec| Part::new("agents", spec))
+                .map(|spec| PeerPart::new("agents", spec))
                 .collect(),
             port,
             census,

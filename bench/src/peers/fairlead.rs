@@ -16,7 +16,7 @@ use super::{
     bed::Bed,
     census::Census,
     kind::Kind,
-    part::{Part, write_secret},
+    part::{PeerPart, write_secret},
     peer::Peer,
     relayed::Link,
 };
@@ -42,12 +42,12 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     if bed.legs == Legs::Plain {
         spec = spec.args(["--listen-plain", "127.0.0.1:0"]);
     }
-    let mut hub = Part::new("hub", spec);
+    let mut hub = PeerPart::new("hub", spec);
     hub.start(bed.launcher)?;
     let ready: HubReady = hub.ready(&ready_file).await?;
 
     let (relay, link_port) = link.stretch(bed, Kind::Fairlead, hub_port).await?;
-    let site = Site {
+    let site = BenchSite {
         bed,
         binary: &binary,
         dir: &dir,
@@ -60,7 +60,7 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     if relay.is_some() {
         spec = spec.args(["--hub", &format!("https://127.0.0.1:{link_port}")]);
     }
-    let mut agent = Part::new("agent", spec.at_site());
+    let mut agent = PeerPart::new("agent", spec.at_site());
     agent.start(bed.launcher)?;
     site.connected(&mut agent).await?;
     Ok(Peer {
@@ -175,14 +175,14 @@ struct ShownStatus {
     last_error: Option<serde_json::Value>,
 }
 
-struct Site<'a> {
+struct BenchSite<'a> {
     bed: &'a Bed<'a>,
     binary: &'a Path,
     dir: &'a Path,
     ready: &'a HubReady,
 }
 
-impl Site<'_> {
+impl BenchSite<'_> {
     fn agent(&self, join: &str) -> anyhow::Result<Spec> {
         let (kubeconfig, join_file) = (self.dir.join("kubeconfig"), self.dir.join("join"));
         write_secret(&kubeconfig, &self.bed.kubeconfig()?.to_string())?;
@@ -197,7 +197,7 @@ impl Site<'_> {
             .arg(self.dir.join("agent")))
     }
 
-    async fn connected(&self, agent: &mut Part) -> anyhow::Result<()> {
+    async fn connected(&self, agent: &mut PeerPart) -> anyhow::Result<()> {
         let deadline = Instant::now() + CONNECT_DEADLINE;
         loop {
             agent.alive()?;

@@ -15,13 +15,13 @@ use crate::launch::{Launcher, Role, Spec};
 const LISTEN_DEADLINE: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-pub(crate) struct Part {
+pub(crate) struct PeerPart {
     role: &'static str,
     spec: Spec,
     running: Option<Role>,
 }
 
-impl Part {
+impl PeerPart {
     pub(super) fn new(role: &'static str, spec: Spec) -> Self {
         Self {
             role,

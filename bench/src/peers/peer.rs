@@ -1,6 +1,6 @@
 //! A running peer: its processes, and the routes of requests through it.
 
-use super::{bed::Bed, kind::Kind, part::Part};
+use super::{bed::Bed, kind::Kind, part::PeerPart};
 use crate::way::{Legs, Way};
 
 /// A running peer.
@@ -9,10 +9,10 @@ pub(crate) struct Peer {
     pub(super) tls: Option<Way>,
     pub(super) plain: Option<Way>,
     /// The process that clients connect to: a hub or a proxy.
-    pub(crate) hub: Option<Part>,
-    pub(crate) agent: Option<Part>,
+    pub(crate) hub: Option<PeerPart>,
+    pub(crate) agent: Option<PeerPart>,
     /// Relay between agent and hub, where the link is slowed down or broken.
-    pub(crate) relay: Option<Part>,
+    pub(crate) relay: Option<PeerPart>,
     /// The metrics page of the hub, of Fairlead only.
     pub(crate) admin: Option<Way>,
 }
@@ -26,7 +26,7 @@ impl Peer {
     }
 
     /// Processes between client and upstream, the client's side first.
-    pub(super) fn parts(&mut self) -> impl Iterator<Item = &mut Part> {
+    pub(super) fn parts(&mut self) -> impl Iterator<Item = &mut PeerPart> {
         [&mut self.hub, &mut self.relay, &mut self.agent]
             .into_iter()
             .flatten()
@@ -45,7 +45,7 @@ impl Peer {
     /// # Errors
     /// A process has ended by itself.
     pub(crate) fn alive(&mut self) -> anyhow::Result<()> {
-        self.parts().try_for_each(Part::alive)
+        self.parts().try_for_each(PeerPart::alive)
     }
 
     pub(crate) async fn end(mut self) {

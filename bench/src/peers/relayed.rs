@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use super::{bed::Bed, kind::Kind, part::Part};
+use super::{bed::Bed, kind::Kind, part::PeerPart};
 use crate::ports;
 
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ impl Link {
         bed: &Bed<'_>,
         kind: Kind,
         hub_port: u16,
-    ) -> anyhow::Result<(Option<Part>, u16)> {
+    ) -> anyhow::Result<(Option<PeerPart>, u16)> {
         let Self::Relayed { rate } = self else {
             return Ok((None, hub_port));
         };
@@ -35,7 +35,7 @@ impl Link {
         if let Some(rate) = rate {
             spec = spec.args(["--rate", &rate.to_string()]);
         }
-        let mut part = Part::new("relay", spec);
+        let mut part = PeerPart::new("relay", spec);
         part.start(bed.launcher)?;
         part.listening(port).await?;
         Ok((Some(part), port))

@@ -24,12 +24,12 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Idle connections kept; more than any scenario has clients.
 const MAX_IDLE: usize = 1024;
 
-pub(crate) struct Pool {
+pub(crate) struct BackendPool {
     dial: Dial,
     idle: Mutex<Vec<SendRequest<Incoming>>>,
 }
 
-impl Pool {
+impl BackendPool {
     /// Without `tls` the pool speaks plain HTTP.
     pub(crate) fn new(
         upstream: &Authority,
@@ -85,11 +85,15 @@ impl Pool {
 /// closes the connection.
 pub(crate) struct Returning {
     body: Incoming,
-    home: Option<(SendRequest<Incoming>, Arc<Pool>)>,
+    home: Option<(SendRequest<Incoming>, Arc<BackendPool>)>,
 }
 
 impl Returning {
-    pub(crate) fn new(body: Incoming, connection: SendRequest<Incoming>, pool: Arc<Pool>) -> Self {
+    pub(crate) fn new(
+        body: Incoming,
+        connection: SendRequest<Incoming>,
+        pool: Arc<BackendPool>,
+    ) -> Self {
         let mut returning = Self {
             body,
             home: Some((connection, pool)),

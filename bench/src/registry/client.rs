@@ -17,7 +17,7 @@ use crate::dial::Dial;
 
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 
-pub(super) struct Caller {
+pub(super) struct BenchCaller {
     dial: Dial,
     host: HeaderValue,
     sender: Option<SendRequest<Full<Bytes>>>,
@@ -64,12 +64,12 @@ pub(super) struct Answer {
     pub(super) took: Duration,
 }
 
-impl Caller {
+impl BenchCaller {
     /// Connects with the first request.
     pub(super) fn new(url: &str, tls: Option<Arc<ClientConfig>>) -> anyhow::Result<Self> {
         let url: Uri = url.parse()?;
         let authority = url.authority().context("the URL has no host")?;
-        Ok(Caller {
+        Ok(BenchCaller {
             dial: Dial::new(authority, authority.host(), tls, None)?,
             host: HeaderValue::from_str(authority.as_str())?,
             sender: None,
@@ -122,7 +122,7 @@ impl Caller {
         Ok(request)
     }
 
-    /// As [`Caller::ask`]; any failed status is an error that quotes the answer.
+    /// As [`BenchCaller::ask`]; any failed status is an error that quotes the answer.
     pub(super) async fn good(&mut self, ask: &Ask, token: &str) -> anyhow::Result<Answer> {
         let answer = self.ask(ask, Some(token)).await?;
         let start = answer.body.get(..answer.body.len().min(300));

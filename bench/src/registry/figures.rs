@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::measure::Measured;
+use super::measure::MeasuredRegistry;
 
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Figure {
+pub(super) struct RegistryFigure {
     pub(super) store: &'static str,
     pub(super) what: String,
     pub(super) unit: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Figure {
 /// Figures of one store.
 pub(super) struct Figures {
     store: &'static str,
-    all: Vec<Figure>,
+    all: Vec<RegistryFigure>,
 }
 
 impl Figures {
@@ -36,7 +36,7 @@ impl Figures {
         unit: &'static str,
         goal: Option<f64>,
     ) {
-        let figure = Figure {
+        let figure = RegistryFigure {
             store: self.store,
             what: what.into(),
             unit,
@@ -51,7 +51,7 @@ impl Figures {
     pub(super) fn operation(
         &mut self,
         what: &str,
-        it: &Measured,
+        it: &MeasuredRegistry,
         cpu: Option<f64>,
         p99: Option<f64>,
     ) {
@@ -60,13 +60,13 @@ impl Figures {
         self.add(format!("{what}: p99"), it.ms(0.99), "ms", p99);
     }
 
-    pub(super) fn into_all(self) -> Vec<Figure> {
+    pub(super) fn into_all(self) -> Vec<RegistryFigure> {
         self.all
     }
 }
 
 /// Renders a Markdown table.
-pub(super) fn table(figures: &[Figure]) -> String {
+pub(super) fn table(figures: &[RegistryFigure]) -> String {
     let mut table =
         String::from("| store | figure | measured | goal | ratio |\n|---|---|--:|--:|--:|\n");
     for it in figures {

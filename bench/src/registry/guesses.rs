@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    client::{Ask, Caller},
+    client::{Ask, BenchCaller},
     figures::Figures,
     hub::Hub,
-    measure::{Measured, ask_until, measure},
+    measure::{MeasuredRegistry, ask_until, measure},
 };
 use crate::stats::Latencies;
 
@@ -28,7 +28,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn asked(&mut self, it: &Measured) {
+    fn asked(&mut self, it: &MeasuredRegistry) {
         self.gets.merge(&it.latencies);
         let all = it.cpu_ms * 1000.0 * it.latencies.count() as f64;
         self.micros += all as u64;
@@ -113,7 +113,7 @@ fn tell(alone: &Sum, guesses: &Sum, beside: &Sum, time: Duration, to: &mut Figur
 
 /// Callers with wrong tokens, each on its own connection.
 struct Guessers {
-    callers: Vec<Caller>,
+    callers: Vec<BenchCaller>,
     /// Number of tokens sent so far; none is sent twice.
     tried: usize,
 }
@@ -156,7 +156,7 @@ impl Guessers {
     }
 }
 
-async fn guess(caller: &mut Caller, number: usize) -> anyhow::Result<Duration> {
+async fn guess(caller: &mut BenchCaller, number: usize) -> anyhow::Result<Duration> {
     let wrong = format!("{number:0>43}");
     let ask = Ask::get(format!("/install/steward.json?token={wrong}"));
     let answer = caller.ask(&ask, None).await?;

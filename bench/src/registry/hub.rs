@@ -7,7 +7,7 @@ use rustls::ClientConfig;
 use serde::Deserialize;
 use tokio::time;
 
-use super::client::Caller;
+use super::client::BenchCaller;
 use crate::{
     launch::{Launcher, Role, Spec},
     load::cpu,
@@ -19,7 +19,7 @@ const COMMAND_DEADLINE: Duration = Duration::from_secs(4 * 3600);
 
 /// Location of a hub's data.
 #[derive(Debug, Clone)]
-pub(super) struct Home {
+pub(super) struct RegistryHome {
     pub(super) fairlead: PathBuf,
     pub(super) data: PathBuf,
     /// `postgres://…`; `None` is the file in `data`.
@@ -40,7 +40,7 @@ struct Ready {
     token_file: PathBuf,
 }
 
-impl Home {
+impl RegistryHome {
     fn store(&self) -> Vec<String> {
         let store = self.store.iter();
         store
@@ -98,8 +98,8 @@ impl Home {
 }
 
 impl Hub {
-    pub(super) fn caller(&self) -> anyhow::Result<Caller> {
-        Caller::new(&self.url, Some(Arc::clone(&self.tls)))
+    pub(super) fn caller(&self) -> anyhow::Result<BenchCaller> {
+        BenchCaller::new(&self.url, Some(Arc::clone(&self.tls)))
     }
 
     /// Processor time since the hub started, in microseconds.

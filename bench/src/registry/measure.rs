@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    client::{Ask, Caller},
+    client::{Ask, BenchCaller},
     hub::Hub,
 };
 use crate::stats::Latencies;
@@ -13,7 +13,7 @@ use crate::stats::Latencies;
 /// Requests before the measurement.
 const WARM_UP_REQUESTS: usize = 20;
 
-pub(super) struct Measured {
+pub(super) struct MeasuredRegistry {
     pub(super) latencies: Latencies,
     /// Processor time of the hub per operation.
     pub(super) cpu_ms: f64,
@@ -21,7 +21,7 @@ pub(super) struct Measured {
     pub(super) bytes: usize,
 }
 
-impl Measured {
+impl MeasuredRegistry {
     pub(super) fn ms(&self, share: f64) -> f64 {
         self.latencies.micros(share) / 1000.0
     }
@@ -34,7 +34,7 @@ pub(super) async fn measure<Next>(
     connections: usize,
     time: Duration,
     next: Next,
-) -> anyhow::Result<Measured>
+) -> anyhow::Result<MeasuredRegistry>
 where
     Next: Fn(usize) -> (Ask, String) + Clone + Send + 'static,
 {
@@ -54,7 +54,7 @@ where
         let next = next.clone();
         running.spawn(async move { ask_until(&mut caller, end, first, connections, next).await });
     }
-    let mut all = Measured {
+    let mut all = MeasuredRegistry {
         latencies: Latencies::default(),
         cpu_ms: 0.0,
         bytes: 0,
@@ -71,7 +71,7 @@ where
 
 /// Sends requests one after the other and returns their number and the size of the last answer.
 pub(super) async fn ask_until<Next>(
-    caller: &mut Caller,
+    caller: &mut BenchCaller,
     end: Instant,
     first: usize,
     step: usize,

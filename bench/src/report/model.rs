@@ -14,7 +14,7 @@ use crate::{
 
 /// Facts about the whole run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Head {
+pub(crate) struct ReportHead {
     /// Commit of the checkout, with `-dirty` where files were changed.
     pub(super) commit: Option<String>,
     /// Day on which the run started, UTC.
@@ -32,7 +32,7 @@ pub(crate) struct Head {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     #[serde(flatten)]
-    pub(super) head: Head,
+    pub(super) head: ReportHead,
     pub(super) scenarios: Vec<Scenario>,
 }
 
@@ -51,20 +51,20 @@ pub(super) struct Row {
     pub(super) absent: Option<String>,
     /// One sample per counted round; empty where the round failed.
     pub(super) rounds: Vec<Sample>,
-    pub(super) figures: Vec<Option<Figure>>,
+    pub(super) figures: Vec<Option<ReportFigure>>,
     /// Ratio of Fairlead's first figure to this one's; above 1 where Fairlead is better.
-    pub(super) fairlead: Option<Figure>,
+    pub(super) fairlead: Option<ReportFigure>,
 }
 
 /// Median, lowest and highest of the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Figure {
+pub(super) struct ReportFigure {
     pub(super) median: f64,
     pub(super) low: f64,
     pub(super) high: f64,
 }
 
-impl Figure {
+impl ReportFigure {
     pub(super) fn of(values: &[f64]) -> Option<Self> {
         let (low, high) = range(values.iter().copied())?;
         Some(Self {
@@ -112,12 +112,12 @@ impl Scenario {
 }
 
 impl Row {
-    pub(super) fn figure(&self, metric: usize) -> Option<Figure> {
+    pub(super) fn figure(&self, metric: usize) -> Option<ReportFigure> {
         let rounds = self.rounds.iter();
         let values: Vec<f64> = rounds
             .filter_map(|sample| sample.figures.get(metric).copied().flatten())
             .collect();
-        Figure::of(&values)
+        ReportFigure::of(&values)
     }
 
     /// Median of that figure.

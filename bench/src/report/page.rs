@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use super::{model::Figure, plot::Bars};
+use super::{model::ReportFigure, plot::Bars};
 use crate::peers::Kind;
 
 #[derive(clap::Args)]
@@ -49,7 +49,7 @@ fn image(line: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// The first row with this label, of any table, with the peers of the table's head.
-fn bars(page: &str, label: &str) -> Option<Vec<(Kind, Figure)>> {
+fn bars(page: &str, label: &str) -> Option<Vec<(Kind, ReportFigure)>> {
     let mut head: Vec<&str> = Vec::new();
     for line in page.lines() {
         let Some(cells) = line.strip_prefix("| ") else {
@@ -71,7 +71,7 @@ fn bars(page: &str, label: &str) -> Option<Vec<(Kind, Figure)>> {
     None
 }
 
-fn bar(peer: &str, cell: &str) -> Option<(Kind, Figure)> {
+fn bar(peer: &str, cell: &str) -> Option<(Kind, ReportFigure)> {
     let name = if peer == "one-hop proxy" {
         "proxy"
     } else {
@@ -79,7 +79,7 @@ fn bar(peer: &str, cell: &str) -> Option<(Kind, Figure)> {
     };
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
     let median = cell.split(' ').next()?.trim_matches('*').parse().ok()?;
-    let figure = Figure {
+    let figure = ReportFigure {
         median,
         low: median,
         high: median,

@@ -18,7 +18,7 @@ use plotters::{
 };
 
 use super::{
-    model::{Figure, Report, Scenario},
+    model::{Report, ReportFigure, Scenario},
     number::number,
 };
 use crate::peers::Kind;
@@ -53,7 +53,7 @@ pub(super) fn draw(report: &Report, folder: &Path) -> anyhow::Result<()> {
 pub(super) struct Bars {
     pub(super) title: String,
     pub(super) axis: String,
-    pub(super) rows: Vec<(Kind, Figure)>,
+    pub(super) rows: Vec<(Kind, ReportFigure)>,
 }
 
 impl Bars {

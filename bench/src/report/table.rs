@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    model::{Figure, Head, Report, Row, Scenario, Verdict},
+    model::{Report, ReportFigure, ReportHead, Row, Scenario, Verdict},
     number::{number, one_line},
 };
 use crate::{machine::Machine, way::Legs};
@@ -19,7 +19,7 @@ impl Report {
     }
 }
 
-impl Head {
+impl ReportHead {
     pub(super) fn lines(&self) -> String {
         let Machine { cpu, cores, kernel } = &self.machine;
         let core = self.core.map_or(String::new(), |core| {
@@ -105,8 +105,8 @@ impl Row {
     }
 }
 
-fn cell(figure: Figure) -> String {
-    let Figure { median, low, high } = figure;
+fn cell(figure: ReportFigure) -> String {
+    let ReportFigure { median, low, high } = figure;
     if low.to_bits() == high.to_bits() {
         number(median)
     } else {

@@ -20,7 +20,7 @@ fn title(better: Better) -> Title {
 
 fn report(better: Better, fairlead: [f64; 3]) -> Report {
     let title = title(better);
-    let mut report = Report::new(Head::new(3, 1.0, Legs::Tls, Some(1)));
+    let mut report = Report::new(ReportHead::new(3, 1.0, Legs::Tls, Some(1)));
     report.begin(&title);
     for rate in fairlead {
         report.take(&title, Kind::Fairlead, Ok(Sample::of([rate, 5.0])));
@@ -134,7 +134,7 @@ fn goal_missed_within_the_range_of_rounds_is_level() {
 #[test]
 fn failed_round_does_not_shift_other_rounds() {
     let title = title(Better::Higher);
-    let mut report = Report::new(Head::new(2, 1.0, Legs::Tls, None));
+    let mut report = Report::new(ReportHead::new(2, 1.0, Legs::Tls, None));
     report.begin(&title);
     report.take(&title, Kind::Fairlead, Err(anyhow::anyhow!("no luck")));
     report.take(&title, Kind::Fairlead, Ok(Sample::of([100.0, 1.0])));

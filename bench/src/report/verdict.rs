@@ -1,7 +1,7 @@
 //! Results of a scenario's goals.
 
 use super::{
-    model::{Figure, Is, Row, Scenario, Verdict},
+    model::{Is, ReportFigure, Row, Scenario, Verdict},
     number::number,
 };
 use crate::{peers::Kind, scenarios::goal::Goal};
@@ -73,7 +73,7 @@ fn first(fairlead: &Row, scenario: &Scenario) -> Option<(Is, String)> {
     }
 }
 
-fn times_least(times: Figure, least: f64) -> Is {
+fn times_least(times: ReportFigure, least: f64) -> Is {
     if times.median >= least {
         Is::Met
     } else if times.high >= least {
@@ -83,14 +83,14 @@ fn times_least(times: Figure, least: f64) -> Is {
     }
 }
 
-fn said(Figure { median, low, high }: Figure) -> String {
+fn said(ReportFigure { median, low, high }: ReportFigure) -> String {
     format!("{median:.2} ({low:.2}-{high:.2})")
 }
 
 fn bounded(row: &Row, figure: usize, holds: impl Fn(f64) -> bool) -> (Is, String) {
     match row.figures.get(figure).copied().flatten() {
         None => (Is::Missed, "none".to_owned()),
-        Some(Figure { median, low, high }) => {
+        Some(ReportFigure { median, low, high }) => {
             let is = if holds(median) {
                 Is::Met
             } else if holds(low) || holds(high) {

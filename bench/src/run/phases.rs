@@ -5,7 +5,7 @@ use std::{io::Write as _, time::Duration};
 use super::{
     anew,
     stage::Stage,
-    turns::{self, Turns},
+    turns::{self, RunTurns},
 };
 use crate::{
     peers::Kind,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 enum Phase {
-    Turns(Turns),
+    Turns(RunTurns),
     Watches(Watches),
     Recovery(Vec<Recovery>),
     Stopped(Stopped),

@@ -8,8 +8,8 @@ use tokio::time;
 
 use super::stage::Stage;
 use crate::{
-    apiserver::ApiServer,
-    network::Network,
+    apiserver::BenchApiServer,
+    network::BenchNetwork,
     peers::{Bed, Kind, Link, Peer},
     scenarios::{
         Title,
@@ -57,12 +57,12 @@ impl Place {
     }
 }
 
-pub(super) struct Turns {
+pub(super) struct RunTurns {
     pub(super) place: Place,
     pub(super) scenarios: Vec<Steady>,
 }
 
-impl Turns {
+impl RunTurns {
     pub(super) fn titles(&self) -> Vec<&Title> {
         self.scenarios.iter().map(|one| &one.title).collect()
     }
@@ -116,7 +116,7 @@ impl Turns {
     }
 
     async fn before_a_real_server(&self, stage: &mut Stage<'_>) -> anyhow::Result<()> {
-        let server = ApiServer::start().await?;
+        let server = BenchApiServer::start().await?;
         let folder = stage.folder("real")?;
         let launcher = stage.free.launcher;
         let bed = Bed::make(launcher, &folder, stage.fairlead, stage.built.clone()).await?;
@@ -126,7 +126,7 @@ impl Turns {
 
     async fn far_away(&self, path: Path, stage: &mut Stage<'_>) -> anyhow::Result<()> {
         let folder = stage.folder(path.name())?;
-        let network = Network::build(&folder).await?;
+        let network = BenchNetwork::build(&folder).await?;
         let launcher = stage.free.launcher.with_site(network.site());
         // This thread, and with it hubs, clients and commands, moves to the hub's side. Only the site's
         // programs run elsewhere.
@@ -203,8 +203,8 @@ impl Turns {
     }
 }
 
-pub(super) fn all() -> Vec<Turns> {
-    let of = |place, scenarios| Turns { place, scenarios };
+pub(super) fn all() -> Vec<RunTurns> {
+    let of = |place, scenarios| RunTurns { place, scenarios };
     let mut all = vec![
         of(Place::One, steady::throughput()),
         of(

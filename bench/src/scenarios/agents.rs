@@ -9,7 +9,7 @@ use tokio::time::{self, Instant};
 use super::{Metric, Sample, Title, goal::Goal};
 use crate::{
     load::cpu,
-    peers::{Bed, Crowd, Kind, Part},
+    peers::{Bed, Crowd, Kind, PeerPart},
     proc,
 };
 
@@ -117,7 +117,7 @@ impl Agents {
         for agents in &mut crowd.agents {
             agents.start(bed.launcher)?;
         }
-        let agents = crowd.agents.iter().map(Part::pid);
+        let agents = crowd.agents.iter().map(PeerPart::pid);
         let agents: Vec<u32> = agents.collect::<anyhow::Result<_>>()?;
         let (_, there) = self.all(crowd, JOIN_DEADLINE).await?;
         if there.is_none() {

@@ -8,7 +8,7 @@ use fairlead_e2e::link::Shape;
 use super::{
     Metric, Title,
     goal::Goal,
-    steady::{Ask, Span, Steady},
+    steady::{Ask, LatencySpan, Steady},
 };
 use crate::peers::Kind;
 
@@ -92,7 +92,7 @@ impl Path {
             goals,
         };
         Steady {
-            span: Some(Span {
+            span: Some(LatencySpan {
                 // TCP first has to probe the capacity of the path.
                 warmup: 0.6 + 10.0 * self.round_trip.as_secs_f64(),
                 seconds: if self.loss > 0.0 { 2.0 } else { 1.2 },
@@ -118,7 +118,7 @@ impl Path {
         };
         Steady {
             rate: Some(REQUEST_RATE),
-            span: Some(Span {
+            span: Some(LatencySpan {
                 warmup: 0.5,
                 seconds: 3.0,
             }),

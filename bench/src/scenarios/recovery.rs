@@ -132,19 +132,19 @@ impl Recovery {
         let way = peer.way(Legs::Tls).context("there is no way")?;
         let (asked, ticks) = (way.target("/readyz")?, way.target("/ticks")?);
         settled(&asked).await?;
-        let stream = Stream::open(&ticks).await?;
+        let stream = LineStream::open(&ticks).await?;
 
         let begin = self.happen(bed, peer).await?;
         time::sleep(BREAK_DELAY).await;
         let back = next_answer(asked, begin).await;
         let fate = stream.fate().await;
-        let mut sample = Sample::of([f64::from(u8::from(fate == Fate::WentOn))]);
+        let mut sample = Sample::of([f64::from(u8::from(fate == StreamFate::WentOn))]);
         sample
             .figures
             .insert(0, back.map(|after| after.as_secs_f64()));
         sample.remark = match (back, &fate) {
             (None, _) => Some(format!("no answer within {RECOVERY_DEADLINE:?}")),
-            (Some(_), Fate::WentOn) => None,
+            (Some(_), StreamFate::WentOn) => None,
             (Some(_), broken) => Some(format!("the running stream {}", broken.said())),
         };
         Ok(sample)
@@ -226,13 +226,13 @@ async fn next_answer(target: Target, begin: Instant) -> Option<Duration> {
 }
 
 /// Reads numbered lines, from before the break on.
-struct Stream {
-    reading: JoinSet<Fate>,
+struct LineStream {
+    reading: JoinSet<StreamFate>,
     lines: tokio::sync::watch::Receiver<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Fate {
+enum StreamFate {
     WentOn,
     Broken,
     /// The stream ended as if it were complete, so that its client does not notice the loss.
@@ -241,7 +241,7 @@ enum Fate {
     Hangs,
 }
 
-impl Fate {
+impl StreamFate {
     fn said(&self) -> &'static str {
         match self {
             Self::WentOn => "goes on",
@@ -253,7 +253,7 @@ impl Fate {
     }
 }
 
-impl Stream {
+impl LineStream {
     async fn open(target: &Target) -> anyhow::Result<Self> {
         let body = time::timeout(REQUEST_DEADLINE, target.open()).await;
         let body = body.context("the stream does not begin")??;
@@ -266,31 +266,31 @@ impl Stream {
     }
 
     /// State of the stream after the next answer.
-    async fn fate(mut self) -> Fate {
+    async fn fate(mut self) -> StreamFate {
         let seen = *self.lines.borrow_and_update();
         tokio::select! {
-            Some(ended) = self.reading.join_next() => ended.unwrap_or(Fate::Broken),
+            Some(ended) = self.reading.join_next() => ended.unwrap_or(StreamFate::Broken),
             // More than one line, since some may have been in flight when the path broke.
-            Ok(_) = self.lines.wait_for(|count| *count > seen + 10) => Fate::WentOn,
-            () = time::sleep(STREAM_DEADLINE) => Fate::Hangs,
+            Ok(_) = self.lines.wait_for(|count| *count > seen + 10) => StreamFate::WentOn,
+            () = time::sleep(STREAM_DEADLINE) => StreamFate::Hangs,
         }
     }
 }
 
-async fn read(mut body: Incoming, said: tokio::sync::watch::Sender<u64>) -> Fate {
+async fn read(mut body: Incoming, said: tokio::sync::watch::Sender<u64>) -> StreamFate {
     let mut rest = Vec::new();
     let mut next = 0_u64;
     loop {
         let piece = match body.frame().await {
-            None => return Fate::EndedCleanly,
-            Some(Err(_)) => return Fate::Broken,
+            None => return StreamFate::EndedCleanly,
+            Some(Err(_)) => return StreamFate::Broken,
             Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
         };
         rest.extend_from_slice(&piece);
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = rest.drain(..=end).collect();
             if String::from_utf8_lossy(&line).trim_end() != next.to_string() {
-                return Fate::LostLines;
+                return StreamFate::LostLines;
             }
             next += 1;
         }

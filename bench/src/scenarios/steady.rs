@@ -77,7 +77,7 @@ impl Ask {
 
 /// Durations in seconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Span {
+pub(crate) struct LatencySpan {
     pub(crate) warmup: f64,
     pub(crate) seconds: f64,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Steady {
     /// Bulk transfer during the measurement.
     pub(super) beside: Option<Ask>,
     /// Replaces the durations of the run.
-    pub(super) span: Option<Span>,
+    pub(super) span: Option<LatencySpan>,
     /// All peers in parallel, for scenarios that use little processor time and much wall-clock time.
     pub(crate) together: bool,
     /// Microseconds per unit of its latencies.
@@ -136,7 +136,7 @@ impl Steady {
             goals: vec![Goal::First, Goal::times(Kind::Direct, 0.8)],
         };
         Self {
-            span: Some(Span {
+            span: Some(LatencySpan {
                 warmup: 0.1,
                 seconds: 1.5,
             }),
@@ -210,18 +210,18 @@ impl Steady {
     }
 
     /// Durations of one measurement.
-    pub(crate) fn span(&self, pace: Pace) -> Span {
-        let run = Span {
+    pub(crate) fn span(&self, pace: Pace) -> LatencySpan {
+        let run = LatencySpan {
             warmup: pace.warmup,
             seconds: pace.seconds,
         };
         match self.span {
-            Some(own) if pace.quick => Span {
+            Some(own) if pace.quick => LatencySpan {
                 warmup: own.warmup.min(0.3),
                 seconds: own.seconds.min(1.5),
             },
             Some(own) => own,
-            None if self.beside.is_some() => Span {
+            None if self.beside.is_some() => LatencySpan {
                 seconds: run.seconds * CONCURRENT_DURATION_FACTOR,
                 ..run
             },
@@ -232,7 +232,7 @@ impl Steady {
     /// Approximate duration of a measurement, in seconds.
     pub(crate) fn takes(&self, pace: Pace) -> f64 {
         const START_SECONDS: f64 = 0.3;
-        let Span { warmup, seconds } = self.span(pace);
+        let LatencySpan { warmup, seconds } = self.span(pace);
         let margin = self
             .beside
             .map_or(0.0, |_| TRANSFER_MARGIN_SECONDS + warmup);
@@ -267,7 +267,7 @@ impl Steady {
             return Ok(self.sample(&outcome, None));
         };
         // The bulk transfer starts before the first counted request and ends after the last.
-        let longer = Span {
+        let longer = LatencySpan {
             seconds: span.seconds + span.warmup + TRANSFER_MARGIN_SECONDS,
             ..span
         };
@@ -367,7 +367,13 @@ fn cpu(outcome: &Outcome, counts: impl Fn(&str) -> bool) -> f64 {
     roles.map(|(_, micros)| *micros).sum::<u64>() as f64
 }
 
-pub(super) fn load(bed: &Bed<'_>, way: &Way, ask: Ask, connections: u32, span: Span) -> Command {
+pub(super) fn load(
+    bed: &Bed<'_>,
+    way: &Way,
+    ask: Ask,
+    connections: u32,
+    span: LatencySpan,
+) -> Command {
     let mut command = bed.launcher.bench("load");
     command.args(way.args()).args(ask.args(bed));
     command.args(["--connections", &connections.to_string()]);

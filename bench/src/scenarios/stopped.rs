@@ -13,7 +13,7 @@ use tokio::time;
 use super::{
     Metric, Pace, Sample, Title,
     goal::Goal,
-    steady::{Ask, Span, load},
+    steady::{Ask, LatencySpan, load},
 };
 use crate::{
     load::{Outcome, Target},
@@ -161,7 +161,7 @@ fn rate(outcome: &Outcome) -> f64 {
     outcome.requests as f64 / outcome.seconds
 }
 
-fn memory(part: &Option<crate::peers::Part>) -> anyhow::Result<f64> {
+fn memory(part: &Option<crate::peers::PeerPart>) -> anyhow::Result<f64> {
     let part = part.as_ref().context("it has no such part")?;
     Ok(proc::memory(part.pid()?)? as f64)
 }
@@ -169,7 +169,7 @@ fn memory(part: &Option<crate::peers::Part>) -> anyhow::Result<f64> {
 async fn others(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Outcome> {
     peer.alive()?;
     let way = peer.way(Legs::Tls).context("there is no way")?;
-    let span = Span {
+    let span = LatencySpan {
         warmup: pace.warmup,
         seconds: pace.seconds,
     };

@@ -57,7 +57,7 @@ pub(super) enum Load {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scenario {
+pub(super) struct SmokeScenario {
     pub(super) name: &'static str,
     pub(super) connections: usize,
     pub(super) unit: Unit,
@@ -77,38 +77,38 @@ const LARGE_UP: Load = Load::Post {
     size: LARGE_BODY_BYTES,
 };
 
-pub(super) const SCENARIOS: [Scenario; 6] = [
-    Scenario {
+pub(super) const SCENARIOS: [SmokeScenario; 6] = [
+    SmokeScenario {
         name: "get-1k-c1",
         connections: 1,
         unit: Unit::Requests,
         load: SMALL_DOWN,
     },
-    Scenario {
+    SmokeScenario {
         name: "get-1k-c16",
         connections: 16,
         unit: Unit::Requests,
         load: SMALL_DOWN,
     },
-    Scenario {
+    SmokeScenario {
         name: "get-1k-c128",
         connections: 128,
         unit: Unit::Requests,
         load: SMALL_DOWN,
     },
-    Scenario {
+    SmokeScenario {
         name: "down-8m-c1",
         connections: 1,
         unit: Unit::Bodies,
         load: LARGE_DOWN,
     },
-    Scenario {
+    SmokeScenario {
         name: "down-8m-c8",
         connections: 8,
         unit: Unit::Bodies,
         load: LARGE_DOWN,
     },
-    Scenario {
+    SmokeScenario {
         name: "up-8m-c1",
         connections: 1,
         unit: Unit::Bodies,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     plan::{Route, Unit},
-    rounds::{Measured, Pace},
+    rounds::{MeasuredRound, Pace},
 };
 use crate::{
     load::Outcome,
@@ -67,7 +67,7 @@ struct Row {
     to_direct: Option<Ratio>,
     to_proxy: Option<Ratio>,
     /// Set for Fairlead only.
-    goal: Option<Goal>,
+    goal: Option<SmokeGoal>,
     p50_us: f64,
     p99_us: f64,
     /// Processor time per request or MiB, in microseconds, by role.
@@ -90,13 +90,13 @@ struct Ratio {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Goal {
+struct SmokeGoal {
     least: f64,
     met: bool,
 }
 
 impl Report {
-    pub(super) fn new(pace: Pace, core: Option<usize>, measured: &[Measured]) -> Self {
+    pub(super) fn new(pace: Pace, core: Option<usize>, measured: &[MeasuredRound]) -> Self {
         let rows = measured
             .iter()
             .map(|cell| Row::new(cell, measured))
@@ -216,7 +216,7 @@ const HEAD: [&str; 10] = [
 ];
 
 impl Row {
-    fn new(cell: &Measured, all: &[Measured]) -> Self {
+    fn new(cell: &MeasuredRound, all: &[MeasuredRound]) -> Self {
         let unit = cell.scenario.unit;
         let of = |figure: &dyn Fn(&Outcome) -> f64| {
             median(cell.rounds.iter().map(figure)).unwrap_or(f64::NAN)
@@ -230,7 +230,7 @@ impl Row {
             .filter(|_| cell.route == Route::Fairlead)
             .map(|ratio| {
                 let least = unit.goal();
-                Goal {
+                SmokeGoal {
                     least,
                     met: ratio.median >= least,
                 }
@@ -306,7 +306,7 @@ fn cpu(outcome: &Outcome) -> f64 {
     outcome.cpu_us.values().sum::<u64>() as f64
 }
 
-fn cpu_per_unit(cell: &Measured) -> f64 {
+fn cpu_per_unit(cell: &MeasuredRound) -> f64 {
     let unit = cell.scenario.unit;
     median(
         cell.rounds
@@ -321,7 +321,7 @@ const ROLES: [&str; 5] = ["load", "proxy", "hub", "agent", "upstream"];
 
 impl Ratio {
     /// Computed per round, where both measurements had the same machine.
-    fn of(cell: &Measured, other: &Measured) -> Option<Self> {
+    fn of(cell: &MeasuredRound, other: &MeasuredRound) -> Option<Self> {
         let unit = cell.scenario.unit;
         let pairs = cell.rounds.iter().zip(&other.rounds);
         let ratios: Vec<f64> = pairs

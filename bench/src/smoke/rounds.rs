@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::plan::{Load, Route, Scenario};
+use super::plan::{Load, Route, SmokeScenario};
 use crate::{
     load::Outcome,
     peers::{Bed, Peer},
@@ -23,8 +23,8 @@ pub(super) struct Pace {
 }
 
 /// All counted rounds of one scenario on one route.
-pub(super) struct Measured {
-    pub(super) scenario: Scenario,
+pub(super) struct MeasuredRound {
+    pub(super) scenario: SmokeScenario,
     pub(super) route: Route,
     pub(super) rounds: Vec<Outcome>,
 }
@@ -33,16 +33,16 @@ pub(super) struct Measured {
 pub(super) async fn measure(
     bed: &Bed<'_>,
     ways: &mut [(Route, Peer)],
-    scenarios: &[Scenario],
+    scenarios: &[SmokeScenario],
     pace: Pace,
-) -> anyhow::Result<Vec<Measured>> {
-    let empty = |scenario: &Scenario, route: Route| Measured {
+) -> anyhow::Result<Vec<MeasuredRound>> {
+    let empty = |scenario: &SmokeScenario, route: Route| MeasuredRound {
         scenario: *scenario,
         route,
         rounds: Vec::new(),
     };
     let routes: Vec<Route> = ways.iter().map(|(route, _)| *route).collect();
-    let mut all: Vec<Measured> = scenarios
+    let mut all: Vec<MeasuredRound> = scenarios
         .iter()
         .flat_map(|scenario| routes.iter().map(|route| empty(scenario, *route)))
         .collect();
@@ -69,7 +69,7 @@ pub(super) async fn measure(
 async fn once(
     bed: &Bed<'_>,
     peer: &mut Peer,
-    scenario: &Scenario,
+    scenario: &SmokeScenario,
     pace: Pace,
 ) -> anyhow::Result<Outcome> {
     let mut command = bed.launcher.bench("load");
@@ -93,7 +93,7 @@ async fn once(
     bed.launcher.output(&step, command, limit).await
 }
 
-fn show(round: u32, of: u32, cell: &Measured, outcome: &Outcome) {
+fn show(round: u32, of: u32, cell: &MeasuredRound, outcome: &Outcome) {
     let (scenario, route) = (cell.scenario.name, cell.route.name());
     let rate = cell.scenario.unit.rate(outcome);
     let unit = cell.scenario.unit.per_second();

@@ -23,12 +23,12 @@ use crate::rig::{Rig, admin};
 /// Serves repositories at `git.example`, and those with a path but no URL yet.
 #[derive(Default)]
 struct Server {
-    said: Mutex<Said>,
+    said: Mutex<ScriptedServer>,
     asked: Notify,
 }
 
 #[derive(Default)]
-struct Said {
+struct ScriptedServer {
     /// Scripted answers by owner; all others succeed.
     of: BTreeMap<String, GitServerError>,
     /// All requests received.
@@ -38,7 +38,7 @@ struct Said {
 }
 
 impl Server {
-    fn said(&self) -> MutexGuard<'_, Said> {
+    fn said(&self) -> MutexGuard<'_, ScriptedServer> {
         self.said.lock().unwrap()
     }
 

@@ -65,17 +65,17 @@ const WAITING_CALLERS: usize = 400;
 
 /// Connections of the server's log since its start.
 #[derive(Debug, Default)]
-struct Connections {
+struct PgConnections {
     /// Includes connections refused during start-up.
     came: usize,
     let_in: usize,
     at_once: usize,
 }
 
-impl Connections {
+impl PgConnections {
     fn of(server: &Postgres) -> Self {
         let log = std::fs::read_to_string(server.folder().join("postgres.log")).unwrap();
-        let (mut open, mut told) = (HashSet::new(), Connections::default());
+        let (mut open, mut told) = (HashSet::new(), PgConnections::default());
         for line in log.lines() {
             let process = line.split(['[', ']']).nth(1);
             if line.contains("connection received:") {
@@ -115,7 +115,7 @@ async fn reconnects_are_bounded_by_the_pool_size() {
         .collect();
     let server = resumed(server).await;
     waiting.join_all().await;
-    let told = Connections::of(&server);
+    let told = PgConnections::of(&server);
     assert!((1..=POOL_SIZE).contains(&told.at_once), "{told:?}");
     // A connection may break once more.
     assert!(told.let_in <= 2 * POOL_SIZE, "{told:?}");

@@ -3,10 +3,10 @@
 /// Rule for every command that contains `text`. The first match counts.
 pub(crate) struct OutputRule {
     text: &'static str,
-    pub(crate) way: Way,
+    pub(crate) way: EndCondition,
 }
 
-pub(crate) enum Way {
+pub(crate) enum EndCondition {
     /// It runs forever and is ended once it has printed this text.
     Until(&'static str),
     /// Like `Until`, for a command that prints only on a change.
@@ -22,28 +22,28 @@ pub(crate) struct Rules;
 const fn until(text: &'static str, printed: &'static str) -> OutputRule {
     OutputRule {
         text,
-        way: Way::Until(printed),
+        way: EndCondition::Until(printed),
     }
 }
 
 const fn follow(text: &'static str, printed: &'static str) -> OutputRule {
     OutputRule {
         text,
-        way: Way::Follow(printed),
+        way: EndCondition::Follow(printed),
     }
 }
 
 const fn silent(text: &'static str) -> OutputRule {
     OutputRule {
         text,
-        way: Way::Silent,
+        way: EndCondition::Silent,
     }
 }
 
 const fn left(text: &'static str, reason: &'static str) -> OutputRule {
     OutputRule {
         text,
-        way: Way::Left(reason),
+        way: EndCondition::Left(reason),
     }
 }
 
@@ -102,7 +102,7 @@ impl Rules {
         SPOILERS.iter().any(|text| command.contains(text))
     }
 
-    pub(crate) fn of(command: &str) -> Option<&'static Way> {
+    pub(crate) fn of(command: &str) -> Option<&'static EndCondition> {
         let rule = RULES.iter().find(|rule| command.contains(rule.text));
         rule.map(|rule| &rule.way)
     }

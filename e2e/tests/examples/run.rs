@@ -8,7 +8,7 @@ use fairlead_e2e::{Launch, Process, eventually};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::rules::{Rules, Way};
+use crate::rules::{EndCondition, Rules};
 use crate::world::ExamplesWorld;
 
 /// Deadline for a command to end, or to print its expected text.
@@ -18,14 +18,14 @@ const COMMAND_DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) async fn run(world: &ExamplesWorld, command: &str) -> anyhow::Result<String> {
     let line = world.translated(command).await?;
     match Rules::of(command) {
-        Some(Way::Left(reason)) => Ok(format!("not run: {reason}")),
-        Some(Way::Until(text)) => {
+        Some(EndCondition::Left(reason)) => Ok(format!("not run: {reason}")),
+        Some(EndCondition::Until(text)) => {
             let mut process = start(world, &line)?;
             process.wait_for_log(text, COMMAND_DEADLINE).await?;
             end(process, text).await
         }
-        Some(Way::Follow(text)) => follow(world, &line, text).await,
-        Some(Way::Silent) => to_its_end(world, &line, true).await,
+        Some(EndCondition::Follow(text)) => follow(world, &line, text).await,
+        Some(EndCondition::Silent) => to_its_end(world, &line, true).await,
         None => to_its_end(world, &line, false).await,
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fairlead_e2e::Transport;
 use tokio::process::Command;
 
-use crate::world::{KubectlWorld, Way};
+use crate::world::{CallRoute, KubectlWorld};
 
 const FILE_BYTES: u64 = 100 * 1024 * 1024;
 const COPY_DEADLINE: Duration = Duration::from_secs(90);
@@ -20,7 +20,7 @@ async fn checksum(file: &Path) -> anyhow::Result<String> {
     Ok(text.chars().take_while(|c| *c != ' ').collect())
 }
 
-async fn there_and_back(way: Way, over: Transport) -> anyhow::Result<()> {
+async fn there_and_back(way: CallRoute, over: Transport) -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
     let pod = world.pod(2);
     let here = tempfile::tempdir_in(world.cluster.dir())?;
@@ -50,30 +50,30 @@ async fn there_and_back(way: Way, over: Transport) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_directly_over_websocket() -> anyhow::Result<()> {
-    there_and_back(Way::Direct, Transport::WebSocket).await
+    there_and_back(CallRoute::Direct, Transport::WebSocket).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_directly_over_spdy() -> anyhow::Result<()> {
-    there_and_back(Way::Direct, Transport::Spdy).await
+    there_and_back(CallRoute::Direct, Transport::Spdy).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_by_path_over_websocket() -> anyhow::Result<()> {
-    there_and_back(Way::Path, Transport::WebSocket).await
+    there_and_back(CallRoute::Path, Transport::WebSocket).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_by_path_over_spdy() -> anyhow::Result<()> {
-    there_and_back(Way::Path, Transport::Spdy).await
+    there_and_back(CallRoute::Path, Transport::Spdy).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_by_name_over_websocket() -> anyhow::Result<()> {
-    there_and_back(Way::Name, Transport::WebSocket).await
+    there_and_back(CallRoute::Name, Transport::WebSocket).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_by_name_over_spdy() -> anyhow::Result<()> {
-    there_and_back(Way::Name, Transport::Spdy).await
+    there_and_back(CallRoute::Name, Transport::Spdy).await
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::STEP_DEADLINE;
 use crate::row::{check, row};
-use crate::world::{KubectlWorld, Way};
+use crate::world::{CallRoute, KubectlWorld};
 
 const MAP: &str = r#"{apiVersion: v1, kind: ConfigMap, metadata: {name: watched, labels: {watched: "yes"}}, data: {step: '0'}}"#;
 
@@ -21,7 +21,7 @@ async fn directly(world: &KubectlWorld, args: &str) -> anyhow::Result<Output> {
 #[tokio::test]
 async fn watch_prints_each_event_as_it_happens() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
-    for way in Way::ALL {
+    for way in CallRoute::ALL {
         let namespace = format!("watch-{}", way.tag());
         world.namespace(&namespace).await?;
         let create = world
@@ -80,7 +80,7 @@ async fn wait_on_a_quiet_watch_ends_on_time() -> anyhow::Result<()> {
 #[tokio::test]
 async fn wait_ends_with_its_condition() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
-    for way in Way::ALL {
+    for way in CallRoute::ALL {
         let namespace = format!("wait-{}", way.tag());
         world.namespace(&namespace).await?;
         let within = |args: &str| format!("{args} -n {namespace}");
@@ -116,7 +116,7 @@ async fn wait_ends_with_its_condition() -> anyhow::Result<()> {
 #[tokio::test]
 async fn rollout_is_followed_to_its_end() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
-    for way in Way::ALL {
+    for way in CallRoute::ALL {
         let namespace = format!("roll-{}", way.tag());
         world.namespace(&namespace).await?;
         let within = |args: &str| format!("{args} -n {namespace}");
@@ -157,7 +157,7 @@ async fn logs_are_shown_and_followed_line_by_line() -> anyhow::Result<()> {
             .cluster
             .print_in_container("default", pod, "demo", line)
     };
-    for way in Way::ALL {
+    for way in CallRoute::ALL {
         print("first")?;
         let mut follow = world
             .kubectl(way)
@@ -174,7 +174,7 @@ async fn logs_are_shown_and_followed_line_by_line() -> anyhow::Result<()> {
             print(&line)?;
             assert_eq!(follow.next_line().await?, Some(line), "{way:?}");
         }
-        if way == Way::Name {
+        if way == CallRoute::Name {
             let rows = [
                 row(&format!("logs {pod}")).says("first\nline 1\n"),
                 row(&format!("logs {pod} --tail=1 --timestamps")).says("Z line 5\n"),

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::world::{KubectlWorld, Way};
+use crate::world::{CallRoute, KubectlWorld};
 use crate::{BOTH, STEP_DEADLINE};
 
 const CONNECTION_COUNT: usize = 100;
@@ -65,7 +65,7 @@ async fn said(stream: &mut TcpStream, letter: &[u8]) -> anyhow::Result<()> {
 async fn hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
     let target = format!("pod/{}", world.pod(0));
-    for way in Way::ALL {
+    for way in CallRoute::ALL {
         for over in BOTH {
             let forward = world.kubectl(way).transport(over).deadline(STEP_DEADLINE);
             let (port, mut forward) = forward.port_forward(&target, ECHO_PORT).await?;
@@ -86,7 +86,7 @@ async fn hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Resul
             what["subresource"] == "portforward" && what["name"] == pod && event["verb"] == verb
         }
     };
-    let each = 2 * Way::TUNNELLED.len();
+    let each = 2 * CallRoute::TUNNELLED.len();
     for verb in ["get", "create"] {
         assert_eq!(world.audited(each, of(verb)).await?.len(), each, "{verb}");
     }
@@ -97,7 +97,7 @@ async fn hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Resul
 async fn refused_port_ends_its_own_connection_alone() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
     let target = format!("pod/{}", world.pod(2));
-    for way in Way::ALL {
+    for way in CallRoute::ALL {
         let forward = world
             .kubectl(way)
             .transport(Transport::Spdy)

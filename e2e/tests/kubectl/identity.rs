@@ -4,7 +4,7 @@ use fairlead_e2e::eventually;
 
 use crate::STEP_DEADLINE;
 use crate::row::{check, row};
-use crate::world::{GROUPS, KubectlWorld, LISTED, USER, Way};
+use crate::world::{CallRoute, GROUPS, KubectlWorld, LISTED, USER};
 
 #[tokio::test]
 async fn rights_are_those_of_the_mapped_user_on_every_route() -> anyhow::Result<()> {
@@ -48,7 +48,7 @@ async fn audit_log_names_the_mapped_user() -> anyhow::Result<()> {
 #[tokio::test]
 async fn impersonation_by_the_caller_is_rejected() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
-    for way in Way::TUNNELLED {
+    for way in CallRoute::TUNNELLED {
         for flags in [
             &["--as=system:admin"][..],
             &["--as=x", "--as-group=system:masters"],
@@ -67,7 +67,7 @@ async fn impersonation_by_the_caller_is_rejected() -> anyhow::Result<()> {
 async fn admin_becomes_a_user_that_the_site_lists_and_both_names_are_recorded() -> anyhow::Result<()>
 {
     let world = KubectlWorld::shared().await?;
-    for way in Way::TUNNELLED {
+    for way in CallRoute::TUNNELLED {
         let whoami = ["auth", "whoami", "-o", "yaml", "--as", LISTED];
         let who = world.kubectl(way).args(whoami).run().await?.success()?;
         assert!(
@@ -125,7 +125,10 @@ async fn admin_becomes_a_user_that_the_site_lists_and_both_names_are_recorded() 
         format!("--token={}", operator.trim()),
         format!("--as={LISTED}"),
     ];
-    let refused = world.kubectl(Way::Path).args(["get", "pods"]).args(flags);
+    let refused = world
+        .kubectl(CallRoute::Path)
+        .args(["get", "pods"])
+        .args(flags);
     let refused = refused.run().await?;
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(refused.stderr.contains("FL-1202"), "{refused:?}");

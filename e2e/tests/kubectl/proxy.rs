@@ -5,13 +5,13 @@ use std::fs;
 use anyhow::Context;
 use fairlead_e2e::{Kubectl, Running};
 
-use crate::world::{KubectlWorld, Way};
+use crate::world::{CallRoute, KubectlWorld};
 use crate::{BOTH, STEP_DEADLINE};
 
 /// Starts `kubectl proxy` and returns a kubectl that knows only its address.
 async fn proxy(
     world: &KubectlWorld,
-    way: Way,
+    way: CallRoute,
     flags: &[&str],
 ) -> anyhow::Result<(Running, Kubectl)> {
     // By default it rejects exec and attach.
@@ -37,7 +37,7 @@ async fn proxy(
 
 async fn get_and_exec_through(
     world: &KubectlWorld,
-    way: Way,
+    way: CallRoute,
     flags: &[&str],
 ) -> anyhow::Result<()> {
     let (_proxy, kubectl) = proxy(world, way, flags).await?;
@@ -73,16 +73,16 @@ async fn get_and_exec_through(
 #[tokio::test]
 async fn proxy_works_directly_and_by_name() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
-    get_and_exec_through(world, Way::Direct, &[]).await?;
-    get_and_exec_through(world, Way::Name, &[]).await
+    get_and_exec_through(world, CallRoute::Direct, &[]).await?;
+    get_and_exec_through(world, CallRoute::Name, &[]).await
 }
 
 /// It drops the path of the server's URL by default. The hub's error then names the requested path.
 #[tokio::test]
 async fn proxy_works_by_path_if_it_keeps_the_path() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
-    get_and_exec_through(world, Way::Path, &["--append-server-path"]).await?;
-    let (_proxy, kubectl) = proxy(world, Way::Path, &[]).await?;
+    get_and_exec_through(world, CallRoute::Path, &["--append-server-path"]).await?;
+    let (_proxy, kubectl) = proxy(world, CallRoute::Path, &[]).await?;
     let output = kubectl
         .args(["get", "--raw", "/api/v1/nodes"])
         .run()

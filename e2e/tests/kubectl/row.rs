@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use fairlead_e2e::{Output, Transport};
 
-use crate::world::{KubectlWorld, Way};
+use crate::world::{CallRoute, KubectlWorld};
 
 /// Differences between routes that are removed before the comparison. All others are errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl CommandRow {
         self
     }
 
-    async fn run(&self, world: &KubectlWorld, way: Way) -> anyhow::Result<RowOutcome> {
+    async fn run(&self, world: &KubectlWorld, way: CallRoute) -> anyhow::Result<RowOutcome> {
         let filled = self.args.iter().map(|arg| {
             arg.replace("{pod}", world.pod(0))
                 .replace("{tag}", way.tag())
@@ -126,7 +126,7 @@ impl CommandRow {
         })
     }
 
-    fn same(&self, world: &KubectlWorld, way: Way, text: &str) -> String {
+    fn same(&self, world: &KubectlWorld, way: CallRoute, text: &str) -> String {
         let text = text.replace(way.tag(), "TAG");
         let each = |change: fn(&str) -> String| text.split('\n').map(change).collect::<Vec<_>>();
         match self.differs {
@@ -139,12 +139,12 @@ impl CommandRow {
     }
 
     async fn check(&self, world: &KubectlWorld) -> anyhow::Result<()> {
-        let [direct, path, name] = Way::ALL.map(|way| self.run(world, way));
+        let [direct, path, name] = CallRoute::ALL.map(|way| self.run(world, way));
         let (direct, path, name) = tokio::try_join!(direct, path, name)?;
         let fine = direct.code == Some(self.code)
             && (direct.stdout.contains(self.says) || direct.stderr.contains(self.says));
         ensure!(fine, "{self:?}: directly: {:?}", direct.output);
-        for (way, seen) in [(Way::Path, path), (Way::Name, name)] {
+        for (way, seen) in [(CallRoute::Path, path), (CallRoute::Name, name)] {
             let same = seen.code == direct.code
                 && seen.stdout == direct.stdout
                 && seen.stderr == direct.stderr;

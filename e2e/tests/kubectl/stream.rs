@@ -6,7 +6,7 @@ use fairlead_e2e::Transport;
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::row::{check, row};
-use crate::world::{KubectlWorld, Way};
+use crate::world::{CallRoute, KubectlWorld};
 use crate::{BOTH, STEP_DEADLINE};
 
 /// Bytes beyond all buffers on the path.
@@ -54,7 +54,7 @@ async fn exec_has_input_both_outputs_and_an_exit_code() -> anyhow::Result<()> {
 async fn input_to_a_slow_reader_arrives_whole() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
     let mut calls = JoinSet::new();
-    for way in Way::TUNNELLED {
+    for way in CallRoute::TUNNELLED {
         for over in BOTH {
             let exec = [
                 "exec",
@@ -93,7 +93,7 @@ async fn slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() ->
     let world = KubectlWorld::shared().await?;
     let mut calls = JoinSet::new();
     // Varies the time between a ping and the end.
-    for (seconds, way) in (7..12).zip(Way::TUNNELLED.into_iter().cycle()) {
+    for (seconds, way) in (7..12).zip(CallRoute::TUNNELLED.into_iter().cycle()) {
         for over in BOTH {
             let lines = seconds * LINES_PER_SECOND;
             let script = format!("yes {} | head -n {lines}", "x".repeat(1023));
@@ -146,7 +146,7 @@ async fn exec_uses_the_requested_transport() -> anyhow::Result<()> {
 #[tokio::test]
 async fn exec_on_a_terminal_has_its_size_follows_it_and_ends_by_ctrl_c() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
-    for way in Way::ALL {
+    for way in CallRoute::ALL {
         for over in BOTH {
             let script = "while stty size; do read -r line; done";
             let exec = ["exec", "-it", world.pod(0), "--", "sh", "-c", script];
@@ -169,7 +169,7 @@ async fn exec_on_a_terminal_has_its_size_follows_it_and_ends_by_ctrl_c() -> anyh
 #[tokio::test]
 async fn attach_reaches_the_main_process_until_its_input_ends() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
-    for way in Way::ALL {
+    for way in CallRoute::ALL {
         for over in BOTH {
             let attach = world.kubectl(way).transport(over).deadline(STEP_DEADLINE);
             let mut attach = attach.args(["attach", "-i", world.pod(1)]).spawn()?;

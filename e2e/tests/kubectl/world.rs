@@ -20,7 +20,7 @@ pub(crate) const LISTED: &str = "fairlead:someone";
 
 /// Route of a call to the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum CallRoute {
     /// Directly, as the cluster's administrator who impersonates the same user, since a user's rights are
     /// part of many answers.
     Direct,
@@ -30,16 +30,16 @@ pub(crate) enum Way {
     Name,
 }
 
-impl Way {
-    pub(crate) const ALL: [Way; 3] = [Way::Direct, Way::Path, Way::Name];
-    pub(crate) const TUNNELLED: [Way; 2] = [Way::Path, Way::Name];
+impl CallRoute {
+    pub(crate) const ALL: [CallRoute; 3] = [CallRoute::Direct, CallRoute::Path, CallRoute::Name];
+    pub(crate) const TUNNELLED: [CallRoute; 2] = [CallRoute::Path, CallRoute::Name];
 
     /// Tag for object names. All tags have one length, because tables are aligned by names.
     pub(crate) fn tag(self) -> &'static str {
         match self {
-            Way::Direct => "way-1",
-            Way::Path => "way-2",
-            Way::Name => "way-3",
+            CallRoute::Direct => "way-1",
+            CallRoute::Path => "way-2",
+            CallRoute::Name => "way-3",
         }
     }
 }
@@ -86,24 +86,24 @@ impl KubectlWorld {
         })
     }
 
-    pub(crate) fn kubectl(&self, way: Way) -> Kubectl {
+    pub(crate) fn kubectl(&self, way: CallRoute) -> Kubectl {
         let kubectl = self.cluster.kubectl();
         match way {
-            Way::Direct => {
+            CallRoute::Direct => {
                 let groups = GROUPS.map(|group| format!("--as-group={group}"));
                 kubectl.args([format!("--as={USER}")]).args(groups)
             }
-            Way::Path => kubectl.kubeconfig(&self.by_path),
-            Way::Name => kubectl.kubeconfig(&self.by_name),
+            CallRoute::Path => kubectl.kubeconfig(&self.by_path),
+            CallRoute::Name => kubectl.kubeconfig(&self.by_name),
         }
     }
 
     /// Server URL in the kubeconfig of that route.
-    pub(crate) fn server(&self, way: Way) -> String {
+    pub(crate) fn server(&self, way: CallRoute) -> String {
         match way {
-            Way::Direct => self.cluster.api_url(),
-            Way::Path => format!("{}/k8s/clusters/{}", self.hub.ready().url, self.id),
-            Way::Name => self.hub.ready().url.clone(),
+            CallRoute::Direct => self.cluster.api_url(),
+            CallRoute::Path => format!("{}/k8s/clusters/{}", self.hub.ready().url, self.id),
+            CallRoute::Name => self.hub.ready().url.clone(),
         }
     }
 

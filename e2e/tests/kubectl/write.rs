@@ -1,13 +1,13 @@
 //! Calls that change objects. Each route has a namespace of its own, so that all three find the same objects.
 
 use crate::row::{CommandRow, check, row};
-use crate::world::{KubectlWorld, Way};
+use crate::world::{CallRoute, KubectlWorld};
 
 const ONE: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {colour: blue}}";
 const OTHER: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {colour: red}}";
 
 async fn namespaces(world: &KubectlWorld, name: &str) -> anyhow::Result<()> {
-    for way in Way::ALL {
+    for way in CallRoute::ALL {
         world.namespace(&format!("{name}-{}", way.tag())).await?;
     }
     Ok(())

@@ -27,13 +27,13 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) type Answered = BTreeMap<ClusterId, Vec<(bool, u64)>>;
 
 /// Handle of a writing process.
-pub(crate) struct Writer {
+pub(crate) struct CrashWriter {
     child: Child,
     reader: JoinHandle<Answered>,
     said: Receiver<()>,
 }
 
-impl Writer {
+impl CrashWriter {
     pub(crate) fn start(place: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["load", place])
@@ -62,7 +62,7 @@ impl Writer {
             }
             answered
         });
-        Writer {
+        CrashWriter {
             child,
             reader,
             said,

@@ -7,7 +7,7 @@ use std::{fs, path::Path, process::Command, time::Duration};
 use fairlead_testkit::postgres::Postgres;
 use tokio::time::Instant;
 
-use crate::{load::Writer, verify::verify};
+use crate::{load::CrashWriter, verify::verify};
 
 /// Acknowledged writes between two kills.
 const WRITES_BETWEEN_KILLS: usize = 40;
@@ -30,7 +30,7 @@ fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
     let mut server = Postgres::start().unwrap();
     let folder = server.folder().display();
     let place = format!("postgres:///{DATABASE}?host={folder}&user=fairlead");
-    let writer = Writer::start(&place);
+    let writer = CrashWriter::start(&place);
     for round in 0..kills {
         writer.wait_for(WRITES_BETWEEN_KILLS + round as usize * 61 % 97);
         let postmaster = postmaster(server.folder());

@@ -16,9 +16,9 @@ fn outcome(requests: u64, hub: u64) -> Outcome {
     }
 }
 
-fn measured(route: Route, rates: [u64; 3]) -> Measured {
+fn measured(route: Route, rates: [u64; 3]) -> MeasuredRound {
     let rounds = rates.map(|rate| outcome(rate, rate * 12)).to_vec();
-    Measured {
+    MeasuredRound {
         scenario: SCENARIOS[0],
         route,
         rounds,
@@ -57,7 +57,7 @@ fn ratios_are_taken_within_a_round_so_that_a_slow_round_changes_nothing() {
     assert_eq!(fairlead.to_direct.unwrap().median, 0.3);
     assert_eq!(
         fairlead.goal,
-        Some(Goal {
+        Some(SmokeGoal {
             least: 0.5,
             met: true
         })
