@@ -1,5 +1,6 @@
 //! `fairlead kubeconfig`: a kubeconfig with one context per cluster.
 
+mod error;
 mod file;
 mod merge;
 pub(crate) mod names;

@@ -6,26 +6,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::Failure;
 use serde_json::{Map, Value};
 
-use super::merge;
+use super::{error::KubeconfigError, merge};
 use crate::{confirm::confirm, environment::Environment, files, output};
 
 /// File that kubectl writes to: the first of `KUBECONFIG`, else `~/.kube/config`.
 ///
 /// # Errors
-/// `FL-4101` if neither KUBECONFIG nor HOME is set.
-pub(super) fn kubectls(environment: &Environment) -> Result<PathBuf, Failure> {
+/// [`KubeconfigError::NoPlace`]
+pub(super) fn kubectls(environment: &Environment) -> Result<PathBuf, KubeconfigError> {
     let listed = environment.get("KUBECONFIG").unwrap_or_default();
     if let Some(first) = listed.split(':').find(|it| !it.is_empty()) {
         return Ok(first.into());
     }
     let home = environment.get("HOME").map(Path::new);
-    let home = home.ok_or_else(|| {
-        let failure = Failure::because(Code::BadConfig, "neither KUBECONFIG nor HOME is set");
-        failure.next("Set one of them, or name the file with `--output F`.")
-    })?;
+    let home = home.ok_or(KubeconfigError::NoPlace)?;
     Ok(home.join(".kube/config"))
 }
 
@@ -39,13 +36,13 @@ pub(super) struct Merged {
 /// Merges into a file that may not exist yet.
 ///
 /// # Errors
-/// Errors of [`merge::merge`]; `FL-4111` if another program writes the file; `FL-4112`.
+/// [`KubeconfigError`]
 pub(super) fn merge_into(
     path: &Path,
     ours: &Value,
     hub: &str,
     set_current: bool,
-) -> Result<Merged, Failure> {
+) -> Result<Merged, KubeconfigError> {
     // The target of a link is locked and written, like kubectl does.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let _lock = Lock::acquire(path)?;
@@ -60,9 +57,9 @@ pub(super) fn merge_into(
         there
     };
     let after = merge::merge(before.clone(), ours, hub, set_current);
-    let after = after.map_err(|failure| Failure {
-        cause: format!("{}: {}", path.display(), failure.cause),
-        ..failure
+    let after = after.map_err(|source| KubeconfigError::Merge {
+        path: path.clone(),
+        source,
     })?;
     if after == before {
         return Ok(Merged {
@@ -106,27 +103,19 @@ pub(super) fn replace(path: &Path, text: &str, hub: &str, yes: bool) -> Result<(
 }
 
 /// Content of the file; `None` if it does not exist.
-fn read(path: &Path) -> Result<Option<String>, Failure> {
+fn read(path: &Path) -> Result<Option<String>, KubeconfigError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unusable(path, &error)),
+        Err(error) => Err(KubeconfigError::unusable(path, error)),
     }
 }
 
-fn parse(path: &Path, text: &str) -> Result<Value, Failure> {
+fn parse(path: &Path, text: &str) -> Result<Value, KubeconfigError> {
     if text.trim().is_empty() {
         return Ok(Value::Null);
     }
-    serde_saphyr::from_str(text).map_err(|error| unusable(path, &error))
-}
-
-fn unusable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    let failure = Failure::because(
-        Code::BadKubeconfig,
-        format_args!("{}: {error}", path.display()),
-    );
-    failure.next("Correct the file, or name another with `--output F`.")
+    serde_saphyr::from_str(text).map_err(|error| KubeconfigError::unusable(path, error))
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -139,25 +128,17 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 struct Lock(PathBuf);
 
 impl Lock {
-    fn acquire(path: &Path) -> Result<Self, Failure> {
+    fn acquire(path: &Path) -> Result<Self, KubeconfigError> {
         let lock = beside(path, ".lock");
         if let Some(folder) = lock.parent() {
-            fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+            fs::create_dir_all(folder).map_err(|error| KubeconfigError::lock(folder, error))?;
         }
         match fs::File::create_new(&lock) {
             Ok(_) => Ok(Lock(lock)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let failure = Failure::because(
-                    Code::InUse,
-                    format_args!("another program holds its lock {}", lock.display()),
-                );
-                let step = format!(
-                    "Try again; if no such program runs, remove {}.",
-                    lock.display()
-                );
-                Err(failure.next(step))
+                Err(KubeconfigError::Locked(lock))
             }
-            Err(error) => Err(cannot_write(&lock, &error)),
+            Err(error) => Err(KubeconfigError::lock(&lock, error)),
         }
     }
 }
@@ -169,17 +150,11 @@ impl Drop for Lock {
     }
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::because(
-        Code::CannotWrite,
-        format_args!("{}: {error}", path.display()),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+    use fairlead_api::Code;
     use serde_json::json;
 
     use super::*;
@@ -229,12 +204,18 @@ mod tests {
         assert!(merge_into(&path, &ours(), "hub", false).unwrap().changed);
         let before = fs::read_to_string(&path).unwrap();
         fs::write(beside(&path, ".lock"), "").unwrap();
-        let refused = merge_into(&path, &ours(), "hub", false).err().unwrap();
+        let refused = merge_into(&path, &ours(), "hub", false)
+            .err()
+            .map(Failure::from);
+        let refused = refused.unwrap();
         assert_eq!(refused.code, Code::InUse);
         fs::remove_file(beside(&path, ".lock")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), before);
         fs::write(&path, "a: [").unwrap();
-        let refused = merge_into(&path, &ours(), "hub", false).err().unwrap();
+        let refused = merge_into(&path, &ours(), "hub", false)
+            .err()
+            .map(Failure::from);
+        let refused = refused.unwrap();
         assert_eq!(refused.code, Code::BadKubeconfig);
         assert_eq!(fs::read_to_string(&path).unwrap(), "a: [");
     }
@@ -261,6 +242,6 @@ mod tests {
         assert_eq!(of(&both).unwrap(), Path::new("/a"));
         let home = of(&[("HOME", "/home/ann")]).unwrap();
         assert_eq!(home, Path::new("/home/ann/.kube/config"));
-        assert_eq!(of(&[]).unwrap_err().code, Code::BadConfig);
+        assert!(matches!(of(&[]), Err(KubeconfigError::NoPlace)));
     }
 }

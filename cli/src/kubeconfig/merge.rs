@@ -1,7 +1,8 @@
 //! Merge of one hub's entries into a kubeconfig. Entries of other hubs and unknown fields are kept.
 
-use fairlead_api::{Code, Failure};
 use serde_json::{Map, Value};
+
+use super::error::MergeError;
 
 /// Fields of a cluster entry for address and trust, all of which are replaced.
 const ADDRESS_FIELDS: [&str; 5] = [
@@ -17,13 +18,13 @@ const CONTEXT_FIELDS: [&str; 2] = ["cluster", "user"];
 /// Merges the entries of `ours` into `there`; their names end with `@hub`.
 ///
 /// # Errors
-/// `FL-4110` if `there` is not a kubeconfig, `FL-4108` if a context of that name belongs to another cluster.
+/// [`MergeError`]
 pub(super) fn merge(
     there: Value,
     ours: &Value,
     hub: &str,
     set_current: bool,
-) -> Result<Value, Failure> {
+) -> Result<Value, MergeError> {
     let Value::Object(mut all) = there else {
         return Err(malformed("it is no mapping"));
     };
@@ -75,12 +76,12 @@ fn is_of(name: &Value, hub: &str) -> bool {
     name.is_some_and(|(_, of)| of == hub)
 }
 
-fn malformed(detail: &str) -> Failure {
-    Failure::because(Code::BadKubeconfig, detail)
+fn malformed(detail: &str) -> MergeError {
+    MergeError::NoKubeconfig(detail.to_owned())
 }
 
 /// List of a kind; kubectl writes an empty list as null.
-fn list<'a>(all: &'a mut Map<String, Value>, kind: &str) -> Result<&'a mut Vec<Value>, Failure> {
+fn list<'a>(all: &'a mut Map<String, Value>, kind: &str) -> Result<&'a mut Vec<Value>, MergeError> {
     let list = all.entry(kind).or_insert(Value::Null);
     if list.is_null() {
         *list = Value::Array(Vec::new());
@@ -92,17 +93,16 @@ fn list<'a>(all: &'a mut Map<String, Value>, kind: &str) -> Result<&'a mut Vec<V
 }
 
 /// Refuses contexts of the same name that lead to another hub or cluster.
-fn refuse_contexts_of_others(there: &[Value], ours: &Value, hub: &str) -> Result<(), Failure> {
+fn refuse_contexts_of_others(there: &[Value], ours: &Value, hub: &str) -> Result<(), MergeError> {
     for context in entries(ours, "contexts") {
         let same = there.iter().find(|it| it["name"] == context["name"]);
         let cluster = same.and_then(|it| it.pointer("/context/cluster"));
         if let Some(cluster) = cluster.filter(|it| !is_of(it, hub)) {
-            let detail = format_args!(
+            let detail = format!(
                 "the context {} is there already, for the cluster {cluster}",
                 context["name"]
             );
-            let failure = Failure::because(Code::Conflict, detail);
-            return Err(failure.next("Choose another name with `--context-name`."));
+            return Err(MergeError::ContextTaken(detail));
         }
     }
     Ok(())
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn context_of_another_cluster_is_not_replaced() {
         let refused = merge(others(), &ours("kind", "https://hub"), "hub", false).unwrap_err();
-        assert_eq!(refused.code, Code::Conflict);
+        assert!(matches!(refused, MergeError::ContextTaken(_)));
         // A cluster that was created again under the same name belongs to the same hub.
         let before = merge(json!({}), &ours("demo@hub", "https://hub"), "hub", false).unwrap();
         let mut anew = ours("demo@hub", "https://hub");
@@ -222,7 +222,7 @@ mod tests {
             json!({ "users": 1 }),
         ] {
             let refused = merge(bad, &ours("demo@hub", "https://hub"), "hub", false);
-            assert_eq!(refused.unwrap_err().code, Code::BadKubeconfig);
+            assert!(matches!(refused, Err(MergeError::NoKubeconfig(_))));
         }
     }
 

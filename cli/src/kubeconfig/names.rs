@@ -3,7 +3,9 @@
 
 use std::{collections::BTreeMap, fmt::Write, str::FromStr};
 
-use fairlead_api::{ClusterId, Code, Failure, resources::Cluster};
+use fairlead_api::{ClusterId, resources::Cluster};
+
+use super::error::AmbiguousContext;
 
 /// Template of context names, like `{name}@{hub}`.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,23 +105,19 @@ impl Names {
     /// Context names of the `chosen` clusters.
     ///
     /// # Errors
-    /// `FL-4109` if the template yields the same name for two clusters.
+    /// [`AmbiguousContext`] if the template yields the same name for two clusters.
     pub(super) fn contexts(
         &self,
         template: &ContextName,
         chosen: &[&Cluster],
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<String>, AmbiguousContext> {
         let mut known = BTreeMap::new();
         let mut names = Vec::with_capacity(chosen.len());
         for cluster in chosen {
             let name = self.context(template, cluster);
             if let Some(other) = known.insert(name.clone(), &cluster.id) {
-                let detail = format_args!(
-                    "--context-name: {other} and {} would both be {name:?}",
-                    cluster.id
-                );
-                let failure = Failure::because(Code::Invalid, detail);
-                return Err(failure.next("Put {name} or {id} into the template."));
+                let detail = format!("{other} and {} would both be {name:?}", cluster.id);
+                return Err(AmbiguousContext(detail));
             }
             names.push(name);
         }
@@ -193,7 +191,7 @@ mod tests {
             ["t-default/b c-two"]
         );
         let refused = named("{tenant}", &[one, two]).unwrap_err();
-        assert_eq!(refused.code, Code::Invalid);
+        assert!(refused.to_string().contains("would both be"), "{refused}");
         for bad in ["", "{nam}", "{name", "a\nb"] {
             assert!(bad.parse::<ContextName>().is_err(), "{bad:?}");
         }
