@@ -4,8 +4,6 @@
 //! They are sealed with a key that the platform operator gives to each hub (`--store-key-file`). A
 //! copy of the database or of a backup does not reveal them.
 
-mod error;
-
 use std::{collections::BTreeMap, io, path::Path};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
@@ -18,9 +16,7 @@ use fairlead_store::{DataDir, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tracing::info;
 
-use crate::{files::KEYS, modules::enroll::BootstrapKey};
-
-pub(crate) use error::KeysError;
+use crate::{files::KEYS, keys_error::KeysError, modules::enroll::BootstrapKey};
 
 /// Domain separation of this use of the sealing key.
 const PURPOSE: &[u8] = b"fairlead keys of the hub v1";

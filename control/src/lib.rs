@@ -11,6 +11,7 @@ mod config;
 mod control;
 mod files;
 mod keys;
+mod keys_error;
 mod local;
 mod loss;
 mod modules;

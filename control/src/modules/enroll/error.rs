@@ -7,7 +7,7 @@ use fairlead_certs::CertsError;
 use fairlead_gateway::seam::DirectoryError;
 use fairlead_store::{Refusal, StoreError};
 
-use super::SpendError;
+use super::spend::SpendError;
 
 /// A rejected request for an identity or an install manifest.
 #[derive(Debug, thiserror::Error)]

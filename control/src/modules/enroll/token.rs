@@ -13,7 +13,7 @@ use fairlead_store::{DataDir, model::Bootstrap, random};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
-use crate::keys::KeysError;
+use crate::keys_error::KeysError;
 
 const KEY_FILE: &str = "bootstrap.key";
 /// Upper bound for the length of our tokens, in bytes; longer texts are rejected unread.
