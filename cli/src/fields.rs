@@ -1,12 +1,53 @@
 //! Conversion of flags to document fields of clusters and tenants.
 
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::invalid_html_tags,
+    reason = "the comments on flags are help texts for a terminal"
+)]
+
 use fairlead_api::{Code, Failure, TenantId};
 use serde_json::{Map, Value};
 
-use crate::{
-    args::{ClusterFields, TenantFields},
-    files,
-};
+use crate::{args::TenantFields, files};
+
+/// Flags for the fields of a cluster.
+#[derive(clap::Args)]
+pub(crate) struct ClusterFields {
+    /// Static fact to set, or NAME- to remove one; repeatable
+    #[arg(long = "fact", value_name = "NAME=VALUE")]
+    pub(crate) facts: Vec<String>,
+    /// Annotation to set, or NAME- to remove one; repeatable
+    #[arg(long = "annotation", value_name = "NAME=VALUE")]
+    pub(crate) annotations: Vec<String>,
+    /// Creation of external resources (the repository): Create new ones, or Adopt existing ones
+    #[arg(long, value_name = "Create|Adopt")]
+    pub(crate) creation_policy: Option<String>,
+    /// Treatment of external resources when the cluster is deleted
+    #[arg(long, value_name = "Delete|Retain|Archive")]
+    pub(crate) deletion_policy: Option<String>,
+    /// Protect the cluster against deletion; =false removes the protection
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) delete_protection: Option<bool>,
+    /// URL of the API server, as https://host:port
+    #[arg(long, value_name = "URL")]
+    pub(crate) kube_api: Option<String>,
+    /// Reference to the credentials of the API server; never their value
+    #[arg(long, value_name = "[NAMESPACE/]NAME")]
+    pub(crate) kube_api_credentials: Option<String>,
+    /// URL of the catalog's repository
+    #[arg(long, value_name = "URL")]
+    pub(crate) git_repo: Option<String>,
+    /// Host keys of the repository in known_hosts format, or @FILE
+    #[arg(long, value_name = "KEYS|@FILE")]
+    pub(crate) git_host_keys: Option<String>,
+    /// Revision of the tenant's repository to compile from
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) tenant_revision: Option<String>,
+    /// Revision of the global repository to compile from
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) global_revision: Option<String>,
+}
 
 /// Fields of a cluster for the given flags.
 pub(crate) fn of(given: ClusterFields) -> Result<Map<String, Value>, Failure> {

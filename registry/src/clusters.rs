@@ -25,7 +25,9 @@ use tracing::info;
 
 use crate::{
     document::{
-        cluster::ClusterSpec, fields::Fields, merge::cluster as merge_cluster, policy::OWN_FIELDS,
+        cluster::{ClusterSpec, OWN_FIELDS},
+        fields::Fields,
+        merge::cluster as merge_cluster,
         repo::Repo,
     },
     error::{InvalidValue, RegistryError},

@@ -259,34 +259,18 @@ mod tests {
 
     fn cluster() -> Cluster {
         let at = datetime!(2026-11-21 12:00 UTC);
-        serde_json::from_value::<Map<String, Value>>(json!({})).unwrap();
+        let ids = ("c-a".parse().unwrap(), "t-a".parse().unwrap());
+        let binding = Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None));
+        let cloud = Fact {
+            value: json!("own"),
+            source: FactSource::People,
+            received: 0,
+            observed: 0,
+        };
         Cluster {
-            id: "c-a".parse().unwrap(),
-            tenant: "t-a".parse().unwrap(),
-            display_name: None,
-            annotations: BTreeMap::new(),
-            facts: BTreeMap::from([(
-                "cloud".to_owned(),
-                Fact {
-                    value: json!("own"),
-                    source: FactSource::People,
-                    received: 0,
-                    observed: 0,
-                },
-            )]),
-            dynamic_facts: BTreeMap::new(),
-            git_repo: None,
-            repo_state: None,
+            facts: BTreeMap::from([("cloud".to_owned(), cloud)]),
             tenant_git_repo_revision: Some("v2".to_owned()),
-            global_git_repo_revision: None,
-            compile_meta: None,
-            kube_api: None,
-            creation_policy: None,
-            deletion_policy: None,
-            delete_protection: None,
-            agent: fairlead_store::model::AgentSettings::default(),
-            binding: Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None)),
-            created: at,
+            ..Cluster::new(ids.0, ids.1, binding, at)
         }
     }
 

@@ -4,7 +4,10 @@ use clap::Parser;
 use clap_complete::ArgValueCompleter;
 
 use super::{access::display_name, common::OutputArgs};
-use crate::complete::{clusters, tenants};
+use crate::{
+    complete::{clusters, tenants},
+    fields::ClusterFields,
+};
 
 #[derive(Parser)]
 #[command(
@@ -65,44 +68,6 @@ pub(crate) struct SetCluster {
     /// Skip the confirmation prompt
     #[arg(long)]
     pub(crate) yes: bool,
-}
-
-/// Fields of a cluster.
-#[derive(clap::Args)]
-pub(crate) struct ClusterFields {
-    /// Static fact to set, or NAME- to remove one; repeatable
-    #[arg(long = "fact", value_name = "NAME=VALUE")]
-    pub(crate) facts: Vec<String>,
-    /// Annotation to set, or NAME- to remove one; repeatable
-    #[arg(long = "annotation", value_name = "NAME=VALUE")]
-    pub(crate) annotations: Vec<String>,
-    /// Creation of external resources (the repository): Create new ones, or Adopt existing ones
-    #[arg(long, value_name = "Create|Adopt")]
-    pub(crate) creation_policy: Option<String>,
-    /// Treatment of external resources when the cluster is deleted
-    #[arg(long, value_name = "Delete|Retain|Archive")]
-    pub(crate) deletion_policy: Option<String>,
-    /// Protect the cluster against deletion; =false removes the protection
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) delete_protection: Option<bool>,
-    /// URL of the API server, as https://host:port
-    #[arg(long, value_name = "URL")]
-    pub(crate) kube_api: Option<String>,
-    /// Reference to the credentials of the API server; never their value
-    #[arg(long, value_name = "[NAMESPACE/]NAME")]
-    pub(crate) kube_api_credentials: Option<String>,
-    /// URL of the catalog's repository
-    #[arg(long, value_name = "URL")]
-    pub(crate) git_repo: Option<String>,
-    /// Host keys of the repository in known_hosts format, or @FILE
-    #[arg(long, value_name = "KEYS|@FILE")]
-    pub(crate) git_host_keys: Option<String>,
-    /// Revision of the tenant's repository to compile from
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) tenant_revision: Option<String>,
-    /// Revision of the global repository to compile from
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) global_revision: Option<String>,
 }
 
 /// Fields of a tenant.

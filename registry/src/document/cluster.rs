@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fairlead_store::model::{Cluster, CompileMeta, Fact, FactSource, Facts};
+use serde::{Serialize, ser::SerializeMap};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -34,6 +35,14 @@ const PATCH_FIELDS: [&str; 13] = [
     "deletionPolicy",
     "deleteProtection",
 ];
+/// Field names that PUT preserves: a client of Lieutenant's API does not know them.
+pub(crate) const OWN_FIELDS: [&str; 4] = [
+    "kubeApi",
+    "creationPolicy",
+    "deletionPolicy",
+    "deleteProtection",
+];
+
 /// Fields that a cluster's own agent may write.
 const AGENT_FIELDS: [&str; 3] = ["facts", "dynamicFacts", "gitRepo"];
 
@@ -223,6 +232,30 @@ impl ClusterSpec {
         cluster.creation_policy = self.policies.creation;
         cluster.deletion_policy = self.policies.deletion;
         cluster.delete_protection = self.policies.delete_protection;
+    }
+}
+
+/// Writes the fields without a default in the tenant's template.
+pub(super) fn serialize_own<M: SerializeMap>(
+    cluster: &Cluster,
+    map: &mut M,
+) -> Result<(), M::Error> {
+    match &cluster.compile_meta {
+        Some(meta) => map.serialize_entry("compileMeta", meta)?,
+        None => map.serialize_entry("compileMeta", &CompileMeta::default())?,
+    }
+    entry(map, "kubeApi", cluster.kube_api.as_ref())
+}
+
+/// Writes a field with a value.
+pub(super) fn entry<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    name: &str,
+    value: Option<T>,
+) -> Result<(), M::Error> {
+    match value {
+        Some(value) => map.serialize_entry(name, &value),
+        None => Ok(()),
     }
 }
 

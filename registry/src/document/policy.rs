@@ -5,14 +5,6 @@ use fairlead_store::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi
 
 use crate::{document::fields::Fields, error::InvalidValue, invalid::invalid};
 
-/// Field names that PUT preserves: a client of Lieutenant's API does not know them.
-pub(crate) const OWN_FIELDS: [&str; 4] = [
-    "kubeApi",
-    "creationPolicy",
-    "deletionPolicy",
-    "deleteProtection",
-];
-
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Policies {
     pub(crate) kube_api: Option<KubeApi>,

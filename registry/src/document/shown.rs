@@ -5,16 +5,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use fairlead_api::resources::{AgentInvitation, ClusterStatus, DetectedClone, TenantRepoDocument};
 use fairlead_store::{
     Record,
-    model::{
-        Cluster, ClusterTemplate, CompileMeta, Credentials, Fact, Facts, GitRepo, RepoKind, Tenant,
-    },
+    model::{Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, RepoKind, Tenant},
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
-    document::{repo, tenant},
+    document::{
+        cluster::{entry, serialize_own},
+        repo, tenant,
+    },
     services::{RepoStatus, ShownRepoState},
     template::Effective,
 };
@@ -131,11 +132,7 @@ impl Serialize for CacheableFields<'_> {
             "globalGitRepoRevision",
             effective.global_revision(),
         )?;
-        match &cluster.compile_meta {
-            Some(meta) => map.serialize_entry("compileMeta", meta)?,
-            None => map.serialize_entry("compileMeta", &CompileMeta::default())?,
-        }
-        entry(&mut map, "kubeApi", cluster.kube_api.as_ref())?;
+        serialize_own(cluster, &mut map)?;
         entry(&mut map, "creationPolicy", effective.creation_policy())?;
         entry(&mut map, "deletionPolicy", effective.deletion_policy())?;
         entry(&mut map, "deleteProtection", effective.delete_protection())?;
@@ -184,17 +181,6 @@ impl Serialize for ShownTenant<'_> {
         map.serialize_entry("created", &time(tenant.created))?;
         map.serialize_entry("version", &self.0.version)?;
         map.end()
-    }
-}
-
-fn entry<M: SerializeMap, T: Serialize>(
-    map: &mut M,
-    name: &str,
-    value: Option<T>,
-) -> Result<(), M::Error> {
-    match value {
-        Some(value) => map.serialize_entry(name, &value),
-        None => Ok(()),
     }
 }
 
