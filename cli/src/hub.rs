@@ -5,7 +5,7 @@ mod influx;
 mod local;
 pub(crate) mod settings;
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use clap::ArgMatches;
 use fairlead_api::{Code, Failure, HubUrl};
@@ -69,10 +69,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
         front_tls: control.front_tls(),
         session_tls: control.session_tls(),
         trust_domain: control.trust_domain().to_owned(),
-        head_timeout: Duration::from_secs(60),
-        max_requests_per_caller: settings.max_requests_per_caller,
-        resume_window: settings.resume_window,
-        session_memory: settings.session_memory,
+        limits: settings.gateway,
     };
     let open_routes = match &settings.dev {
         // kubectl does not trust the CA of a dev hub, so the admin port serves the manifests.
@@ -168,19 +165,11 @@ fn control_config(
         front_leaf,
         store: settings.store.clone(),
         store_key: settings.store_key.clone(),
-        retention: settings.retention,
-        reporting: settings.reporting,
         influx: settings.influx.clone(),
         accept_data_loss: settings.accept_data_loss,
         issuers: settings.issuers.clone(),
-        bootstrap_ttl: settings.bootstrap_ttl,
-        renew_grace: settings.renew_grace,
-        version: VERSION.to_owned(),
-        image: settings.image.clone(),
-        steward_image: settings.steward_image.clone(),
-        metric_facts: settings.metric_facts.clone(),
-        discovery: settings.discovery.clone(),
-        trusted_proxies: settings.trusted_proxies.clone(),
+        registry: settings.registry.clone(),
+        enroll: settings.enroll.clone(),
         git_servers: fairlead_control::GitServers::default(),
     })
 }

@@ -17,11 +17,12 @@ mod loss;
 mod modules;
 mod opening;
 
-pub use config::{BOOTSTRAP_TTL, Config};
+pub use config::Config;
 pub use control::Control;
+pub use fairlead_registry::BOOTSTRAP_TTL;
 pub use modules::{
     certificates::CertificateExpiry,
-    enroll::{self, Network},
+    enroll::{self, EnrollSettings, Network},
     issuers,
     repositories::{DesiredRepo, GitServer, GitServerError, GitServers, RepoOwner, ReportedRepo},
 };

@@ -16,7 +16,7 @@ use fairlead_api::Failure;
 use fairlead_certs::Authority;
 use fairlead_facts::{FactsModule, Influx};
 use fairlead_gateway::Module;
-use fairlead_registry::{Registry, RegistryModule, RegistrySettings, Services};
+use fairlead_registry::{Registry, RegistryModule, Services};
 use fairlead_store::{Clock, DataDir, Store, claim::Claim};
 use tracing::info;
 
@@ -28,7 +28,7 @@ use about::{About, AboutModule};
 use catalog::CatalogModule;
 use certificates::{Certificates, CertificatesModule, FrontCertificate};
 use configuration::{ConfigurationModule, DesiredRevisions};
-use enroll::{BootstrapKey, Enroll, EnrollModule, EnrollSettings};
+use enroll::{BootstrapKey, Enroll, EnrollModule};
 use issuers::Issuers;
 use repositories::RepositoriesModule;
 
@@ -52,9 +52,8 @@ pub(crate) struct Wired {
 /// `FL-4103` if the directory cannot be used or another hub runs in it, `FL-4101` for an invalid
 /// setting.
 pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure> {
-    let registry_settings = registry_settings(&config);
     // Configuration mistakes surface before anything is created.
-    registry_settings.check()?;
+    config.registry.check()?;
     let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
     let issuers = Arc::new(issuers.unwrap_or_default());
     let data_dir = DataDir::open(&config.data_dir)?;
@@ -66,7 +65,8 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
     let now = clock.now();
     let (front, front_ca_pem) = front(&config, &authority);
-    let certificates = Certificates::new(Arc::clone(&authority), front, config.renew_grace, now)?;
+    let (reporting, renew_grace) = (config.registry.reporting, config.enroll.renew_grace);
+    let certificates = Certificates::new(Arc::clone(&authority), front, renew_grace, now)?;
     let certificates = Arc::new(certificates);
     let lost = begin_membership(&store, &data_dir, &config.public_url, now).await?;
     info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
@@ -75,7 +75,9 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         clock: clock.clone(),
         authority: Arc::clone(&authority),
         bootstrap,
-        settings: enroll_settings(&config),
+        install_base: install_base(&config),
+        public_url: config.public_url.clone(),
+        settings: config.enroll.clone(),
     });
     let desired = Arc::new(DesiredRevisions::default());
     let services = Services {
@@ -84,13 +86,13 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         repositories: Arc::new(config.git_servers.clone()),
         configurations: desired.clone(),
     };
-    let registry = Registry::new(store.clone(), clock.clone(), registry_settings, services)?;
+    let registry = Registry::new(store.clone(), clock.clone(), config.registry, services)?;
     let registry = Arc::new(registry);
     let covering = Arc::clone(&certificates);
     let about = About {
         public_url: config.public_url,
         cluster_domain: config.cluster_domain,
-        version: config.version,
+        version: config.enroll.version,
         front_ca_pem,
         covers: Box::new(move |domain| covering.covers(domain)),
     };
@@ -101,7 +103,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         Arc::new(FactsModule::new(
             store.clone(),
             clock.clone(),
-            config.reporting,
+            reporting,
             influx,
         )),
         Arc::new(ConfigurationModule::new(store.clone(), desired)),
@@ -126,27 +128,10 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     })
 }
 
-fn registry_settings(config: &Config) -> RegistrySettings {
-    RegistrySettings {
-        bootstrap_ttl: config.bootstrap_ttl,
-        retention: config.retention,
-        reporting: config.reporting,
-        discovery: config.discovery.clone(),
-        metric_facts: config.metric_facts.clone(),
-    }
-}
-
-fn enroll_settings(config: &Config) -> EnrollSettings {
-    let install_base = config.install_base.clone();
-    EnrollSettings {
-        install_base: install_base.unwrap_or_else(|| config.public_url.to_string()),
-        public_url: config.public_url.clone(),
-        renew_grace: config.renew_grace,
-        version: config.version.clone(),
-        image: config.image.clone(),
-        steward_image: config.steward_image.clone(),
-        trusted_proxies: config.trusted_proxies.clone(),
-    }
+/// Prefix of install URLs.
+fn install_base(config: &Config) -> String {
+    let base = config.install_base.clone();
+    base.unwrap_or_else(|| config.public_url.to_string())
 }
 
 /// The front's certificate, and the CA that clients need to trust it.

@@ -21,6 +21,13 @@ pub struct Config {
     pub session_tls: watch::Receiver<Arc<ServerConfig>>,
     /// Trust domain of agents' identities.
     pub trust_domain: String,
+    /// Limits that the operator may change.
+    pub limits: GatewayLimits,
+}
+
+/// Limits of a gateway.
+#[derive(Debug, Clone, Copy)]
+pub struct GatewayLimits {
     /// Time without the head of an answer after which a request fails with `FL-1405`.
     ///
     /// It does not run while the request's body moves. 60 s is the API server's own limit.
@@ -34,4 +41,16 @@ pub struct Config {
     /// Each session has 256 KiB of unacknowledged messages beside it, and each stream the first 256 KiB of its window.
     /// A used-up budget slows bulk transfers down.
     pub session_memory: usize,
+}
+
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        GatewayLimits {
+            head_timeout: Duration::from_secs(60),
+            // Enough for a person with some controllers, but not all of the hub's capacity.
+            max_requests_per_caller: 1000,
+            resume_window: Duration::from_secs(60),
+            session_memory: 1 << 30,
+        }
+    }
 }

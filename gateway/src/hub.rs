@@ -62,7 +62,7 @@ impl Hub {
         ));
         crate::agents::scrape::register(&sessions, &metrics, process.registry())
             .map_err(internal)?;
-        let reserve = MemoryBudget::of(config.session_memory);
+        let reserve = MemoryBudget::of(config.limits.session_memory);
         gauges::register(
             process.registry(),
             "fairlead",
@@ -84,7 +84,7 @@ impl Hub {
         Ok(Hub {
             modules: routes(|module| module.user_routes().merge(module.open_routes())),
             agents: routes(|module| module.agent_routes()),
-            caller_limit: CallerLimit::new(config.max_requests_per_caller),
+            caller_limit: CallerLimit::new(config.limits.max_requests_per_caller),
             wrong_tokens: WrongTokens::default(),
             names: HubNames::new(&config.cluster_domain, config.public_url.host()),
             metrics,
@@ -92,8 +92,8 @@ impl Hub {
             front_tls: config.front_tls,
             session_tls: config.session_tls,
             trust_domain: config.trust_domain,
-            head_timeout: config.head_timeout,
-            resume_window: config.resume_window,
+            head_timeout: config.limits.head_timeout,
+            resume_window: config.limits.resume_window,
             resumable: Resumable::default(),
             reserve,
             front_handshakes: AdmissionPool::new(MAX_HANDSHAKES),

@@ -21,7 +21,7 @@ use fairlead_api::{Code, Failure};
 use fairlead_runtime::{Process, listen};
 use tokio::net::TcpListener;
 
-pub use config::Config;
+pub use config::{Config, GatewayLimits};
 pub use network::network;
 pub use seam::{
     AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence, Principal,

@@ -45,7 +45,7 @@ pub use listing::Listing;
 pub use module::RegistryModule;
 pub use names::caller_name;
 pub use page::{ListPosition, Page, next_page};
-pub use registry::{Discovery, Registry, RegistrySettings, by};
+pub use registry::{BOOTSTRAP_TTL, Discovery, Registry, RegistrySettings, by};
 pub use rights::{Right, allow, sees_cluster, visible};
 pub use services::{
     DesiredConfigs, Invitations, RepoStatus, Services, ShownRepoState, TokenVerifier,

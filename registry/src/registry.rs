@@ -23,6 +23,8 @@ use crate::{
 
 /// Each one is a label on every cluster's time series.
 const MAX_METRIC_FACTS: usize = 32;
+/// Default lifetime of a bootstrap token.
+pub const BOOTSTRAP_TTL: Duration = Duration::from_secs(1800);
 /// Lifetimes of a bootstrap token that may be configured.
 const BOOTSTRAP_TTL_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(60)..=Duration::from_secs(7 * 24 * 3600);
@@ -44,7 +46,7 @@ pub struct Registry {
 }
 
 /// Settings of the registry, chosen by the platform operator.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RegistrySettings {
     /// Lifetime of a bootstrap token.
     pub bootstrap_ttl: Duration,
@@ -65,6 +67,18 @@ pub struct Discovery {
     pub oidc: Option<(String, String)>,
     /// Address and login method.
     pub vault: Option<(String, Option<String>)>,
+}
+
+impl Default for RegistrySettings {
+    fn default() -> Self {
+        RegistrySettings {
+            bootstrap_ttl: BOOTSTRAP_TTL,
+            retention: Retention::default(),
+            reporting: Reporting::default(),
+            discovery: Discovery::default(),
+            metric_facts: Vec::new(),
+        }
+    }
 }
 
 impl RegistrySettings {

@@ -4,9 +4,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
 use fairlead_api::HubUrl;
-use fairlead_control::{BOOTSTRAP_TTL, Network};
+use fairlead_control::{BOOTSTRAP_TTL, EnrollSettings};
 use fairlead_facts::InfluxConfig;
-use fairlead_registry::{Discovery, stale::Reporting};
+use fairlead_gateway::GatewayLimits;
+use fairlead_registry::{Discovery, RegistrySettings, stale::Reporting};
 use fairlead_runtime::config::{ListenAddress, MemorySize, Reader, TimeSpan};
 use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
@@ -18,15 +19,8 @@ use crate::{
 
 /// Pinned image of Steward, a version that is tested with this hub.
 const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";
-/// Default of `--resume-window`.
-const RESUME_WINDOW: Duration = Duration::from_secs(60);
-/// Default of `--session-memory`, in bytes.
-const SESSION_MEMORY: usize = 1 << 30;
 /// Default of `--renew-grace`: a cluster that was off for a month can still renew its identity.
 const RENEW_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// Default limit per caller: enough for a person with some controllers, but not all of the hub's capacity.
-const MAX_REQUESTS_PER_CALLER: usize = 1000;
 
 /// Complete settings of a hub.
 pub(crate) struct Settings {
@@ -44,20 +38,11 @@ pub(crate) struct Settings {
     pub(crate) store: Option<Place>,
     /// Key that encrypts the hub's keys in the store.
     pub(crate) store_key: Option<SecretString>,
-    pub(crate) retention: Retention,
-    pub(crate) reporting: Reporting,
     pub(crate) influx: Option<InfluxConfig>,
     pub(crate) issuers: Option<PathBuf>,
-    pub(crate) bootstrap_ttl: Duration,
-    pub(crate) renew_grace: Duration,
-    pub(crate) max_requests_per_caller: usize,
-    pub(crate) resume_window: Duration,
-    pub(crate) session_memory: usize,
-    pub(crate) image: String,
-    pub(crate) steward_image: String,
-    pub(crate) metric_facts: Vec<String>,
-    pub(crate) discovery: Discovery,
-    pub(crate) trusted_proxies: Vec<Network>,
+    pub(crate) gateway: GatewayLimits,
+    pub(crate) registry: RegistrySettings,
+    pub(crate) enroll: EnrollSettings,
     pub(crate) accept_data_loss: bool,
     /// Set for `fairlead dev`: install manifests on the admin port, and a login for this user.
     pub(crate) dev: Option<Environment>,
@@ -268,20 +253,23 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         tls,
         store,
         store_key: read_secret(reader, "store-key", "store-key-file"),
-        retention: read_retention(reader),
-        reporting: read_reporting(reader),
         influx: influx::read(reader),
         issuers: reader.optional("issuers"),
-        bootstrap_ttl: reader.or("bootstrap-ttl", TimeSpan(BOOTSTRAP_TTL)).0,
-        renew_grace: reader.or("renew-grace", TimeSpan(RENEW_GRACE)).0,
-        max_requests_per_caller: reader.or("max-requests-per-caller", MAX_REQUESTS_PER_CALLER),
-        resume_window: reader.or("resume-window", TimeSpan(RESUME_WINDOW)).0,
-        session_memory: reader.or("session-memory", MemorySize(SESSION_MEMORY)).0,
-        image: reader.or("image", default_image()),
-        steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
-        metric_facts: reader.list("metric-fact"),
-        discovery: read_discovery(reader),
-        trusted_proxies: reader.list("trusted-proxy"),
+        gateway: read_limits(reader),
+        registry: RegistrySettings {
+            bootstrap_ttl: reader.or("bootstrap-ttl", TimeSpan(BOOTSTRAP_TTL)).0,
+            retention: read_retention(reader),
+            reporting: read_reporting(reader),
+            discovery: read_discovery(reader),
+            metric_facts: reader.list("metric-fact"),
+        },
+        enroll: EnrollSettings {
+            renew_grace: reader.or("renew-grace", TimeSpan(RENEW_GRACE)).0,
+            version: VERSION.to_owned(),
+            image: reader.or("image", default_image()),
+            steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
+            trusted_proxies: reader.list("trusted-proxy"),
+        },
         accept_data_loss: reader.or("accept-data-loss", false),
         dev: None,
     }
@@ -301,20 +289,20 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         tls: None,
         store: None,
         store_key: None,
-        retention: Retention::default(),
-        reporting: Reporting::default(),
         influx: None,
         issuers: None,
-        bootstrap_ttl: BOOTSTRAP_TTL,
-        renew_grace: RENEW_GRACE,
-        max_requests_per_caller: MAX_REQUESTS_PER_CALLER,
-        resume_window: reader.or("resume-window", TimeSpan(RESUME_WINDOW)).0,
-        session_memory: SESSION_MEMORY,
-        image: reader.or("image", default_image()),
-        steward_image: STEWARD_IMAGE.to_owned(),
-        metric_facts: Vec::new(),
-        discovery: Discovery::default(),
-        trusted_proxies: Vec::new(),
+        gateway: GatewayLimits {
+            resume_window: read_resume_window(reader),
+            ..GatewayLimits::default()
+        },
+        registry: RegistrySettings::default(),
+        enroll: EnrollSettings {
+            renew_grace: RENEW_GRACE,
+            version: VERSION.to_owned(),
+            image: reader.or("image", default_image()),
+            steward_image: STEWARD_IMAGE.to_owned(),
+            trusted_proxies: Vec::new(),
+        },
         accept_data_loss: reader.or("accept-data-loss", false),
         dev: Some(environment.clone()),
         data,
@@ -329,6 +317,24 @@ fn read_store(reader: &mut Reader) -> Option<Place> {
     let place: Option<Place> = reader.optional("store");
     let password = read_secret(reader, "store-password", "store-password-file");
     place.map(|place| place.with_password(password.as_ref()))
+}
+
+fn read_limits(reader: &mut Reader) -> GatewayLimits {
+    let default = GatewayLimits::default();
+    GatewayLimits {
+        head_timeout: default.head_timeout,
+        max_requests_per_caller: reader
+            .or("max-requests-per-caller", default.max_requests_per_caller),
+        resume_window: read_resume_window(reader),
+        session_memory: reader
+            .or("session-memory", MemorySize(default.session_memory))
+            .0,
+    }
+}
+
+fn read_resume_window(reader: &mut Reader) -> Duration {
+    let default = GatewayLimits::default().resume_window;
+    reader.or("resume-window", TimeSpan(default)).0
 }
 
 fn read_retention(reader: &mut Reader) -> Retention {

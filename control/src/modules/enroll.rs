@@ -44,25 +44,28 @@ pub const AGENT_PATH: &str = "/install/agent.yaml";
 /// Path of the install manifests of Project Syn's Steward.
 pub const STEWARD_PATH: &str = "/install/steward.json";
 
-/// Settings of enrolment, chosen by the platform operator.
-#[derive(Debug)]
-pub(crate) struct EnrollSettings {
-    pub(crate) public_url: HubUrl,
-    /// Prefix of install URLs.
-    pub(crate) install_base: String,
-    /// Time after its expiry within which an identity may renew itself.
-    pub(crate) renew_grace: Duration,
-    pub(crate) version: String,
-    /// The agent's image.
-    pub(crate) image: String,
-    /// Image of Project Syn's Steward, for its install manifests.
-    pub(crate) steward_image: String,
-    pub(crate) trusted_proxies: Vec<Network>,
+/// Settings of enrolment.
+#[derive(Debug, Clone)]
+pub struct EnrollSettings {
+    /// Time after its expiry within which an identity may renew itself, unless another key has
+    /// enrolled since. Zero disables late renewal.
+    pub renew_grace: Duration,
+    /// Version of the hub, for the install manifest.
+    pub version: String,
+    /// The agent's image, for the install manifest.
+    pub image: String,
+    /// The image of Project Syn's Steward, for its install manifests.
+    pub steward_image: String,
+    /// Proxies in front of the hub with trusted `X-Forwarded-Proto` and host.
+    pub trusted_proxies: Vec<Network>,
 }
 
 /// Issues invitations and identities.
 pub(crate) struct Enroll {
     pub(crate) settings: EnrollSettings,
+    pub(crate) public_url: HubUrl,
+    /// Prefix of install URLs.
+    pub(crate) install_base: String,
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) authority: Arc<Authority>,
@@ -77,7 +80,7 @@ impl Enroll {
     /// The join string for a bootstrap token.
     fn join_string(&self, token: SecretString) -> Result<SecretString, EnrollError> {
         let join = JoinString {
-            hubs: vec![self.settings.public_url.clone()],
+            hubs: vec![self.public_url.clone()],
             ca_pin: self.authority.pin(),
             token,
         };
@@ -155,7 +158,7 @@ fn install_url_of(enroll: &Enroll, path: &str, token: &SecretString) -> SecretSt
 
 /// Reserves capacity for the token.
 fn install_url_without_token(enroll: &Enroll, path: &str) -> String {
-    let parts = [&enroll.settings.install_base, path, "?token="];
+    let parts = [&enroll.install_base, path, "?token="];
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut url = String::with_capacity(length + token::MAX_TOKEN_BYTES);
     url.extend(parts);

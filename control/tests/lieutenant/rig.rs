@@ -86,10 +86,10 @@ impl Rig {
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let hub = OpenHub::with(START, |config| {
             config.public_url = "https://hub.example".parse().unwrap();
-            config.bootstrap_ttl = BOOTSTRAP_TTL;
-            config.renew_grace = Duration::ZERO;
-            config.image = "fairlead:1".to_owned();
-            config.steward_image = "steward:1".to_owned();
+            config.registry.bootstrap_ttl = BOOTSTRAP_TTL;
+            config.enroll.renew_grace = Duration::ZERO;
+            config.enroll.image = "fairlead:1".to_owned();
+            config.enroll.steward_image = "steward:1".to_owned();
             change(config);
         })
         .await;
@@ -261,10 +261,7 @@ fn serve(control: &Control, process: &Process) -> SocketAddr {
         front_tls: control.front_tls(),
         session_tls: control.session_tls(),
         trust_domain: control.trust_domain().to_owned(),
-        head_timeout: Duration::from_secs(60),
-        max_requests_per_caller: 1000,
-        resume_window: Duration::from_secs(60),
-        session_memory: 1 << 30,
+        limits: fairlead_gateway::GatewayLimits::default(),
     };
     let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let plain = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();

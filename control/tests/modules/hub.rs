@@ -42,7 +42,7 @@ async fn configuration_mistakes_are_reported() {
             Code::BadConfig,
         ),
         (
-            |c| c.bootstrap_ttl = std::time::Duration::ZERO,
+            |c| c.registry.bootstrap_ttl = std::time::Duration::ZERO,
             Code::BadConfig,
         ),
         (

@@ -37,7 +37,7 @@ fn taken(rig: &Rig) -> usize {
 
 #[tokio::test]
 async fn sessions_of_stalled_agents_stay_within_the_memory_budget() {
-    let rig = Rig::with(|config| config.session_memory = BUDGET_BYTES);
+    let rig = Rig::with(|config| config.limits.session_memory = BUDGET_BYTES);
     let stuck = ["c-a", "c-b", "c-c", "c-d"];
     for cluster in stuck.iter().chain(&["c-e"]) {
         let mut clusters = rig.modules.clusters.lock().unwrap();

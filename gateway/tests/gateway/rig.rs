@@ -62,10 +62,7 @@ impl Rig {
             front_tls: watch::channel(front_tls).1,
             session_tls: watch::channel(session_tls).1,
             trust_domain: authority.trust_domain().to_owned(),
-            head_timeout: Duration::from_secs(60),
-            max_requests_per_caller: 1000,
-            resume_window: Duration::from_secs(60),
-            session_memory: 1 << 30,
+            limits: fairlead_gateway::GatewayLimits::default(),
         };
         change(&mut config);
         let seam = Seam {

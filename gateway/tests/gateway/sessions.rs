@@ -336,7 +336,7 @@ async fn request_over_the_limit_is_asked_to_retry() {
 
 #[tokio::test]
 async fn watches_of_one_caller_leave_capacity_to_others() {
-    let rig = Rig::with(|config| config.max_requests_per_caller = 2);
+    let rig = Rig::with(|config| config.limits.max_requests_per_caller = 2);
     let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let mut watches = Vec::new();
@@ -386,7 +386,7 @@ async fn drain_finishes_requests_and_then_closes_the_session() {
 
 #[tokio::test]
 async fn memory_of_all_sessions_is_a_metric() {
-    let rig = Rig::with(|config| config.session_memory = 5 << 20);
+    let rig = Rig::with(|config| config.limits.session_memory = 5 << 20);
     let _agent = FakeAgent::of(rig.access(), "c-a").await;
     let told = |name| rig.metric(name, &[]);
     assert_eq!(told("fairlead_session_memory_limit_bytes"), 5_242_880.0);

@@ -15,7 +15,7 @@ const CLIENT_COUNT: usize = 12;
 
 #[tokio::test]
 async fn requests_are_rejected_while_stalled_clients_fill_the_budget() {
-    let rig = Rig::with(|config| config.session_memory = BUDGET_BYTES);
+    let rig = Rig::with(|config| config.limits.session_memory = BUDGET_BYTES);
     let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let piece: &'static str = "x".repeat(64 * 1024).leak();

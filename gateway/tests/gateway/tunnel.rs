@@ -331,7 +331,7 @@ async fn a_refused_upgrade_passes_unchanged() {
 
 #[tokio::test]
 async fn silence_before_the_head_has_a_deadline() {
-    let rig = Rig::with(|config| config.head_timeout = Duration::from_millis(100));
+    let rig = Rig::with(|config| config.limits.head_timeout = Duration::from_millis(100));
     let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let answer = rig.get(HUB, &format!("{ROOT}/silent"), "").await;

@@ -177,7 +177,7 @@ fn lieutenant_rejection(error: EnrollError) -> Rejected {
 /// URL of this API as Steward reaches it.
 fn api_url(enroll: &Enroll, from: Option<IpAddr>, headers: &HeaderMap) -> String {
     let external = from.and_then(|from| outside(&enroll.settings.trusted_proxies, from, headers));
-    external.unwrap_or_else(|| enroll.settings.public_url.to_string())
+    external.unwrap_or_else(|| enroll.public_url.to_string())
 }
 
 /// Exchanges the bootstrap token for a token limited to this cluster. Of several concurrent

@@ -38,7 +38,7 @@ async fn a_bootstrap_token_expires() {
         fairlead_control::BOOTSTRAP_TTL,
         std::time::Duration::from_secs(60),
     ] {
-        let rig = Rig::with(|config| config.bootstrap_ttl = ttl).await;
+        let rig = Rig::with(|config| config.registry.bootstrap_ttl = ttl).await;
         let made = rig.demo().await;
         let shown = async || rig.get("/clusters/c-demo").await.good()["installURL"].clone();
         rig.advance(ttl - time::Duration::SECOND);

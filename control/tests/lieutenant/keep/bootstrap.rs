@@ -143,7 +143,7 @@ async fn only_a_trusted_proxy_determines_the_api_url() {
         (&[], "https://hub.example"),
     ] {
         let proxies = proxies.iter().map(|it| it.parse().unwrap()).collect();
-        let rig = Rig::with(|config| config.trusted_proxies = proxies).await;
+        let rig = Rig::with(|config| config.enroll.trusted_proxies = proxies).await;
         let made = rig.demo().await;
         let headers = [("host", "syn.example"), ("x-forwarded-proto", "https")];
         let list = rig.send("GET", &install_path(&made), &headers, "").await;

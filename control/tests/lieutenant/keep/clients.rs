@@ -145,8 +145,9 @@ async fn commodore_without_a_token_is_refused() {
 #[tokio::test]
 async fn the_root_names_the_login_services() {
     let rig = Rig::with(|config| {
-        config.discovery.oidc = Some(("https://id.example/x".to_owned(), "syn".to_owned()));
-        config.discovery.vault =
+        config.registry.discovery.oidc =
+            Some(("https://id.example/x".to_owned(), "syn".to_owned()));
+        config.registry.discovery.vault =
             Some(("https://vault.example".to_owned(), Some("oidc".to_owned())));
     })
     .await;

@@ -1,8 +1,8 @@
 //! A hub without a front in a temporary directory, with a clock of the test.
 
 use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::{Config, Control, GitServers};
-use fairlead_registry::Discovery;
+use fairlead_control::{Config, Control, EnrollSettings, GitServers};
+use fairlead_registry::RegistrySettings;
 use fairlead_store::Clock;
 use fairlead_testkit::wall_clock::WallClock;
 use secrecy::SecretString;
@@ -83,20 +83,21 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         cluster_domain: "clusters.hub.example".to_owned(),
         front_leaf: None,
         store: None,
-        retention: fairlead_store::Retention::default(),
-        reporting: fairlead_registry::stale::Reporting::default(),
         store_key: None,
         influx: None,
         accept_data_loss: false,
         issuers: None,
-        bootstrap_ttl: std::time::Duration::from_secs(1800),
-        renew_grace: std::time::Duration::from_hours(48),
-        version: "0.1.0".to_owned(),
-        image: "registry.example/fairlead:0.1.0".to_owned(),
-        steward_image: "registry.example/steward:1".to_owned(),
-        metric_facts: vec!["distribution".to_owned()],
-        discovery: Discovery::default(),
-        trusted_proxies: Vec::new(),
+        registry: RegistrySettings {
+            metric_facts: vec!["distribution".to_owned()],
+            ..RegistrySettings::default()
+        },
+        enroll: EnrollSettings {
+            renew_grace: std::time::Duration::from_hours(48),
+            version: "0.1.0".to_owned(),
+            image: "registry.example/fairlead:0.1.0".to_owned(),
+            steward_image: "registry.example/steward:1".to_owned(),
+            trusted_proxies: Vec::new(),
+        },
         git_servers: GitServers::default(),
     }
 }
