@@ -114,13 +114,23 @@ fn flatten(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
     }
 }
 
+/// Resource with changes to describe.
+pub(crate) enum Changed<'a> {
+    Tenant(&'a str),
+    Cluster(&'a str),
+}
+
 /// Last changes; `None` if the caller may not read them.
 pub(crate) async fn changes(
     hub: &HubClient,
-    of: (&str, &str),
+    of: Changed<'_>,
 ) -> Result<Option<Vec<Change>>, HubError> {
     let limit = SHOWN_CHANGES.to_string();
-    let query = query_of([(of.0, Some(of.1)), ("limit", Some(&limit))]);
+    let (parameter, id) = match of {
+        Changed::Tenant(id) => ("tenant", id),
+        Changed::Cluster(id) => ("cluster", id),
+    };
+    let query = query_of([(parameter, Some(id)), ("limit", Some(&limit))]);
     match hub.get::<List<Change>>(&format!("/v1/audit?{query}")).await {
         Ok(mut list) => {
             list.items.truncate(SHOWN_CHANGES);

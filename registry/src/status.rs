@@ -217,7 +217,16 @@ async fn update_since(
     if let Some(known) = known.filter(|it| it.revision <= cursor.revision)
         && let Some(lines) = lines(registry, known.revision, cursor.revision).await?
     {
-        let update = deltas(registry, &view, caller, (known, cursor), &lines);
+        let update = deltas(
+            registry,
+            &view,
+            caller,
+            &CursorRange {
+                known,
+                current: cursor,
+            },
+            &lines,
+        );
         return Ok((cursor, update));
     }
     let seen = view.clusters();
@@ -232,12 +241,18 @@ async fn update_since(
     Ok((cursor, update))
 }
 
-/// Changes after `known`.
+/// Cursors of the previous response and of this one.
+struct CursorRange {
+    known: StatusCursor,
+    current: StatusCursor,
+}
+
+/// Changes within a range.
 fn deltas(
     registry: &Registry,
     view: &View,
     caller: &Caller,
-    (known, cursor): (StatusCursor, StatusCursor),
+    range: &CursorRange,
     lines: &[Change],
 ) -> ClusterStatusUpdate {
     let visible = lines
@@ -248,12 +263,12 @@ fn deltas(
     let mut touched: BTreeSet<ClusterId> = named.filter_map(|it| it.id.parse().ok()).collect();
     let (mut items, mut removed) = (Vec::new(), touched.clone());
     removed.retain(|id| visible_cluster(view, caller, id).is_none());
-    touched.extend(registry.store.seen_since(known.turn));
+    touched.extend(registry.store.seen_since(range.known.turn));
     for id in &touched {
         items.extend(visible_cluster(view, caller, id).map(|it| item(registry, view, it)));
     }
     ClusterStatusUpdate {
-        cursor: cursor.to_string(),
+        cursor: range.current.to_string(),
         snapshot: false,
         changed: !visible.is_empty(),
         items,

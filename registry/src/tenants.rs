@@ -18,7 +18,10 @@ use tracing::info;
 use crate::{
     clusters::unprotected,
     document::{
-        fields::Fields, merge::tenant as merge_tenant, shown::ShownTenant, tenant::TenantSpec,
+        fields::Fields,
+        merge::tenant as merge_tenant,
+        shown::ShownTenant,
+        tenant::{OwnFields, TenantSpec},
     },
     error::{InvalidValue, RegistryError},
     etag::{self, Precondition},
@@ -185,7 +188,10 @@ async fn put(
     let id = requested(&id)?;
     let dry_run = Query::of(&uri)?.boolean("dryRun")?;
     let mut given = Fields::of(body)?;
-    let ours = ["tenantRef", "clusterTemplate"].map(|name| given.mentions(name));
+    let ours = OwnFields {
+        parent: given.mentions("tenantRef"),
+        template: given.mentions("clusterTemplate"),
+    };
     let spec = TenantSpec::read(&mut given)?;
     let has_repo = spec.needs_repo();
     spec.reject_credentials()?;
@@ -222,7 +228,7 @@ async fn put(
             return Ok((written(draft, new, spec.clone())?, StatusCode::CREATED));
         };
         precondition.check(Some(before.version))?;
-        let spec = spec.clone().over(&before.value, ours);
+        let spec = spec.clone().over(&before.value, &ours);
         may_write(&principal, &before.value, &spec)?;
         let record = written(draft, before.value.clone(), spec)?;
         Ok::<_, RegistryError>((record, StatusCode::OK))

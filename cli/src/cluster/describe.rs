@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::{lookup::find, views};
 use crate::{
-    describe::{ClusterDescription, at, changes, describe_changes, other_fields},
+    describe::{Changed, ClusterDescription, at, changes, describe_changes, other_fields},
     facts,
     hub_client::{HubClient, HubError},
     output,
@@ -24,7 +24,7 @@ pub(super) async fn run(hub: &HubClient, name: &str) -> Result<(), Failure> {
     let facts: List<ClusterFact> = hub.get(&path("facts")).await?;
     let configured: Option<List<AgentConfigStatus>> = allowed(hub, "agents", id).await?;
     let tokens: Option<List<BootstrapToken>> = allowed(hub, "bootstrap-tokens", id).await?;
-    let last = changes(hub, ("cluster", id.as_str())).await?;
+    let last = changes(hub, Changed::Cluster(id.as_str())).await?;
 
     let mut it = ClusterDescription::default();
     it.fields(0, identity(&cluster));

@@ -16,22 +16,49 @@ pub(crate) fn between(from: OffsetDateTime, to: OffsetDateTime) -> String {
 fn human(seconds: i64) -> String {
     match seconds {
         ..120 => format!("{seconds}s"),
-        120..600 => pair(seconds, (SECONDS_PER_MINUTE, "m"), (1, "s")),
+        120..600 => pair(seconds, &MINUTE, &SECOND),
         600..10_800 => format!("{}m", seconds / SECONDS_PER_MINUTE),
-        10_800..28_800 => pair(seconds, (SECONDS_PER_HOUR, "h"), (SECONDS_PER_MINUTE, "m")),
+        10_800..28_800 => pair(seconds, &HOUR, &MINUTE),
         28_800..172_800 => format!("{}h", seconds / SECONDS_PER_HOUR),
-        172_800..691_200 => pair(seconds, (SECONDS_PER_DAY, "d"), (SECONDS_PER_HOUR, "h")),
+        172_800..691_200 => pair(seconds, &DAY, &HOUR),
         691_200..63_072_000 => format!("{}d", seconds / SECONDS_PER_DAY),
-        63_072_000..252_288_000 => pair(seconds, (SECONDS_PER_YEAR, "y"), (SECONDS_PER_DAY, "d")),
+        63_072_000..252_288_000 => pair(seconds, &YEAR, &DAY),
         _ => format!("{}y", seconds / SECONDS_PER_YEAR),
     }
 }
 
-fn pair(seconds: i64, large: (i64, &str), small: (i64, &str)) -> String {
-    let first = seconds / large.0;
-    match seconds % large.0 / small.0 {
-        0 => format!("{first}{}", large.1),
-        rest => format!("{first}{}{rest}{}", large.1, small.1),
+/// Unit of time with its length in seconds.
+struct Unit {
+    seconds: i64,
+    name: &'static str,
+}
+
+const YEAR: Unit = Unit {
+    seconds: SECONDS_PER_YEAR,
+    name: "y",
+};
+const DAY: Unit = Unit {
+    seconds: SECONDS_PER_DAY,
+    name: "d",
+};
+const HOUR: Unit = Unit {
+    seconds: SECONDS_PER_HOUR,
+    name: "h",
+};
+const MINUTE: Unit = Unit {
+    seconds: SECONDS_PER_MINUTE,
+    name: "m",
+};
+const SECOND: Unit = Unit {
+    seconds: 1,
+    name: "s",
+};
+
+fn pair(seconds: i64, large: &Unit, small: &Unit) -> String {
+    let first = seconds / large.seconds;
+    match seconds % large.seconds / small.seconds {
+        0 => format!("{first}{}", large.name),
+        rest => format!("{first}{}{rest}{}", large.name, small.name),
     }
 }
 

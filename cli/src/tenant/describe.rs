@@ -3,7 +3,7 @@
 use fairlead_api::{Failure, resources::Cluster};
 
 use crate::{
-    describe::{ClusterDescription, at, changes, describe_changes, other_fields},
+    describe::{Changed, ClusterDescription, at, changes, describe_changes, other_fields},
     hub_client::HubClient,
     output::{Cell, TableColumn},
     query::query_of,
@@ -14,7 +14,7 @@ pub(super) async fn run(hub: &HubClient, id: &str) -> Result<(), Failure> {
     let id = tenant.id.as_str();
     let query = query_of([("tenant", Some(id)), ("sort_by", Some("displayName"))]);
     let clusters: Vec<Cluster> = hub.get(&format!("/clusters?{query}")).await?;
-    let last = changes(hub, ("tenant", id)).await?;
+    let last = changes(hub, Changed::Tenant(id)).await?;
     let mut it = ClusterDescription::default();
     it.fields(
         0,

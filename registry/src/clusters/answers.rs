@@ -14,7 +14,7 @@ use crate::{
     document::shown::{CachedDocument, ShownCluster},
     error::RegistryError,
     etag,
-    listing::clusters::FoundCluster,
+    listing::clusters::ClusterPage,
     registry::Registry,
     reply::Answer,
     rights::{Right, allow},
@@ -30,13 +30,13 @@ pub(super) fn list(
     registry: &Registry,
     view: &View,
     caller: &Caller,
-    (found, link): (Vec<FoundCluster<'_>>, HeaderMap),
+    page: ClusterPage<'_>,
     headers: &HeaderMap,
 ) -> Answer<Response> {
     let context = DocumentContext::of(registry, view, caller);
-    let mut list = Vec::with_capacity(found.len() * TYPICAL_DOCUMENT_BYTES);
+    let mut list = Vec::with_capacity(page.clusters.len() * TYPICAL_DOCUMENT_BYTES);
     list.push(b'[');
-    for (record, observed) in &found {
+    for (record, observed) in &page.clusters {
         if list.len() > 1 {
             list.push(b',');
         }
@@ -45,7 +45,7 @@ pub(super) fn list(
     }
     list.push(b']');
     let listed = etag::serialized_answer(headers, StatusCode::OK, None, list)?;
-    Ok(etag::of_view(listed, view, link))
+    Ok(etag::of_view(listed, view, page.link))
 }
 
 /// The cluster with its ETag.

@@ -32,6 +32,12 @@ const PATCH_FIELDS: [&str; 7] = [
     "clusterTemplate",
 ];
 
+/// Presence of our own fields in a PUT.
+pub(crate) struct OwnFields {
+    pub(crate) parent: bool,
+    pub(crate) template: bool,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TenantSpec {
     pub(crate) parent: Option<TenantId>,
@@ -132,12 +138,11 @@ impl TenantSpec {
     }
 
     /// PUT preserves our own fields, which a client of Lieutenant's API does not know.
-    pub(crate) fn over(mut self, before: &Tenant, named: [bool; 2]) -> Self {
-        let [parent, template] = named;
-        if !parent {
+    pub(crate) fn over(mut self, before: &Tenant, named: &OwnFields) -> Self {
+        if !named.parent {
             self.parent.clone_from(&before.parent);
         }
-        if !template {
+        if !named.template {
             self.template.clone_from(&before.cluster_template);
         }
         self

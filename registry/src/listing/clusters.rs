@@ -36,7 +36,13 @@ pub(crate) struct ClusterListing {
 }
 
 /// A cluster and its observed status.
-pub(crate) type FoundCluster<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
+type FoundCluster<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
+
+/// Matching clusters, and the link to the next page.
+pub(crate) struct ClusterPage<'a> {
+    pub(crate) clusters: Vec<FoundCluster<'a>>,
+    pub(crate) link: HeaderMap,
+}
 
 impl ClusterListing {
     /// Parses the query.
@@ -68,13 +74,13 @@ impl ClusterListing {
         })
     }
 
-    /// Matching clusters, and the link to the next page.
+    /// One page of matching clusters.
     pub(crate) fn found<'a>(
         &self,
         registry: &Registry,
         view: &'a View,
         caller: &Caller,
-    ) -> (Vec<FoundCluster<'a>>, HeaderMap) {
+    ) -> ClusterPage<'a> {
         let observed = registry.store.all_observed();
         // Both maps are ordered by id, so one pass suffices.
         let mut seen = observed.iter().peekable();
@@ -102,7 +108,8 @@ impl ClusterListing {
                 .is_none_or(|tenant_filter| status.status.state == tenant_filter);
             tenant_filter.then(|| (self.place(cluster), (record, status)))
         });
-        self.listing.sorted(self.sort_by, found.collect())
+        let (clusters, link) = self.listing.sorted(self.sort_by, found.collect());
+        ClusterPage { clusters, link }
     }
 
     fn place<'a>(&self, cluster: &'a Cluster) -> ListPosition<'a> {
