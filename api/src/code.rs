@@ -145,9 +145,7 @@ impl Code {
         }
     }
 
-    /// Finds a code by its number.
-    #[must_use]
-    pub fn from_number(number: u16) -> Option<Code> {
+    fn from_number(number: u16) -> Option<Code> {
         Code::ALL
             .iter()
             .copied()

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::{Code, Failure};
 
 /// Media type of [`Encoding::Protobuf`].
-pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON: &str = "application/json";
 /// Part of client-go's `Accept` header for API discovery. Discovery reads responses raw: it shows the body of a failure only
 /// if it is text, and only with some statuses. It shows a `Status` as "unknown".

@@ -30,7 +30,7 @@ pub use inner::{HUB_SERVER_NAME, session_client, session_server};
 pub use leaf::Leaf;
 pub use outer::{outer_client, outer_client_at_any_time};
 pub use pin::{ca_pin, sha256};
-pub use profiles::{CA_LIFETIME, CLOCK_SLACK, LEAF_LIFETIME};
+pub use profiles::{CLOCK_SLACK, LEAF_LIFETIME};
 pub use registration::Registration;
 pub use renewal::renew_at;
 pub use tls::{TrustError, explain};

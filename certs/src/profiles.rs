@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 use crate::{error::CertsError, inner::HUB_SERVER_NAME, registration::Registration, tls::internal};
 
 /// Validity of the authority itself.
-pub const CA_LIFETIME: Duration = Duration::days(3650);
+const CA_LIFETIME: Duration = Duration::days(3650);
 /// Validity of every leaf from the moment it is issued.
 pub const LEAF_LIFETIME: Duration = Duration::hours(24);
 /// Time by which every certificate is backdated, for clocks that are behind.

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use fairlead_agent::{ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
+use fairlead_agent::{
+    ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation, SERVICE_ACCOUNT_DIR,
+};
 use fairlead_api::{
     Code, Failure, HubUrl, JoinString,
     hello::{Instance, LinkCount},
@@ -18,8 +20,6 @@ use tracing::info;
 use crate::{
     build_info::VERSION, environment::Environment, files, settings, settings::ProcessSettings,
 };
-
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("agent", matches, environment);
@@ -126,7 +126,7 @@ fn target(
         (Some(host), Some(port)) => Some(ApiServerConfig::InCluster {
             host: host.to_owned(),
             port,
-            dir: SERVICE_ACCOUNT.into(),
+            dir: SERVICE_ACCOUNT_DIR.into(),
         }),
         _ => {
             reader.mistake("kubeconfig is missing, and this is no pod of a cluster (KUBERNETES_SERVICE_HOST is not set)");

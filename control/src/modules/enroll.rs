@@ -40,9 +40,9 @@ pub(crate) use token::BootstrapKey;
 
 /// Path of our agent's install manifest; the bootstrap token is its query. This is the one secret
 /// in a URL: single use, valid for half an hour, never logged.
-pub const AGENT_PATH: &str = "/install/agent.yaml";
+const AGENT_PATH: &str = "/install/agent.yaml";
 /// Path of the install manifests of Project Syn's Steward.
-pub const STEWARD_PATH: &str = "/install/steward.json";
+const STEWARD_PATH: &str = "/install/steward.json";
 
 /// Settings of enrolment.
 #[derive(Debug, Clone)]
