@@ -43,7 +43,7 @@ fn data(home: &Home) -> (HubData, tempfile::TempDir) {
 
 async fn backup(data: &HubData) -> Vec<u8> {
     let sink = TestSink::default();
-    let plain = backup::TestSink::new(Box::new(sink.clone()), &[]).unwrap();
+    let plain = backup::Sink::new(Box::new(sink.clone()), &[]).unwrap();
     data.back_up(plain, true).await.unwrap();
     std::mem::take(&mut *sink.0.lock().unwrap())
 }
@@ -240,7 +240,7 @@ async fn an_encrypted_backup_opens_with_its_identity_only() {
     let recipient = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj";
     let mine = "# created: 2021-01-02\nAGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX\n";
     let sink = TestSink::default();
-    let sealed = backup::TestSink::new(Box::new(sink.clone()), &[recipient.to_owned()]).unwrap();
+    let sealed = backup::Sink::new(Box::new(sink.clone()), &[recipient.to_owned()]).unwrap();
     there.back_up(sealed, true).await.unwrap();
     let bytes = sink.0.lock().unwrap().clone();
     assert!(!bytes.windows(5).any(|window| window == b"a key"));
