@@ -13,10 +13,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Launch, Output, Site, eventually, fleet::fairlead};
+use fairlead_testkit::proxy::FakeProxy;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::{Instant, timeout};
 
 const STEP_DEADLINE: Duration = Duration::from_secs(20);
@@ -362,32 +361,12 @@ async fn codes_are_explained_and_shells_complete() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A proxy that accepts one CONNECT, connects to `hub` for any name, and returns the request.
-async fn proxy(hub: String) -> anyhow::Result<(String, JoinHandle<anyhow::Result<String>>)> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?.to_string();
-    let serving = tokio::spawn(async move {
-        let (client, _) = listener.accept().await?;
-        let mut client = BufReader::new(client);
-        let mut asked = String::new();
-        client.read_line(&mut asked).await?;
-        let mut line = String::new();
-        while client.read_line(&mut line).await? > 2 {
-            line.clear();
-        }
-        let mut hub = TcpStream::connect(&hub).await?;
-        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
-        copy_bidirectional(&mut client, &mut hub).await?;
-        Ok(asked)
-    });
-    Ok((address, serving))
-}
-
 #[tokio::test]
 async fn commands_go_through_the_proxy_of_the_environment() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let to = hub.ready().url.strip_prefix("https://").context("URL")?;
-    let (address, serving) = proxy(to.to_owned()).await?;
+    let proxy = FakeProxy::to(to.parse()?).await;
+    let address = proxy.address().to_string();
     let env = [
         ("HTTPS_PROXY", address.as_str()),
         ("NO_PROXY", ""),
@@ -397,8 +376,8 @@ async fn commands_go_through_the_proxy_of_the_environment() -> anyhow::Result<()
     let output = run(hub.dir(), &["tenant", "list"], &env).await?;
     // The hub's certificate does not contain the name that the client requests through the proxy.
     assert!(output.stderr.contains("code:  FL-3105"), "{output:?}");
-    let asked = serving.await??;
-    assert_eq!(asked, "CONNECT hub.example.test:443 HTTP/1.1\r\n");
+    let asked = proxy.last_request().await;
+    assert!(asked.starts_with("CONNECT hub.example.test:443 HTTP/1.1\r\n"));
 
     // That proxy has ended. A hub on loopback needs none, while an error for any other hub names the proxy.
     let url = format!("http://user:secret@{address}");

@@ -21,6 +21,7 @@ pub mod influxdb;
 pub mod mounts;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 pub mod raw;
 pub mod relay;
 pub mod server;

@@ -34,18 +34,18 @@ impl ServerTls {
     /// # Errors
     /// The machine has no randomness.
     pub fn new(name: &str) -> anyhow::Result<Self> {
-        let Made { ca, leaf, key } = Made::new(name)?;
-        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
+        let (ca, leaf) = loopback(name)?;
+        let key = PrivateKeyDer::try_from(leaf.key.serialize_der()).map_err(anyhow::Error::msg)?;
         let mut server = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
-            .with_single_cert(vec![leaf.der().clone()], key)?;
+            .with_single_cert(vec![leaf.certificate.der().clone()], key)?;
         server.send_tls13_tickets = 0;
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
             server: Arc::new(server),
-            ca_pem: ca,
+            ca_pem: ca.pem(),
         })
     }
 }
@@ -66,45 +66,93 @@ impl PemFiles {
     /// # Errors
     /// A file cannot be written.
     pub fn write(dir: &Path, name: &str) -> anyhow::Result<Self> {
-        let Made { ca, leaf, key } = Made::new(name)?;
+        let (ca, leaf) = loopback(name)?;
         let file = |what: &str, text: String| {
             let path = dir.join(format!("{name}.{what}.pem"));
             std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
             anyhow::Ok(path)
         };
         Ok(Self {
-            ca: file("ca", ca)?,
+            ca: file("ca", ca.pem())?,
             cert: file("cert", leaf.pem())?,
-            key: file("key", key.serialize_pem())?,
+            key: file("key", leaf.key_pem())?,
         })
     }
 }
 
-struct Made {
-    ca: String,
-    leaf: Certificate,
+/// A throw-away CA.
+#[derive(Debug)]
+pub struct TestCa(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate of a [`TestCa`] with its private key.
+pub struct TestLeaf {
+    certificate: Certificate,
     key: KeyPair,
 }
 
-impl Made {
-    fn new(name: &str) -> anyhow::Result<Self> {
-        let mut params = CertificateParams::new(Vec::new())?;
-        params
-            .distinguished_name
-            .push(DnType::CommonName, format!("fairlead-test {name}"));
+impl TestCa {
+    /// Creates a CA with this common name.
+    ///
+    /// # Errors
+    /// The machine has no randomness.
+    pub fn new(name: &str) -> anyhow::Result<Self> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        Ok(Self(issuer))
+    }
 
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    /// Its certificate, PEM.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// Its private key, PEM.
+    #[must_use]
+    pub fn key_pem(&self) -> String {
+        self.0.key().serialize_pem()
+    }
+
+    /// Issues a certificate for these DNS names and addresses.
+    ///
+    /// # Errors
+    /// A name is no DNS name.
+    pub fn leaf(&self, names: &[&str]) -> anyhow::Result<TestLeaf> {
         let key = KeyPair::generate()?;
-        let leaf = CertificateParams::new(names)?.signed_by(&key, &authority)?;
-        Ok(Self {
-            ca: authority.pem(),
-            leaf,
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names.clone()).context("not a name")?;
+        if let Some(name) = names.first() {
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
+        Ok(TestLeaf {
+            certificate: params.signed_by(&key, &self.0)?,
             key,
         })
     }
+}
+
+impl TestLeaf {
+    /// The certificate, PEM.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        self.certificate.pem()
+    }
+
+    /// Its private key, PEM.
+    #[must_use]
+    pub fn key_pem(&self) -> String {
+        self.key.serialize_pem()
+    }
+}
+
+/// A CA of this name, and a certificate of a server on loopback.
+fn loopback(name: &str) -> anyhow::Result<(TestCa, TestLeaf)> {
+    let ca = TestCa::new(&format!("fairlead-test {name}"))?;
+    let leaf = ca.leaf(&["localhost", "127.0.0.1"])?;
+    Ok((ca, leaf))
 }
 
 /// Client configuration that trusts only the CAs in `ca_file` and speaks HTTP/1.1.

@@ -1,7 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fairlead_certs::{Authority, front_server};
-use time::OffsetDateTime;
+use fairlead_testkit::{proxy::FakeProxy, tls::ServerTls};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -28,11 +27,8 @@ async fn answer(tls: TlsAcceptor, tcp: TcpStream) {
 
 #[tokio::test]
 async fn requests_share_a_connection_until_the_hub_closes_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let authority = Authority::open_or_create(dir.path()).unwrap();
-    let names = ["127.0.0.1".to_owned()];
-    let leaf = authority.issue_front(&names, OffsetDateTime::now_utc());
-    let tls = TlsAcceptor::from(front_server(&leaf.unwrap()).unwrap());
+    let ServerTls { server, ca_pem } = ServerTls::new("hub").unwrap();
+    let tls = TlsAcceptor::from(server);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let connections = Arc::new(AtomicUsize::new(0));
@@ -44,35 +40,12 @@ async fn requests_share_a_connection_until_the_hub_closes_it() {
             tokio::spawn(answer(tls.clone(), tcp));
         }
     });
-    let ca = Some(authority.certificate_pem().to_owned());
     let url = url.parse().unwrap();
-    let hub = HubClient::new(url, "secret".into(), ca, ProxyRules::default()).unwrap();
+    let hub = HubClient::new(url, "secret".into(), Some(ca_pem), ProxyRules::default()).unwrap();
     for _ in 0..3 * RESPONSES_PER_CONNECTION {
         assert!(hub.get::<bool>("/").await.unwrap());
     }
     assert_eq!(connections.load(Ordering::SeqCst), 3);
-}
-
-/// A proxy that answers one CONNECT per connection. The head of the last request is the result of the task.
-async fn proxy(
-    answer: &'static [u8],
-    connections: usize,
-) -> (std::net::SocketAddr, tokio::task::JoinHandle<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(async move {
-        let mut head = Vec::new();
-        for _ in 0..connections {
-            let (mut tcp, _) = listener.accept().await.unwrap();
-            head.clear();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(tcp.read_u8().await.unwrap());
-            }
-            tcp.write_all(answer).await.unwrap();
-        }
-        String::from_utf8(head).unwrap()
-    });
-    (address, serving)
 }
 
 fn client_behind(https_proxy: &str) -> HubClient {
@@ -85,23 +58,23 @@ fn client_behind(https_proxy: &str) -> HubClient {
 async fn refusal_of_the_proxy_is_reported_with_its_schemes() {
     let answer = b"HTTP/1.1 407 Who\r\nproxy-authenticate: NTLM\r\ncontent-length: 0\r\n\r\n";
     // The second connection reads the response that reqwest drops.
-    let (address, serving) = proxy(answer, 2).await;
-    let hub = client_behind(&format!("http://ann:s3cret%21@{address}"));
+    let proxy = FakeProxy::answering(answer, 2).await;
+    let hub = client_behind(&format!("http://ann:s3cret%21@{}", proxy.address()));
     let failure = Failure::from(hub.get::<bool>("/").await.unwrap_err());
     assert_eq!(failure.code, Code::DialProxyAuth);
     assert!(failure.cause.contains("it takes NTLM only"), "{failure}");
     assert!(!failure.cause.contains("s3cret"), "{failure}");
-    serving.await.unwrap();
+    proxy.last_request().await;
 }
 
 #[tokio::test]
 async fn credentials_go_to_the_proxy_with_the_tunnel_request() {
-    let (address, serving) = proxy(b"HTTP/1.1 200 OK\r\n\r\n", 1).await;
-    let hub = client_behind(&format!("http://ann:s3cret%21@{address}"));
+    let proxy = FakeProxy::answering(b"HTTP/1.1 200 OK\r\n\r\n", 1).await;
+    let hub = client_behind(&format!("http://ann:s3cret%21@{}", proxy.address()));
     let failure = Failure::from(hub.get::<bool>("/").await.unwrap_err());
     // The proxy has ended before the handshake with the hub.
     assert_eq!(failure.code, Code::DialProxy, "{failure}");
-    let head = serving.await.unwrap().to_lowercase();
+    let head = proxy.last_request().await.to_lowercase();
     assert!(head.starts_with("connect hub.example.test:443 http/1.1\r\n"));
     let expected = "proxy-authorization: basic yw5uonmzy3jldce=\r\n";
     assert!(

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use fairlead_e2e::{Launch, NetNs, Process, eventually};
+use fairlead_testkit::tls::TestCa;
 
 use crate::HUB;
 use crate::net::{EDGE, HUB_ADDRESS, Net};
-use crate::pki::Ca;
 
 const START_DEADLINE: Duration = Duration::from_secs(20);
 
@@ -23,7 +23,7 @@ pub enum Mode<'a> {
     /// Passes TLS through.
     Tcp,
     /// Terminates TLS with a certificate of this CA and opens another connection to the hub.
-    Http(&'a Ca),
+    Http(&'a TestCa),
 }
 
 /// One load balancer at [`EDGE`].
@@ -83,9 +83,9 @@ impl Haproxy {
         let (kind, bind, server) = match mode {
             Mode::Tcp => ("tcp", String::new(), ""),
             Mode::Http(ca) => {
-                let leaf = ca.leaf(HUB)?;
+                let leaf = ca.leaf(&[HUB])?;
                 let pem = folder.join("tls.pem");
-                fs::write(&pem, format!("{}{}", leaf.chain, leaf.key))?;
+                fs::write(&pem, format!("{}{}", leaf.pem(), leaf.key_pem()))?;
                 (
                     "http",
                     format!(" ssl crt {}", pem.display()),
@@ -151,11 +151,11 @@ impl Nginx {
     ///
     /// # Errors
     /// As [`Haproxy::start`].
-    pub async fn start(net: &Net, ca: &Ca, idle: Duration) -> anyhow::Result<Self> {
+    pub async fn start(net: &Net, ca: &TestCa, idle: Duration) -> anyhow::Result<Self> {
         let folder = folder(net, "nginx")?;
-        let leaf = ca.leaf(HUB)?;
-        fs::write(folder.join("tls.crt"), &leaf.chain)?;
-        fs::write(folder.join("tls.key"), &leaf.key)?;
+        let leaf = ca.leaf(&[HUB])?;
+        fs::write(folder.join("tls.crt"), leaf.pem())?;
+        fs::write(folder.join("tls.key"), leaf.key_pem())?;
         let file = folder.join("nginx.conf");
         fs::write(&file, nginx_conf(&folder, idle))?;
         let launch = Launch::new("nginx")

@@ -8,7 +8,6 @@ pub mod folder;
 pub mod front;
 pub mod ground;
 pub mod net;
-pub mod pki;
 pub mod squid;
 pub mod stage;
 
@@ -17,7 +16,6 @@ pub use fault::Fault;
 pub use front::{Haproxy, Mode, Nginx};
 pub use ground::Ground;
 pub use net::Net;
-pub use pki::Ca;
 pub use squid::{Squid, SquidPlan};
 pub use stage::Stage;
 

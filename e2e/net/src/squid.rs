@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use fairlead_e2e::{Launch, NetNs, Process, eventually};
+use fairlead_testkit::tls::TestCa;
 
 use crate::net::{CORP, Net};
-use crate::pki::Ca;
 
 const SQUID_PORT: u16 = 3128;
 const START_DEADLINE: Duration = Duration::from_secs(20);
@@ -42,8 +42,8 @@ impl SquidPlan {
 
     /// Terminates TLS with certificates of `ca`. `hub_ca` is the CA of hubs.
     #[must_use]
-    pub fn opening_tls(mut self, ca: &Ca, hub_ca: &Path) -> Self {
-        self.bump = Some((format!("{}{}", ca.pem, ca.key_pem), hub_ca.to_owned()));
+    pub fn opening_tls(mut self, ca: &TestCa, hub_ca: &Path) -> Self {
+        self.bump = Some((format!("{}{}", ca.pem(), ca.key_pem()), hub_ca.to_owned()));
         self
     }
 }

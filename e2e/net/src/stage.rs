@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use fairlead_e2e::{Cluster, Hub, Joining, Kubectl, Launch, Site, eventually};
+use fairlead_testkit::tls::TestCa;
 use serde_json::Value;
 
 use crate::HUB;
 use crate::net::Net;
-use crate::pki::Ca;
 
 /// Deadline for kubectl to work again after any fault.
 pub const RECOVERY_DEADLINE: Duration = Duration::from_secs(35);
@@ -70,9 +70,9 @@ impl Stage {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn trust(&self, ca: &Ca) -> anyhow::Result<PathBuf> {
+    pub fn trust(&self, ca: &TestCa) -> anyhow::Result<PathBuf> {
         let file = self.net.folder().join("between-ca.pem");
-        fs::write(&file, &ca.pem)?;
+        fs::write(&file, ca.pem())?;
         Ok(file)
     }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use fairlead_e2e::Site;
-use fairlead_e2e_net::{Ca, Haproxy, Mode, Nginx, Squid, SquidPlan, Stage};
+use fairlead_e2e_net::{Haproxy, Mode, Nginx, Squid, SquidPlan, Stage};
+use fairlead_testkit::tls::TestCa;
 
 const STEP_DEADLINE: Duration = Duration::from_secs(20);
 /// Time during which a session carries only ack probes.
@@ -94,7 +95,7 @@ async fn hub_that_no_proxy_names_is_dialled_directly() -> anyhow::Result<()> {
 async fn proxy_that_terminates_tls_reads_nothing_and_blocks_nothing() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     stage.net.by_proxy_only()?;
-    let ca = Ca::new("corp")?;
+    let ca = TestCa::new("corp")?;
     let plan = SquidPlan::open().opening_tls(&ca, &stage.hub.ready().ca_file);
     let squid = Squid::start(&stage.net, &plan).await?;
     let trust = stage.trust(&ca)?;
@@ -141,7 +142,7 @@ async fn session_outlives_the_idle_limit_of_haproxy_of_20_s() -> anyhow::Result<
 #[tokio::test]
 async fn session_outlives_the_idle_limit_of_a_haproxy_that_ends_tls() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
-    let ca = Ca::new("edge")?;
+    let ca = TestCa::new("edge")?;
     let mode = Mode::Http(&ca);
     let _front = Haproxy::start(&stage.net, mode, Duration::from_secs(20)).await?;
     let trust = stage.trust(&ca)?;
@@ -153,7 +154,7 @@ async fn session_outlives_the_idle_limit_of_a_haproxy_that_ends_tls() -> anyhow:
 
 async fn behind_nginx(idle: u64) -> anyhow::Result<()> {
     let stage = Stage::set().await?;
-    let ca = Ca::new("edge")?;
+    let ca = TestCa::new("edge")?;
     let _front = Nginx::start(&stage.net, &ca, Duration::from_secs(idle)).await?;
     let trust = stage.trust(&ca)?;
     let site = stage
