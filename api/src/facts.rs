@@ -6,9 +6,12 @@ use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::schema::{Object, ObjectBuilder, Type},
+};
 
-use crate::{ClusterId, TenantId, hello::Instance, schema};
+use crate::{ClusterId, TenantId, hello::Instance};
 
 /// Path to which an agent posts a [`Report`].
 pub const FACTS_PATH: &str = "/agent/v1/facts";
@@ -125,8 +128,16 @@ impl FactSource {
 #[serde(deny_unknown_fields)]
 pub struct ImportedFacts {
     /// Facts of another registry, by name.
-    #[schema(schema_with = schema::imported_facts)]
+    #[schema(schema_with = imported_facts)]
     pub facts: BTreeMap<String, Value>,
+}
+
+/// Schema of the facts of an import, by name.
+fn imported_facts() -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .max_properties(Some(MAX_IMPORTED_FACTS))
+        .build()
 }
 
 /// One version of a fact in its history.

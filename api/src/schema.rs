@@ -1,8 +1,6 @@
 //! Constraints of the API's description that a derive cannot express.
 
-use utoipa::openapi::schema::{Array, ArrayBuilder, Object, ObjectBuilder, Type};
-
-use crate::facts::MAX_IMPORTED_FACTS;
+use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, Type};
 
 /// Limit of the entries of a list in the settings of an agent.
 const MAX_ENTRIES: usize = 64;
@@ -31,12 +29,4 @@ pub(crate) fn prefixes() -> Array {
 /// Targets of TCP connections, `host:port`.
 pub(crate) fn targets() -> Array {
     texts(None, 261)
-}
-
-/// Facts of an import, by name.
-pub(crate) fn imported_facts() -> Object {
-    ObjectBuilder::new()
-        .schema_type(Type::Object)
-        .max_properties(Some(MAX_IMPORTED_FACTS))
-        .build()
 }

@@ -352,7 +352,9 @@ async fn counted(socket: Option<&Path>) -> anyhow::Result<Option<u64>> {
         Ok(said.trim().parse()?)
     });
     let number: anyhow::Result<u64> = asked.await.context("no number in time")?;
-    number.map(Some).context("asking the upstream what it had")
+    number
+        .map(Some)
+        .context("reading the counters of the upstream")
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "fairlead-bench",
     version,
-    about = "Load benchmarks of Fairlead and what it is compared with"
+    about = "Load benchmarks of Fairlead and its peers"
 )]
 struct Args {
     #[command(subcommand)]

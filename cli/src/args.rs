@@ -27,7 +27,7 @@ pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 use self::common::ProcessArgs;
 pub(crate) use self::common::{HubPlace, OutputArgs};
 pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
-pub(crate) use self::fields::{NewCluster, SetCluster, TenantFields};
+pub(crate) use self::fields::{NewCluster, SetCluster};
 pub(crate) use self::inspect::{Audit, ClusterCatalog, Compiled, InventoryArgs};
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::registry::{

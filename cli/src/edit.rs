@@ -78,7 +78,7 @@ pub(crate) async fn run(
 fn text_of(base: &Document) -> Result<String, Failure> {
     let yaml = output::yaml(&base.whole())?;
     Ok(format!(
-        "# What people write of {base}; save and close to change it, leave it as it is to change nothing.\n{yaml}"
+        "# Fields of {base}. Save and close to change them; leave the file unchanged to cancel.\n{yaml}"
     ))
 }
 

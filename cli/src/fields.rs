@@ -6,10 +6,11 @@
     reason = "the comments on flags are help texts for a terminal"
 )]
 
+use clap_complete::ArgValueCompleter;
 use fairlead_api::{Code, Failure, TenantId};
 use serde_json::{Map, Value};
 
-use crate::{args::TenantFields, files};
+use crate::{complete::tenants, files};
 
 /// Flags for the fields of a cluster.
 #[derive(clap::Args)]
@@ -44,6 +45,35 @@ pub(crate) struct ClusterFields {
     /// Revision of the tenant's repository to compile from
     #[arg(long, value_name = "REVISION")]
     pub(crate) tenant_revision: Option<String>,
+    /// Revision of the global repository to compile from
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) global_revision: Option<String>,
+}
+
+/// Flags for the fields of a tenant.
+#[derive(clap::Args)]
+pub(crate) struct TenantFields {
+    /// New display name
+    #[arg(long = "name", value_name = "NAME", value_parser = display_name)]
+    pub(crate) name: Option<String>,
+    /// Parent tenant, whose members can see the clusters of this tenant; "" for none
+    #[arg(long, value_name = "TENANT", add = ArgValueCompleter::new(tenants))]
+    pub(crate) parent: Option<String>,
+    /// Annotation to set, or NAME- to remove one; repeatable
+    #[arg(long = "annotation", value_name = "NAME=VALUE")]
+    pub(crate) annotations: Vec<String>,
+    /// URL of the tenant's configuration repository
+    #[arg(long, value_name = "URL")]
+    pub(crate) git_repo: Option<String>,
+    /// Host keys of the repository in known_hosts format, or @FILE
+    #[arg(long, value_name = "KEYS|@FILE")]
+    pub(crate) git_host_keys: Option<String>,
+    /// Revision of the tenant's repository to compile from
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) git_revision: Option<String>,
+    /// URL of the global configuration repository
+    #[arg(long, value_name = "URL")]
+    pub(crate) global_git_repo: Option<String>,
     /// Revision of the global repository to compile from
     #[arg(long, value_name = "REVISION")]
     pub(crate) global_revision: Option<String>,
@@ -156,12 +186,36 @@ pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<Option<Value>, Failu
     Ok((!pairs.is_empty()).then(|| pairs.into()))
 }
 
+/// Parses a display name by the rules of the hub.
+pub(crate) fn display_name(name: &str) -> Result<String, String> {
+    const MAX_CHARS: usize = 100;
+    let reason = match name {
+        "" => "a name must not be empty",
+        _ if name.starts_with('-') => "a name must not start with a dash",
+        _ if name.trim() != name => "a name must not start or end with a space",
+        _ if name.chars().any(char::is_control) => "a name must not have control characters",
+        _ if name.chars().count() > MAX_CHARS => "a name must have at most 100 characters",
+        _ => return Ok(name.to_owned()),
+    };
+    Err(reason.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn invalid_display_name_is_refused() {
+        let long = "x".repeat(101);
+        for bad in ["", "-x", " x", "a\tb", &long] {
+            assert!(display_name(bad).is_err(), "{bad:?}");
+        }
+        assert!(display_name("Zürich 1").is_ok());
+        assert!(display_name(&"ä".repeat(100)).is_ok());
+    }
 
     #[derive(Parser)]
     struct Args {

@@ -7,7 +7,7 @@ use fairlead_api::{Code, Failure};
 use fairlead_store::{DataDir, Place, Store, is_new};
 use tracing::warn;
 
-const NEXT: &str = "Put back what is missing from a backup (`fairlead restore`), or check `--data` and `--store`; to go on without it, start once with `--accept-data-loss`.";
+const NEXT: &str = "Restore the missing files from a backup (`fairlead restore`), or check `--data` and `--store`; to continue without them, start once with `--accept-data-loss`.";
 
 /// Refuses a new store in a folder with the CA of an earlier hub. Call before the store is created.
 ///

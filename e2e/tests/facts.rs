@@ -139,7 +139,7 @@ async fn clusters_facts_are_known_found_and_forgotten() -> anyhow::Result<()> {
     let delete = ["delete", "configmap", "-n", "fairlead", "additional-facts"];
     world.kubectl(&delete).await?;
     let is_new = |it: &Value| it["helmReleases"].is_object() && it["site"].is_null();
-    let known = world.facts("what has changed", is_new).await?;
+    let known = world.facts("changed facts", is_new).await?;
     let release = json!({ "shop/pg": { "status": "deployed", "revision": 2 } });
     ensure!(known["helmReleases"] == release, "{known}");
     ensure!(known["incomplete"].is_null(), "{known}");

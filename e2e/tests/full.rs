@@ -6,7 +6,7 @@
     clippy::large_futures,
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a test may panic, waits for one future at a time, and says what it does"
+    reason = "a test may panic, waits for one future at a time, and prints its progress"
 )]
 
 #[path = "killed/client.rs"]
@@ -49,14 +49,14 @@ fn main() -> anyhow::Result<()> {
 #[tokio::main]
 async fn within(disk: &Path) -> anyhow::Result<()> {
     if let Err(why) = mounts::run("mount", &["-t", "tmpfs", "-o", DISK_OPTIONS, "none"], disk) {
-        println!("SKIPPED: a hub whose disk is full: {why}");
+        println!("SKIPPED: a hub with a full disk: {why}");
         return Ok(());
     }
     let told = writes_fail_with_a_code_and_everything_else_continues(disk).await;
     // The mount ends with this process, but the folder must be empty when its owner deletes it.
     let _ = mounts::run("umount", &["--lazy"], disk);
     told?;
-    println!("a hub whose disk was full said so, and went on when there was room again");
+    println!("a hub with a full disk reported it, and recovered once there was space");
     Ok(())
 }
 

@@ -22,7 +22,7 @@ fn check(text: &str) {
     };
     // A URL may become too long for its field in its normal form. Nothing else may be lost.
     if let Ok(again) = join.encode() {
-        let read: JoinString = again.expose_secret().parse().expect("what we wrote");
+        let read: JoinString = again.expose_secret().parse().expect("a join string that we wrote");
         assert_eq!(read.hubs, join.hubs);
         assert_eq!(read.ca_pin, join.ca_pin);
         assert_eq!(read.token.expose_secret(), join.token.expose_secret());

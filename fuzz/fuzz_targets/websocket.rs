@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         for message in whole.iter().filter(|message| message.len() < MESSAGE_LIMIT) {
             let frame = Encoder::new(peer)
                 .frame(Opcode::Binary, message.len(), |out| out.extend_from_slice(message))
-                .expect("what was read is short enough");
+                .expect("a received message is short enough");
             assert_eq!(read(role, &frame, frame.len()), (vec![message.clone()], None));
         }
     }

@@ -89,7 +89,7 @@ async fn recognise(
         warn!(cluster = %identity.cluster, %error, "clone not recorded");
     }
     let detail = format!(
-        "{} is the one whose kube-system has the UID {bound}, this one's has {uid}",
+        "kube-system of {} has the UID {bound}, that of this Kubernetes cluster has {uid}",
         identity.cluster
     );
     Err(DirectoryError::Cloned(detail))

@@ -28,6 +28,7 @@ mod page;
 mod registry;
 pub mod reply;
 mod rights;
+mod route_table;
 mod selector;
 mod services;
 pub mod stale;

@@ -3,7 +3,6 @@
 
 mod gzip;
 mod parameters;
-mod routes;
 mod schemas;
 
 use std::sync::{Arc, LazyLock};
@@ -20,18 +19,20 @@ use http::{HeaderValue, header};
 use serde_json::{Map, Value, json};
 use utoipa_swagger_ui::Config;
 
-use crate::reply::{Answer, Path, Rejected};
+use crate::{
+    reply::{Answer, Path, Rejected},
+    route_table::{ROUTES, ResponseBody, RouteSpec},
+};
 use parameters::{parameters, reference};
-use routes::{ROUTES, ResponseBody, RouteSpec};
 use schemas::schemas;
 
 const TAGS: [(&str, &str); 7] = [
     ("tenant", "Management of tenants"),
     ("cluster", "Management of clusters"),
     ("bootstrapping", "Cluster bootstrapping"),
-    ("inventory", "Facts, now and over time"),
+    ("inventory", "Facts and their history"),
     ("token", "API tokens"),
-    ("change", "What changes, and who changes it"),
+    ("change", "Changes and their authors"),
     ("system", "The hub itself"),
 ];
 /// The page loads from and connects to its own origin only.
@@ -50,24 +51,6 @@ pub(super) fn open<S: Clone + Send + Sync + 'static>() -> Router<S> {
         )
         .route("/docs/{file}", get(file))
         .layer(from_fn(gzip::compress))
-}
-
-/// True if the document describes a query parameter of a path.
-#[cfg(debug_assertions)]
-pub(super) fn describes(path: &str, parameter: &str) -> bool {
-    let fits = |route: &&RouteSpec| {
-        let (mut known, mut asked) = (route.path.split('/'), path.trim_end_matches('/').split('/'));
-        loop {
-            match (known.next(), asked.next()) {
-                (None, None) => return true,
-                (Some(known), Some(asked)) if known == asked || known.starts_with('{') => {}
-                _ => return false,
-            }
-        }
-    };
-    let known: Vec<_> = ROUTES.iter().filter(fits).collect();
-    // Paths outside the table occur in tests only.
-    known.is_empty() || known.iter().any(|route| route.query.contains(&parameter))
 }
 
 fn json_answer() -> Response {
@@ -118,7 +101,7 @@ fn document() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Fairlead",
-            "description": "The hub's API: that of Project Syn's Lieutenant, and what is ours under /v1.",
+            "description": "The hub's API: that of Project Syn's Lieutenant, with additions under /v1.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
@@ -129,7 +112,7 @@ fn document() -> Value {
         "components": {
             "securitySchemes": { "BearerAuth": { "type": "http", "scheme": "bearer" } },
             "schemas": schemas(),
-            "responses": { "Default": failure("How every failure is told") },
+            "responses": { "Default": failure("Error with reason, code and next step") },
         },
     })
 }

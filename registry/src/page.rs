@@ -42,7 +42,7 @@ impl Query {
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         #[cfg(debug_assertions)]
         assert!(
-            crate::openapi::describes(&self.path, name),
+            crate::route_table::describes(&self.path, name),
             "/openapi.json does not describe {name} at {}",
             self.path
         );

@@ -174,7 +174,10 @@ impl Target {
                 stream.flush().await?;
                 let mut back = [0; ECHO_MESSAGE.len()];
                 stream.read_exact(&mut back).await?;
-                ensure!(back == ECHO_MESSAGE, "what came back is not what was sent");
+                ensure!(
+                    back == ECHO_MESSAGE,
+                    "the echo differs from the sent message"
+                );
                 window.count(back.len());
                 Ok(())
             }

@@ -73,7 +73,7 @@ impl Shape {
             ("facts of a cluster at a time", question(0)),
             ("all versions of one fact", question(1)),
             ("a cluster's last seven days", question(2)),
-            ("who changed a fact lately", question(3)),
+            ("recent changes of a fact", question(3)),
             ("inventory: last value of a fact", question(4)),
         ]
     }

@@ -66,7 +66,7 @@ impl Report {
         }
         let _ = writeln!(
             text,
-            "\n{met} of {judged} goals are met. Level is what is missed by less than the rounds differ among each other.\n"
+            "\n{met} of {judged} goals are met. Level: missed by less than the difference between rounds.\n"
         );
         let _ = writeln!(text, "| scenario | goal | measured | |");
         let _ = writeln!(text, "|---|---|---|---|");

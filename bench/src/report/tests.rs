@@ -108,7 +108,7 @@ fn readme_tables_have_a_row_per_scenario_and_goal() {
             "|---|---|---:|---:|",
             "| get | rate, req/s; more is better | **2000** | 1000 (2.00) |",
             "",
-            "1 of 2 goals are met. Level is what is missed by less than the rounds differ among each other.",
+            "1 of 2 goals are met. Level: missed by less than the difference between rounds.",
             "",
             "| scenario | goal | measured | |",
             "|---|---|---|---|",

@@ -94,20 +94,6 @@ pub(crate) enum HubsArgs {
     },
 }
 
-/// Parses a display name by the rules of the hub.
-pub(super) fn display_name(name: &str) -> Result<String, String> {
-    const MAX_CHARS: usize = 100;
-    let reason = match name {
-        "" => "a name must not be empty",
-        _ if name.starts_with('-') => "a name must not start with a dash",
-        _ if name.trim() != name => "a name must not start or end with a space",
-        _ if name.chars().any(char::is_control) => "a name must not have control characters",
-        _ if name.chars().count() > MAX_CHARS => "a name must have at most 100 characters",
-        _ => return Ok(name.to_owned()),
-    };
-    Err(reason.to_owned())
-}
-
 pub(super) fn cluster_state(text: &str) -> Result<ClusterState, String> {
     let all = [
         ClusterState::Never,
@@ -123,16 +109,6 @@ pub(super) fn cluster_state(text: &str) -> Result<ClusterState, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn invalid_display_name_is_refused() {
-        let long = "x".repeat(101);
-        for bad in ["", "-x", " x", "a\tb", &long] {
-            assert!(display_name(bad).is_err(), "{bad:?}");
-        }
-        assert!(display_name("Zürich 1").is_ok());
-        assert!(display_name(&"ä".repeat(100)).is_ok());
-    }
 
     #[test]
     fn state_is_read_in_any_case() {

@@ -3,10 +3,10 @@
 use clap::Parser;
 use clap_complete::ArgValueCompleter;
 
-use super::{access::display_name, common::OutputArgs};
+use super::common::OutputArgs;
 use crate::{
     complete::{clusters, tenants},
-    fields::ClusterFields,
+    fields::{ClusterFields, display_name},
 };
 
 #[derive(Parser)]
@@ -68,33 +68,4 @@ pub(crate) struct SetCluster {
     /// Skip the confirmation prompt
     #[arg(long)]
     pub(crate) yes: bool,
-}
-
-/// Fields of a tenant.
-#[derive(clap::Args)]
-pub(crate) struct TenantFields {
-    /// New display name
-    #[arg(long = "name", value_name = "NAME", value_parser = display_name)]
-    pub(crate) name: Option<String>,
-    /// Parent tenant, whose members can see the clusters of this tenant; "" for none
-    #[arg(long, value_name = "TENANT", add = ArgValueCompleter::new(tenants))]
-    pub(crate) parent: Option<String>,
-    /// Annotation to set, or NAME- to remove one; repeatable
-    #[arg(long = "annotation", value_name = "NAME=VALUE")]
-    pub(crate) annotations: Vec<String>,
-    /// URL of the tenant's configuration repository
-    #[arg(long, value_name = "URL")]
-    pub(crate) git_repo: Option<String>,
-    /// Host keys of the repository in known_hosts format, or @FILE
-    #[arg(long, value_name = "KEYS|@FILE")]
-    pub(crate) git_host_keys: Option<String>,
-    /// Revision of the tenant's repository to compile from
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) git_revision: Option<String>,
-    /// URL of the global configuration repository
-    #[arg(long, value_name = "URL")]
-    pub(crate) global_git_repo: Option<String>,
-    /// Revision of the global repository to compile from
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) global_revision: Option<String>,
 }

@@ -4,15 +4,18 @@ use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 
 use super::{
-    access::{cluster_state, display_name},
+    access::cluster_state,
     agent_settings::ClusterAgent,
     common::{HubPlace, OutputArgs},
-    fields::{NewCluster, SetCluster, TenantFields},
+    fields::{NewCluster, SetCluster},
     inspect::{ClusterCatalog, Compiled},
     lists::{CLUSTER_LIST_EXAMPLES, ClusterList, TENANT_LIST_EXAMPLES, TenantList},
     tokens::ClusterToken,
 };
-use crate::complete::{clusters, tenants};
+use crate::{
+    complete::{clusters, tenants},
+    fields::{TenantFields, display_name},
+};
 
 #[derive(Parser)]
 #[command(

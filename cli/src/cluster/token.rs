@@ -124,8 +124,7 @@ impl Install {
             join.join.expose_secret()
         );
         let (id, until) = (&join.id, output::time(join.expires));
-        let elsewhere =
-            "Where no image can be pulled, run this wherever its API server can be reached:";
+        let elsewhere = "Without an image, run this on a machine that reaches the API server:";
         match self {
             Install::Url => format!(
                 "Cluster {id} is registered. In the cluster, until {until}, run:\n\n  \

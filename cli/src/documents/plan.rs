@@ -326,7 +326,7 @@ fn dangers(before: &Value, after: &Value) -> Vec<String> {
         dangers.push("gives it another repository".to_owned());
     }
     if at(before, "/tenantRef").is_some() && changes("/tenantRef") {
-        dangers.push("moves it below another tenant, whose members can see it then".to_owned());
+        dangers.push("moves it below another tenant; its members can then see it".to_owned());
     }
     dangers
 }

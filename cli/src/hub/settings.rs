@@ -1,5 +1,11 @@
 //! Settings of a hub. A setting is declared here once: its flag with help, its field, and its reader with the default.
 
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::invalid_html_tags,
+    reason = "the comments on flags are help texts for a terminal"
+)]
+
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;

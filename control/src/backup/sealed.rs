@@ -86,7 +86,7 @@ pub fn opened(
     let keys = text.expose_secret().lines().map(str::trim);
     let keys = keys.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let keys: Result<Vec<x25519::Identity>, _> = keys.map(str::parse).collect();
-    let keys = keys.map_err(|_| invalid(&"--identity is not what age-keygen writes"))?;
+    let keys = keys.map_err(|_| invalid(&"--identity is not a key file of age-keygen"))?;
     let decryptor = Decryptor::new_buffered(from).map_err(|error| invalid(&error))?;
     let keys = keys.iter().map(|key| key as &dyn Identity);
     let reader = decryptor.decrypt(keys).map_err(|error| invalid(&error))?;

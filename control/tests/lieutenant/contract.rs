@@ -26,7 +26,7 @@ fn promises(document: &str) -> BTreeMap<String, usize> {
             let bold = promise
                 .strip_prefix("**")
                 .and_then(|it| it.split_once("**"));
-            let (bold, _) = bold.unwrap_or_else(|| panic!("what is the promise? {line}"));
+            let (bold, _) = bold.unwrap_or_else(|| panic!("no guarantee in this line: {line}"));
             *promises
                 .entry(format!("{part}::{}", name(bold)))
                 .or_default() += 1;

@@ -75,7 +75,11 @@ async fn pages_are_complete_and_known_lists_answer_304() {
         let whole = rig.get(&of_top, path).await;
         let all = items(&whole);
         assert_eq!(all.len(), count, "{path}");
-        assert_eq!(next(&whole), None, "who asks for no page gets all: {path}");
+        assert_eq!(
+            next(&whole),
+            None,
+            "a request without a page returns all: {path}"
+        );
         assert!(whole.headers.contains_key("fairlead-revision"), "{path}");
         let etag = whole.headers[header::ETAG].to_str().unwrap();
         let known = (header::IF_NONE_MATCH, etag);

@@ -299,7 +299,7 @@ async fn hidden_lines_do_not_shorten_audit_pages() {
     assert_eq!(
         lines(&below),
         [all[0], all[1], all[3], all[4]],
-        "the child's own and what is below"
+        "the child's own and its descendants'"
     );
     let one = pages(&rig, &of_a, "limit=1&cluster=c-child").await;
     assert_eq!(lines(&one), ["cluster c-child"]);

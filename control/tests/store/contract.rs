@@ -228,7 +228,7 @@ async fn a_rejected_change_has_no_effect() {
         draft.put_tenant(tenant("t-acme"))?;
         assert!(
             draft.tenant(&tenant_id("t-acme")).is_some(),
-            "it reads what it wrote"
+            "it reads its own writes"
         );
         Err::<(), _>(StoreError::Conflict)
     };

@@ -84,7 +84,7 @@ async fn a_turn_yields_later_status_changes_but_not_passing_time() {
     assert!(!turns.has_changed().unwrap());
     store.set_status(&cluster_id("c-3"), status(ClusterState::Lost));
     delete_cluster(&store, "c-3").await.unwrap();
-    assert_eq!(store.seen_since(turn), [], "the log tells what is gone");
+    assert_eq!(store.seen_since(turn), [], "the log has the deletion");
 }
 
 #[tokio::test]

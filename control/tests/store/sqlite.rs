@@ -34,7 +34,7 @@ async fn a_locked_file_is_reported_and_unchanged() {
     assert_eq!(
         failure.cause,
         Code::Store.title(),
-        "what SQLite says is not for callers"
+        "messages of SQLite are not for callers"
     );
     let failed = put_cluster(&store, cluster("c-demo", "t-default")).await;
     assert!(matches!(failed, Err(StoreError::Failed(_))));

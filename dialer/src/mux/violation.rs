@@ -27,7 +27,7 @@ pub enum Violation {
     #[error("a frame for stream {0}, which was never opened")]
     NeverOpened(u32),
     /// More data than the window allows.
-    #[error("{length} bytes for stream {stream}, whose window has {left} left")]
+    #[error("{length} bytes for stream {stream} exceed the {left} left in its window")]
     Window {
         /// Number of the stream.
         stream: u32,

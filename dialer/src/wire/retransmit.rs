@@ -277,7 +277,7 @@ mod tests {
         fill(&mut modest);
         assert!(
             modest.size().0 > OWN_BYTES + 900 * 1024,
-            "what was given back is there for it"
+            "the released part is available to it"
         );
         modest.disable();
         assert_eq!(memory.used(), 0);

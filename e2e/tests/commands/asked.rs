@@ -27,7 +27,7 @@ async fn answered(hub: &Hub, args: &[&str], answer: &str) -> anyhow::Result<Opti
 #[tokio::test]
 async fn table_fits_the_terminal_that_it_is_shown_on() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
-    let name = "a cluster whose name is far longer than there is room for it";
+    let name = "a cluster with a name that is far longer than its column is wide";
     hub.cli(["cluster", "create", name, "--id", "c-edge"])
         .await?
         .success()?;

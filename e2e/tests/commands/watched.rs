@@ -117,7 +117,7 @@ async fn watch_prints_each_changed_object_in_its_new_state() -> anyhow::Result<(
         .await?;
     ensure!(
         get.wait(STEP_DEADLINE).await?.success(),
-        "what is gone is not waited for"
+        "a deleted cluster ends the wait"
     );
     list.wait_for_log(&format!("{id} true"), STEP_DEADLINE)
         .await?;

@@ -48,7 +48,7 @@ pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()>
         }
     }
     eprintln!(
-        "{}: {backups} backups under load restore to what was",
+        "{}: {backups} backups under load restore to a past state",
         trial.name
     );
     Ok(())

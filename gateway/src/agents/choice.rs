@@ -129,7 +129,7 @@ mod tests {
             rtt,
             ..GOOD
         };
-        assert!(better(earlier, GOOD), "the one whose turn it is");
+        assert!(better(earlier, GOOD), "the next one in turn");
     }
 
     #[test]

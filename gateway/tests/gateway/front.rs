@@ -492,7 +492,7 @@ async fn wrong_tokens_are_rate_limited_and_correct_ones_accepted() {
     let answer = rig.raw(HUB, cluster.as_bytes()).await;
     assert_eq!((answer.status, answer.code()), (429, "FL-1104"));
     let asked = rig.modules.tokens.load(Ordering::SeqCst);
-    assert_eq!(asked, 201, "once of each, whatever it is answered with");
+    assert_eq!(asked, 201, "once for each, with any answer");
     assert_eq!(rig.get(HUB, "/v1/whoami", "").await.status, 200);
 }
 

@@ -34,7 +34,7 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
     );
     assert!(
         rest(&mut watch).await.1.is_err(),
-        "what ran on it is cut off"
+        "its running requests are reset"
     );
     // The agent does not come back.
     let again = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;

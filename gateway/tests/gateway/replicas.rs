@@ -74,7 +74,7 @@ async fn two_agents_of_one_cluster_serve_and_the_end_of_one_touches_its_own_stre
     one.session.close(CloseReason::Done);
     assert!(
         rest(&mut its_own).await.1.is_err(),
-        "what ran on it is cut off"
+        "its running requests are reset"
     );
     for _ in 0..20 {
         assert_eq!(get(&rig).await.status, 200);
@@ -177,7 +177,7 @@ async fn late_detected_clone_stops_serving() {
     for _ in 0..10 {
         assert_eq!(get(&rig).await.status, 200);
     }
-    assert_eq!(asked(&original).await, 10, "who is known goes first");
+    assert_eq!(asked(&original).await, 10, "the known agent goes first");
     assert_eq!(clone.send_hello(hello(2, 0, ELSEWHERE)).await, 403);
     ended(&clone).await;
     assert_eq!(asked(&clone).await, 0);

@@ -263,7 +263,7 @@ async fn an_upgrade_is_spliced_with_half_close() {
     assert_eq!(
         (more.as_str(), end.unwrap()),
         ("bye", 3),
-        "what comes after our end still comes"
+        "data after our end still arrives"
     );
     drop(tls);
     all_back_to_zero(&rig).await;

@@ -35,7 +35,7 @@ impl CompileMetrics {
             ),
             build: family(
                 "syn_lieutenant_cluster_compile_meta_commodore_build_info",
-                "What Commodore said of itself when it last compiled; always 1.",
+                "Version of Commodore at the last compilation, as labels; always 1.",
             ),
             global: family(
                 "syn_lieutenant_cluster_compile_meta_global",

@@ -26,7 +26,7 @@ impl StatusMetrics {
         StatusMetrics {
             status: Family::new(
                 "fairlead_cluster_status",
-                "How it stands with a cluster; always 1.",
+                "Status of a cluster, as labels; always 1.",
             ),
             last_seen: Family::new(
                 "fairlead_cluster_last_seen_timestamp_seconds",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::openapi::routes::RouteSpec;
+use crate::route_table::RouteSpec;
 
 pub(super) fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
@@ -88,44 +88,42 @@ fn meaning(route: &RouteSpec, name: &str) -> &'static str {
 
 const fn usual(name: &str) -> &'static str {
     match name.as_bytes() {
-        b"tenant" => "Only this tenant and those below it, with their things",
-        b"kind" => "Only things of this kind",
-        b"id" => "Only the thing with this id",
-        b"cluster" => "Only of this cluster",
-        b"actor" => "Only by this one",
-        b"before" => "Only of earlier revisions",
+        b"tenant" => "Filter: this tenant, its descendants and their resources",
+        b"kind" => "Filter: resources of this kind",
+        b"id" => "Filter: the resource with this id",
+        b"cluster" => "Filter: changes of this cluster",
+        b"actor" => "Filter: changes by this author",
+        b"before" => "Filter: changes before this revision",
         b"sort_by" => "id (default), tenant or displayName",
         b"fact" => {
-            "`name=value`, also `name:value`, or `name` for having it; repeatable. In a history the name"
+            "Filter: `name=value`, `name:value`, or `name` for any value; repeatable. In a history, the name of a fact"
         }
         b"selector" => "Label selector in Kubernetes' syntax over annotations and facts",
-        b"stale" => {
-            "false: facts whose source has stopped reporting do not count for `fact` and `selector`"
-        }
+        b"stale" => "false: `fact` and `selector` ignore stale facts",
         b"status" => "Never, Connected, ApiUnreachable or Lost",
         b"text" => "Part of id, display name or tenant",
-        b"limit" => "How many at most",
-        b"cursor" => "From the `Link` header of the page before",
-        b"cascade" => "true: with its clusters and the tenants below it",
-        b"dryRun" => "true: answers what it would come to, and changes nothing",
+        b"limit" => "Maximum number of items",
+        b"cursor" => "Cursor of the next page, from the `Link` header",
+        b"cascade" => "true: delete its clusters and descendants, too",
+        b"dryRun" => "true: validate and return the result, without a change",
         b"uniqueName" => {
-            "true: refused with 409 where another cluster of the tenant has the display name, or has it as its id"
+            "true: reject with 409 if another cluster of the tenant has the display name, or has it as its id"
         }
         b"withoutBootstrapToken" => {
-            "true: a new cluster has no open bootstrap token, because its agent is there already"
+            "true: create no bootstrap token, for a cluster with an enrolled agent"
         }
-        b"token" => "The bootstrap token; may be a bearer token instead",
+        b"token" => "Bootstrap token; alternatively a bearer token",
         b"component" => "Name of a component",
-        b"below" => "Only versions of the component below this one",
-        b"staleDays" => "Only what was not compiled for so many days",
+        b"below" => "Filter: versions of the component lower than this one",
+        b"staleDays" => "Filter: clusters without a compilation for this number of days",
         b"since" => {
-            "Where the answer before ended: a revision, or `first` for all that is kept (now where missing); of statuses the \
-             cursor (all of them where missing)"
+            "End of the previous response: a revision, or `first` for all retained changes (default: now); for status, its \
+             cursor (default: all)"
         }
-        b"wait" => "Seconds to wait for a change, 25 at most",
-        b"at" => "What was so at that time; goes without from, to and cursor",
-        b"from" => "What became so at that time or later",
-        b"to" => "What became so until that time",
+        b"wait" => "Longest time to wait for a change, in seconds",
+        b"at" => "Facts at this time; excludes from, to and cursor",
+        b"from" => "Changes at this time or later",
+        b"to" => "Changes up to this time",
         b"q" => "InfluxQL query string",
         b"backend" => {
             "Backend that answers the query; by default the one configured with `--influx-query`"

@@ -123,7 +123,11 @@ async fn lists_have_pages() {
     }
     assert_eq!(pages, ["c-n0 c-n1", "c-n2 c-n3", "c-n4"]);
     let all = rig.get("/clusters").await;
-    assert_eq!(all.header("link"), "", "who asks for no page gets all");
+    assert_eq!(
+        all.header("link"),
+        "",
+        "a request without a page returns all"
+    );
     assert_eq!(ids(&all.good()).len(), 5);
 }
 

@@ -49,7 +49,7 @@ async fn steward_reports_once_a_minute_and_reads_its_repository() {
     }
     assert_eq!(
         versions[0], versions[2],
-        "what is the same is not written again"
+        "an unchanged value is not written again"
     );
 }
 

@@ -190,15 +190,12 @@ async fn nothing_is_lost_on_a_long_lossy_path_that_is_cut_every_20_s() -> anyhow
     down.await??.success()?;
     ensure!(
         fs::read(place("down"))? == bytes,
-        "what came down is another file"
+        "the downloaded file differs"
     );
     stage.net.link(Shape::default())?;
     copy(&kubectl, &format!("{pod}:up"), &place("up"))
         .await??
         .success()?;
-    ensure!(
-        fs::read(place("up"))? == bytes,
-        "what went up is another file"
-    );
+    ensure!(fs::read(place("up"))? == bytes, "the uploaded file differs");
     Ok(())
 }
