@@ -2,6 +2,7 @@
 
 #![allow(
     rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
     rustdoc::invalid_html_tags,
     reason = "the comments on flags are help texts for a terminal"
 )]
