@@ -20,7 +20,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Locks the file of a store. PostgreSQL has no lock: [`refuse_live_hubs`] checks for its
+    /// Locks the file of a store. PostgreSQL has no lock: `refuse_live_hubs` checks for its
     /// hubs.
     ///
     /// # Errors
