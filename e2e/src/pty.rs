@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -24,6 +24,8 @@ pub struct Terminal {
     keyboard: File,
     screen: Arc<Mutex<Vec<u8>>>,
     child: Child,
+    /// Ends when the last process closes the terminal.
+    reader: JoinHandle<()>,
 }
 
 impl Terminal {
@@ -54,7 +56,7 @@ impl Terminal {
         let mut output = keyboard.try_clone()?;
         let screen = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&screen);
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut chunk = [0; 4096];
             // The read ends with EIO when the last process closes its side.
             while let Ok(count @ 1..) = output.read(&mut chunk) {
@@ -67,6 +69,7 @@ impl Terminal {
             keyboard,
             screen,
             child,
+            reader,
         })
     }
 
@@ -115,13 +118,16 @@ impl Terminal {
         shown.with_context(|| format!("screen: {:?}", self.screen()))
     }
 
-    /// Waits for the program's end.
+    /// Waits for the program's end, and for all of its output on the screen.
     ///
     /// # Errors
     /// It does not end in time. The error quotes the screen.
     pub async fn wait(&mut self, deadline: Duration) -> anyhow::Result<ExitStatus> {
         let what = format!("the end of {}", self.line);
-        let end = eventually(deadline, &what, async || self.child.try_wait().transpose());
+        let end = eventually(deadline, &what, async || {
+            let status = self.child.try_wait().transpose()?;
+            (status.is_err() || self.reader.is_finished()).then_some(status)
+        });
         let end = end.await.and_then(|status| Ok(status?));
         end.with_context(|| format!("screen: {:?}", self.screen()))
     }
