@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use fairlead_api::headers::PROBE_PATH;
 use fairlead_dialer::{Body, BodyError, Exchanges, Resumable};
+use fairlead_testkit::wait;
 use futures_util::stream;
 use http::{Request, Response};
 use http_body::Frame;
@@ -111,6 +112,6 @@ async fn uploads_over_the_budget_are_rejected() {
     }
 
     stuck.shutdown().await;
-    until(|| unread(&agent) < BUDGET_BYTES).await;
-    assert_eq!(uploaded(&hub.exchanges).await.status(), 200);
+    // Data that the hub sent before its resets may use the budget up again.
+    wait::until(async || uploaded(&hub.exchanges).await.status() == 200).await;
 }
