@@ -1,9 +1,10 @@
 //! Requests of the hub, through to the API server and back.
 
-use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+use std::sync::atomic::Ordering::SeqCst;
 
 use bytes::Bytes;
 use fairlead_dialer::BodyError;
+use fairlead_testkit::wait::{self, TEST_DEADLINE};
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Request};
 use http_body::Frame;
@@ -378,13 +379,13 @@ async fn rotated_token_is_used_within_two_seconds() {
     let (_agent, hub) = rig.connected().await;
     assert_eq!(send(&hub.exchanges, get("/before")).await.status(), 200);
     rig.rotate_token("token-2");
-    soon(async {
-        while rig.api.last("/before").all("authorization") != ["Bearer token-2"] {
-            send(&hub.exchanges, get("/before")).await;
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    wait::eventually(TEST_DEADLINE, "the rotated token", async || {
+        send(&hub.exchanges, get("/before")).await;
+        let sent = rig.api.last("/before");
+        (sent.all("authorization") == ["Bearer token-2"]).then_some(())
     })
-    .await;
+    .await
+    .unwrap();
     assert_eq!(
         rig.api.server.connections(),
         1,

@@ -14,7 +14,10 @@ use std::time::Duration;
 
 use fairlead_api::resources::Role;
 use fairlead_facts::{InfluxConfig, InfluxLogin};
-use fairlead_testkit::influxdb::{InfluxDb, PASSWORD, USER};
+use fairlead_testkit::{
+    influxdb::{InfluxDb, PASSWORD, USER},
+    wait::eventually,
+};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -67,12 +70,11 @@ async fn asked(rig: &Rig, tenant: Option<&str>, query: &str, by: &str) -> Value 
 /// Waits until InfluxDB and the hub agree.
 async fn agree(rig: &Rig, tenant: Option<&str>, query: &str) -> Value {
     let own = asked(rig, tenant, query, "hub").await;
-    let same = async {
-        while asked(rig, tenant, query, "influxdb").await != own {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let reached = tokio::time::timeout(AGREEMENT_DEADLINE, same).await;
+    let reached = eventually(AGREEMENT_DEADLINE, query, async || {
+        let theirs = asked(rig, tenant, query, "influxdb").await;
+        (theirs == own).then_some(())
+    })
+    .await;
     assert!(
         reached.is_ok(),
         "{query}: {own} and {}",
