@@ -125,10 +125,10 @@ fuzz: $(TOOLS)/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS
 		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
-bench-smoke: ## requests and bodies through the tunnel beside direct access and a one-hop proxy
+bench-smoke: ## requests and bodies through the tunnel, direct access and a one-hop proxy: about three minutes
 	cargo build --release --locked -p fairlead-bench
 	cargo build --profile dist --locked -p fairlead
-	target/release/fairlead-bench smoke --fairlead target/dist/fairlead --pin
+	target/release/fairlead-bench run --fairlead target/dist/fairlead --peers direct,proxy,fairlead --only get-1k-c1,get-1k-c16,get-1k-c128,down,up $(BENCH_ARGS)
 
 bench: ## every scenario against Fairlead and its peers, in one run: figures, a table, plots
 	cargo build --release --locked -p fairlead-bench

@@ -12,7 +12,11 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use fairlead_testkit::process::{Launch, Process};
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
-use tokio::{process::Command, time};
+use tokio::{
+    process::Command,
+    signal::unix::{SignalKind, signal},
+    time,
+};
 
 /// Deadline of a role's ready file.
 const READY_DEADLINE: Duration = Duration::from_secs(30);
@@ -234,6 +238,24 @@ impl Role {
             eprintln!("cannot kill {}: {error}", self.name);
         }
     }
+}
+
+/// Runs `work` to its end, or fails at the first signal to stop. Dropping the work ends its child processes.
+pub(crate) async fn until_stopped<T>(
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let (mut interrupt, mut terminate, mut hangup) = (
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::hangup())?,
+    );
+    let name = tokio::select! {
+        result = work => return result,
+        _ = interrupt.recv() => "SIGINT",
+        _ = terminate.recv() => "SIGTERM",
+        _ = hangup.recv() => "SIGHUP",
+    };
+    bail!("stopped by {name}; every role is ended")
 }
 
 fn last_lines(log: &Path) -> String {

@@ -1,7 +1,7 @@
 //! Load benchmarks of Fairlead against direct access, a one-hop proxy and other tunnels.
 //!
-//! Every role is a process of its own, so that its processor time can be read and it can be pinned. `run` and
-//! `smoke` start all of them. Apart from `agents`, no role depends on Fairlead's internals.
+//! Every role is a process of its own, so that its processor time can be read and it can be pinned. `run` starts
+//! all of them. Apart from `agents`, no role depends on Fairlead's internals.
 
 mod agents;
 mod api;
@@ -19,10 +19,10 @@ mod proxy;
 mod registry;
 mod relay;
 mod report;
+mod results;
 mod run;
 mod scenarios;
 mod serve;
-mod smoke;
 mod soak;
 mod stats;
 mod upstream;
@@ -70,8 +70,6 @@ enum Role {
     Plots(report::page::Args),
     /// Finds leaks: an hour of requests through Fairlead, many of them aborted
     Soak(soak::Args),
-    /// Starts every role and Fairlead, measures them in turn, prints the ratios
-    Smoke(smoke::Args),
 }
 
 fn main() -> ExitCode {
@@ -99,7 +97,6 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Run(args) => return single()?.block_on(run::run(args)),
         Role::Registry(args) => return single()?.block_on(registry::run(args)),
         Role::Soak(args) => return single()?.block_on(soak::run(args)),
-        Role::Smoke(args) => return single()?.block_on(smoke::run(args)),
     }
     Ok(ExitCode::SUCCESS)
 }

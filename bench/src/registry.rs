@@ -25,9 +25,9 @@ use self::{
     measure::measure,
 };
 use crate::{
-    launch::Launcher,
+    launch::{Launcher, until_stopped},
     machine::Machine,
-    smoke::{interrupted, results_folder},
+    results::results_folder,
 };
 
 /// Settings of a production database.
@@ -71,10 +71,7 @@ struct Report<'a> {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    tokio::select! {
-        result = bench(args) => result,
-        name = interrupted() => bail!("stopped by {}; every role is ended", name?),
-    }
+    until_stopped(bench(args)).await
 }
 
 async fn bench(args: Args) -> anyhow::Result<ExitCode> {

@@ -21,8 +21,8 @@ use std::{
 use anyhow::Context as _;
 use time::{OffsetDateTime, macros::format_description};
 
+use self::model::{Is, ReportFigure, Row, Scenario};
 pub(crate) use self::model::{Report, ReportHead};
-use self::model::{ReportFigure, Row, Scenario};
 use crate::{
     machine::Machine,
     peers::Kind,
@@ -139,6 +139,12 @@ impl Report {
             scenario.rows.len() - 1
         });
         scenario.rows.get_mut(place)
+    }
+
+    /// `true` if no goal is missed.
+    pub(crate) fn passed(&self) -> bool {
+        let mut verdicts = self.scenarios.iter().flat_map(|one| &one.verdicts);
+        verdicts.all(|verdict| verdict.is != Is::Missed)
     }
 
     /// Computes medians, ranges, ratios and results of goals. Rows are in the order of peers.

@@ -11,16 +11,16 @@ mod turns;
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
 
 use self::{phases::Phases, progress::Progress, stage::Stage};
 use crate::{
-    launch::Launcher,
+    launch::{Launcher, until_stopped},
     peers::{Bed, Built, Kind},
     report::{Report, ReportHead},
+    results::results_folder,
     scenarios::{Pace, agents::Calm},
-    smoke::{interrupted, results_folder},
     way::Legs,
 };
 
@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Numbers of idle agents, two scenarios each
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000, 10_000], value_parser = clap::value_parser!(u16).range(1..=10_000))]
     agents: Vec<u16>,
+    /// Exit with 1 if a goal is missed
+    #[arg(long)]
+    check: bool,
     /// List the scenarios and their approximate duration, and exit
     #[arg(long)]
     list: bool,
@@ -71,14 +74,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    // Dropping the other branch kills its child processes.
-    tokio::select! {
-        result = bench(args) => result.map(|()| ExitCode::SUCCESS),
-        name = interrupted() => bail!("stopped by {}; every role is ended", name?),
-    }
+    until_stopped(bench(args)).await
 }
 
-async fn bench(args: Args) -> anyhow::Result<()> {
+async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     let pace = args.pace();
     let phases = Phases::chosen(&args.only, &args.agents, &args.watches);
     let kinds = if args.peers.is_empty() {
@@ -87,7 +86,8 @@ async fn bench(args: Args) -> anyhow::Result<()> {
         args.peers.clone()
     };
     if args.list {
-        return phases.list(&kinds, pace);
+        phases.list(&kinds, pace)?;
+        return Ok(ExitCode::SUCCESS);
     }
     ensure!(
         !phases.is_empty(),
@@ -146,7 +146,11 @@ async fn bench(args: Args) -> anyhow::Result<()> {
     report.write(&results)?;
     write!(std::io::stdout().lock(), "{}", report.table())?;
     eprintln!("figures, tables, plots and logs: {}", results.display());
-    Ok(())
+    Ok(if args.check && !report.passed() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 impl Args {

@@ -22,11 +22,11 @@ use tokio::{
 };
 
 use crate::{
-    launch::Launcher,
+    launch::{Launcher, until_stopped},
     load::Target,
     peers::{Bed, Built, Kind, Link, Peer, PeerPart, number_behind},
     proc,
-    smoke::{interrupted, results_folder},
+    results::results_folder,
     way::{Legs, Way},
 };
 
@@ -64,10 +64,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    tokio::select! {
-        result = soak(args) => result,
-        name = interrupted() => bail!("stopped by {}; every role is ended", name?),
-    }
+    until_stopped(soak(args)).await
 }
 
 async fn soak(args: Args) -> anyhow::Result<ExitCode> {

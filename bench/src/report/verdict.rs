@@ -32,7 +32,11 @@ fn judged(goal: &Goal, scenario: &Scenario) -> Option<(Is, String)> {
     match *goal {
         Goal::First => first(fairlead, scenario),
         Goal::Times { of, least } => {
-            let times = scenario.of(of)?.fairlead?;
+            let other = scenario.of(of)?;
+            if fairlead.median(0).is_none() {
+                return other.median(0).map(|_| (Is::Missed, "none".to_owned()));
+            }
+            let times = other.fairlead?;
             Some((times_least(times, least), said(times)))
         }
         Goal::Most { figure, value } => Some(bounded(fairlead, figure, |got| got <= value)),

@@ -126,7 +126,7 @@ impl Steady {
     fn pods() -> Self {
         let title = Title {
             name: "list-5000-pods".to_owned(),
-            about: "LIST of 5,000 pods, about 25 BYTES_PER_MB, of a real kube-apiserver, one after the other"
+            about: "LIST of 5,000 pods, about 25 MB, of a real kube-apiserver, one after the other"
                 .to_owned(),
             metrics: vec![
                 Metric::lower("p50", "ms"),
@@ -176,6 +176,7 @@ impl Steady {
             ],
             goals: vec![
                 Goal::First,
+                Goal::times(Kind::Proxy, 0.35),
                 Goal::times(Kind::Wstunnel, 1.0),
                 Goal::times(Kind::Remotedialer, 4.0),
             ],
@@ -340,6 +341,7 @@ fn requests_goals(connections: u32) -> Vec<Goal> {
     };
     let mut goals = vec![
         Goal::First,
+        Goal::times(Kind::Proxy, 0.5),
         Goal::times(Kind::Wstunnel, wstunnel),
         Goal::times(Kind::Remotedialer, remotedialer),
         Goal::most(1, cpu),
