@@ -53,7 +53,7 @@ impl Peer {
         let mut peer = match kind {
             Kind::Direct => Self::bare(kind, bed),
             Kind::Proxy => Self::proxy(bed).await?,
-            Kind::Fairlead => fairlead::start(bed, link).await?,
+            Kind::Fairlead | Kind::FairleadBefore => fairlead::start(kind, bed, link).await?,
             Kind::Remotedialer => {
                 let plan = remotedialer::plan;
                 Self::planned(kind, bed, link, plan).await?
@@ -64,7 +64,7 @@ impl Peer {
             Kind::Rathole => Self::planned(kind, bed, link, copying::rathole).await?,
             Kind::Wstunnel => Self::planned(kind, bed, link, copying::wstunnel).await?,
         };
-        if kind.is_tunnel() && kind != Kind::Fairlead {
+        if kind.is_built() {
             peer.answers().await?;
         }
         Ok(peer)

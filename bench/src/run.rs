@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// The `fairlead` binary to measure; without it Fairlead is reported as missing
     #[arg(long)]
     fairlead: Option<PathBuf>,
+    /// An earlier `fairlead` binary, measured in the same rounds as the peer `fairlead-before`
+    #[arg(long, requires = "fairlead")]
+    before: Option<PathBuf>,
     /// Script that builds the peers and prints their paths
     #[arg(long, default_value = "bench/peers/build")]
     build: PathBuf,
@@ -80,11 +83,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     let pace = args.pace();
     let phases = Phases::chosen(&args.only, &args.agents, &args.watches);
-    let kinds = if args.peers.is_empty() {
-        Kind::ALL.to_vec()
-    } else {
-        args.peers.clone()
-    };
+    let kinds = args.kinds();
     if args.list {
         phases.list(&kinds, pace)?;
         return Ok(ExitCode::SUCCESS);
@@ -93,33 +92,26 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
         !phases.is_empty(),
         "no scenario begins like that; --list names them"
     );
-    if let Some(binary) = &args.fairlead {
-        ensure!(
-            binary.is_file(),
-            "no binary {}; build it: cargo build --release -p fairlead",
-            binary.display()
-        );
-    }
+    let binaries = args.binaries()?;
     let results = results_folder(&args.out)?;
     let secrets =
         TempDir::with_prefix("fairlead-bench-").context("making a folder for keys and tokens")?;
     let pinned = Launcher::new(true, args.core, results.join("logs")).await?;
     let free = Launcher::new(false, None, results.join("logs")).await?;
-    let built = if kinds.iter().any(|kind| kind.is_built()) {
+    let mut built = if kinds.iter().any(|kind| kind.is_built()) {
         Built::by(&args.build).await?
     } else {
         Built::default()
     };
-    // Absolute, because a process in another network namespace may have another working directory.
-    let binary = args.fairlead.as_ref().map(std::path::absolute);
-    let binary = binary.transpose()?;
-    let binary = binary.as_deref();
+    for (kind, binary) in binaries {
+        built = built.with_fairlead(kind, binary);
+    }
     let (pinned_dir, free_dir) = (secrets.path().join("pinned"), secrets.path().join("free"));
     std::fs::create_dir(&pinned_dir)?;
     std::fs::create_dir(&free_dir)?;
-    let pinned = Bed::make(&pinned, &pinned_dir, binary, built.clone()).await?;
+    let pinned = Bed::make(&pinned, &pinned_dir, built.clone()).await?;
     let pinned = pinned.with_legs(args.legs);
-    let free = Bed::make(&free, &free_dir, binary, built.clone()).await?;
+    let free = Bed::make(&free, &free_dir, built.clone()).await?;
     let free = free.with_legs(args.legs);
 
     let present: Vec<Kind> = kinds
@@ -137,7 +129,6 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
         progress: Progress::new(phases.takes(&present, pace)),
         present: &present,
         built: &built,
-        fairlead: binary,
         secrets: secrets.path(),
         results: &results,
     };
@@ -154,6 +145,38 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 impl Args {
+    fn kinds(&self) -> Vec<Kind> {
+        let by_default = |kind: Kind| match kind {
+            Kind::FairleadBefore => self.before.is_some(),
+            _ => self.peers.is_empty(),
+        };
+        let all = Kind::ALL.into_iter();
+        all.filter(|kind| self.peers.contains(kind) || by_default(*kind))
+            .collect()
+    }
+
+    /// Binaries of Fairlead that exist.
+    fn binaries(&self) -> anyhow::Result<Vec<(Kind, PathBuf)>> {
+        let binaries = [
+            (Kind::Fairlead, &self.fairlead),
+            (Kind::FairleadBefore, &self.before),
+        ];
+        let named = binaries
+            .into_iter()
+            .filter_map(|(kind, binary)| Some((kind, binary.as_ref()?)));
+        named
+            .map(|(kind, binary)| {
+                ensure!(
+                    binary.is_file(),
+                    "no binary {}; build it: cargo build --release -p fairlead",
+                    binary.display()
+                );
+                // Absolute, because a process in another network namespace may have another working directory.
+                Ok((kind, std::path::absolute(binary)?))
+            })
+            .collect()
+    }
+
     fn pace(&self) -> Pace {
         let calm = |settle, watch| Calm {
             settle: Duration::from_secs(settle),

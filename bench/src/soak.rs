@@ -72,8 +72,8 @@ async fn soak(args: Args) -> anyhow::Result<ExitCode> {
     let results = results_folder(&args.out)?;
     let secrets = TempDir::with_prefix("fairlead-bench-")?;
     let launcher = Launcher::new(false, None, results.join("logs")).await?;
-    let binary = Some(args.fairlead.as_path());
-    let bed = Bed::make(&launcher, secrets.path(), binary, Built::default()).await?;
+    let built = Built::default().with_fairlead(Kind::Fairlead, args.fairlead);
+    let bed = Bed::make(&launcher, secrets.path(), built).await?;
     let mut peer = Peer::start(Kind::Fairlead, &bed, Link::Straight).await?;
 
     let counts = Arc::new(SoakCounts::default());

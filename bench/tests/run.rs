@@ -72,6 +72,33 @@ fn requests_that_fail_through_fairlead_are_shown_and_fail_the_check() {
 }
 
 #[test]
+fn earlier_build_is_measured_in_the_same_rounds() {
+    let dir = TempDir::new().unwrap();
+    let stand_in = program(dir.path(), STAND_IN);
+    let stand_in = stand_in.to_str().unwrap();
+    let out = dir.path().join("out");
+    let args = ["--fairlead", stand_in, "--before", stand_in];
+    let output = run(&out, &[&args[..], &["--peers", "fairlead"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let run = fs::read_dir(out).unwrap().next().unwrap().unwrap().path();
+    let results = fs::read(run.join("results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_slice(&results).unwrap();
+    let rows = results["scenarios"][0]["rows"].as_array().unwrap().iter();
+    let rounds = rows.map(|row| (row["peer"].as_str(), row["rounds"].as_array().map(Vec::len)));
+    assert_eq!(
+        rounds.collect::<Vec<_>>(),
+        [
+            (Some("fairlead"), Some(1)),
+            (Some("fairlead-before"), Some(1))
+        ]
+    );
+    for log in ["fairlead-hub.log", "fairlead-before-hub.log"] {
+        assert!(run.join("logs").join(log).is_file(), "{log} is missing");
+    }
+}
+
+#[test]
 fn hub_that_cannot_start_is_named_with_the_end_of_its_log() {
     let dir = TempDir::new().unwrap();
     let broken = program(dir.path(), "#!/bin/sh\necho port taken >&2\nexit 7\n");
@@ -83,10 +110,13 @@ fn hub_that_cannot_start_is_named_with_the_end_of_its_log() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr.contains("step: run hub, which ended: exit status: 7"),
+        stderr.contains("step: run fairlead-hub, which ended: exit status: 7"),
         "{stderr}"
     );
-    assert!(stderr.contains("logs/hub.log\nport taken"), "{stderr}");
+    assert!(
+        stderr.contains("logs/fairlead-hub.log\nport taken"),
+        "{stderr}"
+    );
 }
 
 #[test]

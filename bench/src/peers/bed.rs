@@ -31,7 +31,6 @@ pub(crate) struct Bed<'a> {
     pub(super) token_file: PathBuf,
     /// Keys of the peers' hubs and agents.
     pub(super) pems: PemFiles,
-    pub(super) fairlead: Option<PathBuf>,
     pub(crate) built: Built,
     folders: AtomicU32,
     /// How Fairlead's agent reaches the upstream. It is started for one of the two only.
@@ -43,7 +42,6 @@ impl<'a> Bed<'a> {
     pub(crate) async fn make(
         launcher: &'a Launcher,
         dir: &Path,
-        fairlead: Option<&Path>,
         built: Built,
     ) -> anyhow::Result<Self> {
         let token_file = dir.join("upstream.token");
@@ -63,7 +61,6 @@ impl<'a> Bed<'a> {
             real: None,
             token_file,
             pems: PemFiles::write(dir, "peers")?,
-            fairlead: fairlead.map(Path::to_owned),
             built,
             folders: AtomicU32::new(0),
             legs: Legs::Tls,

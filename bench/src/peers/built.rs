@@ -1,4 +1,5 @@
-//! Paths of the peers' binaries, as `bench/peers/build` prints them.
+//! Paths of the peers' binaries: those of Fairlead from the command line, the others as `bench/peers/build`
+//! prints them.
 
 use std::{
     collections::BTreeMap,
@@ -46,9 +47,25 @@ impl Built {
         Self(text.lines().filter_map(line).collect())
     }
 
+    /// Adds a binary of Fairlead.
+    pub(crate) fn with_fairlead(mut self, kind: Kind, binary: PathBuf) -> Self {
+        self.0.insert(kind.name().to_owned(), Ok(binary));
+        self
+    }
+
+    /// # Errors
+    /// The command line names no such binary.
+    pub(super) fn fairlead(&self, kind: Kind) -> anyhow::Result<PathBuf> {
+        let binary = self.0.get(kind.name()).and_then(|found| found.clone().ok());
+        binary.with_context(|| match kind {
+            Kind::FairleadBefore => "not here: --before names no binary",
+            _ => "not here: --fairlead names no binary",
+        })
+    }
+
     /// `true` if the programs of this peer exist, or if it needs none.
     pub(crate) fn has(&self, kind: Kind) -> bool {
-        !kind.is_built() || matches!(self.0.get(kind.name()), Some(Ok(_)))
+        !kind.is_tunnel() || matches!(self.0.get(kind.name()), Some(Ok(_)))
     }
 
     /// # Errors

@@ -36,7 +36,7 @@ impl Crowd {
         let on_ports = |(hub, agents)| (hub, vec![agents], Census::Ports { count });
         let on_page = |(hub, agents, census)| (hub, vec![agents], census);
         let (hub, agents, census) = match kind {
-            Kind::Fairlead => fairlead::crowd(bed, port, count)?,
+            Kind::Fairlead | Kind::FairleadBefore => fairlead::crowd(kind, bed, port, count)?,
             Kind::Remotedialer => on_page(remotedialer::crowd(bed, port, count)?),
             Kind::Konnectivity => on_page(konnectivity::crowd(bed, port, count)?),
             Kind::Frp => on_ports(frp(bed, port, count)?),

@@ -32,13 +32,13 @@ const COMMAND_DEADLINE: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
-    let binary = binary(bed)?;
-    let dir = bed.folder("fairlead")?;
+pub(super) async fn start(kind: Kind, bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
+    let binary = bed.built.fairlead(kind)?;
+    let dir = bed.folder(kind.name())?;
     let hub_port = ports::free()?;
     let ready_file = dir.join(READY_FILE);
     let admin = ports::free()?;
-    let mut spec = hub_spec(&binary, &dir, hub_port, admin);
+    let mut spec = hub_spec(kind, &binary, &dir, hub_port, admin);
     if bed.legs == Legs::Plain {
         spec = spec.args(["--listen-plain", "127.0.0.1:0"]);
     }
@@ -46,8 +46,9 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     hub.start(bed.launcher)?;
     let ready: HubReady = hub.ready(&ready_file).await?;
 
-    let (relay, link_port) = link.stretch(bed, Kind::Fairlead, hub_port).await?;
+    let (relay, link_port) = link.stretch(bed, kind, hub_port).await?;
     let site = BenchSite {
+        kind,
         bed,
         binary: &binary,
         dir: &dir,
@@ -64,7 +65,7 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     agent.start(bed.launcher)?;
     site.connected(&mut agent).await?;
     Ok(Peer {
-        kind: Kind::Fairlead,
+        kind,
         plain: ready.plain_url.as_deref().map(|url| Way {
             ca_file: None,
             ..ready.way(url, &created.id)
@@ -80,8 +81,8 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
 /// Name of the ready file in the hub's folder.
 const READY_FILE: &str = "hub.ready.json";
 
-fn hub_spec(binary: &Path, dir: &Path, port: u16, admin: u16) -> Spec {
-    Spec::new("hub", binary)
+fn hub_spec(kind: Kind, binary: &Path, dir: &Path, port: u16, admin: u16) -> Spec {
+    Spec::new(format!("{}-hub", kind.name()), binary)
         .args(["dev", "--data"])
         .arg(dir.join("hub"))
         .args(["--listen", &format!("127.0.0.1:{port}")])
@@ -97,12 +98,13 @@ const SPARE_FILES: u64 = 500;
 
 /// Runs real agents (see `crate::agents`) in as few processes as the limit of open files allows.
 pub(super) fn crowd(
+    kind: Kind,
     bed: &Bed<'_>,
     port: u16,
     count: u16,
 ) -> anyhow::Result<(Spec, Vec<Spec>, Census)> {
-    let binary = binary(bed)?;
-    let dir = bed.folder("fairlead-crowd")?;
+    let binary = bed.built.fairlead(kind)?;
+    let dir = bed.folder(&format!("{}-crowd", kind.name()))?;
     let admin = ports::free()?;
     let kubeconfig = dir.join("kubeconfig");
     write_secret(&kubeconfig, &bed.kubeconfig()?.to_string())?;
@@ -113,7 +115,7 @@ pub(super) fn crowd(
         let (count, more) = (u64::from(count) / processes, u64::from(count) % processes);
         let count = count + u64::from(process < more);
         bed.launcher
-            .own(format!("fairlead-agents-{process}"), "agents")
+            .own(format!("{}-agents-{process}", kind.name()), "agents")
             .arg("--hub-ready")
             .arg(dir.join(READY_FILE))
             .arg("--kubeconfig")
@@ -128,12 +130,8 @@ pub(super) fn crowd(
         path: "/metrics",
         word: "fairlead_sessions",
     };
-    Ok((hub_spec(&binary, &dir, port, admin), agents, census))
-}
-
-fn binary(bed: &Bed<'_>) -> anyhow::Result<PathBuf> {
-    let binary = bed.fairlead.clone();
-    binary.context("not here: --fairlead names no binary")
+    let hub = hub_spec(kind, &binary, &dir, port, admin);
+    Ok((hub, agents, census))
 }
 
 /// Fields of the ready file of `fairlead dev` that are needed here.
@@ -176,6 +174,7 @@ struct ShownStatus {
 }
 
 struct BenchSite<'a> {
+    kind: Kind,
     bed: &'a Bed<'a>,
     binary: &'a Path,
     dir: &'a Path,
@@ -188,7 +187,8 @@ impl BenchSite<'_> {
         write_secret(&kubeconfig, &self.bed.kubeconfig()?.to_string())?;
         // In a file, because every user of the machine can read command lines.
         write_secret(&join_file, join)?;
-        Ok(Spec::new("agent", self.binary)
+        let name = format!("{}-agent", self.kind.name());
+        Ok(Spec::new(name, self.binary)
             .args(["agent", "--join"])
             .arg(format!("@{}", join_file.display()))
             .arg("--kubeconfig")

@@ -3,11 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     Direct,
     Proxy,
     Fairlead,
+    /// An earlier build of Fairlead (`--before`).
+    FairleadBefore,
     Remotedialer,
     Konnectivity,
     Frp,
@@ -17,10 +19,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Direct,
         Self::Proxy,
         Self::Fairlead,
+        Self::FairleadBefore,
         Self::Remotedialer,
         Self::Konnectivity,
         Self::Frp,
@@ -34,6 +37,7 @@ impl Kind {
             Self::Direct => "direct",
             Self::Proxy => "proxy",
             Self::Fairlead => "fairlead",
+            Self::FairleadBefore => "fairlead-before",
             Self::Remotedialer => "remotedialer",
             Self::Konnectivity => "konnectivity",
             Self::Frp => "frp",
@@ -43,9 +47,9 @@ impl Kind {
         }
     }
 
-    /// `true` if `bench/peers/build` builds it.
+    /// `true` for tunnels other than Fairlead. `bench/peers/build` builds them.
     pub(crate) fn is_built(self) -> bool {
-        self.is_tunnel() && self != Self::Fairlead
+        self.is_tunnel() && !matches!(self, Self::Fairlead | Self::FairleadBefore)
     }
 
     /// `true` if a hub and an agent stand between client and upstream.

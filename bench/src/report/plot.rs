@@ -125,7 +125,7 @@ impl Bars {
             let (bottom, top, middle) = (low + 0.2, low + 0.8, low + 0.5);
             let colour = match kind {
                 Kind::Fairlead => OURS,
-                Kind::Direct | Kind::Proxy => YARDSTICK,
+                Kind::Direct | Kind::Proxy | Kind::FairleadBefore => YARDSTICK,
                 _ => THEIRS,
             };
             let bar = Rectangle::new([(0.0, bottom), (figure.median, top)], colour.filled());

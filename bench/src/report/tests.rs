@@ -123,6 +123,26 @@ fn readme_tables_have_a_row_per_scenario_and_goal() {
 }
 
 #[test]
+fn earlier_build_has_a_ratio_and_is_no_other_tunnel() {
+    let title = title(Better::Higher);
+    let mut report = Report::new(ReportHead::new(3, 1.0, Legs::Tls, None));
+    report.begin(&title);
+    for (now, before) in [(110.0, 100.0), (60.0, 50.0), (90.0, 100.0)] {
+        report.take(&title, Kind::FairleadBefore, Ok(Sample::of([before, 1.0])));
+        report.take(&title, Kind::Fairlead, Ok(Sample::of([now, 1.0])));
+    }
+    report.finish();
+    let ratio = report.scenarios[0].of(Kind::FairleadBefore).unwrap();
+    assert_eq!(ratio.fairlead.unwrap().median, 1.1);
+    assert_eq!(report.scenarios[0].verdicts[0].is, Is::Open);
+    assert!(
+        report
+            .table()
+            .contains("| fairlead-before | 100 (50.0-100) |")
+    );
+}
+
+#[test]
 fn goal_missed_within_the_range_of_rounds_is_level() {
     let level = report(Better::Higher, [900.0, 600.0, 900.0]);
     let is = |report: &Report| report.scenarios[0].verdicts[0].is;

@@ -52,11 +52,8 @@ fn judged(goal: &Goal, scenario: &Scenario) -> Option<(Is, String)> {
 
 /// Compares with the best other tunnel.
 fn first(fairlead: &Row, scenario: &Scenario) -> Option<(Is, String)> {
-    let others = scenario.rows.iter().filter(|row| {
-        let tunnel = row.peer.is_tunnel() && row.peer != Kind::Fairlead;
-        tunnel && row.median(0).is_some()
-    });
-    let mut others = others.peekable();
+    let others = scenario.rows.iter().filter(|row| row.peer.is_built());
+    let mut others = others.filter(|row| row.median(0).is_some()).peekable();
     if fairlead.median(0).is_none() {
         let another = others.peek()?;
         return Some((Is::Missed, format!("none, {} has one", another.peer.name())));
@@ -70,9 +67,9 @@ fn first(fairlead: &Row, scenario: &Scenario) -> Option<(Is, String)> {
         }
         // The other tunnels were measured, and none has a figure.
         None => {
-            let tried = |row: &Row| row.peer.is_tunnel() && row.rounds.len() > 1;
-            let others = scenario.rows.iter().filter(|row| tried(row)).count();
-            (others > 1).then(|| (Is::Met, "no other has a figure".to_owned()))
+            let tried = |row: &Row| row.peer.is_built() && row.rounds.len() > 1;
+            let tried = scenario.rows.iter().any(tried);
+            tried.then(|| (Is::Met, "no other has a figure".to_owned()))
         }
     }
 }

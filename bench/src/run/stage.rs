@@ -26,7 +26,6 @@ pub(super) struct Stage<'a> {
     pub(super) report: Report,
     pub(super) progress: Progress,
     pub(super) built: &'a Built,
-    pub(super) fairlead: Option<&'a Path>,
     /// Private to this user.
     pub(super) secrets: &'a Path,
     pub(super) results: &'a Path,

@@ -119,7 +119,7 @@ impl RunTurns {
         let server = BenchApiServer::start().await?;
         let folder = stage.folder("real")?;
         let launcher = stage.free.launcher;
-        let bed = Bed::make(launcher, &folder, stage.fairlead, stage.built.clone()).await?;
+        let bed = Bed::make(launcher, &folder, stage.built.clone()).await?;
         let bed = bed.before(server.server()?);
         self.on(&bed, Link::Straight, stage).await
     }
@@ -131,7 +131,7 @@ impl RunTurns {
         // This thread, and with it hubs, clients and commands, moves to the hub's side. Only the site's
         // programs run elsewhere.
         let inside = network.enter()?;
-        let bed = Bed::make(&launcher, &folder, stage.fairlead, stage.built.clone()).await?;
+        let bed = Bed::make(&launcher, &folder, stage.built.clone()).await?;
         let bed = bed.with_legs(stage.pace.legs);
         network.join(bed.upstream_ports()?)?;
         network.shape(path.shape())?;
