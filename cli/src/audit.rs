@@ -9,8 +9,8 @@ use crate::{
     cluster::lookup::{find, id_of},
     environment::Environment,
     hub_client::HubClient,
-    output::{self, Cell, TableColumn},
-    query::{check_tenant, query_of, short},
+    output::{self, Cell, TableColumn, short},
+    query::{check_tenant, query_of},
     settings::block_on,
 };
 

@@ -16,7 +16,7 @@ use crate::{
     args,
     environment::Environment,
     hub_client::{HubClient, HubError},
-    output::{self, Cell, Columns, OutputError, OutputFormat, TableColumn},
+    output::{self, Cell, Columns, OutputError, TableColumn, line, line_width},
     query::{check_tenant, query_of},
     settings::block_on,
 };
@@ -203,7 +203,9 @@ impl<'a> Printer<'a> {
         }
         self.is_empty = false;
         let text = match &self.args.output.output {
-            format if format.is_table() => self.columns.rows(changes.iter().map(cells)),
+            format if format.is_table() => {
+                self.columns.rows(changes.iter().map(cells), line_width())
+            }
             _ if !self.args.follow => {
                 self.gathered.extend(changes);
                 return Ok(true);
@@ -240,19 +242,4 @@ fn cells(change: &ChangeEntry) -> [Cell; 8] {
         change.operation.as_str().into(),
         change.actor.clone().into(),
     ]
-}
-
-/// One value of a stream of values: a line of JSON, or a document of YAML.
-pub(crate) fn line<T: serde::Serialize>(
-    format: &OutputFormat,
-    value: &T,
-) -> Result<String, OutputError> {
-    let value: Value = serde_json::to_value(value).map_err(OutputError::serialize)?;
-    Ok(match format {
-        OutputFormat::Json | OutputFormat::Table | OutputFormat::Wide => format!("{value}\n"),
-        OutputFormat::Yaml => format!("---\n{}", output::yaml(&value)?),
-        OutputFormat::Name => output::names(&value),
-        OutputFormat::JsonPath(template) => template.render(&value),
-        OutputFormat::CustomColumns(columns) => columns.row(&value),
-    })
 }

@@ -15,8 +15,7 @@ use crate::{
     cluster::lookup::find,
     environment::Environment,
     hub_client::HubClient,
-    output::{self, Cell, OutputFormat, TableColumn},
-    query::short,
+    output::{self, Cell, OutputFormat, TableColumn, short},
     settings::block_on,
 };
 

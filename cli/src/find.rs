@@ -11,8 +11,7 @@ use crate::{
     args,
     environment::Environment,
     hub_client::HubClient,
-    output::{self, Cell, TableColumn},
-    query::short,
+    output::{self, Cell, TableColumn, short},
     settings::block_on,
 };
 

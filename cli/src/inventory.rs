@@ -12,8 +12,7 @@ use crate::{
     environment::Environment,
     files,
     hub_client::HubClient,
-    output::{self, OutputFormat},
-    query::short,
+    output::{self, OutputFormat, short},
     settings::block_on,
 };
 

@@ -24,7 +24,6 @@ mod hub;
 mod hub_client;
 mod import;
 mod inventory;
-mod jsonpath;
 mod kubeconfig;
 mod login;
 mod logins;

@@ -7,9 +7,11 @@ use fairlead_api::{Failure, percent, resources::ClusterStatusUpdate};
 use serde_json::{Value, json};
 
 use crate::{
-    changes::{ChangePoller, LONG_POLL_SECONDS, line},
+    changes::{ChangePoller, LONG_POLL_SECONDS},
     hub_client::{HubClient, HubError},
-    output::{self, Cell, Columns, OutputError, OutputFormat, TableColumn, shown_cells},
+    output::{
+        self, Cell, Columns, OutputFormat, RenderError, TableColumn, line, line_width, shown_cells,
+    },
 };
 
 /// Status fields that change over time without any event.
@@ -61,7 +63,7 @@ struct Missing {
 }
 
 impl Missing {
-    fn line(&self, format: &OutputFormat) -> Result<String, OutputError> {
+    fn line(&self, format: &OutputFormat) -> Result<String, RenderError> {
         let Missing { id, was_deleted } = self;
         match (format, was_deleted) {
             (OutputFormat::Table | OutputFormat::Wide, true) => Ok(format!("{id} was deleted\n")),
@@ -185,7 +187,7 @@ pub(crate) async fn watch<const N: usize>(
             changed.extend(is_new.then_some(row));
         }
         let mut text = if format.is_table() {
-            table.rows(changed.into_iter().map(|row| row.cells))
+            table.rows(changed.into_iter().map(|row| row.cells), line_width())
         } else {
             let lines = changed.iter().map(|row| line(format, &row.value));
             lines.collect::<Result<String, _>>()?

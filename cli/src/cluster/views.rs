@@ -12,8 +12,8 @@ use super::lookup::find;
 use crate::{
     args,
     hub_client::HubClient,
-    output::{self, Cell, OutputFormat, TableColumn},
-    query::{check_tenant, query_of, short},
+    output::{self, Cell, OutputFormat, TableColumn, short},
+    query::{check_tenant, query_of},
 };
 
 /// Path of a subresource of the cluster.

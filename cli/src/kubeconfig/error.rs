@@ -7,7 +7,9 @@ use std::{
 
 use fairlead_api::{Code, Failure, error_chain};
 
-use crate::{files::FileError, output::OutputError};
+use fairlead_output::RenderError;
+
+use crate::files::FileError;
 
 /// Reason not to write a kubeconfig.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +34,7 @@ pub(super) enum KubeconfigError {
     File(#[from] FileError),
     /// The entries have no text form.
     #[error(transparent)]
-    Output(#[from] OutputError),
+    Render(#[from] RenderError),
 }
 
 /// Reason not to merge entries.
@@ -89,7 +91,7 @@ impl From<KubeconfigError> for Failure {
                 }
             }
             KubeconfigError::File(error) => error.into(),
-            KubeconfigError::Output(error) => error.into(),
+            KubeconfigError::Render(error) => error.into(),
         }
     }
 }

@@ -8,9 +8,9 @@ use std::{cmp::Ordering, str::FromStr};
 
 use serde_json::Value;
 
-/// A parsed template.
+/// Parsed template of `-o jsonpath`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Template(Vec<PathNode>);
+pub struct Template(Vec<PathNode>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum PathNode {

@@ -4,12 +4,14 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::table::{Cell, TableColumn, table};
-use crate::jsonpath::Template;
+use crate::{
+    jsonpath::Template,
+    table::layout::{Cell, TableColumn, table},
+};
 
 /// Columns with their paths into an item.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CustomColumns(Vec<(String, Template)>);
+pub struct CustomColumns(Vec<(String, Template)>);
 
 impl FromStr for CustomColumns {
     type Err = String;
@@ -40,7 +42,7 @@ fn relaxed(path: &str) -> String {
 
 impl CustomColumns {
     /// Renders the table of a list or of one resource.
-    pub(super) fn table(&self, value: &Value) -> String {
+    pub(crate) fn table(&self, value: &Value) -> String {
         let names = self
             .0
             .iter()
@@ -72,7 +74,7 @@ impl CustomColumns {
 }
 
 /// Items of a list, or the single resource.
-pub(super) fn items(value: &Value) -> &[Value] {
+pub(crate) fn items(value: &Value) -> &[Value] {
     match value.get("items").unwrap_or(value) {
         Value::Array(items) => items.as_slice(),
         _ => std::slice::from_ref(value),

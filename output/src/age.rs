@@ -1,4 +1,4 @@
-//! Durations in kubectl's format: `30s`, `5m`, `3h12m`, `2d`.
+//! Times, and durations in kubectl's format: `30s`, `5m`, `3h12m`, `2d`.
 
 use time::OffsetDateTime;
 
@@ -6,6 +6,18 @@ const SECONDS_PER_MINUTE: i64 = 60;
 const SECONDS_PER_HOUR: i64 = 60 * SECONDS_PER_MINUTE;
 const SECONDS_PER_DAY: i64 = 24 * SECONDS_PER_HOUR;
 const SECONDS_PER_YEAR: i64 = 365 * SECONDS_PER_DAY;
+
+/// Age of a time.
+#[must_use]
+pub fn age(at: OffsetDateTime) -> String {
+    between(at, OffsetDateTime::now_utc())
+}
+
+/// Formats a time with whole seconds.
+#[must_use]
+pub fn time(time: OffsetDateTime) -> String {
+    fairlead_api::moment::timestamp(time)
+}
 
 /// Duration between two times; zero if they are in the wrong order.
 pub(crate) fn between(from: OffsetDateTime, to: OffsetDateTime) -> String {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use console::{measure_text_width, truncate_str};
 use time::OffsetDateTime;
 
-use super::age;
+use crate::age;
 
 /// Spaces between two columns.
 const COLUMN_GAP: usize = 2;
@@ -15,7 +15,7 @@ const MIN_TRUNCATED_CHARS: usize = 10;
 
 /// Column with its header and its behaviour in a narrow terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TableColumn {
+pub struct TableColumn {
     name: Cow<'static, str>,
     kind: Kind,
     is_wide: bool,
@@ -48,27 +48,31 @@ impl TableColumn {
     }
 
     /// Column for the id of the row.
-    pub(crate) fn key(name: &'static str) -> Self {
+    #[must_use]
+    pub fn key(name: &'static str) -> Self {
         TableColumn::of(name, Kind::Key)
     }
 
     /// Column for a state, a time or a number.
-    pub(crate) fn word(name: &'static str) -> Self {
+    #[must_use]
+    pub fn word(name: &'static str) -> Self {
         TableColumn::of(name, Kind::Word)
     }
 
     /// Column for a name, or for the id of another resource.
-    pub(crate) fn id(name: &'static str) -> Self {
+    #[must_use]
+    pub fn id(name: &'static str) -> Self {
         TableColumn::of(name, Kind::Id)
     }
 
     /// Column for free text.
-    pub(crate) fn text(name: impl Into<Cow<'static, str>>) -> Self {
+    pub fn text(name: impl Into<Cow<'static, str>>) -> Self {
         TableColumn::of(name, Kind::Text)
     }
 
     /// Shows the column with `-o wide` only.
-    pub(crate) fn wide(self) -> Self {
+    #[must_use]
+    pub fn wide(self) -> Self {
         TableColumn {
             is_wide: true,
             ..self
@@ -76,12 +80,14 @@ impl TableColumn {
     }
 
     /// Sets a minimum width, for tables with rows that arrive later.
-    pub(crate) fn at_least(self, min: usize) -> Self {
+    #[must_use]
+    pub fn at_least(self, min: usize) -> Self {
         TableColumn { min, ..self }
     }
 
     /// Omits the column in a narrow terminal, in the order of these turns; turn 1 precedes the truncation of ids.
-    pub(crate) fn spare(self, turn: u8) -> Self {
+    #[must_use]
+    pub fn spare(self, turn: u8) -> Self {
         TableColumn {
             spare: Some(turn),
             ..self
@@ -89,14 +95,16 @@ impl TableColumn {
     }
 
     /// True if only `-o wide` shows the column.
-    pub(crate) fn is_wide(&self) -> bool {
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
         self.is_wide
     }
 }
 
 /// Content of one cell; a time is shown as an age, but compared as a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Cell {
+pub enum Cell {
+    /// Text; control characters become spaces.
     Text(String),
     /// Age of a time in the past.
     Since(OffsetDateTime),
@@ -106,7 +114,8 @@ pub(crate) enum Cell {
 
 impl Cell {
     /// Age of an optional time; empty for `None`.
-    pub(crate) fn since(at: Option<OffsetDateTime>) -> Self {
+    #[must_use]
+    pub fn since(at: Option<OffsetDateTime>) -> Self {
         at.map_or(Cell::from(""), Cell::Since)
     }
 
@@ -140,7 +149,7 @@ impl From<Option<String>> for Cell {
 }
 
 /// Renders a whole table; `None` as width disables truncation.
-pub(super) fn table(columns: &[TableColumn], rows: &[Vec<Cell>], width: Option<usize>) -> String {
+pub(crate) fn table(columns: &[TableColumn], rows: &[Vec<Cell>], width: Option<usize>) -> String {
     let mut layout = Layout::default();
     layout.rows(columns, rows, width, OffsetDateTime::now_utc())
 }
