@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let outcome = match args().nth(1).as_deref() {
         Some("lint") => lint(&root),
-        Some("report") => report::print(&root).map(|()| Vec::new()),
+        Some("report") => report::print(&root, &mut io::stdout().lock()).map(|()| Vec::new()),
         _ => Err(io::Error::other("usage: xtask lint | report")),
     };
     match outcome {

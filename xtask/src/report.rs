@@ -1,27 +1,39 @@
 //! The figures behind the checks, by crate and by document.
 
-use std::{io, path::Path};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use crate::{
     sentences::{self, LONG_WORDS},
     sources, words,
 };
 
-#[expect(clippy::print_stdout, reason = "the report is the output")]
-pub(crate) fn print(root: &Path) -> io::Result<()> {
+/// Writes the report to `out`. A reader that has closed its pipe, such as `head`, ends the report.
+pub(crate) fn print(root: &Path, out: &mut impl Write) -> io::Result<()> {
+    match write(root, out) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+fn write(root: &Path, out: &mut impl Write) -> io::Result<()> {
     let files = sources::read(root)?;
-    println!(
+    writeln!(
+        out,
         "{:<12} {:>7} {:>9} {:>9}",
         "crate", "words", "pronouns", "per 1000"
-    );
+    )?;
     for (group, count) in words::count(&files) {
         let (words, pronouns, rate) = (count.words, count.pronouns, count.rate());
-        println!("{group:<12} {words:>7} {pronouns:>9} {rate:>9.1}");
+        writeln!(out, "{group:<12} {words:>7} {pronouns:>9} {rate:>9.1}")?;
     }
-    println!(
+    writeln!(
+        out,
         "\n{:<40} {:>9} {:>14}",
         "document", "sentences", "over 30 words"
-    );
+    )?;
     for file in &files {
         let sentences = sentences::sentences(file);
         if sentences.is_empty() {
@@ -29,7 +41,12 @@ pub(crate) fn print(root: &Path) -> io::Result<()> {
         }
         let long = sentences.iter().filter(|it| it.words > LONG_WORDS).count();
         let percent = 100 * long / sentences.len();
-        println!("{:<40} {:>9} {percent:>12} %", file.path, sentences.len());
+        writeln!(
+            out,
+            "{:<40} {:>9} {percent:>12} %",
+            file.path,
+            sentences.len()
+        )?;
     }
     Ok(())
 }
