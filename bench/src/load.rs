@@ -3,7 +3,7 @@
 //! own cost is the same in every figure.
 
 pub(crate) mod cpu;
-mod pace;
+mod schedule;
 mod target;
 mod window;
 
@@ -29,7 +29,7 @@ use tokio::{
 pub(crate) use self::target::{Sent, Target, Wanted};
 use self::{
     cpu::Watched,
-    pace::{Pace, paces},
+    schedule::{SendSchedule, schedules},
     target::Connection,
     window::LoadWindow,
 };
@@ -216,9 +216,9 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
     }
 
     let mut workers = JoinSet::new();
-    let paces = paces(plan.rate, plan.connections)?;
-    for (connection, pace) in connections.into_iter().zip(paces) {
-        workers.spawn(work(run.clone(), connection, pace));
+    let schedules = schedules(plan.rate, plan.connections)?;
+    for (connection, schedule) in connections.into_iter().zip(schedules) {
+        workers.spawn(work(run.clone(), connection, schedule));
     }
     time::sleep(plan.warmup).await;
     let before = cpu::read(&plan.watched)?;
@@ -278,11 +278,11 @@ impl LoadTally {
     }
 }
 
-async fn work(run: Arc<Run>, first: Connection, mut pace: Pace) -> LoadTally {
+async fn work(run: Arc<Run>, first: Connection, mut schedule: SendSchedule) -> LoadTally {
     let mut tally = LoadTally::default();
     let mut connection = Some(first);
     while !run.window.ended() {
-        let begin = pace.next().await;
+        let begin = schedule.next().await;
         if let Err(error) = step(&run, &mut connection, &mut tally, begin).await {
             tally.failed(&error);
             connection = None;

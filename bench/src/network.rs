@@ -9,11 +9,11 @@ use std::{ffi::OsString, path::Path, time::Duration};
 use anyhow::Context as _;
 use fairlead_e2e::{
     Launch, NetNs, Process,
-    link::{LinkControl, Shape, Toward},
+    link::{LinkControl, LinkShape, Toward},
     netns::{Inside, check_support},
 };
 
-use fairlead_testkit::process::Place;
+use fairlead_testkit::process::ProcessLocation;
 
 use crate::ports;
 
@@ -77,7 +77,7 @@ impl BenchNetwork {
     ///
     /// # Errors
     /// The emulator has ended.
-    pub(crate) fn shape(&self, shape: Shape) -> anyhow::Result<()> {
+    pub(crate) fn shape(&self, shape: LinkShape) -> anyhow::Result<()> {
         self.control.set(Toward::Both, shape)
     }
 
@@ -113,7 +113,7 @@ impl BenchNetwork {
 
     /// Command prefix that starts a program on the site's side.
     pub(crate) fn site(&self) -> Vec<OsString> {
-        Place::entrance(&self.site)
+        ProcessLocation::entrance(&self.site)
     }
 }
 

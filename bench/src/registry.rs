@@ -12,13 +12,13 @@ mod measure;
 use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
-use fairlead_e2e::Postgres;
+use fairlead_e2e::PostgresServer;
 use serde::Serialize;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 
 use self::{
-    client::Ask,
+    client::RegistryRequest,
     figures::{Figures, RegistryFigure, table},
     guesses::wrong,
     hub::{Hub, RegistryHome},
@@ -65,7 +65,7 @@ enum StoreKind {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct RegistryReport<'a> {
     machine: Machine,
     figures: &'a [RegistryFigure],
 }
@@ -81,7 +81,7 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     for kind in &args.stores {
         let of_store = match kind {
             StoreKind::Sqlite => one_store(&args, &launcher, "sqlite", None).await?,
-            StoreKind::Postgres => match Postgres::start_with(&POSTGRES) {
+            StoreKind::Postgres => match PostgresServer::start_with(&POSTGRES) {
                 Ok(server) => {
                     let url = Some(server.url());
                     one_store(&args, &launcher, "postgres", url).await?
@@ -93,7 +93,7 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
             },
         };
         figures.extend(of_store);
-        let report = Report {
+        let report = RegistryReport {
             machine: Machine::this(),
             figures: &figures,
         };
@@ -131,7 +131,7 @@ async fn one_store(
     let hub = many(hub, &home, launcher, more, time, &mut figures).await?;
     hub.stop().await?;
     if args.facts * args.versions > 0 {
-        let shape = history::Shape {
+        let shape = history::HistoryShape {
             clusters: more,
             facts: args.facts,
             versions: args.versions,
@@ -144,11 +144,11 @@ async fn one_store(
 
 async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> anyhow::Result<()> {
     let stewards = fleet::stewards(hub).await?;
-    let admin = |ask: Ask| {
+    let admin = |request: RegistryRequest| {
         let token = hub.token.clone();
-        move |_: usize| (ask.clone(), token.clone())
+        move |_: usize| (request.clone(), token.clone())
     };
-    let list = measure(hub, 1, time, admin(Ask::get("/clusters"))).await?;
+    let list = measure(hub, 1, time, admin(RegistryRequest::get("/clusters"))).await?;
     to.add(
         format!("list of {clusters}: size"),
         list.bytes as f64 / 1000.0,
@@ -159,7 +159,7 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
     let token = hub.token.clone();
     let one = move |number: usize| {
         (
-            Ask::get(format!("/clusters/{}", fleet::id(number % clusters))),
+            RegistryRequest::get(format!("/clusters/{}", fleet::id(number % clusters))),
             token.clone(),
         )
     };
@@ -172,7 +172,7 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
             let steward = stewards.get(number % fleet::STEWARD_COUNT).cloned();
             let (path, token) = steward.unwrap_or_default();
             (
-                Ask::patch(path, &fleet::stewards_patch(counter(number))),
+                RegistryRequest::patch(path, &fleet::stewards_patch(counter(number))),
                 token,
             )
         }
@@ -210,14 +210,14 @@ async fn many(
     to: &mut Figures,
 ) -> anyhow::Result<Hub> {
     let token = hub.token.clone();
-    let asked = move |_: usize| (Ask::get("/clusters"), token.clone());
+    let asked = move |_: usize| (RegistryRequest::get("/clusters"), token.clone());
     // A list takes so long that the usual time would give too few samples.
     let list = measure(&hub, 1, time * 3, asked).await?;
     to.operation(&format!("list of {clusters}"), &list, None, Some(150.0));
     let token = hub.token.clone();
     let one = move |number: usize| {
         (
-            Ask::get(format!("/clusters/{}", fleet::id(number % clusters))),
+            RegistryRequest::get(format!("/clusters/{}", fleet::id(number % clusters))),
             token.clone(),
         )
     };
@@ -251,7 +251,7 @@ async fn many(
 async fn past(
     home: &RegistryHome,
     launcher: &Launcher,
-    shape: history::Shape,
+    shape: history::HistoryShape,
     time: Duration,
     to: &mut Figures,
 ) -> anyhow::Result<()> {

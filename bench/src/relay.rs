@@ -3,7 +3,7 @@
 //! It forwards at full speed, or at a fixed rate per direction that all connections share. SIGUSR1 resets
 //! every connection. SIGUSR2 silences every one for good.
 
-mod pace;
+mod rate_limit;
 
 use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use tokio::{
     time,
 };
 
-use self::pace::Pace;
+use self::rate_limit::RateLimit;
 use fairlead_testkit::server::listen;
 
 /// Buffer of one direction of one connection, in bytes.
@@ -52,8 +52,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut cut = signal(SignalKind::user_defined1())?;
     let mut silence = signal(SignalKind::user_defined2())?;
     let (up, down) = (
-        Arc::new(Pace::new(args.rate)),
-        Arc::new(Pace::new(args.rate)),
+        Arc::new(RateLimit::new(args.rate)),
+        Arc::new(RateLimit::new(args.rate)),
     );
     let mut fate = watch::Sender::new(RelayFate::Fine);
     loop {
@@ -84,8 +84,8 @@ fn befall(fate: &watch::Sender<RelayFate>, what: RelayFate) -> watch::Sender<Rel
 async fn relay(
     mut near: TcpStream,
     to: u16,
-    up: Arc<Pace>,
-    down: Arc<Pace>,
+    up: Arc<RateLimit>,
+    down: Arc<RateLimit>,
     mut fate: watch::Receiver<RelayFate>,
 ) -> io::Result<()> {
     let mut far = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await?;
@@ -114,14 +114,14 @@ async fn relay(
     far.set_zero_linger()
 }
 
-async fn pass(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, pace: &Pace) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER_BYTES.min(pace.slice())];
+async fn pass(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, limit: &RateLimit) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES.min(limit.slice())];
     loop {
         let read = from.read(&mut buffer).await?;
         match buffer.get(..read) {
             None | Some([]) => return to.shutdown().await,
             Some(bytes) => {
-                pace.wait(bytes.len()).await;
+                limit.wait(bytes.len()).await;
                 to.write_all(bytes).await?;
             }
         }

@@ -22,7 +22,7 @@ use anyhow::Context as _;
 use time::{OffsetDateTime, macros::format_description};
 
 use self::model::{Is, ReportFigure, Row, Scenario};
-pub(crate) use self::model::{Report, ReportHead};
+pub(crate) use self::model::{ReportHead, RunReport};
 use crate::{
     machine::Machine,
     peers::Kind,
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let file = || format!("reading {}", args.results.display());
     let text = std::fs::read(&args.results).with_context(file)?;
-    let mut report: Report = serde_json::from_slice(&text).with_context(file)?;
+    let mut report: RunReport = serde_json::from_slice(&text).with_context(file)?;
     report.finish();
     Ok(write!(std::io::stdout().lock(), "{}", report.quote())?)
 }
@@ -74,7 +74,7 @@ fn commit() -> Option<String> {
     Some(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
-impl Report {
+impl RunReport {
     pub(crate) fn new(head: ReportHead) -> Self {
         let scenarios = Vec::new();
         Self { head, scenarios }

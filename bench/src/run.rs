@@ -18,7 +18,7 @@ use self::{phases::Phases, progress::Progress, stage::Stage};
 use crate::{
     launch::{Launcher, until_stopped},
     peers::{Bed, Built, Kind},
-    report::{Report, ReportHead},
+    report::{ReportHead, RunReport},
     results::results_folder,
     scenarios::{Pace, agents::Calm},
     way::Legs,
@@ -125,7 +125,7 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
         free: &free,
         kinds: &kinds,
         pace,
-        report: Report::new(head),
+        report: RunReport::new(head),
         progress: Progress::new(phases.takes(&present, pace)),
         present: &present,
         built: &built,

@@ -30,7 +30,7 @@ use tokio::{
     time,
 };
 
-use self::stream::AnswerBody;
+use self::stream::UpstreamBody;
 pub(crate) use self::stream::{SMALL_BODY_BYTES, age};
 use hyper::service::service_fn;
 
@@ -100,7 +100,7 @@ impl Default for UpstreamAnswers {
     }
 }
 
-pub(crate) type Answer = Response<Either<Full<Bytes>, AnswerBody>>;
+pub(crate) type Answer = Response<Either<Full<Bytes>, UpstreamBody>>;
 
 /// Answers a request:
 ///
@@ -117,11 +117,11 @@ pub(crate) async fn answer(
 ) -> io::Result<Answer> {
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, "/bytes/1024") => whole(StatusCode::OK, BYTES, answers.small),
-        (&Method::GET, "/bytes/8388608") => stream(AnswerBody::large(answers.large)),
-        (&Method::GET, "/endless") => stream(AnswerBody::endless(answers.large)),
-        (&Method::GET, "/ticks") => stream(AnswerBody::ticks()),
+        (&Method::GET, "/bytes/8388608") => stream(UpstreamBody::large(answers.large)),
+        (&Method::GET, "/endless") => stream(UpstreamBody::endless(answers.large)),
+        (&Method::GET, "/ticks") => stream(UpstreamBody::ticks()),
         (&Method::GET, "/echo") => echo(request),
-        (&Method::GET, "/watch") => stream(AnswerBody::events(answers.event.subscribe())),
+        (&Method::GET, "/watch") => stream(UpstreamBody::events(answers.event.subscribe())),
         (_, "/event") => {
             answers.event.send_replace(stream::event());
             whole(StatusCode::OK, TEXT, Bytes::new())
@@ -154,7 +154,7 @@ fn whole(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
     response
 }
 
-fn stream(body: AnswerBody) -> Answer {
+fn stream(body: UpstreamBody) -> Answer {
     let mut response = Response::new(Either::Right(body));
     response
         .headers_mut()

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use fairlead_testkit::process::{Launch, Place, Process};
+use fairlead_testkit::process::{Launch, Process, ProcessLocation};
 use fairlead_testkit::raw::RawClient;
 use fairlead_testkit::wait::eventually;
 
@@ -327,7 +327,7 @@ async fn fairlead_in(
     env: &[(&str, &str)],
 ) -> anyhow::Result<Output> {
     let line = format!("fairlead {}", args.join(" "));
-    let mut words = net.map(Place::entrance).unwrap_or_default();
+    let mut words = net.map(ProcessLocation::entrance).unwrap_or_default();
     words.push(Launch::hub()?.program().into());
     let mut words = words.into_iter();
     let mut command = tokio::process::Command::new(words.next().unwrap_or_default());

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use fairlead_testkit::process::Place;
+use fairlead_testkit::process::ProcessLocation;
 use fairlead_testkit::wait::{build_folder, setting};
 
 use crate::kubectl::Kubectl;
@@ -25,7 +25,7 @@ const START_DEADLINE: Duration = Duration::from_secs(90);
 /// A running cluster. It stops when this is dropped and when this process ends.
 #[derive(Debug)]
 pub struct Cluster {
-    folder: Folder,
+    folder: ClusterFolder,
     bin: PathBuf,
     api_port: u16,
     ca_pem: String,
@@ -68,8 +68,8 @@ impl Cluster {
 
     async fn up(options: &[&str], net: Option<&NetNs>) -> anyhow::Result<Self> {
         let bin = build().await?;
-        let mut folder = Folder::new()?;
-        let mut words = net.map(Place::entrance).unwrap_or_default();
+        let mut folder = ClusterFolder::new()?;
+        let mut words = net.map(ProcessLocation::entrance).unwrap_or_default();
         words.push(script().into());
         let mut words = words.into_iter();
         let up = Command::new(words.next().unwrap_or_default())
@@ -219,12 +219,12 @@ async fn build() -> anyhow::Result<PathBuf> {
 /// `target/e2e/PID-NUMBER`, stopped and deleted when dropped. After a failure it is kept until the next run;
 /// `FAIRLEAD_E2E_KEEP` keeps all of them.
 #[derive(Debug)]
-struct Folder {
+struct ClusterFolder {
     path: PathBuf,
     kept: bool,
 }
 
-impl Folder {
+impl ClusterFolder {
     fn new() -> anyhow::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let build = build_folder()?;
@@ -239,7 +239,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for ClusterFolder {
     fn drop(&mut self) {
         let place = self.path.display();
         let down = process::Command::new(script())

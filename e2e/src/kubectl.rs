@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use fairlead_testkit::process::Place;
+use fairlead_testkit::process::ProcessLocation;
 use fairlead_testkit::spawner::{die_with_parent, on_lasting_thread};
 use fairlead_testkit::wait::setting;
 
@@ -29,7 +29,7 @@ const CALL_DEADLINE: Duration = Duration::from_secs(30);
 /// kubectl silently falls back from WebSocket to SPDY, so a test of WebSocket must also check the requests at
 /// the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub enum UpgradeProtocol {
     /// WebSocket upgrade.
     WebSocket,
     /// SPDY/3.1 upgrade.
@@ -114,10 +114,10 @@ impl Kubectl {
 
     /// Sets the environment variables for this transport.
     #[must_use]
-    pub fn transport(self, transport: Transport) -> Self {
+    pub fn transport(self, transport: UpgradeProtocol) -> Self {
         let websocket = match transport {
-            Transport::WebSocket => "true",
-            Transport::Spdy => "false",
+            UpgradeProtocol::WebSocket => "true",
+            UpgradeProtocol::Spdy => "false",
         };
         self.env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websocket)
             .env("KUBECTL_PORT_FORWARD_WEBSOCKETS", websocket)
@@ -177,7 +177,7 @@ impl Kubectl {
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn spawn(self) -> anyhow::Result<Running> {
+    pub fn spawn(self) -> anyhow::Result<RunningKubectl> {
         let (line, deadline) = (self.line(), self.deadline);
         let mut child = self.start()?;
         let stdin = child.stdin.take();
@@ -192,7 +192,7 @@ impl Kubectl {
                 all.extend(chunk.iter().take(count));
             }
         });
-        Ok(Running {
+        Ok(RunningKubectl {
             line,
             deadline,
             child,
@@ -222,7 +222,11 @@ impl Kubectl {
     ///
     /// # Errors
     /// It cannot be started, or does not print a local port within the deadline.
-    pub async fn port_forward(self, target: &str, port: u16) -> anyhow::Result<(u16, Running)> {
+    pub async fn port_forward(
+        self,
+        target: &str,
+        port: u16,
+    ) -> anyhow::Result<(u16, RunningKubectl)> {
         let mut running = self
             .args(["port-forward", target, &format!(":{port}")])
             .spawn()?;
@@ -260,7 +264,11 @@ impl Kubectl {
 
     /// The whole command line, including its prefix.
     fn command(&self) -> Vec<OsString> {
-        let mut words = self.net.as_ref().map(Place::entrance).unwrap_or_default();
+        let mut words = self
+            .net
+            .as_ref()
+            .map(ProcessLocation::entrance)
+            .unwrap_or_default();
         words.extend(die_with_parent(self.program.as_os_str()).map(OsString::from));
         if self.joined.is_none() {
             words.extend(["--kubeconfig".into(), self.kubeconfig.clone().into()]);
@@ -344,7 +352,7 @@ impl Output {
 
 /// A kubectl that runs until it is ended or dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningKubectl {
     line: String,
     deadline: Duration,
     child: Child,
@@ -354,7 +362,7 @@ pub struct Running {
     reader: JoinHandle<()>,
 }
 
-impl Running {
+impl RunningKubectl {
     /// Next line of standard output, within the deadline of the call; `None` at its end.
     ///
     /// # Errors

@@ -15,12 +15,12 @@ pub mod pty;
 pub use admin::Metrics;
 pub use fleet::{Hub, Joining, Site};
 pub use kube::Cluster;
-pub use kubectl::{Kubectl, Output, Running, Transport};
+pub use kubectl::{Kubectl, Output, RunningKubectl, UpgradeProtocol};
 pub use netns::NetNs;
 pub use pod::Pod;
 pub use pty::Terminal;
 
-pub use fairlead_testkit::postgres::Postgres;
+pub use fairlead_testkit::postgres::PostgresServer;
 pub use fairlead_testkit::process::{Launch, Process, Usage};
 pub use fairlead_testkit::raw::{BodyEnd, RawAnswer, RawClient, RawExchange};
 pub use fairlead_testkit::wait::{eventually, setting};

@@ -14,7 +14,7 @@ use tokio_tun::Tun;
 use self::{control::LinkOrder, emulator::LinkDirection};
 pub use self::{
     control::{LinkControl, Toward},
-    shape::{Random, Shape},
+    shape::{LinkShape, Random},
 };
 
 /// Creates the two devices in the current network namespace, prints `ready` on standard error, and forwards

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use fairlead_testkit::process::{Launch, Place, Process};
+use fairlead_testkit::process::{Launch, Process, ProcessLocation};
 
 /// Deadline of a new namespace, and of a connection from it.
 const NETNS_DEADLINE: Duration = Duration::from_secs(10);
@@ -166,7 +166,7 @@ impl NetNs {
     }
 }
 
-impl Place for NetNs {
+impl ProcessLocation for NetNs {
     fn entrance(&self) -> Vec<OsString> {
         let own = self.space("");
         vec![

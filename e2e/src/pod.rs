@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
 
-use fairlead_testkit::process::Place;
+use fairlead_testkit::process::ProcessLocation;
 
 use crate::kube::Cluster;
 use crate::kubectl::Kubectl;
@@ -141,7 +141,7 @@ impl Pod {
     }
 }
 
-impl Place for Pod {
+impl ProcessLocation for Pod {
     fn entrance(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["unshare".into(), "--mount".into()];
         if !rustix::process::geteuid().is_root() {

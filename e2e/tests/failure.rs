@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{
-    BodyEnd, Cluster, Hub, Joining, Kubectl, Output, Running, Site, Transport, eventually, setting,
+    BodyEnd, Cluster, Hub, Joining, Kubectl, Output, RunningKubectl, Site, UpgradeProtocol,
+    eventually, setting,
 };
 use tokio::time::Instant;
 
@@ -91,7 +92,7 @@ impl FailureWorld {
         Ok(since.elapsed())
     }
 
-    fn exec(&self, transport: Transport, script: &str) -> anyhow::Result<Running> {
+    fn exec(&self, transport: UpgradeProtocol, script: &str) -> anyhow::Result<RunningKubectl> {
         let exec = self
             .kubectl
             .clone()
@@ -109,7 +110,7 @@ impl FailureWorld {
 }
 
 /// Waits for an end that is clearly a failure, and returns the message.
-async fn failed(mut running: Running) -> anyhow::Result<String> {
+async fn failed(mut running: RunningKubectl) -> anyhow::Result<String> {
     let status = running.wait().await?;
     let said = running.stderr();
     ensure!(status.code() == Some(1), "{status}: {said:?}");
@@ -129,9 +130,9 @@ fn is_readable(said: &str) -> bool {
 /// ignores errors and exits with 0 (`watchOnly` in its `get.go`).
 async fn work_dies_with(victim: Victim) -> anyhow::Result<()> {
     let mut world = FailureWorld::start().await?;
-    let mut exec = world.exec(Transport::WebSocket, "echo up; cat")?;
+    let mut exec = world.exec(UpgradeProtocol::WebSocket, "echo up; cat")?;
     ensure!(exec.next_line().await?.as_deref() == Some("up"));
-    let mut over_spdy = world.exec(Transport::Spdy, "echo up; cat")?;
+    let mut over_spdy = world.exec(UpgradeProtocol::Spdy, "echo up; cat")?;
     ensure!(over_spdy.next_line().await?.as_deref() == Some("up"));
     let mut logs = world
         .kubectl
@@ -202,7 +203,7 @@ async fn aborted_copy_never_succeeds() -> anyhow::Result<()> {
     let (sent, received) = (here.path().join("sent"), here.path().join("received"));
     File::create(&sent)?.set_len(FILE_BYTES)?;
     // The container's folder exists once a command has run in it.
-    let mut exec = world.exec(Transport::WebSocket, "echo up")?;
+    let mut exec = world.exec(UpgradeProtocol::WebSocket, "echo up")?;
     ensure!(exec.next_line().await?.as_deref() == Some("up"));
     ensure!(exec.wait().await?.success());
     let (source, copy) = (world.in_container("source"), world.in_container("copy"));
@@ -217,8 +218,8 @@ async fn aborted_copy_never_succeeds() -> anyhow::Result<()> {
             _ => Victim::Agent,
         };
         let transport = match round % 4 {
-            3 => Transport::Spdy,
-            _ => Transport::WebSocket,
+            3 => UpgradeProtocol::Spdy,
+            _ => UpgradeProtocol::WebSocket,
         };
         let (from, to, grows) = if round % 2 == 0 {
             (

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, Postgres, Site, eventually};
+use fairlead_e2e::{Cluster, Hub, PostgresServer, Site, eventually};
 use serde_json::Value;
 
 const STEP_DEADLINE: Duration = Duration::from_secs(30);
@@ -29,14 +29,14 @@ struct HubPair {
     two: Hub,
     /// Token of an admin, valid at both.
     token: String,
-    _store: Postgres,
+    _store: PostgresServer,
     _keys: tempfile::TempDir,
 }
 
 impl HubPair {
     /// Starts both with additional flags.
     async fn start(more: &[&str]) -> anyhow::Result<Self> {
-        let store = Postgres::start()?;
+        let store = PostgresServer::start()?;
         let keys = tempfile::tempdir()?;
         let key = keys.path().join("store.key");
         std::fs::write(&key, "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n")?;

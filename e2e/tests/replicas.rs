@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{
-    Cluster, Hub, Joining, Kubectl, Pod, Running, Site, admin::get_plain, eventually,
+    Cluster, Hub, Joining, Kubectl, Pod, RunningKubectl, Site, admin::get_plain, eventually,
 };
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ async fn exec_on_each(
     kubectl: &Kubectl,
     pod: &str,
     sites: [&Site; 2],
-) -> anyhow::Result<[Running; 2]> {
+) -> anyhow::Result<[RunningKubectl; 2]> {
     let mut found = [None, None];
     while found.iter().any(Option::is_none) {
         let before = requests(sites[0], "upgraded").await?;

@@ -12,13 +12,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Launch, Pod, Transport, eventually, kube};
+use fairlead_e2e::{Cluster, Launch, Pod, UpgradeProtocol, eventually, kube};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-const BOTH: [Transport; 2] = [Transport::WebSocket, Transport::Spdy];
+const BOTH: [UpgradeProtocol; 2] = [UpgradeProtocol::WebSocket, UpgradeProtocol::Spdy];
 const STEP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// The pods of the Deployment in every full cluster.

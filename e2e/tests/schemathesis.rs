@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Hub, Postgres, setting};
+use fairlead_e2e::{Hub, PostgresServer, setting};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -104,7 +104,7 @@ async fn answers_of_a_hub_with_a_file_match_its_description() -> anyhow::Result<
 
 #[tokio::test]
 async fn answers_of_a_hub_with_postgresql_match_its_description() -> anyhow::Result<()> {
-    let server = Postgres::start()?;
+    let server = PostgresServer::start()?;
     let hub = Hub::start_server(&["--store", &server.url()]).await?;
     all(&hub).await
 }

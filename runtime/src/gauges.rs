@@ -28,12 +28,12 @@ impl Drop for GaugeGuard {
 }
 
 /// A gauge that is read on each scrape: name without the program's prefix, help, and reader.
-pub type Figure<T> = (&'static str, &'static str, Read<T>);
-type Read<T> = fn(&T) -> usize;
+pub type Figure<T> = (&'static str, &'static str, ReadGauge<T>);
+type ReadGauge<T> = fn(&T) -> usize;
 
 struct FigureCollector<T> {
     of: T,
-    gauges: Vec<(IntGauge, Read<T>)>,
+    gauges: Vec<(IntGauge, ReadGauge<T>)>,
 }
 
 /// Registers the `figures` of a value as gauges; their names begin with `program`.

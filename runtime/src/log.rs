@@ -147,7 +147,7 @@ pub fn start(format: Format, filter: EnvFilter) {
     let registry = tracing_subscriber::registry().with(filter);
     let terminal = std::io::stderr().is_terminal();
     let lines = fmt::layer()
-        .with_timer(clock::Clock)
+        .with_timer(clock::LogTimer)
         .with_writer(MakeLine { terminal });
     // Fails only if logging was started before, which is as good.
     let _ = match format {

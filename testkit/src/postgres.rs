@@ -8,7 +8,7 @@ use crate::service::{Service, build};
 
 /// A PostgreSQL server. It ends when this is dropped or when this program ends.
 #[derive(Debug)]
-pub struct Postgres {
+pub struct PostgresServer {
     folder: PathBuf,
     settings: Vec<String>,
     service: Option<Service>,
@@ -16,7 +16,7 @@ pub struct Postgres {
     _scratch: Option<TempDir>,
 }
 
-impl Postgres {
+impl PostgresServer {
     /// Builds or finds PostgreSQL; takes minutes on a machine that has none.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Postgres {
     /// Starts a server with more settings, such as `fsync=on`.
     ///
     /// # Errors
-    /// As [`Postgres::start`].
+    /// As [`PostgresServer::start`].
     pub fn start_with(settings: &[&str]) -> anyhow::Result<Self> {
         // The path of a Unix socket has at most 107 bytes.
         let scratch = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp")?;
@@ -48,7 +48,7 @@ impl Postgres {
     /// Starts a server in a folder that the caller deletes.
     ///
     /// # Errors
-    /// As [`Postgres::start`].
+    /// As [`PostgresServer::start`].
     pub fn start_in(folder: &Path, settings: &[&str]) -> anyhow::Result<Self> {
         let mut server = Self {
             folder: folder.to_owned(),
@@ -94,7 +94,7 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
         self.stop();
     }

@@ -14,7 +14,7 @@ use crate::spawner::{die_with_parent, on_lasting_thread};
 use crate::wait::{build_folder, eventually, setting};
 
 /// A place that programs run in, such as a network namespace or a pod.
-pub trait Place {
+pub trait ProcessLocation {
     /// Command prefix that leads a program into the place. Each word must replace itself by the next program, so
     /// that the process keeps its id.
     fn entrance(&self) -> Vec<OsString>;
@@ -129,7 +129,7 @@ impl Launch {
 
     /// Runs the program inside `place`. The first place entered is the outermost.
     #[must_use]
-    pub fn inside(self, place: &impl Place) -> Self {
+    pub fn inside(self, place: &impl ProcessLocation) -> Self {
         let environment = place.environment();
         let launch = self.behind(place.entrance());
         environment

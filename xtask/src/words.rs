@@ -15,13 +15,13 @@ const MAX_PLACES: usize = 5;
 
 /// Counts of one group's comments and documents.
 #[derive(Default)]
-pub(crate) struct Count {
+pub(crate) struct WordCount {
     pub(crate) words: usize,
     pub(crate) pronouns: usize,
     places: Vec<String>,
 }
 
-impl Count {
+impl WordCount {
     /// Pronouns per 1,000 words.
     #[expect(clippy::cast_precision_loss, reason = "counts of words are small")]
     pub(crate) fn rate(&self) -> f64 {
@@ -30,8 +30,8 @@ impl Count {
 }
 
 /// Counts by group, which is a crate or the files at the root.
-pub(crate) fn count(files: &[Source]) -> BTreeMap<&str, Count> {
-    let mut groups = BTreeMap::<&str, Count>::new();
+pub(crate) fn count(files: &[Source]) -> BTreeMap<&str, WordCount> {
+    let mut groups = BTreeMap::<&str, WordCount>::new();
     for file in files {
         let count = groups.entry(&file.group).or_default();
         for (at, text) in file.prose() {

@@ -25,15 +25,15 @@ pub(super) struct BenchCaller {
 
 /// A request without its token.
 #[derive(Debug, Clone)]
-pub(super) struct Ask {
+pub(super) struct RegistryRequest {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) body: Option<(&'static str, String)>,
 }
 
-impl Ask {
+impl RegistryRequest {
     pub(super) fn get(path: impl Into<String>) -> Self {
-        Ask {
+        RegistryRequest {
             method: Method::GET,
             path: path.into(),
             body: None,
@@ -41,18 +41,18 @@ impl Ask {
     }
 
     pub(super) fn post(path: impl Into<String>, body: &serde_json::Value) -> Self {
-        Ask {
+        RegistryRequest {
             method: Method::POST,
             body: Some(("application/json", body.to_string())),
-            ..Ask::get(path)
+            ..RegistryRequest::get(path)
         }
     }
 
     pub(super) fn patch(path: impl Into<String>, body: &serde_json::Value) -> Self {
-        Ask {
+        RegistryRequest {
             method: Method::PATCH,
             body: Some(("application/merge-patch+json", body.to_string())),
-            ..Ask::get(path)
+            ..RegistryRequest::get(path)
         }
     }
 }
@@ -83,35 +83,47 @@ impl BenchCaller {
         Ok(sender)
     }
 
-    pub(super) async fn ask(&mut self, ask: &Ask, token: Option<&str>) -> anyhow::Result<Answer> {
-        let answered = time::timeout(ANSWER_DEADLINE, self.exchange(ask, token));
+    pub(super) async fn send(
+        &mut self,
+        request: &RegistryRequest,
+        token: Option<&str>,
+    ) -> anyhow::Result<Answer> {
+        let answered = time::timeout(ANSWER_DEADLINE, self.exchange(request, token));
         let answered = answered.await.context("no answer in time")?;
-        answered.with_context(|| format!("{} {}", ask.method, ask.path))
+        answered.with_context(|| format!("{} {}", request.method, request.path))
     }
 
-    async fn exchange(&mut self, ask: &Ask, token: Option<&str>) -> anyhow::Result<Answer> {
+    async fn exchange(
+        &mut self,
+        request: &RegistryRequest,
+        token: Option<&str>,
+    ) -> anyhow::Result<Answer> {
         // The hub may have closed the connection meanwhile.
         if let Some(mut kept) = self.sender.take()
             && kept.ready().await.is_ok()
-            && let Ok(answer) = exchange(&mut kept, self.request(ask, token)?).await
+            && let Ok(answer) = exchange(&mut kept, self.http(request, token)?).await
         {
             self.sender = Some(kept);
             return Ok(answer);
         }
         let mut sender = self.connect().await?;
-        let answer = exchange(&mut sender, self.request(ask, token)?).await?;
+        let answer = exchange(&mut sender, self.http(request, token)?).await?;
         self.sender = Some(sender);
         Ok(answer)
     }
 
-    fn request(&self, ask: &Ask, token: Option<&str>) -> anyhow::Result<Request<Full<Bytes>>> {
-        let body = ask.body.as_ref().map_or("", |(_, body)| body.as_str());
-        let mut request = Request::new(Full::new(Bytes::from(body.to_owned())));
-        *request.method_mut() = ask.method.clone();
-        *request.uri_mut() = ask.path.parse()?;
-        let headers = request.headers_mut();
+    fn http(
+        &self,
+        request: &RegistryRequest,
+        token: Option<&str>,
+    ) -> anyhow::Result<Request<Full<Bytes>>> {
+        let body = request.body.as_ref().map_or("", |(_, body)| body.as_str());
+        let mut http = Request::new(Full::new(Bytes::from(body.to_owned())));
+        *http.method_mut() = request.method.clone();
+        *http.uri_mut() = request.path.parse()?;
+        let headers = http.headers_mut();
         headers.insert(HOST, self.host.clone());
-        if let Some((kind, _)) = ask.body {
+        if let Some((kind, _)) = request.body {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         }
         if let Some(token) = token {
@@ -119,18 +131,22 @@ impl BenchCaller {
             bearer.set_sensitive(true);
             headers.insert(AUTHORIZATION, bearer);
         }
-        Ok(request)
+        Ok(http)
     }
 
-    /// As [`BenchCaller::ask`]; any failed status is an error that quotes the answer.
-    pub(super) async fn good(&mut self, ask: &Ask, token: &str) -> anyhow::Result<Answer> {
-        let answer = self.ask(ask, Some(token)).await?;
+    /// As [`BenchCaller::send`]; any failed status is an error that quotes the answer.
+    pub(super) async fn good(
+        &mut self,
+        request: &RegistryRequest,
+        token: &str,
+    ) -> anyhow::Result<Answer> {
+        let answer = self.send(request, Some(token)).await?;
         let start = answer.body.get(..answer.body.len().min(300));
         ensure!(
             answer.status.is_success(),
             "{} {}: {}: {}",
-            ask.method,
-            ask.path,
+            request.method,
+            request.path,
             answer.status,
             String::from_utf8_lossy(start.unwrap_or_default())
         );

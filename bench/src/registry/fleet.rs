@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    client::{Answer, Ask},
+    client::{Answer, RegistryRequest},
     hub::Hub,
 };
 
@@ -66,7 +66,7 @@ pub(super) async fn grow(hub: &Hub, from: usize, to: usize) -> anyhow::Result<()
                 json!({ "url": "ssh://git@git.example.com/tenant.git", "type": "unmanaged" });
             let body = json!({ "id": format!("t-bench-{number:02}"), "gitRepo": repo });
             caller
-                .good(&Ask::post("/tenants", &body), &hub.token)
+                .good(&RegistryRequest::post("/tenants", &body), &hub.token)
                 .await?;
         }
     }
@@ -80,8 +80,8 @@ pub(super) async fn grow(hub: &Hub, from: usize, to: usize) -> anyhow::Result<()
                 if number >= to {
                     return anyhow::Ok(());
                 }
-                let ask = Ask::post("/clusters", &cluster(number));
-                caller.good(&ask, &token).await?;
+                let request = RegistryRequest::post("/clusters", &cluster(number));
+                caller.good(&request, &token).await?;
                 if number % 1000 == 999 {
                     eprintln!("  {} of {to} clusters", number + 1);
                 }
@@ -100,14 +100,16 @@ pub(super) async fn stewards(hub: &Hub) -> anyhow::Result<Vec<(String, String)>>
     let mut stewards = Vec::new();
     for number in 0..STEWARD_COUNT {
         let path = format!("/clusters/{}", id(number));
-        let shown = caller.good(&Ask::get(&path), &hub.token).await?;
+        let shown = caller
+            .good(&RegistryRequest::get(&path), &hub.token)
+            .await?;
         let url = text(&shown, "/installURL")?;
         let (_, query) = url.split_once('?').context("an install URL has a token")?;
-        let ask = Ask::get(format!("/install/steward.json?{query}"));
-        let manifests = caller.good(&ask, &hub.token).await?;
+        let request = RegistryRequest::get(format!("/install/steward.json?{query}"));
+        let manifests = caller.good(&request, &hub.token).await?;
         let token = text(&manifests, "/items/5/stringData/token")?;
-        let ask = Ask::patch(&path, &stewards_patch(0));
-        caller.good(&ask, &token).await?;
+        let request = RegistryRequest::patch(&path, &stewards_patch(0));
+        caller.good(&request, &token).await?;
         stewards.push((path, token));
     }
     Ok(stewards)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    client::{Ask, BenchCaller},
+    client::{BenchCaller, RegistryRequest},
     figures::Figures,
     hub::Hub,
     measure::{MeasuredRegistry, ask_until, measure},
@@ -47,7 +47,7 @@ pub(super) async fn wrong<Next>(
     to: &mut Figures,
 ) -> anyhow::Result<()>
 where
-    Next: Fn(usize) -> (Ask, String) + Clone + Send + 'static,
+    Next: Fn(usize) -> (RegistryRequest, String) + Clone + Send + 'static,
 {
     let [mut alone, mut guesses, mut beside] = [Sum::default(), Sum::default(), Sum::default()];
     let mut guessers = Guessers::connect(hub).await?;
@@ -60,8 +60,8 @@ where
             .guesses
             .merge(&guessers.until(Instant::now() + turn).await?);
         guesses.micros += hub.micros()? - before;
-        let (ask, token) = one(0);
-        getter.good(&ask, &token).await?;
+        let (request, token) = one(0);
+        getter.good(&request, &token).await?;
         let (before, end) = (hub.micros()?, Instant::now() + turn);
         let (got, guessed) = tokio::join!(
             ask_until(&mut getter, end, 0, 1, one.clone()),
@@ -158,8 +158,8 @@ impl Guessers {
 
 async fn guess(caller: &mut BenchCaller, number: usize) -> anyhow::Result<Duration> {
     let wrong = format!("{number:0>43}");
-    let ask = Ask::get(format!("/install/steward.json?token={wrong}"));
-    let answer = caller.ask(&ask, None).await?;
+    let request = RegistryRequest::get(format!("/install/steward.json?token={wrong}"));
+    let answer = caller.send(&request, None).await?;
     anyhow::ensure!(
         matches!(answer.status.as_u16(), 401 | 429),
         "a wrong token was answered by {}",

@@ -12,14 +12,14 @@ use aws_lc_rs::digest;
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{client::Ask, fleet};
+use super::{client::RegistryRequest, fleet};
 
 /// Rows per line of the backup.
 const ROWS_PER_LINE: usize = 500;
 const DAY_MILLIS: i64 = 86_400_000;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct HistoryShape {
     pub(super) clusters: usize,
     pub(super) facts: usize,
     /// One version per day, up to today.
@@ -28,7 +28,7 @@ pub(super) struct Shape {
     pub(super) now: i64,
 }
 
-impl Shape {
+impl HistoryShape {
     pub(super) fn rows(&self) -> usize {
         self.clusters * self.facts * self.versions
     }
@@ -48,14 +48,16 @@ impl Shape {
     }
 
     /// The measured queries by name. Each takes the number of a request.
-    pub(super) fn questions(self) -> [(&'static str, impl Fn(usize) -> Ask + Clone); 5] {
+    pub(super) fn questions(
+        self,
+    ) -> [(&'static str, impl Fn(usize) -> RegistryRequest + Clone); 5] {
         let question = move |kind: usize| {
             move |number: usize| {
                 let cluster = fleet::id(number * 7_919 % self.clusters);
                 let fact = name(number % self.facts);
                 let history = format!("/v1/clusters/{cluster}/facts/history");
                 let half = self.moment(i64::try_from(self.versions / 2).unwrap_or(0) * DAY_MILLIS);
-                Ask::get(match kind {
+                RegistryRequest::get(match kind {
                     0 => format!("{history}?at={half}"),
                     1 => format!("{history}?fact={fact}"),
                     2 => format!("{history}?from={}", self.moment(7 * DAY_MILLIS)),
@@ -84,7 +86,7 @@ fn name(fact: usize) -> String {
 }
 
 /// Copies `backup` to `file` and adds this history.
-pub(super) fn fill(backup: &Path, file: &Path, shape: Shape) -> anyhow::Result<()> {
+pub(super) fn fill(backup: &Path, file: &Path, shape: HistoryShape) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(file)?);
     let mut made = None;
     for line in BufReader::new(File::open(backup)?).lines() {
@@ -114,7 +116,7 @@ pub(super) fn fill(backup: &Path, file: &Path, shape: Shape) -> anyhow::Result<(
 }
 
 /// Writes the rows and returns their count and hash for the end of the backup.
-fn rows(out: &mut impl std::io::Write, shape: Shape) -> anyhow::Result<Value> {
+fn rows(out: &mut impl std::io::Write, shape: HistoryShape) -> anyhow::Result<Value> {
     let mut hash = digest::Context::new(&digest::SHA256);
     let (mut line, mut held, mut done) = (String::new(), 0, 0);
     let mut flush = |line: &mut String, held: &mut usize| {
@@ -171,7 +173,7 @@ mod tests {
             r#"{"end":{"fact_history":{"rows":1,"sha256":""},"revision":{"rows":1,"sha256":"aa"}}}"#,
         ];
         std::fs::write(&before, lines.join("\n")).unwrap();
-        let shape = Shape {
+        let shape = HistoryShape {
             clusters: 2,
             facts: 3,
             versions: 100,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    client::{Ask, BenchCaller},
+    client::{BenchCaller, RegistryRequest},
     hub::Hub,
 };
 use crate::stats::Latencies;
@@ -36,14 +36,14 @@ pub(super) async fn measure<Next>(
     next: Next,
 ) -> anyhow::Result<MeasuredRegistry>
 where
-    Next: Fn(usize) -> (Ask, String) + Clone + Send + 'static,
+    Next: Fn(usize) -> (RegistryRequest, String) + Clone + Send + 'static,
 {
     let mut callers = Vec::new();
     for at in 0..connections {
         let mut caller = hub.caller()?;
         for number in 0..WARM_UP_REQUESTS.div_ceil(connections) {
-            let (ask, token) = next(at + number * connections);
-            caller.good(&ask, &token).await?;
+            let (request, token) = next(at + number * connections);
+            caller.good(&request, &token).await?;
         }
         callers.push(caller);
     }
@@ -78,14 +78,14 @@ pub(super) async fn ask_until<Next>(
     next: Next,
 ) -> anyhow::Result<(Latencies, usize)>
 where
-    Next: Fn(usize) -> (Ask, String),
+    Next: Fn(usize) -> (RegistryRequest, String),
 {
     let (mut latencies, mut bytes) = (Latencies::default(), 0);
     let mut number = first;
     while Instant::now() < end {
-        let (ask, token) = next(number);
+        let (request, token) = next(number);
         number += step;
-        let answer = caller.good(&ask, &token).await?;
+        let answer = caller.good(&request, &token).await?;
         latencies.record(answer.took);
         bytes = answer.body.len();
     }

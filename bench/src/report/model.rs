@@ -30,7 +30,7 @@ pub(crate) struct ReportHead {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Report {
+pub(crate) struct RunReport {
     #[serde(flatten)]
     pub(super) head: ReportHead,
     pub(super) scenarios: Vec<Scenario>,

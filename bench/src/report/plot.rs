@@ -18,7 +18,7 @@ use plotters::{
 };
 
 use super::{
-    model::{Report, ReportFigure, Scenario},
+    model::{ReportFigure, RunReport, Scenario},
     number::number,
 };
 use crate::peers::Kind;
@@ -35,7 +35,7 @@ const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 static FONTS: Once = Once::new();
 
 /// Draws one plot for each scenario that has figures.
-pub(super) fn draw(report: &Report, folder: &Path) -> anyhow::Result<()> {
+pub(super) fn draw(report: &RunReport, folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     for scenario in &report.scenarios {
         let bars = Bars::of(scenario);

@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 
 use super::{
-    model::{Is, Report, Scenario},
+    model::{Is, RunReport, Scenario},
     number::{number, one_line},
 };
 use crate::{peers::Kind, scenarios::Better};
 
-impl Report {
+impl RunReport {
     pub(crate) fn quote(&self) -> String {
         let mut text = self.head.lines();
         text.push_str(

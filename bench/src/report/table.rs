@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use super::{
-    model::{Report, ReportFigure, ReportHead, Row, Scenario, Verdict},
+    model::{ReportFigure, ReportHead, Row, RunReport, Scenario, Verdict},
     number::{number, one_line},
 };
 use crate::{machine::Machine, way::Legs};
 
-impl Report {
+impl RunReport {
     /// Renders all figures.
     pub(crate) fn table(&self) -> String {
         let mut text = self.head.lines();

@@ -18,9 +18,9 @@ fn title(better: Better) -> Title {
     }
 }
 
-fn report(better: Better, fairlead: [f64; 3]) -> Report {
+fn report(better: Better, fairlead: [f64; 3]) -> RunReport {
     let title = title(better);
-    let mut report = Report::new(ReportHead::new(3, 1.0, Legs::Tls, Some(1)));
+    let mut report = RunReport::new(ReportHead::new(3, 1.0, Legs::Tls, Some(1)));
     report.begin(&title);
     for rate in fairlead {
         report.take(&title, Kind::Fairlead, Ok(Sample::of([rate, 5.0])));
@@ -39,7 +39,7 @@ fn report(better: Better, fairlead: [f64; 3]) -> Report {
 
 #[test]
 fn ratios_are_taken_within_a_round_and_are_above_one_where_fairlead_is_better() {
-    let half = |report: &Report| report.scenarios[0].rows[1].fairlead.unwrap();
+    let half = |report: &RunReport| report.scenarios[0].rows[1].fairlead.unwrap();
     let more = half(&report(Better::Higher, [2000.0, 1000.0, 2000.0]));
     assert_eq!((more.median, more.low, more.high), (2.0, 2.0, 2.0));
     let less = half(&report(Better::Lower, [2000.0, 1000.0, 4000.0]));
@@ -125,7 +125,7 @@ fn readme_tables_have_a_row_per_scenario_and_goal() {
 #[test]
 fn earlier_build_has_a_ratio_and_is_no_other_tunnel() {
     let title = title(Better::Higher);
-    let mut report = Report::new(ReportHead::new(3, 1.0, Legs::Tls, None));
+    let mut report = RunReport::new(ReportHead::new(3, 1.0, Legs::Tls, None));
     report.begin(&title);
     for (now, before) in [(110.0, 100.0), (60.0, 50.0), (90.0, 100.0)] {
         report.take(&title, Kind::FairleadBefore, Ok(Sample::of([before, 1.0])));
@@ -145,7 +145,7 @@ fn earlier_build_has_a_ratio_and_is_no_other_tunnel() {
 #[test]
 fn goal_missed_within_the_range_of_rounds_is_level() {
     let level = report(Better::Higher, [900.0, 600.0, 900.0]);
-    let is = |report: &Report| report.scenarios[0].verdicts[0].is;
+    let is = |report: &RunReport| report.scenarios[0].verdicts[0].is;
     assert_eq!(is(&level), model::Is::Level);
     assert_eq!(is(&report(Better::Higher, [500.0; 3])), model::Is::Level);
     assert_eq!(is(&report(Better::Higher, [400.0; 3])), model::Is::Missed);
@@ -154,7 +154,7 @@ fn goal_missed_within_the_range_of_rounds_is_level() {
 #[test]
 fn failed_round_does_not_shift_other_rounds() {
     let title = title(Better::Higher);
-    let mut report = Report::new(ReportHead::new(2, 1.0, Legs::Tls, None));
+    let mut report = RunReport::new(ReportHead::new(2, 1.0, Legs::Tls, None));
     report.begin(&title);
     report.take(&title, Kind::Fairlead, Err(anyhow::anyhow!("no luck")));
     report.take(&title, Kind::Fairlead, Ok(Sample::of([100.0, 1.0])));
@@ -172,7 +172,7 @@ fn partial_results_can_be_read_again() {
     let mut before = report(Better::Lower, [1.0, 2.0, 3.0]);
     before.save(dir.path()).unwrap();
     let text = std::fs::read(dir.path().join("results.json")).unwrap();
-    let after: Report = serde_json::from_slice(&text).unwrap();
+    let after: RunReport = serde_json::from_slice(&text).unwrap();
     assert!(before.quote().contains("not come to its end"));
     assert_eq!(before.quote(), after.quote());
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use super::progress::Progress;
 use crate::{
     peers::{Bed, Built, Kind},
-    report::Report,
+    report::RunReport,
     scenarios::{Pace, Title},
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Stage<'a> {
     /// Peers whose programs exist and that therefore take time.
     pub(super) present: &'a [Kind],
     pub(super) pace: Pace,
-    pub(super) report: Report,
+    pub(super) report: RunReport,
     pub(super) progress: Progress,
     pub(super) built: &'a Built,
     /// Private to this user.

@@ -27,7 +27,7 @@ const BUILD_SECONDS: f64 = 15.0;
 
 /// Placement of hub, agent and upstream.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Place {
+pub(super) enum Placement {
     /// All on one core.
     One,
     /// On all cores.
@@ -40,7 +40,7 @@ pub(super) enum Place {
     Far(Path),
 }
 
-impl Place {
+impl Placement {
     fn takes(self, kind: Kind) -> bool {
         match self {
             Self::One | Self::All | Self::Real => true,
@@ -58,7 +58,7 @@ impl Place {
 }
 
 pub(super) struct RunTurns {
-    pub(super) place: Place,
+    pub(super) place: Placement,
     pub(super) scenarios: Vec<Steady>,
 }
 
@@ -72,7 +72,7 @@ impl RunTurns {
         let peers = kinds.iter().filter(|kind| self.place.takes(**kind)).count() as f64;
         let rounds = f64::from(pace.rounds + 1 - self.place.first_round());
         let building = match self.place {
-            Place::Real | Place::Far(_) => BUILD_SECONDS,
+            Placement::Real | Placement::Far(_) => BUILD_SECONDS,
             _ => 0.0,
         };
         let all = building + START_SECONDS * peers + rounds * self.round_takes(peers, pace);
@@ -88,7 +88,7 @@ impl RunTurns {
 
     fn rest(&self) -> Duration {
         match self.place {
-            Place::Far(path) => path.rest(),
+            Placement::Far(path) => path.rest(),
             _ => Duration::ZERO,
         }
     }
@@ -99,16 +99,16 @@ impl RunTurns {
         }
         let (pinned, free) = (stage.pinned, stage.free);
         let measured = match self.place {
-            Place::One => self.on(pinned, Link::Straight, stage).await,
-            Place::All => self.on(free, Link::Straight, stage).await,
-            Place::Slow => {
+            Placement::One => self.on(pinned, Link::Straight, stage).await,
+            Placement::All => self.on(free, Link::Straight, stage).await,
+            Placement::Slow => {
                 let slow = Link::Relayed {
                     rate: Some(SLOW_BYTES_PER_SECOND),
                 };
                 self.on(free, slow, stage).await
             }
-            Place::Real => self.before_a_real_server(stage).await,
-            Place::Far(path) => self.far_away(path, stage).await,
+            Placement::Real => self.before_a_real_server(stage).await,
+            Placement::Far(path) => self.far_away(path, stage).await,
         };
         if let Err(error) = measured {
             stage.absent(&self.titles(), stage.kinds, &error);
@@ -206,22 +206,22 @@ impl RunTurns {
 pub(super) fn all() -> Vec<RunTurns> {
     let of = |place, scenarios| RunTurns { place, scenarios };
     let mut all = vec![
-        of(Place::One, steady::throughput()),
+        of(Placement::One, steady::throughput()),
         of(
-            Place::All,
+            Placement::All,
             steady::beside("full", "at full speed, on all cores", [300.0, 1500.0]),
         ),
         of(
-            Place::Slow,
+            Placement::Slow,
             steady::beside(
                 "25m",
                 "the agent's link limited to 25 MB/s each way",
                 [3000.0, 5000.0],
             ),
         ),
-        of(Place::Real, steady::lists()),
+        of(Placement::Real, steady::lists()),
     ];
     let far = crate::scenarios::far::PATHS;
-    all.extend(far.map(|path| of(Place::Far(path), path.scenarios())));
+    all.extend(far.map(|path| of(Placement::Far(path), path.scenarios())));
     all
 }

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use fairlead_e2e::link::Shape;
+use fairlead_e2e::link::LinkShape;
 
 use super::{
     Metric, Title,
     goal::Goal,
-    steady::{Ask, LatencySpan, Steady},
+    steady::{LatencySpan, Steady, Traffic},
 };
 use crate::peers::Kind;
 
@@ -47,8 +47,8 @@ impl Path {
         self.name
     }
 
-    pub(crate) fn shape(self) -> Shape {
-        Shape::round_trip(self.round_trip)
+    pub(crate) fn shape(self) -> LinkShape {
+        LinkShape::round_trip(self.round_trip)
             .loss(self.loss)
             .rate(LINK_BYTES_PER_SECOND, QUEUE_BYTES)
     }
@@ -71,13 +71,13 @@ impl Path {
 
     pub(crate) fn scenarios(self) -> Vec<Steady> {
         vec![
-            self.bulk("down", "one body without an end", Ask::Flow),
-            self.bulk("up", "one upload without an end", Ask::Pour),
+            self.bulk("down", "one body without an end", Traffic::Flow),
+            self.bulk("up", "one upload without an end", Traffic::Pour),
             self.requests(),
         ]
     }
 
-    fn bulk(self, name: &str, about: &str, ask: Ask) -> Steady {
+    fn bulk(self, name: &str, about: &str, traffic: Traffic) -> Steady {
         let mut goals = vec![Goal::First];
         if self.loss == 0.0 {
             goals.push(Goal::times(Kind::Direct, 0.8));
@@ -97,7 +97,7 @@ impl Path {
                 warmup: 0.6 + 10.0 * self.round_trip.as_secs_f64(),
                 seconds: if self.loss > 0.0 { 2.0 } else { 1.2 },
             }),
-            ..Steady::new(title, ask, 1)
+            ..Steady::new(title, traffic, 1)
         }
     }
 
@@ -124,7 +124,7 @@ impl Path {
             }),
             together: true,
             micros: 1000.0,
-            ..Steady::new(title, Ask::Small, CONNECTION_COUNT)
+            ..Steady::new(title, Traffic::Small, CONNECTION_COUNT)
         }
     }
 }

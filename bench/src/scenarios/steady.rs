@@ -31,7 +31,7 @@ const TRANSFER_MARGIN_SECONDS: f64 = 0.5;
 const CONCURRENT_DURATION_FACTOR: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum Traffic {
     Small,
     Down,
     Up,
@@ -46,7 +46,7 @@ pub(super) enum Ask {
 /// Smallest size of a LIST of all pods, in bytes.
 const MIN_PODS_BYTES: usize = 20_000_000;
 
-impl Ask {
+impl Traffic {
     fn args(self, bed: &Bed<'_>) -> Vec<OsString> {
         let (small, large, pods) = (
             SMALL_BODY_BYTES.to_string(),
@@ -85,11 +85,11 @@ pub(crate) struct LatencySpan {
 #[derive(Debug, Clone)]
 pub(crate) struct Steady {
     pub(crate) title: Title,
-    pub(super) ask: Ask,
+    pub(super) traffic: Traffic,
     pub(super) connections: u32,
     pub(super) rate: Option<f64>,
     /// Bulk transfer during the measurement.
-    pub(super) beside: Option<Ask>,
+    pub(super) beside: Option<Traffic>,
     /// Replaces the durations of the run.
     pub(super) span: Option<LatencySpan>,
     /// All peers in parallel, for scenarios that use little processor time and much wall-clock time.
@@ -99,10 +99,10 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    pub(super) fn new(title: Title, ask: Ask, connections: u32) -> Self {
+    pub(super) fn new(title: Title, traffic: Traffic, connections: u32) -> Self {
         Self {
             title,
-            ask,
+            traffic,
             connections,
             rate: None,
             beside: None,
@@ -119,7 +119,7 @@ impl Steady {
             metrics: requests_metrics(),
             goals: requests_goals(connections),
         };
-        Self::new(title, Ask::Small, connections)
+        Self::new(title, Traffic::Small, connections)
     }
 
     /// The LIST of `kubectl get pods -A` and of every controller's start.
@@ -140,7 +140,7 @@ impl Steady {
                 warmup: 0.1,
                 seconds: 1.5,
             }),
-            ..Self::new(title, Ask::Pods, 1)
+            ..Self::new(title, Traffic::Pods, 1)
         }
     }
 
@@ -161,9 +161,9 @@ impl Steady {
         }
     }
 
-    fn bulk(ask: Ask, connections: u32) -> Self {
-        let (name, about) = match ask {
-            Ask::Up => ("up", "POST"),
+    fn bulk(traffic: Traffic, connections: u32) -> Self {
+        let (name, about) = match traffic {
+            Traffic::Up => ("up", "POST"),
             _ => ("down", "GET"),
         };
         let title = Title {
@@ -181,12 +181,12 @@ impl Steady {
                 Goal::times(Kind::Remotedialer, 4.0),
             ],
         };
-        Self::new(title, ask, connections)
+        Self::new(title, traffic, connections)
     }
 
-    fn beside(place: &str, how: &str, ask: Ask, most: Option<[f64; 2]>) -> Self {
-        let (what, about) = match ask {
-            Ask::Echo => ("echo", "64 bytes echoed over upgraded connections"),
+    fn beside(place: &str, how: &str, traffic: Traffic, most: Option<[f64; 2]>) -> Self {
+        let (what, about) = match traffic {
+            Traffic::Echo => ("echo", "64 bytes echoed over upgraded connections"),
             _ => ("get-1k", "GET of 1 KiB"),
         };
         let mut metrics = latency_metrics();
@@ -205,8 +205,8 @@ impl Steady {
         };
         Self {
             rate: Some(BESIDE_RATE),
-            beside: Some(Ask::Down),
-            ..Self::new(title, ask, CONCURRENT_CONNECTIONS)
+            beside: Some(Traffic::Down),
+            ..Self::new(title, traffic, CONCURRENT_CONNECTIONS)
         }
     }
 
@@ -249,16 +249,16 @@ impl Steady {
         peer.alive()?;
         let watched = peer.watched(bed)?;
         // Over far links the baseline is TCP itself, without TLS.
-        let legs = match (self.ask, peer.kind) {
-            (Ask::Flow | Ask::Pour, Kind::Direct) => Legs::Plain,
-            (Ask::Pods, _) => Legs::Tls,
+        let legs = match (self.traffic, peer.kind) {
+            (Traffic::Flow | Traffic::Pour, Kind::Direct) => Legs::Plain,
+            (Traffic::Pods, _) => Legs::Tls,
             _ => pace.legs,
         };
         let way = peer.way(legs).context("it takes no plain HTTP")?;
         let span = self.span(pace);
         let limit = EXTRA_TIME + Duration::try_from_secs_f64(span.seconds + span.warmup)?;
         let step = format!("load {} {}", peer.kind.name(), self.title.name);
-        let mut asking = load(bed, way, self.ask, self.connections, span);
+        let mut asking = load(bed, way, self.traffic, self.connections, span);
         if let Some(rate) = self.rate {
             asking.args(["--rate", &rate.to_string()]);
         }
@@ -288,9 +288,11 @@ impl Steady {
         let latency = [outcome.p50_us, outcome.p99_us, outcome.p999_us];
         let latency = latency.map(|micros| micros / self.micros);
         let rate = outcome.bytes as f64 / BYTES_PER_MB / outcome.seconds;
-        let mut sample = match (self.ask, self.rate, body) {
-            (ask, ..) if ask.is_bulk() => Sample::of([rate, between / mebibytes, all / mebibytes]),
-            (Ask::Pods, ..) => {
+        let mut sample = match (self.traffic, self.rate, body) {
+            (traffic, ..) if traffic.is_bulk() => {
+                Sample::of([rate, between / mebibytes, all / mebibytes])
+            }
+            (Traffic::Pods, ..) => {
                 Sample::of([outcome.p50_us / 1000.0, between / requests / 1000.0, rate])
             }
             (_, None, _) => Sample::of([
@@ -306,7 +308,7 @@ impl Steady {
                 Sample::of(latency.into_iter().chain([rate]))
             }
         };
-        if requests == 0.0 && !self.ask.is_bulk() {
+        if requests == 0.0 && !self.traffic.is_bulk() {
             // Without samples the latencies are missing; a latency of 0 would look best.
             sample.figures.fill(None);
             sample.remark = Some("nothing was answered in time".to_owned());
@@ -372,12 +374,12 @@ fn cpu(outcome: &Outcome, counts: impl Fn(&str) -> bool) -> f64 {
 pub(super) fn load(
     bed: &Bed<'_>,
     way: &Way,
-    ask: Ask,
+    traffic: Traffic,
     connections: u32,
     span: LatencySpan,
 ) -> Command {
     let mut command = bed.launcher.bench("load");
-    command.args(way.args()).args(ask.args(bed));
+    command.args(way.args()).args(traffic.args(bed));
     command.args(["--connections", &connections.to_string()]);
     command.args(["--seconds", &span.seconds.to_string()]);
     command.args(["--warmup", &span.warmup.to_string()]);
@@ -395,8 +397,8 @@ fn watch(command: &mut Command, watched: &[String]) {
 pub(crate) fn throughput() -> Vec<Steady> {
     let mut all: Vec<Steady> = [1, 16, 128].map(Steady::requests).into();
     all.push(Steady::open());
-    for ask in [Ask::Down, Ask::Up] {
-        all.extend([1, 8].map(|connections| Steady::bulk(ask, connections)));
+    for traffic in [Traffic::Down, Traffic::Up] {
+        all.extend([1, 8].map(|connections| Steady::bulk(traffic, connections)));
     }
     all
 }
@@ -405,8 +407,8 @@ pub(crate) fn throughput() -> Vec<Steady> {
 /// an echo, in microseconds.
 pub(crate) fn beside(place: &str, how: &str, most: [f64; 2]) -> Vec<Steady> {
     vec![
-        Steady::beside(place, how, Ask::Small, None),
-        Steady::beside(place, how, Ask::Echo, Some(most)),
+        Steady::beside(place, how, Traffic::Small, None),
+        Steady::beside(place, how, Traffic::Echo, Some(most)),
     ]
 }
 

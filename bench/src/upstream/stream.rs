@@ -28,14 +28,14 @@ const YIELD_AFTER_BYTES: usize = 128 * 1024;
 /// Digits of the time in an event.
 const TIME_DIGITS: usize = 20;
 
-pub(crate) enum AnswerBody {
+pub(crate) enum UpstreamBody {
     Large { rest: Bytes, waits: bool },
     Endless(Bytes),
     Ticks { clock: Interval, next: u64 },
     Events(BoxStream<'static, Bytes>),
 }
 
-impl AnswerBody {
+impl UpstreamBody {
     pub(super) fn large(body: Bytes) -> Self {
         Self::Large {
             rest: body,
@@ -89,7 +89,7 @@ fn nanos() -> u64 {
     })
 }
 
-impl Body for AnswerBody {
+impl Body for UpstreamBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -148,7 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_body_is_complete_and_yields_after_each_piece() {
-        let mut body = AnswerBody::large(Bytes::from(vec![b'f'; 2 * YIELD_AFTER_BYTES + 1]));
+        let mut body = UpstreamBody::large(Bytes::from(vec![b'f'; 2 * YIELD_AFTER_BYTES + 1]));
         assert_eq!(
             body.size_hint().exact(),
             Some(2 * YIELD_AFTER_BYTES as u64 + 1)
@@ -177,7 +177,7 @@ mod tests {
     #[tokio::test]
     async fn watch_gets_a_line_at_once_and_one_per_event() {
         let sender = watch::Sender::new(event());
-        let AnswerBody::Events(mut events) = AnswerBody::events(sender.subscribe()) else {
+        let UpstreamBody::Events(mut events) = UpstreamBody::events(sender.subscribe()) else {
             panic!("events");
         };
         assert!(age(&events.next().await.unwrap()).is_some());

@@ -6,12 +6,12 @@ use fairlead_api::{Code, Failure};
 use fairlead_store::Revision;
 use tokio::task::JoinSet;
 
-use fairlead_testkit::postgres::Postgres;
+use fairlead_testkit::postgres::PostgresServer;
 
 use crate::{rig::home_in, *};
 
 /// Resumes the server with a paused clock: deadlines do not depend on its start-up time.
-async fn resumed(mut server: Postgres) -> Postgres {
+async fn resumed(mut server: PostgresServer) -> PostgresServer {
     let resume = move || {
         server.resume().unwrap();
         server
@@ -26,7 +26,7 @@ async fn resumed(mut server: Postgres) -> Postgres {
 
 #[tokio::test]
 async fn writes_wait_for_a_server_restart_within_the_budget() {
-    let mut server = Postgres::start().unwrap();
+    let mut server = PostgresServer::start().unwrap();
     let home = home_in(server.folder()).await;
     let store = open(&home).await;
     put_tenant(&store, tenant("t-before")).await.unwrap();
@@ -73,7 +73,7 @@ struct PgConnections {
 }
 
 impl PgConnections {
-    fn of(server: &Postgres) -> Self {
+    fn of(server: &PostgresServer) -> Self {
         let log = std::fs::read_to_string(server.folder().join("postgres.log")).unwrap();
         let (mut open, mut told) = (HashSet::new(), PgConnections::default());
         for line in log.lines() {
@@ -95,7 +95,7 @@ impl PgConnections {
 #[tokio::test]
 async fn reconnects_are_bounded_by_the_pool_size() {
     let mut server =
-        Postgres::start_with(&["log_connections=on", "log_disconnections=on"]).unwrap();
+        PostgresServer::start_with(&["log_connections=on", "log_disconnections=on"]).unwrap();
     let home = home_in(server.folder()).await;
     let store = open(&home).await;
     let made = cluster("c-demo", "t-default");

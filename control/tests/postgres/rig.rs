@@ -6,10 +6,10 @@ use std::sync::{
 };
 
 use fairlead_store::{Clock, Place, Store};
-use fairlead_testkit::postgres::Postgres;
+use fairlead_testkit::postgres::PostgresServer;
 use sqlx::{Connection, PgConnection};
 
-static SERVER: OnceLock<Mutex<Postgres>> = OnceLock::new();
+static SERVER: OnceLock<Mutex<PostgresServer>> = OnceLock::new();
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) struct Home(String);
@@ -38,7 +38,7 @@ impl Home {
 }
 
 pub(crate) async fn home() -> Home {
-    let server = SERVER.get_or_init(|| Mutex::new(Postgres::start().unwrap()));
+    let server = SERVER.get_or_init(|| Mutex::new(PostgresServer::start().unwrap()));
     let folder = server.lock().unwrap().folder().to_owned();
     home_in(&folder).await
 }

@@ -11,9 +11,9 @@ const PREFIX: &str = "fairlead-net-";
 
 /// `fairlead-net-PID-NUMBER`. It is deleted when dropped; after a panic the next run deletes it.
 #[derive(Debug)]
-pub struct Folder(PathBuf);
+pub struct RigFolder(PathBuf);
 
-impl Folder {
+impl RigFolder {
     /// Creates a folder and deletes those of earlier runs that have ended.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for RigFolder {
     fn drop(&mut self) {
         if thread::panicking() {
             eprintln!("the rig's logs are kept in {}", self.0.display());

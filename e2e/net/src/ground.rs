@@ -4,7 +4,7 @@
 use fairlead_e2e::{Cluster, NetNs, netns};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::folder::Folder;
+use crate::folder::RigFolder;
 
 /// Programs that every test needs, besides those for namespaces.
 const PROGRAMS: [&str; 2] = ["nft", "conntrack"];
@@ -17,7 +17,7 @@ pub struct Ground {
     /// Kubernetes cluster inside the namespace.
     pub cluster: Cluster,
     turn: Mutex<()>,
-    _folder: Folder,
+    _folder: RigFolder,
 }
 
 impl Ground {
@@ -33,7 +33,7 @@ impl Ground {
 
     async fn start() -> anyhow::Result<Self> {
         netns::check_support("the network rig", &PROGRAMS)?;
-        let folder = Folder::new()?;
+        let folder = RigFolder::new()?;
         let site = NetNs::new("site", folder.path()).await?;
         let cluster = Cluster::start_in(&site).await?;
         Ok(Self {

@@ -11,7 +11,7 @@ pub mod net;
 pub mod squid;
 pub mod stage;
 
-pub use fairlead_e2e::link::{Random, Shape, Toward};
+pub use fairlead_e2e::link::{LinkShape, Random, Toward};
 pub use fault::Fault;
 pub use front::{Haproxy, Mode, Nginx};
 pub use ground::Ground;

@@ -11,13 +11,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fairlead_e2e::link::{LinkControl, Shape, Toward};
+use fairlead_e2e::link::{LinkControl, LinkShape, Toward};
 use fairlead_e2e::{Launch, NetNs, Process};
 use tokio::sync::MutexGuard;
 
 use crate::HUB;
 use crate::fault::{self, Fault};
-use crate::folder::Folder;
+use crate::folder::RigFolder;
 use crate::ground::Ground;
 
 /// Address of the site.
@@ -49,11 +49,11 @@ pub struct Net {
     /// Site shared by all tests of the process.
     pub ground: &'static Ground,
     control: LinkControl,
-    shape: Mutex<Shape>,
+    shape: Mutex<LinkShape>,
     ports: Mutex<bool>,
     /// Link emulator between corp and the world.
     pub emulator: Process,
-    folder: Folder,
+    folder: RigFolder,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -64,7 +64,7 @@ impl Net {
     /// This machine does not support it, or a program fails. The error names it.
     pub async fn build() -> anyhow::Result<Self> {
         let (ground, turn) = Ground::shared().await?;
-        let folder = Folder::new()?;
+        let folder = RigFolder::new()?;
         let at = folder.path();
         let (user, edge, hub, corp) = tokio::try_join!(
             NetNs::new("user", at),
@@ -87,7 +87,7 @@ impl Net {
             site: ground.site.clone(),
             ground,
             control: LinkControl::new(socket),
-            shape: Mutex::new(Shape::default()),
+            shape: Mutex::new(LinkShape::default()),
             ports: Mutex::new(false),
             emulator,
             folder,
@@ -188,7 +188,7 @@ impl Net {
     ///
     /// # Errors
     /// The emulator has ended.
-    pub fn link(&self, shape: Shape) -> anyhow::Result<()> {
+    pub fn link(&self, shape: LinkShape) -> anyhow::Result<()> {
         self.control.set(Toward::Both, shape)?;
         *self.shape.lock().unwrap_or_else(PoisonError::into_inner) = shape;
         Ok(())

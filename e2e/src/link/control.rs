@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use super::shape::Shape;
+use super::shape::LinkShape;
 
 /// Deadline of one order.
 const ORDER_DEADLINE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub struct LinkOrder {
     /// Affected direction.
     pub toward: Toward,
     /// New properties of the direction.
-    pub shape: Shape,
+    pub shape: LinkShape,
 }
 
 /// Client of a running link, by the path of its socket.
@@ -52,7 +52,7 @@ impl LinkControl {
     ///
     /// # Errors
     /// The link has ended, or rejects the order.
-    pub fn set(&self, toward: Toward, shape: Shape) -> anyhow::Result<()> {
+    pub fn set(&self, toward: Toward, shape: LinkShape) -> anyhow::Result<()> {
         let socket = UnixStream::connect(&self.0).context("the link emulator is gone")?;
         bound(&socket)?;
         let order = serde_json::to_string(&LinkOrder { toward, shape })?;

@@ -8,7 +8,7 @@ use std::thread;
 use tokio::time::Instant;
 use tokio_tun::Tun;
 
-use super::shape::{Pipe, Shape};
+use super::shape::{LinkShape, Pipe};
 
 /// Buffer of one packet, in bytes; larger than the MTU of 1500.
 const PACKET_BUFFER_BYTES: usize = 4096;
@@ -43,7 +43,7 @@ impl LinkDirection {
     }
 
     /// Changes this direction for later packets.
-    pub fn set(&self, shape: Shape) {
+    pub fn set(&self, shape: LinkShape) {
         let mut lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);
         lane.pipe.set(shape);
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// Properties of one direction of a link. The default has no delay, no loss and no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Shape {
+pub struct LinkShape {
     /// One-way delay in microseconds.
     pub delay_us: u64,
     /// Maximum of an additional delay in microseconds, evenly distributed. Packets stay in order.
@@ -22,7 +22,7 @@ pub struct Shape {
     pub queue: u64,
 }
 
-impl Default for Shape {
+impl Default for LinkShape {
     fn default() -> Self {
         Self {
             delay_us: 0,
@@ -34,7 +34,7 @@ impl Default for Shape {
     }
 }
 
-impl Shape {
+impl LinkShape {
     /// A link with this round-trip time, half of it in each direction.
     #[must_use]
     pub fn round_trip(time: Duration) -> Self {
@@ -79,7 +79,7 @@ const MAX_IN_FLIGHT_BYTES: u64 = 64 * 1024 * 1024;
 /// One direction of a link.
 #[derive(Debug)]
 pub struct Pipe {
-    shape: Shape,
+    shape: LinkShape,
     random: Random,
     /// Time at which the queue will be empty.
     free: Instant,
@@ -93,7 +93,7 @@ impl Pipe {
     #[must_use]
     pub fn new(seed: u64, now: Instant) -> Self {
         Self {
-            shape: Shape::default(),
+            shape: LinkShape::default(),
             random: Random::new(seed),
             free: now,
             last: now,
@@ -102,7 +102,7 @@ impl Pipe {
     }
 
     /// Changes the link for later packets. Packets in flight stay as they are.
-    pub fn set(&mut self, shape: Shape) {
+    pub fn set(&mut self, shape: LinkShape) {
         self.shape = shape;
     }
 
@@ -170,7 +170,7 @@ mod tests {
 
     const ONE_MILLISECOND: Duration = Duration::from_millis(1);
 
-    fn pipe(shape: Shape) -> (Pipe, Instant) {
+    fn pipe(shape: LinkShape) -> (Pipe, Instant) {
         let now = Instant::now();
         let mut pipe = Pipe::new(7, now);
         pipe.set(shape);
@@ -179,19 +179,19 @@ mod tests {
 
     #[test]
     fn a_cable_passes_everything_at_once() {
-        let (mut pipe, now) = pipe(Shape::default());
+        let (mut pipe, now) = pipe(LinkShape::default());
         assert_eq!(pipe.arrive(now, 1500), Some(now));
     }
 
     #[test]
     fn half_of_a_round_trip_is_spent_each_way() {
-        let (mut pipe, now) = pipe(Shape::round_trip(150 * ONE_MILLISECOND));
+        let (mut pipe, now) = pipe(LinkShape::round_trip(150 * ONE_MILLISECOND));
         assert_eq!(pipe.arrive(now, 1500), Some(now + 75 * ONE_MILLISECOND));
     }
 
     #[test]
     fn packets_leave_at_the_rate_of_the_link() {
-        let (mut pipe, now) = pipe(Shape::default().rate(1_000_000, 1_000_000));
+        let (mut pipe, now) = pipe(LinkShape::default().rate(1_000_000, 1_000_000));
         assert_eq!(pipe.arrive(now, 1000), Some(now + ONE_MILLISECOND));
         assert_eq!(pipe.arrive(now, 1000), Some(now + 2 * ONE_MILLISECOND));
         assert_eq!(
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn full_queue_drops_packets_until_it_drains() {
-        let (mut pipe, now) = pipe(Shape::default().rate(1_000_000, 2_500));
+        let (mut pipe, now) = pipe(LinkShape::default().rate(1_000_000, 2_500));
         assert!(pipe.arrive(now, 1000).is_some());
         assert!(pipe.arrive(now, 1000).is_some());
         assert_eq!(pipe.arrive(now, 1000), None);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_packet_larger_than_the_queue_passes_an_empty_one() {
-        let (mut pipe, now) = pipe(Shape::default().rate(1_000_000, 10));
+        let (mut pipe, now) = pipe(LinkShape::default().rate(1_000_000, 10));
         assert!(pipe.arrive(now, 1000).is_some());
         assert_eq!(pipe.arrive(now, 1000), None);
     }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn jitter_never_puts_a_packet_before_an_earlier_one() {
         let (mut pipe, now) =
-            pipe(Shape::round_trip(20 * ONE_MILLISECOND).jitter(30 * ONE_MILLISECOND));
+            pipe(LinkShape::round_trip(20 * ONE_MILLISECOND).jitter(30 * ONE_MILLISECOND));
         let due: Vec<_> = (0..1000).filter_map(|_| pipe.arrive(now, 100)).collect();
         assert!(due.is_sorted());
         assert!(due.iter().all(
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn the_same_seed_loses_the_same_packets_and_about_as_many_as_it_should() {
         let lost = || {
-            let (mut pipe, now) = pipe(Shape::default().loss(0.01));
+            let (mut pipe, now) = pipe(LinkShape::default().loss(0.01));
             let lost = (0..100_000).filter(|_| {
                 let gone = pipe.arrive(now, 100).is_none();
                 pipe.left(100);
@@ -244,14 +244,14 @@ mod tests {
 
     #[test]
     fn a_silent_link_passes_nothing_and_holds_nothing() {
-        let (mut pipe, now) = pipe(Shape::default().silent());
+        let (mut pipe, now) = pipe(LinkShape::default().silent());
         assert!((0..1000).all(|_| pipe.arrive(now, 1500).is_none()));
         assert_eq!(pipe.held, 0);
     }
 
     #[test]
     fn bytes_in_flight_are_bounded() {
-        let (mut pipe, now) = pipe(Shape::round_trip(Duration::from_secs(60)));
+        let (mut pipe, now) = pipe(LinkShape::round_trip(Duration::from_secs(60)));
         let taken = (0..100_000).filter(|_| pipe.arrive(now, 1500).is_some());
         assert_eq!(taken.count() as u64, MAX_IN_FLIGHT_BYTES / 1500);
     }

@@ -9,7 +9,7 @@ use crate::{
     Trial, check,
     client::LoadClient,
     kills,
-    load::{Writer, same},
+    load::{ClusterWriter, same},
     snapshot::{Snapshot, goes_on},
 };
 
@@ -55,7 +55,7 @@ pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()>
 }
 
 /// Checks that replaying the log's changes of this writer leads to the restored state.
-fn was(writer: &Writer, then: &Snapshot) -> anyhow::Result<()> {
+fn was(writer: &ClusterWriter, then: &Snapshot) -> anyhow::Result<()> {
     let steps = then.steps(writer.number).len();
     let world = writer.worlds.get(steps).context("more than was done")?;
     same(writer.number, world, &then.world(writer.number))

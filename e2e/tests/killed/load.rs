@@ -27,7 +27,7 @@ use crate::{
 const STEP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A writer, and the state that it knows.
-pub(crate) struct Writer {
+pub(crate) struct ClusterWriter {
     pub(crate) number: usize,
     token: String,
     random: Random,
@@ -54,9 +54,9 @@ struct Course {
     ends: AtomicBool,
 }
 
-impl Writer {
+impl ClusterWriter {
     pub(crate) fn new(number: usize, token: String, seed: u64) -> Self {
-        Writer {
+        ClusterWriter {
             number,
             token,
             random: Random::new(seed.wrapping_add(number as u64)),
@@ -173,14 +173,14 @@ pub(crate) fn same(writer: usize, expected: &LoadWorld, there: &LoadWorld) -> an
 }
 
 pub(crate) struct KilledLoad {
-    writers: JoinSet<anyhow::Result<Writer>>,
+    writers: JoinSet<anyhow::Result<ClusterWriter>>,
     watcher: JoinHandle<anyhow::Result<WatchedChanges>>,
     course: Arc<Course>,
 }
 
 /// The ended writers and the changes that the watcher received.
 pub(crate) struct EndedWriter {
-    pub(crate) writers: Vec<Writer>,
+    pub(crate) writers: Vec<ClusterWriter>,
     pub(crate) watched: WatchedChanges,
     pub(crate) answers: u64,
 }
@@ -192,12 +192,17 @@ pub(crate) struct WatchedChanges {
 }
 
 impl KilledLoad {
-    pub(crate) fn start(front: &RawClient, token: &str, writers: Vec<Writer>, since: u64) -> Self {
+    pub(crate) fn start(
+        front: &RawClient,
+        token: &str,
+        writers: Vec<ClusterWriter>,
+        since: u64,
+    ) -> Self {
         let course = Arc::new(Course {
             answers: watch::Sender::new(0),
             ends: AtomicBool::new(false),
         });
-        let begin = |writer: Writer| writer.write(front.clone(), Arc::clone(&course));
+        let begin = |writer: ClusterWriter| writer.write(front.clone(), Arc::clone(&course));
         let watching = watch(front.clone(), token.to_owned(), since, Arc::clone(&course));
         KilledLoad {
             writers: writers.into_iter().map(begin).collect(),

@@ -25,12 +25,12 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Hub, Postgres, link::Random, setting};
+use fairlead_e2e::{Hub, PostgresServer, link::Random, setting};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use client::{LoadClient, Request};
-use load::{EndedWriter, KilledLoad, Writer};
+use load::{ClusterWriter, EndedWriter, KilledLoad};
 use snapshot::{Snapshot, goes_on, whole_log};
 
 const WRITER_COUNT: usize = 8;
@@ -48,11 +48,11 @@ struct Trial {
     hub: Hub,
     /// Flags that select the store.
     store: Vec<String>,
-    _server: Option<Postgres>,
+    _server: Option<PostgresServer>,
     token: String,
     /// Token of a caller without operations of its own.
     marker: String,
-    writers: Vec<Writer>,
+    writers: Vec<ClusterWriter>,
     /// Revision of the last check.
     revision: u64,
     answers: u64,
@@ -68,7 +68,7 @@ impl Trial {
     }
 
     async fn on_postgresql(seed: u64) -> anyhow::Result<Self> {
-        let server = Postgres::start()?;
+        let server = PostgresServer::start()?;
         let store = vec!["--store".to_owned(), server.url()];
         Self::start("PostgreSQL", store, Some(server), seed).await
     }
@@ -76,7 +76,7 @@ impl Trial {
     async fn start(
         name: &'static str,
         store: Vec<String>,
-        server: Option<Postgres>,
+        server: Option<PostgresServer>,
         seed: u64,
     ) -> anyhow::Result<Self> {
         eprintln!("{name}: FAIRLEAD_E2E_SEED={seed}");
@@ -94,7 +94,7 @@ impl Trial {
         };
         let mut writers = Vec::new();
         for number in 0..WRITER_COUNT {
-            writers.push(Writer::new(number, own(number).await?, seed));
+            writers.push(ClusterWriter::new(number, own(number).await?, seed));
         }
         let marker = own(WRITER_COUNT).await?;
         let now = client.good(&Request::get("/v1/changes", &token)).await?;

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use fairlead_e2e::Transport;
+use fairlead_e2e::UpgradeProtocol;
 use tokio::process::Command;
 
 use crate::world::{CallRoute, KubectlWorld};
@@ -20,7 +20,7 @@ async fn checksum(file: &Path) -> anyhow::Result<String> {
     Ok(text.chars().take_while(|c| *c != ' ').collect())
 }
 
-async fn there_and_back(way: CallRoute, over: Transport) -> anyhow::Result<()> {
+async fn there_and_back(way: CallRoute, over: UpgradeProtocol) -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
     let pod = world.pod(2);
     let here = tempfile::tempdir_in(world.cluster.dir())?;
@@ -50,30 +50,30 @@ async fn there_and_back(way: CallRoute, over: Transport) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_directly_over_websocket() -> anyhow::Result<()> {
-    there_and_back(CallRoute::Direct, Transport::WebSocket).await
+    there_and_back(CallRoute::Direct, UpgradeProtocol::WebSocket).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_directly_over_spdy() -> anyhow::Result<()> {
-    there_and_back(CallRoute::Direct, Transport::Spdy).await
+    there_and_back(CallRoute::Direct, UpgradeProtocol::Spdy).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_by_path_over_websocket() -> anyhow::Result<()> {
-    there_and_back(CallRoute::Path, Transport::WebSocket).await
+    there_and_back(CallRoute::Path, UpgradeProtocol::WebSocket).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_by_path_over_spdy() -> anyhow::Result<()> {
-    there_and_back(CallRoute::Path, Transport::Spdy).await
+    there_and_back(CallRoute::Path, UpgradeProtocol::Spdy).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_by_name_over_websocket() -> anyhow::Result<()> {
-    there_and_back(CallRoute::Name, Transport::WebSocket).await
+    there_and_back(CallRoute::Name, UpgradeProtocol::WebSocket).await
 }
 
 #[tokio::test]
 async fn large_file_goes_there_and_back_by_name_over_spdy() -> anyhow::Result<()> {
-    there_and_back(CallRoute::Name, Transport::Spdy).await
+    there_and_back(CallRoute::Name, UpgradeProtocol::Spdy).await
 }

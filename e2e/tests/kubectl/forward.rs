@@ -1,7 +1,7 @@
 //! `kubectl port-forward`, with many connections at once.
 
 use anyhow::ensure;
-use fairlead_e2e::Transport;
+use fairlead_e2e::UpgradeProtocol;
 use rustix::process::Signal;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -100,7 +100,7 @@ async fn refused_port_ends_its_own_connection_alone() -> anyhow::Result<()> {
     for way in CallRoute::ALL {
         let forward = world
             .kubectl(way)
-            .transport(Transport::Spdy)
+            .transport(UpgradeProtocol::Spdy)
             .deadline(STEP_DEADLINE);
         // No program listens on this port.
         let (port, running) = forward.port_forward(&target, 1).await?;

@@ -20,8 +20,8 @@ mod write;
 
 use std::time::Duration;
 
-use fairlead_e2e::Transport;
+use fairlead_e2e::UpgradeProtocol;
 
-const BOTH: [Transport; 2] = [Transport::WebSocket, Transport::Spdy];
+const BOTH: [UpgradeProtocol; 2] = [UpgradeProtocol::WebSocket, UpgradeProtocol::Spdy];
 /// Default deadline, far longer than any step on a busy machine of two cores.
 const STEP_DEADLINE: Duration = Duration::from_secs(30);

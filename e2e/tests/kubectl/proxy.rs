@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::Context;
-use fairlead_e2e::{Kubectl, Running};
+use fairlead_e2e::{Kubectl, RunningKubectl};
 
 use crate::world::{CallRoute, KubectlWorld};
 use crate::{BOTH, STEP_DEADLINE};
@@ -13,7 +13,7 @@ async fn proxy(
     world: &KubectlWorld,
     way: CallRoute,
     flags: &[&str],
-) -> anyhow::Result<(Running, Kubectl)> {
+) -> anyhow::Result<(RunningKubectl, Kubectl)> {
     // By default it rejects exec and attach.
     let proxy = world
         .kubectl(way)

@@ -1,7 +1,7 @@
 //! One call of kubectl on all three routes at once. The routes must end alike and print the same bytes.
 
 use anyhow::ensure;
-use fairlead_e2e::{Output, Transport};
+use fairlead_e2e::{Output, UpgradeProtocol};
 
 use crate::world::{CallRoute, KubectlWorld};
 
@@ -25,7 +25,7 @@ pub(crate) struct CommandRow {
     args: Vec<String>,
     stdin: String,
     editor: &'static str,
-    transport: Option<Transport>,
+    transport: Option<UpgradeProtocol>,
     code: i32,
     says: &'static str,
     differs: Differs,
@@ -67,7 +67,7 @@ impl CommandRow {
         self
     }
 
-    pub(crate) fn over(mut self, transport: Transport) -> Self {
+    pub(crate) fn over(mut self, transport: UpgradeProtocol) -> Self {
         self.transport = Some(transport);
         self
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlead_e2e::Transport;
+use fairlead_e2e::UpgradeProtocol;
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::row::{check, row};
@@ -123,7 +123,10 @@ async fn slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() ->
 #[tokio::test]
 async fn exec_uses_the_requested_transport() -> anyhow::Result<()> {
     let world = KubectlWorld::shared().await?;
-    for (over, verb) in [(Transport::WebSocket, "get"), (Transport::Spdy, "create")] {
+    for (over, verb) in [
+        (UpgradeProtocol::WebSocket, "get"),
+        (UpgradeProtocol::Spdy, "create"),
+    ] {
         let mark = format!("mark-{verb}");
         let echo = row("exec {pod} -- echo").word(&mark).over(over);
         check(world, &[echo.says("mark-")]).await?;

@@ -76,7 +76,7 @@ impl From<reqwest::Error> for Unavailable {
 
 /// A failed query.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum QueryError {
+pub(super) enum InfluxQueryError {
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     #[error("InfluxDB rejected the query: {0}")]
@@ -145,8 +145,8 @@ impl InfluxClient {
     /// Result of the first statement.
     ///
     /// # Errors
-    /// [`QueryError`]
-    pub(super) async fn query(&self, query: &str) -> Result<Value, QueryError> {
+    /// [`InfluxQueryError`]
+    pub(super) async fn query(&self, query: &str) -> Result<Value, InfluxQueryError> {
         let request = self.http.post(self.query.clone()).timeout(QUERY_DEADLINE);
         let request = request.header("content-type", "application/x-www-form-urlencoded");
         let request = request.body(form(&[("db", &self.database), ("q", query)]));
@@ -157,18 +157,18 @@ impl InfluxClient {
             .map_err(Unavailable::from)?;
         match answer.status().as_u16() {
             200 => {}
-            400 => return Err(QueryError::Rejected(error_text(&mut answer).await?)),
+            400 => return Err(InfluxQueryError::Rejected(error_text(&mut answer).await?)),
             status => {
                 return Err(Unavailable::Status(status, error_text(&mut answer).await?).into());
             }
         }
         let body = read(&mut answer, MAX_RESPONSE_BYTES).await?;
-        let body = body.ok_or(QueryError::TooLong)?;
+        let body = body.ok_or(InfluxQueryError::TooLong)?;
         let not_json = || Unavailable::Http("the response is not JSON".to_owned());
         let mut body: Value = serde_json::from_slice(&body).map_err(|_| not_json())?;
         let result = body.pointer_mut("/results/0").ok_or_else(not_json)?.take();
         match result.get("error").and_then(Value::as_str) {
-            Some(error) => Err(QueryError::Rejected(quote(error))),
+            Some(error) => Err(InfluxQueryError::Rejected(quote(error))),
             None => Ok(result),
         }
     }

@@ -21,7 +21,7 @@ use crate::influx::{
     client::{InfluxClient, Unavailable, Written},
     cursor::FeedCursor,
     metrics::{DropCause, FeedState, InfluxMetrics},
-    source::{Position, ReadError, take},
+    source::{BatchReadError, Position, take},
     spool::{LostBatches, Spool, SpoolPosition},
 };
 
@@ -60,7 +60,7 @@ pub(super) enum FeedError {
     #[error("reading or writing the spool failed")]
     Disk(#[from] io::Error),
     #[error(transparent)]
-    Take(#[from] ReadError),
+    Take(#[from] BatchReadError),
 }
 
 impl Feed {

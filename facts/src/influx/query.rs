@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::{
-    influx::{Influx, client::QueryError},
+    influx::{Influx, client::InfluxQueryError},
     state::FactsState,
 };
 
@@ -44,18 +44,18 @@ pub(crate) async fn answer(
         return Ok(json!({ "statement_id": 0 }));
     }
     let text = query.print(state.now(), within.as_ref());
-    let log_failure = |error: &QueryError| warn!(%error, "InfluxDB query failed");
+    let log_failure = |error: &InfluxQueryError| warn!(%error, "InfluxDB query failed");
     let answered = influx.client.query(&text).await;
     let mut answered = answered.map_err(|error| match error {
-        QueryError::Unavailable(_) => {
+        InfluxQueryError::Unavailable(_) => {
             log_failure(&error);
             Code::InfluxAway.into()
         }
-        QueryError::Rejected(_) => {
+        InfluxQueryError::Rejected(_) => {
             log_failure(&error);
             Code::InfluxRefused.into()
         }
-        QueryError::TooLong => {
+        InfluxQueryError::TooLong => {
             let detail = "q: the response exceeds 16 MiB; narrow the time range, name a cluster, or use LIMIT";
             Failure::because(Code::Invalid, detail)
         }

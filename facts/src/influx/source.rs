@@ -42,7 +42,7 @@ pub(super) struct NextBatches {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReadError {
+pub(super) enum BatchReadError {
     #[error("reading the change log failed")]
     Store(#[from] StoreError),
     #[error("compressing lines failed")]
@@ -69,11 +69,11 @@ impl Position {
 /// About one batch after `position`; `None` if there is nothing.
 ///
 /// # Errors
-/// [`ReadError`]
+/// [`BatchReadError`]
 pub(super) async fn take(
     store: &Store,
     position: &Position,
-) -> Result<Option<NextBatches>, ReadError> {
+) -> Result<Option<NextBatches>, BatchReadError> {
     match position {
         Position::Whole { behind, since } => {
             Ok(Some(of_clusters(&store.view(), behind.as_ref(), *since)?))
@@ -86,7 +86,7 @@ fn of_clusters(
     view: &View,
     behind: Option<&ClusterId>,
     since: Revision,
-) -> Result<NextBatches, ReadError> {
+) -> Result<NextBatches, BatchReadError> {
     let mut packer = Packer::default();
     let mut last = None;
     let rest = view.clusters();
@@ -127,7 +127,7 @@ fn add_facts(packer: &mut Packer, cluster: &Record<Cluster>) -> io::Result<()> {
     Ok(())
 }
 
-async fn since(store: &Store, mut since: Revision) -> Result<Option<NextBatches>, ReadError> {
+async fn since(store: &Store, mut since: Revision) -> Result<Option<NextBatches>, BatchReadError> {
     let begin = since;
     // The log may contain another hub's commit before this hub has applied it; until then it would
     // count as its own.
@@ -162,7 +162,7 @@ async fn add_changes(
     packer: &mut Packer,
     store: &Store,
     changes: &[Change],
-) -> Result<(), ReadError> {
+) -> Result<(), BatchReadError> {
     let of_clusters = changes.iter();
     let of_clusters: Vec<&Change> = of_clusters
         .filter(|it| it.kind == Kind::Cluster && it.operation != Operation::Deleted)
@@ -199,7 +199,11 @@ fn is_moved(change: &Change) -> bool {
 }
 
 /// A moved cluster's facts are written under its new tenant from then on.
-async fn add_moved(packer: &mut Packer, store: &Store, change: &Change) -> Result<(), ReadError> {
+async fn add_moved(
+    packer: &mut Packer,
+    store: &Store,
+    change: &Change,
+) -> Result<(), BatchReadError> {
     let Ok(cluster) = change.id.parse() else {
         return Ok(());
     };

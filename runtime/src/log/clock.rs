@@ -17,9 +17,9 @@ thread_local! {
     static SECOND: RefCell<(u64, String)> = RefCell::default();
 }
 
-pub(super) struct Clock;
+pub(super) struct LogTimer;
 
-impl FormatTime for Clock {
+impl FormatTime for LogTimer {
     fn format_time(&self, to: &mut Writer<'_>) -> fmt::Result {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         write(now.unwrap_or_default(), to)
@@ -62,7 +62,7 @@ mod tests {
             assert_eq!(text, expected);
         }
         let (mut ours, mut theirs) = (String::new(), String::new());
-        Clock.format_time(&mut Writer::new(&mut ours)).unwrap();
+        LogTimer.format_time(&mut Writer::new(&mut ours)).unwrap();
         let library = tracing_subscriber::fmt::time::SystemTime;
         library.format_time(&mut Writer::new(&mut theirs)).unwrap();
         assert_eq!(ours.len(), theirs.len());

@@ -4,7 +4,7 @@ pub(crate) mod disk;
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use fairlead_testkit::postgres::Postgres;
+use fairlead_testkit::postgres::PostgresServer;
 use tokio::time::Instant;
 
 use crate::{load::CrashWriter, verify::verify};
@@ -16,7 +16,7 @@ const DATABASE: &str = "postgres";
 const DEATH_DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) fn all(kills: u32) {
-    if let Err(error) = Postgres::build() {
+    if let Err(error) = PostgresServer::build() {
         println!("SKIPPED: kills with PostgreSQL: {error}");
         return;
     }
@@ -27,7 +27,7 @@ pub(crate) fn all(kills: u32) {
 /// Kills one process, after which the server restarts by itself, or all of them. The hub keeps
 /// running.
 fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
-    let mut server = Postgres::start().unwrap();
+    let mut server = PostgresServer::start().unwrap();
     let folder = server.folder().display();
     let place = format!("postgres:///{DATABASE}?host={folder}&user=fairlead");
     let writer = CrashWriter::start(&place);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use fairlead_e2e::RawClient;
 use fairlead_e2e_net::net::HUB_ADDRESS;
-use fairlead_e2e_net::{HUB, Net, Shape, Stage};
+use fairlead_e2e_net::{HUB, LinkShape, Net, Stage};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
@@ -98,7 +98,7 @@ async fn tunnel(stage: &Stage, pod: &str, bytes: u64, most: Duration) -> anyhow:
 }
 
 /// Measures both in turns, over the same link.
-async fn beside_plain_tcp(shape: Shape, mib: u64, control: Option<&str>) -> anyhow::Result<()> {
+async fn beside_plain_tcp(shape: LinkShape, mib: u64, control: Option<&str>) -> anyhow::Result<()> {
     let rounds = size("FAIRLEAD_NET_ROUNDS", 1, 5)?;
     let bytes = mib * BYTES_PER_MIB;
     let stage = Stage::set().await?;
@@ -130,9 +130,9 @@ async fn beside_plain_tcp(shape: Shape, mib: u64, control: Option<&str>) -> anyh
     Ok(())
 }
 
-fn far(millis: u64) -> Shape {
+fn far(millis: u64) -> LinkShape {
     // 200 Mbit/s with a queue of 20 ms, like a good company link.
-    Shape::round_trip(Duration::from_millis(millis)).rate(25_000_000, 512 * 1024)
+    LinkShape::round_trip(Duration::from_millis(millis)).rate(25_000_000, 512 * 1024)
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use fairlead_e2e::NetNs;
 use fairlead_e2e_net::net::HUB_ADDRESS;
-use fairlead_e2e_net::{Fault, Net, Shape, Toward};
+use fairlead_e2e_net::{Fault, LinkShape, Net, Toward};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
@@ -71,10 +71,10 @@ async fn long_link_has_its_delay_until_it_is_changed() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
     echo.round(ANSWER_DEADLINE).await?;
     echo.net
-        .link(Shape::round_trip(Duration::from_millis(150)))?;
+        .link(LinkShape::round_trip(Duration::from_millis(150)))?;
     let long = echo.round(ANSWER_DEADLINE).await?;
     ensure!(long >= Duration::from_millis(150), "{long:?}");
-    echo.net.link(Shape::default())?;
+    echo.net.link(LinkShape::default())?;
     let short = echo.round(ANSWER_DEADLINE).await?;
     ensure!(short < long, "{short:?} and {long:?}");
     Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Kubectl, Output, Site, eventually};
-use fairlead_e2e_net::{Fault, Haproxy, Mode, Shape, Squid, SquidPlan, Stage, Toward};
+use fairlead_e2e_net::{Fault, Haproxy, LinkShape, Mode, Squid, SquidPlan, Stage, Toward};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -176,7 +176,7 @@ async fn nothing_is_lost_on_a_long_lossy_path_that_is_cut_every_20_s() -> anyhow
 
     stage
         .net
-        .link(Shape::round_trip(Duration::from_millis(150)).loss(0.005))?;
+        .link(LinkShape::round_trip(Duration::from_millis(150)).loss(0.005))?;
     let up = copy(&kubectl, &place("sent"), &format!("{pod}:up"));
     let down = copy(&kubectl, &format!("{pod}:there"), &place("down"));
     for (round, cut) in CUTS.iter().cycle().take(cuts).enumerate() {
@@ -192,7 +192,7 @@ async fn nothing_is_lost_on_a_long_lossy_path_that_is_cut_every_20_s() -> anyhow
         fs::read(place("down"))? == bytes,
         "the downloaded file differs"
     );
-    stage.net.link(Shape::default())?;
+    stage.net.link(LinkShape::default())?;
     copy(&kubectl, &format!("{pod}:up"), &place("up"))
         .await??
         .success()?;

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::Transport;
-use fairlead_e2e_net::{Shape, Stage};
+use fairlead_e2e::UpgradeProtocol;
+use fairlead_e2e_net::{LinkShape, Stage};
 
 /// Size of the copied file in 4-byte words: 20 MiB.
 const FILE_WORDS: u32 = 5 * 1024 * 1024;
@@ -15,11 +15,11 @@ const COPY_DEADLINE: Duration = Duration::from_secs(180);
 async fn works_at(round_trip: u64, loss: f64) -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let site = stage.agent(|agent| agent).await?;
-    let shape = Shape::round_trip(Duration::from_millis(round_trip)).loss(loss);
+    let shape = LinkShape::round_trip(Duration::from_millis(round_trip)).loss(loss);
     stage.net.link(shape)?;
     stage.get_nodes().await?;
     let (kubectl, pod) = (stage.kubectl().await?, stage.pod().await?);
-    for transport in [Transport::WebSocket, Transport::Spdy] {
+    for transport in [UpgradeProtocol::WebSocket, UpgradeProtocol::Spdy] {
         let exec = kubectl
             .clone()
             .transport(transport)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Running, Terminal, eventually};
+use fairlead_e2e::{RunningKubectl, Terminal, eventually};
 use fairlead_e2e_net::Stage;
 
 /// Deadline of a number's round trip; longer than any tolerated pause.
@@ -15,10 +15,10 @@ pub(crate) struct Work {
     pod: String,
     /// Unique part of the names of created objects.
     label: String,
-    exec: Running,
+    exec: RunningKubectl,
     terminal: Terminal,
-    logs: Running,
-    watch: Running,
+    logs: RunningKubectl,
+    watch: RunningKubectl,
     /// The last number that was sent, and the last that each command has returned.
     number: u32,
     seen: u32,

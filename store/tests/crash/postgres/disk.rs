@@ -8,7 +8,7 @@ use fairlead_store::{Clock, Place, Store};
 
 use fairlead_testkit::{
     mounts::{restart_isolated, run},
-    postgres::Postgres,
+    postgres::PostgresServer,
 };
 
 use crate::room::{self, Ballast};
@@ -35,7 +35,7 @@ pub(crate) fn within(folder: &Path) {
             return println!("SKIPPED: a small disk for PostgreSQL: {why}");
         }
     }
-    let mut server = Postgres::start_in(folder, &[]).unwrap();
+    let mut server = PostgresServer::start_in(folder, &[]).unwrap();
     server.stop();
     let (inside, outside) = (tables.join("pg_wal"), log.join("pg_wal"));
     let moved = Command::new("mv").args([&inside, &outside]).status();
@@ -66,7 +66,7 @@ async fn no_room_for_tables(place: &Place, disk: &Path) {
 }
 
 #[tokio::main]
-async fn no_room_for_the_log(place: &Place, disk: &Path, server: &mut Postgres) {
+async fn no_room_for_the_log(place: &Place, disk: &Path, server: &mut PostgresServer) {
     let store = Store::open(place, Clock::system()).await.unwrap();
     let ballast = Ballast::leaving(disk, 0);
     // Before it ends, the server reports the full disk, but not the result of this write.

@@ -10,7 +10,7 @@ use tokio::time::{self, Instant};
 /// Lateness of a timer that counts as punctual.
 const TIMER_TOLERANCE: Duration = Duration::from_millis(2);
 
-pub(super) enum Pace {
+pub(super) enum SendSchedule {
     Closed,
     Open { due: Instant, every: Duration },
 }
@@ -19,22 +19,25 @@ pub(super) enum Pace {
 ///
 /// # Errors
 /// The clock is too coarse for this rate.
-pub(super) fn paces(rate: Option<f64>, connections: usize) -> anyhow::Result<Vec<Pace>> {
+pub(super) fn schedules(
+    rate: Option<f64>,
+    connections: usize,
+) -> anyhow::Result<Vec<SendSchedule>> {
     let Some(rate) = rate else {
-        return Ok((0..connections).map(|_| Pace::Closed).collect());
+        return Ok((0..connections).map(|_| SendSchedule::Closed).collect());
     };
     ensure!(rate > 0.0, "a rate is more than 0");
     let step = Duration::try_from_secs_f64(1.0 / rate)?;
     let connections = u32::try_from(connections)?;
     let begin = Instant::now();
-    let pace = |number| Pace::Open {
+    let schedule = |number| SendSchedule::Open {
         due: begin + step * number,
         every: step * connections,
     };
-    Ok((0..connections).map(pace).collect())
+    Ok((0..connections).map(schedule).collect())
 }
 
-impl Pace {
+impl SendSchedule {
     /// Waits until the next request is due and returns the time from which its latency counts.
     pub(super) async fn next(&mut self) -> Instant {
         match self {
@@ -61,11 +64,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connections_share_a_rate_evenly() {
         let begin = Instant::now();
-        let mut paces = paces(Some(100.0), 2).unwrap();
+        let mut schedules = schedules(Some(100.0), 2).unwrap();
         let mut times = Vec::new();
         for _ in 0..2 {
-            for pace in &mut paces {
-                times.push((pace.next().await - begin).as_millis());
+            for schedule in &mut schedules {
+                times.push((schedule.next().await - begin).as_millis());
             }
         }
         assert_eq!(times, [0, 10, 20, 30]);
@@ -74,17 +77,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn late_request_counts_from_when_it_was_due() {
         let begin = Instant::now();
-        let mut paces = paces(Some(10.0), 1).unwrap();
-        let pace = paces.first_mut().unwrap();
-        assert_eq!(pace.next().await, begin);
+        let mut schedules = schedules(Some(10.0), 1).unwrap();
+        let schedule = schedules.first_mut().unwrap();
+        assert_eq!(schedule.next().await, begin);
         time::advance(Duration::from_millis(250)).await;
-        assert_eq!((pace.next().await - begin).as_millis(), 100);
-        assert_eq!((pace.next().await - begin).as_millis(), 200);
-        assert_eq!((pace.next().await - begin).as_millis(), 300);
+        assert_eq!((schedule.next().await - begin).as_millis(), 100);
+        assert_eq!((schedule.next().await - begin).as_millis(), 200);
+        assert_eq!((schedule.next().await - begin).as_millis(), 300);
     }
 
     #[tokio::test]
     async fn zero_rate_is_rejected() {
-        assert!(paces(Some(0.0), 1).is_err());
+        assert!(schedules(Some(0.0), 1).is_err());
     }
 }

@@ -9,13 +9,13 @@ use tokio::time::{self, Instant};
 
 const SLICE_TIME: Duration = Duration::from_millis(2);
 
-pub(super) struct Pace {
+pub(super) struct RateLimit {
     rate: Option<u64>,
     /// End of the pieces that are already accepted.
     busy: Mutex<Instant>,
 }
 
-impl Pace {
+impl RateLimit {
     /// Bytes per second; `None` is no limit.
     pub(super) fn new(rate: Option<u64>) -> Self {
         Self {
@@ -56,10 +56,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bytes_pass_at_the_rate_however_many_connections_share_it() {
-        let pace = Pace::new(Some(1_000_000));
+        let limit = RateLimit::new(Some(1_000_000));
         let begin = Instant::now();
         for _ in 0..50 {
-            tokio::join!(pace.wait(1000), pace.wait(1000));
+            tokio::join!(limit.wait(1000), limit.wait(1000));
         }
         let took = begin.elapsed();
         assert!((98..=100).contains(&took.as_millis()), "{took:?}");
@@ -67,11 +67,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_rate_nothing_waits() {
-        let pace = Pace::new(None);
+        let limit = RateLimit::new(None);
         let begin = Instant::now();
-        pace.wait(usize::MAX).await;
+        limit.wait(usize::MAX).await;
         assert_eq!(
-            (begin.elapsed(), pace.slice()),
+            (begin.elapsed(), limit.slice()),
             (Duration::ZERO, usize::MAX)
         );
     }
