@@ -10,6 +10,7 @@ use fairlead_api::{
     Code, Failure, HubUrl, JoinString,
     hello::{Instance, LinkCount},
 };
+use fairlead_client::{Environment, files};
 use fairlead_runtime::{
     admin,
     config::{ListenAddress, MemorySize, Reader, TimeSpan},
@@ -17,9 +18,7 @@ use fairlead_runtime::{
 };
 use tracing::info;
 
-use crate::{
-    build_info::VERSION, environment::Environment, files, settings, settings::ProcessSettings,
-};
+use crate::{build_info::VERSION, settings, settings::ProcessSettings};
 
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("agent", matches, environment);

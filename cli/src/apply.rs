@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use fairlead_api::Failure;
+use fairlead_client::{HubClient, files};
 
 use crate::{
     args,
@@ -12,8 +13,6 @@ use crate::{
         self, Document, Kind,
         plan::{self, ApplyMode, Plan, Planned},
     },
-    files,
-    hub_client::HubClient,
     output,
 };
 

@@ -1,17 +1,19 @@
 //! `fairlead audit`: changes with their authors, and the values before and after.
 
 use fairlead_api::{ClusterId, Failure, resources::List};
+use fairlead_client::{
+    Environment, HubClient,
+    lookup::{find, id_of},
+    query_of,
+};
 use fairlead_store::{Change, Revision};
 use serde_json::Value;
 
 use crate::{
     args,
-    cluster::lookup::{find, id_of},
-    environment::Environment,
-    hub_client::HubClient,
     output::{self, Cell, TableColumn, short},
-    query::{check_tenant, query_of},
     settings::block_on,
+    tenant_filter::check_tenant,
 };
 
 pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Failure> {

@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use fairlead_api::Failure;
+use fairlead_client::HubError;
 
-use crate::{hub_client::HubError, output};
+use crate::output;
 
 #[derive(Default)]
 pub(crate) struct Outcome {

@@ -7,6 +7,7 @@ use fairlead_api::{
     Code, Failure, TenantId, percent,
     resources::{ChangeEntry, Changes},
 };
+use fairlead_client::{Environment, HubClient, HubError, query_of};
 use fairlead_runtime::backoff::ExponentialDelay;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,11 +15,9 @@ use tokio::time::sleep;
 
 use crate::{
     args,
-    environment::Environment,
-    hub_client::{HubClient, HubError},
     output::{self, Cell, Columns, OutputError, TableColumn, line, line_width},
-    query::{check_tenant, query_of},
     settings::block_on,
+    tenant_filter::check_tenant,
 };
 
 /// First and longest delay before a request to an unavailable hub is repeated.

@@ -4,7 +4,6 @@ mod agent;
 mod agent_columns;
 mod catalog;
 mod describe;
-pub(crate) mod lookup;
 mod remove;
 mod table;
 mod token;
@@ -16,22 +15,19 @@ use fairlead_api::{
     Code, Failure, TenantId,
     resources::{Cluster, ClusterState, CreateCluster, JoinInfo, List, WhoAmI},
 };
+use fairlead_client::{Environment, HubClient, lookup::find, query_of};
 
 use crate::{
     apply, args,
     confirm::confirm,
     documents::{Document, Kind},
-    edit,
-    environment::Environment,
-    fields,
-    hub_client::HubClient,
+    edit, fields,
     output::{self, OutputFormat},
-    query::{check_tenant, query_of},
     settings::block_on,
+    tenant_filter::check_tenant,
     watch::WatchScope,
 };
 use agent_columns::AgentColumns;
-use lookup::find;
 use table::{cells, clone_line, columns, place_line, repository_line};
 use token::Install;
 use watched::Watched;

@@ -11,12 +11,10 @@ use fairlead_api::{
     Code, Failure, percent,
     resources::{ApiToken, Cluster, List, Tenant},
 };
+use fairlead_client::{Environment, HubClient, logins};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    environment::Environment,
-    hub_client::HubClient,
-    logins,
     output::{self, FORMATS},
     settings::block_on,
 };

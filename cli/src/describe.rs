@@ -1,6 +1,7 @@
 //! Output of `describe`: one resource with its status and related resources. It prints no secrets and truncates no errors.
 
 use fairlead_api::resources::List;
+use fairlead_client::{HubClient, HubError, query_of};
 use fairlead_store::Change;
 use serde::Serialize;
 use serde_json::Value;
@@ -8,9 +9,7 @@ use time::OffsetDateTime;
 
 use crate::{
     audit,
-    hub_client::{HubClient, HubError},
     output::{self, Cell, OutputError, TableColumn},
-    query::query_of,
 };
 
 /// Number of changes that are shown.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use fairlead_api::{Code, Failure};
+use fairlead_client::{Environment, HubClient, files};
 use tokio::process::Command;
 
 use crate::{
@@ -18,9 +19,6 @@ use crate::{
         self, Document, Kind,
         plan::{self, ApplyMode, Plan},
     },
-    environment::Environment,
-    files,
-    hub_client::HubClient,
     output,
 };
 

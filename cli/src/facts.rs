@@ -8,13 +8,11 @@ use fairlead_api::{
     percent,
     resources::List,
 };
+use fairlead_client::{Environment, HubClient, lookup::find};
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     args,
-    cluster::lookup::find,
-    environment::Environment,
-    hub_client::HubClient,
     output::{self, Cell, OutputFormat, TableColumn, short},
     settings::block_on,
 };

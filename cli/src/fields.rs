@@ -8,9 +8,10 @@
 
 use clap_complete::ArgValueCompleter;
 use fairlead_api::{Code, Failure, TenantId};
+use fairlead_client::files;
 use serde_json::{Map, Value};
 
-use crate::{complete::tenants, files};
+use crate::complete::tenants;
 
 /// Flags for the fields of a cluster.
 #[derive(clap::Args)]

@@ -6,11 +6,10 @@ use fairlead_api::{
     percent,
     resources::List,
 };
+use fairlead_client::{Environment, HubClient};
 
 use crate::{
     args,
-    environment::Environment,
-    hub_client::HubClient,
     output::{self, Cell, TableColumn, short},
     settings::block_on,
 };

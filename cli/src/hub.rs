@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use clap::ArgMatches;
 use fairlead_api::{Code, Failure, HubUrl};
 use fairlead_certs::Leaf;
+use fairlead_client::{Environment, files};
 use fairlead_control::Control;
 use fairlead_gateway::Gateway;
 use fairlead_runtime::{Process, admin, listen, workers};
@@ -18,8 +19,6 @@ use tracing::info;
 
 use crate::{
     build_info::VERSION,
-    environment::Environment,
-    files,
     settings::{ProcessSettings, reader},
 };
 use first_login::first_login;

@@ -13,18 +13,12 @@ use fairlead_api::{
     facts::{ClusterFact, FactSource, ImportedFacts},
     resources::List,
 };
+use fairlead_client::{Environment, HubClient, HubError, files};
 use fairlead_control::import::{self, Plan, PlannedCluster, differences};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{
-    args,
-    environment::Environment,
-    files,
-    hub_client::{HubClient, HubError},
-    output,
-    settings::block_on,
-};
+use crate::{args, output, settings::block_on};
 
 const KINDS: [(&str, &str); 4] = [
     ("tenants", "Tenant"),

@@ -3,15 +3,12 @@
 use std::path::PathBuf;
 
 use fairlead_api::{Code, Failure, percent};
+use fairlead_client::{Environment, HubClient, files, lookup::find};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::{
     args,
-    cluster::lookup::find,
-    environment::Environment,
-    files,
-    hub_client::HubClient,
     output::{self, OutputFormat, short},
     settings::block_on,
 };

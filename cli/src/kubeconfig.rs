@@ -10,6 +10,7 @@ use fairlead_api::{
     Code, Failure,
     resources::{Cluster, HubInfo},
 };
+use fairlead_client::{Environment, HubClient, lookup::among};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
@@ -18,9 +19,6 @@ use names::Names;
 
 use crate::{
     args::{Kubeconfig, KubeconfigAddress},
-    cluster::lookup::among,
-    environment::Environment,
-    hub_client::HubClient,
     output,
     settings::block_on,
 };

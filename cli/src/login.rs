@@ -3,14 +3,14 @@
 mod terminal;
 
 use fairlead_api::{Code, Failure, HubUrl, resources::HubInfo};
+use fairlead_client::{
+    Environment, HubClient, HubError, files,
+    logins::{Hub, Hubs, keep, remember, remembered},
+};
 use serde_json::json;
 
 use crate::{
     args,
-    environment::Environment,
-    files,
-    hub_client::{HubClient, HubError},
-    logins::{Hub, Hubs, keep, remember, remembered},
     output::{self, TableColumn},
     settings::block_on,
 };

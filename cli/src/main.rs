@@ -13,26 +13,22 @@ mod confirm;
 mod describe;
 mod documents;
 mod edit;
-mod environment;
 mod explain;
 mod facts;
 mod fields;
-mod files;
 mod find;
 mod help;
 mod hub;
-mod hub_client;
 mod import;
 mod inventory;
 mod kubeconfig;
 mod login;
-mod logins;
 mod maintenance;
 mod outcome;
 mod output;
-mod query;
 mod settings;
 mod tenant;
+mod tenant_filter;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -45,8 +41,8 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::FromArgMatches;
-use environment::Environment;
 use fairlead_api::Failure;
+use fairlead_client::Environment;
 
 fn main() -> ExitCode {
     match args::complete() {

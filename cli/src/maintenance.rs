@@ -11,6 +11,7 @@ use fairlead_api::{
     Code, Failure,
     resources::{CreateToken, CreatedToken},
 };
+use fairlead_client::{Environment, files};
 use fairlead_control::backup::{HubData, Sink, opened};
 use fairlead_runtime::atomic_file;
 use fairlead_store::{Place, Tallies, dump::migrate};
@@ -19,8 +20,6 @@ use secrecy::SecretString;
 use crate::{
     args,
     confirm::{confirm, confirm_overwrite},
-    environment::Environment,
-    files,
     output::{self, OutputFormat, TableColumn},
     settings::block_on,
 };

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal};
 
 use console::Term;
 use fairlead_api::{Code, Failure, error_chain, resources::List};
+use fairlead_client::Environment;
 use serde::Serialize;
 
 pub(crate) use fairlead_output::{
@@ -13,8 +14,6 @@ pub(crate) use fairlead_output::{
     time, untruncated_table, yaml,
 };
 use fairlead_output::{names, render};
-
-use crate::environment::Environment;
 
 /// Failed output of a command.
 #[derive(Debug, thiserror::Error)]

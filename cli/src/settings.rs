@@ -8,6 +8,7 @@ use std::{
 
 use clap::{ArgMatches, parser::ValueSource};
 use fairlead_api::{Code, Failure};
+use fairlead_client::{Environment, files};
 use fairlead_runtime::{
     Process, Workers,
     config::{Reader, TimeSpan},
@@ -15,8 +16,6 @@ use fairlead_runtime::{
 };
 use secrecy::SecretString;
 use tracing::info;
-
-use crate::{environment::Environment, files};
 
 /// Valid tables of a configuration file.
 const TABLES: [&str; 3] = ["dev", "server", "agent"];

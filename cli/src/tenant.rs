@@ -6,18 +6,16 @@ use fairlead_api::{
     Code, Failure, TenantId, percent,
     resources::{CreateTenant, List, Tenant},
 };
+use fairlead_client::{Environment, HubClient, HubError, query_of};
 
 use crate::{
     apply, args, bulk,
     confirm::confirm,
     documents::{Document, Kind},
-    edit,
-    environment::Environment,
-    fields,
-    hub_client::{HubClient, HubError},
+    edit, fields,
     output::{self, Cell, OutputFormat, TableColumn},
-    query::{check_tenant, query_of},
     settings::block_on,
+    tenant_filter::check_tenant,
     watch::{self, Row, Wakes, WatchScope},
 };
 

@@ -6,17 +6,15 @@ use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
     resources::{ApiToken, CreateToken, CreatedToken, List},
 };
+use fairlead_client::{Environment, HubClient, lookup::id_of, query_of};
 use secrecy::ExposeSecret;
 
 use crate::{
     args, bulk,
-    cluster::lookup::id_of,
     confirm::confirm,
-    environment::Environment,
-    hub_client::HubClient,
     output::{self, Cell, TableColumn},
-    query::{check_tenant, query_of},
     settings::block_on,
+    tenant_filter::check_tenant,
 };
 
 pub(crate) fn run(command: args::TokenArgs, environment: &Environment) -> Result<(), Failure> {

@@ -7,8 +7,9 @@ use std::{
 
 use fairlead_agent::{KubeObjects, uninstall};
 use fairlead_api::{Code, Failure};
+use fairlead_client::Environment;
 
-use crate::{agent, args, confirm::confirm, environment::Environment, output, settings::block_on};
+use crate::{agent, args, confirm::confirm, output, settings::block_on};
 
 /// Files of an agent's state folder.
 const STATE_FILES: [&str; 2] = ["identity.json", "pending.key"];

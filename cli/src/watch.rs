@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::{Failure, percent, resources::ClusterStatusUpdate};
+use fairlead_client::{HubClient, HubError};
 use serde_json::{Value, json};
 
 use crate::{
     changes::{ChangePoller, LONG_POLL_SECONDS},
-    hub_client::{HubClient, HubError},
     output::{
         self, Cell, Columns, OutputFormat, RenderError, TableColumn, line, line_width, shown_cells,
     },

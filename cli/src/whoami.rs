@@ -1,8 +1,9 @@
 //! `fairlead whoami`: name, role and access of the caller.
 
 use fairlead_api::{Failure, resources::WhoAmI};
+use fairlead_client::{Environment, HubClient};
 
-use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
+use crate::{args, output, settings::block_on};
 
 pub(crate) fn run(args: &args::OutputArgs, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;

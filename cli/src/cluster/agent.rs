@@ -1,13 +1,12 @@
 //! `fairlead cluster agent`: agent settings of a cluster, which override those of its tenant.
 
 use fairlead_api::{Code, Failure};
+use fairlead_client::{HubClient, Precondition, Tagged, lookup::find};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::lookup::find;
 use crate::{
     args::{AgentField, AgentFields, ClusterAgent},
-    hub_client::{HubClient, Precondition, Tagged},
     output::{self, Cell, OutputFormat, TableColumn},
 };
 

@@ -7,9 +7,10 @@ use fairlead_api::{
     config::AgentConfigStatus,
     resources::{AgentSession, Cluster, ClusterState, List},
 };
+use fairlead_client::HubClient;
 
 use super::views::rtt;
-use crate::{hub_client::HubClient, output::OutputFormat};
+use crate::output::OutputFormat;
 
 /// Agent data of clusters; empty except for format `wide`.
 #[derive(Default)]

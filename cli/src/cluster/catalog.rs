@@ -1,15 +1,13 @@
 //! `fairlead cluster catalog`: Kubernetes objects desired in a cluster.
 
 use fairlead_api::{ClusterId, Failure, catalog::Catalog};
+use fairlead_client::{HubClient, files, lookup::find};
 use fairlead_control::import;
 use serde_json::Value;
 
-use super::lookup::find;
 use crate::{
     args,
     confirm::confirm,
-    files,
-    hub_client::HubClient,
     output::{self, OutputFormat, TableColumn},
 };
 

@@ -6,14 +6,13 @@ use fairlead_api::{
     facts::ClusterFact,
     resources::{AgentSession, BootstrapToken, Cluster, ClusterState, List},
 };
+use fairlead_client::{HubClient, HubError, lookup::find};
 use serde::de::DeserializeOwned;
 
-use super::{lookup::find, views};
+use super::views;
 use crate::{
     describe::{Changed, ClusterDescription, at, changes, describe_changes, other_fields},
-    facts,
-    hub_client::{HubClient, HubError},
-    output,
+    facts, output,
 };
 
 pub(super) async fn run(hub: &HubClient, name: &str) -> Result<(), Failure> {

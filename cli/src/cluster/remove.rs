@@ -1,9 +1,13 @@
 //! `fairlead cluster delete`: one confirmation for all named or selected clusters.
 
 use fairlead_api::{Failure, resources::Cluster};
+use fairlead_client::{
+    HubClient,
+    lookup::{among, find},
+    query_of,
+};
 
-use super::lookup::{among, find};
-use crate::{bulk, confirm::confirm, hub_client::HubClient, output, query::query_of};
+use crate::{bulk, confirm::confirm, output};
 
 /// Hint about the objects of the install manifest, which remain in a deleted cluster.
 const LEFTOVERS: &str = "\

@@ -4,15 +4,14 @@ use fairlead_api::{
     Code, Failure, HubUrl,
     resources::{BootstrapToken, HubInfo, JoinInfo, List},
 };
+use fairlead_client::{HubClient, lookup::find};
 use secrecy::ExposeSecret;
 
-use super::lookup::find;
 use crate::{
     args,
     confirm::confirm,
-    hub_client::HubClient,
     output::{self, Cell, TableColumn},
-    query::check_tenant,
+    tenant_filter::check_tenant,
 };
 
 pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<(), Failure> {

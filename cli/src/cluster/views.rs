@@ -5,15 +5,14 @@ use fairlead_api::{
     config::AgentConfig,
     resources::{AgentSession, List},
 };
+use fairlead_client::{HubClient, lookup::find, query_of};
 use serde_json::{Map, Value};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::lookup::find;
 use crate::{
     args,
-    hub_client::HubClient,
     output::{self, Cell, OutputFormat, TableColumn, short},
-    query::{check_tenant, query_of},
+    tenant_filter::check_tenant,
 };
 
 /// Path of a subresource of the cluster.

@@ -6,13 +6,10 @@ use fairlead_api::{
     ClusterId, Code, Failure,
     resources::{Cluster, ClusterState, JoinInfo},
 };
+use fairlead_client::{HubClient, HubError, lookup::find};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::lookup::find;
-use crate::{
-    hub_client::{HubClient, HubError},
-    output,
-};
+use crate::output;
 
 const AWAITS_AGENT: &str = "waiting for the agent to enrol";
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -6,13 +6,13 @@ use fairlead_api::{
     ClusterId, Failure,
     resources::{Cluster, ClusterStatusEntry, ClusterStatusUpdate},
 };
+use fairlead_client::{HubClient, HubError};
 
 use super::{
     agent_columns::AgentColumns,
     table::{columns, row},
 };
 use crate::{
-    hub_client::{HubClient, HubError},
     output::OutputFormat,
     watch::{self, Wakes, WatchScope},
 };

@@ -1,12 +1,12 @@
 //! Plan of a document: the difference to the hub's resource, validated by the hub with a dry run before anything is written.
 
 use fairlead_api::{Code, Failure};
+use fairlead_client::{HubClient, HubError, Precondition, Tagged};
 use fairlead_control::import::differences;
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{Document, Kind, invalid};
-use crate::hub_client::{HubClient, HubError, Precondition, Tagged};
 
 /// Fields that PUT keeps if a document omits them.
 const KEPT_BY_PUT: [(Kind, &str); 6] = [

@@ -7,6 +7,7 @@ use fairlead_api::{
     moment::timestamp,
     resources::{CreateToken, Role},
 };
+use fairlead_client::{HubClient, files, logins};
 use fairlead_control::Control;
 use fairlead_dialer::ProxyRules;
 use secrecy::{ExposeSecret, SecretString};
@@ -14,7 +15,6 @@ use serde_json::json;
 use tracing::{info, warn};
 
 use super::settings::Settings;
-use crate::{files, hub_client::HubClient, logins};
 
 /// Lifetime of the first token, in seconds.
 const FIRST_TOKEN_TTL_SECONDS: u64 = 8 * 3600;

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use fairlead_api::Failure;
+use fairlead_client::files;
 use fairlead_facts::{InfluxConfig, InfluxLogin};
 use fairlead_runtime::config::{MemorySize, Reader};
 
-use crate::{files, settings::read_secret};
+use crate::settings::read_secret;
 
 /// Default size of the spool for an unavailable InfluxDB, in bytes.
 const DEFAULT_SPOOL_BYTES: usize = 256 << 20;

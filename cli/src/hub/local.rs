@@ -6,13 +6,14 @@ use std::{
 };
 
 use fairlead_api::{Failure, HubUrl};
+use fairlead_client::{HubClient, files};
 use fairlead_runtime::Process;
 use fairlead_store::Revision;
 use tokio::sync::watch;
 use tracing::warn;
 
 use super::settings::Settings;
-use crate::{files, hub_client::HubClient, kubeconfig, output};
+use crate::{kubeconfig, output};
 
 /// Shortest interval between two updates of the kubeconfig.
 const KUBECONFIG_UPDATE_INTERVAL: Duration = Duration::from_secs(1);

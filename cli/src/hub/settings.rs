@@ -11,6 +11,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
 use fairlead_api::HubUrl;
+use fairlead_client::Environment;
 use fairlead_control::{BOOTSTRAP_TTL, EnrollSettings};
 use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
@@ -20,9 +21,7 @@ use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
 
 use super::influx;
-use crate::{
-    args::common::ProcessArgs, build_info::VERSION, environment::Environment, settings::read_secret,
-};
+use crate::{args::common::ProcessArgs, build_info::VERSION, settings::read_secret};
 
 /// Pinned image of Steward, a version that is tested with this hub.
 const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";

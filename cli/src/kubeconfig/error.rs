@@ -6,10 +6,9 @@ use std::{
 };
 
 use fairlead_api::{Code, Failure, error_chain};
+use fairlead_client::files::FileError;
 
 use fairlead_output::RenderError;
-
-use crate::files::FileError;
 
 /// Reason not to write a kubeconfig.
 #[derive(Debug, thiserror::Error)]

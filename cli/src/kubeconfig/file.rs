@@ -7,10 +7,11 @@ use std::{
 };
 
 use fairlead_api::Failure;
+use fairlead_client::{Environment, files};
 use serde_json::{Map, Value};
 
 use super::{error::KubeconfigError, merge};
-use crate::{confirm::confirm, environment::Environment, files, output};
+use crate::{confirm::confirm, output};
 
 /// File that kubectl writes to: the first of `KUBECONFIG`, else `~/.kube/config`.
 ///

@@ -1,12 +1,11 @@
 //! `fairlead tenant describe`: one tenant with its fields, clusters and last changes.
 
 use fairlead_api::{Failure, resources::Cluster};
+use fairlead_client::{HubClient, query_of};
 
 use crate::{
     describe::{Changed, ClusterDescription, at, changes, describe_changes, other_fields},
-    hub_client::HubClient,
     output::{Cell, TableColumn},
-    query::query_of,
 };
 
 pub(super) async fn run(hub: &HubClient, id: &str) -> Result<(), Failure> {

@@ -1,7 +1,8 @@
 //! Names that are ambiguous, rights and protection.
 
+use fairlead_client::Environment;
+
 use super::hub::{TestHub, run};
-use crate::environment::Environment;
 
 /// A hub where one display name is the id of another cluster, and two clusters have one name.
 fn confusing_hub() -> TestHub {

@@ -1,7 +1,8 @@
 //! Failures on the path to a hub, and exit codes.
 
+use fairlead_client::Environment;
+
 use super::hub::{Ran, TestHub, run};
-use crate::environment::Environment;
 
 /// Runs `fairlead cluster list`, configured only by the environment.
 fn list(variables: &[(&str, &str)]) -> Ran {

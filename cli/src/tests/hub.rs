@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::FromArgMatches;
+use fairlead_client::Environment;
 use fairlead_runtime::{Process, config::Reader, workers};
 use fairlead_testkit::wait::{TEST_DEADLINE, eventually};
 use serde_json::Value;
@@ -16,7 +17,6 @@ use tempfile::TempDir;
 use crate::{
     args::{self, Args},
     dispatch,
-    environment::Environment,
     hub::{serve, settings},
     outcome::{exit_code, failure_text, usage_text},
     output::streams,

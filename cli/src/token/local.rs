@@ -1,9 +1,10 @@
 //! `fairlead token create --data`: creates a token on the hub's machine, for an operator without a valid token.
 
 use fairlead_api::{Code, Failure, resources::CreateToken};
+use fairlead_client::Environment;
 
 use super::created_text;
-use crate::{args, environment::Environment, maintenance, output};
+use crate::{args, maintenance, output};
 
 /// Creates the token if the command has `--data`; else returns the command.
 pub(super) fn run(

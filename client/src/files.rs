@@ -13,13 +13,23 @@ use secrecy::SecretString;
 
 /// Unusable file.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
+pub enum FileError {
     /// The file or folder cannot be read.
     #[error("{name}")]
-    Read { name: String, source: io::Error },
+    Read {
+        /// Path, or the name of an input.
+        name: String,
+        /// Error of the operating system.
+        source: io::Error,
+    },
     /// The file cannot be written.
     #[error("{name}")]
-    Write { name: String, source: io::Error },
+    Write {
+        /// Path of the file.
+        name: String,
+        /// Error of the operating system.
+        source: io::Error,
+    },
     /// The token file is empty.
     #[error("{0} is empty")]
     NoToken(String),
@@ -39,7 +49,10 @@ impl From<FileError> for Failure {
 }
 
 /// Writes a file atomically, readable by its owner only.
-pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
+///
+/// # Errors
+/// [`FileError::Write`]
+pub fn write(path: &Path, content: &str) -> Result<(), FileError> {
     // A symbolic link stays; its target is replaced.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let write = || -> io::Result<()> {
@@ -60,7 +73,10 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<(), FileError> {
 }
 
 /// Reads a text file.
-pub(crate) fn read(path: &Path) -> Result<String, FileError> {
+///
+/// # Errors
+/// [`FileError::Read`]
+pub fn read(path: &Path) -> Result<String, FileError> {
     fs::read_to_string(path).map_err(|error| unreadable(path.display(), error))
 }
 
@@ -72,7 +88,10 @@ fn unreadable(name: impl Display, source: io::Error) -> FileError {
 }
 
 /// Reads a bearer token from a file, or from standard input for `-`.
-pub(crate) fn token(path: &Path) -> Result<SecretString, FileError> {
+///
+/// # Errors
+/// [`FileError::Read`], [`FileError::NoToken`]
+pub fn token(path: &Path) -> Result<SecretString, FileError> {
     let (name, text) = match path.as_os_str() == "-" {
         true => from_standard_input()?,
         false => {
@@ -93,7 +112,7 @@ pub(crate) fn token(path: &Path) -> Result<SecretString, FileError> {
 ///
 /// # Errors
 /// A sentence with the file and the error.
-pub(crate) fn read_secret(path: &Path) -> Result<SecretString, String> {
+pub fn read_secret(path: &Path) -> Result<SecretString, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string());
     let text = text.and_then(|text| match text.trim().is_empty() {
         true => Err("the file is empty".to_owned()),
@@ -104,7 +123,10 @@ pub(crate) fn read_secret(path: &Path) -> Result<SecretString, String> {
 
 /// Reads the files of `-f`, each text with its name. A folder stands for its YAML and JSON files in order of their names, and
 /// `-` for standard input.
-pub(crate) fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
+///
+/// # Errors
+/// [`FileError::Read`]
+pub fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
     let mut texts = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {

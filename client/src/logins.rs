@@ -6,20 +6,23 @@ use fairlead_api::{Code, Failure, HubUrl};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{environment::Environment, files};
+use crate::{Environment, files};
 
 /// Login to one hub.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Hub {
-    pub(crate) url: HubUrl,
+pub struct Hub {
+    /// URL of the hub.
+    pub url: HubUrl,
+    /// Token of the caller.
     #[serde(serialize_with = "exposed")]
-    pub(crate) token: SecretString,
+    pub token: SecretString,
+    /// CA of the hub's certificate, PEM; `None` for the system's CAs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ca: Option<String>,
+    pub ca: Option<String>,
     /// Data folder of a hub of `fairlead dev`, which adds its login itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) dev: Option<PathBuf>,
+    pub dev: Option<PathBuf>,
 }
 
 /// Serializes a token for `hubs.toml`.
@@ -30,14 +33,15 @@ fn exposed<S: Serializer>(token: &SecretString, serializer: S) -> Result<S::Ok, 
 /// The content of `hubs.toml`, the current hub first.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Hubs {
+pub struct Hubs {
+    /// Logins, at most one per URL.
     #[serde(default)]
-    pub(crate) hub: Vec<Hub>,
+    pub hub: Vec<Hub>,
 }
 
 impl Hubs {
     /// Removes and returns the hub with this URL, or the current hub for `None`.
-    pub(crate) fn remove(&mut self, url: Option<&HubUrl>) -> Option<Hub> {
+    pub fn remove(&mut self, url: Option<&HubUrl>) -> Option<Hub> {
         let at = self
             .hub
             .iter()
@@ -46,12 +50,12 @@ impl Hubs {
     }
 
     /// URLs of all hubs, the current hub first.
-    pub(crate) fn urls(&self) -> impl Iterator<Item = &HubUrl> {
+    pub fn urls(&self) -> impl Iterator<Item = &HubUrl> {
         self.hub.iter().map(|hub| &hub.url)
     }
 
     /// Makes the hub with this URL the current one; false if there is no login to it.
-    pub(crate) fn choose(&mut self, url: &HubUrl) -> bool {
+    pub fn choose(&mut self, url: &HubUrl) -> bool {
         let chosen = self.remove(Some(url));
         let is_known = chosen.is_some();
         self.hub.splice(0..0, chosen);
@@ -79,7 +83,10 @@ fn file(environment: &Environment) -> Result<PathBuf, Failure> {
 }
 
 /// Reads the stored logins; empty if there is no file.
-pub(crate) fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
+///
+/// # Errors
+/// `FL-4101` for an invalid file, `FL-4119` for an unreadable one.
+pub fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
     // Without a home folder there are no logins; FAIRLEAD_URL and FAIRLEAD_TOKEN are sufficient.
     let Ok(file) = file(environment) else {
         return Ok(Hubs::default());
@@ -97,13 +104,19 @@ pub(crate) fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
 }
 
 /// Writes the stored logins.
-pub(crate) fn keep(environment: &Environment, hubs: &Hubs) -> Result<(), Failure> {
+///
+/// # Errors
+/// `FL-4101` without a folder, `FL-4112` if the file cannot be written.
+pub fn keep(environment: &Environment, hubs: &Hubs) -> Result<(), Failure> {
     let text = toml::to_string(hubs).map_err(|error| Failure::because(Code::Internal, error))?;
     Ok(files::write(&file(environment)?, &text)?)
 }
 
 /// Stores a login and makes its hub the current one.
-pub(crate) fn remember(environment: &Environment, hub: Hub) -> Result<(), Failure> {
+///
+/// # Errors
+/// Those of [`remembered`] and [`keep`].
+pub fn remember(environment: &Environment, hub: Hub) -> Result<(), Failure> {
     let mut hubs = remembered(environment)?;
     hubs.hub.retain(|known| known.url != hub.url);
     hubs.hub.insert(0, hub);
@@ -111,11 +124,10 @@ pub(crate) fn remember(environment: &Environment, hub: Hub) -> Result<(), Failur
 }
 
 /// Stores the login to a dev hub with this data folder, and returns the current hub.
-pub(crate) fn remember_dev(
-    environment: &Environment,
-    hub: Hub,
-    data: &Path,
-) -> Result<HubUrl, Failure> {
+///
+/// # Errors
+/// Those of [`remembered`] and [`keep`].
+pub fn remember_dev(environment: &Environment, hub: Hub, data: &Path) -> Result<HubUrl, Failure> {
     let url = hub.url.clone();
     let mut hubs = remembered(environment)?;
     hubs.add_dev(hub, data);

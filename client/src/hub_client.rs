@@ -16,9 +16,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{environment::Environment, files, logins};
+use crate::{Environment, files, logins};
 
-pub(crate) use error::HubError;
+pub use error::HubError;
 
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 /// Time after which an unused connection is closed.
@@ -28,14 +28,16 @@ const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
 /// A resource with its ETag.
 #[derive(Debug, Clone)]
-pub(crate) struct Tagged {
-    pub(crate) value: Value,
-    pub(crate) tag: String,
+pub struct Tagged {
+    /// The resource.
+    pub value: Value,
+    /// Its ETag.
+    pub tag: String,
 }
 
 /// Precondition of a change; the hub refuses the change with `FL-4114` if it does not hold.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Precondition<'a> {
+pub enum Precondition<'a> {
     /// The resource does not exist.
     Absent,
     /// The resource still has this ETag.
@@ -53,7 +55,7 @@ impl Precondition<'_> {
 
 /// Client of one hub with the caller's token.
 #[derive(Clone)]
-pub(crate) struct HubClient {
+pub struct HubClient {
     url: HubUrl,
     token: SecretString,
     ca: Option<String>,
@@ -70,7 +72,10 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 impl HubClient {
     /// Client for the hub of `FAIRLEAD_URL`, `FAIRLEAD_TOKEN` (or `FAIRLEAD_TOKEN_FILE`) and `FAIRLEAD_CA_FILE`. Each variable
     /// takes precedence over the stored login.
-    pub(crate) fn of(environment: &Environment) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// `FL-4106` without hub or token, `FL-4101` for an invalid variable; unreadable files.
+    pub fn of(environment: &Environment) -> Result<Self, Failure> {
         let asked = environment
             .get("FAIRLEAD_URL")
             .map(str::parse::<HubUrl>)
@@ -108,7 +113,10 @@ impl HubClient {
     }
 
     /// Client for a hub with a certificate of the system's CAs or of `ca` (PEM).
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    /// `FL-4101` for an invalid token or CA.
+    pub fn new(
         url: HubUrl,
         token: SecretString,
         ca: Option<String>,
@@ -131,31 +139,46 @@ impl HubClient {
         })
     }
 
-    pub(crate) fn url(&self) -> &HubUrl {
+    /// URL of the hub.
+    #[must_use]
+    pub const fn url(&self) -> &HubUrl {
         &self.url
     }
 
-    pub(crate) fn token(&self) -> &SecretString {
+    /// Token of the caller.
+    #[must_use]
+    pub const fn token(&self) -> &SecretString {
         &self.token
     }
 
     /// CA of the hub's certificate, if it is not one of the system's.
-    pub(crate) fn ca(&self) -> Option<&str> {
+    #[must_use]
+    pub fn ca(&self) -> Option<&str> {
         self.ca.as_deref()
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, HubError> {
+    /// Gets a JSON response.
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, HubError> {
         read(&self.send(Method::GET, path, Bytes::new()).await?)
     }
 
     /// Gets a text response.
-    pub(crate) async fn text(&self, path: &str) -> Result<String, HubError> {
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn text(&self, path: &str) -> Result<String, HubError> {
         let body = self.send(Method::GET, path, Bytes::new()).await?;
         String::from_utf8(body.to_vec()).map_err(|_| not_understood("it is no text"))
     }
 
     /// Gets one page of a list, and the path of the next page (RFC 8288).
-    pub(crate) async fn page<T: DeserializeOwned>(
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn page<T: DeserializeOwned>(
         &self,
         path: &str,
     ) -> Result<(T, Option<String>), HubError> {
@@ -166,7 +189,11 @@ impl HubClient {
         Ok((read(&body)?, next.map(str::to_owned)))
     }
 
-    pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(
+    /// Posts JSON and reads the response.
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn post<B: Serialize, T: DeserializeOwned>(
         &self,
         path: &str,
         body: &B,
@@ -174,7 +201,11 @@ impl HubClient {
         read(&self.send(Method::POST, path, written(body)?).await?)
     }
 
-    pub(crate) async fn put<B: Serialize, T: DeserializeOwned>(
+    /// Puts JSON and reads the response.
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn put<B: Serialize, T: DeserializeOwned>(
         &self,
         path: &str,
         body: &B,
@@ -183,15 +214,18 @@ impl HubClient {
     }
 
     /// Gets a resource; `None` if it does not exist or is not visible.
-    pub(crate) async fn find<T: DeserializeOwned>(
-        &self,
-        path: &str,
-    ) -> Result<Option<T>, HubError> {
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, HubError> {
         if_there(self.get(path).await)
     }
 
     /// Gets a resource with its ETag; `None` if it does not exist or is not visible.
-    pub(crate) async fn tagged(&self, path: &str) -> Result<Option<Tagged>, HubError> {
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn tagged(&self, path: &str) -> Result<Option<Tagged>, HubError> {
         let Some((headers, body)) =
             if_there(self.ask(Method::GET, path, None, Bytes::new()).await)?
         else {
@@ -208,7 +242,10 @@ impl HubClient {
     }
 
     /// Changes a resource under a precondition, and returns the new state.
-    pub(crate) async fn change(
+    ///
+    /// # Errors
+    /// [`HubError::Outdated`] if the precondition does not hold; [`HubError`]
+    pub async fn change(
         &self,
         method: Method,
         path: &str,
@@ -221,7 +258,10 @@ impl HubClient {
     }
 
     /// Sends JSON and ignores the response body.
-    pub(crate) async fn tell<B: Serialize>(
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn tell<B: Serialize>(
         &self,
         method: Method,
         path: &str,
@@ -230,7 +270,11 @@ impl HubClient {
         self.send(method, path, written(body)?).await.map(drop)
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Result<(), HubError> {
+    /// Deletes a resource.
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn delete(&self, path: &str) -> Result<(), HubError> {
         self.send(Method::DELETE, path, Bytes::new())
             .await
             .map(drop)

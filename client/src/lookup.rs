@@ -2,10 +2,13 @@
 
 use fairlead_api::{ClusterId, Code, Failure, resources::Cluster};
 
-use crate::{hub_client::HubClient, query::query_of};
+use crate::{HubClient, query_of};
 
 /// Finds a cluster by id, else by unique display name.
-pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure> {
+///
+/// # Errors
+/// `FL-1301` for an unknown name, `FL-4109` for an ambiguous one; failures of the hub.
+pub async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure> {
     if name.parse::<ClusterId>().is_ok() {
         let known = hub.find(&format!("/clusters/{name}")).await?;
         if let Some(cluster) = known {
@@ -23,7 +26,10 @@ pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure
 }
 
 /// Finds a cluster in a list, like [`find`].
-pub(crate) fn among<'a>(clusters: &'a [Cluster], name: &str) -> Result<&'a Cluster, Failure> {
+///
+/// # Errors
+/// `FL-1301` for an unknown name, `FL-4109` for an ambiguous one.
+pub fn among<'a>(clusters: &'a [Cluster], name: &str) -> Result<&'a Cluster, Failure> {
     if let Some(cluster) = clusters.iter().find(|it| it.id.as_str() == name) {
         return Ok(cluster);
     }
@@ -45,7 +51,10 @@ pub(crate) fn among<'a>(clusters: &'a [Cluster], name: &str) -> Result<&'a Clust
 }
 
 /// Resolves a name or id; an id may be that of a deleted cluster.
-pub(crate) async fn id_of(hub: &HubClient, name: &str) -> Result<ClusterId, Failure> {
+///
+/// # Errors
+/// Those of [`find`].
+pub async fn id_of(hub: &HubClient, name: &str) -> Result<ClusterId, Failure> {
     match name.parse() {
         Ok(id) => Ok(id),
         Err(_) => Ok(find(hub, name).await?.id),

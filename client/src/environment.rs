@@ -7,18 +7,21 @@ use fairlead_dialer::ProxyRules;
 
 /// Variables at the start of the process.
 #[derive(Clone, Default)]
-pub(crate) struct Environment(BTreeMap<String, String>);
+pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    pub(crate) fn of_process() -> Self {
+    /// Variables of this process; those that are not UTF-8 are omitted.
+    #[must_use]
+    pub fn of_process() -> Self {
         let text = |(key, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((key.into_string().ok()?, value.into_string().ok()?))
         };
         Environment(std::env::vars_os().filter_map(text).collect())
     }
 
-    #[cfg(test)]
-    pub(crate) fn of(variables: &[(&str, &str)]) -> Self {
+    /// Environment with these variables only.
+    #[must_use]
+    pub fn of(variables: &[(&str, &str)]) -> Self {
         Environment(
             variables
                 .iter()
@@ -28,7 +31,8 @@ impl Environment {
     }
 
     /// Value of a variable that is set and not empty.
-    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
         self.0
             .get(key)
             .map(String::as_str)
@@ -41,7 +45,8 @@ impl Environment {
     }
 
     /// Values of HTTPS_PROXY and NO_PROXY, in upper or lower case.
-    pub(crate) fn proxy_variables(&self) -> (Option<&str>, Option<&str>) {
+    #[must_use]
+    pub fn proxy_variables(&self) -> (Option<&str>, Option<&str>) {
         (
             self.first(&["HTTPS_PROXY", "https_proxy"]),
             self.first(&["NO_PROXY", "no_proxy"]),
@@ -49,13 +54,17 @@ impl Environment {
     }
 
     /// Proxy rules for connections to a hub.
-    pub(crate) fn proxy(&self) -> Result<ProxyRules, Failure> {
+    ///
+    /// # Errors
+    /// `FL-4101` if a variable is invalid.
+    pub fn proxy(&self) -> Result<ProxyRules, Failure> {
         let (proxy, exceptions) = self.proxy_variables();
         ProxyRules::parse(proxy, exceptions)
             .map_err(|mistake| Failure::because(Code::BadConfig, mistake))
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = (String, String)> + '_ {
+    /// All variables, by name.
+    pub fn all(&self) -> impl Iterator<Item = (String, String)> + '_ {
         self.0
             .iter()
             .map(|(key, value)| (key.clone(), value.clone()))
@@ -65,7 +74,7 @@ impl Environment {
     ///
     /// # Errors
     /// `FL-4101` if neither variable is set.
-    pub(crate) fn config_dir(&self) -> Result<PathBuf, Failure> {
+    pub fn config_dir(&self) -> Result<PathBuf, Failure> {
         self.dir("XDG_CONFIG_HOME", ".config")
     }
 
@@ -73,7 +82,7 @@ impl Environment {
     ///
     /// # Errors
     /// `FL-4101` if neither variable is set.
-    pub(crate) fn data_dir(&self) -> Result<PathBuf, Failure> {
+    pub fn data_dir(&self) -> Result<PathBuf, Failure> {
         self.dir("XDG_DATA_HOME", ".local/share")
     }
 

@@ -1,9 +1,8 @@
-//! Query strings for the hub's API, and filters by tenant.
+//! Filters by tenant.
 
-use fairlead_api::{Code, Failure, TenantId, percent};
+use fairlead_api::{Code, Failure, TenantId};
+use fairlead_client::HubClient;
 use serde_json::Value;
-
-use crate::hub_client::HubClient;
 
 /// Checks that the tenant of a filter exists; an unknown tenant would yield an empty list without a reason.
 ///
@@ -24,15 +23,4 @@ pub(crate) async fn check_tenant(
             Err(Failure::with_cause(Code::NotFound, cause).next(next))
         }
     }
-}
-
-/// Query string of the parameters that have a value.
-pub(crate) fn query_of<'a>(
-    given: impl IntoIterator<Item = (&'a str, Option<impl AsRef<str>>)>,
-) -> String {
-    let given = given.into_iter().filter_map(|(name, value)| {
-        let value = value?;
-        Some(format!("{name}={}", percent::encode(value.as_ref())))
-    });
-    given.collect::<Vec<_>>().join("&")
 }

@@ -4,7 +4,7 @@ use fairlead_api::{Code, Failure};
 
 /// Failed request to a hub. Each variant has the words of the hub, or of the connection to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum HubError {
+pub enum HubError {
     /// No hub answers. It may be restarting.
     #[error("{0}")]
     Unreachable(Failure),
@@ -58,7 +58,8 @@ impl From<Failure> for HubError {
 
 impl HubError {
     /// Code, cause and next step as reported.
-    pub(crate) const fn failure(&self) -> &Failure {
+    #[must_use]
+    pub const fn failure(&self) -> &Failure {
         match self {
             HubError::Unreachable(failure)
             | HubError::Unavailable(failure)
@@ -73,7 +74,8 @@ impl HubError {
     }
 
     /// True if the same request can succeed later.
-    pub(crate) const fn is_temporary(&self) -> bool {
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
         matches!(self, HubError::Unreachable(_) | HubError::Unavailable(_))
     }
 }

@@ -1,0 +1,14 @@
+//! Client of a hub for commands: requests to its API, saved logins, and the files that commands read and write.
+//!
+//! It never prints and never prompts; its errors are for the caller to report.
+
+mod environment;
+pub mod files;
+mod hub_client;
+pub mod logins;
+pub mod lookup;
+mod query;
+
+pub use environment::Environment;
+pub use hub_client::{HubClient, HubError, Precondition, Tagged};
+pub use query::query_of;
