@@ -25,7 +25,7 @@ pub use cluster::{
 pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
 pub use repo::{
     CreationPolicy, Credentials, DeletionPolicy, DeployKey, KubeApi, RepoDocument, RepoKind,
-    RepoPhase, RepoStateDocument, TenantRepoDocument,
+    RepoPhase, RepoStateDocument, TenantRepoDocument, without_secret,
 };
 pub use role::{Role, UnknownRole};
 pub use status::{

@@ -21,6 +21,6 @@ pub use fairlead_api::{
         InstanceVersion, KubeApi, RepoKind, RepoPhase, SourceVersion,
     },
 };
-pub use git::{GitRepo, RepoState, without_secret};
+pub use git::{GitRepo, RepoState};
 pub use tenant::{ClusterTemplate, Tenant};
 pub use token::Token;

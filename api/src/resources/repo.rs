@@ -162,3 +162,46 @@ pub enum DeletionPolicy {
     /// Archive the repository.
     Archive,
 }
+
+/// URL of a repository without secrets; `None` if it has none. A password is a secret, and over HTTP the user
+/// as well, which is often a token. URLs are visible to everyone with access to the tenant or
+/// cluster.
+#[must_use]
+pub fn without_secret(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at_checked(end)?;
+    let (user_info, host) = authority.rsplit_once('@')?;
+    let user = match user_info.split_once(':') {
+        _ if scheme.to_ascii_lowercase().starts_with("http") => "",
+        Some((user, _)) => user,
+        None => return None,
+    };
+    let at = if user.is_empty() { "" } else { "@" };
+    Some(format!("{scheme}://{user}{at}{host}{path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_in_urls_are_found_and_ssh_users_are_not_credentials() {
+        for (url, without) in [
+            ("ssh://git@git.example/a/b.git", None),
+            ("git@git.example:a/b.git", None),
+            ("https://git.example/a/b.git?x=y@z:1", None),
+            (
+                "ssh://git:pw@git.example:22/a/b.git",
+                Some("ssh://git@git.example:22/a/b.git"),
+            ),
+            (
+                "https://me:p%40@w@git.example/a",
+                Some("https://git.example/a"),
+            ),
+            ("HTTPS://glpat-123@git.example", Some("HTTPS://git.example")),
+        ] {
+            assert_eq!(without_secret(url).as_deref(), without, "{url}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Git repositories: fields of the owning object, and the operator's GitRepo object of the same
 //! name.
 
-use fairlead_store::model::without_secret;
+use fairlead_api::resources::without_secret;
 use serde_json::{Map, Value, json};
 
 use super::object::{LieutenantObject, ObjectFields, document};

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use fairlead_api::resources::without_secret;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-
-use fairlead_store::model::without_secret;
 
 use crate::{error::InvalidValue, invalid::invalid};
 
