@@ -4,17 +4,16 @@
 use std::collections::BTreeSet;
 
 use fairlead_api::Failure;
-use fairlead_client::{HubClient, files};
-
-use crate::{
-    args,
-    confirm::confirm,
+use fairlead_client::{
+    HubClient,
     documents::{
         self, Document, Kind,
         plan::{self, ApplyMode, Plan, Planned},
     },
-    output,
+    files,
 };
+
+use crate::{args, confirm::confirm, output};
 
 pub(crate) async fn run(hub: &HubClient, kind: Kind, args: args::Apply) -> Result<(), Failure> {
     let documents = documents::read(&files::texts(&args.files)?, kind)?;

@@ -15,12 +15,16 @@ use fairlead_api::{
     Code, Failure, TenantId,
     resources::{Cluster, ClusterState, CreateCluster, JoinInfo, List, WhoAmI},
 };
-use fairlead_client::{Environment, HubClient, lookup::find, query_of};
+use fairlead_client::{
+    Environment, HubClient,
+    documents::{Document, Kind},
+    lookup::find,
+    query_of,
+};
 
 use crate::{
     apply, args,
     confirm::confirm,
-    documents::{Document, Kind},
     edit, fields,
     output::{self, OutputFormat},
     settings::block_on,

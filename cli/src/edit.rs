@@ -9,18 +9,17 @@ use std::{
 };
 
 use fairlead_api::{Code, Failure};
-use fairlead_client::{Environment, HubClient, files};
-use tokio::process::Command;
-
-use crate::{
-    apply,
-    confirm::confirm,
+use fairlead_client::{
+    Environment, HubClient,
     documents::{
         self, Document, Kind,
         plan::{self, ApplyMode, Plan},
     },
-    output,
+    files,
 };
+use tokio::process::Command;
+
+use crate::{apply, confirm::confirm, output};
 
 /// Limit of attempts to find an unused file name.
 const MAX_FILE_ATTEMPTS: u32 = 100;

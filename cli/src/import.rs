@@ -13,8 +13,10 @@ use fairlead_api::{
     facts::{ClusterFact, FactSource, ImportedFacts},
     resources::List,
 };
-use fairlead_client::{Environment, HubClient, HubError, files};
-use fairlead_control::import::{self, Plan, PlannedCluster, differences};
+use fairlead_client::{
+    Environment, HubClient, HubError, differences, files,
+    import::{self, Plan, PlannedCluster},
+};
 use http::Method;
 use serde_json::{Value, json};
 

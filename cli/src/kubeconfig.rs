@@ -1,31 +1,25 @@
 //! `fairlead kubeconfig`: a kubeconfig with one context per cluster.
 
-mod error;
-mod file;
-mod merge;
-pub(crate) mod names;
+use std::path::Path;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use fairlead_api::{
-    Code, Failure,
-    resources::{Cluster, HubInfo},
+use fairlead_api::{Code, Failure};
+use fairlead_client::{
+    Environment, HubClient, files,
+    kubeconfig::{self, NewKubeconfig, ServerAddress},
 };
-use fairlead_client::{Environment, HubClient, lookup::among};
-use secrecy::ExposeSecret;
-use serde_json::{Value, json};
-
-pub(crate) use names::ContextName;
-use names::Names;
 
 use crate::{
     args::{Kubeconfig, KubeconfigAddress},
+    confirm::confirm,
     output,
     settings::block_on,
 };
 
 pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
-    let made = block_on(of_clusters(&hub, args))??;
+    let address = args.address.map(ServerAddress::from);
+    let generated = kubeconfig::generate(&hub, &args.clusters, address, &args.context_name);
+    let made = block_on(generated)??;
     if made.contexts.is_empty() {
         output::note(
             "No clusters, so there are no contexts: register one with `fairlead cluster create`.",
@@ -33,14 +27,14 @@ pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Fa
     }
     match (&args.output, args.merge) {
         (Some(path), false) if path.as_os_str() != "-" => {
-            file::replace(path, &output::yaml(&made.config)?, &made.hub, args.yes)?;
+            replace(path, &made.to_yaml()?, &made.hub, args.yes)?;
             Ok(output::print(&format!(
                 "Wrote {} with {}.\n",
                 path.display(),
                 counted(&made)
             ))?)
         }
-        (_, false) => Ok(output::print(&output::yaml(&made.config)?)?),
+        (_, false) => Ok(output::print(&made.to_yaml()?)?),
         (Some(path), true) if path.as_os_str() == "-" => {
             let detail = "--merge needs a file, which standard output is not";
             Err(Failure::because(Code::Usage, detail))
@@ -49,9 +43,9 @@ pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Fa
         (path, true) => {
             let path = match path {
                 Some(path) => path.clone(),
-                None => file::kubectls(environment)?,
+                None => kubeconfig::default_path(environment)?,
             };
-            let merged = file::merge_into(&path, &made.config, &made.hub, args.set_current)?;
+            let merged = kubeconfig::merge_into(&path, &made.config, &made.hub, args.set_current)?;
             let (path, count) = (path.display(), counted(&made));
             let backup = merged.backup.map_or(String::new(), |backup| {
                 format!(" The file as it was: {}.", backup.display())
@@ -71,200 +65,53 @@ fn counted(made: &NewKubeconfig) -> String {
     }
 }
 
-/// A generated kubeconfig with its hub and clusters.
-struct NewKubeconfig {
-    config: Value,
-    /// Host of the hub, with the port if it is not 443.
-    hub: String,
-    contexts: Vec<String>,
-}
-
-async fn of_clusters(hub: &HubClient, args: &Kubeconfig) -> Result<NewKubeconfig, Failure> {
-    let visible: Vec<Cluster> = hub.get("/clusters").await?;
-    let mut chosen: Vec<&Cluster> = Vec::new();
-    for name in &args.clusters {
-        let cluster = among(&visible, name)?;
-        if !chosen.iter().any(|it| it.id == cluster.id) {
-            chosen.push(cluster);
+impl From<KubeconfigAddress> for ServerAddress {
+    fn from(address: KubeconfigAddress) -> Self {
+        match address {
+            KubeconfigAddress::Path => ServerAddress::Path,
+            KubeconfigAddress::Name => ServerAddress::Name,
         }
     }
-    if args.clusters.is_empty() {
-        chosen.extend(&visible);
+}
+
+/// Writes a file; replacing a file with entries of other hubs needs confirmation.
+///
+/// # Errors
+/// `FL-4118` without confirmation, `FL-4112` if the file cannot be written.
+fn replace(path: &Path, text: &str, hub: &str, yes: bool) -> Result<(), Failure> {
+    if kubeconfig::has_other_entries(path, hub)? {
+        let question = format!(
+            "{} has entries that do not belong to the hub {hub}; all of them would be deleted. Continue?",
+            path.display()
+        );
+        let refused = confirm(yes, &question);
+        refused.map_err(|it| it.next("Keep them with `--merge`, or confirm with `--yes`."))?;
     }
-    let info = hub.get("/v1/hub").await?;
-    let access = Access::of(hub, &info, args.address);
-    make(&access, &visible, &chosen, &args.context_name)
-}
-
-/// Kubeconfig of all clusters as YAML.
-pub(crate) async fn whole(hub: &HubClient) -> Result<String, Failure> {
-    let visible: Vec<Cluster> = hub.get("/clusters").await?;
-    let info = hub.get("/v1/hub").await?;
-    let template = ContextName::default();
-    let chosen: Vec<_> = visible.iter().collect();
-    let made = make(&Access::of(hub, &info, None), &visible, &chosen, &template)?;
-    Ok(output::yaml(&made.config)?)
-}
-
-/// Server addresses and credentials of the clusters.
-struct Access<'a> {
-    info: &'a HubInfo,
-    ca: Option<&'a str>,
-    token: &'a str,
-    address: KubeconfigAddress,
-}
-
-impl<'a> Access<'a> {
-    fn of(hub: &'a HubClient, info: &'a HubInfo, address: Option<KubeconfigAddress>) -> Self {
-        let usual = match info.names_covered {
-            true => KubeconfigAddress::Name,
-            false => KubeconfigAddress::Path,
-        };
-        Access {
-            info,
-            ca: info.ca.as_deref().or(hub.ca()),
-            token: hub.token().expose_secret(),
-            address: address.unwrap_or(usual),
-        }
-    }
-
-    fn cluster(&self, cluster: &Cluster) -> Value {
-        let url = &self.info.public_url;
-        let mut entry = match self.address {
-            KubeconfigAddress::Path => {
-                json!({ "server": format!("{url}/k8s/clusters/{}", cluster.id) })
-            }
-            KubeconfigAddress::Name => json!({
-                "server": url.to_string(),
-                "tls-server-name": format!("{}.{}", cluster.id, self.info.cluster_domain),
-            }),
-        };
-        if let (Some(ca), Some(fields)) = (self.ca, entry.as_object_mut()) {
-            let ca = STANDARD.encode(ca);
-            fields.insert("certificate-authority-data".to_owned(), ca.into());
-        }
-        entry
-    }
-}
-
-fn make(
-    access: &Access<'_>,
-    visible: &[Cluster],
-    chosen: &[&Cluster],
-    template: &ContextName,
-) -> Result<NewKubeconfig, Failure> {
-    // Port 443 is omitted, as in the URL.
-    let url = access.info.public_url.to_string();
-    let hub = url.strip_prefix("https://").unwrap_or(&url);
-    let names = Names::new(hub.to_owned(), visible);
-    let contexts = names.contexts(template, chosen)?;
-    let cluster =
-        |it: &&Cluster| json!({ "name": names.cluster(&it.id), "cluster": access.cluster(it) });
-    let context = |(it, name): (&&Cluster, &String)| {
-        let context = json!({ "cluster": names.cluster(&it.id), "user": names.user() });
-        json!({ "name": name, "context": context })
-    };
-    // With several contexts there is no default.
-    let current = match contexts.as_slice() {
-        [one] => one.as_str(),
-        _ => "",
-    };
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": chosen.iter().map(cluster).collect::<Vec<_>>(),
-        "contexts": chosen.iter().zip(&contexts).map(context).collect::<Vec<_>>(),
-        "current-context": current,
-        "users": [{ "name": names.user(), "user": { "token": access.token } }],
-    });
-    Ok(NewKubeconfig {
-        config,
-        hub: names.hub().to_owned(),
-        contexts,
-    })
+    Ok(files::write(path, text)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use fairlead_api::resources::{ClusterFields, ClusterState, ClusterStatus};
-    use time::OffsetDateTime;
+    use std::fs;
 
     use super::*;
 
-    pub(super) fn cluster(id: &str, name: &str) -> Cluster {
-        let epoch = OffsetDateTime::UNIX_EPOCH;
-        Cluster {
-            id: id.parse().unwrap(),
-            tenant: "t-default".parse().unwrap(),
-            display_name: name.to_owned(),
-            created: epoch,
-            version: 1,
-            status: ClusterStatus {
-                state: ClusterState::Never,
-                since: epoch,
-                last_error: None,
-                last_seen: None,
-                last_good_probe: None,
-                hub: None,
-            },
-            uid: None,
-            clone: None,
-            enrolled: false,
-            install_url: None,
-            stale_facts: Vec::new(),
-            dynamic_facts: BTreeMap::new(),
-            compile_meta: None,
-            fields: ClusterFields::default(),
-            more: serde_json::Map::new(),
-        }
-    }
-
-    fn config(address: KubeconfigAddress, clusters: &[Cluster], chosen: usize) -> Value {
-        let info = HubInfo {
-            version: "0".to_owned(),
-            public_url: "https://127.0.0.1:8443".parse().unwrap(),
-            cluster_domain: "clusters.test".to_owned(),
-            names_covered: true,
-            ca: Some("PEM".to_owned()),
-            caller: "ada".to_owned(),
-        };
-        let access = Access {
-            info: &info,
-            ca: info.ca.as_deref(),
-            token: "t",
-            address,
-        };
-        let chosen: Vec<_> = clusters.iter().take(chosen).collect();
-        let made = make(&access, clusters, &chosen, &ContextName::default());
-        made.unwrap().config
-    }
+    const OURS: &str = "clusters:\n- name: c-1@hub\n  cluster: {server: https://hub}\ncontexts:\n- name: demo@hub\n  \
+        context: {cluster: c-1@hub, user: fairlead@hub}\nusers:\n- name: fairlead@hub\n  user: {token: t}\n\
+        current-context: demo@hub\n";
+    const OTHERS: &str = "# mine\nkind: Config\ncurrent-context: kind\nusers:\n- name: kind\n  user: {password: '0123'}\n";
 
     #[test]
-    fn address_is_a_name_or_a_path() {
-        let clusters = [cluster("c-1", "demo")];
-        let by_name = config(KubeconfigAddress::Name, &clusters, 1);
-        let entry = &by_name["clusters"][0]["cluster"];
-        assert_eq!(entry["server"], "https://127.0.0.1:8443");
-        assert_eq!(entry["tls-server-name"], "c-1.clusters.test");
-        let by_path = config(KubeconfigAddress::Path, &clusters, 1);
-        let entry = &by_path["clusters"][0]["cluster"];
-        assert_eq!(entry["server"], "https://127.0.0.1:8443/k8s/clusters/c-1");
-        assert_eq!(by_path["users"][0]["name"], "fairlead@127.0.0.1:8443");
-    }
-
-    #[test]
-    fn only_one_cluster_is_current() {
-        let clusters = [cluster("c-1", "demo"), cluster("c-2", "other")];
-        let both = config(KubeconfigAddress::Path, &clusters, 2);
-        assert_eq!(both["current-context"], "");
-        let one = config(KubeconfigAddress::Path, &clusters, 1);
-        assert_eq!(one["current-context"], "demo@127.0.0.1:8443");
-        assert_eq!(one["contexts"][0], both["contexts"][0]);
-        assert_eq!(
-            config(KubeconfigAddress::Path, &[], 0)["contexts"],
-            json!([])
-        );
+    fn file_with_other_entries_is_replaced_only_when_confirmed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        replace(&path, OURS, "hub", false).unwrap();
+        replace(&path, OURS, "hub", false).unwrap();
+        fs::write(&path, OTHERS).unwrap();
+        let refused = replace(&path, OURS, "hub", false).unwrap_err();
+        assert_eq!(refused.code, Code::NotConfirmed);
+        assert_eq!(fs::read_to_string(&path).unwrap(), OTHERS);
+        replace(&path, OURS, "hub", true).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), OURS);
     }
 }

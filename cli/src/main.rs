@@ -11,7 +11,6 @@ mod cluster;
 mod complete;
 mod confirm;
 mod describe;
-mod documents;
 mod edit;
 mod explain;
 mod facts;

@@ -6,12 +6,15 @@ use fairlead_api::{
     Code, Failure, TenantId, percent,
     resources::{CreateTenant, List, Tenant},
 };
-use fairlead_client::{Environment, HubClient, HubError, query_of};
+use fairlead_client::{
+    Environment, HubClient, HubError,
+    documents::{Document, Kind},
+    query_of,
+};
 
 use crate::{
     apply, args, bulk,
     confirm::confirm,
-    documents::{Document, Kind},
     edit, fields,
     output::{self, Cell, OutputFormat, TableColumn},
     settings::block_on,

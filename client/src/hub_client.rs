@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{Environment, files, logins};
+use crate::{environment::Environment, files, logins};
 
 pub use error::HubError;
 

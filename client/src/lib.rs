@@ -2,13 +2,18 @@
 //!
 //! It never prints and never prompts; its errors are for the caller to report.
 
+mod differences;
+pub mod documents;
 mod environment;
 pub mod files;
 mod hub_client;
+pub mod import;
+pub mod kubeconfig;
 pub mod logins;
 pub mod lookup;
 mod query;
 
+pub use differences::{Difference, differences};
 pub use environment::Environment;
 pub use hub_client::{HubClient, HubError, Precondition, Tagged};
 pub use query::query_of;

@@ -6,7 +6,7 @@ use fairlead_api::{Code, Failure, HubUrl};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Environment, files};
+use crate::{environment::Environment, files};
 
 /// Login to one hub.
 #[derive(Clone, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use fairlead_api::{ClusterId, Code, Failure, resources::Cluster};
 
-use crate::{HubClient, query_of};
+use crate::{hub_client::HubClient, query::query_of};
 
 /// Finds a cluster by id, else by unique display name.
 ///

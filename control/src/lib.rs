@@ -1,11 +1,9 @@
-//! The hub: all its modules wired together ([`Control`]), and what the platform operator does with its data (backup,
-//! import from Lieutenant).
+//! The hub: all its modules wired together ([`Control`]), and backups of its data by the platform operator.
 //!
 //! A module holds the store, the clock and its own settings, imports no other module, and plugs into the gateway through
 //! its `Module` trait. No byte of a kubectl request passes through this crate.
 
 pub mod backup;
-pub mod import;
 
 mod config;
 mod control;

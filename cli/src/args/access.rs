@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 use fairlead_api::{HubUrl, resources::ClusterState};
+use fairlead_client::kubeconfig::ContextName;
 
 use super::common::OutputArgs;
-use crate::{complete, kubeconfig::names::ContextName};
+use crate::complete;
 
 const KUBECONFIG_EXAMPLES: &str = "\
 Examples:

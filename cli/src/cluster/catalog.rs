@@ -1,8 +1,7 @@
 //! `fairlead cluster catalog`: Kubernetes objects desired in a cluster.
 
 use fairlead_api::{ClusterId, Failure, catalog::Catalog};
-use fairlead_client::{HubClient, files, lookup::find};
-use fairlead_control::import;
+use fairlead_client::{HubClient, files, import, lookup::find};
 use serde_json::Value;
 
 use crate::{

@@ -6,14 +6,17 @@ use std::{
 };
 
 use fairlead_api::{Failure, HubUrl};
-use fairlead_client::{HubClient, files};
+use fairlead_client::{
+    HubClient, files,
+    kubeconfig::{self, ContextName},
+};
 use fairlead_runtime::Process;
 use fairlead_store::Revision;
 use tokio::sync::watch;
 use tracing::warn;
 
 use super::settings::Settings;
-use crate::{kubeconfig, output};
+use crate::output;
 
 /// Shortest interval between two updates of the kubeconfig.
 const KUBECONFIG_UPDATE_INTERVAL: Duration = Duration::from_secs(1);
@@ -81,7 +84,8 @@ async fn write_kubeconfig(
     hub: &HubClient,
     written: &mut String,
 ) -> Result<(), Failure> {
-    let text = kubeconfig::whole(hub).await?;
+    let all = kubeconfig::generate(hub, &[], None, &ContextName::default()).await?;
+    let text = all.to_yaml()?;
     if text != *written {
         files::write(file, &text)?;
         *written = text;

@@ -1,44 +1,59 @@
 //! Errors of kubeconfig files, and their codes.
 
 use std::{
+    error::Error,
     io,
     path::{Path, PathBuf},
 };
 
 use fairlead_api::{Code, Failure, error_chain};
-use fairlead_client::files::FileError;
 
-use fairlead_output::RenderError;
+use crate::files::FileError;
 
 /// Reason not to write a kubeconfig.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum KubeconfigError {
+pub enum KubeconfigError {
     /// The environment names no file.
     #[error("neither KUBECONFIG nor HOME is set")]
     NoPlace,
     /// The file cannot be read or parsed.
     #[error("{}: {detail}", path.display())]
-    Unusable { path: PathBuf, detail: String },
+    Unusable {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the system or of the parser.
+        detail: String,
+    },
     /// Another program writes the file.
     #[error("another program holds its lock {}", .0.display())]
     Locked(PathBuf),
     /// The lock of the file or its folder cannot be created.
     #[error("{}", path.display())]
-    Lock { path: PathBuf, source: io::Error },
+    Lock {
+        /// Path of the lock or of its folder.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
     /// The entries cannot be merged into the file.
     #[error("{}", path.display())]
-    Merge { path: PathBuf, source: MergeError },
+    Merge {
+        /// Path of the file.
+        path: PathBuf,
+        /// Reason.
+        source: MergeError,
+    },
     /// The file or its backup cannot be written.
     #[error(transparent)]
     File(#[from] FileError),
     /// The entries have no text form.
-    #[error(transparent)]
-    Render(#[from] RenderError),
+    #[error("a kubeconfig cannot be serialized")]
+    Serialize(#[source] Box<dyn Error + Send + Sync>),
 }
 
 /// Reason not to merge entries.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum MergeError {
+pub enum MergeError {
     /// The file is no kubeconfig.
     #[error("{0}")]
     NoKubeconfig(String),
@@ -50,7 +65,7 @@ pub(super) enum MergeError {
 /// The template of context names yields one name for two clusters.
 #[derive(Debug, thiserror::Error)]
 #[error("--context-name: {0}")]
-pub(crate) struct AmbiguousContext(pub(super) String);
+pub struct AmbiguousContext(pub(super) String);
 
 impl KubeconfigError {
     pub(super) fn unusable(path: &Path, error: impl ToString) -> Self {
@@ -58,6 +73,10 @@ impl KubeconfigError {
             path: path.to_owned(),
             detail: error.to_string(),
         }
+    }
+
+    pub(super) fn serialize(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        KubeconfigError::Serialize(error.into())
     }
 
     pub(super) fn lock(path: &Path, source: io::Error) -> Self {
@@ -90,7 +109,7 @@ impl From<KubeconfigError> for Failure {
                 }
             }
             KubeconfigError::File(error) => error.into(),
-            KubeconfigError::Render(error) => error.into(),
+            KubeconfigError::Serialize(_) => because(Code::Internal),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Plan of a document: the difference to the hub's resource, validated by the hub with a dry run before anything is written.
 
 use fairlead_api::{Code, Failure};
-use fairlead_client::{HubClient, HubError, Precondition, Tagged};
-use fairlead_control::import::differences;
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{Document, Kind, invalid};
+use crate::{
+    differences::differences,
+    hub_client::{HubClient, HubError, Precondition, Tagged},
+};
 
 /// Fields that PUT keeps if a document omits them.
 const KEPT_BY_PUT: [(Kind, &str); 6] = [
@@ -22,29 +24,33 @@ const MAX_ATTEMPTS: usize = 5;
 
 /// Request that applies a document.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Plan {
+pub enum Plan {
+    /// None: the resource is as desired.
     Unchanged,
+    /// PUT of a new resource.
     Create(Value),
     /// JSON merge patch (RFC 7396).
     Patch(Value),
+    /// PUT of the whole resource.
     Replace(Value),
 }
 
 /// A plan with a description of its changes.
 #[derive(Debug, Clone)]
-pub(crate) struct Planned {
-    pub(crate) plan: Plan,
+pub struct Planned {
+    /// Request to send.
+    pub plan: Plan,
     /// ETag of the resource that the plan is based on; `None` for a new resource.
     tag: Option<String>,
     /// Changes for people: `+`, `~` or `-`, path and values.
-    pub(crate) lines: Vec<String>,
+    pub lines: Vec<String>,
     /// Changes that need confirmation.
-    pub(crate) dangers: Vec<String>,
+    pub dangers: Vec<String>,
 }
 
 /// Treatment of fields that a document omits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum ApplyMode<'a> {
+pub enum ApplyMode<'a> {
     /// Omitted fields stay; `null` removes a field.
     Amend,
     /// Omitted fields are removed.
@@ -58,7 +64,7 @@ pub(crate) enum ApplyMode<'a> {
 ///
 /// # Errors
 /// Failures of the dry run; `FL-4109` with an unknown field; `FL-4114` if the resource has changed since it was edited.
-pub(crate) async fn plan(
+pub async fn plan(
     hub: &HubClient,
     document: &Document,
     mode: ApplyMode<'_>,
@@ -104,7 +110,7 @@ pub(crate) async fn plan(
 ///
 /// # Errors
 /// Failures of the hub; `FL-4114` if the plan is different now.
-pub(crate) async fn send(
+pub async fn send(
     hub: &HubClient,
     document: &Document,
     mode: ApplyMode<'_>,

@@ -1,4 +1,4 @@
-//! Difference between a planned document and the current one.
+//! Differences between a planned document and the current one.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct Difference {
     pub path: String,
     /// `None` if the value is missing.
     pub before: Option<Value>,
-    /// The value after the import.
+    /// The planned value.
     pub after: Value,
 }
 

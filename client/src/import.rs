@@ -5,7 +5,6 @@
 //! unsupported field is reported with its object. Secrets are never imported.
 
 mod cluster;
-mod diff;
 mod object;
 mod repo;
 mod tenant;
@@ -15,7 +14,6 @@ use std::collections::BTreeMap;
 use fairlead_api::{ClusterId, Code, Failure, TenantId};
 use serde_json::{Map, Value};
 
-pub use diff::{Difference, differences};
 use object::{LieutenantObject, ObjectKind};
 
 /// Documents in sending order: a tenant precedes its clusters.

@@ -1,6 +1,6 @@
 //! Documents of tenants and clusters in files: the fields that people write, the parser, and the order of requests.
 
-pub(crate) mod plan;
+pub mod plan;
 
 use std::{collections::BTreeSet, fmt};
 
@@ -24,15 +24,19 @@ const MANAGED_FIELDS: [&str; 13] = [
     "compileMeta",
 ];
 
+/// Kind of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Tenant, at `/tenants`.
     Tenant,
+    /// Cluster, at `/clusters`.
     Cluster,
 }
 
 impl Kind {
     /// Path of the collection in the API.
-    pub(crate) const fn collection(self) -> &'static str {
+    #[must_use]
+    pub const fn collection(self) -> &'static str {
         match self {
             Kind::Tenant => "/tenants",
             Kind::Cluster => "/clusters",
@@ -67,13 +71,15 @@ impl Kind {
 
 /// Desired state of one tenant or cluster.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Document {
-    pub(crate) kind: Kind,
-    pub(crate) id: String,
+pub struct Document {
+    /// Kind of the resource.
+    pub kind: Kind,
+    /// Id with its prefix.
+    pub id: String,
     /// Tenant of a cluster.
-    pub(crate) tenant: Option<String>,
+    pub tenant: Option<String>,
     /// Other fields that people write.
-    pub(crate) fields: Map<String, Value>,
+    pub fields: Map<String, Value>,
 }
 
 impl fmt::Display for Document {
@@ -83,18 +89,24 @@ impl fmt::Display for Document {
 }
 
 impl Document {
-    pub(crate) fn path(&self) -> String {
+    /// Path of the resource in the API.
+    #[must_use]
+    pub fn path(&self) -> String {
         format!("{}/{}", self.kind.collection(), self.id)
     }
 
     /// Document of a resource as returned by the hub.
-    pub(crate) fn of(kind: Kind, shown: &Value) -> Result<Self, InvalidDocument> {
+    ///
+    /// # Errors
+    /// [`InvalidDocument`] for a resource with other fields than expected.
+    pub fn of(kind: Kind, shown: &Value) -> Result<Self, InvalidDocument> {
         let fields = shown.as_object().cloned().unwrap_or_default();
         read_one(fields, kind)
     }
 
     /// All fields, as in a file.
-    pub(crate) fn whole(&self) -> Map<String, Value> {
+    #[must_use]
+    pub fn whole(&self) -> Map<String, Value> {
         let mut whole = Map::new();
         whole.insert("id".to_owned(), self.id.as_str().into());
         if let Some(tenant) = &self.tenant {
@@ -105,7 +117,8 @@ impl Document {
     }
 
     /// Tenant that must exist before this resource.
-    pub(crate) fn needs(&self) -> Option<&str> {
+    #[must_use]
+    pub fn needs(&self) -> Option<&str> {
         match self.kind {
             Kind::Tenant => self.fields.get("tenantRef").and_then(Value::as_str),
             Kind::Cluster => self.tenant.as_deref(),
@@ -116,7 +129,7 @@ impl Document {
 /// A document that cannot be applied; its text is one sentence.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct InvalidDocument(String);
+pub struct InvalidDocument(String);
 
 impl From<InvalidDocument> for Failure {
     fn from(error: InvalidDocument) -> Self {
@@ -133,10 +146,7 @@ fn invalid(detail: impl fmt::Display) -> InvalidDocument {
 ///
 /// # Errors
 /// `FL-4109` with the file, the number of the document and the field.
-pub(crate) fn read(
-    texts: &[(String, String)],
-    usual: Kind,
-) -> Result<Vec<Document>, InvalidDocument> {
+pub fn read(texts: &[(String, String)], usual: Kind) -> Result<Vec<Document>, InvalidDocument> {
     let mut documents: Vec<Document> = Vec::new();
     for (name, text) in texts {
         let values: Vec<Value> = serde_saphyr::from_multiple(text)

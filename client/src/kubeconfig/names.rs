@@ -9,7 +9,7 @@ use super::error::AmbiguousContext;
 
 /// Template of context names, like `{name}@{hub}`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ContextName(Vec<Part>);
+pub struct ContextName(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
@@ -21,7 +21,8 @@ enum Part {
 }
 
 impl ContextName {
-    pub(crate) const DEFAULT: &str = "{name}@{hub}";
+    /// Default template.
+    pub const DEFAULT: &str = "{name}@{hub}";
 }
 
 impl Default for ContextName {

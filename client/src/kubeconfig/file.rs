@@ -6,18 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fairlead_api::Failure;
-use fairlead_client::{Environment, files};
 use serde_json::{Map, Value};
 
 use super::{error::KubeconfigError, merge};
-use crate::{confirm::confirm, output};
+use crate::{environment::Environment, files};
 
 /// File that kubectl writes to: the first of `KUBECONFIG`, else `~/.kube/config`.
 ///
 /// # Errors
 /// [`KubeconfigError::NoPlace`]
-pub(super) fn kubectls(environment: &Environment) -> Result<PathBuf, KubeconfigError> {
+pub fn default_path(environment: &Environment) -> Result<PathBuf, KubeconfigError> {
     let listed = environment.get("KUBECONFIG").unwrap_or_default();
     if let Some(first) = listed.split(':').find(|it| !it.is_empty()) {
         return Ok(first.into());
@@ -28,17 +26,18 @@ pub(super) fn kubectls(environment: &Environment) -> Result<PathBuf, KubeconfigE
 }
 
 /// Outcome of a merge.
-pub(super) struct Merged {
+pub struct Merged {
     /// Copy of the previous file; `None` for a new or unchanged file.
-    pub(super) backup: Option<PathBuf>,
-    pub(super) changed: bool,
+    pub backup: Option<PathBuf>,
+    /// True if the file was written.
+    pub changed: bool,
 }
 
-/// Merges into a file that may not exist yet.
+/// Merges the entries of a hub into a file that may not exist yet.
 ///
 /// # Errors
 /// [`KubeconfigError`]
-pub(super) fn merge_into(
+pub fn merge_into(
     path: &Path,
     ours: &Value,
     hub: &str,
@@ -76,31 +75,22 @@ pub(super) fn merge_into(
             Some(backup)
         }
     };
-    files::write(path, &output::yaml(&after)?)?;
+    files::write(path, &to_yaml(&after)?)?;
     Ok(Merged {
         backup,
         changed: true,
     })
 }
 
-/// Writes a file; replacing a file with entries of other hubs needs confirmation.
+/// True if there is a regular file with entries that do not belong to the hub.
 ///
 /// # Errors
-/// `FL-4118` without confirmation, `FL-4112` if the file cannot be written.
-pub(super) fn replace(path: &Path, text: &str, hub: &str, yes: bool) -> Result<(), Failure> {
+/// [`KubeconfigError::Unusable`] if the file cannot be read.
+pub fn has_other_entries(path: &Path, hub: &str) -> Result<bool, KubeconfigError> {
     let is_regular = fs::metadata(path).is_ok_and(|it| it.is_file());
-    if let Some(there) = read(path)?.filter(|_| is_regular) {
-        let is_ours = parse(path, &there).is_ok_and(|it| merge::is_only_of(&it, hub));
-        if !is_ours {
-            let question = format!(
-                "{} has entries that do not belong to the hub {hub}; all of them would be deleted. Continue?",
-                path.display()
-            );
-            let refused = confirm(yes, &question);
-            refused.map_err(|it| it.next("Keep them with `--merge`, or confirm with `--yes`."))?;
-        }
-    }
-    Ok(files::write(path, text)?)
+    let there = read(path)?.filter(|_| is_regular);
+    let is_ours = |text: &String| parse(path, text).is_ok_and(|it| merge::is_only_of(&it, hub));
+    Ok(there.is_some_and(|text| !is_ours(&text)))
 }
 
 /// Content of the file; `None` if it does not exist.
@@ -110,6 +100,11 @@ fn read(path: &Path) -> Result<Option<String>, KubeconfigError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(KubeconfigError::unusable(path, error)),
     }
+}
+
+/// YAML of a kubeconfig.
+pub(super) fn to_yaml(config: &Value) -> Result<String, KubeconfigError> {
+    serde_saphyr::to_string(config).map_err(KubeconfigError::serialize)
 }
 
 fn parse(path: &Path, text: &str) -> Result<Value, KubeconfigError> {
@@ -155,7 +150,7 @@ impl Drop for Lock {
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-    use fairlead_api::Code;
+    use fairlead_api::{Code, Failure};
     use serde_json::json;
 
     use super::*;
@@ -222,23 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn file_with_other_entries_is_replaced_only_when_confirmed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        let text = output::yaml(&ours()).unwrap();
-        replace(&path, &text, "hub", false).unwrap();
-        replace(&path, &text, "hub", false).unwrap();
-        fs::write(&path, OTHERS).unwrap();
-        let refused = replace(&path, &text, "hub", false).unwrap_err();
-        assert_eq!(refused.code, Code::NotConfirmed);
-        assert_eq!(fs::read_to_string(&path).unwrap(), OTHERS);
-        replace(&path, &text, "hub", true).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), text);
-    }
-
-    #[test]
     fn first_file_of_kubeconfig_is_the_one_that_is_written() {
-        let of = |pairs: &[(&str, &str)]| kubectls(&Environment::of(pairs));
+        let of = |pairs: &[(&str, &str)]| default_path(&Environment::of(pairs));
         let both = [("KUBECONFIG", ":/a:/b"), ("HOME", "/home/ann")];
         assert_eq!(of(&both).unwrap(), Path::new("/a"));
         let home = of(&[("HOME", "/home/ann")]).unwrap();
