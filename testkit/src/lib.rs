@@ -18,6 +18,7 @@ pub mod clock;
 pub mod fake_influxdb;
 pub mod hub;
 pub mod influxdb;
+pub mod layers;
 pub mod mounts;
 pub mod postgres;
 pub mod process;
