@@ -1,7 +1,7 @@
 //! Small bodies in memory. Bodies of a peer are read up to a limit.
 
 use bytes::{Bytes, BytesMut};
-use fairlead_dialer::{Body, BodyError};
+use fairlead_exchange::{Body, BodyError};
 use http_body_util::{BodyExt, Full};
 
 pub(crate) fn text(text: impl Into<Bytes>) -> Body {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fairlead_api::{
     Code, Failure, Reason, config::MAX_CONFIG_BYTES, enroll::MAX_ENROLL_BODY_BYTES, error_chain,
 };
-use fairlead_dialer::{Answer, Body, BodyError, ExchangeError, Exchanges};
+use fairlead_exchange::{Answer, Body, BodyError, ExchangeError, Exchanges};
 use http::{HeaderValue, Method, Request, StatusCode, header, response::Parts};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;

@@ -9,7 +9,7 @@ use fairlead_api::{
     headers::{DRAINING, PROBE_PATH},
     streaming::is_streaming,
 };
-use fairlead_dialer::{Answer, Body, OnUpgrade, Spliced, frames::Protocol, splice};
+use fairlead_exchange::{Answer, Body, OnUpgrade, Spliced, frames::Protocol, splice};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use tokio::{

@@ -8,10 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use fairlead_api::{Code, Failure, error_chain};
-use fairlead_dialer::{
-    Answer, Body, BodyError,
-    exchange::{Client, SendError},
-};
+use fairlead_exchange::{Answer, Body, BodyError, Client, SendError};
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header, uri::PathAndQuery};
 use http_body::Body as _;
 use tokio::time::timeout;

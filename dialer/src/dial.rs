@@ -13,6 +13,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use fairlead_api::{Code, HubUrl};
 use rustls::pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::{
     error::{DialError, Stage},
@@ -219,6 +220,28 @@ impl Dialer {
             }
         }
     }
+}
+
+/// Starts an agent's session over `io`, a connection after the 101. The counterpart of
+/// `accept` at the hub.
+///
+/// # Errors
+///
+/// With stage link or identity; each step has the handshake deadline of the limits.
+pub async fn start_session<IO>(
+    io: IO,
+    inner: Arc<rustls::ClientConfig>,
+    limits: &Limits,
+) -> Result<Session, DialError>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut socket = Socket::new(Box::new(io), &[], Role::Agent);
+    let agreed = async { Ok(wire::offer(&mut socket, wire::VERSIONS, limits, None).await?) };
+    let agreed = step(Stage::Link, limits.handshake, agreed).await?;
+    let secured = async { Ok(secure::client(socket, agreed, inner, limits).await?) };
+    let wire = step(Stage::Identity, limits.handshake, secured).await?;
+    Ok(Session::start(wire, Side::Agent, limits))
 }
 
 /// Adds the hub's clock to an outer TLS error about an expired certificate. `any_time` trusts the

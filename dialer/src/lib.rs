@@ -1,5 +1,5 @@
-//! The wire, both ends: WebSocket, link, secure channel, session, stream, and HTTP exchanges on streams. It has no
-//! knowledge of HTTP routes, Kubernetes or databases.
+//! The wire, both ends: WebSocket, link, secure channel, session and stream. It has no knowledge of HTTP requests,
+//! Kubernetes or databases. The crate `exchange` above runs HTTP/1.1 on the streams.
 //!
 //! ```text
 //! TCP, or CONNECT through a proxy     dial/tcp, dial/proxy
@@ -9,7 +9,6 @@
 //! inner TLS 1.3                       secure, wire/channel
 //! yamux                               mux, session, session/driver (joined to the layers below by wire)
 //! stream                              mux/stream
-//! HTTP/1.1                            exchange, exchange/client, exchange/server, exchange/head, exchange/framing
 //! ```
 //!
 //! Each module imports only modules of lower layers, from the ground files (`close`, `error`, `limits`, ...) up to
@@ -19,8 +18,6 @@ pub mod accept;
 mod close;
 pub mod dial;
 mod error;
-pub mod exchange;
-pub mod frames;
 #[cfg(test)]
 mod layers;
 mod limits;
@@ -33,8 +30,7 @@ mod read_ahead;
 mod rig;
 mod secure;
 pub mod session;
-pub mod splice;
-mod sync;
+pub mod sync;
 mod tcp_options;
 mod tls;
 mod upgrade;
@@ -46,13 +42,11 @@ pub use accept::{Accepted, Arrival, accept, accept_resumable, resume_only};
 pub use close::CloseReason;
 pub use dial::{DialError, Dialed, Dialer, ProxyRules, Redialed, Stage};
 pub use error::{OpenError, SessionError};
-pub use exchange::{Answer, Body, BodyError, ExchangeError, Exchanges, OnUpgrade, Upgraded, serve};
 pub use limits::Limits;
 pub use memory::MemoryBudget;
 pub use mux::Stream;
 pub use read_ahead::ReadAhead;
 pub use session::{Session, Stats};
-pub use splice::{Spliced, splice};
 pub use tcp_options::set_link_options;
 pub use tls::HUB_SERVER_NAME;
 pub use watched::Watched;

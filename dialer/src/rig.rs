@@ -25,7 +25,7 @@ use tokio::{
 
 use crate::{
     HUB_SERVER_NAME, Limits, Session, accept,
-    mux::Side,
+    dial::start_session,
     secure,
     websocket::Role,
     wire::{self, Socket, Wire},
@@ -230,15 +230,12 @@ pub(crate) async fn sessions(
     agent_limits: &Limits,
     hub_limits: &Limits,
 ) -> (Session, Session) {
-    let at_agent = async {
-        let wire = agent_wire(agent, agent_limits).await;
-        Session::start(wire, Side::Agent, agent_limits)
-    };
+    let at_agent = start_session(agent, agent_inner(&OURS, Some(&OURS)), agent_limits);
     let at_hub = accept(hub, hub_inner(&OURS), hub_limits.clone());
     let (agent, hub) = tokio::join!(at_agent, at_hub);
     let hub = hub.unwrap();
     assert_eq!(hub.certificates.len(), 1);
-    (agent, hub.session)
+    (agent.unwrap(), hub.session)
 }
 
 /// Polls until `done` returns true. A paused clock advances only while all tasks are idle.

@@ -1,9 +1,9 @@
-//! Locking.
+//! Locking without poisoning.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks `mutex`. No lock of this crate is held across a call that can panic half-way through a
-/// change, so a poisoned value is consistent.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks `mutex` and ignores poisoning. No lock may be held across a call that can panic half-way
+/// through a change, so that a poisoned value is consistent.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,10 +4,8 @@
 //! ping only between frames, and answers only complete pings.
 #![no_main]
 
-use fairlead_dialer::{
-    frames::{Frames, Pong, Protocol},
-    websocket::{Decoder, Event, Role},
-};
+use fairlead_dialer::websocket::{Decoder, Event, Role};
+use fairlead_exchange::frames::{Frames, Pong, Protocol};
 use libfuzzer_sys::fuzz_target;
 
 /// Longest input, in bytes. Longer ones only take more time.

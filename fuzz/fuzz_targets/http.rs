@@ -11,10 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairlead_dialer::{
-    Answer, Body, BodyError, Upgraded,
-    exchange::{Client, Outgoing, Transport, serve_on},
-};
+use fairlead_exchange::{Answer, Body, BodyError, Client, Outgoing, Transport, Upgraded, serve_on};
 use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::service::service_fn;

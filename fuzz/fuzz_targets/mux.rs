@@ -132,7 +132,7 @@ impl Rig {
 
     /// Feeds bytes like the session's driver.
     fn receive(&mut self, piece: Bytes) -> Option<()> {
-        while !self.mux.takes_input() {
+        while !self.mux.accepts_input() {
             self.fill(true);
         }
         let outcome = self.mux.receive(piece, &mut self.wakes);

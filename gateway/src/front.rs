@@ -35,7 +35,8 @@ use std::{
     time::Duration,
 };
 
-use fairlead_dialer::{Body, BodyError, ReadAhead};
+use fairlead_dialer::ReadAhead;
+use fairlead_exchange::{Body, BodyError};
 use fairlead_runtime::{Process, gauges::GaugeGuard};
 use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};

@@ -16,10 +16,8 @@ use fairlead_api::{
     hello::{HELLO_PATH, Hello, Instance, LinkIndex},
 };
 use fairlead_certs::{AgentKey, Authority, LEAF_LIFETIME};
-use fairlead_dialer::{
-    Answer, Body, DialError, Dialer, Exchanges, Limits, LinkState, Redialed, Session,
-    dial::ProxyRules, serve,
-};
+use fairlead_dialer::{DialError, Dialer, Limits, LinkState, Redialed, Session, dial::ProxyRules};
+use fairlead_exchange::{Answer, Body, Exchanges, serve};
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use rustls::ClientConfig;

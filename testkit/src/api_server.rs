@@ -9,7 +9,7 @@ mod upgrades;
 
 use std::{convert::Infallible, sync::Arc};
 
-use fairlead_dialer::{Body, BodyError};
+use fairlead_exchange::{Body, BodyError};
 use http::Request;
 use http_body_util::BodyExt;
 use hyper::{body::Incoming, service::service_fn};

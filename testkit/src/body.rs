@@ -1,7 +1,7 @@
 //! Bodies of requests and answers.
 
 use bytes::Bytes;
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http_body_util::{BodyExt, Empty, Full};
 
 /// A body without bytes.

@@ -22,10 +22,11 @@ use fairlead_certs::{
     AgentIdentity, Authority, agent_identity, csr_fingerprint, front_server, session_server,
 };
 use fairlead_dialer::{
-    Arrival, Body, CloseReason, Exchanges, Limits, Resumable, Session, accept,
+    Arrival, CloseReason, Limits, Resumable, Session, accept,
     accept::{CONNECT_PATH, upgrade_response},
-    accept_resumable, serve,
+    accept_resumable,
 };
+use fairlead_exchange::{Body, Exchanges, serve};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};

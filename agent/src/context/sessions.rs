@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use fairlead_dialer::{Exchanges, LinkState};
+use fairlead_dialer::LinkState;
+use fairlead_exchange::Exchanges;
 use tokio::sync::watch;
 
 /// Serving sessions of one agent.

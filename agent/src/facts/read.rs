@@ -4,7 +4,7 @@
 use fairlead_api::{error_chain, percent};
 use std::time::Duration;
 
-use fairlead_dialer::{Answer, Body};
+use fairlead_exchange::{Answer, Body};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use tokio::time::timeout;

@@ -9,7 +9,8 @@ use fairlead_api::{
     enroll::{ENROLL_PATH, EnrollRequest, Issued},
 };
 use fairlead_certs::AgentKey;
-use fairlead_dialer::{CloseReason, Exchanges, Session};
+use fairlead_dialer::{CloseReason, Session};
+use fairlead_exchange::Exchanges;
 use secrecy::SecretString;
 use tokio::time::{Instant, sleep};
 use tracing::info;

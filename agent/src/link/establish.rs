@@ -4,7 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure, moment::timestamp};
-use fairlead_dialer::{CloseReason, Exchanges, Session};
+use fairlead_dialer::{CloseReason, Session};
+use fairlead_exchange::Exchanges;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};

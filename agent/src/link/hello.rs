@@ -6,7 +6,7 @@ use fairlead_api::{
     ClusterUid, Code, Failure,
     hello::{HELLO_PATH, Hello, HelloResponse, LinkIndex},
 };
-use fairlead_dialer::Exchanges;
+use fairlead_exchange::Exchanges;
 use tokio::time::sleep;
 use tracing::warn;
 

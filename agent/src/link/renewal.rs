@@ -10,7 +10,7 @@ use fairlead_api::{
     moment::timestamp,
 };
 use fairlead_certs::renew_at;
-use fairlead_dialer::Exchanges;
+use fairlead_exchange::Exchanges;
 use time::OffsetDateTime;
 use tokio::time::sleep;
 use tracing::{info, warn};

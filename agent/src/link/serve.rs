@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use fairlead_dialer::{Session, Stream, serve};
+use fairlead_dialer::{Session, Stream};
+use fairlead_exchange::serve;
 use tracing::debug;
 
 use crate::{context::AgentContext, proxy::RequestProxy};

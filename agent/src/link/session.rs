@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_dialer::{CloseReason, Dialed, Exchanges, Session};
+use fairlead_dialer::{CloseReason, Dialed, Session};
+use fairlead_exchange::Exchanges;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_dialer::frames::{Frames, Pong, Protocol};
+use fairlead_exchange::frames::{Frames, Pong, Protocol};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Instant,

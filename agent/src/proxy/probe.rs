@@ -9,7 +9,7 @@ use fairlead_api::{
     config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
     headers::SPREAD,
 };
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairlead_dialer::{Body, BodyError};
+use fairlead_exchange::{Body, BodyError};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};

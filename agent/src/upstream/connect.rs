@@ -2,7 +2,8 @@
 
 use std::{io, time::Duration};
 
-use fairlead_dialer::{BodyError, ReadAhead, exchange::SocketTransport};
+use fairlead_dialer::ReadAhead;
+use fairlead_exchange::{BodyError, SocketTransport};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};

@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use fairlead_api::config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER};
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::{Request, Response};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -56,7 +56,7 @@ async fn connects(connected: &ConnectedAgent, target: &str) -> bool {
         .body(nothing())
         .unwrap();
     let answer = soon(connected.exchanges.send(request)).await.unwrap();
-    matches!(answer, fairlead_dialer::Answer::Upgraded(..))
+    matches!(answer, fairlead_exchange::Answer::Upgraded(..))
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use fairlead_api::headers::PROBE_PATH;
-use fairlead_dialer::{Body, BodyError, Exchanges, Resumable};
+use fairlead_dialer::Resumable;
+use fairlead_exchange::{Body, BodyError, Exchanges};
 use fairlead_testkit::wait;
 use futures_util::stream;
 use http::{Request, Response};

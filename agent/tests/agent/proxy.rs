@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use bytes::Bytes;
-use fairlead_dialer::BodyError;
+use fairlead_exchange::BodyError;
 use fairlead_testkit::wait::{self, TEST_DEADLINE};
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Request};

@@ -14,7 +14,7 @@ use fairlead_api::{
     headers::{DRAINING, PROBE_PATH},
     hello::LinkCount,
 };
-use fairlead_dialer::{Answer, Body, Exchanges};
+use fairlead_exchange::{Answer, Body, Exchanges};
 use fairlead_runtime::Process;
 use http::{Request, Response};
 use http_body_util::BodyExt;

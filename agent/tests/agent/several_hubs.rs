@@ -1,7 +1,8 @@
 //! Several hubs, each with its own sessions. Requests stay with the hub of their session while another hub
 //! serves.
 
-use fairlead_dialer::{Body, CloseReason, LinkState, Resumable, Session, SessionError};
+use fairlead_dialer::{CloseReason, LinkState, Resumable, Session, SessionError};
+use fairlead_exchange::Body;
 use http_body_util::BodyExt;
 
 use fairlead_testkit::hub::{ConnectedAgent, FakeHub};

@@ -1,6 +1,6 @@
 //! Raw streams: upgrades, as exec and port-forward make them, and CONNECT.
 
-use fairlead_dialer::{Answer, Upgraded};
+use fairlead_exchange::{Answer, Upgraded};
 use http::Request;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

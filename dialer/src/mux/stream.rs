@@ -57,13 +57,13 @@ impl Stream {
     }
 
     /// Ready when the peer has reset the stream, even with unread data, or the session has ended.
-    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.mux.with(|state| state.gone(self.id, cx))
     }
 
-    /// As `poll_gone`, as a future that outlives the borrow. Await it in the task that uses the
+    /// As [`Stream::poll_gone`], as a future that outlives the borrow. Await it in the task that uses the
     /// stream.
-    pub(crate) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
         let (mux, id) = (self.mux.clone(), self.id);
         poll_fn(move |cx| mux.with(|state| state.gone(id, cx)))
     }

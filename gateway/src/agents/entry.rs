@@ -7,7 +7,8 @@ use std::{
 
 use fairlead_api::ClusterId;
 use fairlead_certs::AgentIdentity;
-use fairlead_dialer::{CloseReason, Exchanges, LinkState, Session, Stats, Watched};
+use fairlead_dialer::{CloseReason, LinkState, Session, Stats, Watched};
+use fairlead_exchange::Exchanges;
 use fairlead_runtime::gauges::GaugeGuard;
 use time::OffsetDateTime;
 use tokio::sync::Notify;

@@ -9,7 +9,7 @@ use fairlead_api::{
     Code, Failure,
     hello::{Hello, HelloResponse, MAX_HELLO_BYTES, printable},
 };
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::{HeaderValue, Request, Response, header};
 use tokio::time::timeout;
 use tracing::{info, warn};

@@ -15,7 +15,8 @@ use fairlead_api::{
     headers::{DRAINING, PROBE_PATH, SPREAD},
     resources::LastError,
 };
-use fairlead_dialer::{Answer, LinkState};
+use fairlead_dialer::LinkState;
+use fairlead_exchange::Answer;
 use http::{HeaderMap, Request, StatusCode, header};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::info;

@@ -11,7 +11,8 @@ use fairlead_api::{
     hello::HELLO_PATH,
 };
 use fairlead_certs::AgentIdentity;
-use fairlead_dialer::{Body, Session, serve};
+use fairlead_dialer::Session;
+use fairlead_exchange::{Body, serve};
 use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode};
 use time::OffsetDateTime;

@@ -4,7 +4,7 @@
 
 use std::future::Future;
 
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::{Method, Response, Version};
 use http_body_util::BodyExt;
 

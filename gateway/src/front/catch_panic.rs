@@ -3,7 +3,7 @@
 use std::{future::Future, panic::AssertUnwindSafe};
 
 use fairlead_api::Failure;
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use futures_util::FutureExt;
 use http::Response;
 

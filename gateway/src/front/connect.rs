@@ -5,9 +5,10 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use fairlead_api::{Code, Failure};
 use fairlead_certs::agent_identity;
 use fairlead_dialer::{
-    Accepted, Arrival, Body, CloseReason, Limits,
+    Accepted, Arrival, CloseReason, Limits,
     accept::{accept_resumable, resume_only, upgrade_response},
 };
+use fairlead_exchange::Body;
 use http::Response;
 use hyper::upgrade::OnUpgrade;
 use time::OffsetDateTime;

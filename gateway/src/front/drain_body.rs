@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairlead_dialer::{Body, BodyError};
+use fairlead_exchange::{Body, BodyError};
 use http::{HeaderValue, Response, StatusCode, Version, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;

@@ -7,7 +7,8 @@ use fairlead_api::{
     Code, Failure, headers as ours,
     impersonation::{AS_HEADER, GROUP_HEADER, USER_HEADER},
 };
-use fairlead_dialer::{Answer, Body, ExchangeError, OnUpgrade, OpenError};
+use fairlead_dialer::OpenError;
+use fairlead_exchange::{Answer, Body, ExchangeError, OnUpgrade};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fairlead_api::Failure;
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::{Response, Uri, uri::PathAndQuery};
 
 use crate::{

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_dialer::frames::{Frames, Protocol};
+use fairlead_exchange::frames::{Frames, Protocol};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep},

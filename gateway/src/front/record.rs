@@ -15,7 +15,7 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Code};
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use fairlead_runtime::gauges::GaugeGuard;
 use http::{HeaderValue, Method, Request, StatusCode};
 use tokio::time::Instant;

@@ -6,7 +6,7 @@
 use std::{future::Future, sync::Arc};
 
 use fairlead_api::{Code, Failure, headers::REQUEST_ID};
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::{HeaderValue, Response, Uri, Version, header};
 
 use crate::{

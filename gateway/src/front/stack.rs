@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use fairlead_api::{Code, Failure};
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::Response;
 use tokio::sync::Semaphore;
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairlead_dialer::{Body, BodyError};
+use fairlead_exchange::{Body, BodyError};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::{

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_dialer::{OnUpgrade, Spliced, Upgraded, splice, splice::End};
+use fairlead_exchange::{OnUpgrade, Spliced, Upgraded, splice, splice::End};
 use fairlead_runtime::gauges::GaugeGuard;
 use http::HeaderValue;
 use tokio::time::timeout;

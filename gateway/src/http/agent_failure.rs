@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairlead_api::{Code, Failure, headers::AGENT_CODE};
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
 

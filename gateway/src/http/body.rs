@@ -1,7 +1,7 @@
 //! Bodies made and read in memory.
 
 use bytes::{Bytes, BytesMut};
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http_body_util::{BodyExt, Empty, Full};
 
 /// A body without content.

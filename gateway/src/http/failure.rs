@@ -7,7 +7,7 @@ use fairlead_api::{
     headers::AGENT_CODE,
     status::{self, Encoding},
 };
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use super::body;

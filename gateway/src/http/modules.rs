@@ -4,7 +4,7 @@ use std::{future::Future, time::Duration};
 
 use axum::Router;
 use fairlead_api::{Code, Failure};
-use fairlead_dialer::{Body, BodyError};
+use fairlead_exchange::{Body, BodyError};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use tokio::time::timeout;

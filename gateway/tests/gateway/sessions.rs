@@ -3,7 +3,8 @@
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use fairlead_api::{ClusterId, Code, resources::ClusterState};
-use fairlead_dialer::{Answer as Exchanged, CloseReason, Exchanges, SessionError};
+use fairlead_dialer::{CloseReason, SessionError};
+use fairlead_exchange::{Answer as Exchanged, Exchanges};
 use http::{Request, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2;

@@ -1,7 +1,7 @@
 //! Responses of fixed parts.
 
 use bytes::Bytes;
-use fairlead_dialer::Body;
+use fairlead_exchange::Body;
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::body::full;

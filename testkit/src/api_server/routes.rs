@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 
 use bytes::Bytes;
-use fairlead_dialer::{Body, BodyError};
+use fairlead_exchange::{Body, BodyError};
 use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Frame;

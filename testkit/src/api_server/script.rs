@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairlead_dialer::BodyError;
+use fairlead_exchange::BodyError;
 use http::HeaderMap;
 use http_body::Frame;
 use tokio::sync::{mpsc, watch};

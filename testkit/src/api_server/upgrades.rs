@@ -2,7 +2,7 @@
 
 use std::{pin::Pin, sync::Arc};
 
-use fairlead_dialer::{Body, OnUpgrade};
+use fairlead_exchange::{Body, OnUpgrade};
 use http::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

@@ -6,7 +6,7 @@ use super::{
     script::{End, Script},
     *,
 };
-use crate::exchange::serve_on;
+use crate::serve_on;
 
 const POST: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\n";
 const NEXT: &[u8] = b"POST /next HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\nsecret";

@@ -8,14 +8,14 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
+use fairlead_dialer::sync::lock;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 
-use super::super::{
+use crate::{
     Answer, Body, BodyError, Client, Outgoing, SendError, Transport, Upgraded, body::empty,
     server::serve_on,
 };
-use crate::sync::lock;
 
 /// Event after the last piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes};
 use http::{HeaderMap, HeaderName, header};
 use http_body::{Body as _, SizeHint};
 
-use super::{
+use crate::{
     body::{Body, BodyError},
     chunked::{Chunked, Piece},
     error::{HttpError, malformed},
@@ -17,7 +17,7 @@ use super::{
 
 /// Framing of the body that is being read.
 #[derive(Debug)]
-pub(super) enum Decoder {
+pub(crate) enum Decoder {
     /// Remaining bytes.
     Length(u64),
     Chunked(Chunked),
@@ -29,7 +29,7 @@ pub(super) enum Decoder {
 }
 
 impl Decoder {
-    pub(super) fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         match self {
             Decoder::Length(left) => *left == 0,
             Decoder::Chunked(chunked) => chunked.is_done(),
@@ -39,7 +39,7 @@ impl Decoder {
     }
 
     /// Takes the next piece of the body from `input`.
-    pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Piece, HttpError> {
+    pub(crate) fn next(&mut self, input: &mut Bytes) -> Result<Piece, HttpError> {
         match self {
             Decoder::Length(0) | Decoder::Ended => Ok(Piece::End),
             Decoder::Broken(reason) => malformed(reason),
@@ -56,7 +56,7 @@ impl Decoder {
     }
 
     /// Handles a clean end of the stream.
-    pub(super) fn end(&mut self) -> Result<(), HttpError> {
+    pub(crate) fn end(&mut self) -> Result<(), HttpError> {
         match self {
             Decoder::ToEnd => {
                 *self = Decoder::Ended;
@@ -67,7 +67,7 @@ impl Decoder {
         }
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub(crate) fn size_hint(&self) -> SizeHint {
         match self {
             Decoder::Length(left) => SizeHint::with_exact(*left),
             Decoder::Ended => SizeHint::with_exact(0),
@@ -78,7 +78,7 @@ impl Decoder {
 
 /// Framing of the body that is being written.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Encoder {
+pub(crate) enum Encoder {
     /// No body, even if the head gives a length (HEAD, 304), or completely written.
     Nothing,
     Length(u64),
@@ -87,7 +87,7 @@ pub(super) enum Encoder {
 }
 
 impl Encoder {
-    pub(super) fn data(&mut self, data: Bytes, out: &mut Outgoing) -> Result<(), BodyError> {
+    pub(crate) fn data(&mut self, data: Bytes, out: &mut Outgoing) -> Result<(), BodyError> {
         match self {
             _ if data.is_empty() => {}
             Encoder::Nothing => return Err("unexpected body".into()),
@@ -106,7 +106,7 @@ impl Encoder {
     }
 
     /// Unannounced trailers are dropped, as are those of a body with a length.
-    pub(super) fn trailers(&mut self, trailers: &HeaderMap, out: &mut Outgoing) {
+    pub(crate) fn trailers(&mut self, trailers: &HeaderMap, out: &mut Outgoing) {
         if let Encoder::Chunked(announced) = self {
             let tail = out.tail();
             tail.put_slice(b"0\r\n");
@@ -121,7 +121,7 @@ impl Encoder {
     }
 
     /// Handles the end of the body's source.
-    pub(super) fn end(&mut self, out: &mut Outgoing) -> Result<(), BodyError> {
+    pub(crate) fn end(&mut self, out: &mut Outgoing) -> Result<(), BodyError> {
         match self {
             Encoder::Length(1..) => return Err("the body is shorter than announced".into()),
             Encoder::Chunked(_) => out.tail().put_slice(b"0\r\n\r\n"),
@@ -132,13 +132,13 @@ impl Encoder {
     }
 
     /// True if nothing can follow. A source with a known length is not polled for its end.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         matches!(self, Encoder::Nothing | Encoder::Length(0))
     }
 }
 
 /// Framing of a request's body: by the length of its head or its source, else in chunks.
-pub(super) fn of_request(headers: &HeaderMap, body: &Body) -> Result<Encoder, BodyError> {
+pub(crate) fn of_request(headers: &HeaderMap, body: &Body) -> Result<Encoder, BodyError> {
     match (is_empty(body), declared(headers)?) {
         (true, None | Some(0)) => Ok(Encoder::Nothing),
         (true, Some(_)) => Err("the body is shorter than announced".into()),
@@ -147,7 +147,7 @@ pub(super) fn of_request(headers: &HeaderMap, body: &Body) -> Result<Encoder, Bo
 }
 
 /// Framing of a response's body. `trailers`: the client accepts them.
-pub(super) fn of_response(
+pub(crate) fn of_response(
     headers: &HeaderMap,
     body: &Body,
     trailers: bool,
@@ -160,7 +160,7 @@ pub(super) fn of_response(
 }
 
 /// Sets the length of the omitted body on the response to a HEAD, if it is missing.
-pub(super) fn tell_length(headers: &mut HeaderMap, body: &Body) {
+pub(crate) fn tell_length(headers: &mut HeaderMap, body: &Body) {
     if let Some(length @ 1..) = body.size_hint().exact()
         && !headers.contains_key(header::CONTENT_LENGTH)
     {

@@ -7,7 +7,7 @@ use std::{fmt::Write, mem::MaybeUninit};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 
-use super::{
+use crate::{
     chunked::Chunked,
     error::{HttpError, malformed},
     fields::{MAX_HEAD, MAX_HEADERS, field, fields},
@@ -18,25 +18,25 @@ type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
 
 /// Head of a request, and its consequences for the stream.
 #[derive(Debug)]
-pub(super) struct RequestHead {
-    pub(super) request: Request<()>,
-    pub(super) body: Decoder,
+pub(crate) struct RequestHead {
+    pub(crate) request: Request<()>,
+    pub(crate) body: Decoder,
     /// CONNECT, or a protocol upgrade.
-    pub(super) upgrade: bool,
-    pub(super) expects_continue: bool,
-    pub(super) close: bool,
+    pub(crate) upgrade: bool,
+    pub(crate) expects_continue: bool,
+    pub(crate) close: bool,
 }
 
 /// Properties of a request that the response's framing depends on.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RequestKind {
-    pub(super) head: bool,
-    pub(super) connect: bool,
-    pub(super) upgrade: bool,
+pub(crate) struct RequestKind {
+    pub(crate) head: bool,
+    pub(crate) connect: bool,
+    pub(crate) upgrade: bool,
 }
 
 impl RequestKind {
-    pub(super) fn of<B>(request: &Request<B>) -> Self {
+    pub(crate) fn of<B>(request: &Request<B>) -> Self {
         RequestKind {
             head: request.method() == Method::HEAD,
             connect: request.method() == Method::CONNECT,
@@ -46,13 +46,13 @@ impl RequestKind {
 
     /// True if this response makes the stream raw: 101, or 2xx to CONNECT except 204, which has no
     /// content.
-    pub(super) fn is_switched_by(self, status: StatusCode) -> bool {
+    pub(crate) fn is_switched_by(self, status: StatusCode) -> bool {
         (self.upgrade && status == StatusCode::SWITCHING_PROTOCOLS)
             || (self.connect && status.is_success() && status != StatusCode::NO_CONTENT)
     }
 
     /// True for a response without a body, whatever its head says.
-    pub(super) fn is_bodiless(self, status: StatusCode) -> bool {
+    pub(crate) fn is_bodiless(self, status: StatusCode) -> bool {
         self.head
             || status.is_informational()
             || status == StatusCode::NO_CONTENT
@@ -61,14 +61,14 @@ impl RequestKind {
 }
 
 #[derive(Debug)]
-pub(super) struct ResponseHead {
-    pub(super) response: Response<()>,
-    pub(super) body: Decoder,
-    pub(super) close: bool,
+pub(crate) struct ResponseHead {
+    pub(crate) response: Response<()>,
+    pub(crate) body: Decoder,
+    pub(crate) close: bool,
 }
 
 /// Length of the first head in `bytes`, if complete. Bytes before `from` were checked already.
-pub(super) fn end(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError> {
+pub(crate) fn end(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError> {
     let fresh = bytes.get(from..).unwrap_or_default();
     for at in memchr::memchr_iter(b'\n', fresh) {
         let line = bytes.get(..=from + at).unwrap_or_default();
@@ -104,7 +104,7 @@ fn refused(error: httparse::Error) -> HttpError {
 }
 
 /// Parses a complete head of a request.
-pub(super) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
+pub(crate) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
     let mut slots: Slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut []);
     parsed
@@ -159,14 +159,14 @@ fn target(method: &Method, target: Bytes) -> Result<Uri, HttpError> {
     Ok(uri)
 }
 
-pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
+pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
     headers
         .get(header::EXPECT)
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Parses a complete head of a response.
-pub(super) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, HttpError> {
+pub(crate) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, HttpError> {
     let mut slots: Slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut []);
     httparse::ParserConfig::default()
@@ -201,7 +201,7 @@ pub(super) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, 
 }
 
 /// Writes the head of a request in origin form. `authority` is the Host if the headers have none.
-pub(super) fn write_request(request: &http::request::Parts, body: &Encoder, out: &mut BytesMut) {
+pub(crate) fn write_request(request: &http::request::Parts, body: &Encoder, out: &mut BytesMut) {
     let uri = &request.uri;
     let authority = uri.authority().map_or("", http::uri::Authority::as_str);
     let target = match uri.path_and_query() {
@@ -225,7 +225,7 @@ pub(super) fn write_request(request: &http::request::Parts, body: &Encoder, out:
 }
 
 /// Writes the head of a response.
-pub(super) fn write_response(
+pub(crate) fn write_response(
     status: StatusCode,
     headers: &HeaderMap,
     body: &Encoder,

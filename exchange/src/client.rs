@@ -6,11 +6,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use fairlead_dialer::{OpenError, Session, Stream};
 use http::Request;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::{
+use crate::{
     answer::Answer,
     body::{self, Body, BodyError},
     download::Download,
@@ -20,7 +21,6 @@ use super::{
     pool::Pool,
     transport::Transport,
 };
-use crate::{error::OpenError, mux::Stream, session::Session};
 
 /// Sessions limit their streams themselves, idle ones included.
 const MAX_STREAMS: usize = usize::MAX;

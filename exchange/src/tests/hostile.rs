@@ -4,7 +4,7 @@
 use http::Method;
 
 use super::script::{End, Script, answered, kind, served};
-use crate::sync::lock;
+use fairlead_dialer::sync::lock;
 
 const HOST: &str = "POST / HTTP/1.1\r\nhost: a\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\n";

@@ -4,10 +4,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{chunked::Piece, error::HttpError, framing::Decoder, head, transport::Transport};
+use crate::{chunked::Piece, error::HttpError, framing::Decoder, head, transport::Transport};
 
 #[derive(Default)]
-pub(super) struct Incoming {
+pub(crate) struct Incoming {
     rest: Bytes,
     /// A head that arrived in pieces, searched for its end up to its length.
     partial: BytesMut,
@@ -16,26 +16,26 @@ pub(super) struct Incoming {
 
 impl Incoming {
     /// True once anything was received.
-    pub(super) fn heard(&self) -> bool {
+    pub(crate) fn heard(&self) -> bool {
         self.heard
     }
 
     /// True without unprocessed input.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty() && self.partial.is_empty()
     }
 
     /// True within an incomplete head.
-    pub(super) fn is_in_head(&self) -> bool {
+    pub(crate) fn is_in_head(&self) -> bool {
         !self.partial.is_empty()
     }
 
-    pub(super) fn take_rest(&mut self) -> Bytes {
+    pub(crate) fn take_rest(&mut self) -> Bytes {
         std::mem::take(&mut self.rest)
     }
 
     /// Reads one more piece; `false` at the peer's end. Only for empty input.
-    pub(super) fn poll_fill<W: Transport>(
+    pub(crate) fn poll_fill<W: Transport>(
         &mut self,
         transport: &mut W,
         cx: &mut Context<'_>,
@@ -51,7 +51,7 @@ impl Incoming {
     }
 
     /// Next complete head; `None` if the peer has ended instead.
-    pub(super) fn poll_head<W: Transport>(
+    pub(crate) fn poll_head<W: Transport>(
         &mut self,
         transport: &mut W,
         cx: &mut Context<'_>,
@@ -88,7 +88,7 @@ impl Incoming {
     }
 
     /// Next piece of a body; never [`Piece::More`].
-    pub(super) fn poll_body<W: Transport>(
+    pub(crate) fn poll_body<W: Transport>(
         &mut self,
         transport: &mut W,
         decoder: &mut Decoder,

@@ -2,7 +2,7 @@
 
 use http::Response;
 
-use super::{body::Body, upgrade::Upgraded};
+use crate::{body::Body, upgrade::Upgraded};
 
 /// Outcome of a request.
 pub enum Answer {

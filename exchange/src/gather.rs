@@ -23,7 +23,7 @@ const LARGE_TURN_BYTES: usize = 64 * 1024;
 const BATCH_DELAY: Duration = Duration::from_millis(2);
 
 #[derive(Default)]
-pub(super) struct Gather {
+pub(crate) struct Gather {
     /// Bytes since the last pause.
     flowed: usize,
     /// Bytes in this turn.
@@ -35,7 +35,7 @@ pub(super) struct Gather {
 
 impl Gather {
     /// Ready when the source may be polled.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(rest) = &mut self.rest {
             ready!(rest.as_mut().poll(cx));
             self.rest = None;
@@ -43,13 +43,13 @@ impl Gather {
         Poll::Ready(())
     }
 
-    pub(super) fn came(&mut self, bytes: usize) {
+    pub(crate) fn came(&mut self, bytes: usize) {
         self.turn += bytes;
     }
 
     /// Handles a source without data, which wakes the task of `cx` later. So does the end of a
     /// delay.
-    pub(super) fn waits(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn waits(&mut self, cx: &mut Context<'_>) {
         let turn = std::mem::take(&mut self.turn);
         if turn == 0 {
             return;

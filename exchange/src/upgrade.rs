@@ -10,13 +10,12 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
+use fairlead_dialer::{Stream, sync::lock};
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::oneshot,
 };
-
-use crate::{mux::Stream, sync::lock};
 
 /// Extension of a served request: completes with the raw stream once the upgrading response was
 /// sent.
@@ -41,7 +40,7 @@ impl OnUpgrade {
     }
 
     /// The sender completes the future.
-    pub(super) fn pair() -> (oneshot::Sender<Upgraded>, Self) {
+    pub(crate) fn pair() -> (oneshot::Sender<Upgraded>, Self) {
         let (tx, rx) = oneshot::channel();
         let inner = Pending::Ours(Arc::new(Mutex::new(rx)));
         (tx, OnUpgrade { inner })
@@ -112,7 +111,7 @@ impl Upgraded {
         }
     }
 
-    pub(super) fn of_stream(stream: Stream, read: Bytes) -> Self {
+    pub(crate) fn of_stream(stream: Stream, read: Bytes) -> Self {
         Upgraded {
             read,
             io: Inner::Stream(stream),

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use tokio::time::{Sleep, sleep};
 
-use super::{
+use crate::{
     body::{Body, BodyError},
     chunked::Piece,
     error::{HttpError, malformed},
@@ -35,19 +35,19 @@ const WRITES_PER_POLL: usize = 16;
 
 /// Reason for a missing response.
 #[derive(Debug)]
-pub(super) enum InFlightError {
+pub(crate) enum InFlightError {
     /// The body of the request failed.
     Request(BodyError),
     Broken(HttpError),
 }
 
 /// A request before it has a transport.
-pub(super) struct PendingRequest {
+pub(crate) struct PendingRequest {
     out: Outgoing,
     upload: Upload,
     /// The whole head, if the request may be sent again.
     again: Option<Bytes>,
-    pub(super) kind: RequestKind,
+    pub(crate) kind: RequestKind,
 }
 
 enum Upload {
@@ -65,7 +65,7 @@ impl PendingRequest {
     /// # Errors
     ///
     /// If the request contradicts itself about its length.
-    pub(super) fn new(request: Request<Body>) -> Result<Self, BodyError> {
+    pub(crate) fn new(request: Request<Body>) -> Result<Self, BodyError> {
         let kind = RequestKind::of(&request);
         let (parts, body) = request.into_parts();
         let encoder = framing::of_request(&parts.headers, &body)?;
@@ -90,7 +90,7 @@ impl PendingRequest {
 }
 
 /// A request on its transport. Dropping it resets the transport.
-pub(super) struct InFlight<W> {
+pub(crate) struct InFlight<W> {
     transport: W,
     incoming: Incoming,
     pending: PendingRequest,
@@ -99,7 +99,7 @@ pub(super) struct InFlight<W> {
 }
 
 impl<W: Transport> InFlight<W> {
-    pub(super) fn new(transport: W, pending: PendingRequest) -> Self {
+    pub(crate) fn new(transport: W, pending: PendingRequest) -> Self {
         InFlight {
             transport,
             incoming: Incoming::default(),
@@ -108,11 +108,11 @@ impl<W: Transport> InFlight<W> {
         }
     }
 
-    pub(super) fn kind(&self) -> RequestKind {
+    pub(crate) fn kind(&self) -> RequestKind {
         self.pending.kind
     }
 
-    pub(super) async fn answer(&mut self) -> Result<ResponseHead, InFlightError> {
+    pub(crate) async fn answer(&mut self) -> Result<ResponseHead, InFlightError> {
         let mut informational = 0;
         poll_fn(|cx| self.poll_answer(cx, &mut informational)).await
     }
@@ -175,7 +175,7 @@ impl<W: Transport> InFlight<W> {
     /// # Errors
     ///
     /// Those of the body's source.
-    pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+    pub(crate) fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         if let Upload::Held(timer, _) = &mut self.pending.upload
             && timer.as_mut().poll(cx).is_ready()
         {
@@ -213,7 +213,7 @@ impl<W: Transport> InFlight<W> {
         Poll::Pending
     }
 
-    pub(super) fn poll_body(
+    pub(crate) fn poll_body(
         &mut self,
         decoder: &mut Decoder,
         cx: &mut Context<'_>,
@@ -223,7 +223,7 @@ impl<W: Transport> InFlight<W> {
 
     /// The same request for another transport, if this transport was dead before the request could have been
     /// read.
-    pub(super) fn again(self) -> Option<PendingRequest> {
+    pub(crate) fn again(self) -> Option<PendingRequest> {
         if self.incoming.heard() {
             return None;
         }
@@ -252,7 +252,7 @@ impl<W: Transport> InFlight<W> {
 
     /// The transport, if it is fit for another request: everything was sent, and all input was part of
     /// the response.
-    pub(super) fn finish(self) -> Option<W> {
+    pub(crate) fn finish(self) -> Option<W> {
         let sent = matches!(self.pending.upload, Upload::Done) && self.pending.out.is_empty();
         (sent && self.incoming.is_empty()).then_some(self.transport)
     }
@@ -262,7 +262,7 @@ impl<W: Transport> InFlight<W> {
     /// # Errors
     ///
     /// If the request was not sent completely.
-    pub(super) fn into_raw(mut self) -> Result<(W, Bytes), HttpError> {
+    pub(crate) fn into_raw(mut self) -> Result<(W, Bytes), HttpError> {
         let sent = matches!(self.pending.upload, Upload::Done) && self.pending.out.is_empty();
         if !sent {
             return malformed("the protocol was switched before the end of the request");

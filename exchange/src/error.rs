@@ -3,8 +3,9 @@
 
 use std::{io, time::Duration};
 
-use super::body::BodyError;
-use crate::error::OpenError;
+use fairlead_dialer::OpenError;
+
+use crate::body::BodyError;
 
 /// Failure of a request before its response.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +65,6 @@ impl From<HttpError> for io::Error {
     }
 }
 
-pub(super) const fn malformed<T>(what: &'static str) -> Result<T, HttpError> {
+pub(crate) const fn malformed<T>(what: &'static str) -> Result<T, HttpError> {
     Err(HttpError::Malformed(what))
 }

@@ -11,7 +11,7 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 #[tokio::test(start_paused = true)]
 async fn dead_pooled_stream_is_replaced_for_an_idempotent_request() {
-    let (agent, hub) = pair(&limits(64), PIPE_BYTES).await;
+    let (agent, hub) = pair(64, PIPE_BYTES).await;
     let served = Arc::new(AtomicUsize::new(0));
     let count = served.clone();
     tokio::spawn(async move {

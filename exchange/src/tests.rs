@@ -17,6 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use fairlead_dialer::{CloseReason, Session, sync::lock};
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
@@ -29,12 +30,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{
-    CloseReason, Session,
-    rig::{limits, pair, until},
-    splice,
-    sync::lock,
-};
+use crate::rig::{pair, until};
 
 const PIPE_BYTES: usize = 64 * 1024;
 
@@ -87,7 +83,7 @@ where
     H: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    let (agent, hub) = pair(&limits(64), PIPE_BYTES).await;
+    let (agent, hub) = pair(64, PIPE_BYTES).await;
     tokio::spawn(serve_all(agent.clone(), handler));
     (Exchanges::new(hub), agent)
 }

@@ -7,11 +7,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use fairlead_dialer::Stream;
 use futures_util::FutureExt;
 use tokio::task::coop::unconstrained;
 
-use super::{outgoing::Outgoing, upgrade::Upgraded};
-use crate::mux::Stream;
+use crate::{outgoing::Outgoing, upgrade::Upgraded};
 
 /// Bytes both ways. Dropped before both directions have ended, it is reset if possible.
 pub trait Transport: Send + Unpin + 'static {
@@ -40,7 +40,7 @@ pub trait Transport: Send + Unpin + 'static {
 
 /// Polls once, outside the cooperative budget: with an exhausted budget the result would always be
 /// pending.
-pub(super) fn at_once(pending: impl Future<Output = bool> + Unpin) -> bool {
+pub(crate) fn at_once(pending: impl Future<Output = bool> + Unpin) -> bool {
     unconstrained(pending).now_or_never() == Some(true)
 }
 

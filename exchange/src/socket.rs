@@ -11,7 +11,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-use super::{
+use crate::{
     outgoing::Outgoing,
     transport::{Transport, at_once},
     upgrade::Upgraded,

@@ -3,24 +3,24 @@
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::error::{HttpError, malformed};
+use crate::error::{HttpError, malformed};
 
 /// Limit of the fields of a head.
-pub(super) const MAX_HEADERS: usize = 100;
+pub(crate) const MAX_HEADERS: usize = 100;
 /// Largest head, in bytes.
-pub(super) const MAX_HEAD: usize = 64 * 1024;
+pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
 /// Framing fields of a head.
 #[derive(Default)]
-pub(super) struct FramingFields {
-    pub(super) length: Option<u64>,
-    pub(super) chunked: bool,
-    pub(super) hosts: usize,
-    pub(super) close: bool,
-    pub(super) upgrade: bool,
+pub(crate) struct FramingFields {
+    pub(crate) length: Option<u64>,
+    pub(crate) chunked: bool,
+    pub(crate) hosts: usize,
+    pub(crate) close: bool,
+    pub(crate) upgrade: bool,
 }
 
-pub(super) fn fields(
+pub(crate) fn fields(
     head: &Bytes,
     parsed: &[httparse::Header<'_>],
 ) -> Result<(HeaderMap, FramingFields), HttpError> {
@@ -78,7 +78,7 @@ impl FramingFields {
 }
 
 /// Parses trailers, which must not change the framing.
-pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
+pub(crate) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
     let mut slots = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(lines, &mut slots)
     else {
@@ -92,7 +92,7 @@ pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
 }
 
 /// Parses a Content-Length: digits only.
-pub(super) fn length(value: &[u8]) -> Result<u64, HttpError> {
+pub(crate) fn length(value: &[u8]) -> Result<u64, HttpError> {
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     let number = std::str::from_utf8(value).ok().filter(|_| digits);
     match number.and_then(|number| number.parse().ok()) {
@@ -102,7 +102,7 @@ pub(super) fn length(value: &[u8]) -> Result<u64, HttpError> {
 }
 
 /// Appends one field.
-pub(super) fn field(out: &mut BytesMut, name: &str, value: &[u8]) {
+pub(crate) fn field(out: &mut BytesMut, name: &str, value: &[u8]) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);

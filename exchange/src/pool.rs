@@ -7,15 +7,15 @@ use std::{
     time::Duration,
 };
 
+use fairlead_dialer::sync::lock;
 use tokio::time::{Instant, sleep};
 
-use super::transport::Transport;
-use crate::sync::lock;
+use crate::transport::Transport;
 
 /// Longest idle time of a transport.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(super) struct Pool<W> {
+pub(crate) struct Pool<W> {
     idle: Mutex<Idle<W>>,
     max: usize,
 }
@@ -27,7 +27,7 @@ struct Idle<W> {
 }
 
 impl<W: Transport> Pool<W> {
-    pub(super) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Pool {
             idle: Mutex::new(Idle {
                 transports: VecDeque::new(),
@@ -38,7 +38,7 @@ impl<W: Transport> Pool<W> {
     }
 
     /// The newest transport that is fit for a request.
-    pub(super) fn take(&self) -> Option<W> {
+    pub(crate) fn take(&self) -> Option<W> {
         loop {
             // Dropped outside the lock, because closing a transport takes time.
             let (mut transport, _) = lock(&self.idle).transports.pop_back()?;
@@ -48,7 +48,7 @@ impl<W: Transport> Pool<W> {
         }
     }
 
-    pub(super) fn put(self: &Arc<Self>, transport: W) {
+    pub(crate) fn put(self: &Arc<Self>, transport: W) {
         let mut idle = lock(&self.idle);
         let oldest = (idle.transports.len() >= self.max).then(|| idle.transports.pop_front());
         idle.transports.push_back((transport, Instant::now()));

@@ -7,14 +7,14 @@ use std::{
 
 use http_body::Body as _;
 
-use super::{
+use crate::{
     body::{Body, BodyError},
     framing::Encoder,
     gather::Gather,
     outgoing::Outgoing,
 };
 
-pub(super) struct Sending {
+pub(crate) struct Sending {
     body: Body,
     encoder: Encoder,
     gather: Option<Gather>,
@@ -22,7 +22,7 @@ pub(super) struct Sending {
 
 /// Progress of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Filled {
+pub(crate) enum Filled {
     /// The body has ended, and its end is queued.
     Done,
     /// The output queue is full.
@@ -34,7 +34,7 @@ pub(super) enum Filled {
 impl Sending {
     /// Body of a request. It is not batched, because its sender waits for capacity: batching would
     /// halve the rate over a fast path.
-    pub(super) fn new(body: Body, encoder: Encoder) -> Self {
+    pub(crate) fn new(body: Body, encoder: Encoder) -> Self {
         Sending {
             body,
             encoder,
@@ -43,7 +43,7 @@ impl Sending {
     }
 
     /// Body of a response, which may be a LIST: batched.
-    pub(super) fn gathering(body: Body, encoder: Encoder) -> Self {
+    pub(crate) fn gathering(body: Body, encoder: Encoder) -> Self {
         Sending {
             gather: Some(Gather::default()),
             ..Sending::new(body, encoder)
@@ -51,7 +51,7 @@ impl Sending {
     }
 
     /// True without a body.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.encoder == Encoder::Nothing
     }
 
@@ -60,7 +60,7 @@ impl Sending {
     /// # Errors
     ///
     /// Those of the source, or a length other than announced.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &mut self,
         cx: &mut Context<'_>,
         out: &mut Outgoing,

@@ -36,16 +36,16 @@ impl Outgoing {
         self.queued + self.tail.len()
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.len() >= FULL_QUEUE_BYTES
     }
 
     /// Buffer for small output.
-    pub(super) fn tail(&mut self) -> &mut BytesMut {
+    pub(crate) fn tail(&mut self) -> &mut BytesMut {
         &mut self.tail
     }
 
-    pub(super) fn push(&mut self, data: Bytes) {
+    pub(crate) fn push(&mut self, data: Bytes) {
         if data.len() <= MAX_COPIED_BYTES {
             self.tail.extend_from_slice(&data);
         } else {
@@ -107,13 +107,13 @@ impl Outgoing {
     }
 
     /// Copy of all queued bytes, before the first write.
-    pub(super) fn sealed(&mut self) -> Bytes {
+    pub(crate) fn sealed(&mut self) -> Bytes {
         self.seal();
         self.front.clone()
     }
 
     /// Frees the empty buffer.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.tail = BytesMut::new();
         if self.queue.capacity() > 64 {
             self.queue = VecDeque::new();

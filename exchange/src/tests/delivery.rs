@@ -14,7 +14,7 @@ use super::{
     script::{End, Message, Script, answered, kind, served},
     *,
 };
-use crate::exchange::server::serve_on;
+use crate::server::serve_on;
 
 const REQUESTS: [&str; 6] = [
     "GET /api?x=1 HTTP/1.1\r\nhost: a\r\naccept:  json \r\n\r\n",
@@ -186,7 +186,7 @@ impl http_body::Body for Endless {
 #[tokio::test]
 async fn stopped_reader_stops_the_bodys_source() {
     for size in [1, 1000, 100_000] {
-        let (agent, hub) = pair(&limits(4), 64 * 1024).await;
+        let (agent, hub) = pair(4, PIPE_BYTES).await;
         let taken = Arc::new(AtomicUsize::new(0));
         let source = taken.clone();
         tokio::spawn(serve_all(agent, move |_| {
@@ -299,8 +299,8 @@ fn small_body_is_merged_with_its_head_and_a_large_one_is_not_copied() {
 
 #[test]
 fn known_size_is_announced() {
-    let told = |decoder: crate::exchange::framing::Decoder| decoder.size_hint();
-    use crate::exchange::framing::Decoder;
+    let told = |decoder: crate::framing::Decoder| decoder.size_hint();
+    use crate::framing::Decoder;
     assert_eq!(told(Decoder::Length(7)).exact(), Some(7));
     assert_eq!(told(Decoder::Ended).exact(), Some(0));
     assert_eq!(told(Decoder::ToEnd).exact(), SizeHint::default().exact());

@@ -4,7 +4,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 
-use super::{
+use crate::{
     error::{HttpError, malformed},
     fields,
 };
@@ -32,7 +32,7 @@ enum At {
 
 /// Kind of decoded input.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// All input was consumed; more is needed.
     More,
     Data(Bytes),
@@ -41,7 +41,7 @@ pub(super) enum Piece {
 }
 
 #[derive(Debug)]
-pub(super) struct Chunked {
+pub(crate) struct Chunked {
     at: At,
     /// Remaining bytes of the current chunk.
     left: u64,
@@ -64,11 +64,11 @@ impl Default for Chunked {
 
 impl Chunked {
     /// True if everything was read and returned.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.at == At::Done && self.trailers.is_none()
     }
 
-    pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Piece, HttpError> {
+    pub(crate) fn next(&mut self, input: &mut Bytes) -> Result<Piece, HttpError> {
         self.advance(input)?;
         match self.at {
             At::Data if !input.is_empty() => {

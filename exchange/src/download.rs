@@ -10,12 +10,12 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::{
+use crate::{
     body::BodyError, chunked::Piece, framing::Decoder, in_flight::InFlight, pool::Pool,
     transport::Transport,
 };
 
-pub(super) struct Download<W: Transport> {
+pub(crate) struct Download<W: Transport> {
     /// `None` after the end.
     in_flight: Option<InFlight<W>>,
     decoder: Decoder,
@@ -24,7 +24,7 @@ pub(super) struct Download<W: Transport> {
 }
 
 impl<W: Transport> Download<W> {
-    pub(super) fn new(
+    pub(crate) fn new(
         in_flight: InFlight<W>,
         decoder: Decoder,
         pool: Option<Weak<Pool<W>>>,

@@ -9,6 +9,6 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// trailers` in the request).
 pub type Body = UnsyncBoxBody<Bytes, BodyError>;
 
-pub(super) fn empty() -> Body {
+pub(crate) fn empty() -> Body {
     Body::new(Empty::new().map_err(|never| match never {}))
 }

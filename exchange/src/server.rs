@@ -13,13 +13,14 @@ use std::{
 };
 
 use bytes::BufMut;
+use fairlead_dialer::Stream;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use tokio::{
     sync::oneshot,
     time::{Sleep, sleep, timeout},
 };
 
-use super::{
+use crate::{
     body::{self, Body},
     error::{HttpError, malformed},
     framing::{self, Encoder},
@@ -30,7 +31,6 @@ use super::{
     transport::Transport,
     upgrade::{OnUpgrade, Upgraded},
 };
-use crate::mux::Stream;
 
 /// Time limit for a head, from its first byte.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);

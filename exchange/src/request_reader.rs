@@ -10,10 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use fairlead_dialer::sync::lock;
 use futures_util::task::AtomicWaker;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::{
+use crate::{
     body::BodyError,
     chunked::Piece,
     error::{HttpError, malformed},
@@ -22,9 +23,8 @@ use super::{
     outgoing::Outgoing,
     transport::Transport,
 };
-use crate::sync::lock;
 
-pub(super) struct RequestReader<W> {
+pub(crate) struct RequestReader<W> {
     state: Mutex<State<W>>,
     wakers: Arc<Wakers>,
     /// Wakes both readers.
@@ -53,7 +53,7 @@ enum Expects {
 
 /// State of the peer's direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     There,
     /// The peer has ended its direction after a whole request; a peer that waits for a response
     /// does not do that.
@@ -78,7 +78,7 @@ impl Wake for Wakers {
 }
 
 impl<W: Transport> RequestReader<W> {
-    pub(super) fn new(transport: W) -> Self {
+    pub(crate) fn new(transport: W) -> Self {
         let wakers = Arc::new(Wakers::default());
         RequestReader {
             state: Mutex::new(State {
@@ -94,19 +94,19 @@ impl<W: Transport> RequestReader<W> {
     }
 
     /// Head of the next request; `None` at the peer's end.
-    pub(super) fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, HttpError>> {
+    pub(crate) fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, HttpError>> {
         let state = &mut *lock(&self.state);
         let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
         state.incoming.poll_head(transport, cx)
     }
 
     /// True within an incomplete head.
-    pub(super) fn is_in_head(&self) -> bool {
+    pub(crate) fn is_in_head(&self) -> bool {
         lock(&self.state).incoming.is_in_head()
     }
 
     /// Starts the body of a request.
-    pub(super) fn begin(self: &Arc<Self>, decoder: Decoder, expects_continue: bool) -> Upload<W> {
+    pub(crate) fn begin(self: &Arc<Self>, decoder: Decoder, expects_continue: bool) -> Upload<W> {
         let mut state = lock(&self.state);
         state.turn += 1;
         let size = decoder.size_hint();
@@ -128,7 +128,7 @@ impl<W: Transport> RequestReader<W> {
     /// # Errors
     ///
     /// If the transport broke, or the peer has left or sent invalid input.
-    pub(super) fn poll_write(
+    pub(crate) fn poll_write(
         &self,
         cx: &mut Context<'_>,
         out: &mut Outgoing,
@@ -165,7 +165,7 @@ impl<W: Transport> RequestReader<W> {
     }
 
     /// True once if `100 Continue` is to be sent now.
-    pub(super) fn takes_continue(&self, cx: &Context<'_>) -> bool {
+    pub(crate) fn takes_continue(&self, cx: &Context<'_>) -> bool {
         self.wakers.serving.register(cx.waker());
         let mut state = lock(&self.state);
         let due = state.expects_continue == Expects::Due;
@@ -176,12 +176,12 @@ impl<W: Transport> RequestReader<W> {
     }
 
     /// Marks the start of the response: `100 Continue` is not sent any more.
-    pub(super) fn answers(&self) {
+    pub(crate) fn answers(&self) {
         lock(&self.state).expects_continue = Expects::Nothing;
     }
 
     /// Reads and drops the rest of the request's body.
-    pub(super) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
+    pub(crate) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
         let state = &mut *lock(&self.state);
         let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
         state.turn += 1;
@@ -191,7 +191,7 @@ impl<W: Transport> RequestReader<W> {
         Poll::Ready(Ok(()))
     }
 
-    pub(super) fn poll_finish(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_finish(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = &mut *lock(&self.state);
         match &mut state.transport {
             None => Poll::Ready(Ok(())),
@@ -200,7 +200,7 @@ impl<W: Transport> RequestReader<W> {
     }
 
     /// Takes the transport and the bytes after the request, for another protocol.
-    pub(super) fn take(&self) -> Option<(W, Bytes)> {
+    pub(crate) fn take(&self) -> Option<(W, Bytes)> {
         let mut state = lock(&self.state);
         let rest = state.incoming.take_rest();
         state.transport.take().map(|transport| (transport, rest))
@@ -209,14 +209,14 @@ impl<W: Transport> RequestReader<W> {
 
 impl<W> RequestReader<W> {
     /// Drops the transport, even if a body still refers to it.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         drop(lock(&self.state).transport.take());
         self.wakers.body.wake();
     }
 }
 
 /// Body of a request, for its handler.
-pub(super) struct Upload<W> {
+pub(crate) struct Upload<W> {
     reader: Arc<RequestReader<W>>,
     turn: u64,
     left: Option<u64>,

@@ -1,0 +1,58 @@
+//! HTTP/1.1 on a stream or a connection: one request and its response at a time, from a pool. It knows no routes, and
+//! passes heads and bodies on unchanged.
+//!
+//! ```text
+//! server       client, download       one exchange after the other; a response as a body
+//! request_reader      in_flight       one exchange, driven by polling
+//! sending              incoming       bodies, each way
+//! head, framing, chunked, fields      the codec: bytes to heads and bodies, and back
+//! pool                                idle transports
+//! transport, socket                   a stream of a session, or a TCP or TLS connection
+//! upgrade, splice, frames             a raw stream after its 101: copied both ways, pings of kubectl found
+//! ```
+//!
+//! An exchange runs in the caller's task: without a task, a channel or a copy of a body. Messages
+//! that two parsers could read in two ways are refused, which resets the stream.
+//!
+//! Each module imports only modules of lower layers; the test in `layers` checks the order.
+
+mod answer;
+mod body;
+mod chunked;
+mod client;
+mod download;
+mod error;
+mod fields;
+pub mod frames;
+mod framing;
+mod gather;
+mod head;
+mod in_flight;
+mod incoming;
+#[cfg(test)]
+mod layers;
+mod outgoing;
+mod pool;
+mod request_reader;
+#[cfg(test)]
+mod rig;
+mod sending;
+mod server;
+mod socket;
+pub mod splice;
+mod transport;
+mod upgrade;
+
+pub use answer::Answer;
+pub use body::{Body, BodyError};
+pub use client::{Client, Exchanges, SendError};
+pub use error::{ExchangeError, HttpError};
+pub use outgoing::Outgoing;
+pub use server::{serve, serve_on};
+pub use socket::SocketTransport;
+pub use splice::{Spliced, splice};
+pub use transport::Transport;
+pub use upgrade::{OnUpgrade, Upgraded};
+
+#[cfg(test)]
+mod tests;
