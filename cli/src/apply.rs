@@ -7,15 +7,19 @@ use fairlead_api::Failure;
 use fairlead_client::{
     HubClient,
     documents::{
-        self, Document, Kind,
-        plan::{self, ApplyMode, Plan, Planned},
+        self, Document, DocumentKind,
+        plan::{self, ApplyMode, DocumentPlan, PlannedRequest},
     },
     files,
 };
 
 use crate::{args, confirm::confirm, output};
 
-pub(crate) async fn run(hub: &HubClient, kind: Kind, args: args::Apply) -> Result<(), Failure> {
+pub(crate) async fn run(
+    hub: &HubClient,
+    kind: DocumentKind,
+    args: args::Apply,
+) -> Result<(), Failure> {
     let documents = documents::read(&files::texts(&args.files)?, kind)?;
     let mode = match args.replace {
         true => ApplyMode::Replace,
@@ -64,7 +68,7 @@ async fn plan_all(
     hub: &HubClient,
     documents: Vec<Document>,
     mode: ApplyMode<'_>,
-) -> Result<Vec<(Document, Planned)>, Failure> {
+) -> Result<Vec<(Document, DocumentPlan)>, Failure> {
     // Tenants that these documents create.
     let mut new: BTreeSet<String> = BTreeSet::new();
     let mut all = Vec::with_capacity(documents.len());
@@ -72,7 +76,7 @@ async fn plan_all(
         let pending = document.needs().is_some_and(|it| new.contains(it));
         let planned = plan::plan(hub, &document, mode, pending).await;
         let planned = planned.map_err(|failure| about(&document, &failure, ""))?;
-        if matches!(planned.plan, Plan::Create(_)) {
+        if matches!(planned.request, PlannedRequest::Create(_)) {
             new.insert(document.id.clone());
         }
         all.push((document, planned));
@@ -87,25 +91,26 @@ fn about(document: &Document, failure: &Failure, more: &str) -> Failure {
     }
 }
 
-fn danger((document, planned): &(Document, Planned)) -> Option<String> {
+fn danger((document, planned): &(Document, DocumentPlan)) -> Option<String> {
     let dangers = planned.dangers.join(", ");
     (!dangers.is_empty()).then(|| format!("{document}: this {dangers}"))
 }
 
-pub(crate) fn shown(document: &Document, planned: &Planned) -> String {
-    let word = match planned.plan {
-        Plan::Unchanged => return String::new(),
-        Plan::Create(_) => "create",
-        Plan::Patch(_) | Plan::Replace(_) => "change",
+pub(crate) fn shown(document: &Document, planned: &DocumentPlan) -> String {
+    let word = match planned.request {
+        PlannedRequest::Unchanged => return String::new(),
+        PlannedRequest::Create(_) => "create",
+        PlannedRequest::Patch(_) | PlannedRequest::Replace(_) => "change",
     };
     let lines = planned.lines.iter().map(|line| format!("  {line}\n"));
     format!("{word} {document}\n{}", lines.collect::<String>())
 }
 
-fn summary(all: &[(Document, Planned)], would: &str) -> String {
-    let count = |is: fn(&Plan) -> bool| all.iter().filter(|(_, it)| is(&it.plan)).count();
-    let created = count(|plan| matches!(plan, Plan::Create(_)));
-    let unchanged = count(|plan| *plan == Plan::Unchanged);
+fn summary(all: &[(Document, DocumentPlan)], would: &str) -> String {
+    let count =
+        |is: fn(&PlannedRequest) -> bool| all.iter().filter(|(_, it)| is(&it.request)).count();
+    let created = count(|plan| matches!(plan, PlannedRequest::Create(_)));
+    let unchanged = count(|plan| *plan == PlannedRequest::Unchanged);
     let changed = all.len() - created - unchanged;
     format!("{created} {would}created, {changed} {would}changed, {unchanged} unchanged.\n")
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Failure> {
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     block_on(async {
         let cluster = match &args.cluster {
             Some(name) => Some(id_of(&hub, name).await?),
@@ -49,7 +49,7 @@ async fn lines(
     let mut items: Vec<Change> = Vec::new();
     let mut next = Some(format!("/v1/audit?{query}"));
     while let Some(path) = next {
-        let (page, behind): (List<Change>, _) = hub.page(&path).await?;
+        let (page, behind): (List<Change>, _) = hub.get_page(&path).await?;
         for line in page.items {
             if let Some(last) = items.last()
                 && items.len() >= usize::from(limit)

@@ -41,20 +41,20 @@ fn columns() -> [TableColumn; 8] {
 }
 
 pub(crate) fn run(args: args::ChangesArgs, environment: &Environment) -> Result<(), Failure> {
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     block_on(async {
         check_tenant(&hub, args.tenant.as_ref().filter(|_| args.follow)).await?;
-        let mut seen = ChangePoller::filtered(&hub, &args);
+        let mut poller = ChangePoller::filtered(&hub, &args);
         let since = match (&args.since, args.follow) {
             (Some(since), _) => since.clone(),
-            (None, true) => seen.now().await?.to_string(),
+            (None, true) => poller.current_revision().await?.to_string(),
             (None, false) => "first".to_owned(),
         };
         let mut printer = Printer::new(&args);
         let mut since = since;
         loop {
             let wait = if args.follow { LONG_POLL_SECONDS } else { 0 };
-            let changes = seen.poll(&since, wait).await?;
+            let changes = poller.poll(&since, wait).await?;
             since = changes.revision.to_string();
             let nothing = changes.items.is_empty();
             let still_read = printer.add(changes.items)?;
@@ -84,7 +84,7 @@ async fn check_filter(hub: &HubClient, args: &args::ChangesArgs) -> Result<(), F
             return Err(Failure::with_cause(Code::Invalid, cause));
         }
     };
-    match hub.find::<Value>(&path).await? {
+    match hub.get_optional::<Value>(&path).await? {
         Some(_) => Ok(()),
         None => {
             let cause = format!(
@@ -98,7 +98,7 @@ async fn check_filter(hub: &HubClient, args: &args::ChangesArgs) -> Result<(), F
 /// Poller of changes. It waits for an unavailable hub, and reports the outage once.
 pub(crate) struct ChangePoller<'a> {
     hub: &'a HubClient,
-    rest: ExponentialDelay,
+    delay: ExponentialDelay,
     /// Additional query parameters of `/v1/changes`; empty for all changes.
     filter: String,
 }
@@ -107,7 +107,7 @@ impl<'a> ChangePoller<'a> {
     pub(crate) fn new(hub: &'a HubClient) -> Self {
         ChangePoller {
             hub,
-            rest: ExponentialDelay::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX),
+            delay: ExponentialDelay::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX),
             filter: String::new(),
         }
     }
@@ -125,7 +125,7 @@ impl<'a> ChangePoller<'a> {
     }
 
     /// Current revision. Changes after it are those that a later list does not have.
-    pub(crate) async fn now(&self) -> Result<u64, HubError> {
+    pub(crate) async fn current_revision(&self) -> Result<u64, HubError> {
         let changes: Changes = self.hub.get("/v1/changes").await?;
         Ok(changes.revision)
     }
@@ -136,11 +136,12 @@ impl<'a> ChangePoller<'a> {
     /// [`HubError`]; [`HubError::Compacted`] if it no longer has the changes since that revision.
     pub(crate) async fn poll(&mut self, since: &str, wait: u64) -> Result<Changes, HubError> {
         let path = format!("/v1/changes?{}", self.filter);
-        self.ask(path.trim_end_matches('?'), since, wait).await
+        self.long_poll(path.trim_end_matches('?'), since, wait)
+            .await
     }
 
     /// Long poll of another path; `since` is the end of the previous response.
-    pub(crate) async fn ask<T: DeserializeOwned>(
+    pub(crate) async fn long_poll<T: DeserializeOwned>(
         &mut self,
         path: &str,
         since: &str,
@@ -150,9 +151,9 @@ impl<'a> ChangePoller<'a> {
         let path = format!("{path}{mark}since={}&wait={wait}", percent::encode(since));
         loop {
             match self.hub.get(&path).await {
-                Err(error) if wait > 0 && error.is_temporary() => self.rest(&error).await,
+                Err(error) if wait > 0 && error.is_temporary() => self.wait_to_retry(&error).await,
                 answer => {
-                    self.is_back();
+                    self.report_recovery();
                     return answer;
                 }
             }
@@ -160,19 +161,19 @@ impl<'a> ChangePoller<'a> {
     }
 
     /// Waits before the next request to an unavailable hub.
-    pub(crate) async fn rest(&mut self, error: &HubError) {
-        if self.rest.is_reset() {
+    pub(crate) async fn wait_to_retry(&mut self, error: &HubError) {
+        if self.delay.is_reset() {
             let failure = error.failure();
             eprintln!("{} ({}); waiting for the hub", failure.cause, failure.code);
         }
-        sleep(self.rest.next_delay()).await;
+        sleep(self.delay.next_delay()).await;
     }
 
-    pub(crate) fn is_back(&mut self) {
-        if !self.rest.is_reset() {
+    pub(crate) fn report_recovery(&mut self) {
+        if !self.delay.is_reset() {
             eprintln!("the hub is back");
         }
-        self.rest.reset();
+        self.delay.reset();
     }
 }
 

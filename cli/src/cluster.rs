@@ -17,7 +17,7 @@ use fairlead_api::{
 };
 use fairlead_client::{
     Environment, HubClient,
-    documents::{Document, Kind},
+    documents::{Document, DocumentKind},
     lookup::find,
     query_of,
 };
@@ -37,7 +37,7 @@ use token::Install;
 use watched::Watched;
 
 pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Result<(), Failure> {
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     block_on(async {
         match command {
             args::ClusterArgs::Create(asked) => create(&hub, asked).await,
@@ -62,10 +62,10 @@ pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Resu
             args::ClusterArgs::Catalog { command } => catalog::run(&hub, command).await,
             args::ClusterArgs::Compiled(asked) => views::compiled(&hub, asked).await,
             args::ClusterArgs::Agent { command } => agent::run(&hub, command).await,
-            args::ClusterArgs::Apply(args) => apply::run(&hub, Kind::Cluster, args).await,
+            args::ClusterArgs::Apply(args) => apply::run(&hub, DocumentKind::Cluster, args).await,
             args::ClusterArgs::Edit { name, yes } => {
                 let path = format!("/clusters/{}", find(&hub, &name).await?.id);
-                edit::run(&hub, Kind::Cluster, &path, yes, environment).await
+                edit::run(&hub, DocumentKind::Cluster, &path, yes, environment).await
             }
             args::ClusterArgs::Move {
                 name,
@@ -114,7 +114,7 @@ async fn set(hub: &HubClient, asked: args::SetCluster) -> Result<(), Failure> {
     let mut given = fields::Fields(fields::of(*asked.fields)?);
     given.text(&["displayName"], asked.new_name);
     let document = Document {
-        kind: Kind::Cluster,
+        kind: DocumentKind::Cluster,
         id: cluster.id.to_string(),
         tenant: None,
         fields: given.0,
@@ -194,7 +194,13 @@ async fn get(
     let cluster = find(hub, name).await?;
     if watch {
         let path = format!("/clusters/{}", cluster.id);
-        let fetch = async || Ok(hub.find::<Cluster>(&path).await?.into_iter().collect());
+        let fetch = async || {
+            Ok(hub
+                .get_optional::<Cluster>(&path)
+                .await?
+                .into_iter()
+                .collect())
+        };
         let watched = Watched {
             scope: WatchScope::One,
             by_status: false,

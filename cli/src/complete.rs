@@ -44,7 +44,7 @@ pub(crate) fn clusters(current: &OsStr) -> Vec<CompletionCandidate> {
         return Vec::new();
     };
     let path = searched(&format!("/clusters?limit={MAX_CANDIDATES}"), typed);
-    let found: Vec<Cluster> = ask(&path).unwrap_or_default();
+    let found: Vec<Cluster> = get(&path).unwrap_or_default();
     let candidates = found.into_iter().filter_map(|cluster| {
         let (id, name) = (cluster.id.to_string(), cluster.display_name);
         if id.starts_with(typed) {
@@ -59,7 +59,7 @@ pub(crate) fn clusters(current: &OsStr) -> Vec<CompletionCandidate> {
 /// Ids of tenants.
 pub(crate) fn tenants(current: &OsStr) -> Vec<CompletionCandidate> {
     let path = searched("/tenants?limit=1000", current.to_str().unwrap_or_default());
-    let found: Vec<Tenant> = ask(&path).unwrap_or_default();
+    let found: Vec<Tenant> = get(&path).unwrap_or_default();
     let named = found
         .into_iter()
         .map(|it| (it.id.to_string(), it.display_name));
@@ -72,14 +72,14 @@ pub(crate) fn tokens(current: &OsStr) -> Vec<CompletionCandidate> {
         "/v1/tokens?limit=1000",
         current.to_str().unwrap_or_default(),
     );
-    let found: Option<List<ApiToken>> = ask(&path);
+    let found: Option<List<ApiToken>> = get(&path);
     let found = found.into_iter().flat_map(|list| list.items);
     starting_with(current, found.map(|token| (token.id, token.name)))
 }
 
 /// URLs of the hubs with a login.
 pub(crate) fn hubs(current: &OsStr) -> Vec<CompletionCandidate> {
-    let known = logins::remembered(&Environment::of_process()).unwrap_or_default();
+    let known = logins::load(&Environment::of_process()).unwrap_or_default();
     let urls = known.urls().map(|url| (url.to_string(), String::new()));
     starting_with(current, urls)
 }
@@ -116,9 +116,9 @@ fn candidate(word: String, about: String) -> CompletionCandidate {
 }
 
 /// Response of the hub; `None` on any failure.
-fn ask<T: DeserializeOwned>(path: &str) -> Option<T> {
+fn get<T: DeserializeOwned>(path: &str) -> Option<T> {
     let environment = Environment::of_process();
-    let hub = HubClient::of(&environment).ok()?;
-    let asked = async { tokio::time::timeout(HUB_DEADLINE, hub.get(path)).await };
-    block_on(asked).ok()?.ok()?.ok()
+    let hub = HubClient::from_environment(&environment).ok()?;
+    let response = async { tokio::time::timeout(HUB_DEADLINE, hub.get(path)).await };
+    block_on(response).ok()?.ok()?.ok()
 }

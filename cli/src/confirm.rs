@@ -18,10 +18,10 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
         let detail = format_args!("{question} There is no terminal for a prompt");
         return Err(Failure::because(Code::NotConfirmed, detail));
     }
-    ask(question, &mut io::stdin().lock(), &mut io::stderr())
+    prompt(question, &mut io::stdin().lock(), &mut io::stderr())
 }
 
-fn ask(question: &str, from: &mut impl BufRead, to: &mut impl Write) -> Result<(), Failure> {
+fn prompt(question: &str, from: &mut impl BufRead, to: &mut impl Write) -> Result<(), Failure> {
     // A prompt that cannot be shown counts as declined.
     let asked = write!(to, "{question} [y/N] ").and_then(|()| to.flush());
     let mut answer = String::new();
@@ -68,7 +68,7 @@ mod tests {
             ("yesterday\n", false),
         ] {
             let mut asked = Vec::new();
-            let answer = ask("Continue?", &mut said.as_bytes(), &mut asked);
+            let answer = prompt("Continue?", &mut said.as_bytes(), &mut asked);
             assert_eq!(answer.is_ok(), is, "{said:?}");
             assert_eq!(asked, b"Continue? [y/N] ");
         }

@@ -12,8 +12,8 @@ use fairlead_api::{Code, Failure};
 use fairlead_client::{
     Environment, HubClient,
     documents::{
-        self, Document, Kind,
-        plan::{self, ApplyMode, Plan},
+        self, Document, DocumentKind,
+        plan::{self, ApplyMode, PlannedRequest},
     },
     files,
 };
@@ -31,14 +31,14 @@ const OTHER_EDITOR: &str = "Set VISUAL or EDITOR to the command of an editor.";
 
 pub(crate) async fn run(
     hub: &HubClient,
-    kind: Kind,
+    kind: DocumentKind,
     path: &str,
     yes: bool,
     environment: &Environment,
 ) -> Result<(), Failure> {
-    let now = hub.tagged(path).await?.ok_or(match kind {
-        Kind::Tenant => Code::NotFound,
-        Kind::Cluster => Code::NoSuchCluster,
+    let now = hub.get_tagged(path).await?.ok_or(match kind {
+        DocumentKind::Tenant => Code::NotFound,
+        DocumentKind::Cluster => Code::NoSuchCluster,
     })?;
     let base = Document::of(kind, &now.value)?;
     let text = text_of(&base)?;
@@ -101,7 +101,7 @@ async fn take(hub: &HubClient, base: &Document, edited: &str, yes: bool) -> Resu
     };
     let mode = ApplyMode::EditOf(base);
     let planned = plan::plan(hub, &document, mode, false).await?;
-    if planned.plan == Plan::Unchanged {
+    if planned.request == PlannedRequest::Unchanged {
         let told = "is unchanged: the removed values come from its tenant, or did not exist";
         return Ok(output::print(&format!("{base} {told}.\n"))?);
     }
@@ -177,9 +177,10 @@ mod tests {
             "gitRepo": { "hostKeys": "one two\nthree four\n", "url": "ssh://git@git.example/a/b.git" },
             "deleteProtection": true,
         });
-        let base = Document::of(Kind::Cluster, &shown).unwrap();
+        let base = Document::of(DocumentKind::Cluster, &shown).unwrap();
         let text = text_of(&base).unwrap();
-        let read = documents::read(&[("f".to_owned(), text.clone())], Kind::Cluster).unwrap();
+        let read =
+            documents::read(&[("f".to_owned(), text.clone())], DocumentKind::Cluster).unwrap();
         assert_eq!(read, [base]);
         assert!(is_same(&format!("{text}\n# done\n"), &text));
         assert!(!is_same(&text.replace("1.10", "1.11"), &text));

@@ -26,7 +26,7 @@ const MAX_ENTRIES: usize = 100_000;
 const PAGE_ENTRIES: u32 = 10_000;
 
 pub(crate) fn run(args: args::FactsArgs, environment: &Environment) -> Result<(), Failure> {
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     block_on(ask(&hub, args))?
 }
 
@@ -102,7 +102,7 @@ async fn whole(hub: &HubClient, path: &str) -> Result<List<FactHistoryEntry>, Fa
             );
             break;
         }
-        let (page, behind): (List<FactHistoryEntry>, _) = hub.page(&path).await?;
+        let (page, behind): (List<FactHistoryEntry>, _) = hub.get_page(&path).await?;
         past.items.extend(page.items);
         next = behind;
     }

@@ -16,7 +16,7 @@ use crate::{
 
 pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Failure> {
     let query = query(&args.terms)?;
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     block_on(async {
         let found: List<ClusterMatch> = hub.get(&format!("{FIND_PATH}?{query}")).await?;
         let format = &args.output.output;

@@ -15,7 +15,7 @@ use fairlead_api::{
 };
 use fairlead_client::{
     Environment, HubClient, HubError, differences, files,
-    import::{self, Plan, PlannedCluster},
+    import::{self, ImportPlan, PlannedCluster},
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(crate) fn run(command: args::Import, environment: &Environment) -> Result<()
         namespace,
         dry_run,
     } = command;
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     block_on(async {
         let objects = match kubeconfig {
             Some(path) => from_cluster(path, context, namespace.as_deref()).await?,
@@ -50,7 +50,7 @@ pub(crate) fn run(command: args::Import, environment: &Environment) -> Result<()
         for line in &plan.left_out {
             eprintln!("left out: {line}");
         }
-        let told = importer.told();
+        let told = importer.report();
         done?;
         Ok::<_, Failure>(output::print(&told)?)
     })?
@@ -108,7 +108,7 @@ struct Importer {
 }
 
 impl Importer {
-    fn new(hub: HubClient, dry_run: bool, plan: &Plan) -> Self {
+    fn new(hub: HubClient, dry_run: bool, plan: &ImportPlan) -> Self {
         Importer {
             hub,
             dry_run,
@@ -120,14 +120,14 @@ impl Importer {
         }
     }
 
-    async fn carry_out(&mut self, plan: &Plan) -> Result<(), Failure> {
+    async fn carry_out(&mut self, plan: &ImportPlan) -> Result<(), Failure> {
         for tenant in &plan.tenants {
             self.progress.step(tenant.id.as_str());
             let path = format!("/tenants/{}", tenant.id);
             let at = |failure: Failure| about(tenant.id.as_str(), failure);
-            let now = self.hub.find::<Value>(&path).await;
+            let now = self.hub.get_optional::<Value>(&path).await;
             let now = now.map_err(|error| at(error.into()))?;
-            self.bring(&path, now.as_ref(), &tenant.document)
+            self.apply(&path, now.as_ref(), &tenant.document)
                 .await
                 .map_err(|error| at(error.into()))?;
         }
@@ -141,7 +141,7 @@ impl Importer {
 
     async fn cluster(&mut self, cluster: &PlannedCluster) -> Result<(), Failure> {
         let path = format!("/clusters/{}", cluster.id);
-        let now = self.hub.find::<Value>(&path).await?;
+        let now = self.hub.get_optional::<Value>(&path).await?;
         let tenant = |document: &Value| {
             document
                 .get("tenant")
@@ -160,7 +160,7 @@ impl Importer {
             return Err(Failure::because(Code::Conflict, detail));
         }
         let facts = self.facts_to_fill(&path, now.as_ref(), cluster).await?;
-        self.bring_cluster(cluster, &path, now.as_ref(), &facts)
+        self.apply_cluster(cluster, &path, now.as_ref(), &facts)
             .await?;
         let compiled = now
             .as_ref()
@@ -172,7 +172,7 @@ impl Importer {
             && !self.dry_run
         {
             self.hub
-                .tell(Method::POST, &format!("{path}/compileMeta"), meta)
+                .send_json(Method::POST, &format!("{path}/compileMeta"), meta)
                 .await?;
         }
         Ok(())
@@ -204,7 +204,7 @@ impl Importer {
     }
 
     /// Imports a cluster with its facts.
-    async fn bring_cluster(
+    async fn apply_cluster(
         &mut self,
         cluster: &PlannedCluster,
         path: &str,
@@ -215,7 +215,7 @@ impl Importer {
         if let Some(shown) = shown.as_object_mut().filter(|_| !facts.is_empty()) {
             shown.insert("dynamicFacts".to_owned(), json!(facts));
         }
-        if !self.tell_of(path, now, &shown) {
+        if !self.record(path, now, &shown) {
             return Ok(());
         }
         let document = &cluster.document;
@@ -225,9 +225,9 @@ impl Importer {
                 true => path.to_owned(),
                 false => format!("{path}?withoutBootstrapToken=true"),
             };
-            self.hub.tell(Method::PUT, &made, document).await?;
+            self.hub.send_json(Method::PUT, &made, document).await?;
         } else if now.is_some_and(|now| !differences(now, document).is_empty()) {
-            self.amend(path, document).await?;
+            self.patch(path, document).await?;
         }
         if facts.is_empty() {
             return Ok(());
@@ -236,27 +236,27 @@ impl Importer {
         let facts = ImportedFacts {
             facts: facts.clone(),
         };
-        Ok(self.hub.tell(Method::POST, &path, &facts).await?)
+        Ok(self.hub.send_json(Method::POST, &path, &facts).await?)
     }
 
     /// Creates or changes one resource.
-    async fn bring(
+    async fn apply(
         &mut self,
         path: &str,
         now: Option<&Value>,
         planned: &Value,
     ) -> Result<(), HubError> {
-        if !self.tell_of(path, now, planned) {
+        if !self.record(path, now, planned) {
             return Ok(());
         }
         match now {
-            None => self.hub.tell(Method::PUT, path, planned).await,
-            Some(_) => self.amend(path, planned).await,
+            None => self.hub.send_json(Method::PUT, path, planned).await,
+            Some(_) => self.patch(path, planned).await,
         }
     }
 
     /// Records the differences of one resource; true if there is something to write.
-    fn tell_of(&mut self, path: &str, now: Option<&Value>, planned: &Value) -> bool {
+    fn record(&mut self, path: &str, now: Option<&Value>, planned: &Value) -> bool {
         let nothing = json!({});
         let differences = differences(now.unwrap_or(&nothing), planned);
         let (count, verb) = match now {
@@ -275,17 +275,17 @@ impl Importer {
         !self.dry_run
     }
 
-    async fn amend(&self, path: &str, planned: &Value) -> Result<(), HubError> {
+    async fn patch(&self, path: &str, planned: &Value) -> Result<(), HubError> {
         let mut patch = planned.clone();
         if let Some(fields) = patch.as_object_mut() {
             // The tenant is unchanged, and not allowed in a patch.
             fields.remove("tenant");
         }
-        self.hub.tell(Method::PATCH, path, &patch).await
+        self.hub.send_json(Method::PATCH, path, &patch).await
     }
 
     /// Report of the import for standard output.
-    fn told(&self) -> String {
+    fn report(&self) -> String {
         let would = if self.dry_run { "would be " } else { "" };
         let mut text = self.lines.join("\n");
         if !text.is_empty() {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub(crate) fn run(command: args::InventoryArgs, environment: &Environment) -> Result<(), Failure> {
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     block_on(async {
         match command {
             args::InventoryArgs::Query {
@@ -49,7 +49,7 @@ async fn store(hub: &HubClient, name: &str, file: PathBuf) -> Result<(), Failure
     let id = find(hub, name).await?.id;
     let count = facts.len();
     let body = json!({ "cluster": id, "inventory": facts });
-    hub.tell(Method::POST, "/inventory", &body).await?;
+    hub.send_json(Method::POST, "/inventory", &body).await?;
     Ok(output::print(&format!("Stored {count} facts of {id}.\n"))?)
 }
 

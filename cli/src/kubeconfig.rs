@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Failure> {
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     let address = args.address.map(ServerAddress::from);
     let generated = kubeconfig::generate(&hub, &args.clusters, address, &args.context_name);
     let made = block_on(generated)??;

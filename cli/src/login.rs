@@ -5,7 +5,7 @@ mod terminal;
 use fairlead_api::{Code, Failure, HubUrl, resources::HubInfo};
 use fairlead_client::{
     Environment, HubClient, HubError, files,
-    logins::{Hub, Hubs, keep, remember, remembered},
+    logins::{self, SavedLogin, SavedLogins},
 };
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &args::Login, environment: &Environment) -> Result<(), F
     };
     let ca = match &args.ca_file {
         Some(file) => Some(files::read(file)?),
-        None => remembered(environment)?
+        None => logins::load(environment)?
             .remove(Some(&args.url))
             .and_then(|it| it.ca),
     };
@@ -39,13 +39,13 @@ pub(crate) fn run(args: &args::Login, environment: &Environment) -> Result<(), F
         }
         other => other.into(),
     })?;
-    let hub = Hub {
+    let hub = SavedLogin {
         url: args.url.clone(),
         token,
         ca,
         dev: None,
     };
-    remember(environment, hub)?;
+    logins::add_login(environment, hub)?;
     Ok(output::print(&format!(
         "Logged in to {} as {} (hub {}).\n",
         args.url, info.caller, info.version
@@ -53,11 +53,11 @@ pub(crate) fn run(args: &args::Login, environment: &Environment) -> Result<(), F
 }
 
 pub(crate) fn logout(args: &args::Logout, environment: &Environment) -> Result<(), Failure> {
-    let mut hubs = remembered(environment)?;
+    let mut hubs = logins::load(environment)?;
     let Some(hub) = hubs.remove(args.url.as_ref()) else {
         return Err(not_known(args.url.as_ref()));
     };
-    keep(environment, &hubs)?;
+    logins::save(environment, &hubs)?;
     let now = match hubs.urls().next() {
         Some(url) if args.url.as_ref() != Some(url) => format!(" The current hub is {url}."),
         _ => String::new(),
@@ -80,7 +80,7 @@ fn not_known(url: Option<&HubUrl>) -> Failure {
 }
 
 pub(crate) fn hubs(command: &args::HubsArgs, environment: &Environment) -> Result<(), Failure> {
-    let mut hubs = remembered(environment)?;
+    let mut hubs = logins::load(environment)?;
     if let Some(url) = environment.get("FAIRLEAD_URL") {
         eprintln!("FAIRLEAD_URL is set to {url} and takes precedence over the current hub.");
     }
@@ -89,14 +89,14 @@ pub(crate) fn hubs(command: &args::HubsArgs, environment: &Environment) -> Resul
             if !hubs.choose(url) {
                 return Err(not_known(Some(url)));
             }
-            keep(environment, &hubs)?;
+            logins::save(environment, &hubs)?;
             Ok(output::print(&format!("The current hub is {url}.\n"))?)
         }
         args::HubsArgs::List(output) => list(&hubs, &output.output),
     }
 }
 
-fn list(hubs: &Hubs, format: &output::OutputFormat) -> Result<(), Failure> {
+fn list(hubs: &SavedLogins, format: &output::OutputFormat) -> Result<(), Failure> {
     if hubs.hub.is_empty() {
         eprintln!("No hubs: log in with `fairlead login URL`.");
     }
@@ -110,7 +110,7 @@ fn list(hubs: &Hubs, format: &output::OutputFormat) -> Result<(), Failure> {
         TableColumn::key("URL"),
         TableColumn::text("DATA FOLDER"),
     ];
-    let row = |(at, hub): (usize, &Hub)| {
+    let row = |(at, hub): (usize, &SavedLogin)| {
         let mark = if at == 0 { "*" } else { "" };
         let dev = hub.dev.as_ref().map(|data| data.display().to_string());
         [mark.into(), hub.url.to_string().into(), dev.into()]

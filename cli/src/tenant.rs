@@ -8,7 +8,7 @@ use fairlead_api::{
 };
 use fairlead_client::{
     Environment, HubClient, HubError,
-    documents::{Document, Kind},
+    documents::{Document, DocumentKind},
     query_of,
 };
 
@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub(crate) fn run(command: args::TenantArgs, environment: &Environment) -> Result<(), Failure> {
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     block_on(async {
         match command {
             args::TenantArgs::Create { name, id, output } => {
@@ -42,7 +42,7 @@ pub(crate) fn run(command: args::TenantArgs, environment: &Environment) -> Resul
                 let tenant = find(&hub, &id).await?;
                 if watch {
                     let rows = async |_| {
-                        let found = hub.find::<Tenant>(&path).await?;
+                        let found = hub.get_optional::<Tenant>(&path).await?;
                         Ok::<Vec<_>, HubError>(found.iter().map(row).collect())
                     };
                     return watch::watch(
@@ -58,10 +58,10 @@ pub(crate) fn run(command: args::TenantArgs, environment: &Environment) -> Resul
                 show(&output.output, &tenant)
             }
             args::TenantArgs::Describe { id } => Box::pin(describe::run(&hub, &id)).await,
-            args::TenantArgs::Apply(args) => apply::run(&hub, Kind::Tenant, args).await,
+            args::TenantArgs::Apply(args) => apply::run(&hub, DocumentKind::Tenant, args).await,
             args::TenantArgs::Edit { id, yes } => {
                 let path = path_of(&id);
-                edit::run(&hub, Kind::Tenant, &path, yes, environment).await
+                edit::run(&hub, DocumentKind::Tenant, &path, yes, environment).await
             }
             args::TenantArgs::Set {
                 id,
@@ -71,7 +71,7 @@ pub(crate) fn run(command: args::TenantArgs, environment: &Environment) -> Resul
             } => {
                 let tenant = find(&hub, &id).await?;
                 let document = Document {
-                    kind: Kind::Tenant,
+                    kind: DocumentKind::Tenant,
                     id: tenant.id.to_string(),
                     tenant: None,
                     fields: fields::of_tenant(*fields)?,

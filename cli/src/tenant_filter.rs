@@ -15,7 +15,7 @@ pub(crate) async fn check_tenant(
     let Some(id) = tenant else {
         return Ok(());
     };
-    match hub.find::<Value>(&format!("/tenants/{id}")).await? {
+    match hub.get_optional::<Value>(&format!("/tenants/{id}")).await? {
         Some(_) => Ok(()),
         None => {
             let cause = format!("--tenant: no tenant with the id {id} is visible to you");

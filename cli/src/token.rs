@@ -22,7 +22,7 @@ pub(crate) fn run(command: args::TokenArgs, environment: &Environment) -> Result
         Some(command) => command,
         None => return Ok(()),
     };
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     block_on(async {
         match command {
             args::TokenArgs::Create {

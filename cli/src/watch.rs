@@ -47,7 +47,7 @@ impl WatchScope {
         let is_there = match self {
             WatchScope::One | WatchScope::All => None,
             WatchScope::Matching(path) => {
-                hub.find::<Value>(&format!("{path}/{}", percent::encode(&id)))
+                hub.get_optional::<Value>(&format!("{path}/{}", percent::encode(&id)))
                     .await?
             }
         };
@@ -101,7 +101,7 @@ impl<'a> Waker<'a> {
     async fn new(hub: &'a HubClient, wakes: Wakes) -> Result<Self, HubError> {
         let poller = ChangePoller::new(hub);
         let cursor = match wakes {
-            Wakes::Changes => Cursor::Changes(poller.now().await?.to_string()),
+            Wakes::Changes => Cursor::Changes(poller.current_revision().await?.to_string()),
             Wakes::Status => {
                 let update: ClusterStatusUpdate = hub.get("/v1/status").await?;
                 Cursor::Status(update.cursor)
@@ -116,7 +116,10 @@ impl<'a> Waker<'a> {
             match &mut self.cursor {
                 Cursor::Status(cursor) => {
                     let update: ClusterStatusUpdate =
-                        (self.poller.ask("/v1/status", cursor, LONG_POLL_SECONDS)).await?;
+                        (self
+                            .poller
+                            .long_poll("/v1/status", cursor, LONG_POLL_SECONDS))
+                        .await?;
                     cursor.clone_from(&update.cursor);
                     if !update.is_empty() {
                         return Ok(Some(update));
@@ -141,7 +144,7 @@ async fn has_changed(poller: &mut ChangePoller<'_>, since: &mut String) -> Resul
         }
         // The resources are read again in any case.
         Err(HubError::Compacted(_)) => {
-            *since = poller.now().await?.to_string();
+            *since = poller.current_revision().await?.to_string();
             Ok(true)
         }
         Err(error) => Err(error),
@@ -166,12 +169,12 @@ pub(crate) async fn watch<const N: usize>(
         let (rows, missing) = match compare(hub, scope, &known, fetch(told.take()).await).await {
             Ok(found) => found,
             Err(error) if error.is_temporary() => {
-                waker.poller.rest(&error).await;
+                waker.poller.wait_to_retry(&error).await;
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
-        waker.poller.is_back();
+        waker.poller.report_recovery();
         let mut changed = Vec::new();
         for row in rows {
             let printed = Printed {

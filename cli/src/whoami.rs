@@ -6,7 +6,7 @@ use fairlead_client::{Environment, HubClient};
 use crate::{args, output, settings::block_on};
 
 pub(crate) fn run(args: &args::OutputArgs, environment: &Environment) -> Result<(), Failure> {
-    let hub = HubClient::of(environment)?;
+    let hub = HubClient::from_environment(environment)?;
     let who: WhoAmI = block_on(hub.get("/v1/whoami"))??;
     Ok(output::show(&args.output, &who, |who| {
         format!("hub:       {}\n{}", hub.url(), lines(who))

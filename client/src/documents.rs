@@ -26,44 +26,44 @@ const MANAGED_FIELDS: [&str; 13] = [
 
 /// Kind of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DocumentKind {
     /// Tenant, at `/tenants`.
     Tenant,
     /// Cluster, at `/clusters`.
     Cluster,
 }
 
-impl Kind {
+impl DocumentKind {
     /// Path of the collection in the API.
     #[must_use]
     pub const fn collection(self) -> &'static str {
         match self {
-            Kind::Tenant => "/tenants",
-            Kind::Cluster => "/clusters",
+            DocumentKind::Tenant => "/tenants",
+            DocumentKind::Cluster => "/clusters",
         }
     }
 
     /// Kind of an id, by its prefix.
-    fn of_id(id: &str) -> Option<Kind> {
+    fn of_id(id: &str) -> Option<DocumentKind> {
         match id.split_once('-') {
-            Some(("t", _)) => Some(Kind::Tenant),
-            Some(("c", _)) => Some(Kind::Cluster),
+            Some(("t", _)) => Some(DocumentKind::Tenant),
+            Some(("c", _)) => Some(DocumentKind::Cluster),
             _ => None,
         }
     }
 
-    fn of_word(word: &str) -> Option<Kind> {
+    fn of_word(word: &str) -> Option<DocumentKind> {
         match word {
-            "Tenant" => Some(Kind::Tenant),
-            "Cluster" => Some(Kind::Cluster),
+            "Tenant" => Some(DocumentKind::Tenant),
+            "Cluster" => Some(DocumentKind::Cluster),
             _ => None,
         }
     }
 
     fn whole_id(self, id: &str) -> Result<String, InvalidDocument> {
         let whole = match self {
-            Kind::Tenant => TenantId::from_name(id).map(|id| id.to_string()),
-            Kind::Cluster => ClusterId::from_name(id).map(|id| id.to_string()),
+            DocumentKind::Tenant => TenantId::from_name(id).map(|id| id.to_string()),
+            DocumentKind::Cluster => ClusterId::from_name(id).map(|id| id.to_string()),
         };
         whole.map_err(|error| invalid(format_args!("id: {error}")))
     }
@@ -73,7 +73,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     /// Kind of the resource.
-    pub kind: Kind,
+    pub kind: DocumentKind,
     /// Id with its prefix.
     pub id: String,
     /// Tenant of a cluster.
@@ -99,7 +99,7 @@ impl Document {
     ///
     /// # Errors
     /// [`InvalidDocument`] for a resource with other fields than expected.
-    pub fn of(kind: Kind, shown: &Value) -> Result<Self, InvalidDocument> {
+    pub fn of(kind: DocumentKind, shown: &Value) -> Result<Self, InvalidDocument> {
         let fields = shown.as_object().cloned().unwrap_or_default();
         read_one(fields, kind)
     }
@@ -120,8 +120,8 @@ impl Document {
     #[must_use]
     pub fn needs(&self) -> Option<&str> {
         match self.kind {
-            Kind::Tenant => self.fields.get("tenantRef").and_then(Value::as_str),
-            Kind::Cluster => self.tenant.as_deref(),
+            DocumentKind::Tenant => self.fields.get("tenantRef").and_then(Value::as_str),
+            DocumentKind::Cluster => self.tenant.as_deref(),
         }
     }
 }
@@ -146,7 +146,10 @@ fn invalid(detail: impl fmt::Display) -> InvalidDocument {
 ///
 /// # Errors
 /// `FL-4109` with the file, the number of the document and the field.
-pub fn read(texts: &[(String, String)], usual: Kind) -> Result<Vec<Document>, InvalidDocument> {
+pub fn read(
+    texts: &[(String, String)],
+    usual: DocumentKind,
+) -> Result<Vec<Document>, InvalidDocument> {
     let mut documents: Vec<Document> = Vec::new();
     for (name, text) in texts {
         let values: Vec<Value> = serde_saphyr::from_multiple(text)
@@ -170,7 +173,7 @@ pub fn read(texts: &[(String, String)], usual: Kind) -> Result<Vec<Document>, In
 }
 
 /// Parses one YAML document: a resource, a list of resources like in `list -o yaml`, or nothing.
-fn read_value(value: Value, usual: Kind) -> Result<Vec<Document>, InvalidDocument> {
+fn read_value(value: Value, usual: DocumentKind) -> Result<Vec<Document>, InvalidDocument> {
     match value {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => {
@@ -187,29 +190,35 @@ fn read_value(value: Value, usual: Kind) -> Result<Vec<Document>, InvalidDocumen
     }
 }
 
-fn read_one(mut fields: Map<String, Value>, usual: Kind) -> Result<Document, InvalidDocument> {
+fn read_one(
+    mut fields: Map<String, Value>,
+    usual: DocumentKind,
+) -> Result<Document, InvalidDocument> {
     if fields.contains_key("apiVersion") {
         let detail = "that is an object of Kubernetes; `fairlead import lieutenant` takes those";
         return Err(invalid(detail));
     }
     let kind = text(&mut fields, "kind")?;
     let said = kind.map(|kind| {
-        Kind::of_word(&kind).ok_or_else(|| {
+        DocumentKind::of_word(&kind).ok_or_else(|| {
             invalid(format_args!(
                 "kind: expected Tenant or Cluster, not {kind:?}"
             ))
         })
     });
     let id = text(&mut fields, "id")?.ok_or_else(|| invalid("`id` is missing"))?;
-    let kind = said.transpose()?.or(Kind::of_id(&id)).unwrap_or(usual);
+    let kind = said
+        .transpose()?
+        .or(DocumentKind::of_id(&id))
+        .unwrap_or(usual);
     let tenant = match kind {
-        Kind::Tenant => None,
-        Kind::Cluster => text(&mut fields, "tenant")?
-            .map(|tenant| Kind::Tenant.whole_id(&tenant))
+        DocumentKind::Tenant => None,
+        DocumentKind::Cluster => text(&mut fields, "tenant")?
+            .map(|tenant| DocumentKind::Tenant.whole_id(&tenant))
             .transpose()?,
     };
     if let Some(parent) = text(&mut fields, "tenantRef")? {
-        let parent = Kind::Tenant.whole_id(&parent)?;
+        let parent = DocumentKind::Tenant.whole_id(&parent)?;
         fields.insert("tenantRef".to_owned(), parent.into());
     }
     fields.retain(|name, _| !MANAGED_FIELDS.contains(&name.as_str()));
@@ -264,7 +273,10 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Result<Vec<Document>, InvalidDocument> {
-        read(&[("f.yaml".to_owned(), text.to_owned())], Kind::Cluster)
+        read(
+            &[("f.yaml".to_owned(), text.to_owned())],
+            DocumentKind::Cluster,
+        )
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl HubClient {
     ///
     /// # Errors
     /// `FL-4106` without hub or token, `FL-4101` for an invalid variable; unreadable files.
-    pub fn of(environment: &Environment) -> Result<Self, Failure> {
+    pub fn from_environment(environment: &Environment) -> Result<Self, Failure> {
         let asked = environment
             .get("FAIRLEAD_URL")
             .map(str::parse::<HubUrl>)
@@ -95,7 +95,7 @@ impl HubClient {
             .get("FAIRLEAD_CA_FILE")
             .map(|file| files::read(file.as_ref()))
             .transpose()?;
-        let known = logins::remembered(environment)?.remove(asked.as_ref());
+        let known = logins::load(environment)?.remove(asked.as_ref());
         let url = asked.or_else(|| known.as_ref().map(|hub| hub.url.clone()));
         let url = url.ok_or(Code::NotLoggedIn)?;
         let token = token
@@ -162,31 +162,31 @@ impl HubClient {
     /// # Errors
     /// [`HubError`]
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, HubError> {
-        read(&self.send(Method::GET, path, Bytes::new()).await?)
+        from_json(&self.send(Method::GET, path, Bytes::new()).await?)
     }
 
     /// Gets a text response.
     ///
     /// # Errors
     /// [`HubError`]
-    pub async fn text(&self, path: &str) -> Result<String, HubError> {
+    pub async fn get_text(&self, path: &str) -> Result<String, HubError> {
         let body = self.send(Method::GET, path, Bytes::new()).await?;
-        String::from_utf8(body.to_vec()).map_err(|_| not_understood("it is no text"))
+        String::from_utf8(body.to_vec()).map_err(|_| malformed("it is no text"))
     }
 
     /// Gets one page of a list, and the path of the next page (RFC 8288).
     ///
     /// # Errors
     /// [`HubError`]
-    pub async fn page<T: DeserializeOwned>(
+    pub async fn get_page<T: DeserializeOwned>(
         &self,
         path: &str,
     ) -> Result<(T, Option<String>), HubError> {
-        let (headers, body) = self.ask(Method::GET, path, None, Bytes::new()).await?;
+        let (headers, body) = self.request(Method::GET, path, None, Bytes::new()).await?;
         let link = headers.get(header::LINK).and_then(|it| it.to_str().ok());
         let next = link.and_then(|it| it.strip_prefix('<')?.strip_suffix(">; rel=\"next\""));
         let next = next.filter(|it| it.starts_with('/'));
-        Ok((read(&body)?, next.map(str::to_owned)))
+        Ok((from_json(&body)?, next.map(str::to_owned)))
     }
 
     /// Posts JSON and reads the response.
@@ -198,7 +198,7 @@ impl HubClient {
         path: &str,
         body: &B,
     ) -> Result<T, HubError> {
-        read(&self.send(Method::POST, path, written(body)?).await?)
+        from_json(&self.send(Method::POST, path, to_json(body)?).await?)
     }
 
     /// Puts JSON and reads the response.
@@ -210,33 +210,36 @@ impl HubClient {
         path: &str,
         body: &B,
     ) -> Result<T, HubError> {
-        read(&self.send(Method::PUT, path, written(body)?).await?)
+        from_json(&self.send(Method::PUT, path, to_json(body)?).await?)
     }
 
     /// Gets a resource; `None` if it does not exist or is not visible.
     ///
     /// # Errors
     /// [`HubError`]
-    pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, HubError> {
-        if_there(self.get(path).await)
+    pub async fn get_optional<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Option<T>, HubError> {
+        optional(self.get(path).await)
     }
 
     /// Gets a resource with its ETag; `None` if it does not exist or is not visible.
     ///
     /// # Errors
     /// [`HubError`]
-    pub async fn tagged(&self, path: &str) -> Result<Option<Tagged>, HubError> {
+    pub async fn get_tagged(&self, path: &str) -> Result<Option<Tagged>, HubError> {
         let Some((headers, body)) =
-            if_there(self.ask(Method::GET, path, None, Bytes::new()).await)?
+            optional(self.request(Method::GET, path, None, Bytes::new()).await)?
         else {
             return Ok(None);
         };
         let tag = headers
             .get(header::ETAG)
             .and_then(|tag| tag.to_str().ok())
-            .ok_or_else(|| not_understood("it has no ETag"))?;
+            .ok_or_else(|| malformed("it has no ETag"))?;
         Ok(Some(Tagged {
-            value: read(&body)?,
+            value: from_json(&body)?,
             tag: tag.to_owned(),
         }))
     }
@@ -245,7 +248,7 @@ impl HubClient {
     ///
     /// # Errors
     /// [`HubError::Outdated`] if the precondition does not hold; [`HubError`]
-    pub async fn change(
+    pub async fn send_conditional(
         &self,
         method: Method,
         path: &str,
@@ -253,21 +256,23 @@ impl HubClient {
         precondition: Precondition<'_>,
     ) -> Result<Value, HubError> {
         let precondition = Some(precondition.header());
-        let (_, body) = self.ask(method, path, precondition, written(body)?).await?;
-        read(&body)
+        let (_, body) = self
+            .request(method, path, precondition, to_json(body)?)
+            .await?;
+        from_json(&body)
     }
 
     /// Sends JSON and ignores the response body.
     ///
     /// # Errors
     /// [`HubError`]
-    pub async fn tell<B: Serialize>(
+    pub async fn send_json<B: Serialize>(
         &self,
         method: Method,
         path: &str,
         body: &B,
     ) -> Result<(), HubError> {
-        self.send(method, path, written(body)?).await.map(drop)
+        self.send(method, path, to_json(body)?).await.map(drop)
     }
 
     /// Deletes a resource.
@@ -281,12 +286,12 @@ impl HubClient {
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, HubError> {
-        self.ask(method, path, None, body)
+        self.request(method, path, None, body)
             .await
             .map(|(_, body)| body)
     }
 
-    async fn ask(
+    async fn request(
         &self,
         method: Method,
         path: &str,
@@ -308,9 +313,9 @@ impl HubClient {
         if status.is_success() {
             Ok((headers, body))
         } else {
-            let failure = refusal(status, &body);
+            let failure = error_response(status, &body);
             let failure = match &self.new_token_step {
-                Some(step) if is_of_token(failure.code) => failure.next(step.to_string()),
+                Some(step) if is_about_token(failure.code) => failure.next(step.to_string()),
                 _ => failure,
             };
             Err(failure.into())
@@ -402,7 +407,7 @@ fn retry_policy(host: String) -> retry::Builder {
     })
 }
 
-const fn is_of_token(code: Code) -> bool {
+const fn is_about_token(code: Code) -> bool {
     matches!(code, Code::NoToken | Code::BadToken | Code::TokenExpired)
 }
 
@@ -417,23 +422,23 @@ async fn read_whole(response: &mut Response) -> Result<Bytes, BoxError> {
     Ok(body.into())
 }
 
-fn written<B: Serialize>(body: &B) -> Result<Bytes, HubError> {
+fn to_json<B: Serialize>(body: &B) -> Result<Bytes, HubError> {
     let internal = |error| Failure::because(Code::Internal, error);
     let body = serde_json::to_vec(body).map_err(internal)?;
     Ok(body.into())
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, HubError> {
-    serde_json::from_slice(body).map_err(not_understood)
+fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, HubError> {
+    serde_json::from_slice(body).map_err(malformed)
 }
 
-fn not_understood(why: impl std::fmt::Display) -> HubError {
+fn malformed(why: impl std::fmt::Display) -> HubError {
     let detail = format_args!("its answer is not understood: {why}");
     Failure::because(Code::HubUnreachable, detail).into()
 }
 
 /// Converts the error for a missing resource into `None`.
-fn if_there<T>(answer: Result<T, HubError>) -> Result<Option<T>, HubError> {
+fn optional<T>(answer: Result<T, HubError>) -> Result<Option<T>, HubError> {
     match answer {
         Ok(found) => Ok(Some(found)),
         Err(HubError::NotFound(_) | HubError::NoSuchCluster(_)) => Ok(None),
@@ -442,7 +447,7 @@ fn if_there<T>(answer: Result<T, HubError>) -> Result<Option<T>, HubError> {
 }
 
 /// Failure in the response of the hub, or the HTTP status if the response is not from a hub.
-fn refusal(status: StatusCode, body: &[u8]) -> Failure {
+fn error_response(status: StatusCode, body: &[u8]) -> Failure {
     let told = serde_json::from_slice::<Reason>(body).map(Failure::from);
     told.unwrap_or_else(|_| {
         Failure::because(

@@ -18,7 +18,7 @@ use object::{LieutenantObject, ObjectKind};
 
 /// Documents in sending order: a tenant precedes its clusters.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Plan {
+pub struct ImportPlan {
     /// Tenants, sent first.
     pub tenants: Vec<PlannedTenant>,
     /// Clusters, sent after all tenants.
@@ -90,7 +90,7 @@ fn list_of(object: &mut Map<String, Value>) -> Option<Vec<Value>> {
 
 /// Plans the documents for these objects, given in any order.
 #[must_use]
-pub fn plan(objects: Vec<Value>) -> Plan {
+pub fn plan(objects: Vec<Value>) -> ImportPlan {
     let mut notes = Vec::new();
     let mut sorted: BTreeMap<ObjectKind, BTreeMap<String, LieutenantObject>> = BTreeMap::new();
     for object in objects {
@@ -109,7 +109,7 @@ pub fn plan(objects: Vec<Value>) -> Plan {
     let mut take = |kind| sorted.remove(&kind).unwrap_or_default();
     let templates = take(ObjectKind::TenantTemplate);
     let mut repos = take(ObjectKind::GitRepo);
-    let mut plan = Plan::default();
+    let mut plan = ImportPlan::default();
     for mut tenant in take(ObjectKind::Tenant).into_values() {
         let repo = repos.remove(&tenant.name);
         plan.tenants

@@ -14,7 +14,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 pub use error::{AmbiguousContext, KubeconfigError, MergeError};
-pub use file::{Merged, default_path, has_other_entries, merge_into};
+pub use file::{MergeOutcome, default_path, has_other_entries, merge_into};
 pub use names::ContextName;
 
 use crate::{hub_client::HubClient, lookup::among};

@@ -11,7 +11,7 @@ use crate::{environment::Environment, files};
 /// Login to one hub.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hub {
+pub struct SavedLogin {
     /// URL of the hub.
     pub url: HubUrl,
     /// Token of the caller.
@@ -33,15 +33,15 @@ fn exposed<S: Serializer>(token: &SecretString, serializer: S) -> Result<S::Ok, 
 /// The content of `hubs.toml`, the current hub first.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hubs {
+pub struct SavedLogins {
     /// Logins, at most one per URL.
     #[serde(default)]
-    pub hub: Vec<Hub>,
+    pub hub: Vec<SavedLogin>,
 }
 
-impl Hubs {
+impl SavedLogins {
     /// Removes and returns the hub with this URL, or the current hub for `None`.
-    pub fn remove(&mut self, url: Option<&HubUrl>) -> Option<Hub> {
+    pub fn remove(&mut self, url: Option<&HubUrl>) -> Option<SavedLogin> {
         let at = self
             .hub
             .iter()
@@ -63,17 +63,18 @@ impl Hubs {
     }
 
     /// Adds a dev hub. It becomes the current hub only if it was before, or if there is no other.
-    fn add_dev(&mut self, hub: Hub, data: &Path) {
-        let is_same = |known: &Hub| known.url == hub.url || known.dev.as_deref() == Some(data);
+    fn add_dev(&mut self, hub: SavedLogin, data: &Path) {
+        let is_same =
+            |known: &SavedLogin| known.url == hub.url || known.dev.as_deref() == Some(data);
         let was_current = self.hub.first().is_some_and(is_same);
-        let is_gone = |known: &Hub| known.dev.as_ref().is_some_and(|data| !data.exists());
+        let is_gone = |known: &SavedLogin| known.dev.as_ref().is_some_and(|data| !data.exists());
         self.hub.retain(|known| !is_same(known) && !is_gone(known));
         let at = match was_current {
             true => 0,
             false => self.hub.len(),
         };
         let dev = Some(data.to_owned());
-        self.hub.splice(at..at, [Hub { dev, ..hub }]);
+        self.hub.splice(at..at, [SavedLogin { dev, ..hub }]);
     }
 }
 
@@ -86,13 +87,13 @@ fn file(environment: &Environment) -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// `FL-4101` for an invalid file, `FL-4119` for an unreadable one.
-pub fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
+pub fn load(environment: &Environment) -> Result<SavedLogins, Failure> {
     // Without a home folder there are no logins; FAIRLEAD_URL and FAIRLEAD_TOKEN are sufficient.
     let Ok(file) = file(environment) else {
-        return Ok(Hubs::default());
+        return Ok(SavedLogins::default());
     };
     if !file.exists() {
-        return Ok(Hubs::default());
+        return Ok(SavedLogins::default());
     }
     // The invalid line may contain a token, so the error does not quote it.
     let unreadable = |error: toml::de::Error| {
@@ -107,7 +108,7 @@ pub fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
 ///
 /// # Errors
 /// `FL-4101` without a folder, `FL-4112` if the file cannot be written.
-pub fn keep(environment: &Environment, hubs: &Hubs) -> Result<(), Failure> {
+pub fn save(environment: &Environment, hubs: &SavedLogins) -> Result<(), Failure> {
     let text = toml::to_string(hubs).map_err(|error| Failure::because(Code::Internal, error))?;
     Ok(files::write(&file(environment)?, &text)?)
 }
@@ -115,23 +116,27 @@ pub fn keep(environment: &Environment, hubs: &Hubs) -> Result<(), Failure> {
 /// Stores a login and makes its hub the current one.
 ///
 /// # Errors
-/// Those of [`remembered`] and [`keep`].
-pub fn remember(environment: &Environment, hub: Hub) -> Result<(), Failure> {
-    let mut hubs = remembered(environment)?;
+/// Those of [`load`] and [`save`].
+pub fn add_login(environment: &Environment, hub: SavedLogin) -> Result<(), Failure> {
+    let mut hubs = load(environment)?;
     hubs.hub.retain(|known| known.url != hub.url);
     hubs.hub.insert(0, hub);
-    keep(environment, &hubs)
+    save(environment, &hubs)
 }
 
 /// Stores the login to a dev hub with this data folder, and returns the current hub.
 ///
 /// # Errors
-/// Those of [`remembered`] and [`keep`].
-pub fn remember_dev(environment: &Environment, hub: Hub, data: &Path) -> Result<HubUrl, Failure> {
+/// Those of [`load`] and [`save`].
+pub fn add_dev_login(
+    environment: &Environment,
+    hub: SavedLogin,
+    data: &Path,
+) -> Result<HubUrl, Failure> {
     let url = hub.url.clone();
-    let mut hubs = remembered(environment)?;
+    let mut hubs = load(environment)?;
     hubs.add_dev(hub, data);
-    keep(environment, &hubs)?;
+    save(environment, &hubs)?;
     Ok(hubs.urls().next().cloned().unwrap_or(url))
 }
 
@@ -139,7 +144,7 @@ pub fn remember_dev(environment: &Environment, hub: Hub, data: &Path) -> Result<
 pub(crate) fn new_token_step(
     environment: &Environment,
     url: &HubUrl,
-    known: Option<&Hub>,
+    known: Option<&SavedLogin>,
 ) -> String {
     let variables = ["FAIRLEAD_TOKEN", "FAIRLEAD_TOKEN_FILE"];
     let set = variables
@@ -168,16 +173,16 @@ mod tests {
     fn last_login_is_current_and_urls_are_unique() {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::of(&[("XDG_CONFIG_HOME", folder.path().to_str().unwrap())]);
-        let hub = |url: &str, token: &str| Hub {
+        let hub = |url: &str, token: &str| SavedLogin {
             url: url.parse().unwrap(),
             token: token.into(),
             ca: None,
             dev: None,
         };
         for (url, token) in [("https://a", "1"), ("https://b", "2"), ("https://a", "3")] {
-            remember(&environment, hub(url, token)).unwrap();
+            add_login(&environment, hub(url, token)).unwrap();
         }
-        let mut hubs = remembered(&environment).unwrap();
+        let mut hubs = load(&environment).unwrap();
         assert_eq!(hubs.hub.len(), 2);
         assert_eq!(
             hubs.remove(Some(&"https://b".parse().unwrap()))
@@ -193,8 +198,8 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
     }
 
-    fn hub(url: &str) -> Hub {
-        Hub {
+    fn hub(url: &str) -> SavedLogin {
+        SavedLogin {
             url: url.parse().unwrap(),
             token: "t".into(),
             ca: None,
@@ -202,14 +207,14 @@ mod tests {
         }
     }
 
-    fn urls(hubs: &Hubs) -> Vec<String> {
+    fn urls(hubs: &SavedLogins) -> Vec<String> {
         hubs.urls().map(ToString::to_string).collect()
     }
 
     #[test]
     fn dev_hub_is_current_only_where_no_other_hub_was() {
         let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let mut hubs = Hubs::default();
+        let mut hubs = SavedLogins::default();
         hubs.add_dev(hub("https://dev:1"), data.path());
         assert_eq!(urls(&hubs), ["https://dev:1"]);
         // The same dev hub on another port stays current.
@@ -238,7 +243,7 @@ mod tests {
         let environment = Environment::of(&[("XDG_CONFIG_HOME", folder.path().to_str().unwrap())]);
         let text = "[[hub]]\nurl = \"https://a\"\ntoken = \"flt_secret\" x\n";
         files::write(&file(&environment).unwrap(), text).unwrap();
-        let failure = remembered(&environment).err().unwrap();
+        let failure = load(&environment).err().unwrap();
         assert_eq!(failure.code, Code::BadConfig);
         assert!(!failure.to_string().contains("flt_secret"), "{failure}");
         assert!(

@@ -10,7 +10,7 @@ use crate::{hub_client::HubClient, query::query_of};
 /// `FL-1301` for an unknown name, `FL-4109` for an ambiguous one; failures of the hub.
 pub async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure> {
     if name.parse::<ClusterId>().is_ok() {
-        let known = hub.find(&format!("/clusters/{name}")).await?;
+        let known = hub.get_optional(&format!("/clusters/{name}")).await?;
         if let Some(cluster) = known {
             return Ok(cluster);
         }

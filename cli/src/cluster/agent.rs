@@ -34,7 +34,7 @@ pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Fa
             }
             let precondition = Precondition::Unchanged(&known.tag);
             let kept = hub
-                .change(Method::PUT, &path, &wanted, precondition)
+                .send_conditional(Method::PUT, &path, &wanted, precondition)
                 .await?;
             show(&output.output, &kept)
         }
@@ -44,7 +44,7 @@ pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Fa
 async fn settings(hub: &HubClient, name: &str) -> Result<(String, Tagged), Failure> {
     let cluster = find(hub, name).await?;
     let path = format!("/v1/clusters/{}/agent", cluster.id);
-    let known = hub.tagged(&path).await?.ok_or(Code::NoSuchCluster)?;
+    let known = hub.get_tagged(&path).await?.ok_or(Code::NoSuchCluster)?;
     Ok((path, known))
 }
 

@@ -43,7 +43,7 @@ impl AgentColumns {
         for cluster in clusters.iter().filter(has_session) {
             let path = format!("/v1/clusters/{}/sessions", cluster.id);
             // The cluster may have been deleted since the list was read.
-            let sessions: Option<List<AgentSession>> = hub.find(&path).await?;
+            let sessions: Option<List<AgentSession>> = hub.get_optional(&path).await?;
             let items = sessions.map(|it| it.items).unwrap_or_default();
             agents.sessions.insert(cluster.id.clone(), items);
         }

@@ -155,7 +155,7 @@ pub(super) async fn manifest(hub: &HubClient, name: &str) -> Result<(), Failure>
         .and_then(|(_, rest)| rest.split_once('/'));
     let (_, path) =
         path.ok_or_else(|| Failure::because(Code::Internal, "the install URL has no path"))?;
-    Ok(output::print(&hub.text(&format!("/{path}")).await?)?)
+    Ok(output::print(&hub.get_text(&format!("/{path}")).await?)?)
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ pub(super) async fn first_login(
         let ca = ready.ca_file.as_deref().map(files::read).transpose()?;
         let token = files::read(&ready.token_file)?.trim().into();
         let url = url.clone();
-        let hub = logins::Hub {
+        let hub = logins::SavedLogin {
             url,
             token,
             ca,
@@ -89,14 +89,14 @@ pub(super) async fn first_login(
         };
         let data = std::path::absolute(&settings.data);
         let data = data.map_err(|error| Failure::because(Code::DataDir, error))?;
-        ready.current = Some(logins::remember_dev(environment, hub, &data)?);
+        ready.current = Some(logins::add_dev_login(environment, hub, &data)?);
     }
-    tell(settings, control, &ready.token_file, mint);
+    log_token_state(settings, control, &ready.token_file, mint);
     Ok(ready)
 }
 
 /// Logs whether the token file is valid, and the next step if it is not.
-fn tell(settings: &Settings, control: &Control, file: &Path, minted: bool) {
+fn log_token_state(settings: &Settings, control: &Control, file: &Path, minted: bool) {
     let token_file = file.display();
     let token = files::read(file).ok();
     let token = token.map(|text| SecretString::from(text.trim()));

@@ -21,7 +21,7 @@ pub(super) async fn secret(question: &str) -> Result<SecretString, Failure> {
         let step = "Name a file with `--token-file F`, or `--token-file -` for standard input.";
         return Err(failure.next(step));
     }
-    let asked = ask(question).await.map_err(|error| {
+    let asked = prompt(question).await.map_err(|error| {
         Failure::because(
             Code::Usage,
             format_args!("the terminal cannot be read: {error}"),
@@ -38,7 +38,7 @@ pub(super) async fn secret(question: &str) -> Result<SecretString, Failure> {
 }
 
 /// Prompts and reads a line; `None` after Ctrl-C.
-async fn ask(question: &str) -> io::Result<Option<String>> {
+async fn prompt(question: &str) -> io::Result<Option<String>> {
     // Before the prompt: a signal without a handler ends the process and leaves the terminal without echo.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let hidden = Hidden::begin()?;

@@ -4,27 +4,27 @@ use fairlead_api::{Code, Failure};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{Document, Kind, invalid};
+use super::{Document, DocumentKind, invalid};
 use crate::{
     differences::differences,
     hub_client::{HubClient, HubError, Precondition, Tagged},
 };
 
 /// Fields that PUT keeps if a document omits them.
-const KEPT_BY_PUT: [(Kind, &str); 6] = [
-    (Kind::Tenant, "tenantRef"),
-    (Kind::Tenant, "clusterTemplate"),
-    (Kind::Cluster, "kubeApi"),
-    (Kind::Cluster, "creationPolicy"),
-    (Kind::Cluster, "deletionPolicy"),
-    (Kind::Cluster, "deleteProtection"),
+const KEPT_BY_PUT: [(DocumentKind, &str); 6] = [
+    (DocumentKind::Tenant, "tenantRef"),
+    (DocumentKind::Tenant, "clusterTemplate"),
+    (DocumentKind::Cluster, "kubeApi"),
+    (DocumentKind::Cluster, "creationPolicy"),
+    (DocumentKind::Cluster, "deletionPolicy"),
+    (DocumentKind::Cluster, "deleteProtection"),
 ];
 /// Limit of attempts after concurrent changes of the same resource.
 const MAX_ATTEMPTS: usize = 5;
 
 /// Request that applies a document.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Plan {
+pub enum PlannedRequest {
     /// None: the resource is as desired.
     Unchanged,
     /// PUT of a new resource.
@@ -37,9 +37,9 @@ pub enum Plan {
 
 /// A plan with a description of its changes.
 #[derive(Debug, Clone)]
-pub struct Planned {
+pub struct DocumentPlan {
     /// Request to send.
-    pub plan: Plan,
+    pub request: PlannedRequest,
     /// ETag of the resource that the plan is based on; `None` for a new resource.
     tag: Option<String>,
     /// Changes for people: `+`, `~` or `-`, path and values.
@@ -69,21 +69,21 @@ pub async fn plan(
     document: &Document,
     mode: ApplyMode<'_>,
     pending: bool,
-) -> Result<Planned, Failure> {
-    let Some(now) = hub.tagged(&document.path()).await? else {
+) -> Result<DocumentPlan, Failure> {
+    let Some(now) = hub.get_tagged(&document.path()).await? else {
         if matches!(mode, ApplyMode::EditOf(_)) {
             let detail = format_args!("{document} was deleted");
             return Err(Failure::because(Code::ChangedMeanwhile, detail));
         }
         let wanted = Value::Object(new(document));
-        let plan = Plan::Create(wanted.clone());
+        let plan = PlannedRequest::Create(wanted.clone());
         if pending {
-            return Ok(Planned::unasked(
+            return Ok(DocumentPlan::without_dry_run(
                 plan,
                 describe_changes(&json!({}), &wanted),
             ));
         }
-        return judged(hub, document, plan, None).await;
+        return dry_run(hub, document, plan, None).await;
     };
     let shown = Document::of(document.kind, &now.value)?;
     if document.tenant.is_some() && document.tenant != shown.tenant {
@@ -95,13 +95,16 @@ pub async fn plan(
     }
     let plan = match mode {
         ApplyMode::Amend => patched(&shown.fields, &document.fields, false),
-        ApplyMode::Replace => Some(Plan::Replace(fully(document, &shown))),
+        ApplyMode::Replace => Some(PlannedRequest::Replace(full_body(document, &shown))),
         ApplyMode::EditOf(base) if *base != shown => return Err(Code::ChangedMeanwhile.into()),
         ApplyMode::EditOf(base) => patched(&base.fields, &document.fields, true),
     };
     match plan {
-        Some(plan) => judged(hub, document, plan, Some(&now)).await,
-        None => Ok(Planned::unasked(Plan::Unchanged, Vec::new())),
+        Some(plan) => dry_run(hub, document, plan, Some(&now)).await,
+        None => Ok(DocumentPlan::without_dry_run(
+            PlannedRequest::Unchanged,
+            Vec::new(),
+        )),
     }
 }
 
@@ -114,11 +117,18 @@ pub async fn send(
     hub: &HubClient,
     document: &Document,
     mode: ApplyMode<'_>,
-    mut planned: Planned,
+    mut planned: DocumentPlan,
 ) -> Result<(), Failure> {
     let mut tries = MAX_ATTEMPTS;
     loop {
-        let sent = write(hub, document, &planned.plan, planned.tag.as_deref(), false).await;
+        let sent = write(
+            hub,
+            document,
+            &planned.request,
+            planned.tag.as_deref(),
+            false,
+        )
+        .await;
         let changed = match sent {
             Err(error @ HubError::Outdated(_)) if tries > 0 => error,
             other => return Ok(other.map(drop)?),
@@ -133,21 +143,21 @@ pub async fn send(
 }
 
 /// Result of a dry run of the plan.
-async fn judged(
+async fn dry_run(
     hub: &HubClient,
     document: &Document,
-    plan: Plan,
+    request: PlannedRequest,
     now: Option<&Tagged>,
-) -> Result<Planned, Failure> {
+) -> Result<DocumentPlan, Failure> {
     let tag = now.map(|now| now.tag.clone());
-    let would = write(hub, document, &plan, tag.as_deref(), true).await?;
+    let would = write(hub, document, &request, tag.as_deref(), true).await?;
     let would = Value::Object(Document::of(document.kind, &would)?.whole());
     let before = match now {
         Some(now) => Value::Object(Document::of(document.kind, &now.value)?.whole()),
         None => json!({}),
     };
-    if let Some(lost) = lost(&would, &document.whole()) {
-        let error = match (lost.as_str(), now) {
+    if let Some(field) = ignored_field(&would, &document.whole()) {
+        let error = match (field.as_str(), now) {
             ("gitRepo.type", Some(_)) => {
                 invalid("gitRepo.type: of one that is there, `apply --replace` alone changes it")
             }
@@ -158,11 +168,11 @@ async fn judged(
         return Err(error.into());
     }
     let lines = describe_changes(&before, &would);
-    Ok(Planned {
-        plan: if lines.is_empty() {
-            Plan::Unchanged
+    Ok(DocumentPlan {
+        request: if lines.is_empty() {
+            PlannedRequest::Unchanged
         } else {
-            plan
+            request
         },
         tag,
         dangers: match now {
@@ -177,26 +187,30 @@ async fn judged(
 async fn write(
     hub: &HubClient,
     document: &Document,
-    plan: &Plan,
+    request: &PlannedRequest,
     tag: Option<&str>,
-    dry_run: bool,
+    is_dry_run: bool,
 ) -> Result<Value, HubError> {
-    let query = if dry_run { "?dryRun=true" } else { "" };
+    let query = if is_dry_run { "?dryRun=true" } else { "" };
     let path = format!("{}{query}", document.path());
     let precondition = tag.map_or(Precondition::Absent, Precondition::Unchanged);
-    match plan {
-        Plan::Unchanged => Ok(Value::Null),
-        Plan::Create(body) | Plan::Replace(body) => {
-            hub.change(Method::PUT, &path, body, precondition).await
+    match request {
+        PlannedRequest::Unchanged => Ok(Value::Null),
+        PlannedRequest::Create(body) | PlannedRequest::Replace(body) => {
+            hub.send_conditional(Method::PUT, &path, body, precondition)
+                .await
         }
-        Plan::Patch(body) => hub.change(Method::PATCH, &path, body, precondition).await,
+        PlannedRequest::Patch(body) => {
+            hub.send_conditional(Method::PATCH, &path, body, precondition)
+                .await
+        }
     }
 }
 
-impl Planned {
-    fn unasked(plan: Plan, lines: Vec<String>) -> Self {
-        Planned {
-            plan,
+impl DocumentPlan {
+    fn without_dry_run(request: PlannedRequest, lines: Vec<String>) -> Self {
+        DocumentPlan {
+            request,
             tag: None,
             lines,
             dangers: Vec::new(),
@@ -207,21 +221,21 @@ impl Planned {
 /// Document of a new resource. A tenant without a repository gets an unmanaged one.
 fn new(document: &Document) -> Map<String, Value> {
     let mut whole = document.whole();
-    if document.kind == Kind::Tenant && !whole.contains_key("gitRepo") {
+    if document.kind == DocumentKind::Tenant && !whole.contains_key("gitRepo") {
         whole.insert("gitRepo".to_owned(), json!({ "type": "unmanaged" }));
     }
     whole
 }
 
 /// Complete document for PUT, with `null` for omitted fields that PUT would keep.
-fn fully(document: &Document, shown: &Document) -> Value {
+fn full_body(document: &Document, shown: &Document) -> Value {
     let mut whole = document.whole();
     for (kind, field) in KEPT_BY_PUT {
         if kind == document.kind {
             whole.entry(field).or_insert(Value::Null);
         }
     }
-    if let (Kind::Cluster, Some(tenant)) = (document.kind, &shown.tenant) {
+    if let (DocumentKind::Cluster, Some(tenant)) = (document.kind, &shown.tenant) {
         // A file may omit the tenant.
         whole
             .entry("tenant")
@@ -230,9 +244,13 @@ fn fully(document: &Document, shown: &Document) -> Value {
     whole.into()
 }
 
-fn patched(now: &Map<String, Value>, wanted: &Map<String, Value>, exactly: bool) -> Option<Plan> {
+fn patched(
+    now: &Map<String, Value>,
+    wanted: &Map<String, Value>,
+    exactly: bool,
+) -> Option<PlannedRequest> {
     let patch = patch(now, wanted, exactly);
-    (!patch.is_empty()).then(|| Plan::Patch(patch.into()))
+    (!patch.is_empty()).then(|| PlannedRequest::Patch(patch.into()))
 }
 
 /// Smallest merge patch (RFC 7396) from `now` to `wanted`; `exactly` removes omitted fields. A larger patch would turn
@@ -273,7 +291,7 @@ fn patch(
 }
 
 /// Path of the first value that the hub ignores. PUT drops unknown fields silently; here they are mistakes.
-fn lost(would: &Value, wanted: &Map<String, Value>) -> Option<String> {
+fn ignored_field(would: &Value, wanted: &Map<String, Value>) -> Option<String> {
     let empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
     let unknown = |(name, value): (&String, &Value)| {
         (empty(value) && would.get(name).is_none()).then(|| name.clone())
@@ -304,10 +322,10 @@ fn describe_changes(before: &Value, after: &Value) -> Vec<String> {
     let there = differences(before, after).into_iter();
     let there = there.filter(|one| one.after != json!({}));
     let lines = there.map(|one| one.to_string());
-    lines.chain(gone(before, after)).collect()
+    lines.chain(removals(before, after)).collect()
 }
 
-fn gone(before: &Value, after: &Value) -> impl Iterator<Item = String> {
+fn removals(before: &Value, after: &Value) -> impl Iterator<Item = String> {
     let gone = differences(after, before).into_iter();
     let gone = gone.filter(|one| one.before.is_none() && one.after != json!({}));
     gone.map(|one| format!("- {}: {}", one.path, one.after))
@@ -318,7 +336,7 @@ fn dangers(before: &Value, after: &Value) -> Vec<String> {
     let at = |value: &Value, pointer: &str| value.pointer(pointer).cloned();
     let changes = |pointer: &str| at(before, pointer) != at(after, pointer);
     let mut dangers = Vec::new();
-    let gone = gone(before, after).count();
+    let gone = removals(before, after).count();
     if gone > 0 {
         dangers.push(format!("removes {gone} of its values"));
     }
@@ -364,7 +382,7 @@ mod tests {
     #[test]
     fn removed_value_is_not_an_unknown_field() {
         let would = json!({ "facts": { "b": "1" }, "annotations": {}, "displayName": "A" });
-        let lost = |wanted: Value| lost(&would, &object(wanted));
+        let ignored = |wanted: Value| ignored_field(&would, &object(wanted));
         for kept in [
             json!({ "facts": { "a": null } }),
             json!({ "annotations": { "a": null } }),
@@ -373,7 +391,7 @@ mod tests {
             json!({ "kubeApi": { "credentials": { "namespace": null } } }),
             json!({ "displayName": "A", "facts": { "b": "1", "c": "" } }),
         ] {
-            assert_eq!(lost(kept.clone()), None, "{kept}");
+            assert_eq!(ignored(kept.clone()), None, "{kept}");
         }
         for (unknown, path) in [
             (json!({ "fatcs": { "a": "b" } }), "fatcs.a"),
@@ -381,7 +399,7 @@ mod tests {
             (json!({ "facts": { "b": "2" } }), "facts.b"),
             (json!({ "displayName": "B" }), "displayName"),
         ] {
-            assert_eq!(lost(unknown).as_deref(), Some(path));
+            assert_eq!(ignored(unknown).as_deref(), Some(path));
         }
     }
 

@@ -104,13 +104,13 @@ async fn path_to_another_resource_is_rejected() {
 fn failure_of_the_hub_is_parsed() {
     let failure = Failure::because(Code::InUse, "3 clusters");
     let body = Reason::from(&failure).to_json();
-    assert_eq!(refusal(StatusCode::CONFLICT, &body), failure);
+    assert_eq!(error_response(StatusCode::CONFLICT, &body), failure);
 }
 
 #[test]
 fn response_of_another_server_is_reported() {
     assert_eq!(
-        refusal(StatusCode::BAD_GATEWAY, b"<html>").code,
+        error_response(StatusCode::BAD_GATEWAY, b"<html>").code,
         Code::HubUnreachable
     );
 }

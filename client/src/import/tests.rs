@@ -87,7 +87,7 @@ items:
   metadata: { name: api }
 "#;
 
-fn planned() -> Plan {
+fn planned() -> ImportPlan {
     plan(read(OBJECTS).unwrap())
 }
 

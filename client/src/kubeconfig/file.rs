@@ -26,7 +26,7 @@ pub fn default_path(environment: &Environment) -> Result<PathBuf, KubeconfigErro
 }
 
 /// Outcome of a merge.
-pub struct Merged {
+pub struct MergeOutcome {
     /// Copy of the previous file; `None` for a new or unchanged file.
     pub backup: Option<PathBuf>,
     /// True if the file was written.
@@ -42,7 +42,7 @@ pub fn merge_into(
     ours: &Value,
     hub: &str,
     set_current: bool,
-) -> Result<Merged, KubeconfigError> {
+) -> Result<MergeOutcome, KubeconfigError> {
     // The target of a link is locked and written, like kubectl does.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let _lock = Lock::acquire(path)?;
@@ -62,7 +62,7 @@ pub fn merge_into(
         source,
     })?;
     if after == before {
-        return Ok(Merged {
+        return Ok(MergeOutcome {
             backup: None,
             changed: false,
         });
@@ -70,13 +70,13 @@ pub fn merge_into(
     let backup = match &text {
         None => None,
         Some(text) => {
-            let backup = beside(path, ".fairlead-backup");
+            let backup = with_suffix(path, ".fairlead-backup");
             files::write(&backup, text)?;
             Some(backup)
         }
     };
     files::write(path, &to_yaml(&after)?)?;
-    Ok(Merged {
+    Ok(MergeOutcome {
         backup,
         changed: true,
     })
@@ -114,7 +114,7 @@ fn parse(path: &Path, text: &str) -> Result<Value, KubeconfigError> {
     serde_saphyr::from_str(text).map_err(|error| KubeconfigError::unusable(path, error))
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -125,7 +125,7 @@ struct Lock(PathBuf);
 
 impl Lock {
     fn acquire(path: &Path) -> Result<Self, KubeconfigError> {
-        let lock = beside(path, ".lock");
+        let lock = with_suffix(path, ".lock");
         if let Some(folder) = lock.parent() {
             fs::create_dir_all(folder).map_err(|error| KubeconfigError::lock(folder, error))?;
         }
@@ -190,7 +190,7 @@ mod tests {
         let again = merge_into(&path, &ours(), "hub", false).unwrap();
         assert!(!again.changed && again.backup.is_none());
         assert_eq!(fs::read_to_string(&backup).unwrap(), OTHERS);
-        assert!(!beside(&real, ".lock").exists());
+        assert!(!with_suffix(&real, ".lock").exists());
     }
 
     #[test]
@@ -199,13 +199,13 @@ mod tests {
         let path = folder.path().join("below/config");
         assert!(merge_into(&path, &ours(), "hub", false).unwrap().changed);
         let before = fs::read_to_string(&path).unwrap();
-        fs::write(beside(&path, ".lock"), "").unwrap();
+        fs::write(with_suffix(&path, ".lock"), "").unwrap();
         let refused = merge_into(&path, &ours(), "hub", false)
             .err()
             .map(Failure::from);
         let refused = refused.unwrap();
         assert_eq!(refused.code, Code::InUse);
-        fs::remove_file(beside(&path, ".lock")).unwrap();
+        fs::remove_file(with_suffix(&path, ".lock")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), before);
         fs::write(&path, "a: [").unwrap();
         let refused = merge_into(&path, &ours(), "hub", false)
