@@ -15,6 +15,7 @@ use fairlead_api::{
         FactName, Inventory, MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, depth,
     },
     influxql::{self, Condition, Tag},
+    resources::Role,
 };
 use fairlead_gateway::{Caller, Principal};
 use fairlead_store::{
@@ -44,6 +45,12 @@ const MAX_POINTS: usize = 50_000;
 const MAX_POINT_BYTES: usize = 16 * 1024 * 1024;
 const NANOS_PER_MILLI: i64 = 1_000_000;
 
+/// Store an inventory of a cluster.
+const STORE_INVENTORY: Right = Right::new(
+    "storing an inventory",
+    &[Role::Admin, Role::Operator, Role::Tenant, Role::Cluster],
+);
+
 /// Each entry of `inventory` becomes a fact, `null` removes one. Facts reported by the cluster's
 /// agent are kept.
 pub(super) async fn store(
@@ -59,7 +66,7 @@ pub(super) async fn store(
         .value
         .id
         .clone();
-    allow(&caller, Right::Inventory)?;
+    allow(&caller, STORE_INVENTORY)?;
     let now = millis(state.now());
     let changed = state.store.change(by(&caller), {
         let id = id.clone();

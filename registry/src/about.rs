@@ -165,7 +165,7 @@ async fn to_tenant(
 ) -> Answer<Response> {
     let precondition = Precondition::of(&headers);
     visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::ManageTenants)?;
+    allow(&caller, Right::MANAGE_TENANTS)?;
     let now = whole_millis(registry.now());
     let bootstrap = Bootstrap::new(1, registry.bootstrap_expiry(now), Some(caller.name.clone()));
     let fresh = Binding::open(Registration::random()?, bootstrap);

@@ -72,7 +72,7 @@ async fn list(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let asked = Listing::of(&uri)?;
-    allow(&caller, Right::Invite)?;
+    allow(&caller, Right::INVITE)?;
     let view = registry.store.view();
     let (found, link) = asked.clusters(&view, &caller);
     let now = registry.now();
@@ -87,7 +87,7 @@ async fn show(
     Path(id): Path<String>,
 ) -> Answer<Response> {
     let cluster = visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::Invite)?;
+    allow(&caller, Right::INVITE)?;
     let bootstrap = &cluster.value.binding.bootstrap;
     let why = match state(bootstrap, registry.now()) {
         BootstrapState::Valid => return invited(&registry, &cluster.value),
@@ -107,7 +107,7 @@ async fn renew(
     Path(id): Path<String>,
 ) -> Answer<Response> {
     let current = visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::Invite)?;
+    allow(&caller, Right::INVITE)?;
     let current = current.value.binding.bootstrap.generation;
     let expires = registry.bootstrap_expiry(whole_millis(registry.now()));
     let who = caller.clone();
@@ -137,7 +137,7 @@ async fn revoke(
     Path(id): Path<String>,
 ) -> Answer<Response> {
     visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::Invite)?;
+    allow(&caller, Right::INVITE)?;
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let mut cluster = visible(draft, &who, &id)?.value.clone();

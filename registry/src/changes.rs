@@ -127,7 +127,7 @@ async fn changes(
         })?),
     };
     let (wait, filter) = (streams::wait_of(&query)?, Filter::of(&query)?);
-    allow(&listener.caller, Right::Read)?;
+    allow(&listener.caller, Right::READ)?;
     let since = match since {
         Some(since) => since,
         None => before_all(&registry).await?,

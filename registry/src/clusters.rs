@@ -117,7 +117,7 @@ async fn create(
     let spec = ClusterSpec::read(&mut given)?;
     spec.reject_credentials()?;
     let caller = requester.caller().await?;
-    allow(&caller, Right::WriteCluster)?;
+    allow(&caller, Right::WRITE_CLUSTER)?;
     for _ in 0..MAX_ID_ATTEMPTS {
         let id = match &requested {
             Some(id) => id.clone(),
@@ -230,7 +230,7 @@ async fn put(
     spec.reject_credentials()?;
     let precondition = Precondition::of(&headers);
     let caller = requester.caller().await?;
-    allow(&caller, Right::WriteCluster)?;
+    allow(&caller, Right::WRITE_CLUSTER)?;
     let new = new_cluster(&registry, &caller, id.clone(), tenant.clone())?;
     let (principal, now) = (caller.clone(), millis(new.created));
     let decide = move |draft: &mut Draft| {
@@ -309,7 +309,7 @@ pub(super) fn move_to(
     if !known {
         return Err(RegistryError::UnknownTenant);
     }
-    allow(principal, Right::ManageTenants)?;
+    allow(principal, Right::MANAGE_TENANTS)?;
     let generation = cluster.binding.bootstrap.generation;
     cluster.tenant = tenant;
     cluster.binding = fresh;
@@ -348,7 +348,7 @@ async fn patch(
             return Err(Rejected::because(Code::NotAllowed, detail));
         }
         _ => {
-            allow(&caller, Right::WriteCluster)?;
+            allow(&caller, Right::WRITE_CLUSTER)?;
             FactSource::People
         }
     };
@@ -449,7 +449,7 @@ async fn delete(
     let precondition = Precondition::of(&headers);
     let caller = requester.caller().await?;
     visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::WriteCluster)?;
+    allow(&caller, Right::WRITE_CLUSTER)?;
     let principal = caller.clone();
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &principal, &id)?;

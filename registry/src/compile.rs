@@ -9,7 +9,10 @@ use axum::{
     response::Response,
     routing::{get, post},
 };
-use fairlead_api::{ClusterId, TenantId, resources::List};
+use fairlead_api::{
+    ClusterId, TenantId,
+    resources::{List, Role},
+};
 use fairlead_store::{Draft, model::Cluster};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
@@ -31,6 +34,12 @@ use crate::{
 /// Upper limit of `staleDays`.
 const MAX_STALE_DAYS: u32 = 36_500;
 
+/// Store compile metadata.
+const COMPILE: Right = Right::new(
+    "storing compile metadata",
+    &[Role::Admin, Role::Tenant, Role::Compile],
+);
+
 pub(super) fn routes() -> Router<Arc<Registry>> {
     Router::new()
         .route("/clusters/{id}/compileMeta", post(report))
@@ -48,7 +57,7 @@ async fn report(
     let precondition = Precondition::of(&headers);
     let caller = requester.caller().await?;
     visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::Compile)?;
+    allow(&caller, COMPILE)?;
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &who, &id)?;
@@ -161,7 +170,7 @@ async fn find(
 ) -> Answer<Response> {
     let listing = Listing::of(&uri)?;
     let filter = CompileFilter::of(listing.query(), registry.now())?;
-    allow(&caller, Right::Read)?;
+    allow(&caller, Right::READ)?;
     let view = registry.store.view();
     let scope = listing.scope(&view, &caller);
     let seen = view.clusters().filter(|it| {

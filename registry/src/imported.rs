@@ -36,7 +36,7 @@ async fn take(
     let facts = facts.ok_or_else(|| invalid("property \"facts\" is missing"))?;
     given.reject_rest()?;
     visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::WriteCluster)?;
+    allow(&caller, Right::WRITE_CLUSTER)?;
     let (who, now) = (caller.clone(), millis(registry.now()));
     let decide = move |draft: &mut Draft| {
         let mut cluster = visible(draft, &who, &id)?.value.clone();

@@ -14,33 +14,71 @@ use fairlead_store::{
 
 use crate::error::RegistryError;
 
-/// Operations on visible resources.
+/// Permission for an operation on visible resources. A module declares its own rights as constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
+pub struct Right {
+    /// Subject of "... needs the role admin".
+    operation: &'static str,
+    roles: &'static [Role],
+    /// The caller must not be limited to a tenant.
+    on_all_tenants: bool,
+}
+
+impl Right {
     /// Read tenants, clusters and their details.
-    Read,
+    pub const READ: Right = Right::new("reading", &Role::ALL);
     /// Change a tenant.
-    WriteTenant,
+    pub(crate) const WRITE_TENANT: Right =
+        Right::new("changing a tenant", &[Role::Admin, Role::Tenant]);
     /// Create and delete tenants, change a tenant's parent, move a cluster between tenants.
-    ManageTenants,
+    pub(crate) const MANAGE_TENANTS: Right = Right {
+        operation: "creating or deleting a tenant, or moving something between tenants,",
+        roles: &[Role::Admin],
+        on_all_tenants: true,
+    };
     /// Register, change, delete clusters.
-    WriteCluster,
-    /// Report facts and the deploy key of a cluster, as its own agent.
-    Report,
-    /// Store an inventory of a cluster.
-    Inventory,
+    pub const WRITE_CLUSTER: Right = Right::new(
+        "registering, changing or deleting a cluster",
+        &[Role::Admin, Role::Tenant],
+    );
     /// Read and create bootstrap tokens.
-    Invite,
-    /// Store compile metadata.
-    Compile,
-    /// Read the catalog of a cluster: Kubernetes objects for its agent.
-    ReadCatalog,
-    /// Change the catalog of a cluster.
-    WriteCatalog,
+    pub(crate) const INVITE: Right = Right::new("a bootstrap token", &[Role::Admin, Role::Tenant]);
     /// Manage API tokens.
-    Tokens,
-    /// Read the audit log with values before and after each change.
-    Audit,
+    pub(crate) const TOKENS: Right = Right::new("work on API tokens", &[Role::Admin]);
+
+    /// A right of these roles. `operation` is the subject of the sentence "... needs the role admin".
+    #[must_use]
+    pub const fn new(operation: &'static str, roles: &'static [Role]) -> Self {
+        Right {
+            operation,
+            roles,
+            on_all_tenants: false,
+        }
+    }
+
+    /// True if the caller has the right on the resources visible to it.
+    #[must_use]
+    pub fn allows(&self, caller: &Caller) -> bool {
+        self.roles.contains(&caller.role) && !(self.on_all_tenants && caller.tenant.is_some())
+    }
+
+    /// The roles with this right, in words.
+    fn needed(&self) -> String {
+        let names: Vec<_> = self.roles.iter().map(|role| role.as_str()).collect();
+        let scope = if self.on_all_tenants {
+            " on all tenants"
+        } else {
+            ""
+        };
+        match names.as_slice() {
+            all if all.len() == Role::ALL.len() => "any role".to_owned(),
+            ["cluster"] => "the role cluster, on that cluster".to_owned(),
+            [first @ .., last] if !first.is_empty() => {
+                format!("the role {} or {last}{scope}", first.join(", "))
+            }
+            one => format!("the role {}{scope}", one.concat()),
+        }
+    }
 }
 
 /// Checks a permission.
@@ -48,72 +86,21 @@ pub enum Right {
 /// # Errors
 /// `FL-1201`
 pub fn allow(caller: &Caller, right: Right) -> Result<(), RegistryError> {
-    use Right::{
-        Compile, Inventory, Invite, ManageTenants, Read, ReadCatalog, Report, WriteCluster,
-        WriteTenant,
-    };
-    let allowed = match caller.role {
-        Role::Admin => right != Report && (right != ManageTenants || caller.tenant.is_none()),
-        Role::Operator => matches!(right, Read | ReadCatalog | Inventory),
-        Role::Viewer => right == Read,
-        Role::Tenant => matches!(
-            right,
-            Read | WriteTenant | WriteCluster | Inventory | Invite | Compile | ReadCatalog
-        ),
-        Role::Cluster => matches!(right, Read | Report | Inventory),
-        Role::Compile => matches!(right, Read | Compile),
-    };
-    if allowed {
+    if right.allows(caller) {
         return Ok(());
     }
-    let (what, needed) = needs(right);
+    let (operation, needed) = (right.operation, right.needed());
     let on = match (&caller.cluster, &caller.tenant) {
         (Some(cluster), _) => cluster.to_string(),
         (None, Some(tenant)) => tenant.to_string(),
         (None, None) => "all tenants".to_owned(),
     };
     let detail = format!(
-        "{:?} has the role {} on {on}; {what} needs {needed}",
+        "{:?} has the role {} on {on}; {operation} needs {needed}",
         caller.name, caller.role
     );
     let next = format!("Use a token with {needed}; `fairlead whoami` shows yours.");
     Err(RegistryError::NotAllowed { detail, next })
-}
-
-/// The operation and the roles that allow it.
-const fn needs(right: Right) -> (&'static str, &'static str) {
-    match right {
-        Right::Read => ("reading", "any role"),
-        Right::WriteTenant => ("changing a tenant", "the role admin or tenant"),
-        Right::ManageTenants => (
-            "creating or deleting a tenant, or moving something between tenants,",
-            "the role admin on all tenants",
-        ),
-        Right::WriteCluster => (
-            "registering, changing or deleting a cluster",
-            "the role admin or tenant",
-        ),
-        Right::Report => (
-            "reporting for a cluster",
-            "the role cluster, on that cluster",
-        ),
-        Right::Inventory => (
-            "storing an inventory",
-            "the role admin, operator, tenant or cluster",
-        ),
-        Right::Invite => ("a bootstrap token", "the role admin or tenant"),
-        Right::Compile => (
-            "storing compile metadata",
-            "the role admin, tenant or compile",
-        ),
-        Right::ReadCatalog => (
-            "reading a catalog, which may hold Secrets,",
-            "the role admin, operator or tenant",
-        ),
-        Right::WriteCatalog => ("changing a catalog", "the role admin"),
-        Right::Tokens => ("work on API tokens", "the role admin"),
-        Right::Audit => ("reading the audit", "the role admin"),
-    }
 }
 
 /// True if the caller may know of the tenant.

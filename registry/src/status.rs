@@ -113,7 +113,7 @@ async fn status(
     let since = streams::since_of(&query, &headers)?;
     let since = since.map(str::parse::<StatusCursor>).transpose()?;
     let wait = streams::wait_of(&query)?;
-    allow(&listener.caller, Right::Read)?;
+    allow(&listener.caller, Right::READ)?;
     let watch = Watch::new(&registry);
     if streams::wants_events(&headers) {
         let stream_state = StatusStream {

@@ -120,7 +120,7 @@ async fn create(
     spec.needs_repo()?;
     spec.reject_credentials()?;
     let caller = requester.caller().await?;
-    allow(&caller, Right::ManageTenants)?;
+    allow(&caller, Right::MANAGE_TENANTS)?;
     for _ in 0..MAX_ID_ATTEMPTS {
         let id = match &asked {
             Some(id) => id.clone(),
@@ -171,9 +171,9 @@ fn written(
 /// Only an admin of all tenants may change a parent.
 fn may_write(caller: &Caller, before: &Tenant, spec: &TenantSpec) -> Result<(), RegistryError> {
     if spec.parent == before.parent {
-        allow(caller, Right::WriteTenant)
+        allow(caller, Right::WRITE_TENANT)
     } else {
-        allow(caller, Right::ManageTenants)
+        allow(caller, Right::MANAGE_TENANTS)
     }
 }
 
@@ -210,7 +210,7 @@ async fn put(
         (Err(refused), Ok(())) => return Err(refused),
         (Err(_), Err(lacking)) => return Err(lacking.into()),
     };
-    allow(&caller, Right::WriteTenant)?;
+    allow(&caller, Right::WRITE_TENANT)?;
     let (principal, created) = (caller.clone(), whole_millis(registry.now()));
     let decide = move |draft: &mut Draft| {
         let there = draft.tenant(&id).cloned();
@@ -219,7 +219,7 @@ async fn put(
             .filter(|_| sees_tenant(draft, &principal, &id));
         let Some(before) = seen else {
             // A hidden tenant is answered like a missing one, whatever the precondition.
-            allow(&principal, Right::ManageTenants)?;
+            allow(&principal, Right::MANAGE_TENANTS)?;
             precondition.check(None)?;
             if there.is_some() {
                 return Err(RegistryError::Conflict);
@@ -257,7 +257,7 @@ async fn patch(
     let precondition = Precondition::of(&headers);
     let caller = requester.caller().await?;
     visible_tenant(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::WriteTenant)?;
+    allow(&caller, Right::WRITE_TENANT)?;
     TenantSpec::check_patch(&patch)?;
     let patch = patch.into_rest();
     let principal = caller.clone();
@@ -289,7 +289,7 @@ async fn delete(
     let precondition = Precondition::of(&headers);
     let caller = requester.caller().await?;
     let record = visible_tenant(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::ManageTenants)?;
+    allow(&caller, Right::MANAGE_TENANTS)?;
     let id = record.value.id.clone();
     if id.as_str() == DEFAULT {
         let detail = "the command line registers clusters with this tenant";

@@ -222,7 +222,7 @@ async fn list(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let asked = Listing::of(&uri)?;
-    allow(&caller, Right::Tokens)?;
+    allow(&caller, Right::TOKENS)?;
     let view = registry.store.view();
     let scope = asked.scope(&view, &caller);
     let found = view.tokens().filter(|it| {
@@ -242,7 +242,7 @@ async fn create(
     Authenticated(caller): Authenticated,
     JsonBody(asked): JsonBody<CreateToken>,
 ) -> Answer<impl IntoResponse> {
-    allow(&caller, Right::Tokens)?;
+    allow(&caller, Right::TOKENS)?;
     check(&asked)?;
     let view = registry.store.view();
     let seen = match (&asked.cluster, &asked.tenant) {
@@ -270,7 +270,7 @@ async fn remove(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
-    allow(&caller, Right::Tokens)?;
+    allow(&caller, Right::TOKENS)?;
     let (who, deleted_id) = (caller.clone(), id.clone());
     let decide = move |draft: &mut Draft| -> Result<(), RegistryError> {
         let token = draft.token(&deleted_id);

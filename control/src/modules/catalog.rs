@@ -11,6 +11,7 @@ use axum::{
 use fairlead_api::{
     ClusterId, Code,
     catalog::{CATALOG_PATH, Catalog, MAX_CATALOG_BYTES},
+    resources::Role,
 };
 use fairlead_gateway::{AgentPeer, Module};
 use fairlead_registry::{
@@ -23,6 +24,14 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::Value;
 use tracing::info;
+
+/// Read the catalog of a cluster: Kubernetes objects for its agent.
+const READ_CATALOG: Right = Right::new(
+    "reading a catalog, which may hold Secrets,",
+    &[Role::Admin, Role::Operator, Role::Tenant],
+);
+/// Change the catalog of a cluster.
+const WRITE_CATALOG: Right = Right::new("changing a catalog", &[Role::Admin]);
 
 pub(crate) struct CatalogModule(pub(crate) Store);
 
@@ -50,7 +59,7 @@ async fn show(
     Path(id): Path<String>,
 ) -> Answer<impl IntoResponse> {
     let cluster = visible(&store.view(), &caller, &id)?;
-    allow(&caller, Right::ReadCatalog)?;
+    allow(&caller, READ_CATALOG)?;
     let catalog = store.catalog(&cluster.value.id).await?;
     Ok((etag(catalog.version)?, Json(catalog)))
 }
@@ -63,7 +72,7 @@ async fn put(
     JsonBody(catalog): JsonBody<Catalog, MAX_CATALOG_BYTES>,
 ) -> Answer<impl IntoResponse> {
     visible(&store.view(), &caller, &id)?;
-    allow(&caller, Right::WriteCatalog)?;
+    allow(&caller, WRITE_CATALOG)?;
     for (at, object) in catalog.objects.iter().enumerate() {
         check_object(object).map_err(|field| {
             Rejected::because(Code::Invalid, format_args!("objects[{at}] has no {field}"))

@@ -142,7 +142,7 @@ async fn put(
     agent_settings::check(&settings)?;
     let caller = principal.caller().await?;
     visible(&state.store.view(), &caller, &id)?;
-    allow(&caller, Right::WriteCluster)?;
+    allow(&caller, Right::WRITE_CLUSTER)?;
     let (principal, sent) = (caller.clone(), settings.clone());
     let changed = state.store.change(by(&caller), move |draft| {
         let cluster = visible(draft, &principal, &id)?;

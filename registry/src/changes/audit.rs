@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use fairlead_api::{ClusterId, TenantId, resources::List};
+use fairlead_api::{
+    ClusterId, TenantId,
+    resources::{List, Role},
+};
 use fairlead_store::{Asked, Change, Kind, LogPlace, Revision};
 use http::{HeaderMap, Uri};
 
@@ -23,6 +26,9 @@ const MAX_LIMIT: u32 = 1000;
 /// request continues from there.
 const MAX_PAGES_PER_REQUEST: usize = 50;
 
+/// Read the audit log with values before and after each change.
+const AUDIT: Right = Right::new("reading the audit", &[Role::Admin]);
+
 pub(super) async fn audit(
     State(registry): State<Arc<Registry>>,
     Authenticated(caller): Authenticated,
@@ -31,7 +37,7 @@ pub(super) async fn audit(
     let query = Query::of(&uri)?;
     let (limit, mut filter) = (limit(&query)?, audit_filter(&query)?);
     let mut before = before(&query)?;
-    allow(&caller, Right::Audit)?;
+    allow(&caller, AUDIT)?;
     filter.seen_by.clone_from(&caller.tenant);
     let view = registry.store.view();
     let most = usize::try_from(limit).unwrap_or(usize::MAX);

@@ -8,7 +8,7 @@ use fairlead_api::TenantId;
 use fairlead_gateway::Caller;
 use fairlead_store::{Change, Kind, Operation, View};
 
-use crate::rights::{Right, allow, sees_tenant};
+use crate::rights::{Right, sees_tenant};
 
 /// Operation as seen by the caller; `None` if the line is hidden. Tokens are visible to their
 /// managers only.
@@ -21,7 +21,7 @@ pub(crate) fn visible_operation(
         let is_own = is_of_cluster(change.kind) && change.id == own.as_str();
         return is_own.then_some(change.operation);
     }
-    if change.kind == Kind::Token && allow(caller, Right::Tokens).is_err() {
+    if change.kind == Kind::Token && !Right::TOKENS.allows(caller) {
         return None;
     }
     let Some(own) = &caller.tenant else {

@@ -17,7 +17,7 @@ use crate::{
     listing::clusters::ClusterPage,
     registry::Registry,
     reply::Answer,
-    rights::{Right, allow},
+    rights::Right,
     stale::stale_names,
     template::template_of,
 };
@@ -94,7 +94,7 @@ impl<'a> DocumentContext<'a> {
         DocumentContext {
             registry,
             view,
-            invites: allow(caller, Right::Invite).is_ok(),
+            invites: Right::INVITE.allows(caller),
             now: registry.now(),
         }
     }
