@@ -1,6 +1,7 @@
 //! `/clusters`, compatible with Lieutenant's API.
 
 mod answers;
+mod moves;
 mod sources;
 
 use std::{borrow::Cow, sync::Arc};
@@ -37,12 +38,15 @@ use crate::{
     names::generated,
     page::Query,
     registry::{Registry, by},
-    reply::{Answer, DocumentBody, Path, Rejected, Requester, Secret},
+    reply::{Answer, DocumentBody, Path, Rejected, Requester},
     rights::{Right, allow, sees_cluster, sees_tenant, visible},
-    template::{Effective, template_of},
+    template::{Effective, template_of, unprotected},
 };
 use answers::{answer, created, dry_run_result};
 use sources::LastReport;
+
+pub(super) use answers::invited;
+pub(super) use moves::{move_to, moved};
 
 /// Maximum number of generated ids that may collide.
 const MAX_ID_ATTEMPTS: usize = 5;
@@ -296,34 +300,6 @@ enum Put {
     Replaced,
 }
 
-/// Moves a cluster to another tenant. Its identity, bootstrap token and API tokens become void,
-/// because they are in the hands of the previous tenant's people.
-pub(super) fn move_to(
-    draft: &Draft,
-    principal: &Caller,
-    cluster: &mut Cluster,
-    tenant: TenantId,
-    fresh: Binding,
-) -> Result<(), RegistryError> {
-    let known = draft.tenant(&tenant).is_some() && sees_tenant(draft, principal, &tenant);
-    if !known {
-        return Err(RegistryError::UnknownTenant);
-    }
-    allow(principal, Right::MANAGE_TENANTS)?;
-    let generation = cluster.binding.bootstrap.generation;
-    cluster.tenant = tenant;
-    cluster.binding = fresh;
-    cluster.binding.bootstrap.generation = generation.saturating_add(1);
-    Ok(())
-}
-
-/// Ends the sessions of the old identity.
-pub(super) fn moved(registry: &Registry, caller: &Caller, cluster: &Cluster) {
-    info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster moved to another tenant");
-    // Without subscribers there are no sessions to end.
-    let _ = registry.deleted.send(cluster.id.clone());
-}
-
 async fn patch(
     State(registry): State<Arc<Registry>>,
     requester: Requester,
@@ -463,21 +439,4 @@ async fn delete(
     // Without subscribers there are no sessions to end.
     let _ = registry.deleted.send(id);
     Ok(StatusCode::NO_CONTENT.into_response())
-}
-
-/// Checks the deletion protection.
-///
-/// # Errors
-/// `FL-4116`
-pub(super) fn unprotected(view: &View, cluster: &Cluster) -> Result<(), RegistryError> {
-    let effective = Effective::of(cluster, template_of(view, &cluster.tenant));
-    match effective.delete_protection() {
-        Some(true) => Err(RegistryError::Protected(cluster.id.clone())),
-        _ => Ok(()),
-    }
-}
-
-/// The current join string and install URLs.
-pub(super) fn invited(registry: &Registry, cluster: &Cluster) -> Answer<Response> {
-    Ok(Secret(registry.services.invitations.invitation(cluster)?).into_response())
 }

@@ -14,6 +14,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use crate::error::RegistryError;
+
 static EMPTY: BTreeMap<String, String> = BTreeMap::new();
 
 /// The template of a tenant, for its clusters.
@@ -246,6 +248,18 @@ fn explain<'a>(
     }
     for (name, value) in own {
         one(all, &format!("{field}.{name}"), value, true);
+    }
+}
+
+/// Checks the deletion protection.
+///
+/// # Errors
+/// `FL-4116`
+pub(crate) fn unprotected(view: &View, cluster: &Cluster) -> Result<(), RegistryError> {
+    let effective = Effective::of(cluster, template_of(view, &cluster.tenant));
+    match effective.delete_protection() {
+        Some(true) => Err(RegistryError::Protected(cluster.id.clone())),
+        _ => Ok(()),
     }
 }
 

@@ -16,7 +16,6 @@ use serde_json::{Map, Value};
 use tracing::info;
 
 use crate::{
-    clusters::unprotected,
     document::{
         fields::Fields,
         merge::tenant as merge_tenant,
@@ -32,6 +31,7 @@ use crate::{
     registry::{Registry, by},
     reply::{Answer, DocumentBody, Path, Rejected, Requester},
     rights::{Right, allow, sees_tenant, visible_tenant},
+    template::unprotected,
 };
 
 /// Default tenant of clusters registered on the command line. Exists from the start.

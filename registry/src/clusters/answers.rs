@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use fairlead_api::resources::AgentInvitation;
 use fairlead_gateway::Caller;
 use fairlead_store::{Observed, Record, View, millis, model::Cluster};
@@ -16,7 +16,7 @@ use crate::{
     etag,
     listing::clusters::ClusterPage,
     registry::Registry,
-    reply::Answer,
+    reply::{Answer, Secret},
     rights::Right,
     stale::stale_names,
     template::template_of,
@@ -168,4 +168,9 @@ fn one(
     let mut body = Vec::with_capacity(TYPICAL_DOCUMENT_BYTES);
     shown.write(&mut body).map_err(RegistryError::from)?;
     Ok(etag::serialized_answer(headers, status, version, body)?)
+}
+
+/// The current join string and install URLs.
+pub(crate) fn invited(registry: &Registry, cluster: &Cluster) -> Answer<Response> {
+    Ok(Secret(registry.services.invitations.invitation(cluster)?).into_response())
 }
