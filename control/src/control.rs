@@ -7,7 +7,7 @@ use fairlead_api::{
     resources::{CreateToken, CreatedToken, Role},
 };
 use fairlead_gateway::Seam;
-use fairlead_registry::{find_token, mint, mint_for};
+use fairlead_registry::{find_token, mint, mint_for, openapi::RouteSpec};
 use fairlead_runtime::Process;
 use fairlead_store::{Actor, Clock, Revision, model::Token};
 use rustls::ServerConfig;
@@ -50,8 +50,14 @@ impl Control {
             authenticator: self.0.registry.clone(),
             authorizer: self.0.registry.clone(),
             directory: self.0.registry.clone(),
-            modules: self.0.modules.clone(),
+            modules: self.0.served.modules.clone(),
         }
+    }
+
+    /// Descriptions of all routes of the API.
+    #[must_use]
+    pub fn routes(&self) -> &[RouteSpec] {
+        &self.0.served.routes
     }
 
     /// TLS configuration of the front; updated on renewal.

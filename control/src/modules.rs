@@ -15,8 +15,10 @@ use std::sync::Arc;
 use fairlead_api::Failure;
 use fairlead_certs::Authority;
 use fairlead_facts::{FactsModule, Influx};
-use fairlead_gateway::Module;
-use fairlead_registry::{Registry, RegistryModule, Services};
+use fairlead_registry::{
+    Registry, RegistryModule, Services,
+    openapi::{ApiModule, ServedModules},
+};
 use fairlead_store::{Clock, DataDir, Store, claim::Claim};
 use tracing::info;
 
@@ -40,7 +42,7 @@ pub(crate) struct Wired {
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) modules: Vec<Arc<dyn Module>>,
+    pub(crate) served: ServedModules,
     // Dropped last: the locks must outlive everything above.
     _claim: Claim,
     pub(crate) data_dir: DataDir,
@@ -96,7 +98,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         front_ca_pem,
         covers: Box::new(move |domain| covering.covers(domain)),
     };
-    let modules: Vec<Arc<dyn Module>> = vec![
+    let modules: Vec<Arc<dyn ApiModule>> = vec![
         Arc::new(RegistryModule::new(registry.clone())),
         Arc::new(EnrollModule(enroll)),
         Arc::new(CatalogModule(store.clone())),
@@ -122,7 +124,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         certificates,
         issuers,
         registry,
-        modules,
+        served: ServedModules::new(modules),
         _claim: claim,
         data_dir,
     })

@@ -9,17 +9,19 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use fairlead_api::{
     Code,
-    facts::{ClusterMatch, FactMatch},
+    facts::{ClusterMatch, FIND_PATH, FactMatch},
     resources::List,
 };
 use fairlead_registry::stale::is_stale;
 use fairlead_registry::{
-    EffectiveFact, ListPosition, Page, listed,
+    EffectiveFact, FACT_FILTER, ListPosition, Page, listed,
+    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
     reply::{Answer, Authenticated, Rejected},
     sees_cluster, template_of,
 };
 use fairlead_store::millis;
 use http::{HeaderMap, Uri};
+use serde_json::json;
 
 use crate::state::FactsState;
 use term::{Hit, Term};
@@ -28,8 +30,35 @@ use term::{Hit, Term};
 const MAX_TERMS: usize = 16;
 /// Maximum number of facts shown per cluster.
 const MAX_HITS: usize = 20;
+/// Meaning of parameters that the document does not explain.
+const OTHER_PARAMETER: &str = "See docs/api.md and docs/facts.md";
 
-pub(super) async fn find(
+pub(super) fn routes() -> ApiRoutes<Arc<FactsState>> {
+    let term = |name, meaning| {
+        let schema = json!({ "type": "string", "minLength": 1, "maxLength": 512 });
+        QueryParameter::new(name, meaning, schema)
+    };
+    let terms = [
+        term("host", OTHER_PARAMETER),
+        term("version", OTHER_PARAMETER),
+        term("service", OTHER_PARAMETER),
+        term("fact", FACT_FILTER),
+    ];
+    ApiRoutes::new().route(
+        RouteSpec::get(
+            Tag::INVENTORY,
+            FIND_PATH,
+            "find",
+            "Find clusters by host, version, service or fact; a cluster must match all of them",
+        )
+        .query(terms)
+        .query(Page::parameters())
+        .gives_list::<ClusterMatch>(200, "ClusterMatches"),
+        find,
+    )
+}
+
+async fn find(
     State(state): State<Arc<FactsState>>,
     Authenticated(caller): Authenticated,
     uri: Uri,

@@ -10,13 +10,15 @@ use axum::{
 use fairlead_api::{ClusterId, Code, facts::FactHistoryEntry, resources::List};
 use fairlead_gateway::Caller;
 use fairlead_registry::{
-    InvalidValue, next_page,
+    FACT_FILTER, InvalidValue, cursor_parameter, next_page,
+    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
     reply::{Answer, Authenticated, Path, Rejected},
     visible,
 };
 use fairlead_store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, StoreError, View, millis};
 use http::{HeaderMap, Uri};
 use serde::Deserialize;
+use serde_json::json;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{show::time, state::FactsState};
@@ -34,9 +36,48 @@ const MAX_PAGES_PER_REQUEST: usize = 200;
 const LAST_REVISION: Revision = Revision(i64::MAX as u64);
 const INVALID_CURSOR: &str = "cursor: not a cursor of this hub";
 
+pub(super) fn routes() -> ApiRoutes<Arc<FactsState>> {
+    let range = || {
+        [
+            QueryParameter::time("from", "Changes at this time or later"),
+            QueryParameter::time("to", "Changes up to this time"),
+            // A larger number counts as the largest page.
+            QueryParameter::integer("limit", "Maximum number of items", 0..=u32::MAX.into()),
+            cursor_parameter(),
+        ]
+    };
+    let fact = json!({ "type": "string", "minLength": 1, "maxLength": 512 });
+    // Characters that are impossible in a path are rejected for any name.
+    let name = json!({ "type": "string", "pattern": r"^(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]+$" });
+    let history = RouteSpec::get(
+        Tag::INVENTORY,
+        "/v1/clusters/{clusterId}/facts/history",
+        "getFactHistory",
+        "List the history of a cluster's facts",
+    )
+    .query([
+        QueryParameter::new("fact", FACT_FILTER, fact),
+        QueryParameter::time("at", "Facts at this time; excludes from, to and cursor"),
+    ])
+    .query(range())
+    .gives_list::<FactHistoryEntry>(200, "FactHistory");
+    let changes = RouteSpec::get(
+        Tag::INVENTORY,
+        "/v1/facts/{name}/changes",
+        "getFactChanges",
+        "List the changes of a fact in all clusters",
+    )
+    .path_parameter("name", name)
+    .query(range())
+    .gives_list::<FactHistoryEntry>(200, "FactHistory");
+    ApiRoutes::new()
+        .route(history, of_cluster)
+        .route(changes, of_fact)
+}
+
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HistoryParams {
+struct HistoryParams {
     fact: Option<String>,
     at: Option<String>,
     from: Option<String>,
@@ -89,7 +130,7 @@ fn moment(name: &str, text: &str) -> Answer<i64> {
 
 /// `GET /v1/clusters/{id}/facts/history`: with `at` the facts at that time, else their versions,
 /// oldest first.
-pub(super) async fn of_cluster(
+async fn of_cluster(
     State(state): State<Arc<FactsState>>,
     Path(id): Path<String>,
     uri: Uri,
@@ -191,7 +232,7 @@ async fn version_page(
 }
 
 /// `GET /v1/facts/{name}/changes`: changes of a fact in visible clusters, newest first.
-pub(super) async fn of_fact(
+async fn of_fact(
     State(state): State<Arc<FactsState>>,
     Path(name): Path<String>,
     uri: Uri,

@@ -14,7 +14,7 @@ use fairlead_api::{
     facts::{
         FactName, Inventory, MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, depth,
     },
-    influxql::{self, Condition, Tag},
+    influxql::{self, Condition},
     resources::Role,
 };
 use fairlead_gateway::{Caller, Principal};
@@ -28,6 +28,7 @@ use serde_json::{Value, json};
 
 use fairlead_registry::{
     InvalidValue, RegistryError, Right, allow, by,
+    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
     reply::{Answer, Authenticated, JsonBody, Rejected},
     visible,
 };
@@ -51,9 +52,41 @@ const STORE_INVENTORY: Right = Right::new(
     &[Role::Admin, Role::Operator, Role::Tenant, Role::Cluster],
 );
 
+pub(super) fn routes() -> ApiRoutes<Arc<FactsState>> {
+    const TAG: Tag = Tag::INVENTORY;
+    const PATH: &str = "/inventory";
+    let parameters = [
+        QueryParameter::text("q", "InfluxQL query string"),
+        QueryParameter::choice(
+            "backend",
+            "Backend that answers the query; by default the one configured with `--influx-query`",
+            &["hub", "influxdb"],
+        ),
+    ];
+    ApiRoutes::new()
+        .route(
+            RouteSpec::get(
+                TAG,
+                PATH,
+                "queryInventory",
+                "Query the history of facts in a subset of InfluxQL",
+            )
+            .query(parameters)
+            .gives::<Inventory>(200),
+            query,
+        )
+        .route(
+            RouteSpec::post(TAG, PATH, "updateInventory", "Store the facts of a cluster")
+                .needs(&[STORE_INVENTORY])
+                .takes::<Inventory>()
+                .gives_nothing(201),
+            store,
+        )
+}
+
 /// Each entry of `inventory` becomes a fact, `null` removes one. Facts reported by the cluster's
 /// agent are kept.
-pub(super) async fn store(
+async fn store(
     State(state): State<Arc<FactsState>>,
     Extension(principal): Extension<Principal>,
     JsonBody(sent): JsonBody<Inventory, MAX_TOTAL_FACT_BYTES>,
@@ -124,7 +157,7 @@ fn put(cluster: &mut Cluster, name: &str, value: &Value, now: i64) -> Result<(),
 }
 
 #[derive(Deserialize)]
-pub(super) struct InventoryParams {
+struct InventoryParams {
     q: Option<String>,
     backend: Option<QueryBackend>,
 }
@@ -137,7 +170,7 @@ enum QueryBackend {
     InfluxDb,
 }
 
-pub(super) async fn query(
+async fn query(
     State(state): State<Arc<FactsState>>,
     params: Result<Query<InventoryParams>, QueryRejection>,
     Authenticated(caller): Authenticated,
@@ -254,7 +287,7 @@ impl PointBudget {
 fn one_cluster(conditions: &[Condition]) -> Option<&str> {
     let mut named = conditions
         .iter()
-        .filter(|condition| condition.tag == Tag::Cluster && condition.equals);
+        .filter(|condition| condition.tag == influxql::Tag::Cluster && condition.equals);
     named.next().map(|condition| condition.text.as_str())
 }
 
@@ -303,9 +336,9 @@ fn is_wanted(conditions: &[Condition], view: &View, version: &FactVersion) -> bo
         .map(|it| it.value.tenant.as_str());
     conditions.iter().all(|condition| {
         let tag = match condition.tag {
-            Tag::Cluster => version.cluster.as_str(),
-            Tag::Tenant => tenant.unwrap_or_default(),
-            Tag::Source => version.source.as_str(),
+            influxql::Tag::Cluster => version.cluster.as_str(),
+            influxql::Tag::Tenant => tenant.unwrap_or_default(),
+            influxql::Tag::Source => version.source.as_str(),
         };
         (tag == condition.text) == condition.equals
     })

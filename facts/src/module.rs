@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{
-    Router,
-    routing::{get, post},
-};
-use fairlead_api::facts::{FACTS_PATH, FIND_PATH};
+use axum::{Router, routing::post};
+use fairlead_api::facts::FACTS_PATH;
 use fairlead_gateway::Module;
-use fairlead_registry::{reply::finish, stale::Reporting};
+use fairlead_registry::{
+    openapi::{ApiModule, ApiRoutes},
+    reply::finish,
+    stale::Reporting,
+};
 use fairlead_runtime::Process;
 use fairlead_store::{Clock, Store};
 
@@ -50,16 +51,6 @@ impl Module for FactsModule {
         "facts"
     }
 
-    fn user_routes(&self) -> Router {
-        let router = Router::new()
-            .route("/v1/clusters/{id}/facts", get(show::show))
-            .route("/v1/clusters/{id}/facts/history", get(history::of_cluster))
-            .route("/v1/facts/{name}/changes", get(history::of_fact))
-            .route("/inventory", get(inventory::query).post(inventory::store))
-            .route(FIND_PATH, get(find::find));
-        finish(router.with_state(Arc::clone(&self.state)))
-    }
-
     async fn run(&self, process: Process) {
         match &self.state.influx {
             Some(influx) => influx.run(&self.state.store, &process).await,
@@ -71,5 +62,15 @@ impl Module for FactsModule {
         let state = (Arc::clone(&self.state), Arc::clone(&self.reports));
         let router = Router::new().route(FACTS_PATH, post(report::take));
         finish(router.with_state(state))
+    }
+}
+
+impl ApiModule for FactsModule {
+    fn api_routes(&self) -> ApiRoutes {
+        show::routes()
+            .merge(history::routes())
+            .merge(inventory::routes())
+            .merge(find::routes())
+            .with_state(Arc::clone(&self.state))
     }
 }

@@ -6,6 +6,7 @@ use axum::{extract::State, response::Response};
 use fairlead_api::{facts::ClusterFact, resources::List};
 use fairlead_registry::stale::{self, Reporting};
 use fairlead_registry::{
+    openapi::{ApiRoutes, RouteSpec, Tag},
     reply::{Answer, Authenticated, Path},
     tagged, visible,
 };
@@ -18,7 +19,20 @@ use time::OffsetDateTime;
 
 use crate::state::FactsState;
 
-pub(super) async fn show(
+pub(super) fn routes() -> ApiRoutes<Arc<FactsState>> {
+    ApiRoutes::new().route(
+        RouteSpec::get(
+            Tag::INVENTORY,
+            "/v1/clusters/{clusterId}/facts",
+            "getFacts",
+            "List facts with source, times and staleness",
+        )
+        .gives_list::<ClusterFact>(200, "ClusterFacts"),
+        show,
+    )
+}
+
+async fn show(
     State(state): State<Arc<FactsState>>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
+    Json,
     extract::State,
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use fairlead_api::{
     impersonation,
-    resources::{AgentSession, List, MoveCluster, WhoAmI},
+    resources::{AgentSession, ClusterStatus, JoinInfo, List, MoveCluster, WhoAmI},
 };
 use fairlead_certs::Registration;
 use fairlead_store::{
@@ -26,30 +25,89 @@ use crate::{
     clusters::{invited, move_to, moved},
     error::{InvalidValue, RegistryError},
     etag::{self, Precondition},
+    openapi::{ApiRoutes, RouteSpec, Tag},
     registry::{Registry, by},
     reply::{Answer, Authenticated, JsonBody, Path},
     rights::{Right, allow, visible},
-    template::{Effective, template_of},
+    template::{Effective, ExplainedCluster, template_of},
 };
 
 /// Version of Lieutenant's API that this hub implements.
 const API_VERSION: &str = "v0.5.0";
 
-/// Routes for people.
-pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new()
-        .route("/v1/whoami", get(who_am_i))
-        .route("/v1/clusters/{id}/status", get(status))
-        .route("/v1/clusters/{id}/sessions", get(sessions))
-        .route("/v1/clusters/{id}/effective", get(effective))
-        .route("/v1/clusters/{id}/tenant", post(to_tenant))
-}
-
-/// Public routes.
-pub(super) fn open() -> Router<Arc<Registry>> {
-    Router::new()
-        .route("/", get(root))
-        .route("/healthz", get(async || "ok"))
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    const CLUSTER: Tag = Tag::CLUSTER;
+    ApiRoutes::new()
+        .route(
+            RouteSpec::get(
+                Tag::SYSTEM,
+                "/",
+                "discovery",
+                "Version of this API and login settings",
+            )
+            .open()
+            .gives::<Metadata>(200),
+            root,
+        )
+        .route(
+            RouteSpec::get(Tag::SYSTEM, "/healthz", "healthz", "Liveness of the hub")
+                .open()
+                .gives_text(200, "text/plain"),
+            async || "ok",
+        )
+        .route(
+            RouteSpec::get(
+                Tag::SYSTEM,
+                "/v1/whoami",
+                "whoAmI",
+                "Name and role of the caller, on the hub and in clusters",
+            )
+            .gives::<WhoAmI>(200),
+            who_am_i,
+        )
+        .route(
+            RouteSpec::get(
+                CLUSTER,
+                "/v1/clusters/{clusterId}/status",
+                "getClusterStatus",
+                "Get the status of a cluster as of the last probe",
+            )
+            .gives::<ClusterStatus>(200),
+            status,
+        )
+        .route(
+            RouteSpec::get(
+                CLUSTER,
+                "/v1/clusters/{clusterId}/sessions",
+                "getClusterSessions",
+                "List the sessions of a cluster's agents on this hub",
+            )
+            .gives_list::<AgentSession>(200, "Sessions"),
+            sessions,
+        )
+        .route(
+            RouteSpec::get(
+                CLUSTER,
+                "/v1/clusters/{clusterId}/effective",
+                "getClusterEffective",
+                "Get the effective values of a cluster with their sources",
+            )
+            .gives::<ExplainedCluster>(200),
+            effective,
+        )
+        .route(
+            RouteSpec::post(
+                CLUSTER,
+                "/v1/clusters/{clusterId}/tenant",
+                "moveCluster",
+                "Move a cluster to another tenant; its agent has to enrol again",
+            )
+            .needs(&[Right::MANAGE_TENANTS])
+            .takes::<MoveCluster>()
+            .honours_if_match()
+            .gives::<JoinInfo>(200),
+            to_tenant,
+        )
 }
 
 /// Response to `GET /`, as by Lieutenant.

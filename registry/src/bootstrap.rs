@@ -4,14 +4,12 @@
 use std::sync::Arc;
 
 use axum::{
-    Router,
     extract::State,
     response::{IntoResponse, Response},
-    routing::get,
 };
 use fairlead_api::{
     Code, Failure,
-    resources::{BootstrapState, BootstrapToken, List},
+    resources::{BootstrapState, BootstrapToken, JoinInfo, List},
 };
 use fairlead_store::{
     Draft,
@@ -27,17 +25,60 @@ use crate::{
     error::RegistryError,
     etag,
     listing::Listing,
+    openapi::{ApiRoutes, RouteSpec, Tag},
     registry::{Registry, by},
     reply::{Answer, Authenticated, Path},
     rights::{Right, allow, visible},
 };
 
-pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new()
-        .route("/v1/bootstrap-tokens", get(list))
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    const TAG: Tag = Tag::BOOTSTRAPPING;
+    const ONE: &str = "/v1/clusters/{clusterId}/bootstrap-token";
+    ApiRoutes::new()
         .route(
-            "/v1/clusters/{id}/bootstrap-token",
-            get(show).post(renew).delete(revoke),
+            RouteSpec::get(
+                TAG,
+                "/v1/bootstrap-tokens",
+                "listBootstrapTokens",
+                "List bootstrap tokens with state and author",
+            )
+            .needs(&[Right::INVITE])
+            .query(Listing::parameters())
+            .gives_list::<BootstrapToken>(200, "BootstrapTokens"),
+            list,
+        )
+        .route(
+            RouteSpec::get(
+                TAG,
+                ONE,
+                "getBootstrapToken",
+                "Get the valid bootstrap token",
+            )
+            .needs(&[Right::INVITE])
+            .gives::<JoinInfo>(200),
+            show,
+        )
+        .route(
+            RouteSpec::post(
+                TAG,
+                ONE,
+                "renewBootstrapToken",
+                "Create a bootstrap token; it replaces the previous one",
+            )
+            .needs(&[Right::INVITE])
+            .gives::<JoinInfo>(201),
+            renew,
+        )
+        .route(
+            RouteSpec::delete(
+                TAG,
+                ONE,
+                "revokeBootstrapToken",
+                "Revoke the bootstrap token",
+            )
+            .needs(&[Right::INVITE])
+            .gives_nothing(204),
+            revoke,
         )
 }
 

@@ -8,11 +8,15 @@ mod visibility;
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{Router, body::Bytes, extract::State, response::Response, routing::get};
-use fairlead_api::{Code, TenantId, resources::ChangeEntry};
+use axum::{body::Bytes, extract::State, response::Response};
+use fairlead_api::{
+    Code, TenantId,
+    resources::{ChangeEntry, Changes as ShownChanges},
+};
 use fairlead_gateway::Caller;
 use futures_util::stream;
 use http::{HeaderMap, Uri};
+use serde_json::json;
 use tokio::time::Instant;
 
 pub(super) use visibility::visible_operation;
@@ -22,6 +26,8 @@ use fairlead_store::{Change, Changes, Kind, Revision, StoreError, View};
 use crate::{
     error::{InvalidValue, RegistryError},
     invalid::invalid,
+    listing::TENANT_FILTER,
+    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
     page::Query,
     registry::Registry,
     reply::Answer,
@@ -36,10 +42,42 @@ const LINES_PER_READ: u32 = 500;
 /// Value of `since` for the whole retained log.
 const FIRST: &str = "first";
 
-pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new()
-        .route("/v1/changes", get(changes))
-        .route("/v1/audit", get(audit::audit))
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    let parameters = [
+        streams::since_parameter(json!({ "anyOf": [
+            { "type": "integer", "minimum": 0, "maximum": u64::MAX },
+            { "type": "string", "enum": [FIRST] },
+        ] })),
+        streams::wait_parameter(),
+        QueryParameter::choice(
+            "kind",
+            "Filter: resources of this kind",
+            &["tenant", "cluster", "token", "catalog"],
+        ),
+        QueryParameter::text("id", "Filter: the resource with this id"),
+        tenant_parameter(),
+    ];
+    let watch = RouteSpec::get(
+        Tag::CHANGE,
+        "/v1/changes",
+        "watchChanges",
+        "Watch changes: long poll, or events with `Accept: text/event-stream`",
+    )
+    .query(parameters)
+    .gives::<ShownChanges>(200)
+    .fails(410, "Changes of so long ago are no longer kept");
+    ApiRoutes::new()
+        .route(watch, changes)
+        .route(audit::spec(), audit::audit)
+}
+
+/// Filter of the log by tenant.
+fn tenant_parameter() -> QueryParameter {
+    QueryParameter::pattern(
+        "tenant",
+        TENANT_FILTER,
+        "^t-[a-z0-9]([-a-z0-9]{0,59}[a-z0-9])?$",
+    )
 }
 
 /// One change as shown to watchers: resource and operation. Values are in `/v1/audit`, which has

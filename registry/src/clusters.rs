@@ -7,12 +7,13 @@ mod sources;
 use std::{borrow::Cow, sync::Arc};
 
 use axum::{
-    Router,
     extract::State,
     response::{IntoResponse, Response},
-    routing::get,
 };
-use fairlead_api::{ClusterId, Code, TenantId, resources::Role};
+use fairlead_api::{
+    ClusterId, Code, TenantId,
+    resources::{Cluster as Document, CreateCluster, CreatedCluster, Role},
+};
 use fairlead_certs::Registration;
 use fairlead_gateway::Caller;
 use fairlead_store::{
@@ -34,9 +35,10 @@ use crate::{
     error::{InvalidValue, RegistryError},
     etag::Precondition,
     invalid::invalid,
-    listing,
+    listing::clusters::ClusterListing,
     names::generated,
-    page::Query,
+    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
+    page::{Query, dry_run_parameter},
     registry::{Registry, by},
     reply::{Answer, DocumentBody, Path, Rejected, Requester},
     rights::{Right, allow, sees_cluster, sees_tenant, visible},
@@ -51,12 +53,63 @@ pub(super) use moves::{move_to, moved};
 /// Maximum number of generated ids that may collide.
 const MAX_ID_ATTEMPTS: usize = 5;
 
-pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new()
-        .route("/clusters", get(list).post(create))
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    const TAG: Tag = Tag::CLUSTER;
+    const ALL: &str = "/clusters";
+    const ONE: &str = "/clusters/{clusterId}";
+    ApiRoutes::new()
         .route(
-            "/clusters/{id}",
-            get(show).put(put).patch(patch).delete(delete),
+            RouteSpec::get(TAG, ALL, "listClusters", "List the visible clusters")
+                .query(ClusterListing::parameters())
+                .gives_array::<Document>(200),
+            list,
+        )
+        .route(
+            RouteSpec::post(TAG, ALL, "createCluster", "Register a cluster")
+                .needs(&[Right::WRITE_CLUSTER])
+                .takes::<CreateCluster>()
+                .query([QueryParameter::flag(
+                    "uniqueName",
+                    "true: reject with 409 if another cluster of the tenant has the display name, or has it as its id",
+                )])
+                .gives::<CreatedCluster>(201),
+            create,
+        )
+        .route(
+            RouteSpec::get(TAG, ONE, "getCluster", "Get a cluster").gives::<Document>(200),
+            show,
+        )
+        .route(
+            RouteSpec::put(TAG, ONE, "putCluster", "Register or replace a cluster")
+                .needs(&[Right::WRITE_CLUSTER])
+                .takes::<CreateCluster>()
+                .query([
+                    dry_run_parameter(),
+                    QueryParameter::flag(
+                        "withoutBootstrapToken",
+                        "true: create no bootstrap token, for a cluster with an enrolled agent",
+                    ),
+                ])
+                .honours_if_match()
+                .gives::<Document>(200)
+                .gives::<CreatedCluster>(201),
+            put,
+        )
+        .route(
+            RouteSpec::patch(TAG, ONE, "updateCluster", "Change a cluster (RFC 7396)")
+                .needs(&[Right::WRITE_CLUSTER, Right::REPORT])
+                .merges::<Document>()
+                .query([dry_run_parameter()])
+                .honours_if_match()
+                .gives::<Document>(200),
+            patch,
+        )
+        .route(
+            RouteSpec::delete(TAG, ONE, "deleteCluster", "Delete a cluster")
+                .needs(&[Right::WRITE_CLUSTER])
+                .honours_if_match()
+                .gives_nothing(204),
+            delete,
         )
 }
 
@@ -66,7 +119,7 @@ async fn list(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let asked = listing::clusters::ClusterListing::of(&uri)?;
+    let asked = ClusterListing::of(&uri)?;
     let caller = requester.caller().await?;
     let view = registry.store.view();
     let found = asked.found(&registry, &view, &caller);

@@ -3,15 +3,10 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use axum::{
-    Router,
-    extract::State,
-    response::Response,
-    routing::{get, post},
-};
+use axum::{extract::State, response::Response};
 use fairlead_api::{
     ClusterId, TenantId,
-    resources::{List, Role},
+    resources::{CompileMeta, List, Role},
 };
 use fairlead_store::{Draft, model::Cluster};
 use http::{HeaderMap, StatusCode, Uri};
@@ -25,6 +20,7 @@ use crate::{
     etag::{self, Precondition},
     invalid::invalid,
     listing::Listing,
+    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
     page::{ListPosition, Query},
     registry::{Registry, by},
     reply::{Answer, Authenticated, DocumentBody, Path, Requester},
@@ -40,10 +36,45 @@ const COMPILE: Right = Right::new(
     &[Role::Admin, Role::Tenant, Role::Compile],
 );
 
-pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new()
-        .route("/clusters/{id}/compileMeta", post(report))
-        .route("/v1/compile-meta", get(find))
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    let filters = [
+        QueryParameter::text("component", "Name of a component"),
+        QueryParameter::text(
+            "below",
+            "Filter: versions of the component lower than this one",
+        ),
+        QueryParameter::integer(
+            "staleDays",
+            "Filter: clusters without a compilation for this number of days",
+            0..=MAX_STALE_DAYS.into(),
+        ),
+    ];
+    ApiRoutes::new()
+        .route(
+            RouteSpec::post(
+                Tag::CLUSTER,
+                "/clusters/{clusterId}/compileMeta",
+                "postClusterCompileMeta",
+                "Store the metadata of a catalog compilation",
+            )
+            .needs(&[COMPILE])
+            .takes::<CompileMeta>()
+            .honours_if_match()
+            .gives_nothing(204),
+            report,
+        )
+        .route(
+            RouteSpec::get(
+                Tag::CLUSTER,
+                "/v1/compile-meta",
+                "findCompileMeta",
+                "List component instances below a version, or clusters without a recent compilation",
+            )
+            .query(filters)
+            .query(Listing::parameters())
+            .gives_list::<CompiledComponent<'_>>(200, "CompiledComponents"),
+            find,
+        )
 }
 
 async fn report(

@@ -3,8 +3,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{Router, extract::State, routing::post};
-use fairlead_api::facts::MAX_IMPORTED_FACTS;
+use axum::extract::State;
+use fairlead_api::facts::{ImportedFacts, MAX_IMPORTED_FACTS};
 use fairlead_store::{
     Draft, millis,
     model::{Fact, FactSource, Facts},
@@ -16,13 +16,25 @@ use crate::{
     document::fields::Fields,
     error::RegistryError,
     invalid::invalid,
+    openapi::{ApiRoutes, RouteSpec, Tag},
     registry::{Registry, by},
     reply::{Answer, Authenticated, DocumentBody, Path},
     rights::{Right, allow, visible},
 };
 
-pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new().route("/v1/clusters/{id}/facts/imported", post(take))
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    ApiRoutes::new().route(
+        RouteSpec::post(
+            Tag::INVENTORY,
+            "/v1/clusters/{clusterId}/facts/imported",
+            "importFacts",
+            "Import facts of another registry; they are stale until a source reports them here",
+        )
+        .needs(&[Right::WRITE_CLUSTER])
+        .takes::<ImportedFacts>()
+        .gives_nothing(204),
+        take,
+    )
 }
 
 async fn take(

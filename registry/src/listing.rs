@@ -9,10 +9,12 @@ use fairlead_api::TenantId;
 use fairlead_gateway::Caller;
 use fairlead_store::{Record, View, model::Cluster};
 use http::{HeaderMap, Uri};
+use serde_json::json;
 
 use crate::{
     error::InvalidValue,
     invalid::invalid,
+    openapi::QueryParameter,
     page::{ListPosition, Page, Query},
     rights::{sees_cluster, visible_tenant},
 };
@@ -25,7 +27,28 @@ pub struct Listing {
     text: Option<String>,
 }
 
+/// Meaning of the parameter `tenant` of every list.
+pub(crate) const TENANT_FILTER: &str = "Filter: this tenant, its descendants and their resources";
+
+/// Meaning of the parameter `fact` of every list.
+pub const FACT_FILTER: &str = "Filter: `name=value`, `name:value`, or `name` for any value; repeatable. In a history, the name of a fact";
+
 impl Listing {
+    /// Parameters of a list.
+    #[must_use]
+    pub fn parameters() -> Vec<QueryParameter> {
+        Self::parameters_with_text("Part of id, display name or tenant")
+    }
+
+    /// Parameters of a list with another meaning of `text`.
+    pub(crate) fn parameters_with_text(meaning: &'static str) -> Vec<QueryParameter> {
+        let filters = [
+            QueryParameter::text("tenant", TENANT_FILTER),
+            QueryParameter::text("text", meaning),
+        ];
+        filters.into_iter().chain(Page::parameters()).collect()
+    }
+
     /// Parses the query.
     ///
     /// # Errors
@@ -134,6 +157,13 @@ enum SortBy {
 }
 
 impl SortBy {
+    /// Parameter of [`SortBy::of`] for a list with these sort keys.
+    fn parameter(meaning: &'static str, known: &[SortBy]) -> QueryParameter {
+        let known: Vec<_> = known.iter().map(|it| it.as_str()).collect();
+        let schema = json!({ "type": "string", "enum": known, "default": SortBy::Id.as_str() });
+        QueryParameter::new("sort_by", meaning, schema)
+    }
+
     const fn as_str(self) -> &'static str {
         match self {
             SortBy::Id => "id",

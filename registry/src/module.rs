@@ -3,14 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use axum::Router;
 use fairlead_gateway::{Module, Presence};
 use fairlead_runtime::Process;
 use tracing::warn;
 
 use crate::{
-    about, bootstrap, changes, clusters, compile, imported, metrics, openapi, registry::Registry,
-    reply::finish, status, tenants, tokens,
+    about, bootstrap, changes, clusters, compile, imported, metrics,
+    openapi::{ApiModule, ApiRoutes},
+    registry::Registry,
+    status, tenants, tokens,
 };
 
 /// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
@@ -38,25 +39,6 @@ impl Module for RegistryModule {
         let _ = self.0.presence.set(Arc::clone(presence));
     }
 
-    fn user_routes(&self) -> Router {
-        let router = Router::new()
-            .merge(about::routes())
-            .merge(tenants::routes())
-            .merge(clusters::routes())
-            .merge(compile::routes())
-            .merge(bootstrap::routes())
-            .merge(imported::routes())
-            .merge(changes::routes())
-            .merge(status::routes())
-            .merge(tokens::routes());
-        finish(router.with_state(Arc::clone(&self.0)))
-    }
-
-    fn open_routes(&self) -> Router {
-        let router = about::open().merge(openapi::open());
-        finish(router.with_state(Arc::clone(&self.0)))
-    }
-
     async fn run(&self, process: Process) {
         // Called once. Set earlier only if the module restarts.
         let _ = self.0.process.set(process.clone());
@@ -79,5 +61,20 @@ impl Module for RegistryModule {
                 () = tokio::time::sleep(TRIM_INTERVAL) => {}
             }
         }
+    }
+}
+
+impl ApiModule for RegistryModule {
+    fn api_routes(&self) -> ApiRoutes {
+        about::routes()
+            .merge(tenants::routes())
+            .merge(clusters::routes())
+            .merge(compile::routes())
+            .merge(bootstrap::routes())
+            .merge(imported::routes())
+            .merge(changes::routes())
+            .merge(status::routes())
+            .merge(tokens::routes())
+            .with_state(Arc::clone(&self.0))
     }
 }

@@ -8,7 +8,11 @@ use fairlead_api::percent;
 use http::{HeaderMap, HeaderValue, Uri, header};
 use serde::{Deserialize, Serialize};
 
-use crate::{error::InvalidValue, invalid::invalid};
+use crate::{
+    error::InvalidValue,
+    invalid::invalid,
+    openapi::{QueryParameter, described},
+};
 
 /// Maximum page size.
 const MAX_PAGE_SIZE: usize = 1000;
@@ -40,12 +44,9 @@ impl Query {
     }
 
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        #[cfg(debug_assertions)]
-        assert!(
-            crate::route_table::describes(&self.path, name),
-            "/openapi.json does not describe {name} at {}",
-            self.path
-        );
+        if cfg!(debug_assertions) {
+            described::check(name);
+        }
         let of = self.given.iter().filter(move |(known, _)| known == name);
         of.map(|(_, value)| value.as_str())
     }
@@ -87,6 +88,12 @@ impl Query {
     }
 }
 
+/// Parameter of [`next_page`].
+#[must_use]
+pub fn cursor_parameter() -> QueryParameter {
+    QueryParameter::text("cursor", "Cursor of the next page, from the `Link` header")
+}
+
 /// Requested page of a list.
 pub struct Page {
     query: Query,
@@ -105,7 +112,25 @@ impl<'a> ListPosition<'a> {
     }
 }
 
+/// Parameter `dryRun` of changes.
+pub(crate) fn dry_run_parameter() -> QueryParameter {
+    QueryParameter::flag(
+        "dryRun",
+        "true: validate and return the result, without a change",
+    )
+}
+
 impl Page {
+    /// Parameters of a page.
+    #[must_use]
+    pub fn parameters() -> [QueryParameter; 2] {
+        let max = MAX_PAGE_SIZE as u64;
+        [
+            QueryParameter::integer("limit", "Maximum number of items", 1..=max),
+            cursor_parameter(),
+        ]
+    }
+
     /// Parses limit and cursor.
     ///
     /// # Errors

@@ -41,6 +41,8 @@ impl Right {
         "registering, changing or deleting a cluster",
         &[Role::Admin, Role::Tenant],
     );
+    /// Report facts and the deploy key of a cluster, as its own agent.
+    pub(crate) const REPORT: Right = Right::new("reporting for a cluster", &[Role::Cluster]);
     /// Read and create bootstrap tokens.
     pub(crate) const INVITE: Right = Right::new("a bootstrap token", &[Role::Admin, Role::Tenant]);
     /// Manage API tokens.

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc, time::Duration};
 
-use axum::{Router, body::Bytes, extract::State, response::Response, routing::get};
+use axum::{body::Bytes, extract::State, response::Response};
 use fairlead_api::{
     ClusterId, Code,
     resources::{ClusterStatusEntry, ClusterStatusUpdate},
@@ -15,6 +15,7 @@ use fairlead_gateway::Caller;
 use fairlead_store::{Change, Kind, Record, Revision, StoreError, View, model::Cluster};
 use futures_util::stream;
 use http::{HeaderMap, Uri};
+use serde_json::json;
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -24,6 +25,7 @@ use crate::{
     changes::visible_operation,
     error::{InvalidValue, RegistryError},
     invalid::invalid,
+    openapi::{ApiRoutes, RouteSpec, Tag},
     page::Query,
     registry::Registry,
     reply::Answer,
@@ -38,8 +40,19 @@ const BATCH_DELAY: Duration = Duration::from_millis(100);
 /// With more log lines than this, the full state is sent instead.
 const MAX_LOG_LINES: u32 = 500;
 
-pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new().route("/v1/status", get(status))
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    let cursor = json!({ "type": "string", "pattern": "^[0-9a-f]{8}-[0-9]{1,18}-[0-9]{1,18}$" });
+    ApiRoutes::new().route(
+        RouteSpec::get(
+            Tag::CLUSTER,
+            "/v1/status",
+            "watchStatus",
+            "Watch the status of clusters: long poll, or events with `Accept: text/event-stream`",
+        )
+        .query([streams::since_parameter(cursor), streams::wait_parameter()])
+        .gives::<ClusterStatusUpdate>(200),
+        status,
+    )
 }
 
 /// StatusCursor: process, turn of the observed status, revision of the registry.

@@ -13,11 +13,13 @@ use fairlead_gateway::{Caller, Principal};
 use futures_util::{Stream, StreamExt};
 use http::{HeaderMap, HeaderValue, header, request::Parts};
 use serde::Serialize;
+use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     error::InvalidValue,
     invalid::invalid,
+    openapi::QueryParameter,
     page::Query,
     registry::Registry,
     reply::{Answer, Rejected},
@@ -64,6 +66,25 @@ impl LongRequest {
         self.recheck_at = Instant::now() + RECHECK_INTERVAL;
         is_valid
     }
+}
+
+/// Parameter of [`since_of`], with the schema of the route's positions.
+pub(super) fn since_parameter(schema: Value) -> QueryParameter {
+    QueryParameter::new(
+        "since",
+        "End of the previous response: a revision, or `first` for all retained changes (default: now); for status, its \
+         cursor (default: all)",
+        schema,
+    )
+}
+
+/// Parameter of [`wait_of`].
+pub(super) fn wait_parameter() -> QueryParameter {
+    QueryParameter::integer(
+        "wait",
+        "Longest time to wait for a change, in seconds",
+        0..=MAX_WAIT_SECONDS,
+    )
 }
 
 /// Requested duration of a poll.

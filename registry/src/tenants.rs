@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use axum::{
-    Router,
     extract::State,
     response::{IntoResponse, Response},
-    routing::get,
 };
-use fairlead_api::{Code, TenantId};
+use fairlead_api::{Code, TenantId, resources::Tenant as Document};
 use fairlead_gateway::Caller;
 use fairlead_store::{Draft, Record, StoreError, model::Tenant, whole_millis};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -25,9 +23,10 @@ use crate::{
     error::{InvalidValue, RegistryError},
     etag::{self, Precondition},
     invalid::invalid,
-    listing,
+    listing::tenants::TenantListing,
     names::generated,
-    page::Query,
+    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
+    page::{Query, dry_run_parameter},
     registry::{Registry, by},
     reply::{Answer, DocumentBody, Path, Rejected, Requester},
     rights::{Right, allow, sees_tenant, visible_tenant},
@@ -41,12 +40,57 @@ const MAX_ID_ATTEMPTS: usize = 5;
 /// Maximum number of ancestors of a tenant.
 const MAX_ANCESTORS: usize = 16;
 
-pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new()
-        .route("/tenants", get(list).post(create))
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    const TAG: Tag = Tag::TENANT;
+    const ALL: &str = "/tenants";
+    const ONE: &str = "/tenants/{tenantId}";
+    ApiRoutes::new()
         .route(
-            "/tenants/{id}",
-            get(show).put(put).patch(patch).delete(delete),
+            RouteSpec::get(TAG, ALL, "listTenants", "List the visible tenants")
+                .query(TenantListing::parameters())
+                .gives_array::<Document>(200),
+            list,
+        )
+        .route(
+            RouteSpec::post(TAG, ALL, "createTenant", "Create a tenant")
+                .needs(&[Right::MANAGE_TENANTS])
+                .takes::<Document>()
+                .gives::<Document>(201),
+            create,
+        )
+        .route(
+            RouteSpec::get(TAG, ONE, "getTenant", "Get a tenant").gives::<Document>(200),
+            show,
+        )
+        .route(
+            RouteSpec::put(TAG, ONE, "putTenant", "Create or replace a tenant")
+                .needs(&[Right::WRITE_TENANT, Right::MANAGE_TENANTS])
+                .takes::<Document>()
+                .query([dry_run_parameter()])
+                .honours_if_match()
+                .gives::<Document>(200)
+                .gives::<Document>(201),
+            put,
+        )
+        .route(
+            RouteSpec::patch(TAG, ONE, "updateTenant", "Change a tenant (RFC 7396)")
+                .needs(&[Right::WRITE_TENANT, Right::MANAGE_TENANTS])
+                .merges::<Document>()
+                .query([dry_run_parameter()])
+                .honours_if_match()
+                .gives::<Document>(200),
+            patch,
+        )
+        .route(
+            RouteSpec::delete(TAG, ONE, "deleteTenant", "Delete a tenant")
+                .needs(&[Right::MANAGE_TENANTS])
+                .query([QueryParameter::flag(
+                    "cascade",
+                    "true: delete its clusters and descendants, too",
+                )])
+                .honours_if_match()
+                .gives_nothing(204),
+            delete,
         )
 }
 
@@ -56,7 +100,7 @@ async fn list(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let asked = listing::tenants::TenantListing::of(&uri)?;
+    let asked = TenantListing::of(&uri)?;
     let caller = requester.caller().await?;
     let view = registry.store.view();
     let (found, link) = asked.found(&view, &caller);

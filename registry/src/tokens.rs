@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use axum::{
-    Router,
     extract::State,
     response::{IntoResponse, Response},
-    routing::{delete, get},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use fairlead_api::{
@@ -24,6 +22,7 @@ use fairlead_store::{
 };
 use http::{HeaderMap, StatusCode, Uri};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
 use subtle::ConstantTimeEq;
 use time::{Duration, OffsetDateTime};
 use tracing::info;
@@ -33,6 +32,7 @@ use crate::{
     etag,
     listing::Listing,
     names::caller_name,
+    openapi::{ApiRoutes, RouteSpec, Tag},
     page::ListPosition,
     registry::{Registry, by},
     reply::{Answer, Authenticated, JsonBody, Path, Secret},
@@ -47,10 +47,49 @@ const DEFAULT_TTL_SECONDS: u64 = 8 * 3600;
 const MIN_TTL_SECONDS: u64 = 60;
 const MAX_TTL_SECONDS: u64 = 366 * 24 * 3600;
 
-pub(super) fn routes() -> Router<Arc<Registry>> {
-    Router::new()
-        .route("/v1/tokens", get(list).post(create))
-        .route("/v1/tokens/{id}", delete(remove))
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    const TAG: Tag = Tag::TOKEN;
+    const ALL: &str = "/v1/tokens";
+    ApiRoutes::new()
+        .route(
+            RouteSpec::get(
+                TAG,
+                ALL,
+                "listTokens",
+                "List API tokens, without their secrets",
+            )
+            .needs(&[Right::TOKENS])
+            .query(Listing::parameters_with_text("Part of id or name"))
+            .gives_list::<ApiToken>(200, "Tokens"),
+            list,
+        )
+        .route(
+            RouteSpec::post(
+                TAG,
+                ALL,
+                "createToken",
+                "Create an API token; only this response contains its secret",
+            )
+            .needs(&[Right::TOKENS])
+            .takes::<CreateToken>()
+            .gives::<CreatedToken>(201),
+            create,
+        )
+        .route(
+            RouteSpec::delete(
+                TAG,
+                "/v1/tokens/{tokenId}",
+                "deleteToken",
+                "Revoke an API token",
+            )
+            .needs(&[Right::TOKENS])
+            .path_parameter(
+                "tokenId",
+                json!({ "type": "string", "pattern": "^k-[0-9a-f]{16}$" }),
+            )
+            .gives_nothing(204),
+            remove,
+        )
 }
 
 /// Creates a token and stores its hash.

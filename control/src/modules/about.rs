@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use axum::{Json, Router, extract::State, routing::get};
+use axum::{Json, extract::State};
 use fairlead_api::{HubUrl, resources::HubInfo};
 use fairlead_gateway::Module;
-use fairlead_registry::reply::{Authenticated, finish};
+use fairlead_registry::{
+    openapi::{ApiModule, ApiRoutes, RouteSpec, Tag},
+    reply::Authenticated,
+};
 
 /// Public settings of the hub.
 pub(crate) struct About {
@@ -21,15 +23,23 @@ pub(crate) struct About {
 
 pub(crate) struct AboutModule(pub(crate) Arc<About>);
 
-#[async_trait]
 impl Module for AboutModule {
     fn name(&self) -> &'static str {
         "about"
     }
+}
 
-    fn user_routes(&self) -> Router {
-        let router = Router::new().route("/v1/hub", get(show));
-        finish(router.with_state(Arc::clone(&self.0)))
+impl ApiModule for AboutModule {
+    fn api_routes(&self) -> ApiRoutes {
+        let hub = RouteSpec::get(
+            Tag::SYSTEM,
+            "/v1/hub",
+            "getHub",
+            "Properties of the hub for kubeconfigs",
+        );
+        ApiRoutes::new()
+            .route(hub.gives::<HubInfo>(200), show)
+            .with_state(Arc::clone(&self.0))
     }
 }
 

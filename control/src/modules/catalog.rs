@@ -16,6 +16,7 @@ use fairlead_api::{
 use fairlead_gateway::{AgentPeer, Module};
 use fairlead_registry::{
     RegistryError, Right, admit, allow, by, check_tag,
+    openapi::{ApiModule, ApiRoutes, RouteSpec, Tag},
     reply::{Answer, Authenticated, JsonBody, Path, Peer, Rejected, finish},
     visible,
 };
@@ -41,14 +42,38 @@ impl Module for CatalogModule {
         "catalog"
     }
 
-    fn user_routes(&self) -> Router {
-        let router = Router::new().route("/v1/clusters/{id}/catalog", get(show).put(put));
-        finish(router.with_state(self.0.clone()))
-    }
-
     fn agent_routes(&self) -> Router {
         let router = Router::new().route(CATALOG_PATH, get(pull));
         finish(router.with_state(self.0.clone()))
+    }
+}
+
+impl ApiModule for CatalogModule {
+    fn api_routes(&self) -> ApiRoutes {
+        const PATH: &str = "/v1/clusters/{clusterId}/catalog";
+        let show_spec = RouteSpec::get(
+            Tag::CLUSTER,
+            PATH,
+            "getCatalog",
+            "Get the desired objects of a cluster",
+        );
+        let put_spec = RouteSpec::put(
+            Tag::CLUSTER,
+            PATH,
+            "putCatalog",
+            "Replace the desired objects of a cluster",
+        );
+        ApiRoutes::new()
+            .route(show_spec.needs(&[READ_CATALOG]).gives::<Catalog>(200), show)
+            .route(
+                put_spec
+                    .needs(&[WRITE_CATALOG])
+                    .takes::<Catalog>()
+                    .honours_if_match()
+                    .gives::<Catalog>(200),
+                put,
+            )
+            .with_state(self.0.clone())
     }
 }
 

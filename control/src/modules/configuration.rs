@@ -15,12 +15,13 @@ use axum::{
 };
 use fairlead_api::{
     Code,
-    config::{AgentConfigStatus, CONFIG_PATH},
-    resources::List,
+    config::{AgentConfig, AgentConfigStatus, CONFIG_PATH},
+    resources::{AgentSettings as ShownSettings, List},
 };
 use fairlead_gateway::{AgentPeer, Module, Principal};
 use fairlead_registry::{
     Listing, RegistryError, Right, admit, agent_settings, allow, by, check_unchanged, listed,
+    openapi::{ApiModule, ApiRoutes, RouteSpec, Tag},
     reply::{Answer, Authenticated, JsonBody, Path, Peer, finish},
     tagged, visible,
 };
@@ -54,14 +55,6 @@ impl Module for ConfigurationModule {
         "configuration"
     }
 
-    fn user_routes(&self) -> Router {
-        let router = Router::new()
-            .route("/v1/agents", get(list))
-            .route("/v1/clusters/{id}/agent", get(settings).put(put))
-            .route("/v1/clusters/{id}/config", get(show));
-        finish(router.with_state(Arc::clone(&self.0)))
-    }
-
     fn agent_routes(&self) -> Router {
         let router = Router::new().route(CONFIG_PATH, get(pull));
         finish(router.with_state(Arc::clone(&self.0)))
@@ -72,6 +65,59 @@ impl Module for ConfigurationModule {
             () = self.0.desired.watch(&self.0.store) => {}
             () = process.draining() => {}
         }
+    }
+}
+
+impl ApiModule for ConfigurationModule {
+    fn api_routes(&self) -> ApiRoutes {
+        const TAG: Tag = Tag::CLUSTER;
+        const SETTINGS_PATH: &str = "/v1/clusters/{clusterId}/agent";
+        ApiRoutes::new()
+            .route(
+                RouteSpec::get(
+                    TAG,
+                    "/v1/agents",
+                    "listAgents",
+                    "List agents with an outdated configuration",
+                )
+                .query(Listing::parameters())
+                .gives_list::<AgentConfigStatus>(200, "AgentConfigStatus"),
+                list,
+            )
+            .route(
+                RouteSpec::get(
+                    TAG,
+                    SETTINGS_PATH,
+                    "getAgent",
+                    "Get the agent settings of a cluster",
+                )
+                .gives::<ShownSettings>(200),
+                settings,
+            )
+            .route(
+                RouteSpec::put(
+                    TAG,
+                    SETTINGS_PATH,
+                    "putAgent",
+                    "Replace the agent settings of a cluster",
+                )
+                .needs(&[Right::WRITE_CLUSTER])
+                .takes::<ShownSettings>()
+                .honours_if_match()
+                .gives::<ShownSettings>(200),
+                put,
+            )
+            .route(
+                RouteSpec::get(
+                    TAG,
+                    "/v1/clusters/{clusterId}/config",
+                    "getAgentConfig",
+                    "Get the configuration of a cluster's agent",
+                )
+                .gives::<AgentConfig>(200),
+                show,
+            )
+            .with_state(Arc::clone(&self.0))
     }
 }
 

@@ -15,10 +15,7 @@ mod token;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use axum::{
-    Router,
-    routing::{get, post},
-};
+use axum::{Router, routing::post};
 use fairlead_api::{
     HubUrl, JoinString,
     enroll::{ENROLL_PATH, RENEW_PATH},
@@ -26,7 +23,11 @@ use fairlead_api::{
 };
 use fairlead_certs::Authority;
 use fairlead_gateway::Module;
-use fairlead_registry::{Invitations, RegistryError, reply::finish};
+use fairlead_registry::{
+    Invitations, RegistryError,
+    openapi::{ApiModule, ApiRoutes},
+    reply::finish,
+};
 use fairlead_store::{Clock, Store, model::Cluster};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
@@ -96,18 +97,17 @@ impl Module for EnrollModule {
         "enroll"
     }
 
-    fn open_routes(&self) -> Router {
-        let router = Router::new()
-            .route(AGENT_PATH, get(install::agent))
-            .route(STEWARD_PATH, get(install::steward));
-        finish(router.with_state(Arc::clone(&self.0)))
-    }
-
     fn agent_routes(&self) -> Router {
         let router = Router::new()
             .route(ENROLL_PATH, post(issue::enroll))
             .route(RENEW_PATH, post(issue::renew));
         finish(router.with_state(Arc::clone(&self.0)))
+    }
+}
+
+impl ApiModule for EnrollModule {
+    fn api_routes(&self) -> ApiRoutes {
+        install::routes().with_state(Arc::clone(&self.0))
     }
 }
 

@@ -11,6 +11,7 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_gateway::Module;
+use fairlead_registry::openapi::ApiModule;
 use fairlead_runtime::Process;
 use fairlead_store::{Clock, Store};
 
@@ -103,6 +104,8 @@ impl RepositoriesModule {
         }))
     }
 }
+
+impl ApiModule for RepositoriesModule {}
 
 #[async_trait]
 impl Module for RepositoriesModule {

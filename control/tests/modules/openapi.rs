@@ -73,6 +73,29 @@ async fn every_route_is_described_and_nothing_else_is() {
     assert_eq!(routed, described(&document));
 }
 
+#[tokio::test]
+async fn every_referenced_schema_exists_and_ids_are_unique() {
+    let rig = Rig::new().await;
+    let document = rig.open("/openapi.json").await.good();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    assert!(schemas.len() > 30);
+    let text = document.to_string();
+    for named in text.split("#/components/schemas/").skip(1) {
+        let name = named.split('"').next().unwrap();
+        assert!(schemas.contains_key(name), "{name}");
+    }
+    let paths = document["paths"].as_object().unwrap().values();
+    let operations = paths.flat_map(|methods| methods.as_object().unwrap().values());
+    let mut ids: Vec<_> = operations
+        .map(|it| it["operationId"].as_str().unwrap())
+        .collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+    assert_eq!(rig.control.routes().len(), count);
+}
+
 fn parameters<'a>(document: &'a Value, path: &str) -> BTreeSet<&'a str> {
     let given = document["paths"][path]["get"]["parameters"].as_array();
     let given = given.unwrap().iter().filter(|it| it["in"] == "query");

@@ -11,10 +11,14 @@ use fairlead_store::{Asked, Change, Kind, LogPlace, Revision};
 use http::{HeaderMap, Uri};
 
 use crate::{
-    changes::visibility::{is_below, visible_change},
+    changes::{
+        tenant_parameter,
+        visibility::{is_below, visible_change},
+    },
     error::InvalidValue,
     invalid::invalid,
-    page::{Query, next_page},
+    openapi::{QueryParameter, RouteSpec, Tag},
+    page::{Page, Query, next_page},
     registry::Registry,
     reply::{Answer, Authenticated},
     rights::{Right, allow},
@@ -28,6 +32,33 @@ const MAX_PAGES_PER_REQUEST: usize = 50;
 
 /// Read the audit log with values before and after each change.
 const AUDIT: Right = Right::new("reading the audit", &[Role::Admin]);
+
+pub(super) fn spec() -> RouteSpec {
+    let filters = [
+        QueryParameter::pattern(
+            "cluster",
+            "Filter: changes of this cluster",
+            "^c-[a-z0-9]([-a-z0-9]{0,59}[a-z0-9])?$",
+        ),
+        tenant_parameter(),
+        QueryParameter::text("actor", "Filter: changes by this author"),
+        QueryParameter::integer(
+            "before",
+            "Filter: changes before this revision",
+            0..=u64::MAX,
+        ),
+    ];
+    RouteSpec::get(
+        Tag::CHANGE,
+        "/v1/audit",
+        "audit",
+        "List changes with author and values, latest first",
+    )
+    .needs(&[AUDIT])
+    .query(filters)
+    .query(Page::parameters())
+    .gives_list::<Change>(200, "Audit")
+}
 
 pub(super) async fn audit(
     State(registry): State<Arc<Registry>>,

@@ -9,13 +9,15 @@ use fairlead_store::{
     model::{Cluster, Fact},
 };
 use http::{HeaderMap, Uri};
+use serde_json::json;
 
 use crate::{
     effective_fact::EffectiveFact,
     error::InvalidValue,
     invalid::invalid,
-    listing::{Listing, SortBy},
-    page::ListPosition,
+    listing::{FACT_FILTER, Listing, SortBy, TENANT_FILTER},
+    openapi::QueryParameter,
+    page::{ListPosition, Page},
     registry::Registry,
     rights::sees_cluster,
     selector::Selector,
@@ -44,7 +46,38 @@ pub(crate) struct ClusterPage<'a> {
     pub(crate) link: HeaderMap,
 }
 
+const SORT_KEYS: [SortBy; 3] = [SortBy::Id, SortBy::Tenant, SortBy::DisplayName];
+
 impl ClusterListing {
+    /// Query parameters.
+    pub(crate) fn parameters() -> Vec<QueryParameter> {
+        let facts = json!({
+            "type": "array",
+            "items": { "type": "string", "pattern": r"^([^\x00:=][^\x00]*)?$" },
+        });
+        let filters = [
+            QueryParameter::text("tenant", TENANT_FILTER),
+            SortBy::parameter("id (default), tenant or displayName", &SORT_KEYS),
+            QueryParameter::new("fact", FACT_FILTER, facts),
+            QueryParameter::text(
+                "selector",
+                "Label selector in Kubernetes' syntax over annotations and facts",
+            ),
+            QueryParameter::new(
+                "stale",
+                "false: `fact` and `selector` ignore stale facts",
+                json!({ "type": "boolean", "default": true }),
+            ),
+            QueryParameter::choice(
+                "status",
+                "Never, Connected, ApiUnreachable or Lost",
+                &["Never", "Connected", "ApiUnreachable", "Lost"],
+            ),
+            QueryParameter::text("text", "Part of id, display name or tenant"),
+        ];
+        filters.into_iter().chain(Page::parameters()).collect()
+    }
+
     /// Parses the query.
     ///
     /// # Errors
@@ -59,9 +92,8 @@ impl ClusterListing {
                 Some((name, value)) => Ok((name.to_owned(), Some(value.to_owned()))),
                 None => Ok((fact.to_owned(), None)),
             });
-        let known = [SortBy::Id, SortBy::Tenant, SortBy::DisplayName];
         Ok(ClusterListing {
-            sort_by: SortBy::of(query, &known)?,
+            sort_by: SortBy::of(query, &SORT_KEYS)?,
             facts: facts.collect::<Result<_, _>>()?,
             selector: Selector::of(query)?,
             stale: match query.one("stale")? {

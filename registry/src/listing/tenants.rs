@@ -8,8 +8,9 @@ use http::{HeaderMap, Uri};
 
 use crate::{
     error::InvalidValue,
-    listing::{Listing, SortBy},
-    page::ListPosition,
+    listing::{Listing, SortBy, TENANT_FILTER},
+    openapi::QueryParameter,
+    page::{ListPosition, Page},
     rights::sees_tenant,
     selector::Selector,
 };
@@ -21,7 +22,23 @@ pub(crate) struct TenantListing {
     selector: Selector,
 }
 
+const SORT_KEYS: [SortBy; 2] = [SortBy::Id, SortBy::DisplayName];
+
 impl TenantListing {
+    /// Query parameters.
+    pub(crate) fn parameters() -> Vec<QueryParameter> {
+        let filters = [
+            QueryParameter::text("tenant", TENANT_FILTER),
+            SortBy::parameter("id (default) or displayName", &SORT_KEYS),
+            QueryParameter::text(
+                "selector",
+                "Label selector in Kubernetes' syntax over annotations",
+            ),
+            QueryParameter::text("text", "Part of id or name"),
+        ];
+        filters.into_iter().chain(Page::parameters()).collect()
+    }
+
     /// Parses the query.
     ///
     /// # Errors
@@ -30,7 +47,7 @@ impl TenantListing {
         let listing = Listing::of(uri)?;
         let query = listing.query();
         Ok(TenantListing {
-            sort_by: SortBy::of(query, &[SortBy::Id, SortBy::DisplayName])?,
+            sort_by: SortBy::of(query, &SORT_KEYS)?,
             selector: Selector::of(query)?,
             listing,
         })

@@ -1,82 +1,77 @@
-//! Schemas of the description, made from the types of the API.
+//! Schemas of the description, made from the types that routes take and give.
 
-use fairlead_api::{
-    Reason,
-    catalog::Catalog,
-    config::{AgentConfig, AgentConfigStatus},
-    facts::{ClusterFact, ClusterMatch, FactHistoryEntry, ImportedFacts, Inventory},
-    resources::{
-        AgentSession, AgentSettings, ApiToken, BootstrapToken, Changes, Cluster,
-        ClusterStatusUpdate, CompileMeta, CreateCluster, CreateToken, CreatedCluster, CreatedToken,
-        HubInfo, JoinInfo, List, MoveCluster, Tenant, WhoAmI,
-    },
-};
-use fairlead_store::Change;
+use std::{borrow::Cow, collections::BTreeMap};
+
+use fairlead_api::{Reason, resources::List};
 use serde_json::{Map, Value, json};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{RefOr, Schema},
 };
 
-use crate::{about::Metadata, compile::CompiledComponent, template::ExplainedCluster};
+/// Schema of an object of any content.
+pub(super) const ANY: &str = "Any";
+/// Schema of a text.
+pub(super) const TEXT: &str = "Text";
+/// Schema of every failure.
+pub(super) const FAILURE: &str = "Reason";
 
 type Named = Vec<(String, RefOr<Schema>)>;
 
-/// All schemas by name, with those that they refer to.
-pub(super) fn schemas() -> Map<String, Value> {
-    let mut all = Named::new();
-    add::<Reason>(&mut all);
-    add::<Metadata>(&mut all);
-    add::<HubInfo>(&mut all);
-    add::<WhoAmI>(&mut all);
-    add::<Tenant>(&mut all);
-    add::<Cluster>(&mut all);
-    add::<CreateCluster>(&mut all);
-    add::<CreatedCluster>(&mut all);
-    add::<MoveCluster>(&mut all);
-    add::<JoinInfo>(&mut all);
-    add::<CompileMeta>(&mut all);
-    add::<ClusterStatusUpdate>(&mut all);
-    add::<ExplainedCluster>(&mut all);
-    add::<Catalog>(&mut all);
-    add::<AgentConfig>(&mut all);
-    add::<AgentSettings>(&mut all);
-    add::<ImportedFacts>(&mut all);
-    add::<Inventory>(&mut all);
-    add::<CreateToken>(&mut all);
-    add::<CreatedToken>(&mut all);
-    add::<Changes>(&mut all);
-    list::<ApiToken>(&mut all, "Tokens");
-    list::<BootstrapToken>(&mut all, "BootstrapTokens");
-    list::<AgentSession>(&mut all, "Sessions");
-    list::<AgentConfigStatus>(&mut all, "AgentConfigStatus");
-    list::<CompiledComponent<'_>>(&mut all, "CompiledComponents");
-    list::<ClusterFact>(&mut all, "ClusterFacts");
-    list::<FactHistoryEntry>(&mut all, "FactHistory");
-    list::<ClusterMatch>(&mut all, "ClusterMatches");
-    list::<Change>(&mut all, "Audit");
-    let values = all.into_iter().map(|(name, schema)| {
+/// A schema that a route refers to, not built yet.
+pub(super) struct NamedSchema {
+    pub(super) name: Cow<'static, str>,
+    schema: fn() -> RefOr<Schema>,
+    /// Adds the schemas that it refers to.
+    nested: fn(&mut Named),
+}
+
+impl NamedSchema {
+    pub(super) fn of<T: ToSchema>() -> Self {
+        NamedSchema {
+            name: T::name(),
+            schema: T::schema,
+            nested: T::schemas,
+        }
+    }
+
+    /// A list. Its name replaces the generated one of a generic type.
+    pub(super) fn list_of<T: ToSchema>(name: &'static str) -> Self {
+        NamedSchema {
+            name: Cow::Borrowed(name),
+            schema: List::<T>::schema,
+            nested: T::schemas,
+        }
+    }
+
+    fn build(&self, all: &mut Named) {
+        all.push((self.name.clone().into_owned(), (self.schema)()));
+        (self.nested)(all);
+    }
+}
+
+/// These schemas by name, with those that they refer to.
+///
+/// # Panics
+/// In debug builds, if two types have one name.
+pub(super) fn schemas<'a>(referenced: impl Iterator<Item = &'a NamedSchema>) -> Map<String, Value> {
+    let mut named = Named::new();
+    NamedSchema::of::<Reason>().build(&mut named);
+    for schema in referenced {
+        schema.build(&mut named);
+    }
+    let mut all = BTreeMap::new();
+    for (name, schema) in named {
         let mut value = serde_json::to_value(schema).unwrap_or_default();
         tidy(&mut value);
-        (name, value)
-    });
-    let free = [
-        ("Any", json!({ "type": "object" })),
-        ("Text", json!({ "type": "string" })),
-    ];
-    let free = free.map(|(name, schema)| (name.to_owned(), schema));
-    values.chain(free).collect()
-}
-
-fn add<T: ToSchema>(all: &mut Named) {
-    all.push((T::name().into_owned(), T::schema()));
-    T::schemas(all);
-}
-
-/// Adds a list. Its name replaces the generated one of a generic type.
-fn list<T: ToSchema>(all: &mut Named, name: &str) {
-    all.push((name.to_owned(), List::<T>::schema()));
-    T::schemas(all);
+        let known = all.get(&name);
+        let is_same = known.is_none_or(|known| *known == value);
+        debug_assert!(is_same, "two types are named {name}");
+        all.insert(name, value);
+    }
+    all.insert(ANY.to_owned(), json!({ "type": "object" }));
+    all.insert(TEXT.to_owned(), json!({ "type": "string" }));
+    all.into_iter().collect()
 }
 
 /// Applies two conventions of the API. An optional field is left out and never `null`. A description is plain text, without

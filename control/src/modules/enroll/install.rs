@@ -14,6 +14,7 @@ use fairlead_api::{ClusterId, Code, resources::Role};
 use fairlead_gateway::seam::TooManyWrongTokens;
 use fairlead_registry::{
     new_token,
+    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
     reply::{Answer, Rejected, Requester},
 };
 use fairlead_store::{
@@ -27,7 +28,7 @@ use time::Duration;
 use tracing::{info, warn};
 
 use super::{
-    Enroll, ManifestInput, SpendError,
+    AGENT_PATH, Enroll, ManifestInput, STEWARD_PATH, SpendError,
     error::EnrollError,
     manifest,
     proxies::outside,
@@ -65,7 +66,36 @@ fn private(content_type: &'static str) -> [(header::HeaderName, HeaderValue); 3]
     headers.map(|(name, value)| (name, HeaderValue::from_static(value)))
 }
 
-pub(super) async fn agent(
+pub(super) fn routes() -> ApiRoutes<Arc<Enroll>> {
+    const TAG: Tag = Tag::BOOTSTRAPPING;
+    let with_token = |spec: RouteSpec| {
+        let token = "Bootstrap token; alternatively a bearer token";
+        spec.open()
+            .query([QueryParameter::text("token", token)])
+            .fails(401, "The token is wrong, or has expired")
+            .fails(404, "It does not exist, or the caller may not know of it")
+    };
+    let steward_spec = RouteSpec::get(
+        TAG,
+        STEWARD_PATH,
+        "installSteward",
+        "Get Steward's manifests; this spends the bootstrap token",
+    );
+    let agent_spec = RouteSpec::get(
+        TAG,
+        AGENT_PATH,
+        "installAgent",
+        "Get the agent's manifest; the agent spends the bootstrap token",
+    );
+    ApiRoutes::new()
+        .route(with_token(steward_spec).gives_object(200), steward)
+        .route(
+            with_token(agent_spec).gives_text(200, "application/yaml"),
+            agent,
+        )
+}
+
+async fn agent(
     State(enroll): State<Arc<Enroll>>,
     requester: Requester,
     RawQuery(query): RawQuery,
@@ -137,7 +167,7 @@ fn render(enroll: &Enroll, token: SecretString) -> Result<String, EnrollError> {
 }
 
 /// `GET /install/steward.json`, with the texts that Lieutenant's clients expect.
-pub(super) async fn steward(
+async fn steward(
     State(enroll): State<Arc<Enroll>>,
     requester: Requester,
     RawQuery(query): RawQuery,
