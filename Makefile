@@ -120,7 +120,7 @@ deny: $(TOOLS)/bin/cargo-deny ## licences, bans and sources of dependencies, and
 	cargo deny check bans licenses sources
 
 fuzz: $(TOOLS)/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS
-	cd fuzz && for target in $$(cargo fuzz list); do \
+	cd fuzz && cargo +nightly fuzz build && for target in $$(cargo fuzz list); do \
 		echo "== $$target"; mkdir -p corpus/$$target; \
 		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
