@@ -46,7 +46,7 @@ use link::{
     supervisor::LinkSupervisor,
 };
 use metrics::Metrics;
-pub use objects::KubeObjects;
+pub use objects::{KubeObjects, ObjectsError};
 use proxy::admit;
 use target::ApiCredentials;
 use tokio::sync::watch;

@@ -20,6 +20,41 @@ const PAGE_LIMIT: usize = 50;
 /// Page limit of a list: bounds the work for an API server that returns the same page for ever.
 const MAX_PAGES: usize = 20_000;
 
+/// Failed request for objects of an API server.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectsError {
+    /// The kubeconfig cannot be used.
+    #[error("{0}")]
+    Kubeconfig(Failure),
+    /// The API server does not accept the credentials.
+    #[error("{0}")]
+    Unauthorized(String),
+    /// The credentials have no right to the objects.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The API server refuses the request for another reason.
+    #[error("{0}")]
+    Failed(String),
+    /// No usable answer of the API server.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+impl From<ObjectsError> for Failure {
+    fn from(error: ObjectsError) -> Self {
+        match error {
+            ObjectsError::Kubeconfig(failure) => failure,
+            ObjectsError::Unauthorized(cause) => Failure::with_cause(Code::BadKubeconfig, cause)
+                .next("Check the credentials in the kubeconfig, and `--context`."),
+            ObjectsError::Forbidden(cause) => Failure::with_cause(Code::NotAllowed, cause)
+                .next("Use a kubeconfig with the right to list these objects, or `--namespace` where it has that right."),
+            ObjectsError::Failed(cause) => Failure::with_cause(Code::ApiUnreachable, cause)
+                .next("Check that the API server of the kubeconfig is well, and run the command again."),
+            ObjectsError::Unreachable(detail) => Failure::because(Code::ApiUnreachable, detail),
+        }
+    }
+}
+
 /// Client of the API server that a kubeconfig names.
 pub struct KubeObjects {
     upstream: Upstream,
@@ -54,12 +89,12 @@ impl KubeObjects {
     /// # Errors
     ///
     /// As for [`KubeObjects::list`].
-    pub async fn get(&self, path: &str) -> Result<Option<Value>, Failure> {
+    pub async fn get(&self, path: &str) -> Result<Option<Value>, ObjectsError> {
         let (status, body) = self.request(Method::GET, path).await?;
         match status {
-            StatusCode::OK => serde_json::from_slice(&body).map(Some).map_err(|error| {
-                Failure::because(Code::ApiUnreachable, format_args!("{path}: {error}"))
-            }),
+            StatusCode::OK => serde_json::from_slice(&body)
+                .map(Some)
+                .map_err(|error| ObjectsError::Unreachable(format!("{path}: {error}"))),
             StatusCode::NOT_FOUND => Ok(None),
             other => Err(refusal(path, other, &body)),
         }
@@ -70,7 +105,7 @@ impl KubeObjects {
     /// # Errors
     ///
     /// As for [`KubeObjects::list`].
-    pub async fn delete(&self, path: &str) -> Result<bool, Failure> {
+    pub async fn delete(&self, path: &str) -> Result<bool, ObjectsError> {
         let (status, body) = self.request(Method::DELETE, path).await?;
         match status {
             StatusCode::NOT_FOUND => Ok(false),
@@ -81,11 +116,15 @@ impl KubeObjects {
         }
     }
 
-    async fn request(&self, method: Method, path: &str) -> Result<(StatusCode, Bytes), Failure> {
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+    ) -> Result<(StatusCode, Bytes), ObjectsError> {
         let answer = self.upstream.request(method, path, None).await;
         answer.map_err(|error| match error {
-            UpstreamError::Target(error) => error.into(),
-            other => Failure::because(Code::ApiUnreachable, error_chain(&other)),
+            UpstreamError::Target(error) => ObjectsError::Kubeconfig(error.into()),
+            other => ObjectsError::Unreachable(error_chain(&other)),
         })
     }
 
@@ -94,9 +133,9 @@ impl KubeObjects {
     ///
     /// # Errors
     ///
-    /// `FL-4110` for the kubeconfig and its credentials, `FL-1201` without the right to list, `FL-1502` if the
-    /// API server does not answer or fails.
-    pub async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
+    /// [`ObjectsError`]: `FL-4110` for the kubeconfig and its credentials, `FL-1201` without the right to list,
+    /// `FL-1502` if the API server does not answer or fails.
+    pub async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, ObjectsError> {
         let mut all = Vec::new();
         let mut next = String::new();
         for _ in 0..MAX_PAGES {
@@ -107,9 +146,8 @@ impl KubeObjects {
                 StatusCode::NOT_FOUND => return Ok(None),
                 other => return Err(refusal(path, other, &body)),
             }
-            let page: ObjectPage = serde_json::from_slice(&body).map_err(|error| {
-                Failure::because(Code::ApiUnreachable, format_args!("{path}: {error}"))
-            })?;
+            let page: ObjectPage = serde_json::from_slice(&body)
+                .map_err(|error| ObjectsError::Unreachable(format!("{path}: {error}")))?;
             all.extend(page.items);
             if page.metadata.next.is_empty() {
                 return Ok(Some(all));
@@ -123,19 +161,16 @@ impl KubeObjects {
                 .replace('+', "%2B");
         }
         let detail = format!("{path}: it has more than {MAX_PAGES} pages");
-        Err(Failure::because(Code::ApiUnreachable, detail))
+        Err(ObjectsError::Unreachable(detail))
     }
 }
 
-fn refusal(path: &str, status: StatusCode, body: &[u8]) -> Failure {
+fn refusal(path: &str, status: StatusCode, body: &[u8]) -> ObjectsError {
     let cause = format!("{path}: the API server answers {status}: {}", message(body));
     match status {
-        StatusCode::UNAUTHORIZED => Failure::with_cause(Code::BadKubeconfig, cause)
-            .next("Check the credentials in the kubeconfig, and `--context`."),
-        StatusCode::FORBIDDEN => Failure::with_cause(Code::NotAllowed, cause)
-            .next("Use a kubeconfig with the right to list these objects, or `--namespace` where it has that right."),
-        _ => Failure::with_cause(Code::ApiUnreachable, cause)
-            .next("Check that the API server of the kubeconfig is well, and run the command again."),
+        StatusCode::UNAUTHORIZED => ObjectsError::Unauthorized(cause),
+        StatusCode::FORBIDDEN => ObjectsError::Forbidden(cause),
+        _ => ObjectsError::Failed(cause),
     }
 }
 
@@ -166,7 +201,7 @@ mod tests {
             (StatusCode::FORBIDDEN, Code::NotAllowed),
             (StatusCode::INTERNAL_SERVER_ERROR, Code::ApiUnreachable),
         ] {
-            let failure = refusal("/apis/syn.tools/v1alpha1/tenants", status, body);
+            let failure = Failure::from(refusal("/apis/syn.tools/v1alpha1/tenants", status, body));
             assert_eq!(failure.code, code);
             assert!(failure.cause.contains("tenants.syn.tools is forbidden"));
             assert!(failure.next.is_some());

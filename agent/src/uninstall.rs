@@ -1,10 +1,13 @@
 //! Removes the objects of the install manifest and of the agent from a cluster. Objects of others stay and are
 //! reported. Missing objects are no error, so that a second run completes the first.
 
-use fairlead_api::{Failure, impersonation::NAME_PREFIX, resources::Role};
+use fairlead_api::{impersonation::NAME_PREFIX, resources::Role};
 use serde_json::Value;
 
-use crate::{config::DEFAULT_NAMESPACE, objects::KubeObjects};
+use crate::{
+    config::DEFAULT_NAMESPACE,
+    objects::{KubeObjects, ObjectsError},
+};
 
 const RBAC_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
 const NAME_POINTER: &str = "/metadata/name";
@@ -124,8 +127,8 @@ pub struct UninstallPlan {
 ///
 /// # Errors
 ///
-/// `FL-4110` for the kubeconfig, `FL-1502` if the API server does not answer or rejects a request.
-pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, Failure> {
+/// [`ObjectsError`]
+pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, ObjectsError> {
     let mut inventory = UninstallPlan::default();
     for installed in InstalledObject::all() {
         let Some(object) = cluster.get(&installed.path).await? else {
@@ -152,8 +155,11 @@ pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, Failure> {
 ///
 /// # Errors
 ///
-/// `FL-1502` if the API server does not answer or rejects the request.
-pub async fn remove(cluster: &KubeObjects, installed: &InstalledObject) -> Result<bool, Failure> {
+/// [`ObjectsError`]
+pub async fn remove(
+    cluster: &KubeObjects,
+    installed: &InstalledObject,
+) -> Result<bool, ObjectsError> {
     cluster.delete(&installed.path).await
 }
 
@@ -161,7 +167,7 @@ pub async fn remove(cluster: &KubeObjects, installed: &InstalledObject) -> Resul
 async fn keep_shared_namespace(
     cluster: &KubeObjects,
     inventory: &mut UninstallPlan,
-) -> Result<(), Failure> {
+) -> Result<(), ObjectsError> {
     let is_namespace = |installed: &InstalledObject| installed.kind == "Namespace";
     if !inventory.objects.iter().any(is_namespace) {
         return Ok(());
@@ -188,7 +194,7 @@ async fn keep_shared_namespace(
 }
 
 /// Bindings by others to Fairlead's roles or groups.
-async fn bindings_of_others(cluster: &KubeObjects) -> Result<Vec<String>, Failure> {
+async fn bindings_of_others(cluster: &KubeObjects) -> Result<Vec<String>, ObjectsError> {
     let own: Vec<String> = InstalledObject::all()
         .into_iter()
         .map(|it| it.path)

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fairlead_agent::{KubeObjects, uninstall};
+use fairlead_agent::{KubeObjects, ObjectsError, uninstall};
 use fairlead_api::{Code, Failure};
 use fairlead_client::Environment;
 
@@ -66,7 +66,8 @@ async fn remove(
         match uninstall::remove(cluster, object).await {
             Ok(true) => output::print(&format!("Deleted {object}.\n"))?,
             Ok(false) => output::print(&format!("{object} does not exist.\n"))?,
-            Err(failure) => {
+            Err(error) => {
+                let failure = as_admin(error);
                 eprintln!("not deleted: {object}: {}", failure.cause);
                 failed.push((object, failure));
             }
@@ -77,15 +78,18 @@ async fn remove(
         None => Ok(()),
         Some((_, first)) => {
             let cause = format!("not deleted: {}", names.join("; "));
-            Err(as_admin(Failure { cause, ..first }))
+            Err(Failure { cause, ..first })
         }
     }
 }
 
-fn as_admin(failure: Failure) -> Failure {
-    match failure.code {
-        Code::NotAllowed => failure.next(ADMIN_NEEDED),
-        _ => failure,
+/// Failure that names an administrator's kubeconfig as next step if a right is missing.
+fn as_admin(error: ObjectsError) -> Failure {
+    let is_forbidden = matches!(error, ObjectsError::Forbidden(_));
+    let failure = Failure::from(error);
+    match is_forbidden {
+        true => failure.next(ADMIN_NEEDED),
+        false => failure,
     }
 }
 
