@@ -1,6 +1,6 @@
 //! Metrics of the agent. Labels are enums, never text from a request or an error.
 
-use fairlead_dialer::Stage;
+use fairlead_dialer::DialStage;
 use fairlead_runtime::{gauges::GaugeGuard, metrics::Registry};
 use prometheus::{Gauge, IntCounterVec, IntGauge, Opts};
 use time::OffsetDateTime;
@@ -95,7 +95,7 @@ impl Metrics {
         self.dials.with_label_values(&["ok", "done"]).inc();
     }
 
-    pub(crate) fn dial_failed(&self, stage: Stage) {
+    pub(crate) fn dial_failed(&self, stage: DialStage) {
         self.dials
             .with_label_values(&["failed", stage.as_str()])
             .inc();

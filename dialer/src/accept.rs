@@ -13,14 +13,14 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 pub use crate::upgrade::{CONNECT_PATH, SUBPROTOCOL};
 use crate::{
     close::CloseReason,
-    dial::error::{DialError, Stage, step},
+    dial::error::{DialError, DialStage, step},
     limits::Limits,
     link::{LinkEnd, frame::SessionId},
     mux::Side,
     secure::{self, SecureError},
     session::Session,
     upgrade::has_token,
-    websocket::Role,
+    websocket::SocketRole,
     wire::{self, Agreed, Resumable, Socket},
 };
 
@@ -114,7 +114,7 @@ pub async fn accept<IO>(
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
+    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
     let agreed = begin(&mut socket, &limits, None).await?;
     let accepted = establish(socket, agreed, tls, &limits, None).await?;
     accepted.ok_or_else(|| DialError::from(LinkEnd::Closed(CloseReason::Done)))
@@ -135,12 +135,12 @@ pub async fn accept_resumable<IO>(
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
+    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
     let agreed = begin(&mut socket, &limits, Some(known)).await?;
     // The name of a new session is not known yet.
     if let Some(handle) = known.get(&agreed.session) {
         let resumed = async { Ok(handle.accept_resumption(socket, &agreed).await?) };
-        step(Stage::Link, limits.handshake, resumed).await?;
+        step(DialStage::Link, limits.handshake, resumed).await?;
         return Ok(Arrival::Resumed);
     }
     let accepted = establish(socket, agreed, tls, &limits, Some(known)).await?;
@@ -157,7 +157,7 @@ pub async fn resume_only<IO>(io: IO, limits: &Limits, known: &Resumable) -> Resu
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
+    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
     let agreed = begin(&mut socket, limits, Some(known)).await?;
     let came_back = async {
         let Some(handle) = known.get(&agreed.session) else {
@@ -167,7 +167,7 @@ where
         handle.accept_resumption(socket, &agreed).await?;
         Ok(true)
     };
-    step(Stage::Link, limits.handshake, came_back).await
+    step(DialStage::Link, limits.handshake, came_back).await
 }
 
 async fn begin(
@@ -177,7 +177,7 @@ async fn begin(
 ) -> Result<Agreed, DialError> {
     let known = known.map(|known| |id: &SessionId| known.get(id).is_some());
     let agreed = async { Ok(wire::choose(socket, wire::VERSIONS, limits, known).await?) };
-    step(Stage::Link, limits.handshake, agreed).await
+    step(DialStage::Link, limits.handshake, agreed).await
 }
 
 /// Performs the inner handshake; `None` if the agent declines the session.
@@ -194,7 +194,7 @@ async fn establish(
             secured => Ok(Some(secured?)),
         }
     };
-    let Some(wire) = step(Stage::Identity, limits.handshake, secured).await? else {
+    let Some(wire) = step(DialStage::Identity, limits.handshake, secured).await? else {
         return Ok(None);
     };
     let certificates = wire.certificates();

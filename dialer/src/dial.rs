@@ -16,7 +16,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::{
-    error::{DialError, Stage},
+    error::{DialError, DialStage},
     outer::outer_error,
     proxy::{HttpProxy, ProxyRules},
 };
@@ -30,7 +30,7 @@ use crate::{
     mux::Side,
     secure::{self, SecureError},
     session::Session,
-    websocket::Role,
+    websocket::SocketRole,
     wire::{self, Agreed, SessionHandle, Socket},
 };
 
@@ -98,7 +98,7 @@ impl Dialer {
             Redialed::New(dialed) => Ok(dialed),
             Redialed::Resumed { address } | Redialed::Unknown { address } => {
                 let cause = "the hub resumed a session that was not requested";
-                Err(DialError::new(Stage::Link, Code::DialProtocol, cause).at(address))
+                Err(DialError::new(DialStage::Link, Code::DialProtocol, cause).at(address))
             }
         }
     }
@@ -162,14 +162,14 @@ impl Dialer {
         } = linked;
         let Some(inner) = inner else {
             let declined = async { Ok(wire::decline(&mut socket, CloseReason::Done).await?) };
-            step(Stage::Link, deadline, declined).await?;
+            step(DialStage::Link, deadline, declined).await?;
             return Ok(Redialed::Unknown { address });
         };
         let secured = async {
             let wire = secure::client(socket, agreed, inner, &self.limits).await;
             wire.map_err(|error| unproved(error, clock_offset))
         };
-        let wire = step(Stage::Identity, deadline, secured).await?;
+        let wire = step(DialStage::Identity, deadline, secured).await?;
         Ok(Redialed::New(Dialed {
             certificates: wire.certificates(),
             session: Session::start(wire, Side::Agent, &self.limits),
@@ -187,20 +187,20 @@ impl Dialer {
     ) -> Result<Option<Linked>, DialError> {
         let deadline = self.limits.handshake;
         let tls = outer_tls(&self.outer, hub, connected.tcp);
-        let tls = match step(Stage::Tls, deadline, tls).await {
+        let tls = match step(DialStage::Tls, deadline, tls).await {
             Ok(tls) => tls,
             Err(error) => return Err(self.compare_clocks(hub, error).await),
         };
-        let upgraded = step(Stage::Upgrade, deadline, upgrade::upgrade(tls, hub)).await?;
-        let mut socket = Socket::new(Box::new(upgraded.io), &upgraded.read, Role::Agent);
+        let upgraded = step(DialStage::Upgrade, deadline, upgrade::upgrade(tls, hub)).await?;
+        let mut socket = Socket::new(Box::new(upgraded.io), &upgraded.read, SocketRole::Agent);
         let agreed = async {
             let wanted = handle.map(SessionHandle::id);
             Ok(wire::offer(&mut socket, wire::VERSIONS, &self.limits, wanted).await?)
         };
-        let agreed = step(Stage::Link, deadline, agreed).await?;
+        let agreed = step(DialStage::Link, deadline, agreed).await?;
         if let Some(handle) = handle.filter(|handle| agreed.resumes(handle.id())) {
             let resumed = async { Ok(handle.resume(socket, &agreed).await?) };
-            step(Stage::Link, deadline, resumed).await?;
+            step(DialStage::Link, deadline, resumed).await?;
             return Ok(None);
         }
         Ok(Some(Linked {
@@ -236,11 +236,11 @@ pub async fn start_session<IO>(
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut socket = Socket::new(Box::new(io), &[], Role::Agent);
+    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
     let agreed = async { Ok(wire::offer(&mut socket, wire::VERSIONS, limits, None).await?) };
-    let agreed = step(Stage::Link, limits.handshake, agreed).await?;
+    let agreed = step(DialStage::Link, limits.handshake, agreed).await?;
     let secured = async { Ok(secure::client(socket, agreed, inner, limits).await?) };
-    let wire = step(Stage::Identity, limits.handshake, secured).await?;
+    let wire = step(DialStage::Identity, limits.handshake, secured).await?;
     Ok(Session::start(wire, Side::Agent, limits))
 }
 
@@ -268,7 +268,7 @@ fn unproved(error: SecureError, offset: Option<i64>) -> DialError {
     if let SecureError::Hub(wrong) = &error
         && let Some(out_of_date) = OutOfDate::of(wrong)
     {
-        let judged = out_of_date.with_offset(Stage::Identity, offset);
+        let judged = out_of_date.with_offset(DialStage::Identity, offset);
         if judged.code == Code::DialClock {
             return judged;
         }

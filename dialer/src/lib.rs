@@ -40,7 +40,7 @@ mod wire;
 
 pub use accept::{Accepted, Arrival, accept, accept_resumable, resume_only};
 pub use close::CloseReason;
-pub use dial::{DialError, Dialed, Dialer, ProxyRules, Redialed, Stage};
+pub use dial::{DialError, DialStage, Dialed, Dialer, ProxyRules, Redialed};
 pub use error::{OpenError, SessionError};
 pub use limits::Limits;
 pub use memory::MemoryBudget;

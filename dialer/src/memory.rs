@@ -15,10 +15,10 @@ type MetricSource = (&'static str, &'static str, fn(&MemoryBudget) -> usize);
 
 /// Memory budget of a process. Clones share the same bytes.
 #[derive(Debug, Clone)]
-pub struct MemoryBudget(Arc<Shared>);
+pub struct MemoryBudget(Arc<SharedBudget>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedBudget {
     limit: usize,
     used: AtomicUsize,
     unread: AtomicUsize,
@@ -54,7 +54,7 @@ impl MemoryBudget {
     /// Budget of `limit` bytes.
     #[must_use]
     pub fn of(limit: usize) -> Self {
-        MemoryBudget(Arc::new(Shared {
+        MemoryBudget(Arc::new(SharedBudget {
             limit,
             used: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),

@@ -27,7 +27,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 
-use self::{frame::Header, state::State};
+use self::{frame::Header, state::MuxState};
 pub use self::{
     shared::Mux,
     side::Side,
@@ -58,7 +58,7 @@ impl Mux {
     ///
     /// [`OpenError::Full`] at the limit of either side.
     pub fn open(self: &Arc<Self>) -> Result<Stream, OpenError> {
-        let id = self.with(State::open)?;
+        let id = self.with(MuxState::open)?;
         Ok(Stream::new(self.clone(), id))
     }
 

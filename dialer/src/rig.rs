@@ -27,29 +27,29 @@ use crate::{
     HUB_SERVER_NAME, Limits, Session, accept,
     dial::start_session,
     secure,
-    websocket::Role,
+    websocket::SocketRole,
     wire::{self, Socket, Wire},
 };
 
-pub(crate) struct Authority {
+pub(crate) struct TestAuthority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-type Leaf = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type SignedLeaf = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-pub(crate) static OURS: LazyLock<Authority> = LazyLock::new(Authority::new);
-pub(crate) static FOREIGN: LazyLock<Authority> = LazyLock::new(Authority::new);
+pub(crate) static OURS: LazyLock<TestAuthority> = LazyLock::new(TestAuthority::new);
+pub(crate) static FOREIGN: LazyLock<TestAuthority> = LazyLock::new(TestAuthority::new);
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-impl Authority {
+impl TestAuthority {
     fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
-        Authority {
+        TestAuthority {
             issuer: CertifiedIssuer::self_signed(params, key).unwrap(),
         }
     }
@@ -60,11 +60,11 @@ impl Authority {
         Arc::new(roots)
     }
 
-    pub(crate) fn leaf(&self, name: &str) -> Leaf {
+    pub(crate) fn leaf(&self, name: &str) -> SignedLeaf {
         self.sign(CertificateParams::new([name.to_owned()]).unwrap())
     }
 
-    fn sign(&self, params: CertificateParams) -> Leaf {
+    fn sign(&self, params: CertificateParams) -> SignedLeaf {
         let key = KeyPair::generate().unwrap();
         let leaf = params.signed_by(&key, &self.issuer).unwrap();
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
@@ -73,7 +73,7 @@ impl Authority {
 }
 
 /// Inner TLS of a hub: trusts agents of `authority`, accepts agents without a certificate.
-pub(crate) fn hub_inner(authority: &Authority) -> Arc<ServerConfig> {
+pub(crate) fn hub_inner(authority: &TestAuthority) -> Arc<ServerConfig> {
     let clients = WebPkiClientVerifier::builder_with_provider(authority.roots(), provider())
         .allow_unauthenticated()
         .build()
@@ -91,8 +91,8 @@ pub(crate) fn hub_inner(authority: &Authority) -> Arc<ServerConfig> {
 
 /// Inner TLS of an agent: trusts hubs of `authority`, presents a leaf of `identity`.
 pub(crate) fn agent_inner(
-    authority: &Authority,
-    identity: Option<&Authority>,
+    authority: &TestAuthority,
+    identity: Option<&TestAuthority>,
 ) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
@@ -136,7 +136,7 @@ fn outer_of(params: CertificateParams) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-pub(crate) fn agent_outer(authority: &Authority) -> Arc<ClientConfig> {
+pub(crate) fn agent_outer(authority: &TestAuthority) -> Arc<ClientConfig> {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -210,7 +210,7 @@ pub(crate) async fn agent_wire<IO>(io: IO, limits: &Limits) -> Wire
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut socket = Socket::new(Box::new(io), &[], Role::Agent);
+    let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
     let agreed = wire::offer(&mut socket, wire::VERSIONS, limits, None).await;
     let inner = agent_inner(&OURS, Some(&OURS));
     secure::client(socket, agreed.unwrap(), inner, limits)

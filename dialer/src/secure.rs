@@ -13,7 +13,7 @@ use crate::{
     limits::Limits,
     link::LinkEnd,
     tls::explain,
-    websocket::Role,
+    websocket::SocketRole,
     wire::{Agreed, Channel, Resumable, Socket, Wire},
 };
 
@@ -44,7 +44,7 @@ pub(crate) async fn client(
     limits: &Limits,
 ) -> Result<Wire, SecureError> {
     let channel = Channel::client(config)?;
-    let mut wire = Wire::new(socket, agreed, channel, Role::Agent, limits);
+    let mut wire = Wire::new(socket, agreed, channel, SocketRole::Agent, limits);
     wire.handshake().await?;
     match wire.first_byte().await? {
         GREETING_VERSION => {}
@@ -68,7 +68,7 @@ pub(crate) async fn server(
     known: Option<&Resumable>,
 ) -> Result<Wire, SecureError> {
     let channel = Channel::server(config)?;
-    let mut wire = Wire::new(socket, agreed, channel, Role::Hub, limits);
+    let mut wire = Wire::new(socket, agreed, channel, SocketRole::Hub, limits);
     wire.handshake().await?;
     wire.send_now(&[GREETING_VERSION]).await?;
     wire.make_resumable(known)?;

@@ -10,7 +10,7 @@ use std::{future::poll_fn, sync::Arc};
 use tokio::sync::{Mutex, watch};
 
 pub use self::state::Stats;
-use self::{driver::Driver, state::Shared};
+use self::{driver::Driver, state::SharedSession};
 use crate::{
     close::CloseReason,
     error::{OpenError, SessionError},
@@ -23,24 +23,24 @@ use crate::{
 /// [`CloseReason::Done`], and open streams are reset.
 #[derive(Clone)]
 pub struct Session {
-    handle: Arc<Handle>,
+    handle: Arc<SessionInner>,
 }
 
-struct Handle {
+struct SessionInner {
     mux: Arc<Mux>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedSession>,
     /// Held while waiting for a stream.
     accepting: Mutex<()>,
-    link: Link,
+    link: SessionLink,
 }
 
-enum Link {
+enum SessionLink {
     Resumable(Arc<SessionHandle>),
     /// The session ends with its link; the state never changes.
     Only(watch::Sender<LinkState>),
 }
 
-impl Drop for Handle {
+impl Drop for SessionInner {
     fn drop(&mut self) {
         self.mux.request_close(CloseReason::Done);
     }
@@ -50,15 +50,15 @@ impl Session {
     /// Takes over a secure channel and spawns its driver task.
     pub(crate) fn start(wire: Wire, side: Side, limits: &Limits) -> Self {
         let mux = Mux::new(side, limits, wire.peer_streams());
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(SharedSession::new());
         let link = match wire.handle() {
-            Some(handle) => Link::Resumable(handle),
-            None => Link::Only(watch::Sender::new(LinkState::Up)),
+            Some(handle) => SessionLink::Resumable(handle),
+            None => SessionLink::Only(watch::Sender::new(LinkState::Up)),
         };
         // Owned by the session's handles: it ends with the last of them, or with the connection.
         drop(tokio::spawn(Driver::new(wire, mux.clone(), shared.clone())));
         Session {
-            handle: Arc::new(Handle {
+            handle: Arc::new(SessionInner {
                 mux,
                 shared,
                 accepting: Mutex::new(()),
@@ -71,8 +71,8 @@ impl Session {
     #[must_use]
     pub fn link(&self) -> watch::Receiver<LinkState> {
         match &self.handle.link {
-            Link::Resumable(handle) => handle.state(),
-            Link::Only(state) => state.subscribe(),
+            SessionLink::Resumable(handle) => handle.state(),
+            SessionLink::Only(state) => state.subscribe(),
         }
     }
 
@@ -80,15 +80,15 @@ impl Session {
     #[must_use]
     pub fn is_up(&self) -> bool {
         match &self.handle.link {
-            Link::Resumable(handle) => handle.is_up(),
-            Link::Only(_) => true,
+            SessionLink::Resumable(handle) => handle.is_up(),
+            SessionLink::Only(_) => true,
         }
     }
 
     pub(crate) fn resume_handle(&self) -> Option<&SessionHandle> {
         match &self.handle.link {
-            Link::Resumable(handle) => Some(handle),
-            Link::Only(_) => None,
+            SessionLink::Resumable(handle) => Some(handle),
+            SessionLink::Only(_) => None,
         }
     }
 

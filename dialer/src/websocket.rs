@@ -15,7 +15,7 @@ const MASK_BIT: u8 = 0x80;
 
 /// End of the connection. The agent is the client of RFC 6455: it masks its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum SocketRole {
     /// The client, which masks its frames.
     Agent,
     /// The server.
@@ -98,14 +98,14 @@ pub struct Decoded {
 /// Decodes frames. Between two calls it holds the fragments of an unfinished message.
 #[derive(Debug)]
 pub struct Decoder {
-    role: Role,
+    role: SocketRole,
     fragments: Option<Vec<u8>>,
 }
 
 impl Decoder {
     /// Decoder of the end with `role`, for the frames of the other end.
     #[must_use]
-    pub fn new(role: Role) -> Self {
+    pub fn new(role: SocketRole) -> Self {
         Decoder {
             role,
             fragments: None,
@@ -177,7 +177,7 @@ impl Decoder {
             return Ok(None);
         };
         let masked = second & MASK_BIT != 0;
-        if masked != (self.role == Role::Hub) {
+        if masked != (self.role == SocketRole::Hub) {
             return Err(WsError::Mask);
         }
         let short = second & !MASK_BIT;
@@ -259,15 +259,15 @@ fn mask(bytes: &mut [u8], key: [u8; 4]) {
 /// keys.
 #[derive(Debug)]
 pub struct Encoder {
-    keys: Option<Keys>,
+    keys: Option<MaskingKeys>,
 }
 
 impl Encoder {
     /// Encoder of the end with `role`.
     #[must_use]
-    pub fn new(role: Role) -> Self {
+    pub fn new(role: SocketRole) -> Self {
         Encoder {
-            keys: (role == Role::Agent).then(Keys::default),
+            keys: (role == SocketRole::Agent).then(MaskingKeys::default),
         }
     }
 
@@ -283,7 +283,7 @@ impl Encoder {
         expected: usize,
         fill: impl FnOnce(&mut BytesMut),
     ) -> Result<Bytes, EncodeError> {
-        let key = self.keys.as_mut().map(Keys::next).transpose()?;
+        let key = self.keys.as_mut().map(MaskingKeys::next).transpose()?;
         let room = 4 + key.map_or(0, |key| key.len());
         let mut frame = BytesMut::with_capacity(room + expected);
         frame.put_bytes(0, room);
@@ -336,21 +336,21 @@ pub enum EncodeError {
 /// Masking keys, drawn in batches: one system call per key would cost as much as sealing a small
 /// message.
 #[derive(Debug)]
-struct Keys {
+struct MaskingKeys {
     pool: [u8; 128],
     used: usize,
 }
 
-impl Default for Keys {
+impl Default for MaskingKeys {
     fn default() -> Self {
-        Keys {
+        MaskingKeys {
             pool: [0; 128],
             used: 128,
         }
     }
 }
 
-impl Keys {
+impl MaskingKeys {
     fn next(&mut self) -> Result<[u8; 4], EncodeError> {
         loop {
             let unused = self.pool.get(self.used..).unwrap_or_default();

@@ -48,7 +48,7 @@ use crate::{
     close::CloseReason,
     limits::Limits,
     link::{LinkEnd, frame::Frame},
-    websocket::Role,
+    websocket::SocketRole,
 };
 
 /// Expected size of a handshake message of the inner TLS, in bytes.
@@ -64,10 +64,10 @@ thread_local! {
 }
 
 pub(crate) struct Wire {
-    role: Role,
+    role: SocketRole,
     channel: Channel,
     retransmit: RetransmitBuffer,
-    state: State,
+    state: WireState,
     agreed: Agreed,
     limits: Limits,
     rtt: Option<Duration>,
@@ -79,7 +79,7 @@ pub(crate) struct Wire {
     end: Option<LinkEnd>,
 }
 
-enum State {
+enum WireState {
     Up(Box<Link>),
     /// Until the resume window closes.
     Down(LinkEnd, Pin<Box<Sleep>>),
@@ -100,7 +100,7 @@ impl Wire {
         socket: Socket,
         agreed: Agreed,
         channel: Channel,
-        role: Role,
+        role: SocketRole,
         limits: &Limits,
     ) -> Self {
         let retransmit = RetransmitBuffer::new(limits.unacknowledged, &limits.memory);
@@ -109,7 +109,7 @@ impl Wire {
             role,
             channel,
             retransmit,
-            state: State::Up(Box::new(link)),
+            state: WireState::Up(Box::new(link)),
             agreed,
             limits: limits.clone(),
             rtt: None,
@@ -155,7 +155,7 @@ impl Wire {
             if self.channel.has_piece() {
                 return Poll::Ready(Ok(()));
             }
-            let State::Up(link) = &mut self.state else {
+            let WireState::Up(link) = &mut self.state else {
                 return Poll::Pending;
             };
             match link.poll_read(cx) {
@@ -174,7 +174,7 @@ impl Wire {
         if self.end.is_none() {
             self.take_over(cx);
         }
-        if let State::Down(last, window) = &mut self.state
+        if let WireState::Down(last, window) = &mut self.state
             && window.as_mut().poll(cx).is_ready()
         {
             self.end.get_or_insert(last.clone());
@@ -199,7 +199,7 @@ impl Wire {
         if let Some(end) = &self.end {
             return Err(end.clone());
         }
-        let State::Up(link) = &mut self.state else {
+        let WireState::Up(link) = &mut self.state else {
             return Ok(false);
         };
         let found = match link.advance(&mut self.retransmit) {
@@ -231,7 +231,7 @@ impl Wire {
     /// is woken when there is capacity again.
     pub(crate) fn room(&self) -> usize {
         match &self.state {
-            State::Up(link) if self.end.is_none() => link.room().min(self.retransmit.room()),
+            WireState::Up(link) if self.end.is_none() => link.room().min(self.retransmit.room()),
             _ => 0,
         }
     }
@@ -240,7 +240,7 @@ impl Wire {
     /// peer must receive window updates before its acknowledgements can be read.
     pub(crate) fn bulk_room(&self) -> usize {
         match &self.state {
-            State::Up(link) if self.retransmit.room_for_bulk() => {
+            WireState::Up(link) if self.retransmit.room_for_bulk() => {
                 self.room().min(link.bulk_room(&self.retransmit))
             }
             _ => 0,
@@ -249,7 +249,7 @@ impl Wire {
 
     /// Sets whether small messages are in flight, which bulk must not delay.
     pub(crate) fn interactive(&mut self, busy: bool) {
-        if let State::Up(link) = &mut self.state {
+        if let WireState::Up(link) = &mut self.state {
             link.congestion.interactive(busy);
         }
     }
@@ -274,7 +274,7 @@ impl Wire {
         let (channel, body) = (&mut self.channel, self.agreed.body);
         match &mut self.state {
             // Sealed in place; the message fits the limit of all peers.
-            State::Up(link) if size + KEY_UPDATE_BYTES <= body && !channel.has_records() => {
+            WireState::Up(link) if size + KEY_UPDATE_BYTES <= body && !channel.has_records() => {
                 let mut sealed = Ok(());
                 let sent = link.send_data(&mut self.retransmit, size, |out| {
                     sealed = channel.seal(plain, out);
@@ -291,7 +291,7 @@ impl Wire {
 
     /// Queues pending records. Without a link they wait in the channel.
     fn queue_records(&mut self, expected: usize) {
-        let State::Up(link) = &mut self.state else {
+        let WireState::Up(link) = &mut self.state else {
             return;
         };
         let (channel, body) = (&mut self.channel, self.agreed.body);
@@ -315,7 +315,7 @@ impl Wire {
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         let full = self.room() == 0;
         self.register_driver(cx)?;
-        let State::Up(link) = &mut self.state else {
+        let WireState::Up(link) = &mut self.state else {
             return Poll::Ready(Ok(()));
         };
         let outcome = match link.poll_flush(cx, &self.retransmit) {
@@ -336,8 +336,8 @@ impl Wire {
     /// Sends the reason for the end and closes the link.
     pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>, reason: CloseReason) -> Poll<()> {
         match &mut self.state {
-            State::Up(link) => link.poll_close(cx, reason).map(drop),
-            State::Down(..) => Poll::Ready(()),
+            WireState::Up(link) => link.poll_close(cx, reason).map(drop),
+            WireState::Down(..) => Poll::Ready(()),
         }
     }
 
@@ -348,7 +348,7 @@ impl Wire {
             return;
         };
         let window = Box::pin(sleep(self.limits.resume_window));
-        self.state = State::Down(end.clone(), window);
+        self.state = WireState::Down(end.clone(), window);
         resumption
             .handle
             .down(self.retransmit.received(), end.to_string());
@@ -360,12 +360,12 @@ impl Wire {
             return;
         };
         while let Some(new) = handle.takeover(cx.waker()) {
-            let up = matches!(self.state, State::Up(_));
+            let up = matches!(self.state, WireState::Up(_));
             let outcome = if new.body < self.agreed.body {
                 Err(LinkEnd::Protocol(
                     "the peer accepts only smaller messages now".to_owned(),
                 ))
-            } else if up && self.role == Role::Agent {
+            } else if up && self.role == SocketRole::Agent {
                 // The count that it sent to the hub is outdated.
                 Err(LinkEnd::Protocol("the link is not down".to_owned()))
             } else {
@@ -382,12 +382,12 @@ impl Wire {
             let mut said = Ok(());
             if let Some(exchange) = new.answer {
                 let received = self.retransmit.received();
-                let mac = exchange.prove(handle.secret(), Role::Hub, received);
+                let mac = exchange.prove(handle.secret(), SocketRole::Hub, received);
                 said = link.queue_frame(&Frame::Resumed { received, mac });
             }
             link.repeat(&self.retransmit);
             // Unread data of the old link is dropped: the peer sends it again.
-            self.state = State::Up(Box::new(link));
+            self.state = WireState::Up(Box::new(link));
             handle.up();
             let _ = new.outcome.send(said);
         }

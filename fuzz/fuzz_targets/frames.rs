@@ -4,7 +4,7 @@
 //! ping only between frames, and answers only complete pings.
 #![no_main]
 
-use fairlead_dialer::websocket::{Decoder, Event, Role};
+use fairlead_dialer::websocket::{Decoder, Event, SocketRole};
 use fairlead_exchange::frames::{Frames, Pong, Protocol};
 use libfuzzer_sys::fuzz_target;
 
@@ -83,9 +83,9 @@ fn answers(protocol: Protocol, ping: &[u8], answer: &[u8]) {
         return assert_eq!(ping, answer);
     }
     let (mut ping, mut answer) = (ping.to_vec(), answer.to_vec());
-    let asked = Decoder::new(Role::Hub).decode(&mut ping);
+    let asked = Decoder::new(SocketRole::Hub).decode(&mut ping);
     let asked = asked.expect("a ping").expect("whole");
-    let answered = Decoder::new(Role::Agent).decode(&mut answer);
+    let answered = Decoder::new(SocketRole::Agent).decode(&mut answer);
     let answered = answered.expect("a pong").expect("whole");
     assert_eq!((asked.event, answered.event), (Event::Ping, Event::Pong));
     assert_eq!(
@@ -96,7 +96,7 @@ fn answers(protocol: Protocol, ping: &[u8], answer: &[u8]) {
 
 /// Frames that our own decoder accepts end in the same places.
 fn beside_our_own(bytes: &[u8]) {
-    let mut decoder = Decoder::new(Role::Hub);
+    let mut decoder = Decoder::new(SocketRole::Hub);
     let mut frames = Frames::new(Protocol::WebSocket);
     let mut rest = bytes.to_vec();
     let mut at = 0;

@@ -2,14 +2,14 @@
 //! exceeds the limit, and a frame that was read is written back unchanged.
 #![no_main]
 
-use fairlead_dialer::websocket::{Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role, WsError};
+use fairlead_dialer::websocket::{Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, SocketRole, WsError};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&step, bytes)) = bytes.split_first() else {
         return;
     };
-    for (role, peer) in [(Role::Agent, Role::Hub), (Role::Hub, Role::Agent)] {
+    for (role, peer) in [(SocketRole::Agent, SocketRole::Hub), (SocketRole::Hub, SocketRole::Agent)] {
         let (whole, wrong) = read(role, bytes, bytes.len().max(1));
         let (cut, cut_wrong) = read(role, bytes, usize::from(step).max(1));
         assert_eq!((&whole, wrong), (&cut, cut_wrong));
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// The binary messages before the first error, and that error.
-fn read(role: Role, bytes: &[u8], step: usize) -> (Vec<Vec<u8>>, Option<WsError>) {
+fn read(role: SocketRole, bytes: &[u8], step: usize) -> (Vec<Vec<u8>>, Option<WsError>) {
     let mut decoder = Decoder::new(role);
     let (mut inbox, mut messages) = (Vec::new(), Vec::new());
     for piece in bytes.chunks(step) {

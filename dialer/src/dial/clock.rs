@@ -8,7 +8,7 @@ use http::header;
 use rustls::ClientConfig;
 
 use super::{
-    error::{Stage, step},
+    error::{DialStage, step},
     outer::outer_tls,
     proxy::ProxyRules,
     upgrade::{self, NotSwitched},
@@ -31,6 +31,6 @@ pub(super) async fn offset(
             Err(NotSwitched::Broken(_)) => None,
         })
     };
-    let headers = step(Stage::Tls, deadline, asked).await.ok().flatten()?;
+    let headers = step(DialStage::Tls, deadline, asked).await.ok().flatten()?;
     upgrade::offset(headers.get(header::DATE)?.to_str().ok()?)
 }

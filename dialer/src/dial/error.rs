@@ -10,7 +10,7 @@ use crate::{link::LinkEnd, secure::SecureError};
 
 /// Progress of a dial. Displays as dns, tcp, proxy, tls, upgrade, link, identity, protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stage {
+pub enum DialStage {
     /// Resolving the name.
     Dns,
     /// Connecting to an address.
@@ -29,24 +29,24 @@ pub enum Stage {
     Protocol,
 }
 
-impl Stage {
+impl DialStage {
     /// One word for messages and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Stage::Dns => "dns",
-            Stage::Tcp => "tcp",
-            Stage::Proxy => "proxy",
-            Stage::Tls => "tls",
-            Stage::Upgrade => "upgrade",
-            Stage::Link => "link",
-            Stage::Identity => "identity",
-            Stage::Protocol => "protocol",
+            DialStage::Dns => "dns",
+            DialStage::Tcp => "tcp",
+            DialStage::Proxy => "proxy",
+            DialStage::Tls => "tls",
+            DialStage::Upgrade => "upgrade",
+            DialStage::Link => "link",
+            DialStage::Identity => "identity",
+            DialStage::Protocol => "protocol",
         }
     }
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for DialStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Stage {
 #[error("{stage}: {cause}")]
 pub struct DialError {
     /// Stage that failed.
-    pub stage: Stage,
+    pub stage: DialStage,
     /// Address of the hub or the proxy, if known.
     pub address: Option<String>,
     /// Status of an HTTP response, if there was one.
@@ -73,7 +73,7 @@ pub struct DialError {
 }
 
 impl DialError {
-    pub(crate) fn new(stage: Stage, code: Code, cause: impl fmt::Display) -> Self {
+    pub(crate) fn new(stage: DialStage, code: Code, cause: impl fmt::Display) -> Self {
         DialError {
             stage,
             address: None,
@@ -90,7 +90,7 @@ impl DialError {
     pub fn here(failure: Failure) -> Self {
         DialError {
             next: failure.next,
-            ..DialError::new(Stage::Tls, failure.code, failure.cause)
+            ..DialError::new(DialStage::Tls, failure.code, failure.cause)
         }
     }
 
@@ -123,7 +123,7 @@ impl DialError {
 
 /// Runs a step that waits for the peer, with a deadline.
 pub(crate) async fn step<T>(
-    stage: Stage,
+    stage: DialStage,
     deadline: Duration,
     work: impl Future<Output = Result<T, DialError>>,
 ) -> Result<T, DialError> {
@@ -155,16 +155,16 @@ impl From<LinkEnd> for DialError {
             | LinkEnd::Secure(_)
             | LinkEnd::Versions { .. } => Code::DialProtocol,
         };
-        DialError::new(Stage::Link, code, end)
+        DialError::new(DialStage::Link, code, end)
     }
 }
 
 impl From<SecureError> for DialError {
     fn from(error: SecureError) -> Self {
         let (stage, code) = match &error {
-            SecureError::Hub(_) => (Stage::Identity, Code::DialHubIdentity),
-            SecureError::Refused(_) => (Stage::Identity, Code::DialIdentity),
-            SecureError::Protocol(_) => (Stage::Protocol, Code::DialProtocol),
+            SecureError::Hub(_) => (DialStage::Identity, Code::DialHubIdentity),
+            SecureError::Refused(_) => (DialStage::Identity, Code::DialIdentity),
+            SecureError::Protocol(_) => (DialStage::Protocol, Code::DialProtocol),
             SecureError::Link(end) => return DialError::from(end.clone()),
         };
         DialError::new(stage, code, error)

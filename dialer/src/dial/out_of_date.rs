@@ -4,7 +4,7 @@
 use fairlead_api::{Code, moment::unix_timestamp};
 use rustls::{CertificateError, Error, pki_types::UnixTime};
 
-use super::error::{DialError, OutOfDate, Stage};
+use super::error::{DialError, DialStage, OutOfDate};
 
 /// Clocks within this many seconds of each other agree.
 const TOLERANCE_SECS: u64 = 60;
@@ -34,7 +34,7 @@ impl OutOfDate {
     }
 
     /// The failure without knowledge of the hub's clock.
-    pub(super) fn error(self, stage: Stage) -> DialError {
+    pub(super) fn error(self, stage: DialStage) -> DialError {
         let (now, validity) = match self {
             OutOfDate::Expired { now, not_after } => {
                 (now, format!("expired at {}", date(not_after)))
@@ -54,7 +54,7 @@ impl OutOfDate {
     }
 
     /// The failure, given the hub's clock minus the local one in seconds, if known.
-    pub(super) fn with_offset(self, stage: Stage, offset: Option<i64>) -> DialError {
+    pub(super) fn with_offset(self, stage: DialStage, offset: Option<i64>) -> DialError {
         let error = self.error(stage);
         match offset.map(difference) {
             None => error,
@@ -138,14 +138,14 @@ mod tests {
             now: at(1_795_000_000),
             not_after: at(1_794_900_000),
         };
-        let unknown = expired.with_offset(Stage::Tls, None);
+        let unknown = expired.with_offset(DialStage::Tls, None);
         assert_eq!((unknown.code, &unknown.next), (Code::DialClock, &None));
         assert!(unknown.cause.contains("Z"), "{unknown}");
-        let ahead = expired.with_offset(Stage::Tls, Some(-30 * HOUR_SECS));
+        let ahead = expired.with_offset(DialStage::Tls, Some(-30 * HOUR_SECS));
         assert_eq!(ahead.code, Code::DialClock);
         let words = "this machine's clock is 1 d 6 h ahead of the hub's";
         assert!(ahead.cause.starts_with(words), "{ahead}");
-        let stale = expired.with_offset(Stage::Tls, Some(2));
+        let stale = expired.with_offset(DialStage::Tls, Some(2));
         assert_eq!(stale.code, Code::DialTls);
         assert_eq!(stale.next.as_deref(), Some(RENEW));
     }

@@ -7,7 +7,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client};
 
-use super::error::{DialError, OutOfDate, Stage};
+use super::error::{DialError, DialStage, OutOfDate};
 use crate::{read_ahead::ReadAhead, tls::explain};
 
 pub(super) async fn outer_tls(
@@ -16,7 +16,7 @@ pub(super) async fn outer_tls(
     tcp: TcpStream,
 ) -> Result<client::TlsStream<ReadAhead<TcpStream>>, DialError> {
     let name = ServerName::try_from(hub.host().to_owned())
-        .map_err(|error| DialError::new(Stage::Tls, Code::DialTls, error))?;
+        .map_err(|error| DialError::new(DialStage::Tls, Code::DialTls, error))?;
     TlsConnector::from(config.clone())
         .connect(name, ReadAhead::new(tcp))
         .await
@@ -31,14 +31,14 @@ pub fn outer_error(error: &io::Error) -> DialError {
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
         Some(wrong @ rustls::Error::InvalidCertificate(_)) => match OutOfDate::of(wrong) {
-            Some(out_of_date) => out_of_date.error(Stage::Tls),
-            None => DialError::new(Stage::Tls, Code::DialTls, explain(wrong)),
+            Some(out_of_date) => out_of_date.error(DialStage::Tls),
+            None => DialError::new(DialStage::Tls, Code::DialTls, explain(wrong)),
         },
         Some(rustls::Error::InvalidMessage(_)) => {
             let cause = "the peer does not speak TLS";
-            DialError::new(Stage::Tls, Code::DialProtocol, cause)
+            DialError::new(DialStage::Tls, Code::DialProtocol, cause)
         }
-        Some(other) => DialError::new(Stage::Tls, Code::DialProtocol, other),
-        None => DialError::new(Stage::Tls, Code::SessionBroke, error),
+        Some(other) => DialError::new(DialStage::Tls, Code::DialProtocol, other),
+        None => DialError::new(DialStage::Tls, Code::SessionBroke, error),
     }
 }

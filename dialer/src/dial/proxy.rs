@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpStream;
 
 use super::{
-    error::{DialError, Stage, step},
+    error::{DialError, DialStage, step},
     tcp,
     upgrade::{NotSwitched, switch},
 };
@@ -94,11 +94,11 @@ fn wants_credentials(cause: String, headers: &HeaderMap) -> DialError {
         .collect();
     let takes_basic = |scheme: &&str| scheme.eq_ignore_ascii_case("Basic");
     if schemes.is_empty() || schemes.iter().any(takes_basic) {
-        return DialError::new(Stage::Proxy, Code::DialProxyAuth, cause);
+        return DialError::new(DialStage::Proxy, Code::DialProxyAuth, cause);
     }
     let offered = schemes.join(", ");
     let cause = format!("{cause}; it takes {offered} only, and Fairlead speaks Basic only");
-    DialError::new(Stage::Proxy, Code::DialProxyAuth, cause).next(NO_BASIC)
+    DialError::new(DialStage::Proxy, Code::DialProxyAuth, cause).next(NO_BASIC)
 }
 
 /// Addresses of this machine: a proxy elsewhere would reach its own. hyper-util has no such exception.
@@ -177,7 +177,7 @@ impl ProxyRules {
         let (tcp, address) = tcp::connect(&proxy.host, proxy.port, deadline)
             .await
             .map_err(|error| proxy.unreachable(error))?;
-        let tcp = step(Stage::Proxy, deadline, proxy.tunnel(tcp, hub))
+        let tcp = step(DialStage::Proxy, deadline, proxy.tunnel(tcp, hub))
             .await
             .map_err(|error| error.at(address))?;
         Ok(Connected { tcp, address })
@@ -205,14 +205,14 @@ impl Proxy {
         );
         DialError {
             address: error.address,
-            ..DialError::new(Stage::Proxy, Code::DialProxy, cause).next(CHECK_PROXY)
+            ..DialError::new(DialStage::Proxy, Code::DialProxy, cause).next(CHECK_PROXY)
         }
     }
 
     /// CONNECT (RFC 9110, 9.3.6).
     async fn tunnel(&self, tcp: TcpStream, hub: &HubUrl) -> Result<TcpStream, DialError> {
         let target = hub.authority();
-        let wrong = |cause: String| DialError::new(Stage::Proxy, Code::DialProxy, cause);
+        let wrong = |cause: String| DialError::new(DialStage::Proxy, Code::DialProxy, cause);
         let mut request = Request::builder()
             .method(Method::CONNECT)
             .uri(&target)

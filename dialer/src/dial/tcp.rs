@@ -11,7 +11,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::error::{DialError, Stage, step};
+use super::error::{DialError, DialStage, step};
 use crate::tcp_options::set_link_options;
 
 /// Head start of an address before the next one.
@@ -25,21 +25,25 @@ pub(super) async fn connect(
 ) -> Result<(TcpStream, SocketAddr), DialError> {
     let resolved = async {
         let found = lookup_host((host, port)).await.map_err(|error| {
-            DialError::new(Stage::Dns, Code::DialDns, format_args!("{host}: {error}"))
+            DialError::new(
+                DialStage::Dns,
+                Code::DialDns,
+                format_args!("{host}: {error}"),
+            )
         })?;
         Ok(in_turn(found.collect()))
     };
-    let addresses = step(Stage::Dns, deadline, resolved).await?;
+    let addresses = step(DialStage::Dns, deadline, resolved).await?;
     if addresses.is_empty() {
         let cause = format!("{host} has no address");
-        return Err(DialError::new(Stage::Dns, Code::DialDns, cause));
+        return Err(DialError::new(DialStage::Dns, Code::DialDns, cause));
     }
     let all = addresses
         .iter()
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(", ");
-    step(Stage::Tcp, deadline, race(addresses))
+    step(DialStage::Tcp, deadline, race(addresses))
         .await
         .map_err(|error| error.at(all))
 }
@@ -67,7 +71,7 @@ async fn race(mut waiting: VecDeque<SocketAddr>) -> Result<(TcpStream, SocketAdd
             tries.push(one(address));
         } else if tries.is_empty() {
             let cause = failures.join("; ");
-            return Err(DialError::new(Stage::Tcp, Code::DialTcp, cause));
+            return Err(DialError::new(DialStage::Tcp, Code::DialTcp, cause));
         }
         tokio::select! {
             Some((address, outcome)) = tries.next() => match outcome {
@@ -125,6 +129,6 @@ mod tests {
             );
         }
         let error = race(VecDeque::from([gone])).await.unwrap_err();
-        assert_eq!((error.stage, error.code), (Stage::Tcp, Code::DialTcp));
+        assert_eq!((error.stage, error.code), (DialStage::Tcp, Code::DialTcp));
     }
 }

@@ -236,7 +236,7 @@ async fn hub_of_another_authority_is_not_trusted() {
         .unwrap();
     assert_eq!(
         (error.stage, error.code),
-        (Stage::Identity, Code::DialHubIdentity)
+        (DialStage::Identity, Code::DialHubIdentity)
     );
     assert!(error.address.unwrap().ends_with(&url.port().to_string()));
 }
@@ -252,11 +252,11 @@ async fn agent_of_another_authority_sees_the_refusal() {
         .unwrap();
     assert_eq!(
         (error.stage, error.code),
-        (Stage::Identity, Code::DialIdentity),
+        (DialStage::Identity, Code::DialIdentity),
         "{error}"
     );
     let at_hub = accepted.recv().await.unwrap().err().unwrap().unwrap();
-    assert_eq!(at_hub.stage, Stage::Identity);
+    assert_eq!(at_hub.stage, DialStage::Identity);
 }
 
 #[tokio::test]
@@ -269,7 +269,7 @@ async fn refused_upgrade_reports_status_and_cause() {
     let error = dial_error(&url).await;
     assert_eq!(
         (error.stage, error.code),
-        (Stage::Upgrade, Code::DialUpgrade)
+        (DialStage::Upgrade, Code::DialUpgrade)
     );
     assert_eq!(error.http_status, Some(503));
     assert_eq!(
@@ -280,8 +280,8 @@ async fn refused_upgrade_reports_status_and_cause() {
 
 #[tokio::test]
 async fn foreign_101_response_is_refused() {
-    type Change = fn(&mut Answer);
-    let wrong: [Change; 4] = [
+    type AnswerChange = fn(&mut Answer);
+    let wrong: [AnswerChange; 4] = [
         |answer| drop(answer.headers_mut().remove("sec-websocket-protocol")),
         |answer| {
             drop(
@@ -310,7 +310,7 @@ async fn foreign_101_response_is_refused() {
         let error = dial_error(&url).await;
         assert_eq!(
             (error.stage, error.code),
-            (Stage::Upgrade, Code::DialProtocol)
+            (DialStage::Upgrade, Code::DialProtocol)
         );
     }
     assert_eq!(SUBPROTOCOL, "fairlead.v1");
@@ -326,7 +326,7 @@ async fn untrusted_outer_certificate_is_a_tls_error() {
         .await
         .err()
         .unwrap();
-    assert_eq!((error.stage, error.code), (Stage::Tls, Code::DialTls));
+    assert_eq!((error.stage, error.code), (DialStage::Tls, Code::DialTls));
 }
 
 /// A listener that reads once, writes `says`, reports that, and keeps the connection open.
@@ -353,7 +353,7 @@ async fn plain_http_peer_is_a_protocol_error() {
     let error = dial_error(&url).await;
     assert_eq!(
         (error.stage, error.code),
-        (Stage::Tls, Code::DialProtocol),
+        (DialStage::Tls, Code::DialProtocol),
         "{error}"
     );
 }
@@ -367,13 +367,16 @@ async fn silent_peer_times_out_after_the_handshake_deadline() {
         tokio::time::advance(Limits::default().handshake).await;
     };
     let (error, ()) = tokio::join!(dial_error(&url), late);
-    assert_eq!((error.stage, error.code), (Stage::Tls, Code::DialTimeout));
+    assert_eq!(
+        (error.stage, error.code),
+        (DialStage::Tls, Code::DialTimeout)
+    );
 }
 
 #[tokio::test]
 async fn unresolvable_name_is_a_dns_error() {
     let error = dial_error(&"https://no-such-host.invalid".parse().unwrap()).await;
-    assert_eq!(error.stage, Stage::Dns);
+    assert_eq!(error.stage, DialStage::Dns);
 }
 
 #[tokio::test]
@@ -393,10 +396,10 @@ async fn certificate_out_of_date_is_judged_by_the_hubs_clock() {
         let mut dialer = dialer(ProxyRules::default());
         let inner = agent_inner(&OURS, None);
         let blind = dialer.dial(&url, inner.clone()).await.err().unwrap();
-        assert_eq!((blind.stage, blind.code), (Stage::Tls, Code::DialClock));
+        assert_eq!((blind.stage, blind.code), (DialStage::Tls, Code::DialClock));
         dialer.any_time = Some(agent_outer_at_any_time());
         let error = dialer.dial(&url, inner).await.err().unwrap();
-        assert_eq!((error.stage, error.code), (Stage::Tls, code), "{error}");
+        assert_eq!((error.stage, error.code), (DialStage::Tls, code), "{error}");
         assert!(error.next.is_some() && error.address.is_some(), "{error:?}");
         let ahead = error.cause.contains("clock is") && error.cause.contains("ahead of the hub's");
         assert_eq!(ahead, code == Code::DialClock, "{error}");
@@ -412,6 +415,9 @@ async fn hub_of_other_link_versions_is_a_protocol_error() {
         ours_high: 1,
     };
     let error = DialError::from(end);
-    assert_eq!((error.stage, error.code), (Stage::Link, Code::DialProtocol));
+    assert_eq!(
+        (error.stage, error.code),
+        (DialStage::Link, Code::DialProtocol)
+    );
     assert!(error.cause.contains("2 to 3"));
 }

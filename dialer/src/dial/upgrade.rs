@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
 
-use super::error::{DialError, Stage};
+use super::error::{DialError, DialStage};
 use crate::upgrade::{CONNECT_PATH, SUBPROTOCOL, has_token};
 
 const MAX_HEADERS: usize = 100;
@@ -107,7 +107,7 @@ async fn cause(answer: Response<Incoming>) -> String {
 }
 
 /// The hub's side of the connection: raw bytes of a WebSocket.
-pub(super) struct Upgraded<IO> {
+pub(super) struct RawWebSocket<IO> {
     pub(super) io: IO,
     pub(super) read: Bytes,
     pub(super) clock_offset: Option<i64>,
@@ -143,11 +143,11 @@ where
 }
 
 /// Requests the WebSocket and validates the response.
-pub(super) async fn upgrade<IO>(io: IO, hub: &HubUrl) -> Result<Upgraded<IO>, DialError>
+pub(super) async fn upgrade<IO>(io: IO, hub: &HubUrl) -> Result<RawWebSocket<IO>, DialError>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let wrong = |cause: &str| DialError::new(Stage::Upgrade, Code::DialProtocol, cause);
+    let wrong = |cause: &str| DialError::new(DialStage::Upgrade, Code::DialProtocol, cause);
     let (switched, key) = ask(io, hub).await.map_err(refused)?;
     let headers = &switched.headers;
     let one = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -167,7 +167,7 @@ where
         return Err(wrong("the peer uses an extension that was not offered"));
     }
     let clock_offset = one(header::DATE).and_then(offset);
-    Ok(Upgraded {
+    Ok(RawWebSocket {
         io: switched.io,
         read: switched.read,
         clock_offset,
@@ -181,14 +181,14 @@ fn refused(why: NotSwitched) -> DialError {
                 "" => format!("the answer was {status}"),
                 cause => format!("the answer was {status}: {cause}"),
             };
-            DialError::new(Stage::Upgrade, Code::DialUpgrade, text).with_status(status)
+            DialError::new(DialStage::Upgrade, Code::DialUpgrade, text).with_status(status)
         }
         NotSwitched::Broken(error) if error.is_parse() => {
             let cause = format!("the peer does not speak HTTP/1.1: {error}");
-            DialError::new(Stage::Upgrade, Code::DialProtocol, cause)
+            DialError::new(DialStage::Upgrade, Code::DialProtocol, cause)
         }
         NotSwitched::Broken(error) => {
-            DialError::new(Stage::Upgrade, Code::SessionBroke, error_chain(&error))
+            DialError::new(DialStage::Upgrade, Code::SessionBroke, error_chain(&error))
         }
     }
 }

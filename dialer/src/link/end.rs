@@ -1,6 +1,6 @@
 //! Reasons for the end of a link.
 
-use super::frame::Hello;
+use super::frame::LinkHello;
 use crate::{close::CloseReason, error::SessionError, tls::explain, websocket::WsError};
 
 /// Reason for the end of a link, or for its failure to begin.
@@ -61,7 +61,7 @@ impl LinkEnd {
         }
     }
 
-    pub(crate) fn versions(ours: (u8, u8), theirs: Hello) -> Self {
+    pub(crate) fn versions(ours: (u8, u8), theirs: LinkHello) -> Self {
         LinkEnd::Versions {
             theirs_low: theirs.lowest,
             theirs_high: theirs.highest,

@@ -49,7 +49,7 @@ pub type Mac = [u8; 32];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Start of the link.
-    Hello(Hello),
+    Hello(LinkHello),
     /// Bytes of the session.
     Data(&'a [u8]),
     /// Ack probe with the count of sent bytes.
@@ -80,7 +80,7 @@ pub enum Frame<'a> {
 
 /// First message of each side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hello {
+pub struct LinkHello {
     /// Lowest supported version.
     pub lowest: u8,
     /// Highest supported version.
@@ -174,7 +174,7 @@ fn hello(body: &[u8]) -> Option<Result<Frame<'static>, FrameError>> {
     if lowest > highest {
         return Some(Err(FrameError::Versions));
     }
-    Some(Ok(Frame::Hello(Hello {
+    Some(Ok(Frame::Hello(LinkHello {
         lowest,
         highest,
         session,
@@ -253,7 +253,7 @@ mod tests {
             .iter()
             .fold(0_u64, |n, &b| n.wrapping_mul(257).wrapping_add(b.into()));
         match kind {
-            0 => Frame::Hello(Hello {
+            0 => Frame::Hello(LinkHello {
                 lowest: data[0] / 2,
                 highest: data[0],
                 session: [data[0]; 16],

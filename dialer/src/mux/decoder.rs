@@ -3,15 +3,15 @@
 use super::frame::HEADER_BYTES;
 
 /// Position in the input.
-pub(super) enum Decoder {
+pub(super) enum InputPosition {
     /// In a header, of which this many bytes have arrived.
     Header([u8; HEADER_BYTES], usize),
     /// In a frame's body.
     Body { stream: u32, left: u32, fin: bool },
 }
 
-impl Default for Decoder {
+impl Default for InputPosition {
     fn default() -> Self {
-        Decoder::Header([0; HEADER_BYTES], 0)
+        InputPosition::Header([0; HEADER_BYTES], 0)
     }
 }

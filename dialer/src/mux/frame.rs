@@ -18,7 +18,7 @@ pub(super) const RST_FLAG: u16 = 8;
 const KNOWN_FLAGS: u16 = SYN_FLAG | ACK_FLAG | FIN_FLAG | RST_FLAG;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameType {
     /// `length` bytes follow.
     Data,
     /// `length` is added to the window.
@@ -31,7 +31,7 @@ pub(super) enum Kind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) kind: Kind,
+    pub(super) kind: FrameType,
     pub(super) flags: u16,
     pub(super) stream: u32,
     pub(super) length: u32,
@@ -40,7 +40,7 @@ pub(super) struct Header {
 impl Header {
     pub(super) const fn data(stream: u32, flags: u16, length: u32) -> Self {
         Header {
-            kind: Kind::Data,
+            kind: FrameType::Data,
             flags,
             stream,
             length,
@@ -49,7 +49,7 @@ impl Header {
 
     pub(super) const fn update(stream: u32, flags: u16, length: u32) -> Self {
         Header {
-            kind: Kind::Update,
+            kind: FrameType::Update,
             flags,
             stream,
             length,
@@ -58,7 +58,7 @@ impl Header {
 
     pub(super) const fn pong(opaque: u32) -> Self {
         Header {
-            kind: Kind::Ping,
+            kind: FrameType::Ping,
             flags: ACK_FLAG,
             stream: 0,
             length: opaque,
@@ -67,7 +67,7 @@ impl Header {
 
     pub(super) const fn go_away(code: u32) -> Self {
         Header {
-            kind: Kind::GoAway,
+            kind: FrameType::GoAway,
             flags: 0,
             stream: 0,
             length: code,
@@ -86,10 +86,10 @@ impl Header {
             return Err(Violation::Version(version));
         }
         let kind = match kind {
-            0 => Kind::Data,
-            1 => Kind::Update,
-            2 => Kind::Ping,
-            3 => Kind::GoAway,
+            0 => FrameType::Data,
+            1 => FrameType::Update,
+            2 => FrameType::Ping,
+            3 => FrameType::GoAway,
             other => return Err(Violation::Kind(other)),
         };
         let flags = u16::from_be_bytes([f1, f0]);
@@ -98,7 +98,7 @@ impl Header {
             return Err(Violation::Flags(flags));
         }
         // A frame concerns one stream, or the session, which has number 0.
-        if matches!(kind, Kind::Data | Kind::Update) == (stream == 0) {
+        if matches!(kind, FrameType::Data | FrameType::Update) == (stream == 0) {
             return Err(Violation::Stream(stream));
         }
         Ok(Header {
@@ -111,10 +111,10 @@ impl Header {
 
     pub(super) fn encode(self) -> [u8; HEADER_BYTES] {
         let kind = match self.kind {
-            Kind::Data => 0,
-            Kind::Update => 1,
-            Kind::Ping => 2,
-            Kind::GoAway => 3,
+            FrameType::Data => 0,
+            FrameType::Update => 1,
+            FrameType::Ping => 2,
+            FrameType::GoAway => 3,
         };
         let [f1, f0] = self.flags.to_be_bytes();
         let [s3, s2, s1, s0] = self.stream.to_be_bytes();
@@ -140,10 +140,10 @@ mod tests {
         /// Random bytes are nearly always refused; these headers are valid.
         #[test]
         fn headers_are_read_back(kind in 0..4_u8, flags in 0..16_u16, stream: u32, length: u32) {
-            let kind = [Kind::Data, Kind::Update, Kind::Ping, Kind::GoAway][usize::from(kind)];
+            let kind = [FrameType::Data, FrameType::Update, FrameType::Ping, FrameType::GoAway][usize::from(kind)];
             let stream = match kind {
-                Kind::Data | Kind::Update => stream.max(1),
-                Kind::Ping | Kind::GoAway => 0,
+                FrameType::Data | FrameType::Update => stream.max(1),
+                FrameType::Ping | FrameType::GoAway => 0,
             };
             let header = Header { kind, flags, stream, length };
             prop_assert_eq!(Header::decode(&header.encode()), Ok(header));

@@ -7,10 +7,10 @@ use std::task::Waker;
 use bytes::{Buf, Bytes};
 
 use super::{
-    decoder::Decoder,
-    frame::{ACK_FLAG, FIN_FLAG, HEADER_BYTES, Header, Kind, RST_FLAG, SYN_FLAG},
+    decoder::InputPosition,
+    frame::{ACK_FLAG, FIN_FLAG, FrameType, HEADER_BYTES, Header, RST_FLAG, SYN_FLAG},
     side::Side,
-    state::{Ours, State, Theirs},
+    state::{MuxState, Ours, Theirs},
     violation::{Stop, Violation},
     window::MAX_FAR_WINDOW,
 };
@@ -19,11 +19,11 @@ use crate::{close::CloseReason, limits::INITIAL_WINDOW};
 /// Limit of queued pongs. A peer that exceeds it sends pings much faster than it reads.
 const MAX_QUEUED_PONGS: usize = 16;
 
-impl State {
+impl MuxState {
     pub(super) fn receive(&mut self, mut data: Bytes, wakes: &mut Vec<Waker>) -> Result<(), Stop> {
         while data.has_remaining() {
             match &mut self.decoder {
-                Decoder::Header(bytes, have) => {
+                InputPosition::Header(bytes, have) => {
                     let rest = bytes.get_mut(*have..).unwrap_or_default();
                     let part = rest.len().min(data.len());
                     data.copy_to_slice(rest.get_mut(..part).unwrap_or_default());
@@ -33,14 +33,14 @@ impl State {
                         self.decoder = self.frame(header, wakes)?;
                     }
                 }
-                Decoder::Body { stream, left, fin } => {
+                InputPosition::Body { stream, left, fin } => {
                     let part = (*left as usize).min(data.len());
                     // Not above `left`, which has 32 bits.
                     *left -= u32::try_from(part).unwrap_or(*left);
                     let (stream, done, fin) = (*stream, *left == 0, *fin);
                     self.body(stream, data.split_to(part), wakes);
                     if done {
-                        self.decoder = Decoder::default();
+                        self.decoder = InputPosition::default();
                         if fin {
                             self.finished_by_peer(stream, wakes);
                         }
@@ -52,11 +52,11 @@ impl State {
     }
 
     /// Handles a whole header; returns the next position.
-    fn frame(&mut self, header: Header, wakes: &mut Vec<Waker>) -> Result<Decoder, Stop> {
+    fn frame(&mut self, header: Header, wakes: &mut Vec<Waker>) -> Result<InputPosition, Stop> {
         match header.kind {
-            Kind::Ping => self.ping(header)?,
-            Kind::GoAway => return Err(Stop::GoAway(reason(header.length))),
-            Kind::Update => {
+            FrameType::Ping => self.ping(header)?,
+            FrameType::GoAway => return Err(Stop::GoAway(reason(header.length))),
+            FrameType::Update => {
                 if self.concerns(header, wakes)? && !header.has(SYN_FLAG) {
                     self.credited(header)?;
                 }
@@ -64,12 +64,12 @@ impl State {
                     self.finished_by_peer(header.stream, wakes);
                 }
             }
-            Kind::Data => {
+            FrameType::Data => {
                 let stream = header.stream;
                 let known = self.concerns(header, wakes)?;
                 self.bounded(header, known)?;
                 if header.length > 0 {
-                    return Ok(Decoder::Body {
+                    return Ok(InputPosition::Body {
                         stream,
                         left: header.length,
                         fin: header.has(FIN_FLAG),
@@ -80,7 +80,7 @@ impl State {
                 }
             }
         }
-        Ok(Decoder::default())
+        Ok(InputPosition::default())
     }
 
     fn ping(&mut self, header: Header) -> Result<(), Violation> {
@@ -103,7 +103,7 @@ impl State {
             self.number(stream)?;
             if !header.has(RST_FLAG) {
                 let more = match header.kind {
-                    Kind::Update => header.length,
+                    FrameType::Update => header.length,
                     _ => 0,
                 };
                 let credit = INITIAL_WINDOW

@@ -17,8 +17,8 @@ use bytes::{BufMut, BytesMut};
 use tokio::time::Instant;
 
 use super::{
-    frame::{FIN_FLAG, HEADER_BYTES, Header, Kind, MESSAGE_BYTES},
-    state::{Entry, OUTBOX_BYTES, Ours, State, store_waker},
+    frame::{FIN_FLAG, FrameType, HEADER_BYTES, Header, MESSAGE_BYTES},
+    state::{Entry, MuxState, OUTBOX_BYTES, Ours, store_waker},
 };
 
 const BULK_BYTES: usize = 64 * 1024;
@@ -60,7 +60,7 @@ impl Entry {
     }
 }
 
-impl State {
+impl MuxState {
     /// Ready when writes to the stream have no receiver: the peer has reset it, or the session is
     /// over. For writers, because a reader sees the reset only after all received data.
     pub(super) fn gone(&mut self, id: u32, cx: &Context<'_>) -> Poll<()> {
@@ -93,7 +93,7 @@ impl State {
         self.wake_driver = true;
     }
 
-    /// True if [`State::fill`] would append anything.
+    /// True if [`MuxState::fill`] would append anything.
     pub(super) fn has_output(&self, bulk: bool) -> bool {
         !(self.control.is_empty() && self.small.is_empty() && (self.bulk.is_empty() || !bulk))
     }
@@ -127,7 +127,7 @@ impl State {
         while end - out.len() >= HEADER_BYTES
             && let Some(header) = self.control.pop_front()
         {
-            if header.kind == Kind::Ping {
+            if header.kind == FrameType::Ping {
                 self.pongs = self.pongs.saturating_sub(1);
             }
             out.put_slice(&header.encode());

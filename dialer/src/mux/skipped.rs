@@ -81,9 +81,9 @@ mod tests {
 
     /// Reference implementation, number by number.
     #[derive(Default)]
-    struct Model(BTreeSet<u32>);
+    struct SkippedModel(BTreeSet<u32>);
 
-    impl Model {
+    impl SkippedModel {
         fn pass_over(&mut self, first: u32, given: u32) {
             self.0.extend((first..given).step_by(NUMBER_STEP as usize));
             while self.0.len() > MAX_SKIPPED as usize {
@@ -98,7 +98,7 @@ mod tests {
             side in 1..=2_u32,
             steps in prop::collection::vec((prop_oneof![0..4_u32, 0..1500_u32], any::<prop::sample::Index>()), 1..200),
         ) {
-            let (mut skipped, mut model) = (Skipped::default(), Model::default());
+            let (mut skipped, mut model) = (Skipped::default(), SkippedModel::default());
             let mut next = side;
             for (jump, late) in steps {
                 let given = next + NUMBER_STEP * jump;

@@ -13,7 +13,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    decoder::Decoder,
+    decoder::InputPosition,
     frame::{ACK_FLAG, FULL_BODY, Header, RST_FLAG, SYN_FLAG},
     queue::Queue,
     side::Side,
@@ -130,7 +130,7 @@ impl Hasher for IdHasher {
     }
 }
 
-pub(super) struct State {
+pub(super) struct MuxState {
     pub(super) side: Side,
     /// Boxed: an idle session has a stream or two, and the smallest table has four slots.
     pub(super) streams: HashMap<u32, Box<Entry>, BuildHasherDefault<IdHasher>>,
@@ -149,7 +149,7 @@ pub(super) struct State {
     /// Highest number used by the peer; lower ones that it may still use are in `skipped`.
     pub(super) highest: u32,
     pub(super) skipped: Skipped,
-    pub(super) decoder: Decoder,
+    pub(super) decoder: InputPosition,
     pub(super) control: VecDeque<Header>,
     /// Pongs among the control frames.
     pub(super) pongs: usize,
@@ -166,9 +166,9 @@ pub(super) struct State {
     pub(super) ended: Option<SessionError>,
 }
 
-impl State {
+impl MuxState {
     pub(super) fn new(side: Side, limits: &Limits, peer_streams: usize) -> Self {
-        State {
+        MuxState {
             side,
             streams: HashMap::default(),
             live: 0,
@@ -187,7 +187,7 @@ impl State {
             }),
             highest: 0,
             skipped: Skipped::default(),
-            decoder: Decoder::default(),
+            decoder: InputPosition::default(),
             control: VecDeque::new(),
             pongs: 0,
             small: VecDeque::new(),

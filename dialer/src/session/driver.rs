@@ -15,7 +15,7 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::debug;
 
-use super::state::Shared;
+use super::state::SharedSession;
 use crate::{
     close::CloseReason,
     error::SessionError,
@@ -32,10 +32,10 @@ const INTERACTIVE_TIME: Duration = Duration::from_millis(10);
 const MAX_LAST_READS: usize = 64;
 
 pub(super) struct Driver {
-    phase: Phase,
+    phase: DriverPhase,
     wire: Wire,
     mux: Arc<Mux>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedSession>,
     /// The streams have run since the last input or output.
     gave_way: bool,
     wakes: Vec<Waker>,
@@ -43,7 +43,7 @@ pub(super) struct Driver {
     small: Option<Instant>,
 }
 
-enum Phase {
+enum DriverPhase {
     Running,
     /// `unsaid`: the reason has not been sent yet; it follows the data of the streams.
     Closing {
@@ -54,33 +54,33 @@ enum Phase {
 }
 
 /// Reason for the end of a session, and the reason sent to the peer.
-struct End(SessionError, CloseReason);
+struct SessionEnd(SessionError, CloseReason);
 
-impl From<LinkEnd> for End {
+impl From<LinkEnd> for SessionEnd {
     fn from(end: LinkEnd) -> Self {
-        End(end.into(), CloseReason::Protocol)
+        SessionEnd(end.into(), CloseReason::Protocol)
     }
 }
 
-impl From<Stop> for End {
+impl From<Stop> for SessionEnd {
     fn from(stop: Stop) -> Self {
         match stop {
-            Stop::GoAway(reason) => End(SessionError::Peer(reason), reason),
+            Stop::GoAway(reason) => SessionEnd(SessionError::Peer(reason), reason),
             Stop::Violation(violation) => {
                 let broken = SessionError::Violation {
                     rule: violation.rule(),
                     what: violation.to_string(),
                 };
-                End(broken, CloseReason::Protocol)
+                SessionEnd(broken, CloseReason::Protocol)
             }
         }
     }
 }
 
 impl Driver {
-    pub(super) fn new(wire: Wire, mux: Arc<Mux>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(wire: Wire, mux: Arc<Mux>, shared: Arc<SharedSession>) -> Self {
         Driver {
-            phase: Phase::Running,
+            phase: DriverPhase::Running,
             wire,
             mux,
             shared,
@@ -90,9 +90,9 @@ impl Driver {
         }
     }
 
-    fn run(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+    fn run(&mut self, cx: &mut Context<'_>) -> Result<(), SessionEnd> {
         if let Some(reason) = self.mux.register_driver(cx.waker(), self.wire.distance()) {
-            return Err(End(SessionError::Here(reason), reason));
+            return Err(SessionEnd(SessionError::Here(reason), reason));
         }
         // A task that sent a small message ran after all others of this turn, so the message goes
         // out now. Bulk yields once more, until there is a batch of it.
@@ -114,7 +114,7 @@ impl Driver {
     }
 
     /// One read, passed to the streams; false if there was nothing to read.
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, SessionEnd> {
         // Pending output must leave first; then the streams take input again.
         if !self.mux.accepts_input() || self.wire.poll_fill(cx)?.is_pending() {
             return Ok(false);
@@ -155,7 +155,7 @@ impl Driver {
         self.wake();
     }
 
-    fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+    fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), SessionEnd> {
         let flushed = self.wire.poll_flush(cx);
         self.shared.count(self.wire.counts(), self.wire.rtt());
         if let Poll::Ready(Err(end)) = flushed {
@@ -175,12 +175,12 @@ impl Driver {
     }
 
     /// Breaks all streams and tells the peer the reason, if possible.
-    fn end(&mut self, End(error, reason): End) {
+    fn end(&mut self, SessionEnd(error, reason): SessionEnd) {
         debug!(%error, "session ended");
         self.mux.end(error.clone(), &mut self.wakes);
         self.shared.end(error);
         self.wake();
-        self.phase = Phase::Closing {
+        self.phase = DriverPhase::Closing {
             reason,
             unsaid: true,
             deadline: Box::pin(sleep(CLOSE_TIMEOUT)),
@@ -192,7 +192,7 @@ impl Driver {
         loop {
             self.seal(true);
             let more = self.mux.has_output(true);
-            let Phase::Closing {
+            let DriverPhase::Closing {
                 reason,
                 unsaid,
                 deadline,
@@ -230,7 +230,7 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let driver = self.get_mut();
-        if let Phase::Running = driver.phase {
+        if let DriverPhase::Running = driver.phase {
             match driver.run(cx) {
                 Ok(()) => return Poll::Pending,
                 Err(end) => driver.end(end),

@@ -25,16 +25,16 @@ pub struct Stats {
     pub rtt: Option<Duration>,
 }
 
-pub(super) struct Shared {
+pub(super) struct SharedSession {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     rtt_micros: AtomicU64,
     ended: Watched<Option<SessionError>>,
 }
 
-impl Shared {
+impl SharedSession {
     pub(super) fn new() -> Self {
-        Shared {
+        SharedSession {
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             rtt_micros: AtomicU64::new(0),

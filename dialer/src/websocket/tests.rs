@@ -18,7 +18,7 @@ enum Said {
 }
 
 /// All frames in `bytes`, passed to the decoder in pieces of `step` bytes.
-fn read(role: Role, bytes: &[u8], step: usize) -> Result<Vec<Said>, WsError> {
+fn read(role: SocketRole, bytes: &[u8], step: usize) -> Result<Vec<Said>, WsError> {
     let mut decoder = Decoder::new(role);
     let (mut inbox, mut said) = (Vec::new(), Vec::new());
     for piece in bytes.chunks(step.max(1)) {
@@ -39,7 +39,7 @@ fn read(role: Role, bytes: &[u8], step: usize) -> Result<Vec<Said>, WsError> {
     Ok(said)
 }
 
-fn written(role: Role, said: &[Said]) -> Vec<u8> {
+fn written(role: SocketRole, said: &[Said]) -> Vec<u8> {
     let mut encoder = Encoder::new(role);
     let mut bytes = Vec::new();
     for said in said {
@@ -58,17 +58,17 @@ fn written(role: Role, said: &[Said]) -> Vec<u8> {
     bytes
 }
 
-fn other(role: Role) -> Role {
+fn other(role: SocketRole) -> SocketRole {
     match role {
-        Role::Agent => Role::Hub,
-        Role::Hub => Role::Agent,
+        SocketRole::Agent => SocketRole::Hub,
+        SocketRole::Hub => SocketRole::Agent,
     }
 }
 
-fn theirs(role: Role) -> protocol::Role {
+fn theirs(role: SocketRole) -> protocol::Role {
     match role {
-        Role::Agent => protocol::Role::Client,
-        Role::Hub => protocol::Role::Server,
+        SocketRole::Agent => protocol::Role::Client,
+        SocketRole::Hub => protocol::Role::Server,
     }
 }
 
@@ -83,8 +83,8 @@ fn said() -> impl Strategy<Value = Said> {
     ]
 }
 
-fn role() -> impl Strategy<Value = Role> {
-    prop_oneof![Just(Role::Agent), Just(Role::Hub)]
+fn role() -> impl Strategy<Value = SocketRole> {
+    prop_oneof![Just(SocketRole::Agent), Just(SocketRole::Hub)]
 }
 
 /// Responses are dropped; they must not overwrite unread input.
@@ -228,16 +228,16 @@ fn frames_forbidden_by_the_rfc_are_refused() {
     ];
     for (what, bytes, error) in table {
         for step in [1, bytes.len()] {
-            assert_eq!(read(Role::Agent, &bytes, step), Err(error), "{what}");
+            assert_eq!(read(SocketRole::Agent, &bytes, step), Err(error), "{what}");
         }
     }
     // Frames that no honest agent sends.
-    assert_eq!(read(Role::Hub, &[0x82, 0], 1), Err(WsError::Mask));
+    assert_eq!(read(SocketRole::Hub, &[0x82, 0], 1), Err(WsError::Mask));
 }
 
 #[test]
 fn fragments_are_limited_in_total() {
-    let mut decoder = Decoder::new(Role::Agent);
+    let mut decoder = Decoder::new(SocketRole::Agent);
     let part = |first: u8, n: usize| {
         let mut bytes = vec![first, 126];
         bytes.extend((n as u16).to_be_bytes());
@@ -256,7 +256,7 @@ fn fragments_are_limited_in_total() {
 
 #[test]
 fn oversized_bodies_are_not_encoded() {
-    let mut encoder = Encoder::new(Role::Agent);
+    let mut encoder = Encoder::new(SocketRole::Agent);
     for (opcode, limit) in [(Opcode::Ping, CONTROL_LIMIT), (Opcode::Binary, 65_535)] {
         for (n, built) in [(limit, true), (limit + 1, false)] {
             let frame = encoder.frame(opcode, n, |out| out.put_bytes(0, n));
@@ -267,7 +267,7 @@ fn oversized_bodies_are_not_encoded() {
 
 #[test]
 fn frames_of_an_agent_have_distinct_masking_keys() {
-    let mut encoder = Encoder::new(Role::Agent);
+    let mut encoder = Encoder::new(SocketRole::Agent);
     let mut keys = std::collections::HashSet::new();
     for _ in 0..200 {
         let frame = encoder.frame(Opcode::Binary, 0, |_| {}).unwrap();

@@ -18,7 +18,7 @@ use rustls::{
     },
 };
 
-use super::{exporter::Exporter, resume::Secret};
+use super::{exporter::Exporter, resume::ResumeSecret};
 use crate::{link::frame::SessionId, tls::HUB_SERVER_NAME};
 
 /// Largest plaintext sealed at once, in bytes. Its WebSocket frame is one record of the outer TLS.
@@ -29,7 +29,7 @@ pub(crate) const RECORD_OVERHEAD: usize = 22;
 const MAX_PARTIAL_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Channel {
-    end: End,
+    end: InnerTls,
     /// Incomplete record.
     rest: BytesMut,
     pieces: VecDeque<Bytes>,
@@ -38,13 +38,13 @@ pub(crate) struct Channel {
     exporter: Arc<Exporter>,
 }
 
-enum End {
+enum InnerTls {
     Agent(Box<UnbufferedClientConnection>),
     Hub(Box<UnbufferedServerConnection>),
 }
 
 /// Result of one step of rustls.
-enum Step {
+enum TlsStep {
     More,
     /// rustls needs more input, or has nothing to do until something is sealed.
     Done,
@@ -57,7 +57,7 @@ impl Channel {
         let mut config = Arc::unwrap_or_clone(config);
         config.key_log = exporter.clone();
         let tls = UnbufferedClientConnection::new(config.into(), name)?;
-        Self::new(End::Agent(Box::new(tls)), exporter)
+        Self::new(InnerTls::Agent(Box::new(tls)), exporter)
     }
 
     pub(crate) fn server(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
@@ -65,10 +65,10 @@ impl Channel {
         let mut config = Arc::unwrap_or_clone(config);
         config.key_log = exporter.clone();
         let tls = UnbufferedServerConnection::new(config.into())?;
-        Self::new(End::Hub(Box::new(tls)), exporter)
+        Self::new(InnerTls::Hub(Box::new(tls)), exporter)
     }
 
-    fn new(end: End, exporter: Arc<Exporter>) -> Result<Self, rustls::Error> {
+    fn new(end: InnerTls, exporter: Arc<Exporter>) -> Result<Self, rustls::Error> {
         let mut channel = Channel {
             end,
             rest: BytesMut::new(),
@@ -92,7 +92,7 @@ impl Channel {
     }
 
     /// Secret of this session, known to both ends only.
-    pub(crate) fn secret(&self, session: &SessionId) -> Result<Secret, rustls::Error> {
+    pub(crate) fn secret(&self, session: &SessionId) -> Result<ResumeSecret, rustls::Error> {
         self.exporter.export(session)
     }
 
@@ -127,8 +127,8 @@ impl Channel {
             let (seen, step) = self.step(rest);
             done += seen;
             match step {
-                Ok(Step::More) => {}
-                Ok(Step::Done) => return (done, Ok(())),
+                Ok(TlsStep::More) => {}
+                Ok(TlsStep::Done) => return (done, Ok(())),
                 Err(error) => {
                     // Sends the alert; input after it is ignored.
                     let rest = sealed.get_mut(done..).unwrap_or_default();
@@ -139,11 +139,11 @@ impl Channel {
         }
     }
 
-    fn step(&mut self, sealed: &mut [u8]) -> (usize, Result<Step, rustls::Error>) {
+    fn step(&mut self, sealed: &mut [u8]) -> (usize, Result<TlsStep, rustls::Error>) {
         let (pieces, records) = (&mut self.pieces, &mut self.records);
         match &mut self.end {
-            End::Agent(tls) => handle(tls.process_tls_records(sealed), pieces, records),
-            End::Hub(tls) => handle(tls.process_tls_records(sealed), pieces, records),
+            InnerTls::Agent(tls) => handle(tls.process_tls_records(sealed), pieces, records),
+            InnerTls::Hub(tls) => handle(tls.process_tls_records(sealed), pieces, records),
         }
     }
 
@@ -168,8 +168,8 @@ impl Channel {
         into.put(mem::take(&mut self.records));
         // Always the same bytes: rustls remembers how many of them it has seen.
         match &mut self.end {
-            End::Agent(tls) => encrypt(tls.process_tls_records(&mut self.rest), plain, into),
-            End::Hub(tls) => encrypt(tls.process_tls_records(&mut self.rest), plain, into),
+            InnerTls::Agent(tls) => encrypt(tls.process_tls_records(&mut self.rest), plain, into),
+            InnerTls::Hub(tls) => encrypt(tls.process_tls_records(&mut self.rest), plain, into),
         }
     }
 
@@ -203,11 +203,11 @@ impl Channel {
     }
 }
 
-impl End {
+impl InnerTls {
     fn state(&self) -> &CommonState {
         match self {
-            End::Agent(tls) => tls,
-            End::Hub(tls) => tls,
+            InnerTls::Agent(tls) => tls,
+            InnerTls::Hub(tls) => tls,
         }
     }
 }
@@ -217,7 +217,7 @@ fn handle<D>(
     status: UnbufferedStatus<'_, '_, D>,
     pieces: &mut VecDeque<Bytes>,
     records: &mut BytesMut,
-) -> (usize, Result<Step, rustls::Error>) {
+) -> (usize, Result<TlsStep, rustls::Error>) {
     let UnbufferedStatus { mut discard, state } = status;
     let step = match state {
         Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
@@ -228,15 +228,17 @@ fn handle<D>(
                     pieces.push_back(Bytes::copy_from_slice(record.payload));
                 }
                 Some(Err(error)) => break Err(error),
-                None => break Ok(Step::More),
+                None => break Ok(TlsStep::More),
             }
         },
         Ok(ConnectionState::EncodeTlsData(data)) => encode(data, records),
         Ok(ConnectionState::TransmitTlsData(sent)) => {
             sent.done();
-            Ok(Step::More)
+            Ok(TlsStep::More)
         }
-        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Ok(Step::Done),
+        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => {
+            Ok(TlsStep::Done)
+        }
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
             Err(general("the peer ended the secure channel"))
         }
@@ -250,13 +252,13 @@ fn handle<D>(
 fn encode<D>(
     mut data: EncodeTlsData<'_, D>,
     records: &mut BytesMut,
-) -> Result<Step, rustls::Error> {
+) -> Result<TlsStep, rustls::Error> {
     let before = records.len();
     loop {
         match data.encode(records.get_mut(before..).unwrap_or_default()) {
             Ok(written) => {
                 records.truncate(before + written);
-                return Ok(Step::More);
+                return Ok(TlsStep::More);
             }
             Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => {
                 records.resize(before + required_size, 0);

@@ -12,7 +12,7 @@ use aws_lc_rs::{
 use rustls::KeyLog;
 use secrecy::{ExposeSecret, SecretSlice};
 
-use super::resume::Secret;
+use super::resume::ResumeSecret;
 use crate::{link::frame::SessionId, sync::lock};
 
 /// Exporter label of the resumption secret.
@@ -46,7 +46,7 @@ impl Exporter {
     /// # Errors
     ///
     /// Before the handshake is done.
-    pub(super) fn export(&self, session: &SessionId) -> Result<Secret, rustls::Error> {
+    pub(super) fn export(&self, session: &SessionId) -> Result<ResumeSecret, rustls::Error> {
         let master = lock(&self.0);
         let master = master.as_ref().ok_or(rustls::Error::HandshakeNotComplete)?;
         let failed = |_: Unspecified| rustls::Error::General("no secret can be made".to_owned());
@@ -55,7 +55,7 @@ impl Exporter {
 }
 
 /// TLS-Exporter(LABEL, session, 32).
-fn export(master: &[u8], session: &SessionId) -> Result<Secret, Unspecified> {
+fn export(master: &[u8], session: &SessionId) -> Result<ResumeSecret, Unspecified> {
     // A secret is as long as the hash of its cipher suite.
     let (hash, hkdf) = match master.len() {
         32 => (&digest::SHA256, hkdf::HKDF_SHA256),
@@ -68,7 +68,7 @@ fn export(master: &[u8], session: &SessionId) -> Result<Secret, Unspecified> {
     let mut secret = [0; 32];
     let context = digest(hash, session);
     expand((hkdf, of_label), b"exporter", context.as_ref(), &mut secret)?;
-    Ok(Secret::new(secret))
+    Ok(ResumeSecret::new(secret))
 }
 
 /// HKDF-Expand-Label (RFC 8446, 7.1).

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     hello::{self, Agreed},
-    resume::{self, Exchange, Secret},
+    resume::{self, Exchange, ResumeSecret},
     socket::Socket,
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
         frame::{self, Frame, SessionId},
     },
     sync::lock,
-    websocket::Role,
+    websocket::SocketRole,
 };
 
 /// State of a session's link.
@@ -47,7 +47,7 @@ pub enum LinkState {
 
 pub(crate) struct SessionHandle {
     id: SessionId,
-    secret: Secret,
+    secret: ResumeSecret,
     state: watch::Sender<LinkState>,
     /// Count of received bytes when the link was lost.
     received: AtomicU64,
@@ -78,7 +78,7 @@ pub(super) struct Takeover {
 }
 
 impl SessionHandle {
-    pub(super) fn new(id: SessionId, secret: Secret) -> Arc<Self> {
+    pub(super) fn new(id: SessionId, secret: ResumeSecret) -> Arc<Self> {
         Arc::new(SessionHandle {
             id,
             secret,
@@ -114,7 +114,7 @@ impl SessionHandle {
         self.id
     }
 
-    pub(super) fn secret(&self) -> &Secret {
+    pub(super) fn secret(&self) -> &ResumeSecret {
         &self.secret
     }
 
@@ -156,13 +156,13 @@ impl SessionHandle {
         let proof = Frame::Proof {
             nonce: exchange.agent,
             received,
-            mac: exchange.prove(&self.secret, Role::Agent, received),
+            mac: exchange.prove(&self.secret, SocketRole::Agent, received),
         };
         hello::send_frame(&mut socket, &proof).await?;
         let Frame::Resumed { received, mac } = decode(socket.receive().await?)? else {
             return Err(LinkEnd::Protocol("no proof received".to_owned()));
         };
-        if !exchange.proved(&self.secret, Role::Hub, received, &mac) {
+        if !exchange.proved(&self.secret, SocketRole::Hub, received, &mac) {
             return Err(LinkEnd::Unproved);
         }
         self.hand_over(socket, agreed, received, None).await
@@ -189,7 +189,7 @@ impl SessionHandle {
             hub,
             agent: nonce,
         };
-        if !exchange.proved(&self.secret, Role::Agent, received, &mac) {
+        if !exchange.proved(&self.secret, SocketRole::Agent, received, &mac) {
             return Err(LinkEnd::Unproved);
         }
         self.hand_over(socket, agreed, received, Some(exchange))

@@ -9,7 +9,7 @@ use crate::{
     limits::Limits,
     link::{
         LinkEnd,
-        frame::{self, Frame, Hello, SessionId},
+        frame::{self, Frame, LinkHello, SessionId},
     },
     websocket::MESSAGE_LIMIT,
 };
@@ -43,7 +43,7 @@ impl Agreed {
         self.session == UNNAMED
     }
 
-    fn new(version: u8, session: SessionId, theirs: &Hello) -> Result<Self, LinkEnd> {
+    fn new(version: u8, session: SessionId, theirs: &LinkHello) -> Result<Self, LinkEnd> {
         if theirs.received != 0 {
             let what = "a HELLO with a received count";
             return Err(LinkEnd::Protocol(what.to_owned()));
@@ -64,8 +64,8 @@ fn common(ours: (u8, u8), theirs: (u8, u8)) -> Option<u8> {
     (highest >= ours.0.max(theirs.0)).then_some(highest)
 }
 
-fn hello(versions: (u8, u8), session: SessionId, limits: &Limits) -> Hello {
-    Hello {
+fn hello(versions: (u8, u8), session: SessionId, limits: &Limits) -> LinkHello {
+    LinkHello {
         lowest: versions.0,
         highest: versions.1,
         session,
@@ -134,7 +134,7 @@ pub(crate) async fn send_frame(socket: &mut Socket, frame: &Frame<'_>) -> Result
 }
 
 /// The peer's HELLO, which must be its first message.
-async fn receive(socket: &mut Socket) -> Result<Hello, LinkEnd> {
+async fn receive(socket: &mut Socket) -> Result<LinkHello, LinkEnd> {
     match frame::decode(socket.receive().await?) {
         Ok(Frame::Hello(hello)) if hello.max_message as usize >= MIN_MESSAGE_BYTES => Ok(hello),
         Ok(Frame::Close(code)) => Err(LinkEnd::Closed(CloseReason::from_code(code))),

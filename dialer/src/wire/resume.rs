@@ -8,27 +8,27 @@ use crate::link::{
     LinkEnd,
     frame::{Mac, Nonce, SessionId},
 };
-use crate::websocket::Role;
+use crate::websocket::SocketRole;
 
 /// Domain separation from other uses of the secret.
 const CONTEXT: &[u8] = b"fairlead link resumption";
 
 /// Never shown, never sent.
-pub(crate) struct Secret([u8; 32]);
+pub(crate) struct ResumeSecret([u8; 32]);
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for ResumeSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(..)")
+        f.write_str("ResumeSecret(..)")
     }
 }
 
-impl Secret {
+impl ResumeSecret {
     pub(crate) fn new(bytes: [u8; 32]) -> Self {
-        Secret(bytes)
+        ResumeSecret(bytes)
     }
 
     #[cfg(test)]
-    pub(crate) fn same(&self, other: &Secret) -> bool {
+    pub(crate) fn same(&self, other: &ResumeSecret) -> bool {
         constant_time::verify_slices_are_equal(&self.0, &other.0).is_ok()
     }
 }
@@ -43,13 +43,13 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// Proof of the end with `role`, which has received `count` bytes of DATA.
-    pub(crate) fn prove(&self, secret: &Secret, role: Role, count: u64) -> Mac {
+    pub(crate) fn prove(&self, secret: &ResumeSecret, role: SocketRole, count: u64) -> Mac {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
         let mut context = hmac::Context::with_key(&key);
         context.update(CONTEXT);
         context.update(&[match role {
-            Role::Agent => 1,
-            Role::Hub => 2,
+            SocketRole::Agent => 1,
+            SocketRole::Hub => 2,
         }]);
         // All values have a fixed length, so that no two exchanges look the same.
         context.update(&self.session);
@@ -64,7 +64,13 @@ impl Exchange {
     }
 
     /// Verifies the proof of the end with `role`, in constant time.
-    pub(crate) fn proved(&self, secret: &Secret, role: Role, count: u64, mac: &Mac) -> bool {
+    pub(crate) fn proved(
+        &self,
+        secret: &ResumeSecret,
+        role: SocketRole,
+        count: u64,
+        mac: &Mac,
+    ) -> bool {
         let wanted = self.prove(secret, role, count);
         constant_time::verify_slices_are_equal(&wanted, mac).is_ok()
     }
@@ -82,14 +88,14 @@ mod tests {
 
     #[test]
     fn proof_is_valid_for_its_exchange_role_and_count_only() {
-        let secret = Secret::new([1; 32]);
+        let secret = ResumeSecret::new([1; 32]);
         let exchange = Exchange {
             session: [2; 16],
             hub: [3; 32],
             agent: [4; 32],
         };
-        let mac = exchange.prove(&secret, Role::Agent, 5);
-        assert!(exchange.proved(&secret, Role::Agent, 5, &mac));
+        let mac = exchange.prove(&secret, SocketRole::Agent, 5);
+        assert!(exchange.proved(&secret, SocketRole::Agent, 5, &mac));
 
         let (session, hub, agent) = ([9; 16], [9; 32], [9; 32]);
         let swapped = Exchange {
@@ -109,14 +115,14 @@ mod tests {
         assert!(
             others
                 .iter()
-                .all(|other| !other.proved(&secret, Role::Agent, 5, &mac))
+                .all(|other| !other.proved(&secret, SocketRole::Agent, 5, &mac))
         );
-        assert!(!exchange.proved(&secret, Role::Hub, 5, &mac));
-        assert!(!exchange.proved(&secret, Role::Agent, 6, &mac));
-        assert!(!exchange.proved(&Secret::new([0; 32]), Role::Agent, 5, &mac));
+        assert!(!exchange.proved(&secret, SocketRole::Hub, 5, &mac));
+        assert!(!exchange.proved(&secret, SocketRole::Agent, 6, &mac));
+        assert!(!exchange.proved(&ResumeSecret::new([0; 32]), SocketRole::Agent, 5, &mac));
         let mut forged = mac;
         forged[31] ^= 1;
-        assert!(!exchange.proved(&secret, Role::Agent, 5, &forged));
-        assert_eq!(format!("{secret:?}"), "Secret(..)");
+        assert!(!exchange.proved(&secret, SocketRole::Agent, 5, &forged));
+        assert_eq!(format!("{secret:?}"), "ResumeSecret(..)");
     }
 }

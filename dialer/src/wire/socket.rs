@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::poll_read_buf;
 
 use crate::link::LinkEnd;
-use crate::websocket::{CONTROL_LIMIT, Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role};
+use crate::websocket::{CONTROL_LIMIT, Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, SocketRole};
 
 /// Bytes per read. The largest frame fits.
 const BLOCK_BYTES: usize = 2 * MESSAGE_LIMIT;
@@ -69,7 +69,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// `read` holds the bytes received after the head of the upgrade.
-    pub(crate) fn new(io: Box<dyn Io>, read: &[u8], role: Role) -> Self {
+    pub(crate) fn new(io: Box<dyn Io>, read: &[u8], role: SocketRole) -> Self {
         Socket {
             io,
             decoder: Decoder::new(role),
@@ -405,8 +405,9 @@ mod tests {
     #[tokio::test]
     async fn socket_dropped_with_unread_data_returns_its_block() {
         let (mut peer, io) = duplex(1024);
-        let mut socket = Socket::new(Box::new(io), &[], Role::Agent);
-        let frame = Encoder::new(Role::Hub).frame(Opcode::Binary, 5, |out| out.put_slice(b"hello"));
+        let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
+        let frame =
+            Encoder::new(SocketRole::Hub).frame(Opcode::Binary, 5, |out| out.put_slice(b"hello"));
         peer.write_all(&frame.unwrap()).await.unwrap();
         peer.write_all(&[0x82]).await.unwrap();
         assert_eq!(socket.receive().await.unwrap(), b"hello");

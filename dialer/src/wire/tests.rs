@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::{io::duplex, runtime, time::Instant};
 
-use self::rig::{End, Fragile, begin, begin_with, limits, resume, session};
+use self::rig::{Fragile, WireEnd, begin, begin_with, limits, resume, session};
 use super::{size::MAX_MESSAGE_BYTES, *};
 
 fn lines(from: usize, count: usize) -> Vec<u8> {
@@ -94,7 +94,10 @@ async fn peer_without_acknowledgements_gets_data_up_to_the_limit() {
     let (a, h) = duplex(1 << 26);
     let (agent, hub) = begin(a, h, (&limits, &limits), &known).await;
     // The hub's wire exists, but nothing drives it.
-    let (agent, _hub) = (End::drive(agent.unwrap(), MAX_PLAIN_BYTES), hub.unwrap());
+    let (agent, _hub) = (
+        WireEnd::drive(agent.unwrap(), MAX_PLAIN_BYTES),
+        hub.unwrap(),
+    );
     agent.put(&vec![1; 16 << 20]);
     let mut kept = agent.kept.clone();
     let full =
@@ -113,7 +116,7 @@ async fn silent_peer_loses_its_link_and_then_its_session() {
     let limits = limits();
     let (a, h) = duplex(64 * 1024);
     let (agent, hub) = begin(a, h, (&limits, &limits), &known).await;
-    let (agent, _silent) = (End::drive(agent.unwrap(), 1000), hub.unwrap());
+    let (agent, _silent) = (WireEnd::drive(agent.unwrap(), 1000), hub.unwrap());
     let start = Instant::now();
     agent.down().await;
     let silence = start.elapsed().as_secs_f64();
@@ -162,16 +165,16 @@ async fn agent_resumes_while_the_hub_still_has_the_old_link() {
     let (near, far) = (Fragile::new(a, usize::MAX, true), h);
     let near = rig::Handle::new(near);
     let (agent, hub) = begin(near.clone(), far, (&limits, &limits), &known).await;
-    let agent = End::drive(agent.unwrap(), 1000);
+    let agent = WireEnd::drive(agent.unwrap(), 1000);
     let mut hub = hub.unwrap();
     // From here on the hub's socket stays silent and never ends.
     let lost = Link::new(
-        Socket::new(Box::new(black_hole), &[], Role::Hub),
+        Socket::new(Box::new(black_hole), &[], SocketRole::Hub),
         &hub.retransmit,
         1 << 20,
     );
-    hub.state = State::Up(Box::new(lost));
-    let hub = End::drive(hub, 1000);
+    hub.state = WireState::Up(Box::new(lost));
+    let hub = WireEnd::drive(hub, 1000);
     hub.put(b"into the void");
     near.break_after(0);
     agent.down().await;
@@ -189,7 +192,7 @@ async fn close_ends_the_session() {
     let limits = limits();
     let (a, h) = duplex(64 * 1024);
     let (agent, hub) = begin(a, h, (&limits, &limits), &known).await;
-    let agent = End::drive(agent.unwrap(), 1000);
+    let agent = WireEnd::drive(agent.unwrap(), 1000);
     let mut hub = hub.unwrap();
     hub.seal(&mut |out| out.extend_from_slice(b"last words"));
     poll_fn(|cx| hub.poll_close(cx, CloseReason::Deleted)).await;
@@ -234,7 +237,10 @@ async fn session_of_a_hub_that_keeps_none_ends_with_its_link() {
     let both = (&limits, &limits);
     let versions = (VERSIONS, VERSIONS);
     let (a, h) = begin_with(fragile.clone(), h, both, versions, None).await;
-    let (agent, hub) = (End::drive(a.unwrap(), 1000), End::drive(h.unwrap(), 1000));
+    let (agent, hub) = (
+        WireEnd::drive(a.unwrap(), 1000),
+        WireEnd::drive(h.unwrap(), 1000),
+    );
     let up = lines(0, 50_000);
     agent.put(&up);
     assert!(hub.got(up.len()).await == up);

@@ -90,7 +90,7 @@ async fn proxy_refusals_have_distinct_codes() {
             .unwrap();
         assert_eq!(
             (error.stage, error.code, error.http_status),
-            (Stage::Proxy, code, status)
+            (DialStage::Proxy, code, status)
         );
         assert!(!error.to_string().contains("pass"));
     }
@@ -111,7 +111,10 @@ async fn dead_proxy_is_named_without_its_password() {
     for place in [address.to_string(), "no-such-proxy.invalid:3128".to_owned()] {
         let url = format!("http://user:secret@{place}");
         let error = refused_by(&ProxyRules::parse(Some(&url), None).unwrap()).await;
-        assert_eq!((error.stage, error.code), (Stage::Proxy, Code::DialProxy));
+        assert_eq!(
+            (error.stage, error.code),
+            (DialStage::Proxy, Code::DialProxy)
+        );
         assert!(error.cause.contains(&format!("http://{place}")), "{error}");
         assert!(error.next_step().contains("HTTPS_PROXY"), "{error:?}");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");

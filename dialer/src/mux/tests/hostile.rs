@@ -2,7 +2,7 @@
 //! session only.
 
 use super::*;
-use crate::mux::frame::{ACK_FLAG, FIN_FLAG, Kind, RST_FLAG, SYN_FLAG};
+use crate::mux::frame::{ACK_FLAG, FIN_FLAG, FrameType, RST_FLAG, SYN_FLAG};
 
 /// Outcome for the session.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ fn update(stream: u32, flags: u16, length: u32) -> Vec<u8> {
     Header::update(stream, flags, length).encode().to_vec()
 }
 
-fn of(kind: Kind, flags: u16, stream: u32, length: u32) -> Vec<u8> {
+fn of(kind: FrameType, flags: u16, stream: u32, length: u32) -> Vec<u8> {
     let header = Header {
         kind,
         flags,
@@ -43,7 +43,7 @@ fn of(kind: Kind, flags: u16, stream: u32, length: u32) -> Vec<u8> {
 }
 
 fn go_away(code: u32) -> Vec<u8> {
-    of(Kind::GoAway, 0, 0, code)
+    of(FrameType::GoAway, 0, 0, code)
 }
 
 fn raw(bytes: [u8; 12]) -> Vec<u8> {
@@ -101,12 +101,12 @@ fn frames() -> Vec<Row> {
         ),
         (
             "a ping for a stream",
-            vec![of(Kind::Ping, SYN_FLAG, 1, 0)],
+            vec![of(FrameType::Ping, SYN_FLAG, 1, 0)],
             violation(Violation::Stream(1)),
         ),
         (
             "a go-away for a stream",
-            vec![of(Kind::GoAway, 0, 1, 0)],
+            vec![of(FrameType::GoAway, 0, 1, 0)],
             violation(Violation::Stream(1)),
         ),
         (
@@ -321,17 +321,17 @@ fn frames() -> Vec<Row> {
         ),
         (
             "an answer to no ping",
-            vec![of(Kind::Ping, ACK_FLAG, 0, 77); 100],
+            vec![of(FrameType::Ping, ACK_FLAG, 0, 77); 100],
             GoesOn(2),
         ),
         (
             "pings faster than it reads",
-            vec![of(Kind::Ping, SYN_FLAG, 0, 77); 17],
+            vec![of(FrameType::Ping, SYN_FLAG, 0, 77); 17],
             violation(Violation::Pings),
         ),
         (
             "a few pings",
-            vec![of(Kind::Ping, SYN_FLAG, 0, 77); 16],
+            vec![of(FrameType::Ping, SYN_FLAG, 0, 77); 16],
             GoesOn(2),
         ),
         (

@@ -39,14 +39,14 @@ fn act() -> impl Strategy<Value = Act> {
 
 /// State of one stream at one end.
 #[derive(Default)]
-struct Side {
+struct ModelSide {
     wrote: usize,
     read: usize,
     finished: bool,
     dropped: bool,
 }
 
-struct End {
+struct ModelEnd {
     mux: Arc<Mux>,
     streams: Vec<Stream>,
     /// From here to the other end.
@@ -54,9 +54,9 @@ struct End {
 }
 
 struct Model {
-    ends: [End; 2],
+    ends: [ModelEnd; 2],
     /// By stream and end.
-    sides: BTreeMap<(u32, usize), Side>,
+    sides: BTreeMap<(u32, usize), ModelSide>,
 }
 
 /// Byte at this position of the data that `end` wrote to a stream.
@@ -67,7 +67,7 @@ fn byte(stream: u32, end: usize, at: usize) -> u8 {
 impl Model {
     fn new() -> Self {
         let (agent, hub) = pair(5);
-        let end = |mux| End {
+        let end = |mux| ModelEnd {
             mux,
             streams: Vec::new(),
             pipe: BytesMut::new(),
@@ -78,7 +78,7 @@ impl Model {
         }
     }
 
-    fn side(&mut self, stream: u32, end: usize) -> &mut Side {
+    fn side(&mut self, stream: u32, end: usize) -> &mut ModelSide {
         self.sides.entry((stream, end)).or_default()
     }
 

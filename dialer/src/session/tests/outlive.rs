@@ -11,7 +11,7 @@ use tokio::{
 use super::*;
 use crate::{
     Arrival, accept_resumable,
-    websocket::Role,
+    websocket::SocketRole,
     wire::{self, Resumable, SessionHandle, Socket},
 };
 
@@ -61,7 +61,7 @@ async fn resume(agent: &Session, known: &Resumable) -> Cable {
     let (cable, a, h) = Cable::new();
     let limits = Limits::default();
     let at_agent = async {
-        let mut socket = Socket::new(Box::new(a), &[], Role::Agent);
+        let mut socket = Socket::new(Box::new(a), &[], SocketRole::Agent);
         let wanted = Some(handle(agent).id());
         let agreed = wire::offer(&mut socket, wire::VERSIONS, &limits, wanted).await?;
         handle(agent).resume(socket, &agreed).await

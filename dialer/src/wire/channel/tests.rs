@@ -153,7 +153,11 @@ fn the_secret_is_the_one_that_tls_exports() {
         let theirs = agent
             .export_keying_material([0; 32], b"EXPORTER-fairlead-resumption", Some(&[7; 16]))
             .unwrap();
-        assert!(hub.secret(&[7; 16]).unwrap().same(&Secret::new(theirs)));
+        assert!(
+            hub.secret(&[7; 16])
+                .unwrap()
+                .same(&ResumeSecret::new(theirs))
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::BufMut;
 
 use super::{
     super::{handle::SessionHandle, hello, resume::Exchange},
-    rig::{End, answer, begin, limits, resume, session, socket},
+    rig::{WireEnd, answer, begin, limits, resume, session, socket},
 };
 use crate::{
     CloseReason,
@@ -12,7 +12,7 @@ use crate::{
         InvalidCount, LinkEnd,
         frame::{self, Frame, SessionId},
     },
-    websocket::{self, Role},
+    websocket::{self, SocketRole},
     wire::{Resumable, Socket, VERSIONS, Wire, offer},
 };
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
@@ -23,7 +23,7 @@ async fn forge(
     id: SessionId,
     proof: impl FnOnce(Exchange) -> Frame<'static>,
 ) -> Socket {
-    let mut socket = socket(io, Role::Agent);
+    let mut socket = socket(io, SocketRole::Agent);
     let agreed = offer(&mut socket, VERSIONS, &limits(), Some(id))
         .await
         .unwrap();
@@ -45,7 +45,7 @@ async fn forge(
 fn proof(
     exchange: Exchange,
     by: &SessionHandle,
-    role: Role,
+    role: SocketRole,
     received: u64,
     said: u64,
 ) -> Frame<'static> {
@@ -57,7 +57,7 @@ fn proof(
 }
 
 /// The session still works over its old link.
-async fn unharmed(agent: &End, hub: &End, so_far: usize) {
+async fn unharmed(agent: &WireEnd, hub: &WireEnd, so_far: usize) {
     assert!(agent.is_up() && hub.is_up());
     agent.put(b"x");
     hub.put(b"y");
@@ -86,15 +86,15 @@ async fn forged_resumption_is_refused_without_harm() {
         ),
         ("another session's secret", {
             let t = t.clone();
-            Box::new(move |e| proof(e, &t, Role::Agent, count, count))
+            Box::new(move |e| proof(e, &t, SocketRole::Agent, count, count))
         }),
         ("the hub's role", {
             let l = l.clone();
-            Box::new(move |e| proof(e, &l, Role::Hub, count, count))
+            Box::new(move |e| proof(e, &l, SocketRole::Hub, count, count))
         }),
         ("another count than was proved", {
             let l = l.clone();
-            Box::new(move |e| proof(e, &l, Role::Agent, count, count + 1))
+            Box::new(move |e| proof(e, &l, SocketRole::Agent, count, count + 1))
         }),
         ("the proof of an earlier challenge", {
             let l = l.clone();
@@ -102,7 +102,7 @@ async fn forged_resumption_is_refused_without_harm() {
                 proof(
                     Exchange { hub: [0; 32], ..e },
                     &l,
-                    Role::Agent,
+                    SocketRole::Agent,
                     count,
                     count,
                 )
@@ -110,7 +110,15 @@ async fn forged_resumption_is_refused_without_harm() {
         }),
         ("another session's name in the proof", {
             let (l, id) = (l.clone(), t.id());
-            Box::new(move |e| proof(Exchange { session: id, ..e }, &l, Role::Agent, count, count))
+            Box::new(move |e| {
+                proof(
+                    Exchange { session: id, ..e },
+                    &l,
+                    SocketRole::Agent,
+                    count,
+                    count,
+                )
+            })
         }),
     ];
     for (n, (what, forgery)) in table.into_iter().enumerate() {
@@ -137,7 +145,7 @@ async fn forged_resumption_is_refused_without_harm() {
 }
 
 /// Bytes received by the agent so far, so that only the forged value is wrong.
-async fn line_count(agent: &End) -> u64 {
+async fn line_count(agent: &WireEnd) -> u64 {
     agent.count()
 }
 
@@ -159,7 +167,7 @@ async fn invalid_count_with_a_valid_proof_is_refused() {
     {
         let (a, h) = duplex(8 * 1024);
         let handle = handle.clone();
-        let forgery = move |e| proof(e, &handle, Role::Agent, count, count);
+        let forgery = move |e| proof(e, &handle, SocketRole::Agent, count, count);
         let (_socket, at_hub) =
             tokio::join!(forge(a, agent.handle().id(), forgery), answer(h, &known));
         assert_eq!(at_hub, Err(LinkEnd::InvalidCount(wrong)));
@@ -175,7 +183,7 @@ async fn unknown_session_name_gets_a_new_session() {
     let known = Resumable::default();
     let (a, h) = duplex(8 * 1024);
     let limits = limits();
-    let (mut agent, mut hub) = (socket(a, Role::Agent), socket(h, Role::Hub));
+    let (mut agent, mut hub) = (socket(a, SocketRole::Agent), socket(h, SocketRole::Hub));
     let (at_agent, at_hub) = tokio::join!(
         offer(&mut agent, VERSIONS, &limits, Some([3; 16])),
         hello::choose(
@@ -198,12 +206,12 @@ async fn hub_without_a_valid_proof_gets_no_session() {
     let (a, h) = duplex(8 * 1024);
     let handle = agent.handle();
     let at_agent = async {
-        let mut socket = socket(a, Role::Agent);
+        let mut socket = socket(a, SocketRole::Agent);
         let agreed = offer(&mut socket, VERSIONS, &limits(), Some(handle.id())).await?;
         handle.resume(socket, &agreed).await
     };
     let at_hub = async {
-        let mut socket = socket(h, Role::Hub);
+        let mut socket = socket(h, SocketRole::Hub);
         let all = |_: &SessionId| true;
         hello::choose(&mut socket, VERSIONS, &limits(), Some(all))
             .await
@@ -259,14 +267,14 @@ pub(super) async fn by_hand() -> (Wire, DuplexStream) {
     let (known, limits) = (Resumable::default(), limits());
     let (agent, _) = begin(a, h, (&limits, &limits), &known).await;
     let mut agent = agent.unwrap();
-    let link = super::Link::new(socket(near, Role::Agent), &agent.retransmit, 1 << 20);
-    agent.state = super::State::Up(Box::new(link));
+    let link = super::Link::new(socket(near, SocketRole::Agent), &agent.retransmit, 1 << 20);
+    agent.state = super::WireState::Up(Box::new(link));
     (agent, far)
 }
 
 pub(super) fn message(frame: &Frame<'_>) -> Vec<u8> {
     let body = frame.encode();
-    let mut encoder = websocket::Encoder::new(Role::Hub);
+    let mut encoder = websocket::Encoder::new(SocketRole::Hub);
     let frame = encoder.frame(websocket::Opcode::Binary, body.len(), |out| {
         out.put_slice(&body)
     });
@@ -275,7 +283,7 @@ pub(super) fn message(frame: &Frame<'_>) -> Vec<u8> {
 
 #[tokio::test]
 async fn violation_of_the_link_protocol_ends_the_session() {
-    let hello = frame::Hello {
+    let hello = frame::LinkHello {
         lowest: 2,
         highest: 2,
         session: [0; 16],
@@ -297,7 +305,7 @@ async fn violation_of_the_link_protocol_ends_the_session() {
     ] {
         let (wire, mut far) = by_hand().await;
         far.write_all(&wrong).await.unwrap();
-        let end = End::drive(wire, 1000).end().await;
+        let end = WireEnd::drive(wire, 1000).end().await;
         assert!(matches!(end, LinkEnd::Protocol(_)), "{end}");
     }
 }
@@ -309,7 +317,7 @@ async fn forged_data_ends_the_session() {
         23, 3, 3, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ]));
     far.write_all(&forged).await.unwrap();
-    let end = End::drive(wire, 1000).end().await;
+    let end = WireEnd::drive(wire, 1000).end().await;
     assert_eq!(end, LinkEnd::Secure(rustls::Error::DecryptError));
 }
 
@@ -320,11 +328,11 @@ async fn data_read_ahead_is_kept() {
     let (wire, _far) = by_hand().await;
     let close = message(&Frame::Close(CloseReason::Draining.code()));
     let (quiet, _open) = duplex(64);
-    let ahead = Socket::new(Box::new(quiet), &close, Role::Agent);
+    let ahead = Socket::new(Box::new(quiet), &close, SocketRole::Agent);
     let mut wire = wire;
     let link = super::Link::new(ahead, &wire.retransmit, 1 << 20);
-    wire.state = super::State::Up(Box::new(link));
-    let end = End::drive(wire, 1000).end().await;
+    wire.state = super::WireState::Up(Box::new(link));
+    let end = WireEnd::drive(wire, 1000).end().await;
     assert_eq!(end, LinkEnd::Closed(CloseReason::Draining));
 }
 
@@ -338,7 +346,7 @@ async fn invalid_websocket_frame_ends_the_link_only() {
     ] {
         let (wire, mut far) = by_hand().await;
         far.write_all(garbage).await.unwrap();
-        let end = End::drive(wire, 1000);
+        let end = WireEnd::drive(wire, 1000);
         end.down().await;
         assert_eq!(*end.ended.borrow(), None);
     }
@@ -350,6 +358,6 @@ async fn reason_of_a_close_is_reported() {
     far.write_all(&message(&Frame::Close(CloseReason::Expired.code())))
         .await
         .unwrap();
-    let end = End::drive(wire, 1000).end().await;
+    let end = WireEnd::drive(wire, 1000).end().await;
     assert_eq!(end, LinkEnd::Closed(CloseReason::Expired));
 }

@@ -20,7 +20,7 @@ use crate::{
     link::{LinkEnd, frame::SessionId},
     rig::{OURS, agent_inner, hub_inner},
     sync::lock,
-    websocket::Role,
+    websocket::SocketRole,
     wire::{Channel, LinkState, Resumable, SessionHandle, Socket, VERSIONS, Wire, choose, offer},
 };
 
@@ -98,7 +98,7 @@ pub(super) fn limits() -> Limits {
     Limits::default()
 }
 
-pub(super) fn socket(io: impl crate::wire::socket::Io + 'static, role: Role) -> Socket {
+pub(super) fn socket(io: impl crate::wire::socket::Io + 'static, role: SocketRole) -> Socket {
     Socket::new(Box::new(io), &[], role)
 }
 
@@ -120,21 +120,21 @@ pub(super) async fn begin_with(
     known: Option<&Resumable>,
 ) -> (Result<Wire, LinkEnd>, Result<Wire, LinkEnd>) {
     let at_agent = async {
-        let mut socket = socket(agent, Role::Agent);
+        let mut socket = socket(agent, SocketRole::Agent);
         let agreed = offer(&mut socket, versions.0, limits.0, None).await?;
         let channel = Channel::client(agent_inner(&OURS, Some(&OURS))).unwrap();
-        let mut wire = Wire::new(socket, agreed, channel, Role::Agent, limits.0);
+        let mut wire = Wire::new(socket, agreed, channel, SocketRole::Agent, limits.0);
         wire.handshake().await?;
         assert_eq!(wire.first_byte().await?, 1);
         wire.make_resumable(None)?;
         Ok(wire)
     };
     let at_hub = async {
-        let mut socket = socket(hub, Role::Hub);
+        let mut socket = socket(hub, SocketRole::Hub);
         let none_known = known.map(|_| |_: &SessionId| false);
         let agreed = choose(&mut socket, versions.1, limits.1, none_known).await?;
         let channel = Channel::server(hub_inner(&OURS)).unwrap();
-        let mut wire = Wire::new(socket, agreed, channel, Role::Hub, limits.1);
+        let mut wire = Wire::new(socket, agreed, channel, SocketRole::Hub, limits.1);
         wire.handshake().await?;
         wire.send_now(&[1]).await?;
         wire.make_resumable(known)?;
@@ -144,7 +144,7 @@ pub(super) async fn begin_with(
 }
 
 /// A wire in its task: accepts output, and collects input.
-pub(super) struct End {
+pub(super) struct WireEnd {
     pub(super) handle: Option<Arc<SessionHandle>>,
     out: Arc<Mutex<Out>>,
     got: watch::Receiver<Vec<u8>>,
@@ -161,7 +161,7 @@ struct Out {
     waker: Option<Waker>,
 }
 
-impl End {
+impl WireEnd {
     pub(super) fn drive(mut wire: Wire, piece: usize) -> Self {
         let out: Arc<Mutex<Out>> = Arc::default();
         let (got_in, got) = watch::channel(Vec::new());
@@ -198,7 +198,7 @@ impl End {
             });
             end_in.send_replace(Some(end.await));
         });
-        End {
+        WireEnd {
             handle,
             out,
             got,
@@ -256,13 +256,16 @@ pub(super) async fn session(
     limits: &Limits,
     left: usize,
     piece: usize,
-) -> (End, End) {
+) -> (WireEnd, WireEnd) {
     let (agent, hub) = duplex(64 * 1024);
     let fragile = Fragile::new(agent, usize::MAX, false);
     let fragile = Handle::new(fragile);
     let (a, h) = begin(fragile.clone(), hub, (limits, limits), known).await;
     fragile.break_after(left);
-    (End::drive(a.unwrap(), piece), End::drive(h.unwrap(), piece))
+    (
+        WireEnd::drive(a.unwrap(), piece),
+        WireEnd::drive(h.unwrap(), piece),
+    )
 }
 
 /// A pipe's end that the test may break later.
@@ -319,7 +322,7 @@ pub(super) async fn resume(
     known: &Resumable,
 ) -> (Result<(), LinkEnd>, Result<(), LinkEnd>) {
     let at_agent = async {
-        let mut socket = socket(agent, Role::Agent);
+        let mut socket = socket(agent, SocketRole::Agent);
         let agreed = offer(&mut socket, VERSIONS, &limits(), Some(handle.id())).await?;
         assert!(agreed.resumes(handle.id()));
         handle.resume(socket, &agreed).await
@@ -331,7 +334,7 @@ pub(super) async fn answer(
     hub: impl crate::wire::socket::Io + 'static,
     known: &Resumable,
 ) -> Result<(), LinkEnd> {
-    let mut socket = socket(hub, Role::Hub);
+    let mut socket = socket(hub, SocketRole::Hub);
     let is_known = |id: &[u8; 16]| known.get(id).is_some();
     let agreed = choose(&mut socket, VERSIONS, &limits(), Some(is_known)).await?;
     let handle = known.get(&agreed.session).ok_or(LinkEnd::Unproved)?;

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     hostile::{by_hand, message},
-    rig::End,
+    rig::WireEnd,
 };
 use crate::link::frame::Frame;
 
@@ -45,7 +45,7 @@ async fn says(mut far: DuplexStream, pieces: Vec<Vec<u8>>, every: Duration) {
 /// Time until an agent gives up a peer that sends this.
 async fn believed(pieces: Vec<Vec<u8>>, every: Duration) -> Duration {
     let (agent, far) = by_hand().await;
-    let agent = End::drive(agent, 1000);
+    let agent = WireEnd::drive(agent, 1000);
     let start = Instant::now();
     let peer = tokio::spawn(says(far, pieces, every));
     agent.down().await;
@@ -102,7 +102,7 @@ async fn slow_message_is_a_sign_of_life_while_it_arrives() {
 async fn peer_that_sends_data_without_acknowledgements_is_alive() {
     let (agent, mut far) = by_hand().await;
     let count = agent.counts().0;
-    let agent = End::drive(agent, 1000);
+    let agent = WireEnd::drive(agent, 1000);
     for _ in 0..10 {
         sleep(Duration::from_secs(15)).await;
         far.write_all(&message(&Frame::Probe(count))).await.unwrap();
