@@ -13,24 +13,24 @@ pub(crate) mod error;
 pub(crate) mod secret;
 pub(crate) mod store;
 
-use error::StoreError;
+use error::IdentityStoreError;
 
 /// Join string that an identity came from, as a hash of CA pin and token. The hash reveals neither. Hubs are
 /// excluded: another address of the same hub makes no other join string.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Origin(String);
+pub(crate) struct JoinFingerprint(String);
 
-impl Origin {
+impl JoinFingerprint {
     pub(crate) fn of(join: &JoinString) -> Self {
         let text = [&join.ca_pin.0, join.token.expose_secret().as_bytes()].concat();
-        Origin(format!("sha256:{}", URL_SAFE_NO_PAD.encode(sha256(&text))))
+        JoinFingerprint(format!("sha256:{}", URL_SAFE_NO_PAD.encode(sha256(&text))))
     }
 }
 
 /// Identity of an agent.
 pub(crate) struct Identity {
-    pub(crate) origin: Origin,
+    pub(crate) origin: JoinFingerprint,
     pub(crate) cluster: ClusterId,
     pub(crate) tenant: TenantId,
     /// Hubs to dial, unless the configuration overrides them.
@@ -50,7 +50,7 @@ pub(crate) struct Identity {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct IdentityDocument {
-    join: Origin,
+    join: JoinFingerprint,
     cluster: ClusterId,
     tenant: TenantId,
     hubs: Vec<HubUrl>,
@@ -74,7 +74,7 @@ impl Identity {
         key: AgentKey,
         issued: Issued,
         hubs: Vec<HubUrl>,
-        origin: Origin,
+        origin: JoinFingerprint,
     ) -> Result<Self, Failure> {
         Ok(Identity {
             origin,
@@ -109,7 +109,7 @@ impl Identity {
 
     /// Whether the join string differs from the origin of this identity.
     pub(crate) fn is_superseded_by(&self, join: Option<&JoinString>) -> bool {
-        join.is_some_and(|join| Origin::of(join) != self.origin)
+        join.is_some_and(|join| JoinFingerprint::of(join) != self.origin)
     }
 
     pub(crate) fn has_key_of(&self, other: &Identity) -> bool {
@@ -126,7 +126,7 @@ impl Identity {
     }
 
     /// Stored form, in JSON.
-    pub(crate) fn to_json(&self) -> Result<SecretString, StoreError> {
+    pub(crate) fn to_json(&self) -> Result<SecretString, IdentityStoreError> {
         let document = IdentityDocument {
             join: self.origin.clone(),
             cluster: self.cluster.clone(),
@@ -141,18 +141,18 @@ impl Identity {
         };
         serde_json::to_string_pretty(&document)
             .map(Into::into)
-            .map_err(|_| StoreError::Damaged("identity".to_owned()))
+            .map_err(|_| IdentityStoreError::Damaged("identity".to_owned()))
     }
 
     /// Parses the stored form.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`]. It never quotes the text.
-    pub(crate) fn from_json(text: &SecretString) -> Result<Self, StoreError> {
-        let damaged = |_| StoreError::Damaged("identity".to_owned());
+    /// [`IdentityStoreError::Damaged`]. It never quotes the text.
+    pub(crate) fn from_json(text: &SecretString) -> Result<Self, IdentityStoreError> {
+        let damaged = |_| IdentityStoreError::Damaged("identity".to_owned());
         let document: IdentityDocument = serde_json::from_str(text.expose_secret())
-            .map_err(|_| StoreError::Damaged("identity".to_owned()))?;
+            .map_err(|_| IdentityStoreError::Damaged("identity".to_owned()))?;
         let key = AgentKey::from_pem(&document.key).map_err(damaged)?;
         Ok(Identity {
             origin: document.join,
@@ -162,7 +162,7 @@ impl Identity {
             pin: document
                 .pin
                 .parse()
-                .map_err(|_| StoreError::Damaged("identity".to_owned()))?,
+                .map_err(|_| IdentityStoreError::Damaged("identity".to_owned()))?,
             cluster: document.cluster,
             tenant: document.tenant,
             hubs: document.hubs,

@@ -63,13 +63,13 @@ pub struct KubeObjects {
 #[derive(Deserialize)]
 struct ObjectPage {
     #[serde(default)]
-    metadata: Metadata,
+    metadata: PageMetadata,
     #[serde(default)]
     items: Vec<Value>,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata {
+struct PageMetadata {
     #[serde(default, rename = "continue")]
     next: String,
 }
@@ -177,10 +177,10 @@ fn refusal(path: &str, status: StatusCode, body: &[u8]) -> ObjectsError {
 /// Message of a `Status`.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
-    struct Status {
+    struct StatusMessage {
         message: String,
     }
-    let status: Option<Status> = serde_json::from_slice(body).ok();
+    let status: Option<StatusMessage> = serde_json::from_slice(body).ok();
     let message = status.map_or_else(String::new, |status| status.message);
     message
         .chars()

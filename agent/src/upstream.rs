@@ -20,7 +20,7 @@ use crate::{
 
 mod connect;
 
-use connect::{ConnectError, Connection, Connector};
+use connect::{ApiServerConnection, ConnectError, Connector};
 
 /// Idle connections. Fewer than the concurrent requests would mean TLS handshakes.
 const MAX_IDLE_CONNECTIONS: usize = 256;
@@ -53,7 +53,7 @@ pub(crate) struct Upstream {
     credentials: ApiCredentials,
     connector: Connector,
     /// Connections of one endpoint. A change of address, CA or client certificate replaces them all.
-    client: Mutex<Option<(Arc<Endpoint>, Client<Connection>)>>,
+    client: Mutex<Option<(Arc<Endpoint>, Client<ApiServerConnection>)>>,
 }
 
 impl Upstream {
@@ -149,7 +149,7 @@ impl Upstream {
         Ok(answer)
     }
 
-    fn client(&self, endpoint: &Arc<Endpoint>) -> Client<Connection> {
+    fn client(&self, endpoint: &Arc<Endpoint>) -> Client<ApiServerConnection> {
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         match &*client {
             Some((of, client)) if Arc::ptr_eq(of, endpoint) => client.clone(),

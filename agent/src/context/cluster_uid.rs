@@ -83,11 +83,11 @@ pub(crate) async fn poll(upstream: Arc<Upstream>, state: watch::Sender<UidState>
 /// None if the API server answers without the UID. Its health is the subject of the probes.
 async fn fetch(upstream: &Upstream) -> Result<Option<ClusterUid>, ()> {
     #[derive(Deserialize)]
-    struct Namespace {
-        metadata: Metadata,
+    struct NamespaceUid {
+        metadata: UidMetadata,
     }
     #[derive(Deserialize)]
-    struct Metadata {
+    struct UidMetadata {
         uid: ClusterUid,
     }
     let (status, body) = upstream
@@ -97,7 +97,7 @@ async fn fetch(upstream: &Upstream) -> Result<Option<ClusterUid>, ()> {
     match status {
         StatusCode::OK => Ok(serde_json::from_slice(&body)
             .ok()
-            .map(|namespace: Namespace| namespace.metadata.uid)),
+            .map(|namespace: NamespaceUid| namespace.metadata.uid)),
         // 401: the token is about to be rotated; 5xx: the API server is starting.
         StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => Err(()),
         status if status.is_server_error() => Err(()),

@@ -3,12 +3,12 @@
 
 use serde_json::Value;
 
-use super::source::FactSource;
+use super::source::CollectorSource;
 
 /// One round of one kind of fact.
 pub(super) trait Collector: Send {
     /// Sources, in the order in which they are read.
-    fn sources(&self) -> Vec<FactSource>;
+    fn sources(&self) -> Vec<CollectorSource>;
 
     /// Folds one object of the source at index `source` of [`Collector::sources`].
     ///

@@ -21,11 +21,11 @@ pub(super) fn of(
     namespace: &str,
 ) -> Box<dyn Collector> {
     match kind {
-        CollectorKind::Version => Box::new(version::Version::default()),
+        CollectorKind::Version => Box::new(version::ServerVersion::default()),
         CollectorKind::OpenShift => Box::new(openshift::OpenShift::default()),
         CollectorKind::Nodes => Box::new(nodes::Nodes::default()),
         CollectorKind::Hosts => Box::new(hosts::Hosts::default()),
-        CollectorKind::Services => Box::new(services::Services::default()),
+        CollectorKind::Services => Box::new(services::ServiceVersions::default()),
         CollectorKind::Helm => Box::new(services::Helm::default()),
         CollectorKind::Definitions => Box::new(definitions::Definitions::default()),
         CollectorKind::Annotations => Box::new(annotations::Annotations::new(settings)),
@@ -36,7 +36,7 @@ pub(super) fn of(
 /// Relevant metadata of an object.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Metadata<Labels: Default> {
+struct ObjectMetadata<Labels: Default> {
     name: String,
     namespace: String,
     labels: Labels,
@@ -46,10 +46,10 @@ struct Metadata<Labels: Default> {
 #[derive(Deserialize)]
 struct Object<Labels: Default> {
     #[serde(bound(deserialize = "Labels: Deserialize<'de>"))]
-    metadata: Metadata<Labels>,
+    metadata: ObjectMetadata<Labels>,
 }
 
-impl<Labels: Default> Metadata<Labels> {
+impl<Labels: Default> ObjectMetadata<Labels> {
     /// `namespace/name`
     fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)

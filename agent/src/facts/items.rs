@@ -27,7 +27,7 @@ pub(super) struct ItemSplitter {
     in_items: bool,
     buffer: Vec<u8>,
     buffering: Buffering,
-    metadata: Option<Metadata>,
+    metadata: Option<ListMetadata>,
     closed: bool,
     /// Number of items skipped as too long.
     left_out: usize,
@@ -43,7 +43,7 @@ enum Buffering {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct ListMetadata {
     #[serde(rename = "continue", default)]
     next: Option<String>,
 }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{
     items::{ItemSplitter, ListPage},
-    source::{FactSource, Selection},
+    source::{CollectorSource, Selection},
 };
 use crate::{body, upstream::Upstream};
 
@@ -53,7 +53,7 @@ impl ReadError {
 /// [`ReadError`]. Objects of earlier pages have already been passed then.
 pub(super) async fn for_each(
     upstream: &Upstream,
-    source: &FactSource,
+    source: &CollectorSource,
     take: &mut (impl FnMut(&[u8]) + Send),
 ) -> Result<usize, ReadError> {
     match source.selection {

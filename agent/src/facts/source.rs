@@ -2,7 +2,7 @@
 
 /// Object or list to read.
 #[derive(Debug, Clone)]
-pub(super) struct FactSource {
+pub(super) struct CollectorSource {
     pub(super) path: String,
     pub(super) selection: Selection,
     /// Right needed for it, such as `list nodes`.
@@ -20,9 +20,9 @@ pub(super) enum Selection {
     },
 }
 
-impl FactSource {
+impl CollectorSource {
     pub(super) fn object(path: impl Into<String>, right: &'static str) -> Self {
-        FactSource {
+        CollectorSource {
             path: path.into(),
             selection: Selection::Object,
             right,
@@ -31,7 +31,7 @@ impl FactSource {
 
     /// Source of whole objects.
     pub(super) fn list(path: &str, right: &'static str) -> Self {
-        FactSource {
+        CollectorSource {
             path: path.to_owned(),
             selection: Selection::List {
                 selector: "",
@@ -43,7 +43,7 @@ impl FactSource {
 
     /// Source of the metadata of selected objects.
     pub(super) fn metadata(path: &str, selector: &'static str, right: &'static str) -> Self {
-        FactSource {
+        CollectorSource {
             path: path.to_owned(),
             selection: Selection::List {
                 selector,

@@ -11,7 +11,7 @@ use std::{
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::error::StoreError;
+use super::error::IdentityStoreError;
 
 const IDENTITY_FILE: &str = "identity.json";
 const PENDING_KEY_FILE: &str = "pending.key";
@@ -33,7 +33,7 @@ impl DirStore {
 
     pub(super) async fn load(
         &self,
-    ) -> Result<(Option<SecretString>, Option<SecretString>), StoreError> {
+    ) -> Result<(Option<SecretString>, Option<SecretString>), IdentityStoreError> {
         let (identity, pending) = (
             self.dir.join(IDENTITY_FILE),
             self.dir.join(PENDING_KEY_FILE),
@@ -41,12 +41,12 @@ impl DirStore {
         blocking(move || Ok((read(&identity)?, read(&pending)?))).await
     }
 
-    pub(super) async fn save_pending(&self, key: SecretString) -> Result<(), StoreError> {
+    pub(super) async fn save_pending(&self, key: SecretString) -> Result<(), IdentityStoreError> {
         let dir = self.dir.clone();
         blocking(move || replace(&dir, PENDING_KEY_FILE, key.expose_secret())).await
     }
 
-    pub(super) async fn save(&self, identity: SecretString) -> Result<(), StoreError> {
+    pub(super) async fn save(&self, identity: SecretString) -> Result<(), IdentityStoreError> {
         let dir = self.dir.clone();
         blocking(move || {
             replace(&dir, IDENTITY_FILE, identity.expose_secret())?;
@@ -62,7 +62,7 @@ impl DirStore {
     }
 }
 
-fn read(path: &Path) -> Result<Option<SecretString>, StoreError> {
+fn read(path: &Path) -> Result<Option<SecretString>, IdentityStoreError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -78,7 +78,7 @@ fn read(path: &Path) -> Result<Option<SecretString>, StoreError> {
             "others may touch it (mode {:04o}); run `chmod 600` on it",
             mode & 0o777
         );
-        return Err(StoreError::File {
+        return Err(IdentityStoreError::File {
             path: path.display().to_string(),
             cause,
         });
@@ -90,7 +90,7 @@ fn read(path: &Path) -> Result<Option<SecretString>, StoreError> {
     Ok(Some(text.into()))
 }
 
-fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
+fn replace(dir: &Path, name: &str, text: &str) -> Result<(), IdentityStoreError> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -101,19 +101,19 @@ fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
     replaced.map_err(|error| failed(&target, &error))
 }
 
-fn failed(path: &Path, cause: &io::Error) -> StoreError {
-    StoreError::File {
+fn failed(path: &Path, cause: &io::Error) -> IdentityStoreError {
+    IdentityStoreError::File {
         path: path.display().to_string(),
         cause: cause.to_string(),
     }
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
+    work: impl FnOnce() -> Result<T, IdentityStoreError> + Send + 'static,
+) -> Result<T, IdentityStoreError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(StoreError::File {
+        Err(error) => Err(IdentityStoreError::File {
             path: "state".to_owned(),
             cause: error.to_string(),
         }),

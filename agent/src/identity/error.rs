@@ -6,7 +6,7 @@ use crate::upstream::UpstreamError;
 
 /// Reason for an unread or unstored identity. It never ends the agent.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StoreError {
+pub(crate) enum IdentityStoreError {
     #[error("{path}: {cause}")]
     File { path: String, cause: String },
     #[error("the stored {0} is damaged")]
@@ -23,22 +23,22 @@ pub(crate) enum StoreError {
     Conflict(String),
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
+impl From<IdentityStoreError> for Failure {
+    fn from(error: IdentityStoreError) -> Self {
         let cause = error_chain(&error);
         match error {
-            StoreError::File { .. } => {
+            IdentityStoreError::File { .. } => {
                 Failure::with_cause(Code::DataDir, cause).next("Check the folder of `--state`: this user must own it and be able to write there.")
             }
-            StoreError::Damaged(_) => Failure::with_cause(Code::DataDir, cause).next(
+            IdentityStoreError::Damaged(_) => Failure::with_cause(Code::DataDir, cause).next(
                 "Delete it, and start the agent with a new join string (`fairlead cluster token renew`).",
             ),
-            StoreError::Refused { status: 401 | 403, .. } => {
+            IdentityStoreError::Refused { status: 401 | 403, .. } => {
                 Failure::with_cause(Code::ApiUnreachable, cause).next(
                     "Apply the current install manifest: its Role allows the agent to keep this Secret.",
                 )
             }
-            StoreError::Unreachable(..) | StoreError::Refused { .. } | StoreError::Conflict(_) => {
+            IdentityStoreError::Unreachable(..) | IdentityStoreError::Refused { .. } | IdentityStoreError::Conflict(_) => {
                 Failure::with_cause(Code::ApiUnreachable, cause)
             }
         }

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::error::StoreError;
+use super::error::IdentityStoreError;
 use crate::upstream::Upstream;
 
 /// Name of the Secret.
@@ -26,14 +26,14 @@ pub(crate) struct SecretStore {
 /// Relevant fields of a Secret.
 #[derive(Deserialize, Default)]
 pub(crate) struct SecretContent {
-    metadata: Metadata,
+    metadata: SecretMetadata,
     #[serde(default)]
     data: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct SecretMetadata {
     resource_version: Option<String>,
     #[serde(default)]
     labels: Option<Value>,
@@ -58,7 +58,7 @@ impl SecretStore {
             Option<SecretString>,
             Option<SecretContent>,
         ),
-        StoreError,
+        IdentityStoreError,
     > {
         let content = self.get().await?;
         let none = Map::new();
@@ -76,7 +76,7 @@ impl SecretStore {
         &self,
         key: SecretString,
         content: Option<SecretContent>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IdentityStoreError> {
         self.put(content, |data| {
             data.insert(PENDING_KEY.to_owned(), encode(&key).into());
         })
@@ -87,7 +87,7 @@ impl SecretStore {
         &self,
         identity: SecretString,
         content: Option<SecretContent>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IdentityStoreError> {
         self.put(content, |data| {
             data.remove(PENDING_KEY);
             data.insert(IDENTITY_KEY.to_owned(), encode(&identity).into());
@@ -95,13 +95,13 @@ impl SecretStore {
         .await
     }
 
-    async fn get(&self) -> Result<Option<SecretContent>, StoreError> {
+    async fn get(&self) -> Result<Option<SecretContent>, IdentityStoreError> {
         let path = format!("{}/{SECRET_NAME}", self.collection_path());
         let (status, body) = self.request(Method::GET, &path, None).await?;
         match status {
             200 => serde_json::from_slice(&body)
                 .map(Some)
-                .map_err(|_| StoreError::Damaged("Secret".to_owned())),
+                .map_err(|_| IdentityStoreError::Damaged("Secret".to_owned())),
             404 => Ok(None),
             status => Err(self.refused("get", status)),
         }
@@ -111,7 +111,7 @@ impl SecretStore {
         &self,
         content: Option<SecretContent>,
         change: impl FnOnce(&mut Map<String, Value>),
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IdentityStoreError> {
         let exists = content.is_some();
         let content = content.unwrap_or_default();
         let mut data = content.data.unwrap_or_default();
@@ -144,7 +144,7 @@ impl SecretStore {
             .0
         {
             200 | 201 => Ok(()),
-            409 => Err(StoreError::Conflict(self.name())),
+            409 => Err(IdentityStoreError::Conflict(self.name())),
             status => Err(self.refused(verb, status)),
         }
     }
@@ -154,9 +154,10 @@ impl SecretStore {
         method: Method,
         path: &str,
         body: Option<String>,
-    ) -> Result<(u16, Bytes), StoreError> {
+    ) -> Result<(u16, Bytes), IdentityStoreError> {
         let answer = self.upstream.request(method, path, body).await;
-        let (status, body) = answer.map_err(|error| StoreError::Unreachable(self.name(), error))?;
+        let (status, body) =
+            answer.map_err(|error| IdentityStoreError::Unreachable(self.name(), error))?;
         Ok((status.as_u16(), body))
     }
 
@@ -168,8 +169,8 @@ impl SecretStore {
         format!("{}/{SECRET_NAME}", self.namespace)
     }
 
-    fn refused(&self, verb: &'static str, status: u16) -> StoreError {
-        StoreError::Refused {
+    fn refused(&self, verb: &'static str, status: u16) -> IdentityStoreError {
+        IdentityStoreError::Refused {
             verb,
             name: self.name(),
             status,
@@ -181,14 +182,14 @@ fn encode(text: &SecretString) -> String {
     STANDARD.encode(text.expose_secret())
 }
 
-fn entry(data: &Map<String, Value>, key: &str) -> Result<Option<SecretString>, StoreError> {
+fn entry(data: &Map<String, Value>, key: &str) -> Result<Option<SecretString>, IdentityStoreError> {
     let Some(encoded) = data.get(key).and_then(Value::as_str) else {
         return Ok(None);
     };
     let bytes = STANDARD
         .decode(encoded)
-        .map_err(|_| StoreError::Damaged("Secret".to_owned()))?;
+        .map_err(|_| IdentityStoreError::Damaged("Secret".to_owned()))?;
     String::from_utf8(bytes)
         .map(|text| Some(text.into()))
-        .map_err(|_| StoreError::Damaged("Secret".to_owned()))
+        .map_err(|_| IdentityStoreError::Damaged("Secret".to_owned()))
 }

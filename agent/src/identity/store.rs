@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::{
     Identity,
     dir::DirStore,
-    error::StoreError,
+    error::IdentityStoreError,
     secret::{self, SecretContent, SecretStore},
 };
 
@@ -46,8 +46,8 @@ impl IdentityStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; an empty store is no error.
-    pub(crate) async fn load(&self) -> Result<StoredIdentity, StoreError> {
+    /// [`IdentityStoreError`]; an empty store is no error.
+    pub(crate) async fn load(&self) -> Result<StoredIdentity, IdentityStoreError> {
         let (identity, pending, version) = match self {
             IdentityStore::Dir(store) => {
                 let (identity, pending) = store.load().await?;
@@ -61,19 +61,22 @@ impl IdentityStore {
             pending: pending
                 .map(|pem| AgentKey::from_pem(pem.expose_secret()))
                 .transpose()
-                .map_err(|_| self.locate(StoreError::Damaged("key".to_owned())))?,
+                .map_err(|_| self.locate(IdentityStoreError::Damaged("key".to_owned())))?,
             version: StoreVersion(version),
         })
     }
 
     /// Adds the location to the error for a damaged document.
-    fn locate(&self, error: StoreError) -> StoreError {
+    fn locate(&self, error: IdentityStoreError) -> IdentityStoreError {
         match (self, error) {
-            (IdentityStore::Dir(store), StoreError::Damaged(document)) => {
-                StoreError::Damaged(format!("{document} in {}", store.dir().display()))
+            (IdentityStore::Dir(store), IdentityStoreError::Damaged(document)) => {
+                IdentityStoreError::Damaged(format!("{document} in {}", store.dir().display()))
             }
-            (IdentityStore::Secret(_), StoreError::Damaged(document)) => {
-                StoreError::Damaged(format!("{document} in the Secret {}", secret::SECRET_NAME))
+            (IdentityStore::Secret(_), IdentityStoreError::Damaged(document)) => {
+                IdentityStoreError::Damaged(format!(
+                    "{document} in the Secret {}",
+                    secret::SECRET_NAME
+                ))
             }
             (_, error) => error,
         }
@@ -88,12 +91,12 @@ impl IdentityStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`] if the content is newer than `seen`.
+    /// [`IdentityStoreError::Conflict`] if the content is newer than `seen`.
     pub(crate) async fn save_pending(
         &self,
         key: &AgentKey,
         version: StoreVersion,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IdentityStoreError> {
         match self {
             IdentityStore::Dir(store) => store.save_pending(key.to_pem()).await,
             IdentityStore::Secret(store) => store.save_pending(key.to_pem(), version.0).await,
@@ -105,8 +108,12 @@ impl IdentityStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError`].
-    pub(crate) async fn save(&self, identity: &Identity, kind: SaveKind) -> Result<(), StoreError> {
+    /// [`IdentityStoreError`].
+    pub(crate) async fn save(
+        &self,
+        identity: &Identity,
+        kind: SaveKind,
+    ) -> Result<(), IdentityStoreError> {
         let text = identity.to_json()?;
         let is_newer = |kept: Option<&SecretString>| {
             let kept = kept.and_then(|kept| Identity::from_json(kept).ok());
@@ -132,7 +139,7 @@ impl IdentityStore {
             }
             attempts -= 1;
             match store.save(text.clone(), found).await {
-                Err(StoreError::Conflict(_)) if attempts > 0 => {}
+                Err(IdentityStoreError::Conflict(_)) if attempts > 0 => {}
                 done => return done,
             }
         }

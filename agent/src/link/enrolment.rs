@@ -18,8 +18,8 @@ use tracing::info;
 use crate::{
     hub_request::{self, HubRequestError},
     identity::{
-        Identity, Origin,
-        error::StoreError,
+        Identity, JoinFingerprint,
+        error::IdentityStoreError,
         store::{IdentityStore, StoredIdentity},
     },
 };
@@ -43,7 +43,7 @@ pub(crate) enum ObsoleteIdentity<'a> {
     /// Identity rejected by the hub.
     Refused(&'a Identity),
     /// Identities from other join strings.
-    Superseded(&'a Origin),
+    Superseded(&'a JoinFingerprint),
 }
 
 impl ObsoleteIdentity<'_> {
@@ -71,7 +71,7 @@ pub(crate) async fn obtain_key(
         match store.save_pending(&key, stored.version).await {
             Ok(()) => return Ok(EnrolmentKey::Key(key)),
             // Another agent of this cluster stored its key first; the token is bound to that key.
-            Err(StoreError::Conflict(_)) => stored = store.load().await?,
+            Err(IdentityStoreError::Conflict(_)) => stored = store.load().await?,
             Err(error) => return Err(error.into()),
         }
     }

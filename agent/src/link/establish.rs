@@ -17,7 +17,6 @@ use super::{
     retry::{AfterEnd, Retry, is_refusal},
     serve,
     session::{NewSession, ServingSession},
-    state::Event,
     supervisor::{LinkEvent, LinkSupervisor},
 };
 use crate::{
@@ -33,14 +32,14 @@ impl LinkSupervisor {
     pub(super) async fn connect(&mut self) -> LinkEvent {
         let identity = match self.identities.obtain(&mut self.dialer).await {
             Ok(identity) => identity,
-            Err(retry) => return Event::Failed(retry),
+            Err(retry) => return LinkEvent::Failed(retry),
         };
         match self.dialer.dial_new(&identity).await {
-            Ok(dialed) => Event::Dialed(NewSession::new(dialed, &identity)),
+            Ok(dialed) => LinkEvent::Dialed(NewSession::new(dialed, &identity)),
             Err(error) if is_refusal(error.code) => {
-                Event::Failed(self.replace_identity(&identity).await)
+                LinkEvent::Failed(self.replace_identity(&identity).await)
             }
-            Err(_) => Event::Failed(Retry::Soon),
+            Err(_) => LinkEvent::Failed(Retry::Soon),
         }
     }
 
@@ -61,13 +60,13 @@ impl LinkSupervisor {
             .await;
         match sent {
             Ok(Ok(uid_sent)) => {
-                Event::HelloAccepted(Box::new(self.serve(new, exchanges, (since, uid_sent))))
+                LinkEvent::HelloAccepted(Box::new(self.serve(new, exchanges, (since, uid_sent))))
             }
             Ok(Err(failure)) if failure.code == Code::CertificateExpired => {
                 self.renew_expired(&exchanges, identity).await
             }
             Ok(Err(failure)) => {
-                Event::Failed(self.hello_rejected(&session, identity, &failure).await)
+                LinkEvent::Failed(self.hello_rejected(&session, identity, &failure).await)
             }
             Err(event) => event,
         }
@@ -133,11 +132,11 @@ impl LinkSupervisor {
             match redial(dialer, backoff, spread, (session, identity), lost).await {
                 Reconnected::Resumed => {}
                 Reconnected::Superseded(dialed) | Reconnected::Moved(dialed) => {
-                    return Err(Event::Dialed(NewSession::new(*dialed, identity)));
+                    return Err(LinkEvent::Dialed(NewSession::new(*dialed, identity)));
                 }
-                Reconnected::Lost => return Err(Event::Failed(Retry::Soon)),
+                Reconnected::Lost => return Err(LinkEvent::Failed(Retry::Soon)),
                 Reconnected::Rejected => {
-                    return Err(Event::Failed(self.replace_identity(identity).await));
+                    return Err(LinkEvent::Failed(self.replace_identity(identity).await));
                 }
             }
         }
@@ -160,7 +159,7 @@ impl LinkSupervisor {
                 renewal::renew(identity, exchanges, &version)
             })
             .await;
-        Event::Failed(match renewed {
+        LinkEvent::Failed(match renewed {
             Ok(Ok(renewed)) => {
                 info!(not_after = timestamp(renewed.not_after), "identity renewed");
                 session.close(CloseReason::Done);

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     context::AgentContext,
     identity::{
-        Identity, Origin,
+        Identity, JoinFingerprint,
         store::{IdentityStore, SaveKind, StoredIdentity},
     },
 };
@@ -38,7 +38,7 @@ pub(crate) struct IdentityManager {
     /// Wakes the retry of a new join string.
     join_pending: Notify,
     /// Origin of the identity in use.
-    origin: watch::Sender<Option<Origin>>,
+    origin: watch::Sender<Option<JoinFingerprint>>,
 }
 
 /// Identity in use, with pending work.
@@ -149,7 +149,7 @@ impl IdentityManager {
         let Some(join) = dialer.join().filter(|_| due) else {
             return identity;
         };
-        let origin = Origin::of(join);
+        let origin = JoinFingerprint::of(join);
         if identity.origin == origin {
             return identity;
         }
@@ -181,7 +181,8 @@ impl IdentityManager {
     /// Completes when an identity of another origin is in use.
     pub(crate) async fn wait_until_replaced(&self, identity: &Identity) {
         let mut origin = self.origin.subscribe();
-        let other = |now: &Option<Origin>| now.as_ref().is_some_and(|now| *now != identity.origin);
+        let other =
+            |now: &Option<JoinFingerprint>| now.as_ref().is_some_and(|now| *now != identity.origin);
         // The sender is in `self`.
         let _ = origin.wait_for(other).await;
     }
@@ -223,7 +224,7 @@ impl IdentityManager {
         let issued =
             enrolment::request_certificate(dialed.session, &join, &key, dialer.version(), uid)
                 .await?;
-        let identity = Identity::new(key, issued, join.hubs.clone(), Origin::of(&join))?;
+        let identity = Identity::new(key, issued, join.hubs.clone(), JoinFingerprint::of(&join))?;
         info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = timestamp(identity.not_after), "enrolled");
         self.save(managed, &identity, SaveKind::Enrolled).await;
         Ok(self.adopt(managed, identity))

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{session::ServingSession, state::State, supervisor::LinkSupervisor};
+use super::{
+    session::ServingSession,
+    supervisor::{LinkSupervisor, SupervisorState},
+};
 
 impl LinkSupervisor {
     /// Continues a session under a parked supervisor, in a task of the process. Until it ends, this link opens
@@ -26,8 +29,8 @@ impl LinkSupervisor {
         session.uid_sent = true;
         let parked = self.for_parked(Arc::new(hub));
         let state = match session.link {
-            Some(_) => State::Connected(session),
-            None => State::Reconnecting {
+            Some(_) => SupervisorState::Connected(session),
+            None => SupervisorState::Reconnecting {
                 session,
                 moves: false,
             },

@@ -3,9 +3,9 @@
 
 use super::retry::Retry;
 
-/// State of a link. `N` is a new session before its hello, `S` a serving session.
+/// Phase of a link. `N` is a new session before its hello, `S` a serving session.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum State<N, S> {
+pub(crate) enum LinkPhase<N, S> {
     /// No session: waits before the next dial.
     Waiting(Retry),
     /// No session: obtains an identity and dials.
@@ -26,9 +26,9 @@ pub(crate) enum State<N, S> {
     Stopped,
 }
 
-/// Event that may change the state of a link.
+/// Event that may change the phase of a link.
 #[derive(Debug)]
-pub(crate) enum Event<N, S> {
+pub(crate) enum PhaseEvent<N, S> {
     /// The process drains.
     ProcessDraining,
     /// The delay before the next dial has passed.
@@ -63,7 +63,7 @@ pub(crate) enum Event<N, S> {
 
 /// Role of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum SupervisorRole {
     /// Keeps one link with any hub for as long as the process lives.
     Primary,
     /// Keeps one session with its own hub until nothing runs on it.
@@ -79,28 +79,38 @@ pub(crate) enum Released<S> {
     Close(S),
 }
 
-impl<N, S> State<N, S> {
+impl<N, S> LinkPhase<N, S> {
     /// Next state, and the session to park or to close. Any other released session is dropped.
-    pub(crate) fn next(self, role: Role, event: Event<N, S>) -> (Self, Option<Released<S>>) {
+    pub(crate) fn next(
+        self,
+        role: SupervisorRole,
+        event: PhaseEvent<N, S>,
+    ) -> (Self, Option<Released<S>>) {
         let next = match (self, event) {
-            (State::Draining(_) | State::Stopped, _) => State::Stopped,
-            (state, Event::ProcessDraining) => state.drain(),
-            (State::Waiting(_), Event::DelayElapsed) => State::Connecting,
-            (State::Connecting | State::Greeting(_), Event::Dialed(new)) => State::Greeting(new),
-            (State::Greeting(_), Event::HelloAccepted(session)) => State::Connected(session),
-            (State::Connected(session), Event::LinkLost) => State::Reconnecting {
+            (LinkPhase::Draining(_) | LinkPhase::Stopped, _) => LinkPhase::Stopped,
+            (state, PhaseEvent::ProcessDraining) => state.drain(),
+            (LinkPhase::Waiting(_), PhaseEvent::DelayElapsed) => LinkPhase::Connecting,
+            (LinkPhase::Connecting | LinkPhase::Greeting(_), PhaseEvent::Dialed(new)) => {
+                LinkPhase::Greeting(new)
+            }
+            (LinkPhase::Greeting(_), PhaseEvent::HelloAccepted(session)) => {
+                LinkPhase::Connected(session)
+            }
+            (LinkPhase::Connected(session), PhaseEvent::LinkLost) => LinkPhase::Reconnecting {
                 session,
                 moves: false,
             },
-            (State::Moving(session), Event::LinkLost)
-            | (State::Reconnecting { session, .. }, Event::HubDraining) => State::Reconnecting {
-                session,
-                moves: true,
-            },
-            (State::Connected(session), Event::HubDraining) => State::Moving(session),
-            (State::Reconnecting { session, moves }, Event::Resumed) => match moves {
-                true => State::Moving(session),
-                false => State::Connected(session),
+            (LinkPhase::Moving(session), PhaseEvent::LinkLost)
+            | (LinkPhase::Reconnecting { session, .. }, PhaseEvent::HubDraining) => {
+                LinkPhase::Reconnecting {
+                    session,
+                    moves: true,
+                }
+            }
+            (LinkPhase::Connected(session), PhaseEvent::HubDraining) => LinkPhase::Moving(session),
+            (LinkPhase::Reconnecting { session, moves }, PhaseEvent::Resumed) => match moves {
+                true => LinkPhase::Moving(session),
+                false => LinkPhase::Connected(session),
             },
             (state, event) => return state.end(role, event),
         };
@@ -110,31 +120,38 @@ impl<N, S> State<N, S> {
     /// Without a session there is nothing to complete.
     fn drain(self) -> Self {
         match self {
-            State::Connected(session)
-            | State::Moving(session)
-            | State::Reconnecting { session, .. } => State::Draining(session),
-            _ => State::Stopped,
+            LinkPhase::Connected(session)
+            | LinkPhase::Moving(session)
+            | LinkPhase::Reconnecting { session, .. } => LinkPhase::Draining(session),
+            _ => LinkPhase::Stopped,
         }
     }
 
     /// Transition out of a session or a failed attempt.
-    fn end(self, role: Role, event: Event<N, S>) -> (Self, Option<Released<S>>) {
+    fn end(self, role: SupervisorRole, event: PhaseEvent<N, S>) -> (Self, Option<Released<S>>) {
         let session = match self {
-            State::Connected(session)
-            | State::Moving(session)
-            | State::Reconnecting { session, .. } => Some(session),
+            LinkPhase::Connected(session)
+            | LinkPhase::Moving(session)
+            | LinkPhase::Reconnecting { session, .. } => Some(session),
             _ => None,
         };
         match (role, event, session) {
-            (Role::Parked, _, session) => (State::Stopped, session.map(Released::Close)),
-            (_, Event::Moved(new), session) => (State::Greeting(new), session.map(Released::Park)),
-            (_, Event::Superseded(new), _) => (State::Greeting(new), None),
-            (_, Event::IdentityRejected, Some(session)) => (State::Replacing(session), None),
-            (_, Event::IdentityReplaced, session) => {
-                (State::Waiting(Retry::Soon), session.map(Released::Close))
+            (SupervisorRole::Parked, _, session) => {
+                (LinkPhase::Stopped, session.map(Released::Close))
             }
-            (_, Event::Failed(retry), _) => (State::Waiting(retry), None),
-            _ => (State::Waiting(Retry::Soon), None),
+            (_, PhaseEvent::Moved(new), session) => {
+                (LinkPhase::Greeting(new), session.map(Released::Park))
+            }
+            (_, PhaseEvent::Superseded(new), _) => (LinkPhase::Greeting(new), None),
+            (_, PhaseEvent::IdentityRejected, Some(session)) => {
+                (LinkPhase::Replacing(session), None)
+            }
+            (_, PhaseEvent::IdentityReplaced, session) => (
+                LinkPhase::Waiting(Retry::Soon),
+                session.map(Released::Close),
+            ),
+            (_, PhaseEvent::Failed(retry), _) => (LinkPhase::Waiting(retry), None),
+            _ => (LinkPhase::Waiting(Retry::Soon), None),
         }
     }
 }
@@ -143,17 +160,20 @@ impl<N, S> State<N, S> {
 mod tests {
     use super::*;
 
-    type Link = State<&'static str, &'static str>;
-    type Happening = Event<&'static str, &'static str>;
+    type TestState = LinkPhase<&'static str, &'static str>;
+    type Happening = PhaseEvent<&'static str, &'static str>;
 
-    fn reconnecting(moves: bool) -> Link {
-        State::Reconnecting {
+    fn reconnecting(moves: bool) -> TestState {
+        LinkPhase::Reconnecting {
             session: "s",
             moves,
         }
     }
 
-    fn assert_next(role: Role, rows: Vec<(Link, Happening, Link, Option<Released<&str>>)>) {
+    fn assert_next(
+        role: SupervisorRole,
+        rows: Vec<(TestState, Happening, TestState, Option<Released<&str>>)>,
+    ) {
         for (state, event, next, released) in rows {
             let row = format!("{role:?}: {state:?} on {event:?}");
             assert_eq!(state.next(role, event), (next, released), "{row}");
@@ -162,11 +182,11 @@ mod tests {
 
     #[test]
     fn primary_link_follows_its_table() {
-        use Event::*;
-        use State::*;
+        use LinkPhase::*;
+        use PhaseEvent::*;
         let soon = || Waiting(Retry::Soon);
         assert_next(
-            Role::Primary,
+            SupervisorRole::Primary,
             vec![
                 (soon(), DelayElapsed, Connecting, None),
                 (Connecting, Dialed("n"), Greeting("n"), None),
@@ -220,11 +240,11 @@ mod tests {
 
     #[test]
     fn parked_session_keeps_its_hub_or_stops() {
-        use Event::*;
-        use State::*;
+        use LinkPhase::*;
+        use PhaseEvent::*;
         let closed = || Some(Released::Close("s"));
         assert_next(
-            Role::Parked,
+            SupervisorRole::Parked,
             vec![
                 (Connected("s"), LinkLost, reconnecting(false), None),
                 (reconnecting(false), Resumed, Connected("s"), None),
@@ -239,25 +259,25 @@ mod tests {
 
     #[test]
     fn draining_process_waits_only_for_serving_sessions() {
-        for role in [Role::Primary, Role::Parked] {
-            let draining = |state: Link| state.next(role, Event::ProcessDraining).0;
+        for role in [SupervisorRole::Primary, SupervisorRole::Parked] {
+            let draining = |state: TestState| state.next(role, PhaseEvent::ProcessDraining).0;
             for state in [
-                State::Connected("s"),
-                State::Moving("s"),
+                LinkPhase::Connected("s"),
+                LinkPhase::Moving("s"),
                 reconnecting(false),
             ] {
-                assert_eq!(draining(state), State::Draining("s"));
+                assert_eq!(draining(state), LinkPhase::Draining("s"));
             }
             for state in [
-                State::Waiting(Retry::Soon),
-                State::Connecting,
-                State::Greeting("n"),
-                State::Replacing("s"),
+                LinkPhase::Waiting(Retry::Soon),
+                LinkPhase::Connecting,
+                LinkPhase::Greeting("n"),
+                LinkPhase::Replacing("s"),
             ] {
-                assert_eq!(draining(state), State::Stopped);
+                assert_eq!(draining(state), LinkPhase::Stopped);
             }
-            let drained: (Link, _) = State::Draining("s").next(role, Event::Drained);
-            assert_eq!(drained, (State::Stopped, None));
+            let drained: (TestState, _) = LinkPhase::Draining("s").next(role, PhaseEvent::Drained);
+            assert_eq!(drained, (LinkPhase::Stopped, None));
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
     renewal,
     retry::{AfterEnd, Retry, after_end, failure_code},
     session::{NewSession, ServingSession},
-    state::{Event, Released, Role, State},
+    state::{LinkPhase, PhaseEvent, Released, SupervisorRole},
 };
 use crate::{
     backoff::{Backoff, chance},
@@ -31,8 +31,8 @@ const RECONNECT_BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// Maximum delay after failures that only a person, or time, removes.
 const SLOW_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-pub(super) type SupervisorState = State<Box<NewSession>, Box<ServingSession>>;
-pub(super) type LinkEvent = Event<Box<NewSession>, Box<ServingSession>>;
+pub(super) type SupervisorState = LinkPhase<Box<NewSession>, Box<ServingSession>>;
+pub(super) type LinkEvent = PhaseEvent<Box<NewSession>, Box<ServingSession>>;
 
 pub(crate) struct LinkSupervisor {
     pub(super) context: Arc<AgentContext>,
@@ -78,21 +78,21 @@ impl LinkSupervisor {
         }
     }
 
-    const fn role(&self) -> Role {
+    const fn role(&self) -> SupervisorRole {
         match self.parked_hub {
-            None => Role::Primary,
-            Some(_) => Role::Parked,
+            None => SupervisorRole::Primary,
+            Some(_) => SupervisorRole::Parked,
         }
     }
 
     /// Keeps the link until the process drains and running requests are complete.
     pub(crate) async fn run(self) {
-        self.run_from(State::Connecting).await;
+        self.run_from(SupervisorState::Connecting).await;
     }
 
     /// Runs the state machine until it stops.
     pub(super) async fn run_from(mut self, mut state: SupervisorState) {
-        while !matches!(state, State::Stopped) {
+        while !matches!(state, SupervisorState::Stopped) {
             let event = self.next_event(&mut state).await;
             let (next, released) = state.next(self.role(), event);
             match released {
@@ -107,24 +107,24 @@ impl LinkSupervisor {
     /// Waits for the next event of a state.
     async fn next_event(&mut self, state: &mut SupervisorState) -> LinkEvent {
         match state {
-            State::Connected(session) => self.session_event(session, None).await,
-            State::Moving(session) => {
+            SupervisorState::Connected(session) => self.session_event(session, None).await,
+            SupervisorState::Moving(session) => {
                 let target = Some(RedialTarget::OtherHubs);
                 self.session_event(session, target).await
             }
-            State::Reconnecting { session, .. } => {
+            SupervisorState::Reconnecting { session, .. } => {
                 let target = Some(RedialTarget::AnyHub);
                 self.session_event(session, target).await
             }
-            State::Draining(session) => {
+            SupervisorState::Draining(session) => {
                 session.drain(&self.context).await;
-                Event::Drained
+                LinkEvent::Drained
             }
             without_session => {
                 let process = self.context.process.clone();
                 tokio::select! {
                     event = self.dial_event(without_session) => event,
-                    () = process.draining() => Event::ProcessDraining,
+                    () = process.draining() => LinkEvent::ProcessDraining,
                 }
             }
         }
@@ -133,14 +133,14 @@ impl LinkSupervisor {
     /// Next event on the way to a session that serves.
     async fn dial_event(&mut self, state: &SupervisorState) -> LinkEvent {
         match state {
-            State::Waiting(retry) => {
+            SupervisorState::Waiting(retry) => {
                 sleep(self.delay(*retry)).await;
-                Event::DelayElapsed
+                LinkEvent::DelayElapsed
             }
-            State::Connecting => self.connect().await,
-            State::Greeting(new) => self.greet(new).await,
-            State::Replacing(session) => {
-                Event::Failed(self.replace_identity(&session.identity).await)
+            SupervisorState::Connecting => self.connect().await,
+            SupervisorState::Greeting(new) => self.greet(new).await,
+            SupervisorState::Replacing(session) => {
+                LinkEvent::Failed(self.replace_identity(&session.identity).await)
             }
             _ => std::future::pending().await,
         }
@@ -174,17 +174,17 @@ impl LinkSupervisor {
             let has_link = session.link.is_some();
             tokio::select! {
                 error = session.session.closed() => return self.session_ended(session, &error),
-                () = context.process.draining() => return Event::ProcessDraining,
+                () = context.process.draining() => return LinkEvent::ProcessDraining,
                 () = wait_for_lost_link(&session.session), if has_link => {
                     session.link = None;
-                    return Event::LinkLost;
+                    return LinkEvent::LinkLost;
                 }
                 () = session.wait_for_hub_draining(), if !session.is_hub_draining => {
                     session.is_hub_draining = true;
                     let moves = self.dialer.has_several_hubs(&session.identity);
                     info!(moves, "hub is draining");
                     if moves {
-                        return Event::HubDraining;
+                        return LinkEvent::HubDraining;
                     }
                 }
                 redialed = async {
@@ -198,17 +198,17 @@ impl LinkSupervisor {
                 renewed = renewal::renew_when_due(&session.identity, &session.exchanges, &version) => {
                     session.identity = self.identities.store_renewed(renewed).await;
                 }
-                () = self.identities.wait_until_replaced(&session.identity), if role == Role::Primary => {
+                () = self.identities.wait_until_replaced(&session.identity), if role == SupervisorRole::Primary => {
                     info!(cluster = %session.identity.cluster, "session closed; its identity was replaced");
-                    return Event::IdentityReplaced;
+                    return LinkEvent::IdentityReplaced;
                 }
                 sent = hello.send_when_known(&session.exchanges), if !session.uid_sent => {
                     session.uid_sent = true;
                     sent.unwrap_or_else(|failure| warn_uid_rejected(&failure));
                 }
-                () = session.wait_until_unused(&context), if role == Role::Parked && has_link => {
+                () = session.wait_until_unused(&context), if role == SupervisorRole::Parked && has_link => {
                     info!(hub = self.parked_hub.as_ref().map(display), "unused parked session closed");
-                    return Event::Unused;
+                    return LinkEvent::Unused;
                 }
             }
         }
@@ -222,18 +222,20 @@ impl LinkSupervisor {
                 session.link = Some(self.context.count_link());
                 session.up_since = Instant::now();
                 session.home = self.dialer.hub_index(&session.identity);
-                Event::Resumed
+                LinkEvent::Resumed
             }
             Reconnected::Superseded(dialed) => {
                 warn!(hub, "hub has lost the session; its requests have failed");
-                Event::Superseded(NewSession::new(*dialed, &session.identity))
+                LinkEvent::Superseded(NewSession::new(*dialed, &session.identity))
             }
-            Reconnected::Moved(dialed) => Event::Moved(NewSession::new(*dialed, &session.identity)),
+            Reconnected::Moved(dialed) => {
+                LinkEvent::Moved(NewSession::new(*dialed, &session.identity))
+            }
             Reconnected::Lost => {
                 warn!(hub, "hub has lost the session; its requests have failed");
-                Event::SessionLost
+                LinkEvent::SessionLost
             }
-            Reconnected::Rejected => Event::IdentityRejected,
+            Reconnected::Rejected => LinkEvent::IdentityRejected,
         }
     }
 
@@ -242,7 +244,7 @@ impl LinkSupervisor {
         session.link = None;
         if let Some(hub) = &self.parked_hub {
             info!(%hub, cause = %error, "parked session is over");
-            return Event::Failed(Retry::Soon);
+            return LinkEvent::Failed(Retry::Soon);
         }
         let lived = session.since.elapsed();
         if lived >= STABLE_AFTER {
@@ -250,8 +252,8 @@ impl LinkSupervisor {
             self.slow_backoff.reset();
         }
         match self.record_end(error, &session.identity, (session.home, lived)) {
-            AfterEnd::Retry(retry) => Event::Failed(retry),
-            AfterEnd::ReplaceIdentity => Event::IdentityRejected,
+            AfterEnd::Retry(retry) => LinkEvent::Failed(retry),
+            AfterEnd::ReplaceIdentity => LinkEvent::IdentityRejected,
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Endpoint {
 
 /// Address of the API server.
 #[derive(PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct ApiServerAddress {
     /// `https://host:port/base`, as in a kubeconfig.
     pub(super) server: Uri,
     /// Name in the server's certificate, if it is not the host.
@@ -96,7 +96,7 @@ impl Trust {
     }
 }
 
-impl Address {
+impl ApiServerAddress {
     pub(super) fn endpoint(&self, trust: &Trust) -> Result<Endpoint, TargetError> {
         let wrong = |what: &str| TargetError::Tls(format!("{} {what}", self.server));
         let authority = self

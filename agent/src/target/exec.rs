@@ -24,12 +24,12 @@ pub(super) struct Credential {
 
 #[derive(Deserialize)]
 struct ExecCredential {
-    status: Option<Status>,
+    status: Option<ExecCredentialStatus>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct ExecCredentialStatus {
     expiration_timestamp: Option<String>,
     token: Option<SecretString>,
     client_certificate_data: Option<String>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use http::Uri;
 
 use super::{
-    endpoint::{Address, Trust, certificates},
+    endpoint::{ApiServerAddress, Trust, certificates},
     error::TargetError,
     files::{bearer, read},
     loaded::LoadedCredential,
@@ -48,7 +48,7 @@ impl InCluster {
         let token = read(&self.token).await?;
         let ca = read(&self.ca).await?;
         Ok(LoadedCredential {
-            address: Address {
+            address: ApiServerAddress {
                 server,
                 server_name: None,
             },

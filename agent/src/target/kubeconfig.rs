@@ -11,11 +11,11 @@ use serde_json::json;
 use time::OffsetDateTime;
 
 use super::{
-    endpoint::{Address, ClientCertificate, Trust, certificates},
+    endpoint::{ApiServerAddress, ClientCertificate, Trust, certificates},
     error::TargetError,
     exec,
     files::{bearer, read},
-    kubeconfig_file::{Cluster, KubeconfigFile, User},
+    kubeconfig_file::{KubeconfigCluster, KubeconfigFile, User},
     loaded::LoadedCredential,
 };
 
@@ -68,7 +68,7 @@ impl FromKubeconfig {
         ];
         files.extend(named.into_iter().flatten().cloned());
         Ok(LoadedCredential {
-            address: Address {
+            address: ApiServerAddress {
                 server,
                 server_name: cluster.tls_server_name.clone(),
             },
@@ -83,7 +83,7 @@ impl FromKubeconfig {
     }
 }
 
-fn check(cluster: &Cluster, user: &User) -> Result<(), TargetError> {
+fn check(cluster: &KubeconfigCluster, user: &User) -> Result<(), TargetError> {
     let refused = if cluster.insecure_skip_tls_verify {
         "insecure-skip-tls-verify is not supported; name the CA in certificate-authority"
     } else if cluster.proxy_url.is_some() {
@@ -96,9 +96,9 @@ fn check(cluster: &Cluster, user: &User) -> Result<(), TargetError> {
     Err(TargetError::Kubeconfig(refused.to_owned()))
 }
 
-type Authority = Option<Vec<rustls::pki_types::CertificateDer<'static>>>;
+type CaCertificates = Option<Vec<rustls::pki_types::CertificateDer<'static>>>;
 
-async fn authority(cluster: &Cluster) -> Result<Authority, TargetError> {
+async fn authority(cluster: &KubeconfigCluster) -> Result<CaCertificates, TargetError> {
     let pem = match (
         &cluster.certificate_authority_data,
         &cluster.certificate_authority,
@@ -113,7 +113,10 @@ async fn authority(cluster: &Cluster) -> Result<Authority, TargetError> {
 }
 
 /// Sources in kubectl's order of precedence.
-async fn authentication(user: &User, cluster: &Cluster) -> Result<Authentication, TargetError> {
+async fn authentication(
+    user: &User,
+    cluster: &KubeconfigCluster,
+) -> Result<Authentication, TargetError> {
     let mut authentication = Authentication {
         client: client_certificate(user).await?,
         ..Authentication::default()
@@ -141,7 +144,7 @@ async fn authentication(user: &User, cluster: &Cluster) -> Result<Authentication
 }
 
 /// Description of the cluster for a plugin that requests it.
-fn cluster_info(cluster: &Cluster) -> serde_json::Value {
+fn cluster_info(cluster: &KubeconfigCluster) -> serde_json::Value {
     let data = cluster.certificate_authority_data.clone().or_else(|| {
         let pem = std::fs::read(cluster.certificate_authority.as_ref()?).ok()?;
         Some(STANDARD.encode(pem))

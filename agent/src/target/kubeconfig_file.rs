@@ -20,7 +20,7 @@ pub(super) struct KubeconfigFile {
 #[derive(Deserialize)]
 struct NamedCluster {
     name: String,
-    cluster: Cluster,
+    cluster: KubeconfigCluster,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ struct Context {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Cluster {
+pub(super) struct KubeconfigCluster {
     pub(super) server: String,
     #[serde(default)]
     pub(super) insecure_skip_tls_verify: bool,
@@ -62,7 +62,7 @@ struct Extension {
     extension: serde_json::Value,
 }
 
-impl Cluster {
+impl KubeconfigCluster {
     /// Configuration for plugins from the cluster's extensions.
     pub(super) fn plugin_config(&self) -> Option<&serde_json::Value> {
         let ours = self
@@ -111,7 +111,11 @@ pub(super) struct Variable {
 
 impl KubeconfigFile {
     /// Cluster and user of one context; None: the current context.
-    pub(super) fn context(self, name: Option<&str>, dir: &Path) -> Result<(Cluster, User), String> {
+    pub(super) fn context(
+        self,
+        name: Option<&str>,
+        dir: &Path,
+    ) -> Result<(KubeconfigCluster, User), String> {
         let KubeconfigFile {
             clusters,
             contexts,

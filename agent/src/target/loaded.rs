@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use http::HeaderValue;
 use time::OffsetDateTime;
 
-use super::endpoint::{Address, Trust};
+use super::endpoint::{ApiServerAddress, Trust};
 
 /// Result of reading a source.
 pub(super) struct LoadedCredential {
-    pub(super) address: Address,
+    pub(super) address: ApiServerAddress,
     pub(super) trust: Trust,
     pub(super) authorization: Option<HeaderValue>,
     /// Files of the source; it is read again when one of them changes.

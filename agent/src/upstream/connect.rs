@@ -18,7 +18,7 @@ const CONNECT_STEP_DEADLINE: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Plain TCP, if a kubeconfig says so, or TLS.
-pub(super) type Connection =
+pub(super) type ApiServerConnection =
     SocketTransport<Either<TcpStream, Box<TlsStream<ReadAhead<TcpStream>>>>>;
 
 /// Failed step of a connection.
@@ -49,7 +49,10 @@ impl Connector {
         Connector { tcp }
     }
 
-    pub(super) async fn connect(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
+    pub(super) async fn connect(
+        &self,
+        endpoint: &Endpoint,
+    ) -> Result<ApiServerConnection, ConnectError> {
         let connecting = timeout(
             CONNECT_STEP_DEADLINE,
             self.tcp.clone().oneshot(endpoint.uri.clone()),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::facts::{
     collector::{CollectedFact, Collector},
-    source::FactSource,
+    source::CollectorSource,
 };
 
 pub(super) struct Additional {
@@ -32,12 +32,12 @@ impl Additional {
 }
 
 impl Collector for Additional {
-    fn sources(&self) -> Vec<FactSource> {
+    fn sources(&self) -> Vec<CollectorSource> {
         let path = format!(
             "/api/v1/namespaces/{}/configmaps/additional-facts",
             self.namespace
         );
-        vec![FactSource::object(
+        vec![CollectorSource::object(
             path,
             "get configmaps/additional-facts in the agent's namespace",
         )]

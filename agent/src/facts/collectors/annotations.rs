@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::facts::{
     bounded::{BoundedEntries, short},
     collector::{CollectedFact, Collector},
-    source::FactSource,
+    source::CollectorSource,
 };
 
 /// Maximum number of annotations of one namespace in a fact.
@@ -26,12 +26,12 @@ struct Chosen {
 }
 
 #[derive(Deserialize)]
-struct Namespace {
-    metadata: Metadata,
+struct AnnotatedNamespace {
+    metadata: AnnotatedMetadata,
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct AnnotatedMetadata {
     name: String,
     #[serde(default)]
     annotations: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ impl Annotations {
 }
 
 impl Chosen {
-    fn take(&mut self, of: &Metadata) {
+    fn take(&mut self, of: &AnnotatedMetadata) {
         let is_chosen = |key: &&str| {
             let mut prefixes = self.prefixes.iter();
             prefixes.any(|prefix| key.starts_with(prefix.as_str()))
@@ -70,11 +70,11 @@ impl Chosen {
 }
 
 impl Collector for Annotations {
-    fn sources(&self) -> Vec<FactSource> {
+    fn sources(&self) -> Vec<CollectorSource> {
         if self.annotations.prefixes.is_empty() && self.contacts.prefixes.is_empty() {
             return Vec::new();
         }
-        vec![FactSource::metadata(
+        vec![CollectorSource::metadata(
             "/api/v1/namespaces",
             "",
             "list namespaces",
@@ -82,7 +82,7 @@ impl Collector for Annotations {
     }
 
     fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
-        let Namespace { metadata } = serde_json::from_slice(object)?;
+        let AnnotatedNamespace { metadata } = serde_json::from_slice(object)?;
         self.annotations.take(&metadata);
         self.contacts.take(&metadata);
         Ok(())

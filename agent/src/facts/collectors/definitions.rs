@@ -6,7 +6,7 @@ use super::Object;
 use crate::facts::{
     bounded::short,
     collector::{CollectedFact, Collector},
-    source::FactSource,
+    source::CollectorSource,
 };
 
 const DEFINITIONS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -19,9 +19,9 @@ pub(super) struct Definitions {
 }
 
 impl Collector for Definitions {
-    fn sources(&self) -> Vec<FactSource> {
+    fn sources(&self) -> Vec<CollectorSource> {
         let right = "list customresourcedefinitions.apiextensions.k8s.io";
-        vec![FactSource::metadata(DEFINITIONS_PATH, "", right)]
+        vec![CollectorSource::metadata(DEFINITIONS_PATH, "", right)]
     }
 
     fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {

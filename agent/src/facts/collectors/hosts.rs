@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::Metadata;
+use super::ObjectMetadata;
 use crate::facts::{
     bounded::BoundedPlaces,
     collector::{CollectedFact, Collector},
-    source::FactSource,
+    source::CollectorSource,
 };
 
 const INGRESSES_PATH: &str = "/apis/networking.k8s.io/v1/ingresses";
@@ -25,37 +25,37 @@ pub(super) struct Hosts {
 /// Union of the fields of Ingress, Route, Gateway and the routes of a Gateway.
 #[derive(Deserialize)]
 struct Reached {
-    metadata: Metadata<IgnoredAny>,
+    metadata: ObjectMetadata<IgnoredAny>,
     #[serde(default)]
-    spec: Spec,
+    spec: HostsSpec,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Spec {
-    rules: Vec<Named>,
-    listeners: Vec<Named>,
+struct HostsSpec {
+    rules: Vec<HostRule>,
+    listeners: Vec<HostRule>,
     host: Option<String>,
     hostnames: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct HostRule {
     #[serde(default, alias = "hostname")]
     host: Option<String>,
 }
 
 impl Collector for Hosts {
-    fn sources(&self) -> Vec<FactSource> {
+    fn sources(&self) -> Vec<CollectorSource> {
         vec![
-            FactSource::list(INGRESSES_PATH, "list ingresses.networking.k8s.io"),
-            FactSource::list(ROUTES_PATH, "list routes.route.openshift.io"),
-            FactSource::list(GATEWAYS_PATH, "list gateways.gateway.networking.k8s.io"),
-            FactSource::list(
+            CollectorSource::list(INGRESSES_PATH, "list ingresses.networking.k8s.io"),
+            CollectorSource::list(ROUTES_PATH, "list routes.route.openshift.io"),
+            CollectorSource::list(GATEWAYS_PATH, "list gateways.gateway.networking.k8s.io"),
+            CollectorSource::list(
                 HTTP_ROUTES_PATH,
                 "list httproutes.gateway.networking.k8s.io",
             ),
-            FactSource::list(
+            CollectorSource::list(
                 GRPC_ROUTES_PATH,
                 "list grpcroutes.gateway.networking.k8s.io",
             ),

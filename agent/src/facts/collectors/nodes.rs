@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::facts::{
     bounded::BoundedTally,
     collector::{CollectedFact, Collector},
-    source::FactSource,
+    source::CollectorSource,
 };
 
 /// Maximum number of operating systems, kernels, kubelets and the like.
@@ -56,21 +56,21 @@ impl Default for Nodes {
 #[derive(Deserialize)]
 struct Node {
     #[serde(default)]
-    metadata: Metadata,
+    metadata: NodeMetadata,
     #[serde(default)]
-    spec: Spec,
+    spec: NodeSpec,
     #[serde(default)]
-    status: Status,
+    status: NodeStatus,
 }
 
 #[derive(Deserialize, Default)]
-struct Metadata {
+struct NodeMetadata {
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize, Default)]
-struct Spec {
+struct NodeSpec {
     #[serde(default)]
     taints: Vec<Taint>,
 }
@@ -85,7 +85,7 @@ struct Taint {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Status {
+struct NodeStatus {
     capacity: Capacity,
     node_info: NodeInfo,
 }
@@ -109,8 +109,8 @@ struct NodeInfo {
 }
 
 impl Collector for Nodes {
-    fn sources(&self) -> Vec<FactSource> {
-        vec![FactSource::list("/api/v1/nodes", "list nodes")]
+    fn sources(&self) -> Vec<CollectorSource> {
+        vec![CollectorSource::list("/api/v1/nodes", "list nodes")]
     }
 
     fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::facts::{
     bounded::short,
     collector::{CollectedFact, Collector},
-    source::FactSource,
+    source::CollectorSource,
 };
 
 const VERSION_PATH: &str = "/apis/config.openshift.io/v1/clusterversions/version";
@@ -23,11 +23,11 @@ pub(super) struct OpenShift {
 #[derive(Deserialize)]
 struct ClusterVersion {
     #[serde(default)]
-    status: Status,
+    status: ClusterVersionStatus,
 }
 
 #[derive(Deserialize, Default)]
-struct Status {
+struct ClusterVersionStatus {
     /// Updates, newest first.
     #[serde(default)]
     history: Vec<Update>,
@@ -40,25 +40,25 @@ struct Update {
 }
 
 #[derive(Deserialize)]
-struct Route {
+struct OpenShiftRoute {
     #[serde(default)]
-    spec: Spec,
+    spec: OpenShiftRouteSpec,
 }
 
 #[derive(Deserialize, Default)]
-struct Spec {
+struct OpenShiftRouteSpec {
     #[serde(default)]
     host: Option<String>,
 }
 
 impl Collector for OpenShift {
-    fn sources(&self) -> Vec<FactSource> {
+    fn sources(&self) -> Vec<CollectorSource> {
         vec![
-            FactSource::object(
+            CollectorSource::object(
                 VERSION_PATH,
                 "get clusterversions.config.openshift.io/version",
             ),
-            FactSource::object(
+            CollectorSource::object(
                 ROUTE_PATH,
                 "get routes.route.openshift.io/oauth-openshift in openshift-authentication",
             ),
@@ -72,7 +72,7 @@ impl Collector for OpenShift {
             let completed = history.find(|update| update.state == "Completed");
             self.version = completed.map(|update| update.version);
         } else {
-            let route: Route = serde_json::from_slice(object)?;
+            let route: OpenShiftRoute = serde_json::from_slice(object)?;
             self.host = route.spec.host;
         }
         Ok(())

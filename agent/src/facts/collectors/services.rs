@@ -11,7 +11,7 @@ use super::Object;
 use crate::facts::{
     bounded::{BoundedEntries, BoundedPlaces, short},
     collector::{CollectedFact, Collector},
-    source::FactSource,
+    source::CollectorSource,
 };
 
 /// Selectors of workloads with a name, and of those with a chart label only. Two lists, since selectors have no
@@ -21,7 +21,7 @@ const CHART_SELECTOR: &str = "helm.sh/chart,!app.kubernetes.io/name";
 const RELEASE_SELECTOR: &str = "owner=helm,status!=superseded";
 
 #[derive(Default)]
-pub(super) struct Services {
+pub(super) struct ServiceVersions {
     /// Places by version, by name.
     services: BTreeMap<String, BoundedPlaces>,
     charts: BoundedPlaces,
@@ -42,8 +42,8 @@ struct Labels {
     chart: Option<String>,
 }
 
-impl Collector for Services {
-    fn sources(&self) -> Vec<FactSource> {
+impl Collector for ServiceVersions {
+    fn sources(&self) -> Vec<CollectorSource> {
         let workloads = [
             ("/apis/apps/v1/deployments", "list deployments.apps"),
             ("/apis/apps/v1/statefulsets", "list statefulsets.apps"),
@@ -51,7 +51,7 @@ impl Collector for Services {
         ];
         let both = workloads.into_iter().flat_map(|(path, right)| {
             [NAME_SELECTOR, CHART_SELECTOR]
-                .map(|selector| FactSource::metadata(path, selector, right))
+                .map(|selector| CollectorSource::metadata(path, selector, right))
         });
         both.collect()
     }
@@ -108,8 +108,8 @@ struct Release {
 }
 
 impl Collector for Helm {
-    fn sources(&self) -> Vec<FactSource> {
-        vec![FactSource::metadata(
+    fn sources(&self) -> Vec<CollectorSource> {
+        vec![CollectorSource::metadata(
             "/api/v1/secrets",
             RELEASE_SELECTOR,
             "list secrets",
@@ -164,7 +164,7 @@ mod tests {
             (5, of_a_chart),
         ];
         assert_eq!(
-            facts_of(Box::new(Services::default()), &objects),
+            facts_of(Box::new(ServiceVersions::default()), &objects),
             json!({
                 "services": {
                     "nginx": { "": ["web/nginx"] },
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn selectors_cover_each_labelled_workload_once() {
-        let sources = Services::default().sources();
+        let sources = ServiceVersions::default().sources();
         let selectors: Vec<_> = sources
             .iter()
             .map(|source| match source.selection {

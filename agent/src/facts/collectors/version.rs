@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 use crate::facts::{
     bounded::short,
     collector::{CollectedFact, Collector},
-    source::FactSource,
+    source::CollectorSource,
 };
 
 #[derive(Default)]
-pub(super) struct Version(Map<String, Value>);
+pub(super) struct ServerVersion(Map<String, Value>);
 
-impl Collector for Version {
-    fn sources(&self) -> Vec<FactSource> {
-        vec![FactSource::object("/version", "get /version")]
+impl Collector for ServerVersion {
+    fn sources(&self) -> Vec<CollectorSource> {
+        vec![CollectorSource::object("/version", "get /version")]
     }
 
     fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
@@ -55,9 +55,9 @@ mod tests {
         let version =
             json!({ "major": "1", "minor": "20+", "gitVersion": "v1.20.4-eks-1", "odd": 7 });
         assert_eq!(
-            facts_of(Box::new(Version::default()), &[(0, version)]),
+            facts_of(Box::new(ServerVersion::default()), &[(0, version)]),
             json!({ "kubernetesVersion": { "major": "1", "minor": "20", "gitVersion": "v1.20.4-eks-1" } })
         );
-        assert_eq!(facts_of(Box::new(Version::default()), &[]), json!({}));
+        assert_eq!(facts_of(Box::new(ServerVersion::default()), &[]), json!({}));
     }
 }
