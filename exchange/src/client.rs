@@ -14,7 +14,7 @@ use tracing::debug;
 use crate::{
     answer::Answer,
     body::{self, Body, BodyError},
-    download::Download,
+    download::DownloadBody,
     error::{ExchangeError, HttpError},
     head::ResponseHead,
     in_flight::{InFlight, InFlightError, PendingRequest},
@@ -127,7 +127,7 @@ impl<W: Transport> Client<W> {
             return Ok(Answer::Upgraded(response, transport.into_upgraded(read)));
         }
         let pool = (!close).then(|| Arc::downgrade(&self.pool));
-        let download = Download::new(in_flight, body, pool);
+        let download = DownloadBody::new(in_flight, body, pool);
         let body = if http_body::Body::is_end_stream(&download) {
             body::empty()
         } else {

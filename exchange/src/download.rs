@@ -11,25 +11,25 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::{
-    body::BodyError, chunked::Piece, framing::Decoder, in_flight::InFlight, pool::Pool,
+    body::BodyError, chunked::Piece, framing::BodyDecoder, in_flight::InFlight, pool::Pool,
     transport::Transport,
 };
 
-pub(crate) struct Download<W: Transport> {
+pub(crate) struct DownloadBody<W: Transport> {
     /// `None` after the end.
     in_flight: Option<InFlight<W>>,
-    decoder: Decoder,
+    decoder: BodyDecoder,
     /// Pool of the transport, if the transport can be reused.
     pool: Option<Weak<Pool<W>>>,
 }
 
-impl<W: Transport> Download<W> {
+impl<W: Transport> DownloadBody<W> {
     pub(crate) fn new(
         in_flight: InFlight<W>,
-        decoder: Decoder,
+        decoder: BodyDecoder,
         pool: Option<Weak<Pool<W>>>,
     ) -> Self {
-        let mut download = Download {
+        let mut download = DownloadBody {
             in_flight: Some(in_flight),
             decoder,
             pool,
@@ -50,7 +50,7 @@ impl<W: Transport> Download<W> {
 
     fn poll(
         in_flight: &mut InFlight<W>,
-        decoder: &mut Decoder,
+        decoder: &mut BodyDecoder,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Piece, BodyError>> {
         if let Poll::Ready(Err(error)) = in_flight.poll_upload(cx) {
@@ -60,7 +60,7 @@ impl<W: Transport> Download<W> {
     }
 }
 
-impl<W: Transport> HttpBody for Download<W> {
+impl<W: Transport> HttpBody for DownloadBody<W> {
     type Data = Bytes;
     type Error = BodyError;
 

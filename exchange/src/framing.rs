@@ -17,7 +17,7 @@ use crate::{
 
 /// Framing of the body that is being read.
 #[derive(Debug)]
-pub(crate) enum Decoder {
+pub(crate) enum BodyDecoder {
     /// Remaining bytes.
     Length(u64),
     Chunked(Chunked),
@@ -28,38 +28,38 @@ pub(crate) enum Decoder {
     Broken(&'static str),
 }
 
-impl Decoder {
+impl BodyDecoder {
     pub(crate) fn is_ended(&self) -> bool {
         match self {
-            Decoder::Length(left) => *left == 0,
-            Decoder::Chunked(chunked) => chunked.is_done(),
-            Decoder::ToEnd | Decoder::Broken(_) => false,
-            Decoder::Ended => true,
+            BodyDecoder::Length(left) => *left == 0,
+            BodyDecoder::Chunked(chunked) => chunked.is_done(),
+            BodyDecoder::ToEnd | BodyDecoder::Broken(_) => false,
+            BodyDecoder::Ended => true,
         }
     }
 
     /// Takes the next piece of the body from `input`.
     pub(crate) fn next(&mut self, input: &mut Bytes) -> Result<Piece, HttpError> {
         match self {
-            Decoder::Length(0) | Decoder::Ended => Ok(Piece::End),
-            Decoder::Broken(reason) => malformed(reason),
-            Decoder::Chunked(chunked) => chunked.next(input),
+            BodyDecoder::Length(0) | BodyDecoder::Ended => Ok(Piece::End),
+            BodyDecoder::Broken(reason) => malformed(reason),
+            BodyDecoder::Chunked(chunked) => chunked.next(input),
             _ if input.is_empty() => Ok(Piece::More),
-            Decoder::Length(left) => {
+            BodyDecoder::Length(left) => {
                 let whole = usize::try_from(*left).unwrap_or(usize::MAX);
                 let data = input.split_to(whole.min(input.len()));
                 *left -= data.len() as u64;
                 Ok(Piece::Data(data))
             }
-            Decoder::ToEnd => Ok(Piece::Data(std::mem::take(input))),
+            BodyDecoder::ToEnd => Ok(Piece::Data(std::mem::take(input))),
         }
     }
 
     /// Handles a clean end of the stream.
     pub(crate) fn end(&mut self) -> Result<(), HttpError> {
         match self {
-            Decoder::ToEnd => {
-                *self = Decoder::Ended;
+            BodyDecoder::ToEnd => {
+                *self = BodyDecoder::Ended;
                 Ok(())
             }
             _ if self.is_ended() => Ok(()),
@@ -69,16 +69,18 @@ impl Decoder {
 
     pub(crate) fn size_hint(&self) -> SizeHint {
         match self {
-            Decoder::Length(left) => SizeHint::with_exact(*left),
-            Decoder::Ended => SizeHint::with_exact(0),
-            Decoder::Chunked(_) | Decoder::ToEnd | Decoder::Broken(_) => SizeHint::default(),
+            BodyDecoder::Length(left) => SizeHint::with_exact(*left),
+            BodyDecoder::Ended => SizeHint::with_exact(0),
+            BodyDecoder::Chunked(_) | BodyDecoder::ToEnd | BodyDecoder::Broken(_) => {
+                SizeHint::default()
+            }
         }
     }
 }
 
 /// Framing of the body that is being written.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Encoder {
+pub(crate) enum BodyEncoder {
     /// No body, even if the head gives a length (HEAD, 304), or completely written.
     Nothing,
     Length(u64),
@@ -86,17 +88,17 @@ pub(crate) enum Encoder {
     Chunked(Vec<HeaderName>),
 }
 
-impl Encoder {
+impl BodyEncoder {
     pub(crate) fn data(&mut self, data: Bytes, out: &mut Outgoing) -> Result<(), BodyError> {
         match self {
             _ if data.is_empty() => {}
-            Encoder::Nothing => return Err("unexpected body".into()),
-            Encoder::Length(left) => {
+            BodyEncoder::Nothing => return Err("unexpected body".into()),
+            BodyEncoder::Length(left) => {
                 let left_now = left.checked_sub(data.len() as u64);
                 *left = left_now.ok_or("the body is longer than announced")?;
                 out.push(data);
             }
-            Encoder::Chunked(_) => {
+            BodyEncoder::Chunked(_) => {
                 let _never = write!(out.tail(), "{:x}\r\n", data.len());
                 out.push(data);
                 out.tail().put_slice(b"\r\n");
@@ -107,7 +109,7 @@ impl Encoder {
 
     /// Unannounced trailers are dropped, as are those of a body with a length.
     pub(crate) fn trailers(&mut self, trailers: &HeaderMap, out: &mut Outgoing) {
-        if let Encoder::Chunked(announced) = self {
+        if let BodyEncoder::Chunked(announced) = self {
             let tail = out.tail();
             tail.put_slice(b"0\r\n");
             for name in announced.iter() {
@@ -116,31 +118,31 @@ impl Encoder {
                 }
             }
             tail.put_slice(b"\r\n");
-            *self = Encoder::Nothing;
+            *self = BodyEncoder::Nothing;
         }
     }
 
     /// Handles the end of the body's source.
     pub(crate) fn end(&mut self, out: &mut Outgoing) -> Result<(), BodyError> {
         match self {
-            Encoder::Length(1..) => return Err("the body is shorter than announced".into()),
-            Encoder::Chunked(_) => out.tail().put_slice(b"0\r\n\r\n"),
-            Encoder::Nothing | Encoder::Length(0) => {}
+            BodyEncoder::Length(1..) => return Err("the body is shorter than announced".into()),
+            BodyEncoder::Chunked(_) => out.tail().put_slice(b"0\r\n\r\n"),
+            BodyEncoder::Nothing | BodyEncoder::Length(0) => {}
         }
-        *self = Encoder::Nothing;
+        *self = BodyEncoder::Nothing;
         Ok(())
     }
 
     /// True if nothing can follow. A source with a known length is not polled for its end.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Encoder::Nothing | Encoder::Length(0))
+        matches!(self, BodyEncoder::Nothing | BodyEncoder::Length(0))
     }
 }
 
 /// Framing of a request's body: by the length of its head or its source, else in chunks.
-pub(crate) fn of_request(headers: &HeaderMap, body: &Body) -> Result<Encoder, BodyError> {
+pub(crate) fn of_request(headers: &HeaderMap, body: &Body) -> Result<BodyEncoder, BodyError> {
     match (is_empty(body), declared(headers)?) {
-        (true, None | Some(0)) => Ok(Encoder::Nothing),
+        (true, None | Some(0)) => Ok(BodyEncoder::Nothing),
         (true, Some(_)) => Err("the body is shorter than announced".into()),
         (false, declared) => Ok(with_body(declared, headers, body, true)),
     }
@@ -151,9 +153,9 @@ pub(crate) fn of_response(
     headers: &HeaderMap,
     body: &Body,
     trailers: bool,
-) -> Result<Encoder, BodyError> {
+) -> Result<BodyEncoder, BodyError> {
     match (is_empty(body), declared(headers)?) {
-        (true, None | Some(0)) => Ok(Encoder::Length(0)),
+        (true, None | Some(0)) => Ok(BodyEncoder::Length(0)),
         (true, Some(_)) => Err("the body is shorter than announced".into()),
         (false, declared) => Ok(with_body(declared, headers, body, trailers)),
     }
@@ -172,17 +174,22 @@ fn is_empty(body: &Body) -> bool {
     body.is_end_stream() || body.size_hint().exact() == Some(0)
 }
 
-fn with_body(declared: Option<u64>, headers: &HeaderMap, body: &Body, trailers: bool) -> Encoder {
+fn with_body(
+    declared: Option<u64>,
+    headers: &HeaderMap,
+    body: &Body,
+    trailers: bool,
+) -> BodyEncoder {
     if let Some(length) = declared.or(body.size_hint().exact()) {
-        return Encoder::Length(length);
+        return BodyEncoder::Length(length);
     }
     if !trailers {
-        return Encoder::Chunked(Vec::new());
+        return BodyEncoder::Chunked(Vec::new());
     }
     let lines = headers.get_all(header::TRAILER).iter();
     let names = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
     let names = names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok());
-    Encoder::Chunked(names.filter(may_trail).collect())
+    BodyEncoder::Chunked(names.filter(may_trail).collect())
 }
 
 /// Excludes fields about framing, routing and authentication.

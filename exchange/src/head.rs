@@ -11,7 +11,7 @@ use crate::{
     chunked::Chunked,
     error::{HttpError, malformed},
     fields::{MAX_HEAD, MAX_HEADERS, field, fields},
-    framing::{Decoder, Encoder},
+    framing::{BodyDecoder, BodyEncoder},
 };
 
 type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
@@ -20,7 +20,7 @@ type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
 #[derive(Debug)]
 pub(crate) struct RequestHead {
     pub(crate) request: Request<()>,
-    pub(crate) body: Decoder,
+    pub(crate) body: BodyDecoder,
     /// CONNECT, or a protocol upgrade.
     pub(crate) upgrade: bool,
     pub(crate) expects_continue: bool,
@@ -63,7 +63,7 @@ impl RequestKind {
 #[derive(Debug)]
 pub(crate) struct ResponseHead {
     pub(crate) response: Response<()>,
-    pub(crate) body: Decoder,
+    pub(crate) body: BodyDecoder,
     pub(crate) close: bool,
 }
 
@@ -121,9 +121,9 @@ pub(crate) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
         return malformed("the head must have exactly one Host");
     }
     let body = match (framing.chunked, framing.length) {
-        (true, _) => Decoder::Chunked(Chunked::default()),
-        (false, Some(length)) => Decoder::Length(length),
-        (false, None) => Decoder::Ended,
+        (true, _) => BodyDecoder::Chunked(Chunked::default()),
+        (false, Some(length)) => BodyDecoder::Length(length),
+        (false, None) => BodyDecoder::Ended,
     };
     let expects_continue = !body.is_ended() && expects_continue(&headers);
     let upgrade =
@@ -185,23 +185,27 @@ pub(crate) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, 
         return malformed("unrequested protocol upgrade");
     }
     let body = match (framing.chunked, framing.length) {
-        _ if kind.is_bodiless(status) || kind.is_switched_by(status) => Decoder::Ended,
-        (true, _) => Decoder::Chunked(Chunked::default()),
-        (false, Some(length)) => Decoder::Length(length),
-        (false, None) => Decoder::ToEnd,
+        _ if kind.is_bodiless(status) || kind.is_switched_by(status) => BodyDecoder::Ended,
+        (true, _) => BodyDecoder::Chunked(Chunked::default()),
+        (false, Some(length)) => BodyDecoder::Length(length),
+        (false, None) => BodyDecoder::ToEnd,
     };
     let mut response = Response::new(());
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Ok(ResponseHead {
         response,
-        close: old || framing.close || matches!(body, Decoder::ToEnd),
+        close: old || framing.close || matches!(body, BodyDecoder::ToEnd),
         body,
     })
 }
 
 /// Writes the head of a request in origin form. `authority` is the Host if the headers have none.
-pub(crate) fn write_request(request: &http::request::Parts, body: &Encoder, out: &mut BytesMut) {
+pub(crate) fn write_request(
+    request: &http::request::Parts,
+    body: &BodyEncoder,
+    out: &mut BytesMut,
+) {
     let uri = &request.uri;
     let authority = uri.authority().map_or("", http::uri::Authority::as_str);
     let target = match uri.path_and_query() {
@@ -228,7 +232,7 @@ pub(crate) fn write_request(request: &http::request::Parts, body: &Encoder, out:
 pub(crate) fn write_response(
     status: StatusCode,
     headers: &HeaderMap,
-    body: &Encoder,
+    body: &BodyEncoder,
     out: &mut BytesMut,
 ) {
     out.reserve(room(headers));
@@ -247,20 +251,20 @@ fn room(headers: &HeaderMap) -> usize {
     })
 }
 
-fn write_fields(headers: &HeaderMap, body: &Encoder, out: &mut BytesMut) {
+fn write_fields(headers: &HeaderMap, body: &BodyEncoder, out: &mut BytesMut) {
     for (name, value) in headers {
         let frames = *name == header::TRANSFER_ENCODING
-            || (*name == header::CONTENT_LENGTH && *body != Encoder::Nothing);
+            || (*name == header::CONTENT_LENGTH && *body != BodyEncoder::Nothing);
         if !frames {
             field(out, name.as_str(), value.as_bytes());
         }
     }
     match body {
-        Encoder::Nothing => {}
-        Encoder::Length(length) => {
+        BodyEncoder::Nothing => {}
+        BodyEncoder::Length(length) => {
             let _never = write!(out, "content-length: {length}\r\n");
         }
-        Encoder::Chunked(_) => field(out, "transfer-encoding", b"chunked"),
+        BodyEncoder::Chunked(_) => field(out, "transfer-encoding", b"chunked"),
     }
     out.put_slice(b"\r\n");
 }

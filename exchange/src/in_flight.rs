@@ -18,7 +18,7 @@ use crate::{
     body::{Body, BodyError},
     chunked::Piece,
     error::{HttpError, malformed},
-    framing::{self, Decoder},
+    framing::{self, BodyDecoder},
     head::{self, RequestKind, ResponseHead},
     incoming::Incoming,
     outgoing::Outgoing,
@@ -44,13 +44,13 @@ pub(crate) enum InFlightError {
 /// A request before it has a transport.
 pub(crate) struct PendingRequest {
     out: Outgoing,
-    upload: Upload,
+    upload: UploadState,
     /// The whole head, if the request may be sent again.
     again: Option<Bytes>,
     pub(crate) kind: RequestKind,
 }
 
-enum Upload {
+enum UploadState {
     Done,
     /// Waits for `100 Continue`, or for a timeout.
     Held(Pin<Box<Sleep>>, Sending),
@@ -73,13 +73,13 @@ impl PendingRequest {
         head::write_request(&parts, &encoder, out.tail());
         let sending = Sending::new(body, encoder);
         let upload = if sending.is_done() {
-            Upload::Done
+            UploadState::Done
         } else if head::expects_continue(&parts.headers) {
-            Upload::Held(Box::pin(sleep(CONTINUE_TIMEOUT)), sending)
+            UploadState::Held(Box::pin(sleep(CONTINUE_TIMEOUT)), sending)
         } else {
-            Upload::Going(sending)
+            UploadState::Going(sending)
         };
-        let repeatable = matches!(upload, Upload::Done) && parts.method.is_idempotent();
+        let repeatable = matches!(upload, UploadState::Done) && parts.method.is_idempotent();
         Ok(PendingRequest {
             again: repeatable.then(|| out.sealed()),
             out,
@@ -153,8 +153,8 @@ impl<W: Transport> InFlight<W> {
 
     /// The first failure is the cause.
     fn cause(&mut self, error: HttpError) -> HttpError {
-        match std::mem::replace(&mut self.pending.upload, Upload::Done) {
-            Upload::Refused(first) => first.into(),
+        match std::mem::replace(&mut self.pending.upload, UploadState::Done) {
+            UploadState::Refused(first) => first.into(),
             other => {
                 self.pending.upload = other;
                 error
@@ -164,8 +164,8 @@ impl<W: Transport> InFlight<W> {
 
     /// Starts the upload after `100 Continue`.
     fn go_on(&mut self) {
-        self.pending.upload = match std::mem::replace(&mut self.pending.upload, Upload::Done) {
-            Upload::Held(_, sending) => Upload::Going(sending),
+        self.pending.upload = match std::mem::replace(&mut self.pending.upload, UploadState::Done) {
+            UploadState::Held(_, sending) => UploadState::Going(sending),
             other => other,
         };
     }
@@ -176,7 +176,7 @@ impl<W: Transport> InFlight<W> {
     ///
     /// Those of the body's source.
     pub(crate) fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        if let Upload::Held(timer, _) = &mut self.pending.upload
+        if let UploadState::Held(timer, _) = &mut self.pending.upload
             && timer.as_mut().poll(cx).is_ready()
         {
             self.go_on();
@@ -184,10 +184,10 @@ impl<W: Transport> InFlight<W> {
         for _ in 0..WRITES_PER_POLL {
             let pending = &mut self.pending;
             let filled = match &mut pending.upload {
-                Upload::Refused(_) => return Poll::Ready(Ok(())),
-                Upload::Done => Filled::Done,
-                Upload::Held(..) => Filled::Waiting,
-                Upload::Going(sending) => sending.fill(cx, &mut pending.out)?,
+                UploadState::Refused(_) => return Poll::Ready(Ok(())),
+                UploadState::Done => Filled::Done,
+                UploadState::Held(..) => Filled::Waiting,
+                UploadState::Going(sending) => sending.fill(cx, &mut pending.out)?,
             };
             let before = pending.out.len();
             let written = self.transport.poll_write(cx, &mut pending.out);
@@ -195,7 +195,7 @@ impl<W: Transport> InFlight<W> {
             match written {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => {
-                    pending.upload = Upload::Refused(error);
+                    pending.upload = UploadState::Refused(error);
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(Ok(())) => {}
@@ -204,7 +204,7 @@ impl<W: Transport> InFlight<W> {
                 Filled::Full => {}
                 Filled::Waiting => return Poll::Pending,
                 Filled::Done => {
-                    pending.upload = Upload::Done;
+                    pending.upload = UploadState::Done;
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -215,7 +215,7 @@ impl<W: Transport> InFlight<W> {
 
     pub(crate) fn poll_body(
         &mut self,
-        decoder: &mut Decoder,
+        decoder: &mut BodyDecoder,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Piece, HttpError>> {
         self.incoming.poll_body(&mut self.transport, decoder, cx)
@@ -236,12 +236,12 @@ impl<W: Transport> InFlight<W> {
         if let Some(head) = again {
             return Some(PendingRequest {
                 out: head.clone().into(),
-                upload: Upload::Done,
+                upload: UploadState::Done,
                 again: Some(head),
                 kind,
             });
         }
-        let refused = matches!(upload, Upload::Refused(_));
+        let refused = matches!(upload, UploadState::Refused(_));
         (!self.sent && !refused).then_some(PendingRequest {
             out,
             upload,
@@ -253,7 +253,7 @@ impl<W: Transport> InFlight<W> {
     /// The transport, if it is fit for another request: everything was sent, and all input was part of
     /// the response.
     pub(crate) fn finish(self) -> Option<W> {
-        let sent = matches!(self.pending.upload, Upload::Done) && self.pending.out.is_empty();
+        let sent = matches!(self.pending.upload, UploadState::Done) && self.pending.out.is_empty();
         (sent && self.incoming.is_empty()).then_some(self.transport)
     }
 
@@ -263,7 +263,7 @@ impl<W: Transport> InFlight<W> {
     ///
     /// If the request was not sent completely.
     pub(crate) fn into_raw(mut self) -> Result<(W, Bytes), HttpError> {
-        let sent = matches!(self.pending.upload, Upload::Done) && self.pending.out.is_empty();
+        let sent = matches!(self.pending.upload, UploadState::Done) && self.pending.out.is_empty();
         if !sent {
             return malformed("the protocol was switched before the end of the request");
         }

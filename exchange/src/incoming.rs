@@ -4,7 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::{chunked::Piece, error::HttpError, framing::Decoder, head, transport::Transport};
+use crate::{chunked::Piece, error::HttpError, framing::BodyDecoder, head, transport::Transport};
 
 #[derive(Default)]
 pub(crate) struct Incoming {
@@ -91,7 +91,7 @@ impl Incoming {
     pub(crate) fn poll_body<W: Transport>(
         &mut self,
         transport: &mut W,
-        decoder: &mut Decoder,
+        decoder: &mut BodyDecoder,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Piece, HttpError>> {
         loop {
@@ -101,7 +101,7 @@ impl Incoming {
                 Err(error) => {
                     // Input after an error is never processed.
                     if let HttpError::Malformed(reason) = error {
-                        *decoder = Decoder::Broken(reason);
+                        *decoder = BodyDecoder::Broken(reason);
                     }
                     return Poll::Ready(Err(error));
                 }

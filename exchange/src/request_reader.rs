@@ -18,25 +18,25 @@ use crate::{
     body::BodyError,
     chunked::Piece,
     error::{HttpError, malformed},
-    framing::Decoder,
+    framing::BodyDecoder,
     incoming::Incoming,
     outgoing::Outgoing,
     transport::Transport,
 };
 
 pub(crate) struct RequestReader<W> {
-    state: Mutex<State<W>>,
+    state: Mutex<ReaderState<W>>,
     wakers: Arc<Wakers>,
     /// Wakes both readers.
     waker: Waker,
 }
 
-struct State<W> {
+struct ReaderState<W> {
     /// `None` after the transport was handed over.
     transport: Option<W>,
     incoming: Incoming,
     /// Decoder of the current request's body.
-    decoder: Decoder,
+    decoder: BodyDecoder,
     /// Number of the current request; bodies of earlier requests read nothing.
     turn: u64,
     expects_continue: Expects,
@@ -53,7 +53,7 @@ enum Expects {
 
 /// State of the peer's direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
+pub(crate) enum PeerState {
     There,
     /// The peer has ended its direction after a whole request; a peer that waits for a response
     /// does not do that.
@@ -81,10 +81,10 @@ impl<W: Transport> RequestReader<W> {
     pub(crate) fn new(transport: W) -> Self {
         let wakers = Arc::new(Wakers::default());
         RequestReader {
-            state: Mutex::new(State {
+            state: Mutex::new(ReaderState {
                 transport: Some(transport),
                 incoming: Incoming::default(),
-                decoder: Decoder::Ended,
+                decoder: BodyDecoder::Ended,
                 turn: 0,
                 expects_continue: Expects::Nothing,
             }),
@@ -106,7 +106,11 @@ impl<W: Transport> RequestReader<W> {
     }
 
     /// Starts the body of a request.
-    pub(crate) fn begin(self: &Arc<Self>, decoder: Decoder, expects_continue: bool) -> Upload<W> {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        decoder: BodyDecoder,
+        expects_continue: bool,
+    ) -> UploadBody<W> {
         let mut state = lock(&self.state);
         state.turn += 1;
         let size = decoder.size_hint();
@@ -115,7 +119,7 @@ impl<W: Transport> RequestReader<W> {
             true => Expects::Waits,
             false => Expects::Nothing,
         };
-        Upload {
+        UploadBody {
             reader: self.clone(),
             turn: state.turn,
             left: size.exact(),
@@ -132,21 +136,21 @@ impl<W: Transport> RequestReader<W> {
         &self,
         cx: &mut Context<'_>,
         out: &mut Outgoing,
-    ) -> Poll<Result<Peer, HttpError>> {
+    ) -> Poll<Result<PeerState, HttpError>> {
         self.wakers.serving.register(cx.waker());
         let state = &mut *lock(&self.state);
         let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
-        if let Decoder::Broken(reason) = state.decoder {
+        if let BodyDecoder::Broken(reason) = state.decoder {
             return Poll::Ready(malformed(reason));
         }
         // Before writing: after the last byte of a response, the next request may follow at once.
-        let mut peer = Peer::There;
+        let mut peer = PeerState::There;
         if state.incoming.is_empty() {
             let mut cx = Context::from_waker(&self.waker);
             match state.incoming.poll_fill(transport, &mut cx)? {
                 Poll::Pending => {}
                 Poll::Ready(true) => self.wakers.body.wake(),
-                Poll::Ready(false) if state.decoder.is_ended() => peer = Peer::Left,
+                Poll::Ready(false) if state.decoder.is_ended() => peer = PeerState::Left,
                 Poll::Ready(false) => return Poll::Ready(Err(HttpError::Cut)),
             }
         }
@@ -158,7 +162,7 @@ impl<W: Transport> RequestReader<W> {
             return Poll::Ready(Err(HttpError::Cut));
         }
         let written = transport.poll_write(cx, out)?;
-        if written.is_pending() && peer == Peer::Left {
+        if written.is_pending() && peer == PeerState::Left {
             return Poll::Ready(Err(HttpError::Cut));
         }
         written.map(|()| Ok(peer))
@@ -216,14 +220,14 @@ impl<W> RequestReader<W> {
 }
 
 /// Body of a request, for its handler.
-pub(crate) struct Upload<W> {
+pub(crate) struct UploadBody<W> {
     reader: Arc<RequestReader<W>>,
     turn: u64,
     left: Option<u64>,
     ended: bool,
 }
 
-impl<W: Transport> Upload<W> {
+impl<W: Transport> UploadBody<W> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, HttpError>> {
         self.reader.wakers.body.register(cx.waker());
         let state = &mut *lock(&self.reader.state);
@@ -247,7 +251,7 @@ impl<W: Transport> Upload<W> {
     }
 }
 
-impl<W: Transport> HttpBody for Upload<W> {
+impl<W: Transport> HttpBody for UploadBody<W> {
     type Data = Bytes;
     type Error = BodyError;
 

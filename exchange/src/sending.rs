@@ -9,14 +9,14 @@ use http_body::Body as _;
 
 use crate::{
     body::{Body, BodyError},
-    framing::Encoder,
+    framing::BodyEncoder,
     gather::Gather,
     outgoing::Outgoing,
 };
 
 pub(crate) struct Sending {
     body: Body,
-    encoder: Encoder,
+    encoder: BodyEncoder,
     gather: Option<Gather>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Filled {
 impl Sending {
     /// Body of a request. It is not batched, because its sender waits for capacity: batching would
     /// halve the rate over a fast path.
-    pub(crate) fn new(body: Body, encoder: Encoder) -> Self {
+    pub(crate) fn new(body: Body, encoder: BodyEncoder) -> Self {
         Sending {
             body,
             encoder,
@@ -43,7 +43,7 @@ impl Sending {
     }
 
     /// Body of a response, which may be a LIST: batched.
-    pub(crate) fn gathering(body: Body, encoder: Encoder) -> Self {
+    pub(crate) fn gathering(body: Body, encoder: BodyEncoder) -> Self {
         Sending {
             gather: Some(Gather::default()),
             ..Sending::new(body, encoder)
@@ -52,7 +52,7 @@ impl Sending {
 
     /// True without a body.
     pub(crate) fn is_done(&self) -> bool {
-        self.encoder == Encoder::Nothing
+        self.encoder == BodyEncoder::Nothing
     }
 
     /// Polls the source and queues its data.
@@ -102,7 +102,7 @@ impl Sending {
                 }
             }
         }
-        self.encoder = Encoder::Nothing;
+        self.encoder = BodyEncoder::Nothing;
         Ok(Filled::Done)
     }
 }
@@ -160,7 +160,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn response_in_pieces_is_batched_and_a_request_is_not() {
-        let length = || Encoder::Length(PIECE_COUNT * PIECE_BYTES as u64);
+        let length = || BodyEncoder::Length(PIECE_COUNT * PIECE_BYTES as u64);
         assert!(takes(Sending::gathering(in_pieces(), length())).await > Duration::ZERO);
         let request = Sending::new(in_pieces(), length());
         assert_eq!(takes(request).await, Duration::ZERO);

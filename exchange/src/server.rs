@@ -23,10 +23,10 @@ use tokio::{
 use crate::{
     body::{self, Body},
     error::{HttpError, malformed},
-    framing::{self, Encoder},
+    framing::{self, BodyEncoder},
     head::{self, RequestHead, RequestKind},
     outgoing::Outgoing,
-    request_reader::{Peer, RequestReader},
+    request_reader::{PeerState, RequestReader},
     sending::{Filled, Sending},
     transport::Transport,
     upgrade::{OnUpgrade, Upgraded},
@@ -170,7 +170,7 @@ impl<W: Transport> Serving<W> {
                 self.out.tail().put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             }
             match self.reader.poll_write(cx, &mut self.out)? {
-                Poll::Ready(Peer::Left) => Poll::Ready(Err(HttpError::Cut)),
+                Poll::Ready(PeerState::Left) => Poll::Ready(Err(HttpError::Cut)),
                 _ => Poll::Pending,
             }
         });
@@ -191,7 +191,7 @@ impl<W: Transport> Serving<W> {
         }
         let bodiless = switched || turn.kind.is_bodiless(status);
         let encoder = if bodiless {
-            Encoder::Nothing
+            BodyEncoder::Nothing
         } else {
             framing::of_response(headers, &body, turn.takes_trailers).map_err(io::Error::other)?
         };
@@ -221,9 +221,11 @@ impl<W: Transport> Serving<W> {
             let filled = sending.fill(cx, &mut self.out).map_err(io::Error::other)?;
             match (self.reader.poll_write(cx, &mut self.out)?, filled) {
                 (Poll::Ready(_), Filled::Done) => return Poll::Ready(Ok(())),
-                (Poll::Ready(Peer::Left), _) => return Poll::Ready(Err(HttpError::Cut.into())),
+                (Poll::Ready(PeerState::Left), _) => {
+                    return Poll::Ready(Err(HttpError::Cut.into()));
+                }
                 (Poll::Pending, _) | (_, Filled::Waiting) => return Poll::Pending,
-                (Poll::Ready(Peer::There), Filled::Full) => {}
+                (Poll::Ready(PeerState::There), Filled::Full) => {}
             }
         }
         cx.waker().wake_by_ref();
@@ -254,7 +256,7 @@ impl<W: Transport> Serving<W> {
         let close = header::HeaderValue::from_static("close");
         headers.insert(header::CONNECTION, close);
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        head::write_response(status, &headers, &Encoder::Length(0), self.out.tail());
+        head::write_response(status, &headers, &BodyEncoder::Length(0), self.out.tail());
         if let Some((mut transport, _)) = self.reader.take() {
             poll_fn(|cx| transport.poll_write(cx, &mut self.out)).await?;
             poll_fn(|cx| transport.poll_finish(cx)).await?;

@@ -34,12 +34,12 @@ pub struct Spliced {
     /// Bytes copied towards `a`, including those of an incomplete copy.
     pub to_a: u64,
     /// Reason for the end.
-    pub end: End,
+    pub end: SpliceEnd,
 }
 
 /// Reason for the end of a splice.
 #[derive(Debug)]
-pub enum End {
+pub enum SpliceEnd {
     /// All data of the server (`b`) has arrived.
     Clean,
     /// The client's side (`a`) failed, or did not take all data.
@@ -65,20 +65,20 @@ where
         let one = there.poll(cx, &mut a, &mut b);
         let other = back.poll(cx, &mut b, &mut a);
         match (one, other) {
-            (Poll::Ready(Err(error)), _) => Poll::Ready(End::A(error)),
-            (_, Poll::Ready(Err(error))) => Poll::Ready(End::B(error)),
+            (Poll::Ready(Err(error)), _) => Poll::Ready(SpliceEnd::A(error)),
+            (_, Poll::Ready(Err(error))) => Poll::Ready(SpliceEnd::B(error)),
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => {
                 // Data that `b` refused had no receiver: `b` had sent everything.
-                Poll::Ready(back.refused.take().map_or(End::Clean, End::A))
+                Poll::Ready(back.refused.take().map_or(SpliceEnd::Clean, SpliceEnd::A))
             }
             _ => Poll::Pending,
         }
     });
     let mut end = both.await;
-    if there.refused.is_some() && matches!(end, End::Clean) {
+    if there.refused.is_some() && matches!(end, SpliceEnd::Clean) {
         let rest = poll_fn(|cx| poll_drain(cx, &mut a));
         if let Ok(Err(error)) = timeout(LINGER_TIMEOUT, rest).await {
-            end = End::A(error);
+            end = SpliceEnd::A(error);
         }
     }
     Spliced {
@@ -88,7 +88,7 @@ where
     }
 }
 
-enum State {
+enum CopyState {
     /// Holds no buffer.
     Reading {
         unflushed: bool,
@@ -101,7 +101,7 @@ enum State {
 }
 
 struct Direction {
-    state: State,
+    state: CopyState,
     copied: u64,
     /// Error of the destination, if it did not take everything.
     refused: Option<io::Error>,
@@ -110,7 +110,7 @@ struct Direction {
 impl Direction {
     fn new() -> Self {
         Direction {
-            state: State::Reading { unflushed: false },
+            state: CopyState::Reading { unflushed: false },
             copied: 0,
             refused: None,
         }
@@ -125,14 +125,16 @@ impl Direction {
     {
         loop {
             match &mut self.state {
-                State::Reading { unflushed } => {
+                CopyState::Reading { unflushed } => {
                     let mut buffer = borrow();
                     match poll_fill(cx, from, &mut buffer) {
                         Poll::Ready(Ok(0)) => {
                             give_back(buffer);
-                            self.state = State::Ending;
+                            self.state = CopyState::Ending;
                         }
-                        Poll::Ready(Ok(filled)) => self.state = State::Writing(buffer, 0, filled),
+                        Poll::Ready(Ok(filled)) => {
+                            self.state = CopyState::Writing(buffer, 0, filled)
+                        }
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                         Poll::Pending => {
                             give_back(buffer);
@@ -146,7 +148,7 @@ impl Direction {
                         }
                     }
                 }
-                State::Writing(buffer, start, end) => {
+                CopyState::Writing(buffer, start, end) => {
                     let rest = buffer.get(*start..*end).unwrap_or_default();
                     let taken = match ready!(Pin::new(&mut *to).poll_write(cx, rest)) {
                         Ok(0) => return self.refuse(io::ErrorKind::WriteZero.into()),
@@ -157,22 +159,22 @@ impl Direction {
                     *start += taken;
                     if start == end {
                         give_back(std::mem::take(buffer));
-                        self.state = State::Reading { unflushed: true };
+                        self.state = CopyState::Reading { unflushed: true };
                     }
                 }
-                State::Ending => {
+                CopyState::Ending => {
                     if let Err(error) = ready!(Pin::new(&mut *to).poll_shutdown(cx)) {
                         return self.refuse(error);
                     }
-                    self.state = State::Ended;
+                    self.state = CopyState::Ended;
                 }
-                State::Ended => return Poll::Ready(Ok(())),
+                CopyState::Ended => return Poll::Ready(Ok(())),
             }
         }
     }
 
     fn refuse(&mut self, error: io::Error) -> Poll<io::Result<()>> {
-        self.state = State::Ended;
+        self.state = CopyState::Ended;
         self.refused = Some(error);
         Poll::Ready(Ok(()))
     }

@@ -72,16 +72,16 @@ impl Future for OnUpgrade {
 pub struct Upgraded {
     /// Bytes received after the head.
     read: Bytes,
-    io: Inner,
+    io: RawConnection,
 }
 
 /// Other connections.
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Io for IO {}
+trait RawIo: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<IO: AsyncRead + AsyncWrite + Send + Unpin> RawIo for IO {}
 
-enum Inner {
+enum RawConnection {
     Stream(Stream),
-    Other(Box<dyn Io>),
+    Other(Box<dyn RawIo>),
 }
 
 impl Upgraded {
@@ -92,7 +92,7 @@ impl Upgraded {
     {
         Upgraded {
             read,
-            io: Inner::Other(Box::new(io)),
+            io: RawConnection::Other(Box::new(io)),
         }
     }
 
@@ -100,8 +100,8 @@ impl Upgraded {
     /// other connections than streams. Await it in the task that uses the stream.
     pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
         let gone = match &self.io {
-            Inner::Stream(stream) => Some(stream.gone()),
-            Inner::Other(_) => None,
+            RawConnection::Stream(stream) => Some(stream.gone()),
+            RawConnection::Other(_) => None,
         };
         async move {
             match gone {
@@ -114,7 +114,7 @@ impl Upgraded {
     pub(crate) fn of_stream(stream: Stream, read: Bytes) -> Self {
         Upgraded {
             read,
-            io: Inner::Stream(stream),
+            io: RawConnection::Stream(stream),
         }
     }
 }
@@ -132,8 +132,8 @@ impl AsyncRead for Upgraded {
             return Poll::Ready(Ok(()));
         }
         match &mut upgraded.io {
-            Inner::Stream(stream) => Pin::new(stream).poll_read(cx, buf),
-            Inner::Other(other) => Pin::new(other).poll_read(cx, buf),
+            RawConnection::Stream(stream) => Pin::new(stream).poll_read(cx, buf),
+            RawConnection::Other(other) => Pin::new(other).poll_read(cx, buf),
         }
     }
 }
@@ -145,22 +145,22 @@ impl AsyncWrite for Upgraded {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         match &mut self.get_mut().io {
-            Inner::Stream(stream) => Pin::new(stream).poll_write(cx, buf),
-            Inner::Other(other) => Pin::new(other).poll_write(cx, buf),
+            RawConnection::Stream(stream) => Pin::new(stream).poll_write(cx, buf),
+            RawConnection::Other(other) => Pin::new(other).poll_write(cx, buf),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.get_mut().io {
-            Inner::Stream(stream) => Pin::new(stream).poll_flush(cx),
-            Inner::Other(other) => Pin::new(other).poll_flush(cx),
+            RawConnection::Stream(stream) => Pin::new(stream).poll_flush(cx),
+            RawConnection::Other(other) => Pin::new(other).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.get_mut().io {
-            Inner::Stream(stream) => Pin::new(stream).poll_shutdown(cx),
-            Inner::Other(other) => Pin::new(other).poll_shutdown(cx),
+            RawConnection::Stream(stream) => Pin::new(stream).poll_shutdown(cx),
+            RawConnection::Other(other) => Pin::new(other).poll_shutdown(cx),
         }
     }
 }

@@ -56,8 +56,8 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
 
 use self::{
-    record::{Inbound, Record},
-    socket::{Connection, ResetOnDrop, Socket},
+    record::{Inbound, RequestRecord},
+    socket::{ClientConnection, ClientSocket, ResetOnDrop},
     stack::Stack,
 };
 use crate::{
@@ -98,13 +98,13 @@ impl Front {
     pub(crate) async fn serve(self, socket: TcpStream, peer: SocketAddr) {
         let _open = GaugeGuard::of(&self.hub.metrics.connections);
         let reset = ResetOnDrop::default();
-        let socket = Socket::new(socket, reset.clone());
+        let socket = ClientSocket::new(socket, reset.clone());
         let Some(tls) = self.handshake(socket, peer.ip()).await else {
             return;
         };
         let (_, state) = tls.get_ref();
         let http2 = state.alpn_protocol() == Some(b"h2");
-        let connection = Connection {
+        let connection = ClientConnection {
             peer,
             sni: state.server_name().map(Arc::from),
             reset,
@@ -120,8 +120,8 @@ impl Front {
     pub(crate) async fn serve_plain(self, socket: TcpStream, peer: SocketAddr) {
         let _open = GaugeGuard::of(&self.hub.metrics.connections);
         let reset = ResetOnDrop::default();
-        let socket = Socket::new(socket, reset.clone());
-        let connection = Connection {
+        let socket = ClientSocket::new(socket, reset.clone());
+        let connection = ClientConnection {
             peer,
             sni: None,
             reset,
@@ -129,7 +129,7 @@ impl Front {
         self.http1(socket, connection).await;
     }
 
-    async fn http1<IO>(self, io: IO, connection: Connection)
+    async fn http1<IO>(self, io: IO, connection: ClientConnection)
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -147,7 +147,7 @@ impl Front {
         serve_until(serving, |it| it.graceful_shutdown(), over, peer).await;
     }
 
-    async fn http2(self, tls: TlsStream<ReadAhead<Socket>>, connection: Connection) {
+    async fn http2(self, tls: TlsStream<ReadAhead<ClientSocket>>, connection: ClientConnection) {
         let process = self.hub.process.clone();
         let peer = connection.peer;
         let service = service_fn(move |request| self.request(request, &connection));
@@ -163,9 +163,9 @@ impl Front {
 
     async fn handshake(
         &self,
-        socket: Socket,
+        socket: ClientSocket,
         from: IpAddr,
-    ) -> Option<TlsStream<ReadAhead<Socket>>> {
+    ) -> Option<TlsStream<ReadAhead<ClientSocket>>> {
         let slot = self.hub.front_handshakes.acquire(from);
         let config = Arc::clone(&self.hub.front_tls.borrow());
         let (outcome, tls) = tokio::select! {
@@ -185,9 +185,9 @@ impl Front {
     fn request(
         &self,
         request: Request<Incoming>,
-        connection: &Connection,
+        connection: &ClientConnection,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
-        let record = Record::begin(&request, connection.peer, &self.hub.metrics);
+        let record = RequestRecord::begin(&request, connection.peer, &self.hub.metrics);
         let inbound = Box::new(Inbound {
             request: request.map(|body| body.map_err(BodyError::from).boxed_unsync()),
             connection: connection.clone(),

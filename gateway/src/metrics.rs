@@ -20,7 +20,7 @@ const SECONDS_BUCKETS: &[f64] = &[
 
 /// End of a request, as a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum RequestEnd {
     /// The API server or a module answered below 400.
     Ok,
     /// The API server or a module answered 4xx.
@@ -37,18 +37,18 @@ pub(crate) enum Outcome {
     Left,
 }
 
-impl Outcome {
-    const VARIANT_COUNT: usize = Outcome::Left as usize + 1;
+impl RequestEnd {
+    const VARIANT_COUNT: usize = RequestEnd::Left as usize + 1;
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
-            Outcome::Ok => "ok",
-            Outcome::Declined => "declined",
-            Outcome::Erred => "erred",
-            Outcome::Refused => "refused",
-            Outcome::Failed => "failed",
-            Outcome::Aborted => "aborted",
-            Outcome::Left => "left",
+            RequestEnd::Ok => "ok",
+            RequestEnd::Declined => "declined",
+            RequestEnd::Erred => "erred",
+            RequestEnd::Refused => "refused",
+            RequestEnd::Failed => "failed",
+            RequestEnd::Aborted => "aborted",
+            RequestEnd::Left => "left",
         }
     }
 }
@@ -100,7 +100,7 @@ pub(crate) struct Metrics {
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     /// Cache of the two vectors above, by outcome: a lookup by labels is slow.
-    cached: [CachedSeries; Outcome::VARIANT_COUNT],
+    cached: [CachedSeries; RequestEnd::VARIANT_COUNT],
     handshakes: IntCounterVec,
     module_panics: IntCounterVec,
     tunnel_rtt: Histogram,
@@ -197,7 +197,7 @@ impl Metrics {
         })
     }
 
-    pub(crate) fn request(&self, outcome: Outcome, phases: PhaseTimes) {
+    pub(crate) fn request(&self, outcome: RequestEnd, phases: PhaseTimes) {
         let label = outcome.as_str();
         let Some(CachedSeries { requests, seconds }) = self.cached.get(outcome as usize) else {
             return;

@@ -20,7 +20,7 @@ async fn end_passes_and_the_other_direction_continues() {
     right.shutdown().await.unwrap();
     assert_eq!(left.read(&mut [0]).await.unwrap(), 0);
     let counts = spliced.await.unwrap();
-    assert!(matches!(counts.end, End::Clean), "{counts:?}");
+    assert!(matches!(counts.end, SpliceEnd::Clean), "{counts:?}");
     assert_eq!((counts.to_b, counts.to_a), (7, 50_000));
 }
 
@@ -45,7 +45,7 @@ async fn data_beyond_all_buffers_passes_both_ways() {
     };
     tokio::join!(side(left, 1, 2), side(right, 2, 1));
     let counts = spliced.await.unwrap();
-    assert!(matches!(counts.end, End::Clean), "{counts:?}");
+    assert!(matches!(counts.end, SpliceEnd::Clean), "{counts:?}");
     assert_eq!((counts.to_b, counts.to_a), (1 << 20, 1 << 20));
 }
 
@@ -82,7 +82,7 @@ impl AsyncWrite for Reset {
 async fn error_ends_both_directions_and_names_side_and_bytes() {
     let (_left, a) = duplex(64);
     let spliced = splice(a, Reset).await;
-    let End::B(error) = spliced.end else {
+    let SpliceEnd::B(error) = spliced.end else {
         panic!("{spliced:?}");
     };
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
@@ -96,7 +96,7 @@ async fn error_ends_both_directions_and_names_side_and_bytes() {
     right.write_all(b"more").await.unwrap();
     drop(right);
     let spliced = spliced.await.unwrap();
-    assert!(matches!(spliced.end, End::A(_)), "{spliced:?}");
+    assert!(matches!(spliced.end, SpliceEnd::A(_)), "{spliced:?}");
     assert_eq!(spliced.to_a, 6);
 }
 
@@ -145,7 +145,7 @@ async fn data_of_a_closed_server_reaches_a_client_that_still_sends() {
     assert_eq!(got.len(), ANSWER.len());
     drop(left);
     let spliced = spliced.await.unwrap();
-    assert!(matches!(spliced.end, End::Clean), "{spliced:?}");
+    assert!(matches!(spliced.end, SpliceEnd::Clean), "{spliced:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +165,7 @@ async fn client_of_a_closed_server_is_drained_for_ten_minutes_at_most() {
             drop(left);
         }
         let spliced = spliced.await.unwrap();
-        assert!(matches!(spliced.end, End::Clean), "{spliced:?}");
+        assert!(matches!(spliced.end, SpliceEnd::Clean), "{spliced:?}");
         assert_eq!(begun.elapsed() >= LINGER_TIMEOUT, silent);
     }
 }

@@ -11,7 +11,7 @@ use http::{Method, Response, header};
 use http_body::{Body as _, Frame, SizeHint};
 
 use super::{
-    script::{End, Message, Script, answered, kind, served},
+    script::{ReadMessage, Script, ScriptEnd, answered, kind, served},
     *,
 };
 use crate::server::serve_on;
@@ -35,7 +35,7 @@ const ANSWERS: [&str; 7] = [
     "HTTP/1.1 418\r\ncontent-length: 1\r\n\r\nx",
 ];
 
-async fn one_served(pieces: &[&[u8]], end: End) -> (Vec<Message>, bool) {
+async fn one_served(pieces: &[&[u8]], end: ScriptEnd) -> (Vec<ReadMessage>, bool) {
     let (script, _) = Script::new(pieces, end);
     let (seen, outcome) = served(script).await;
     (seen, outcome.is_ok())
@@ -45,14 +45,17 @@ async fn one_served(pieces: &[&[u8]], end: End) -> (Vec<Message>, bool) {
 async fn request_is_the_same_however_it_is_split() {
     for sent in REQUESTS {
         let sent = sent.as_bytes();
-        let (whole, ended) = one_served(&[sent], End::Clean).await;
+        let (whole, ended) = one_served(&[sent], ScriptEnd::Clean).await;
         assert!(ended && whole.len() == 1 && whole[0].body.is_some());
         for at in 1..sent.len() {
             let (first, second) = sent.split_at(at);
-            assert_eq!(one_served(&[first, second], End::Clean).await.0, whole);
+            assert_eq!(
+                one_served(&[first, second], ScriptEnd::Clean).await.0,
+                whole
+            );
         }
         let bytes: Vec<&[u8]> = sent.chunks(1).collect();
-        assert_eq!(one_served(&bytes, End::Clean).await.0, whole);
+        assert_eq!(one_served(&bytes, ScriptEnd::Clean).await.0, whole);
     }
 }
 
@@ -60,7 +63,7 @@ async fn request_is_the_same_however_it_is_split() {
 async fn truncated_request_is_never_complete() {
     for sent in REQUESTS {
         for at in 1..sent.len() {
-            for end in [End::Clean, End::Reset] {
+            for end in [ScriptEnd::Clean, ScriptEnd::Reset] {
                 let (seen, ended) = one_served(&[&sent.as_bytes()[..at]], end).await;
                 assert!(!ended, "{:?} ended well", &sent[..at]);
                 assert!(seen.iter().all(|seen| seen.body.is_none()));
@@ -72,7 +75,7 @@ async fn truncated_request_is_never_complete() {
 #[tokio::test(start_paused = true)]
 async fn requests_follow_each_other_on_one_transport() {
     let all: Vec<&[u8]> = REQUESTS.iter().map(|sent| sent.as_bytes()).collect();
-    let (script, tape) = Script::new(&all, End::Clean);
+    let (script, tape) = Script::new(&all, ScriptEnd::Clean);
     let (seen, outcome) = served(script.narrow(7).polite(0, usize::MAX)).await;
     assert!(outcome.is_ok() && lock(&tape).finished);
     assert_eq!(seen.len(), REQUESTS.len());
@@ -85,17 +88,17 @@ async fn requests_follow_each_other_on_one_transport() {
 async fn response_is_the_same_however_it_is_split() {
     for sent in ANSWERS {
         let sent = sent.as_bytes();
-        let (script, _) = Script::new(&[sent], End::Silence);
+        let (script, _) = Script::new(&[sent], ScriptEnd::Silence);
         let whole = answered(kind(Method::GET), script).await.unwrap();
         assert!(whole.1, "the transport goes back");
         for at in 1..sent.len() {
             let (first, second) = sent.split_at(at);
-            let (script, _) = Script::new(&[first, second], End::Silence);
+            let (script, _) = Script::new(&[first, second], ScriptEnd::Silence);
             let split = answered(kind(Method::GET), script).await;
             assert_eq!(split.unwrap(), whole);
         }
         let bytes: Vec<&[u8]> = sent.chunks(1).collect();
-        let (script, _) = Script::new(&bytes, End::Silence);
+        let (script, _) = Script::new(&bytes, ScriptEnd::Silence);
         assert_eq!(answered(kind(Method::GET), script).await.unwrap(), whole);
     }
 }
@@ -104,7 +107,7 @@ async fn response_is_the_same_however_it_is_split() {
 async fn truncated_response_is_an_error() {
     for sent in ANSWERS {
         for at in 0..sent.len() {
-            for end in [End::Clean, End::Reset] {
+            for end in [ScriptEnd::Clean, ScriptEnd::Reset] {
                 let (script, tape) = Script::new(&[&sent.as_bytes()[..at]], end);
                 let cut = answered(kind(Method::POST), script).await;
                 assert!(cut.is_err(), "{:?} was an answer", &sent[..at]);
@@ -118,11 +121,11 @@ async fn truncated_response_is_an_error() {
 async fn body_to_the_end_of_the_transport_needs_a_clean_end() {
     for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n"] {
         let sent = format!("{head}all of it");
-        let (script, _) = Script::new(&[sent.as_bytes()], End::Clean);
+        let (script, _) = Script::new(&[sent.as_bytes()], ScriptEnd::Clean);
         let (message, pooled) = answered(kind(Method::GET), script).await.unwrap();
         assert_eq!(message.body.unwrap().0, "all of it");
         assert!(!pooled);
-        let (script, _) = Script::new(&[sent.as_bytes()], End::Reset);
+        let (script, _) = Script::new(&[sent.as_bytes()], ScriptEnd::Reset);
         assert!(answered(kind(Method::GET), script).await.is_err());
     }
 }
@@ -134,7 +137,7 @@ async fn response_with_close_is_the_last_on_its_transport() {
         "HTTP/1.1 200 OK\r\nconnection: x, CLOSE\r\ncontent-length: 0\r\n\r\n",
         "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 0\r\n\r\n",
     ] {
-        let (script, _) = Script::new(&[sent.as_bytes()], End::Silence);
+        let (script, _) = Script::new(&[sent.as_bytes()], ScriptEnd::Silence);
         let (_, pooled) = answered(kind(Method::GET), script).await.unwrap();
         assert!(!pooled, "{sent:?}");
     }
@@ -160,7 +163,7 @@ async fn bytes_after_a_101_are_the_first_raw_bytes() {
             headers.insert(header::UPGRADE, "x".parse().unwrap());
         }
         let sent = format!("{head}hello raw");
-        let (script, _) = Script::new(&[sent.as_bytes()], End::Silence);
+        let (script, _) = Script::new(&[sent.as_bytes()], ScriptEnd::Silence);
         let (message, _) = answered(request, script).await.unwrap();
         assert!(message.line.ends_with("raw"));
         assert_eq!(message.body.unwrap().0, "hello raw");
@@ -222,7 +225,7 @@ fn body_of_another_length_than_announced_is_an_error() {
             .headers_mut()
             .insert(header::CONTENT_LENGTH, framing.parse().unwrap());
         *request.body_mut() = text(is);
-        let (script, tape) = Script::new(&[], End::Silence);
+        let (script, tape) = Script::new(&[], ScriptEnd::Silence);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
@@ -236,7 +239,7 @@ fn body_of_another_length_than_announced_is_an_error() {
 async fn invalid_response_body_resets_the_stream() {
     for (framing, is) in [("5", "four"), ("3", "four"), ("5", "")] {
         let sent = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
-        let (script, tape) = Script::new(&[sent.as_bytes()], End::Silence);
+        let (script, tape) = Script::new(&[sent.as_bytes()], ScriptEnd::Silence);
         let outcome = serve_on(script, |_| async move {
             let mut answer = Response::new(text(is));
             let length = framing.parse().unwrap();
@@ -255,7 +258,7 @@ async fn unread_rest_of_a_body_is_skipped() {
     let second = "GET /next HTTP/1.1\r\nhost: a\r\n\r\n";
     let (script, tape) = Script::new(
         &[first.as_bytes(), b"unr", b"ead ", b"ok", second.as_bytes()],
-        End::Clean,
+        ScriptEnd::Clean,
     );
     let outcome = serve_on(script, |request: Request<Body>| async move {
         Response::new(text(request.uri().path()))
@@ -268,7 +271,7 @@ async fn unread_rest_of_a_body_is_skipped() {
             .ends_with(b"content-length: 5\r\n\r\n/next")
     );
     // But not forever.
-    let (script, tape) = Script::new(&[first.as_bytes()], End::Silence);
+    let (script, tape) = Script::new(&[first.as_bytes()], ScriptEnd::Silence);
     let outcome = serve_on(script, |_| async { Response::new(empty()) }).await;
     assert!(outcome.is_err() && lock(&tape).dropped);
 }
@@ -299,10 +302,13 @@ fn small_body_is_merged_with_its_head_and_a_large_one_is_not_copied() {
 
 #[test]
 fn known_size_is_announced() {
-    let told = |decoder: crate::framing::Decoder| decoder.size_hint();
-    use crate::framing::Decoder;
-    assert_eq!(told(Decoder::Length(7)).exact(), Some(7));
-    assert_eq!(told(Decoder::Ended).exact(), Some(0));
-    assert_eq!(told(Decoder::ToEnd).exact(), SizeHint::default().exact());
+    let told = |decoder: crate::framing::BodyDecoder| decoder.size_hint();
+    use crate::framing::BodyDecoder;
+    assert_eq!(told(BodyDecoder::Length(7)).exact(), Some(7));
+    assert_eq!(told(BodyDecoder::Ended).exact(), Some(0));
+    assert_eq!(
+        told(BodyDecoder::ToEnd).exact(),
+        SizeHint::default().exact()
+    );
     assert!(empty().is_end_stream());
 }

@@ -3,7 +3,7 @@
 
 use http::Method;
 
-use super::script::{End, Script, answered, kind, served};
+use super::script::{Script, ScriptEnd, answered, kind, served};
 use fairlead_dialer::sync::lock;
 
 const HOST: &str = "POST / HTTP/1.1\r\nhost: a\r\n";
@@ -249,7 +249,7 @@ async fn hostile_request_is_refused_with_its_reason_and_reset() {
         // Whole, and cut at some positions.
         for at in [sent.len(), sent.len() / 2, 1] {
             let (first, second) = sent.as_bytes().split_at(at);
-            let (script, tape) = Script::new(&[first, second], End::Silence);
+            let (script, tape) = Script::new(&[first, second], ScriptEnd::Silence);
             let (seen, outcome) = served(script).await;
             let error = outcome.expect_err(&sent).to_string();
             assert!(error.contains(reason), "{sent:?}: {error}");
@@ -268,7 +268,7 @@ async fn hostile_response_is_refused_with_its_reason_and_reset() {
     for (sent, reason) in rows {
         for at in [sent.len(), sent.len() / 2, 1] {
             let (first, second) = sent.as_bytes().split_at(at);
-            let (script, tape) = Script::new(&[first, second], End::Silence);
+            let (script, tape) = Script::new(&[first, second], ScriptEnd::Silence);
             let error = answered(kind(Method::GET), script).await.expect_err(&sent);
             let error = error.to_string();
             assert!(error.contains(reason), "{sent:?}: {error}");
@@ -284,7 +284,7 @@ async fn oversized_head_gets_a_431() {
     let large = request(&format!("x: {}\r\n\r\n", "v".repeat(65_536)));
     let endless = request(&format!("x: {}", "v".repeat(65_536)));
     for sent in [many, large, endless] {
-        let (script, tape) = Script::new(&[sent.as_bytes()], End::Silence);
+        let (script, tape) = Script::new(&[sent.as_bytes()], ScriptEnd::Silence);
         let (seen, outcome) = served(script).await;
         assert!(outcome.is_ok() && seen.is_empty());
         let tape = lock(&tape);
@@ -295,7 +295,7 @@ async fn oversized_head_gets_a_431() {
 
 #[tokio::test(start_paused = true)]
 async fn endless_head_times_out() {
-    let (script, tape) = Script::new(&[b"GET / HTTP/1.1\r\nhost:"], End::Silence);
+    let (script, tape) = Script::new(&[b"GET / HTTP/1.1\r\nhost:"], ScriptEnd::Silence);
     let (seen, outcome) = served(script).await;
     let error = outcome.unwrap_err().to_string();
     assert!(error.contains("not complete in time") && seen.is_empty());
@@ -309,7 +309,7 @@ async fn data_between_a_request_and_its_response_is_refused() {
         "CONNECT b:1 HTTP/1.1\r\nhost: b:1\r\n\r\n",
     ] {
         let sent = format!("{first}GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n");
-        let (script, tape) = Script::new(&[sent.as_bytes()], End::Silence);
+        let (script, tape) = Script::new(&[sent.as_bytes()], ScriptEnd::Silence);
         let (seen, outcome) = served(script).await;
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("after the request"), "{error}");
@@ -350,7 +350,7 @@ async fn data_after_a_response_drops_the_transport() {
             "HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
         ),
     ] {
-        let (script, _) = Script::new(&[sent.as_bytes()], End::Silence);
+        let (script, _) = Script::new(&[sent.as_bytes()], ScriptEnd::Silence);
         let (message, pooled) = answered(kind(method), script).await.unwrap();
         assert!(!pooled, "{sent:?}");
         let (body, _) = message.body.unwrap();

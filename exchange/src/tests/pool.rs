@@ -3,7 +3,7 @@
 use http::{Response, header};
 
 use super::{
-    script::{End, Script, kind},
+    script::{Script, ScriptEnd, kind},
     *,
 };
 
@@ -85,10 +85,13 @@ async fn no_other() -> Result<Script, BodyError> {
 
 #[tokio::test(start_paused = true)]
 async fn idle_transport_that_ended_or_sent_data_is_never_used() {
-    let unasked: [(&[&[u8]], End); 3] = [
-        (&[OK], End::Clean),
-        (&[OK], End::Reset),
-        (&[OK, b"HTTP/1.1 408 Request Timeout\r\n\r\n"], End::Silence),
+    let unasked: [(&[&[u8]], ScriptEnd); 3] = [
+        (&[OK], ScriptEnd::Clean),
+        (&[OK], ScriptEnd::Reset),
+        (
+            &[OK, b"HTTP/1.1 408 Request Timeout\r\n\r\n"],
+            ScriptEnd::Silence,
+        ),
     ];
     for (pieces, end) in unasked {
         let client = Client::new(4);
@@ -96,7 +99,7 @@ async fn idle_transport_that_ended_or_sent_data_is_never_used() {
         let first = first.polite(0, 0);
         let first = sent(&client, kind(Method::GET), || async { Ok(first) }).await;
         assert_eq!(first.unwrap(), "ok");
-        let (second, tape) = Script::new(&[OK], End::Silence);
+        let (second, tape) = Script::new(&[OK], ScriptEnd::Silence);
         let post = sent(&client, kind(Method::POST), || async { Ok(second) }).await;
         assert_eq!(post.unwrap(), "ok");
         assert!(lock(&tape).written.starts_with(b"POST / HTTP/1.1\r\n"));
@@ -107,11 +110,11 @@ async fn idle_transport_that_ended_or_sent_data_is_never_used() {
 async fn request_is_repeated_only_if_idempotent_and_unanswered() {
     // Second response on a pooled transport, and whether a GET is repeated.
     for (answer, end, again) in [
-        ("", End::Clean, true),
-        ("", End::Reset, true),
-        ("HTTP/1.1 2", End::Clean, false),
-        ("HTTP/1.1 103 Early Hints\r\n\r\n", End::Reset, false),
-        ("HTTP/1.0 nonsense\r\n\r\n", End::Silence, false),
+        ("", ScriptEnd::Clean, true),
+        ("", ScriptEnd::Reset, true),
+        ("HTTP/1.1 2", ScriptEnd::Clean, false),
+        ("HTTP/1.1 103 Early Hints\r\n\r\n", ScriptEnd::Reset, false),
+        ("HTTP/1.0 nonsense\r\n\r\n", ScriptEnd::Silence, false),
     ] {
         for method in [Method::GET, Method::POST] {
             let client = Client::new(4);
@@ -119,7 +122,7 @@ async fn request_is_repeated_only_if_idempotent_and_unanswered() {
             let first = first.polite(1, 2);
             let one = sent(&client, kind(Method::GET), || async { Ok(first) }).await;
             assert_eq!(one.unwrap(), "ok");
-            let (fresh, _) = Script::new(&[OK], End::Silence);
+            let (fresh, _) = Script::new(&[OK], ScriptEnd::Silence);
             let two = sent(&client, kind(method.clone()), || async { Ok(fresh) }).await;
             let expected = again && method == Method::GET;
             assert_eq!(two.is_ok(), expected, "{method}, {answer:?}");
@@ -134,7 +137,7 @@ async fn idle_transports_are_limited() {
     let mut tapes = Vec::new();
     let mut answers = Vec::new();
     for _ in 0..3 {
-        let (transport, tape) = Script::new(&[OK], End::Silence);
+        let (transport, tape) = Script::new(&[OK], ScriptEnd::Silence);
         tapes.push(tape);
         let in_flight = client.send(kind(Method::GET), || async {
             Ok::<_, BodyError>(transport)
@@ -154,7 +157,7 @@ async fn idle_transports_are_limited() {
 #[tokio::test(start_paused = true)]
 async fn upgrade_gets_a_new_transport() {
     let client = Client::new(2);
-    let (transport, _) = Script::new(&[OK], End::Silence);
+    let (transport, _) = Script::new(&[OK], ScriptEnd::Silence);
     let first = sent(&client, kind(Method::GET), || async { Ok(transport) }).await;
     assert_eq!(first.unwrap(), "ok");
     let mut upgrade = kind(Method::GET);

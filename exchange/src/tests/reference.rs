@@ -10,12 +10,12 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::{
-    script::{End, Message, Script, answered, kind, served},
+    script::{ReadMessage, Script, ScriptEnd, answered, kind, served},
     *,
 };
 
 /// Requests that hyper's server reads from these bytes, up to the first one it refuses.
-async fn served_by_hyper(sent: &[u8]) -> Vec<Message> {
+async fn served_by_hyper(sent: &[u8]) -> Vec<ReadMessage> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = seen.clone();
     let service = service_fn(move |request: Request<Incoming>| {
@@ -23,7 +23,7 @@ async fn served_by_hyper(sent: &[u8]) -> Vec<Message> {
         async move {
             let (parts, body) = request.into_parts();
             let line = format!("{} {}", parts.method, parts.uri);
-            let message = Message::read(line, parts.headers, body).await;
+            let message = ReadMessage::read(line, parts.headers, body).await;
             lock(&notes).push(message);
             Ok::<_, Infallible>(Response::new(empty()))
         }
@@ -39,7 +39,7 @@ async fn served_by_hyper(sent: &[u8]) -> Vec<Message> {
 }
 
 /// Response that hyper's client reads from these bytes, followed by an end.
-async fn answered_by_hyper(method: Method, sent: &[u8]) -> Option<Message> {
+async fn answered_by_hyper(method: Method, sent: &[u8]) -> Option<ReadMessage> {
     let (mut near, far) = duplex(1 << 20);
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(far))
         .await
@@ -55,7 +55,7 @@ async fn answered_by_hyper(method: Method, sent: &[u8]) -> Option<Message> {
     let (answer, ()) = tokio::join!(in_flight, answering);
     let (parts, body) = answer.ok()?.into_parts();
     let line = parts.status.as_str().to_owned();
-    let message = Message::read(line, parts.headers, body).await;
+    let message = ReadMessage::read(line, parts.headers, body).await;
     driving.abort();
     Some(message)
 }
@@ -141,7 +141,7 @@ const STATUS_LINES: &[&str] = &[
 ];
 
 /// hyper removes fields that it has processed.
-fn comparable(mut message: Message) -> Message {
+fn comparable(mut message: ReadMessage) -> ReadMessage {
     message.headers.remove(header::TRANSFER_ENCODING);
     message
 }
@@ -155,7 +155,7 @@ proptest! {
     ) {
         let sent = messages.concat();
         runtime().block_on(async {
-            let (script, _) = Script::new(&[&sent], End::Clean);
+            let (script, _) = Script::new(&[&sent], ScriptEnd::Clean);
             let (ours, _) = served(script).await;
             let theirs = served_by_hyper(&sent).await;
             let mut theirs = theirs.into_iter().map(comparable);
@@ -171,7 +171,7 @@ proptest! {
         method in prop_oneof![Just(Method::GET), Just(Method::HEAD), Just(Method::POST)],
     ) {
         runtime().block_on(async {
-            let (script, _) = Script::new(&[&sent], End::Clean);
+            let (script, _) = Script::new(&[&sent], ScriptEnd::Clean);
             if let Ok((ours, _)) = answered(kind(method.clone()), script).await {
                 let theirs = answered_by_hyper(method, &sent).await.map(comparable);
                 assert_eq!(Some(comparable(ours)), theirs, "of {:?}", String::from_utf8_lossy(&sent));

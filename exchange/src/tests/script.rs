@@ -19,7 +19,7 @@ use crate::{
 
 /// Event after the last piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ScriptEnd {
     Clean,
     Reset,
     /// Nothing, forever.
@@ -35,7 +35,7 @@ pub(super) struct Tape {
 
 pub(super) struct Script {
     pieces: VecDeque<Bytes>,
-    end: End,
+    end: ScriptEnd,
     /// The first poll of each piece is pending.
     waits: bool,
     /// Bytes per write.
@@ -46,7 +46,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    pub(super) fn new(pieces: &[&[u8]], end: End) -> (Self, Arc<Mutex<Tape>>) {
+    pub(super) fn new(pieces: &[&[u8]], end: ScriptEnd) -> (Self, Arc<Mutex<Tape>>) {
         let tape = Arc::new(Mutex::new(Tape::default()));
         let pieces = pieces.iter().filter(|piece| !piece.is_empty());
         let script = Script {
@@ -94,9 +94,9 @@ impl Transport for Script {
         }
         match (self.pieces.pop_front(), self.end) {
             (Some(piece), _) => Poll::Ready(Ok(Some(piece))),
-            (None, End::Clean) => Poll::Ready(Ok(None)),
-            (None, End::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
-            (None, End::Silence) => Poll::Pending,
+            (None, ScriptEnd::Clean) => Poll::Ready(Ok(None)),
+            (None, ScriptEnd::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            (None, ScriptEnd::Silence) => Poll::Pending,
         }
     }
 
@@ -130,7 +130,7 @@ impl Transport for Script {
 
 /// A message as received by the other side of the codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Message {
+pub(super) struct ReadMessage {
     /// Method and target, or status.
     pub(super) line: String,
     pub(super) headers: HeaderMap,
@@ -138,7 +138,7 @@ pub(super) struct Message {
     pub(super) body: Option<(Bytes, Option<HeaderMap>)>,
 }
 
-impl Message {
+impl ReadMessage {
     pub(super) async fn read<B>(line: String, headers: HeaderMap, body: B) -> Self
     where
         B: http_body::Body<Data = Bytes>,
@@ -147,7 +147,7 @@ impl Message {
             let trailers = whole.trailers().cloned();
             (whole.to_bytes(), trailers)
         });
-        Message {
+        ReadMessage {
             line,
             headers,
             body: whole,
@@ -156,7 +156,7 @@ impl Message {
 }
 
 /// Serves a script with a handler that reads everything. Returns the messages and the outcome.
-pub(super) async fn served(script: Script) -> (Vec<Message>, io::Result<()>) {
+pub(super) async fn served(script: Script) -> (Vec<ReadMessage>, io::Result<()>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = seen.clone();
     let outcome = serve_on(script, move |request: Request<Body>| {
@@ -164,7 +164,7 @@ pub(super) async fn served(script: Script) -> (Vec<Message>, io::Result<()>) {
         async move {
             let (parts, body) = request.into_parts();
             let line = format!("{} {}", parts.method, parts.uri);
-            let message = Message::read(line, parts.headers, body).await;
+            let message = ReadMessage::read(line, parts.headers, body).await;
             lock(&notes).push(message);
             http::Response::new(empty())
         }
@@ -189,7 +189,7 @@ pub(super) fn kind(method: Method) -> Request<Body> {
 pub(super) async fn answered(
     request: Request<Body>,
     script: Script,
-) -> Result<(Message, bool), BodyError> {
+) -> Result<(ReadMessage, bool), BodyError> {
     let tape = script.tape.clone();
     let client = Client::new(1);
     let sent = client.send(request, || async { Ok::<_, BodyError>(script) });
@@ -197,7 +197,7 @@ pub(super) async fn answered(
         Ok(Answer::Response(response)) => {
             let (parts, body) = response.into_parts();
             let line = parts.status.as_str().to_owned();
-            let mut message = Message {
+            let mut message = ReadMessage {
                 line,
                 headers: parts.headers,
                 body: None,
@@ -212,7 +212,7 @@ pub(super) async fn answered(
             let mut read = Vec::new();
             let mut raw = raw;
             tokio::io::AsyncReadExt::read_to_end(&mut raw, &mut read).await?;
-            Message {
+            ReadMessage {
                 line: format!("{} raw", head.status().as_str()),
                 headers: head.headers().clone(),
                 body: Some((read.into(), None)),

@@ -3,7 +3,7 @@
 use http::Response;
 
 use super::{
-    script::{End, Script},
+    script::{Script, ScriptEnd},
     *,
 };
 use crate::serve_on;
@@ -19,7 +19,7 @@ fn written(tape: &Mutex<super::script::Tape>) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn peer_that_leaves_drops_the_handler() {
-    for end in [End::Reset, End::Clean] {
+    for end in [ScriptEnd::Reset, ScriptEnd::Clean] {
         for reads in [true, false] {
             let (script, tape) = Script::new(&[POST], end);
             let held = Arc::new(());
@@ -43,7 +43,7 @@ async fn peer_that_leaves_drops_the_handler() {
 
 #[tokio::test(start_paused = true)]
 async fn body_read_by_another_task_ends_with_the_peer() {
-    let (script, _) = Script::new(&[POST, b"two"], End::Reset);
+    let (script, _) = Script::new(&[POST, b"two"], ScriptEnd::Reset);
     let (tx, mut rx) = mpsc::channel(1);
     let outcome = serve_on(script, move |request: Request<Body>| {
         let tx = tx.clone();
@@ -61,7 +61,7 @@ async fn body_read_by_another_task_ends_with_the_peer() {
 
 #[tokio::test(start_paused = true)]
 async fn held_body_does_not_hold_the_stream() {
-    let (script, tape) = Script::new(&[POST], End::Silence);
+    let (script, tape) = Script::new(&[POST], ScriptEnd::Silence);
     let kept = Arc::new(Mutex::new(None));
     let keep = kept.clone();
     let serving = tokio::spawn(serve_on(script, move |request: Request<Body>| {
@@ -80,7 +80,7 @@ async fn held_body_does_not_hold_the_stream() {
 
 #[tokio::test(start_paused = true)]
 async fn body_that_outlives_its_exchange_reads_nothing_of_the_next() {
-    let (script, _) = Script::new(&[POST, b"first", NEXT], End::Clean);
+    let (script, _) = Script::new(&[POST, b"first", NEXT], ScriptEnd::Clean);
     let kept = Arc::new(Mutex::new(None));
     let keep = kept.clone();
     let outcome = serve_on(script.polite(0, 0), move |request: Request<Body>| {
@@ -102,7 +102,7 @@ async fn body_that_outlives_its_exchange_reads_nothing_of_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn continue_is_sent_once_when_the_body_is_polled() {
-    let (script, tape) = Script::new(&[EXPECTS, b"he", b"llo"], End::Clean);
+    let (script, tape) = Script::new(&[EXPECTS, b"he", b"llo"], ScriptEnd::Clean);
     let outcome = serve_on(script.polite(0, 1), |request: Request<Body>| async move {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let body = request.into_body().collect().await.unwrap().to_bytes();
@@ -115,7 +115,7 @@ async fn continue_is_sent_once_when_the_body_is_polled() {
 
 #[tokio::test(start_paused = true)]
 async fn continue_is_not_sent_after_the_response() {
-    let (script, tape) = Script::new(&[EXPECTS], End::Silence);
+    let (script, tape) = Script::new(&[EXPECTS], ScriptEnd::Silence);
     let outcome = serve_on(script, |request: Request<Body>| async move {
         let (tx, body) = fed();
         tokio::spawn(async move {
@@ -136,7 +136,7 @@ async fn continue_is_not_sent_after_the_response() {
 #[tokio::test(start_paused = true)]
 async fn last_request_of_a_transport_is_answered_before_its_end() {
     let closing = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-    let (script, tape) = Script::new(&[closing], End::Silence);
+    let (script, tape) = Script::new(&[closing], ScriptEnd::Silence);
     let outcome = serve_on(script.narrow(3), |_| async { Response::new(text("bye")) });
     outcome.await.unwrap();
     assert!(written(&tape).ends_with("\r\n\r\nbye") && lock(&tape).finished);
@@ -146,7 +146,8 @@ async fn last_request_of_a_transport_is_answered_before_its_end() {
 async fn invalid_response_resets_the_stream() {
     // An unrequested protocol, and an informational response.
     for status in [101, 100, 103] {
-        let (script, tape) = Script::new(&[b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"], End::Silence);
+        let (script, tape) =
+            Script::new(&[b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"], ScriptEnd::Silence);
         let outcome = serve_on(script, move |_| async move {
             let mut answer = Response::new(empty());
             *answer.status_mut() = status.try_into().unwrap();

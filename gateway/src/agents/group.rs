@@ -86,11 +86,11 @@ pub(super) struct ClusterSessions {
     added: Option<watch::Sender<()>>,
     /// Last contact of all sessions, those that have ended included.
     contact: LastContact,
-    last_report: Option<LastReport>,
+    last_report: Option<LastStatus>,
 }
 
 /// Last report of a cluster's status.
-struct LastReport {
+struct LastStatus {
     status: ClusterStatus,
     at: Instant,
 }
@@ -290,7 +290,7 @@ impl ClusterSessions {
                 .unwrap_or_else(OffsetDateTime::now_utc),
             ..best.clone()
         };
-        self.last_report = Some(LastReport {
+        self.last_report = Some(LastStatus {
             status: status.clone(),
             at: Instant::now(),
         });
@@ -428,7 +428,7 @@ mod tests {
         let ended = || status(ClusterState::Lost, 5, Some(Code::SessionBroke));
         assert_eq!(group.final_status(ended()), ended());
         for (last_report, minute) in [(ClusterState::Lost, 4), (ClusterState::Connected, 5)] {
-            group.last_report = Some(LastReport {
+            group.last_report = Some(LastStatus {
                 status: status(last_report, 4, Some(Code::Timeout)),
                 at: Instant::now(),
             });

@@ -17,7 +17,7 @@ const PATH_PREFIX: &str = "/k8s/clusters/";
 
 /// Destination of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
+pub(crate) enum Destination {
     Hub,
     /// A cluster, with path and query of the API server.
     Cluster(ClusterId, PathAndQuery),
@@ -60,7 +60,7 @@ impl HubNames {
         sni: Option<&str>,
         host: Option<&str>,
         uri: &Uri,
-    ) -> Result<Address, RequestError> {
+    ) -> Result<Destination, RequestError> {
         let sni = sni.map(|name| self.of(name));
         let host = host.map(|host| host_name(host).map(|name| self.of(name)));
         let host = host.transpose()?;
@@ -85,7 +85,7 @@ impl HubNames {
             _ => None,
         };
         match named {
-            Some(id) => Ok(Address::Cluster(id, whole(uri))),
+            Some(id) => Ok(Destination::Cluster(id, whole(uri))),
             None => by_path(uri),
         }
     }
@@ -143,10 +143,10 @@ fn whole(uri: &Uri) -> PathAndQuery {
         .unwrap_or_else(|| PathAndQuery::from_static("/"))
 }
 
-fn by_path(uri: &Uri) -> Result<Address, RequestError> {
+fn by_path(uri: &Uri) -> Result<Destination, RequestError> {
     let whole = whole(uri);
     let Some(rest) = whole.as_str().strip_prefix(PATH_PREFIX) else {
-        return Ok(Address::Hub);
+        return Ok(Destination::Hub);
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (id, rest) = rest.split_at(end);
@@ -156,7 +156,7 @@ fn by_path(uri: &Uri) -> Result<Address, RequestError> {
         _ => format!("/{rest}"),
     };
     let path = PathAndQuery::try_from(rest).map_err(RequestError::path)?;
-    Ok(Address::Cluster(id, path))
+    Ok(Destination::Cluster(id, path))
 }
 
 #[cfg(test)]
@@ -169,8 +169,8 @@ mod tests {
         let names = HubNames::new("clusters.hub.test", "hub.test");
         let uri = path.parse().unwrap();
         match names.locate(sni, Some(host), &uri) {
-            Ok(Address::Hub) => Ok("hub".to_owned()),
-            Ok(Address::Cluster(id, path)) => Ok(format!("{id} {path}")),
+            Ok(Destination::Hub) => Ok("hub".to_owned()),
+            Ok(Destination::Cluster(id, path)) => Ok(format!("{id} {path}")),
             Err(failure) => Err(failure.code()),
         }
     }

@@ -1,6 +1,6 @@
 //! The step that logs each request once, when its answer has ended: the record goes along with the body.
 //!
-//! [`Record`](super::record::Record) writes the log line.
+//! [`RequestRecord`](super::record::RequestRecord) writes the log line.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use fairlead_exchange::Body;
 use http::{Method, Response, Version};
 use http_body_util::BodyExt;
 
-use crate::front::{record::Inbound, transfer::Download};
+use crate::front::{record::Inbound, transfer::RecordedDownload};
 
 /// Runs all other steps inside.
 pub(crate) async fn audit<F>(
@@ -25,5 +25,5 @@ where
     let bodiless = inbound.request.method() == Method::HEAD;
     let response = inner(inbound).await;
     record.set_status(response.status());
-    response.map(|body| Download::new(body, record, reset, bodiless).boxed_unsync())
+    response.map(|body| RecordedDownload::new(body, record, reset, bodiless).boxed_unsync())
 }

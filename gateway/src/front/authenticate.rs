@@ -7,7 +7,7 @@ use http::{HeaderValue, header};
 use secrecy::SecretString;
 
 use crate::{
-    front::record::{Inbound, Record},
+    front::record::{Inbound, RequestRecord},
     hub::Hub,
     seam::{AuthenticateError, Caller, Identify, TooManyWrongTokens},
 };
@@ -16,7 +16,7 @@ use crate::{
 const MAX_TOKEN: usize = 16 * 1024;
 
 /// A request with its authenticated caller.
-pub(crate) struct Authenticated<T> {
+pub(crate) struct AuthenticatedRequest<T> {
     pub(crate) caller: Caller,
     pub(crate) request: T,
 }
@@ -28,21 +28,21 @@ pub(crate) struct Authenticated<T> {
 pub(crate) async fn authenticate<T>(
     hub: &Arc<Hub>,
     request: T,
-) -> Result<Authenticated<T>, AuthenticateError>
+) -> Result<AuthenticatedRequest<T>, AuthenticateError>
 where
     T: AsRef<Inbound>,
 {
     let caller = BearerPrincipal::new(hub, request.as_ref())
         .identify()
         .await?;
-    Ok(Authenticated { caller, request })
+    Ok(AuthenticatedRequest { caller, request })
 }
 
 /// The sender of a request, not authenticated yet.
 pub(crate) struct BearerPrincipal {
     hub: Arc<Hub>,
     authorization: Vec<HeaderValue>,
-    record: Record,
+    record: RequestRecord,
     from: IpAddr,
 }
 

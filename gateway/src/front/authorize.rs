@@ -5,7 +5,7 @@ use fairlead_api::{ClusterId, Code, Failure, impersonation, resources::Role};
 use http::HeaderValue;
 
 use crate::{
-    front::{authenticate::Authenticated, route::ClusterRequest},
+    front::{authenticate::AuthenticatedRequest, route::ClusterRequest},
     hub::Hub,
     seam::{Caller, Grant},
 };
@@ -88,9 +88,9 @@ pub(crate) struct PermittedRequest {
 /// `FL-1301`, `FL-1201`, `FL-1202`, `FL-5102`.
 pub(crate) async fn authorize(
     hub: &Hub,
-    authenticated: Authenticated<ClusterRequest>,
+    authenticated: AuthenticatedRequest<ClusterRequest>,
 ) -> Result<PermittedRequest, Failure> {
-    let Authenticated {
+    let AuthenticatedRequest {
         caller,
         mut request,
     } = authenticated;

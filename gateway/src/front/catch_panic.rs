@@ -7,10 +7,13 @@ use fairlead_exchange::Body;
 use futures_util::FutureExt;
 use http::Response;
 
-use crate::{front::record::Record, http::panic};
+use crate::{front::record::RequestRecord, http::panic};
 
 /// Runs the inner steps, and answers a panic of theirs with `FL-5101`.
-pub(crate) async fn catch_panic<F>(record: Record, inner: F) -> Result<Response<Body>, Failure>
+pub(crate) async fn catch_panic<F>(
+    record: RequestRecord,
+    inner: F,
+) -> Result<Response<Body>, Failure>
 where
     F: Future<Output = Result<Response<Body>, Failure>>,
 {

@@ -22,9 +22,9 @@ use crate::{
     front::{
         authorize::{ImpersonatedNames, Permit, PermittedRequest},
         headers,
-        record::{Inbound, Record},
+        record::{Inbound, RequestRecord},
         route::ClusterRequest,
-        transfer::{Progress, Upload},
+        transfer::{RecordedUpload, UploadProgress},
         upgrade::{self, UpgradeEnds},
     },
     http::{
@@ -74,14 +74,14 @@ pub(crate) async fn forward(
     let user = wanted
         .clone()
         .map(|protocol| (hyper::upgrade::on(&mut request), protocol));
-    let progress = Progress::default();
+    let progress = UploadProgress::default();
     let (mut head, upload) = request.into_parts();
     head.uri = Uri::from(path);
     head.version = http::Version::HTTP_11;
     head.extensions.clear();
     headers::strip(&mut head.headers);
     set_headers(&mut head.headers, &permit, record.id(), wanted)?;
-    let upload = Upload {
+    let upload = RecordedUpload {
         inner: upload,
         progress: progress.clone(),
         record: record.clone(),
@@ -155,7 +155,7 @@ fn set_headers(
 async fn send(
     session: &SessionEntry,
     request: Request<Body>,
-    progress: &Progress,
+    progress: &UploadProgress,
     head_timeout: Duration,
 ) -> Result<Answer, ExchangeError> {
     let mut sending = std::pin::pin!(session.exchanges().send(request));
@@ -201,7 +201,7 @@ fn failure_of(error: &ExchangeError) -> Failure {
 
 async fn answered(
     mut response: Response<Body>,
-    record: &Record,
+    record: &RequestRecord,
     took: Duration,
 ) -> Result<Response<Body>, Failure> {
     record.set_timing(took, upstream(response.headers()));

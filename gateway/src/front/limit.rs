@@ -1,7 +1,7 @@
 //! The step that limits concurrent requests of one caller.
 
 use crate::{
-    front::{authenticate::Authenticated, record::Inbound},
+    front::{authenticate::AuthenticatedRequest, record::Inbound},
     hub::Hub,
     seam::AuthenticateError,
 };
@@ -12,8 +12,8 @@ use crate::{
 /// [`AuthenticateError::TooManyRequests`]
 pub(crate) fn limit<T>(
     hub: &Hub,
-    authenticated: Authenticated<T>,
-) -> Result<Authenticated<T>, AuthenticateError>
+    authenticated: AuthenticatedRequest<T>,
+) -> Result<AuthenticatedRequest<T>, AuthenticateError>
 where
     T: AsRef<Inbound>,
 {

@@ -22,8 +22,8 @@ use tokio::time::Instant;
 use tracing::info;
 
 use crate::{
-    front::socket::Connection,
-    metrics::{Metrics, Outcome, PhaseTimes},
+    front::socket::ClientConnection,
+    metrics::{Metrics, PhaseTimes, RequestEnd},
     seam::Caller,
 };
 
@@ -32,14 +32,14 @@ use crate::{
 /// Steps pass it in a box: each future that it moves through would be larger by twice its size.
 pub(crate) struct Inbound {
     pub(crate) request: Request<Body>,
-    pub(crate) connection: Connection,
-    pub(crate) record: Record,
+    pub(crate) connection: ClientConnection,
+    pub(crate) record: RequestRecord,
 }
 
 #[derive(Clone)]
-pub(crate) struct Record(Arc<Inner>);
+pub(crate) struct RequestRecord(Arc<RecordInner>);
 
-struct Inner {
+struct RecordInner {
     id: String,
     method: Method,
     path: String,
@@ -58,7 +58,7 @@ struct AuditFields {
     cluster: Option<ClusterId>,
     status: Option<StatusCode>,
     code: Option<Code>,
-    outcome: Option<Outcome>,
+    outcome: Option<RequestEnd>,
     omitted: bool,
     head_after: Option<Duration>,
     tunnel: Option<Duration>,
@@ -68,9 +68,9 @@ struct AuditFields {
     guards: Vec<Box<dyn Any + Send>>,
 }
 
-impl Record {
+impl RequestRecord {
     pub(crate) fn begin<B>(request: &Request<B>, peer: SocketAddr, metrics: &Arc<Metrics>) -> Self {
-        Record(Arc::new(Inner {
+        RequestRecord(Arc::new(RecordInner {
             id: new_id(),
             method: request.method().clone(),
             // Without the query, which may contain a secret.
@@ -135,16 +135,16 @@ impl Record {
         fields.head_after = Some(self.0.started.elapsed());
         let own = fields.code.is_some();
         fields.outcome = Some(match (status.as_u16(), own) {
-            (..400, _) => Outcome::Ok,
-            (400..500, false) => Outcome::Declined,
-            (400..500, true) => Outcome::Refused,
-            (_, false) => Outcome::Erred,
-            (_, true) => Outcome::Failed,
+            (..400, _) => RequestEnd::Ok,
+            (400..500, false) => RequestEnd::Declined,
+            (400..500, true) => RequestEnd::Refused,
+            (_, false) => RequestEnd::Erred,
+            (_, true) => RequestEnd::Failed,
         });
     }
 
     /// Notes that the body did not end well.
-    pub(crate) fn set_outcome(&self, outcome: Outcome) {
+    pub(crate) fn set_outcome(&self, outcome: RequestEnd) {
         self.fields().outcome = Some(outcome);
     }
 
@@ -155,13 +155,13 @@ impl Record {
     }
 }
 
-impl Drop for Inner {
+impl Drop for RecordInner {
     fn drop(&mut self) {
         let fields = self
             .fields
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        let outcome = fields.outcome.unwrap_or(Outcome::Left);
+        let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
         let tunnel = fields.tunnel.unwrap_or_default() + fields.api.unwrap_or_default();
         let phases = PhaseTimes {
             gateway: fields

@@ -8,7 +8,7 @@ use fairlead_dialer::accept::CONNECT_PATH;
 use http::{HeaderValue, Method, Version, uri::PathAndQuery};
 
 use crate::{
-    front::{address::Address, headers, record::Inbound},
+    front::{address::Destination, headers, record::Inbound},
     http::{error::RequestError, path},
     hub::Hub,
 };
@@ -47,7 +47,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
     let sni = inbound.connection.sni.as_deref();
     let address = hub.names.locate(sni, authority.as_deref(), request.uri())?;
     match address {
-        Address::Cluster(cluster, path) => {
+        Destination::Cluster(cluster, path) => {
             path::check(path.path())?;
             let as_user = headers::impersonated(request.headers())?;
             inbound.record.set_cluster(&cluster);
@@ -61,7 +61,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
                 as_user,
             }))
         }
-        Address::Hub => Ok(match request.uri().path() {
+        Destination::Hub => Ok(match request.uri().path() {
             CONNECT_PATH => Route::Agent(inbound),
             _ => Route::Module(inbound),
         }),

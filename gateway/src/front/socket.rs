@@ -31,7 +31,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The connection that a request came on.
 #[derive(Clone)]
-pub(crate) struct Connection {
+pub(crate) struct ClientConnection {
     pub(crate) peer: SocketAddr,
     /// The server name in the TLS handshake.
     pub(crate) sni: Option<Arc<str>>,
@@ -52,19 +52,19 @@ impl ResetOnDrop {
     }
 }
 
-pub(crate) struct Socket {
+pub(crate) struct ClientSocket {
     tcp: TcpStream,
     reset: ResetOnDrop,
 }
 
-impl Socket {
+impl ClientSocket {
     pub(crate) fn new(tcp: TcpStream, reset: ResetOnDrop) -> Self {
         let keepalive = TcpKeepalive::new()
             .with_time(KEEPALIVE_IDLE)
             .with_interval(KEEPALIVE_INTERVAL);
         // Fails only on a dead socket; its first read reports that.
         let _ = SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
-        Socket { tcp, reset }
+        ClientSocket { tcp, reset }
     }
 }
 
@@ -76,10 +76,10 @@ impl Socket {
 /// The agent sent data before the answer, or this is no HTTP/1 connection of the front.
 pub(crate) fn agent_connection(
     upgraded: Upgraded,
-) -> Result<Either<TlsStream<ReadAhead<Socket>>, Socket>, &'static str> {
-    let (io, read) = match upgraded.downcast::<TokioIo<TlsStream<ReadAhead<Socket>>>>() {
+) -> Result<Either<TlsStream<ReadAhead<ClientSocket>>, ClientSocket>, &'static str> {
+    let (io, read) = match upgraded.downcast::<TokioIo<TlsStream<ReadAhead<ClientSocket>>>>() {
         Ok(parts) => (Either::Left(parts.io.into_inner()), parts.read_buf),
-        Err(other) => match other.downcast::<TokioIo<Socket>>() {
+        Err(other) => match other.downcast::<TokioIo<ClientSocket>>() {
             Ok(parts) => (Either::Right(parts.io.into_inner()), parts.read_buf),
             Err(_) => return Err("it came by another way"),
         },
@@ -95,7 +95,7 @@ pub(crate) fn agent_connection(
     Ok(io)
 }
 
-impl Drop for Socket {
+impl Drop for ClientSocket {
     fn drop(&mut self) {
         if self.reset.0.load(Ordering::Acquire) {
             let _ = self.tcp.set_zero_linger();
@@ -103,7 +103,7 @@ impl Drop for Socket {
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for ClientSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -113,7 +113,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for ClientSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

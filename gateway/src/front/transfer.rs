@@ -16,28 +16,28 @@ use fairlead_exchange::{Body, BodyError};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::{
-    front::{headers, record::Record, socket::ResetOnDrop},
-    metrics::Outcome,
+    front::{headers, record::RequestRecord, socket::ResetOnDrop},
+    metrics::RequestEnd,
 };
 
 /// Number of frames of a request's body taken so far; clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Progress(Arc<AtomicU64>);
+pub(crate) struct UploadProgress(Arc<AtomicU64>);
 
-impl Progress {
+impl UploadProgress {
     pub(crate) fn frames(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// The body of a request.
-pub(crate) struct Upload {
+pub(crate) struct RecordedUpload {
     pub(crate) inner: Body,
-    pub(crate) progress: Progress,
-    pub(crate) record: Record,
+    pub(crate) progress: UploadProgress,
+    pub(crate) record: RequestRecord,
 }
 
-impl HttpBody for Upload {
+impl HttpBody for RecordedUpload {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -67,9 +67,9 @@ impl HttpBody for Upload {
 }
 
 /// The body of an answer. An early drop means that the client left; an error means that the answer broke.
-pub(crate) struct Download {
+pub(crate) struct RecordedDownload {
     inner: Body,
-    record: Record,
+    record: RequestRecord,
     /// Armed when the body breaks, if only the end of the connection ends the body.
     reset: Option<ResetOnDrop>,
     /// Bytes still to come, if known: hyper takes no more than these.
@@ -77,15 +77,15 @@ pub(crate) struct Download {
     over: bool,
 }
 
-impl Download {
+impl RecordedDownload {
     /// `bodiless` if hyper sends no body in any case, as to a HEAD.
     pub(crate) fn new(
         inner: Body,
-        record: Record,
+        record: RequestRecord,
         reset: Option<ResetOnDrop>,
         bodiless: bool,
     ) -> Self {
-        Download {
+        RecordedDownload {
             over: bodiless || inner.is_end_stream(),
             left: inner.size_hint().exact(),
             inner,
@@ -95,7 +95,7 @@ impl Download {
     }
 }
 
-impl HttpBody for Download {
+impl HttpBody for RecordedDownload {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -115,7 +115,7 @@ impl HttpBody for Download {
             }
             Poll::Ready(Some(Err(_))) => {
                 self.over = true;
-                self.record.set_outcome(Outcome::Aborted);
+                self.record.set_outcome(RequestEnd::Aborted);
                 if let Some(reset) = &self.reset {
                     reset.arm();
                 }
@@ -135,10 +135,10 @@ impl HttpBody for Download {
     }
 }
 
-impl Drop for Download {
+impl Drop for RecordedDownload {
     fn drop(&mut self) {
         if !self.over {
-            self.record.set_outcome(Outcome::Left);
+            self.record.set_outcome(RequestEnd::Left);
         }
     }
 }

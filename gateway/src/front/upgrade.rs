@@ -3,16 +3,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_exchange::{OnUpgrade, Spliced, Upgraded, splice, splice::End};
+use fairlead_exchange::{OnUpgrade, Spliced, Upgraded, splice, splice::SpliceEnd};
 use fairlead_runtime::gauges::GaugeGuard;
 use http::HeaderValue;
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::{
-    front::{pings::WebSocketPings, record::Record, socket::ResetOnDrop},
+    front::{pings::WebSocketPings, record::RequestRecord, socket::ResetOnDrop},
     hub::Hub,
-    metrics::Outcome,
+    metrics::RequestEnd,
 };
 
 /// Deadline for hyper to send the `101` and hand over the connection.
@@ -27,7 +27,7 @@ pub(crate) struct UpgradeEnds {
 /// Joins both ends, which use `protocol` now, in a task of the process.
 pub(crate) fn join(
     hub: &Arc<Hub>,
-    record: Record,
+    record: RequestRecord,
     reset: ResetOnDrop,
     ends: UpgradeEnds,
     protocol: &HeaderValue,
@@ -43,9 +43,9 @@ pub(crate) fn join(
             Ok(Ok(client)) => client,
             Ok(Err(error)) => {
                 debug!(request = record.id(), %error, "client left before the upgrade");
-                return record.set_outcome(Outcome::Left);
+                return record.set_outcome(RequestEnd::Left);
             }
-            Err(_) => return record.set_outcome(Outcome::Left),
+            Err(_) => return record.set_outcome(RequestEnd::Left),
         };
         let joined = if websocket {
             splice(WebSocketPings::new(&mut client), agent).await
@@ -55,9 +55,9 @@ pub(crate) fn join(
         let Spliced { to_b, to_a, end } = joined;
         record.add_bytes(to_b, to_a);
         let (error, outcome) = match end {
-            End::Clean => return reset.disarm(),
-            End::A(error) => (error, Outcome::Left),
-            End::B(error) => (error, Outcome::Aborted),
+            SpliceEnd::Clean => return reset.disarm(),
+            SpliceEnd::A(error) => (error, RequestEnd::Left),
+            SpliceEnd::B(error) => (error, RequestEnd::Aborted),
         };
         debug!(request = record.id(), %error, "upgraded connection broke");
         record.set_outcome(outcome);
