@@ -1,17 +1,15 @@
-//! `fairlead changes`, and the poller of changes. It continues from the last observed revision, so an outage of the hub loses
-//! no change.
-
-use std::time::Duration;
+//! `fairlead changes`: the log of changes, once or as it grows.
 
 use fairlead_api::{
     Code, Failure, TenantId, percent,
     resources::{ChangeEntry, Changes},
 };
-use fairlead_client::{Environment, HubClient, HubError, query_of};
-use fairlead_runtime::backoff::ExponentialDelay;
-use serde::de::DeserializeOwned;
+use fairlead_client::{
+    Environment, HubClient,
+    changes::{ChangePoller, LONG_POLL_SECONDS},
+    query_of,
+};
 use serde_json::Value;
-use tokio::time::sleep;
 
 use crate::{
     args,
@@ -19,12 +17,6 @@ use crate::{
     settings::block_on,
     tenant_filter::check_tenant,
 };
-
-/// First and longest delay before a request to an unavailable hub is repeated.
-const RETRY_DELAY_MIN: Duration = Duration::from_millis(500);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Longest wait of a long poll that the hub accepts, in seconds.
-pub(crate) const LONG_POLL_SECONDS: u64 = 25;
 
 /// Columns with minimum widths, because rows arrive one by one.
 fn columns() -> [TableColumn; 8] {
@@ -44,7 +36,7 @@ pub(crate) fn run(args: args::ChangesArgs, environment: &Environment) -> Result<
     let hub = HubClient::from_environment(environment)?;
     block_on(async {
         check_tenant(&hub, args.tenant.as_ref().filter(|_| args.follow)).await?;
-        let mut poller = ChangePoller::filtered(&hub, &args);
+        let mut poller = ChangePoller::new(&hub, output::note_outage).filtered(filter(&args));
         let since = match (&args.since, args.follow) {
             (Some(since), _) => since.clone(),
             (None, true) => poller.current_revision().await?.to_string(),
@@ -66,6 +58,14 @@ pub(crate) fn run(args: args::ChangesArgs, environment: &Environment) -> Result<
             }
         }
     })?
+}
+
+fn filter(args: &args::ChangesArgs) -> String {
+    query_of([
+        ("kind", args.kind.as_deref()),
+        ("id", args.id.as_deref()),
+        ("tenant", args.tenant.as_ref().map(TenantId::as_str)),
+    ])
 }
 
 /// Reports a filter by an unknown resource, for a list without changes.
@@ -92,88 +92,6 @@ async fn check_filter(hub: &HubClient, args: &args::ChangesArgs) -> Result<(), F
             );
             Err(Failure::with_cause(Code::NotFound, cause))
         }
-    }
-}
-
-/// Poller of changes. It waits for an unavailable hub, and reports the outage once.
-pub(crate) struct ChangePoller<'a> {
-    hub: &'a HubClient,
-    delay: ExponentialDelay,
-    /// Additional query parameters of `/v1/changes`; empty for all changes.
-    filter: String,
-}
-
-impl<'a> ChangePoller<'a> {
-    pub(crate) fn new(hub: &'a HubClient) -> Self {
-        ChangePoller {
-            hub,
-            delay: ExponentialDelay::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX),
-            filter: String::new(),
-        }
-    }
-
-    fn filtered(hub: &'a HubClient, args: &args::ChangesArgs) -> Self {
-        let filter = query_of([
-            ("kind", args.kind.as_deref()),
-            ("id", args.id.as_deref()),
-            ("tenant", args.tenant.as_ref().map(TenantId::as_str)),
-        ]);
-        ChangePoller {
-            filter,
-            ..ChangePoller::new(hub)
-        }
-    }
-
-    /// Current revision. Changes after it are those that a later list does not have.
-    pub(crate) async fn current_revision(&self) -> Result<u64, HubError> {
-        let changes: Changes = self.hub.get("/v1/changes").await?;
-        Ok(changes.revision)
-    }
-
-    /// Changes since a revision. Returns as soon as there is one, at the latest after `wait` seconds.
-    ///
-    /// # Errors
-    /// [`HubError`]; [`HubError::Compacted`] if it no longer has the changes since that revision.
-    pub(crate) async fn poll(&mut self, since: &str, wait: u64) -> Result<Changes, HubError> {
-        let path = format!("/v1/changes?{}", self.filter);
-        self.long_poll(path.trim_end_matches('?'), since, wait)
-            .await
-    }
-
-    /// Long poll of another path; `since` is the end of the previous response.
-    pub(crate) async fn long_poll<T: DeserializeOwned>(
-        &mut self,
-        path: &str,
-        since: &str,
-        wait: u64,
-    ) -> Result<T, HubError> {
-        let mark = if path.contains('?') { '&' } else { '?' };
-        let path = format!("{path}{mark}since={}&wait={wait}", percent::encode(since));
-        loop {
-            match self.hub.get(&path).await {
-                Err(error) if wait > 0 && error.is_temporary() => self.wait_to_retry(&error).await,
-                answer => {
-                    self.report_recovery();
-                    return answer;
-                }
-            }
-        }
-    }
-
-    /// Waits before the next request to an unavailable hub.
-    pub(crate) async fn wait_to_retry(&mut self, error: &HubError) {
-        if self.delay.is_reset() {
-            let failure = error.failure();
-            eprintln!("{} ({}); waiting for the hub", failure.cause, failure.code);
-        }
-        sleep(self.delay.next_delay()).await;
-    }
-
-    pub(crate) fn report_recovery(&mut self) {
-        if !self.delay.is_reset() {
-            eprintln!("the hub is back");
-        }
-        self.delay.reset();
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 
 use console::Term;
 use fairlead_api::{Code, Failure, error_chain, resources::List};
-use fairlead_client::Environment;
+use fairlead_client::{Environment, changes::HubOutage};
 use serde::Serialize;
 
 pub(crate) use fairlead_output::{
@@ -52,6 +52,17 @@ pub(crate) fn print_unless_closed(text: &str) -> Result<bool, OutputError> {
 /// Prints a line for people on stderr.
 pub(crate) fn note(line: &str) {
     streams::note(line);
+}
+
+/// Prints the begin or the end of an outage of the hub.
+pub(crate) fn note_outage(outage: HubOutage<'_>) {
+    match outage {
+        HubOutage::Began(failure) => note(&format!(
+            "{} ({}); waiting for the hub",
+            failure.cause, failure.code
+        )),
+        HubOutage::Ended => note("the hub is back"),
+    }
 }
 
 /// Prints one value; `table` renders it for people.

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::{Failure, percent, resources::ClusterStatusUpdate};
-use fairlead_client::{HubClient, HubError};
+use fairlead_client::{
+    HubClient, HubError,
+    changes::{ChangePoller, LONG_POLL_SECONDS},
+};
 use serde_json::{Value, json};
 
-use crate::{
-    changes::{ChangePoller, LONG_POLL_SECONDS},
-    output::{
-        self, Cell, Columns, OutputFormat, RenderError, TableColumn, line, line_width, shown_cells,
-    },
+use crate::output::{
+    self, Cell, Columns, OutputFormat, RenderError, TableColumn, line, line_width, shown_cells,
 };
 
 /// Status fields that change over time without any event.
@@ -99,7 +99,7 @@ struct Waker<'a> {
 
 impl<'a> Waker<'a> {
     async fn new(hub: &'a HubClient, wakes: Wakes) -> Result<Self, HubError> {
-        let poller = ChangePoller::new(hub);
+        let poller = ChangePoller::new(hub, output::note_outage);
         let cursor = match wakes {
             Wakes::Changes => Cursor::Changes(poller.current_revision().await?.to_string()),
             Wakes::Status => {

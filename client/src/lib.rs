@@ -2,6 +2,7 @@
 //!
 //! It never prints and never prompts; its errors are for the caller to report.
 
+pub mod changes;
 mod differences;
 pub mod documents;
 mod environment;
