@@ -104,7 +104,7 @@ impl<W: Transport> Client<W> {
                 Some(pending) => pending,
                 None => return Err(error.into()),
             };
-            debug!("a pooled stream died; in_flight again on a fresh one");
+            debug!("pooled stream died, request is sent again on a new one");
         }
         let transport = connect().await.map_err(SendError::Connect)?;
         let mut in_flight = InFlight::new(transport, pending);
