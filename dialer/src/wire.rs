@@ -37,7 +37,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::{Sleep, sleep, timeout};
 
 pub use self::handle::{LinkState, Resumable};
-use self::{channel::RECORD_OVERHEAD, link::Link, retransmit::RetransmitBuffer};
+use self::{channel::RECORD_OVERHEAD, link::WireLink, retransmit::RetransmitBuffer};
 pub(crate) use self::{
     channel::{Channel, MAX_PLAIN_BYTES},
     handle::SessionHandle,
@@ -80,7 +80,7 @@ pub(crate) struct Wire {
 }
 
 enum WireState {
-    Up(Box<Link>),
+    Up(Box<WireLink>),
     /// Until the resume window closes.
     Down(LinkEnd, Pin<Box<Sleep>>),
 }
@@ -104,7 +104,7 @@ impl Wire {
         limits: &Limits,
     ) -> Self {
         let retransmit = RetransmitBuffer::new(limits.unacknowledged, &limits.memory);
-        let link = Link::new(socket, &retransmit, limits.unacknowledged as u64);
+        let link = WireLink::new(socket, &retransmit, limits.unacknowledged as u64);
         Wire {
             role,
             channel,
@@ -378,7 +378,7 @@ impl Wire {
                 continue;
             }
             let most = self.limits.unacknowledged as u64;
-            let mut link = Link::new(new.socket, &self.retransmit, most);
+            let mut link = WireLink::new(new.socket, &self.retransmit, most);
             let mut said = Ok(());
             if let Some(exchange) = new.answer {
                 let received = self.retransmit.received();

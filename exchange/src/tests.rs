@@ -262,7 +262,7 @@ async fn truncated_body_is_an_error_in_both_directions() {
         async move {
             if request.method() == Method::POST {
                 // The request is dropped before the sender learns of it.
-                let mut outcome = Outcome(seen, None);
+                let mut outcome = UploadOutcome(seen, None);
                 outcome.1 = Some(request.into_body().collect().await.is_ok());
                 drop(outcome);
                 return Response::new(empty());
@@ -304,9 +304,9 @@ async fn truncated_body_is_an_error_in_both_directions() {
     until(|| exchanges.session().stats().streams_open == 0).await;
 }
 
-struct Outcome(Arc<Mutex<Vec<Option<bool>>>>, Option<bool>);
+struct UploadOutcome(Arc<Mutex<Vec<Option<bool>>>>, Option<bool>);
 
-impl Drop for Outcome {
+impl Drop for UploadOutcome {
     fn drop(&mut self) {
         lock(&self.0).push(self.1);
     }

@@ -27,18 +27,18 @@ use crate::{
     sync::lock,
 };
 
-type Answer = Response<Full<bytes::Bytes>>;
+type HubAnswer = Response<Full<bytes::Bytes>>;
 /// `Err(None)` if the agent declined.
 type Accepts = mpsc::Receiver<Result<Accepted, Option<DialError>>>;
 
 /// A hub on loopback; `change` may alter its response to the upgrade.
-async fn hub(change: impl Fn(&mut Answer) + Send + Sync + 'static) -> (HubUrl, Accepts) {
+async fn hub(change: impl Fn(&mut HubAnswer) + Send + Sync + 'static) -> (HubUrl, Accepts) {
     hub_with(hub_outer(), change).await
 }
 
 async fn hub_with(
     outer: Arc<rustls::ServerConfig>,
-    change: impl Fn(&mut Answer) + Send + Sync + 'static,
+    change: impl Fn(&mut HubAnswer) + Send + Sync + 'static,
 ) -> (HubUrl, Accepts) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -54,10 +54,10 @@ async fn hub_with(
                     return;
                 };
                 let service = service_fn(move |mut request: Request<Incoming>| {
-                    let mut answer: Answer = match upgrade_response(&request) {
+                    let mut answer: HubAnswer = match upgrade_response(&request) {
                         Ok(head) => head.map(|()| Full::default()),
                         Err(status) => {
-                            let mut refusal = Answer::default();
+                            let mut refusal = HubAnswer::default();
                             *refusal.status_mut() = status;
                             refusal
                         }
@@ -280,7 +280,7 @@ async fn refused_upgrade_reports_status_and_cause() {
 
 #[tokio::test]
 async fn foreign_101_response_is_refused() {
-    type AnswerChange = fn(&mut Answer);
+    type AnswerChange = fn(&mut HubAnswer);
     let wrong: [AnswerChange; 4] = [
         |answer| drop(answer.headers_mut().remove("sec-websocket-protocol")),
         |answer| {
@@ -389,7 +389,7 @@ async fn certificate_out_of_date_is_judged_by_the_hubs_clock() {
         ),
     ] {
         let date = http::HeaderValue::from_str(date).unwrap();
-        let answer = move |answer: &mut Answer| {
+        let answer = move |answer: &mut HubAnswer| {
             answer.headers_mut().insert("date", date.clone());
         };
         let (url, _accepted) = hub_with(stale_hub_outer(), answer).await;

@@ -29,7 +29,7 @@ const MAX_QUEUED_BYTES: usize = 128 * 1024;
 /// As [`MAX_QUEUED_BYTES`], for bulk while small messages would have to wait behind it.
 const MAX_QUEUED_BYTES_INTERACTIVE: usize = 2 * MAX_MESSAGE_BYTES;
 
-pub(crate) struct Link {
+pub(crate) struct WireLink {
     socket: Socket,
     pub(crate) congestion: CongestionControl,
     /// The peer's probe to acknowledge. A newer probe replaces it, because one acknowledgement
@@ -43,9 +43,9 @@ pub(crate) struct Link {
     closing: bool,
 }
 
-impl Link {
+impl WireLink {
     pub(crate) fn new(socket: Socket, retransmit: &RetransmitBuffer, most: u64) -> Self {
-        Link {
+        WireLink {
             socket,
             congestion: CongestionControl::new(retransmit.sent(), most),
             answer: None,
@@ -70,7 +70,7 @@ impl Link {
         self.congestion.bulk_room(retransmit.flight())
     }
 
-    /// Reads available data, unless [`Link::advance`] may have a message left.
+    /// Reads available data, unless [`WireLink::advance`] may have a message left.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         let outcome = self.socket.poll_read(cx);
         self.read = Instant::now();
@@ -83,7 +83,7 @@ impl Link {
         outcome
     }
 
-    /// Processes messages up to the next one with DATA: [`Link::data_mut`]. False if no message is
+    /// Processes messages up to the next one with DATA: [`WireLink::data_mut`]. False if no message is
     /// left.
     pub(crate) fn advance(&mut self, retransmit: &mut RetransmitBuffer) -> Result<bool, LinkEnd> {
         while self.socket.advance()? {

@@ -35,12 +35,12 @@ thread_local! {
     static SPARE: RefCell<BytesMut> = RefCell::default();
 }
 
-pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait WireIo: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> WireIo for T {}
 
 pub(crate) struct Socket {
-    io: Box<dyn Io>,
+    io: Box<dyn WireIo>,
     decoder: Decoder,
     encoder: Encoder,
     inbox: BytesMut,
@@ -69,7 +69,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// `read` holds the bytes received after the head of the upgrade.
-    pub(crate) fn new(io: Box<dyn Io>, read: &[u8], role: SocketRole) -> Self {
+    pub(crate) fn new(io: Box<dyn WireIo>, read: &[u8], role: SocketRole) -> Self {
         Socket {
             io,
             decoder: Decoder::new(role),

@@ -168,7 +168,7 @@ async fn agent_resumes_while_the_hub_still_has_the_old_link() {
     let agent = WireEnd::drive(agent.unwrap(), 1000);
     let mut hub = hub.unwrap();
     // From here on the hub's socket stays silent and never ends.
-    let lost = Link::new(
+    let lost = WireLink::new(
         Socket::new(Box::new(black_hole), &[], SocketRole::Hub),
         &hub.retransmit,
         1 << 20,

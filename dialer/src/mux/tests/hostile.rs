@@ -68,10 +68,10 @@ fn hub() -> (Arc<Mux>, Vec<Stream>) {
     (hub, held)
 }
 
-type Row = (&'static str, Vec<Vec<u8>>, Fate);
+type HostileRow = (&'static str, Vec<Vec<u8>>, Fate);
 
 #[allow(clippy::too_many_lines, reason = "it is a table")]
-fn frames() -> Vec<Row> {
+fn frames() -> Vec<HostileRow> {
     let window = 256 * 1024;
     vec![
         (

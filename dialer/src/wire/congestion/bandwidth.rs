@@ -31,7 +31,7 @@ const GENEROUS_TIME: Duration = Duration::from_secs(30);
 /// Idle time after which TCP returns to slow start, as most do (RFC 5681, 4.1).
 const SLOW_START_IDLE: Duration = Duration::from_secs(1);
 
-enum Phase {
+enum BandwidthPhase {
     /// Generous until the rate stops growing: the best rate at its last growth, and the rounds
     /// since.
     Beginning(f64, u32),
@@ -42,7 +42,7 @@ enum Phase {
 }
 
 pub(super) struct BandwidthEstimate {
-    phase: Phase,
+    phase: BandwidthPhase,
     /// Best rate in bytes per second: of the present rounds, and of those before.
     best: [f64; 2],
     rounds: u32,
@@ -59,7 +59,7 @@ pub(super) struct BandwidthEstimate {
 impl BandwidthEstimate {
     pub(super) fn new() -> Self {
         BandwidthEstimate {
-            phase: Phase::Beginning(0.0, 0),
+            phase: BandwidthPhase::Beginning(0.0, 0),
             best: [0.0; 2],
             rounds: 0,
             round: 0,
@@ -92,7 +92,7 @@ impl BandwidthEstimate {
                 .replace(now)
                 .is_none_or(|last| now - last > SLOW_START_IDLE)
         {
-            (self.phase, self.since) = (Phase::Beginning(0.0, 0), None);
+            (self.phase, self.since) = (BandwidthPhase::Beginning(0.0, 0), None);
         }
         if count < self.round {
             return;
@@ -117,24 +117,24 @@ impl BandwidthEstimate {
         let (since, from) = *self.since.get_or_insert((now, count));
         let average = (count - from) as f64 / (now - since).as_secs_f64().max(1e-6);
         let next = match &mut self.phase {
-            Phase::Beginning(reached, _) if best > *reached * GROWTH_FACTOR => {
-                Phase::Beginning(best, 0)
+            BandwidthPhase::Beginning(reached, _) if best > *reached * GROWTH_FACTOR => {
+                BandwidthPhase::Beginning(best, 0)
             }
-            Phase::Beginning(_, same) if *same < PLATEAU_ROUNDS => {
+            BandwidthPhase::Beginning(_, same) if *same < PLATEAU_ROUNDS => {
                 *same += 1;
                 return;
             }
-            Phase::Enough(plenty, rounds) => {
+            BandwidthPhase::Enough(plenty, rounds) => {
                 *rounds += 1;
                 if *rounds < 2 * BEST_RATE_ROUNDS || average > *plenty * TOO_TIGHT_SHARE {
                     return;
                 }
-                Phase::Plenty(now + GENEROUS_TIME)
+                BandwidthPhase::Plenty(now + GENEROUS_TIME)
             }
-            Phase::Plenty(until) if now < *until => return,
-            Phase::Beginning(..) | Phase::Plenty(_) => {
+            BandwidthPhase::Plenty(until) if now < *until => return,
+            BandwidthPhase::Beginning(..) | BandwidthPhase::Plenty(_) => {
                 self.known = true;
-                Phase::Enough(average, 0)
+                BandwidthPhase::Enough(average, 0)
             }
         };
         (self.phase, self.since) = (next, Some((now, count)));
@@ -144,7 +144,7 @@ impl BandwidthEstimate {
     /// just filled one.
     pub(super) fn flight(&self, least: Duration, target: Duration) -> u64 {
         let best = self.best();
-        if let Phase::Enough(..) = self.phase {
+        if let BandwidthPhase::Enough(..) = self.phase {
             return (best * target.as_secs_f64()) as u64 + TIGHT_EXTRA_BYTES;
         }
         let start = if self.known { 0 } else { MIN_STARTUP_LIMIT };

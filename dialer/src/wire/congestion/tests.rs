@@ -8,7 +8,7 @@ const MAX_FLIGHT: u64 = 4 << 20;
 
 /// A sender with endless bulk over a path of `rtt` and `rate` bytes per second, with an unlimited
 /// queue.
-struct Path {
+struct EmulatedPath {
     congestion: CongestionControl,
     sent: u64,
     acknowledged: u64,
@@ -19,9 +19,9 @@ struct Path {
     answers: VecDeque<(Instant, u64)>,
 }
 
-impl Path {
+impl EmulatedPath {
     fn new(rtt: Duration, rate: f64) -> Self {
-        Path {
+        EmulatedPath {
             congestion: CongestionControl::new(0, MAX_FLIGHT),
             sent: 0,
             acknowledged: 0,
@@ -76,7 +76,7 @@ const ONE_SECOND: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn bulk_fills_a_slow_path_without_a_long_queue() {
     let rate = 25e6;
-    let mut path = Path::new(Duration::from_micros(500), rate);
+    let mut path = EmulatedPath::new(Duration::from_micros(500), rate);
     path.run(ONE_SECOND).await;
     let (delivered, longest) = path.run(10 * ONE_SECOND).await;
     assert!(delivered as f64 > 0.9 * 10.0 * rate, "{delivered}");
@@ -86,7 +86,7 @@ async fn bulk_fills_a_slow_path_without_a_long_queue() {
 #[tokio::test(start_paused = true)]
 async fn bulk_fills_a_long_path() {
     let rate = 50e6;
-    let mut path = Path::new(Duration::from_millis(60), rate);
+    let mut path = EmulatedPath::new(Duration::from_millis(60), rate);
     path.run(5 * ONE_SECOND).await;
     let (delivered, _) = path.run(10 * ONE_SECOND).await;
     assert!(delivered as f64 > 0.8 * 10.0 * rate, "{delivered}");
@@ -95,7 +95,7 @@ async fn bulk_fills_a_long_path() {
 #[tokio::test(start_paused = true)]
 async fn path_that_becomes_longer_is_measured_again() {
     let rate = 25e6;
-    let mut path = Path::new(Duration::from_millis(1), rate);
+    let mut path = EmulatedPath::new(Duration::from_millis(1), rate);
     path.run(5 * ONE_SECOND).await;
     path.rtt = Duration::from_millis(30);
     path.run(30 * ONE_SECOND).await;
@@ -117,7 +117,7 @@ async fn unfilled_flight_does_not_raise_the_limit() {
 #[tokio::test(start_paused = true)]
 async fn small_messages_in_flight_delay_bulk_earlier() {
     let after = |busy: bool| async move {
-        let mut path = Path::new(Duration::from_micros(200), 500e6);
+        let mut path = EmulatedPath::new(Duration::from_micros(200), 500e6);
         path.congestion.interactive(busy);
         path.run(ONE_SECOND).await.1
     };

@@ -98,14 +98,14 @@ pub(super) fn limits() -> Limits {
     Limits::default()
 }
 
-pub(super) fn socket(io: impl crate::wire::socket::Io + 'static, role: SocketRole) -> Socket {
+pub(super) fn socket(io: impl crate::wire::socket::WireIo + 'static, role: SocketRole) -> Socket {
     Socket::new(Box::new(io), &[], role)
 }
 
 /// Both ends of a session, as far as they get over this pipe.
 pub(super) async fn begin(
-    agent: impl crate::wire::socket::Io + 'static,
-    hub: impl crate::wire::socket::Io + 'static,
+    agent: impl crate::wire::socket::WireIo + 'static,
+    hub: impl crate::wire::socket::WireIo + 'static,
     limits: (&Limits, &Limits),
     known: &Resumable,
 ) -> (Result<Wire, LinkEnd>, Result<Wire, LinkEnd>) {
@@ -113,8 +113,8 @@ pub(super) async fn begin(
 }
 
 pub(super) async fn begin_with(
-    agent: impl crate::wire::socket::Io + 'static,
-    hub: impl crate::wire::socket::Io + 'static,
+    agent: impl crate::wire::socket::WireIo + 'static,
+    hub: impl crate::wire::socket::WireIo + 'static,
     limits: (&Limits, &Limits),
     versions: ((u8, u8), (u8, u8)),
     known: Option<&Resumable>,
@@ -316,8 +316,8 @@ impl AsyncWrite for Handle {
 
 /// A new link between the two, as dialer and hub would make it.
 pub(super) async fn resume(
-    agent: impl crate::wire::socket::Io + 'static,
-    hub: impl crate::wire::socket::Io + 'static,
+    agent: impl crate::wire::socket::WireIo + 'static,
+    hub: impl crate::wire::socket::WireIo + 'static,
     handle: &SessionHandle,
     known: &Resumable,
 ) -> (Result<(), LinkEnd>, Result<(), LinkEnd>) {
@@ -331,7 +331,7 @@ pub(super) async fn resume(
 }
 
 pub(super) async fn answer(
-    hub: impl crate::wire::socket::Io + 'static,
+    hub: impl crate::wire::socket::WireIo + 'static,
     known: &Resumable,
 ) -> Result<(), LinkEnd> {
     let mut socket = socket(hub, SocketRole::Hub);

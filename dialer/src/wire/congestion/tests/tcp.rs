@@ -161,7 +161,7 @@ async fn tcp_that_ignores_losses_is_not_limited() {
 
 #[tokio::test(start_paused = true)]
 async fn a_far_path_that_is_full_has_no_long_queue() {
-    let mut path = Path::new(Duration::from_millis(60), 20e6);
+    let mut path = EmulatedPath::new(Duration::from_millis(60), 20e6);
     path.run(5 * ONE_SECOND).await;
     let (delivered, longest) = path.run(10 * ONE_SECOND).await;
     assert!(delivered as f64 > 0.95 * 10.0 * 20e6, "{delivered}");
@@ -170,7 +170,7 @@ async fn a_far_path_that_is_full_has_no_long_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn near_path_that_becomes_far_is_detected_soon() {
-    let mut path = Path::new(Duration::from_millis(1), 20e6);
+    let mut path = EmulatedPath::new(Duration::from_millis(1), 20e6);
     path.run(5 * ONE_SECOND).await;
     path.rtt = Duration::from_millis(60);
     path.run(5 * ONE_SECOND).await;
