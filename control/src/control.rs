@@ -7,7 +7,8 @@ use fairlead_api::{
     resources::{CreateToken, CreatedToken, Role},
 };
 use fairlead_gateway::Seam;
-use fairlead_registry::{find_token, mint, mint_for, openapi::RouteSpec};
+use fairlead_registry::{find_token, mint, mint_for};
+use fairlead_routes::RouteSpec;
 use fairlead_runtime::Process;
 use fairlead_store::{Actor, Clock, Revision, model::Token};
 use rustls::ServerConfig;

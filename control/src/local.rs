@@ -9,10 +9,8 @@ use fairlead_api::{
     Code, Failure, Reason,
     resources::{CreateToken, CreatedToken},
 };
-use fairlead_registry::{
-    mint,
-    reply::{Rejected, Secret},
-};
+use fairlead_registry::mint;
+use fairlead_routes::reply::{Rejected, Secret};
 use fairlead_runtime::Process;
 use fairlead_store::{Actor, Clock, Store};
 use http::{Request, StatusCode, header};

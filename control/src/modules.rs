@@ -15,10 +15,8 @@ use std::sync::Arc;
 use fairlead_api::Failure;
 use fairlead_certs::Authority;
 use fairlead_facts::{FactsModule, Influx};
-use fairlead_registry::{
-    Registry, RegistryModule, Services,
-    openapi::{ApiModule, ServedModules},
-};
+use fairlead_registry::{Registry, RegistryModule, Services};
+use fairlead_routes::{ApiModule, ServedModules};
 use fairlead_store::{Clock, DataDir, Store, claim::Claim};
 use tracing::info;
 

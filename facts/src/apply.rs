@@ -4,7 +4,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use fairlead_api::facts::{
     MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, Report, depth,
 };
-use fairlead_registry::InvalidValue;
+use fairlead_routes::InvalidValue;
 use fairlead_store::model::{Fact, FactSource, Facts, hex};
 
 /// Content hash of the agent's facts; other sources' facts do not matter.

@@ -13,11 +13,10 @@ use fairlead_api::{
     resources::List,
 };
 use fairlead_registry::stale::is_stale;
-use fairlead_registry::{
-    EffectiveFact, FACT_FILTER, ListPosition, Page, listed,
-    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
+use fairlead_registry::{EffectiveFact, FACT_FILTER, listed, sees_cluster, template_of};
+use fairlead_routes::{
+    ApiRoutes, ListPosition, Page, QueryParameter, RouteSpec, Tag,
     reply::{Answer, Authenticated, Rejected},
-    sees_cluster, template_of,
 };
 use fairlead_store::millis;
 use http::{HeaderMap, Uri};

@@ -9,11 +9,10 @@ use axum::{
 };
 use fairlead_api::{ClusterId, Code, facts::FactHistoryEntry, resources::List};
 use fairlead_gateway::Caller;
-use fairlead_registry::{
-    FACT_FILTER, InvalidValue, cursor_parameter, next_page,
-    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
+use fairlead_registry::{FACT_FILTER, visible};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, QueryParameter, RouteSpec, Tag, cursor_parameter, next_page,
     reply::{Answer, Authenticated, Path, Rejected},
-    visible,
 };
 use fairlead_store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, StoreError, View, millis};
 use http::{HeaderMap, Uri};

@@ -26,11 +26,10 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use fairlead_registry::{
-    InvalidValue, RegistryError, Right, allow, by,
-    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
+use fairlead_registry::{RegistryError, allow, by, visible};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, QueryParameter, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Rejected},
-    visible,
 };
 
 use crate::{

@@ -6,11 +6,8 @@ use async_trait::async_trait;
 use axum::{Router, routing::post};
 use fairlead_api::facts::FACTS_PATH;
 use fairlead_gateway::Module;
-use fairlead_registry::{
-    openapi::{ApiModule, ApiRoutes},
-    reply::finish,
-    stale::Reporting,
-};
+use fairlead_registry::stale::Reporting;
+use fairlead_routes::{ApiModule, ApiRoutes, reply::finish};
 use fairlead_runtime::Process;
 use fairlead_store::{Clock, Store};
 

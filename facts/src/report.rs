@@ -13,10 +13,8 @@ use fairlead_api::{
     hello::Instance,
 };
 use fairlead_gateway::AgentPeer;
-use fairlead_registry::{
-    RegistryError, admit,
-    reply::{Answer, JsonBody, Peer},
-};
+use fairlead_registry::{RegistryError, admit};
+use fairlead_routes::reply::{Answer, JsonBody, Peer};
 use fairlead_store::{
     Actor, Record, StoreError, millis,
     model::{Cluster, FactSource},

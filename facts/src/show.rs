@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use fairlead_api::{facts::ClusterFact, resources::List};
 use fairlead_registry::stale::{self, Reporting};
-use fairlead_registry::{
-    openapi::{ApiRoutes, RouteSpec, Tag},
+use fairlead_registry::{tagged, visible};
+use fairlead_routes::{
+    ApiRoutes, RouteSpec, Tag,
     reply::{Answer, Authenticated, Path},
-    tagged, visible,
 };
 use fairlead_store::{
     Observed, millis,

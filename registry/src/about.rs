@@ -23,13 +23,15 @@ use utoipa::ToSchema;
 
 use crate::{
     clusters::{invited, move_to, moved},
-    error::{InvalidValue, RegistryError},
+    error::RegistryError,
     etag::{self, Precondition},
-    openapi::{ApiRoutes, RouteSpec, Tag},
     registry::{Registry, by},
-    reply::{Answer, Authenticated, JsonBody, Path},
-    rights::{Right, allow, visible},
+    rights::{allow, visible},
     template::{Effective, ExplainedCluster, template_of},
+};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Right, RouteSpec, Tag,
+    reply::{Answer, Authenticated, JsonBody, Path},
 };
 
 /// Version of Lieutenant's API that this hub implements.

@@ -3,7 +3,7 @@
 use fairlead_api::config::CollectorKind;
 use fairlead_store::model::AgentSettings;
 
-use crate::error::InvalidValue;
+use fairlead_routes::InvalidValue;
 
 /// Rejects settings that no agent could apply.
 ///

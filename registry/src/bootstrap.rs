@@ -25,10 +25,12 @@ use crate::{
     error::RegistryError,
     etag,
     listing::Listing,
-    openapi::{ApiRoutes, RouteSpec, Tag},
     registry::{Registry, by},
+    rights::{allow, visible},
+};
+use fairlead_routes::{
+    ApiRoutes, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, Path},
-    rights::{Right, allow, visible},
 };
 
 pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {

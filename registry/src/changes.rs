@@ -24,17 +24,16 @@ pub(super) use visibility::visible_operation;
 use fairlead_store::{Change, Changes, Kind, Revision, StoreError, View};
 
 use crate::{
-    error::{InvalidValue, RegistryError},
-    invalid::invalid,
+    error::RegistryError,
     listing::TENANT_FILTER,
-    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
-    page::Query,
     registry::Registry,
-    reply::Answer,
-    rights::{Right, allow},
+    rights::allow,
     streams::{
         self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, LongRequest, STREAM_LIFETIME, WakeReason,
     },
+};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, invalid, reply::Answer,
 };
 
 /// Number of log lines per read.

@@ -32,19 +32,20 @@ use crate::{
         merge::cluster as merge_cluster,
         repo::Repo,
     },
-    error::{InvalidValue, RegistryError},
+    error::RegistryError,
     etag::Precondition,
-    invalid::invalid,
     listing::clusters::ClusterListing,
     names::generated,
-    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
-    page::{Query, dry_run_parameter},
     registry::{Registry, by},
-    reply::{Answer, DocumentBody, Path, Rejected, Requester},
-    rights::{Right, allow, sees_cluster, sees_tenant, visible},
+    rights::{allow, sees_cluster, sees_tenant, visible},
     template::{Effective, template_of, unprotected},
 };
 use answers::{answer, created, dry_run_result};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, dry_run_parameter,
+    invalid,
+    reply::{Answer, DocumentBody, Path, Rejected, Requester},
+};
 use sources::LastReport;
 
 pub(super) use answers::invited;

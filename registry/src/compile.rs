@@ -16,15 +16,15 @@ use utoipa::ToSchema;
 
 use crate::{
     document::compile::read as compile_meta,
-    error::{InvalidValue, RegistryError},
+    error::RegistryError,
     etag::{self, Precondition},
-    invalid::invalid,
     listing::Listing,
-    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
-    page::{ListPosition, Query},
     registry::{Registry, by},
+    rights::{allow, sees_cluster, visible},
+};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, ListPosition, Query, QueryParameter, Right, RouteSpec, Tag, invalid,
     reply::{Answer, Authenticated, DocumentBody, Path, Requester},
-    rights::{Right, allow, sees_cluster, visible},
 };
 
 /// Upper limit of `staleDays`.

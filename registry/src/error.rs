@@ -1,29 +1,11 @@
 //! Errors of the registry and of modules that use it, and their codes.
 
-use std::{error::Error, fmt};
+use std::error::Error;
 
 use fairlead_api::{ClusterId, Code, Failure, error_chain};
 use fairlead_certs::CertsError;
+use fairlead_routes::InvalidValue;
 use fairlead_store::{Refusal, Revision, StoreError, random::RandomError};
-
-/// A value of a request or setting that is not allowed; its text is one sentence for the caller.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidValue(String);
-
-impl InvalidValue {
-    /// Error with exactly this text.
-    #[must_use]
-    pub fn new(text: impl fmt::Display) -> Self {
-        InvalidValue(text.to_string())
-    }
-
-    /// Error with the title of its code, and this detail.
-    #[must_use]
-    pub fn because(detail: impl fmt::Display) -> Self {
-        InvalidValue(format!("{}: {detail}", Code::Invalid.title()))
-    }
-}
 
 /// Reason not to answer or not to change the registry.
 #[derive(Debug, thiserror::Error)]
@@ -154,12 +136,6 @@ impl From<serde_json::Error> for RegistryError {
 impl From<CertsError> for RegistryError {
     fn from(error: CertsError) -> Self {
         RegistryError::internal(error)
-    }
-}
-
-impl From<InvalidValue> for Failure {
-    fn from(error: InvalidValue) -> Self {
-        RegistryError::from(error).into()
     }
 }
 

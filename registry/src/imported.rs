@@ -15,11 +15,12 @@ use serde_json::Value;
 use crate::{
     document::fields::Fields,
     error::RegistryError,
-    invalid::invalid,
-    openapi::{ApiRoutes, RouteSpec, Tag},
     registry::{Registry, by},
+    rights::{allow, visible},
+};
+use fairlead_routes::{
+    ApiRoutes, Right, RouteSpec, Tag, invalid,
     reply::{Answer, Authenticated, DocumentBody, Path},
-    rights::{Right, allow, visible},
 };
 
 pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {

@@ -1,5 +1,4 @@
-//! Registry of a hub: tenants, clusters and API tokens, permissions on them, and common parts of all
-//! modules' routes ([`reply`], rights, ETags, pages).
+//! Registry of a hub: tenants, clusters and API tokens, visibility of them, and ETags.
 //!
 //! A resource the caller may not see is answered like one that does not exist. This crate imports no
 //! other module; [`Services`] contains the functions it needs from them.
@@ -18,15 +17,11 @@ mod effective_fact;
 mod error;
 mod etag;
 mod imported;
-mod invalid;
 mod listing;
 mod metrics;
 mod module;
 mod names;
-pub mod openapi;
-mod page;
 mod registry;
-pub mod reply;
 mod rights;
 mod selector;
 mod services;
@@ -39,14 +34,13 @@ mod tokens;
 
 pub use directory::{RESTARTED, admit};
 pub use effective_fact::EffectiveFact;
-pub use error::{InvalidValue, RegistryError};
+pub use error::RegistryError;
 pub use etag::{answer as tagged, check_tag, check_unchanged, listed};
 pub use listing::{FACT_FILTER, Listing};
 pub use module::RegistryModule;
 pub use names::caller_name;
-pub use page::{ListPosition, Page, cursor_parameter, next_page};
 pub use registry::{BOOTSTRAP_TTL, Discovery, Registry, RegistrySettings, by};
-pub use rights::{Right, allow, sees_cluster, visible};
+pub use rights::{allow, sees_cluster, visible};
 pub use services::{
     DesiredConfigs, Invitations, RepoStatus, Services, ShownRepoState, TokenVerifier,
 };

@@ -11,13 +11,8 @@ use fairlead_store::{Record, View, model::Cluster};
 use http::{HeaderMap, Uri};
 use serde_json::json;
 
-use crate::{
-    error::InvalidValue,
-    invalid::invalid,
-    openapi::QueryParameter,
-    page::{ListPosition, Page, Query},
-    rights::{sees_cluster, visible_tenant},
-};
+use crate::rights::{sees_cluster, visible_tenant};
+use fairlead_routes::{InvalidValue, ListPosition, Page, Query, QueryParameter, invalid};
 
 /// Parsed list parameters.
 pub struct Listing {

@@ -8,11 +8,10 @@ use fairlead_runtime::Process;
 use tracing::warn;
 
 use crate::{
-    about, bootstrap, changes, clusters, compile, imported, metrics,
-    openapi::{ApiModule, ApiRoutes},
-    registry::Registry,
-    status, tenants, tokens,
+    about, bootstrap, changes, clusters, compile, imported, metrics, registry::Registry, status,
+    tenants, tokens,
 };
+use fairlead_routes::{ApiModule, ApiRoutes};
 
 /// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
 const EXPIRED_TOKEN_RETENTION: time::Duration = time::Duration::days(7);

@@ -2,7 +2,7 @@
 
 use fairlead_store::random::{self, RandomError};
 
-use crate::error::InvalidValue;
+use fairlead_routes::InvalidValue;
 
 /// Maximum length of a display name, in characters.
 const MAX_DISPLAY_NAME_CHARS: usize = 100;

@@ -1,7 +1,7 @@
 //! Label selectors in Kubernetes' syntax (`a=b,c!=d,e in (x,y),f notin (z),g,!h`), over annotations
 //! and facts.
 
-use crate::{error::InvalidValue, invalid::invalid, page::Query};
+use fairlead_routes::{InvalidValue, Query, invalid};
 
 /// Maximum length of a selector in bytes, and of its requirements.
 const MAX_SELECTOR_BYTES: usize = 4096;

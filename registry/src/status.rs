@@ -23,16 +23,15 @@ use tokio::{
 
 use crate::{
     changes::visible_operation,
-    error::{InvalidValue, RegistryError},
-    invalid::invalid,
-    openapi::{ApiRoutes, RouteSpec, Tag},
-    page::Query,
+    error::RegistryError,
     registry::Registry,
-    reply::Answer,
-    rights::{Right, allow, sees_cluster},
+    rights::{allow, sees_cluster},
     streams::{
         self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, LongRequest, STREAM_LIFETIME, WakeReason,
     },
+};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Query, Right, RouteSpec, Tag, invalid, reply::Answer,
 };
 
 /// Events within this time are combined.

@@ -16,12 +16,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use crate::{
-    error::InvalidValue,
-    invalid::invalid,
-    openapi::QueryParameter,
-    page::Query,
-    registry::Registry,
+use crate::registry::Registry;
+use fairlead_routes::{
+    InvalidValue, Query, QueryParameter, invalid,
     reply::{Answer, Rejected},
 };
 

@@ -20,17 +20,18 @@ use crate::{
         shown::ShownTenant,
         tenant::{OwnFields, TenantSpec},
     },
-    error::{InvalidValue, RegistryError},
+    error::RegistryError,
     etag::{self, Precondition},
-    invalid::invalid,
     listing::tenants::TenantListing,
     names::generated,
-    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
-    page::{Query, dry_run_parameter},
     registry::{Registry, by},
-    reply::{Answer, DocumentBody, Path, Rejected, Requester},
-    rights::{Right, allow, sees_tenant, visible_tenant},
+    rights::{allow, sees_tenant, visible_tenant},
     template::unprotected,
+};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, dry_run_parameter,
+    invalid,
+    reply::{Answer, DocumentBody, Path, Rejected, Requester},
 };
 
 /// Default tenant of clusters registered on the command line. Exists from the start.

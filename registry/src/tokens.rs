@@ -28,15 +28,16 @@ use time::{Duration, OffsetDateTime};
 use tracing::info;
 
 use crate::{
-    error::{InvalidValue, RegistryError},
+    error::RegistryError,
     etag,
     listing::Listing,
     names::caller_name,
-    openapi::{ApiRoutes, RouteSpec, Tag},
-    page::ListPosition,
     registry::{Registry, by},
+    rights::{allow, sees_tenant, visible},
+};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, ListPosition, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Path, Secret},
-    rights::{Right, allow, sees_tenant, visible},
 };
 
 /// Prefix of every token, so that secret scanners find it.

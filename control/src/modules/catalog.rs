@@ -14,11 +14,10 @@ use fairlead_api::{
     resources::Role,
 };
 use fairlead_gateway::{AgentPeer, Module};
-use fairlead_registry::{
-    RegistryError, Right, admit, allow, by, check_tag,
-    openapi::{ApiModule, ApiRoutes, RouteSpec, Tag},
+use fairlead_registry::{RegistryError, admit, allow, by, check_tag, visible};
+use fairlead_routes::{
+    ApiModule, ApiRoutes, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Path, Peer, Rejected, finish},
-    visible,
 };
 use fairlead_store::{Draft, Store, View};
 use http::{HeaderMap, HeaderValue, StatusCode, header};

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use fairlead_api::{Failure, moment::timestamp};
 use fairlead_certs::{Authority, Leaf, front_server, renew_at, session_server};
 use fairlead_gateway::Module;
-use fairlead_registry::openapi::ApiModule;
+use fairlead_routes::ApiModule;
 use fairlead_runtime::Process;
 use fairlead_store::Clock;
 use prometheus::{IntGaugeVec, Opts};

@@ -20,10 +20,12 @@ use fairlead_api::{
 };
 use fairlead_gateway::{AgentPeer, Module, Principal};
 use fairlead_registry::{
-    Listing, RegistryError, Right, admit, agent_settings, allow, by, check_unchanged, listed,
-    openapi::{ApiModule, ApiRoutes, RouteSpec, Tag},
+    Listing, RegistryError, admit, agent_settings, allow, by, check_unchanged, listed, tagged,
+    visible,
+};
+use fairlead_routes::{
+    ApiModule, ApiRoutes, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Path, Peer, finish},
-    tagged, visible,
 };
 use fairlead_runtime::Process;
 use fairlead_store::{

@@ -23,11 +23,8 @@ use fairlead_api::{
 };
 use fairlead_certs::Authority;
 use fairlead_gateway::Module;
-use fairlead_registry::{
-    Invitations, RegistryError,
-    openapi::{ApiModule, ApiRoutes},
-    reply::finish,
-};
+use fairlead_registry::{Invitations, RegistryError};
+use fairlead_routes::{ApiModule, ApiRoutes, reply::finish};
 use fairlead_store::{Clock, Store, model::Cluster};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;

@@ -11,7 +11,7 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_gateway::Module;
-use fairlead_registry::openapi::ApiModule;
+use fairlead_routes::ApiModule;
 use fairlead_runtime::Process;
 use fairlead_store::{Clock, Store};
 

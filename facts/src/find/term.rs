@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use fairlead_registry::{EffectiveFact, InvalidValue};
+use fairlead_registry::EffectiveFact;
+use fairlead_routes::InvalidValue;
 use fairlead_store::model::{Cluster, ClusterTemplate};
 use serde_json::Value;
 

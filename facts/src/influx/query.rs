@@ -7,7 +7,8 @@ use fairlead_api::{
     influxql::{Query, Selected, Tag, Within},
 };
 use fairlead_gateway::Caller;
-use fairlead_registry::{InvalidValue, sees_cluster};
+use fairlead_registry::sees_cluster;
+use fairlead_routes::InvalidValue;
 use fairlead_store::View;
 use serde_json::{Value, json};
 use tracing::warn;

@@ -15,13 +15,12 @@ use crate::{
         tenant_parameter,
         visibility::{is_below, visible_change},
     },
-    error::InvalidValue,
-    invalid::invalid,
-    openapi::{QueryParameter, RouteSpec, Tag},
-    page::{Page, Query, next_page},
     registry::Registry,
+    rights::allow,
+};
+use fairlead_routes::{
+    InvalidValue, Page, Query, QueryParameter, Right, RouteSpec, Tag, invalid, next_page,
     reply::{Answer, Authenticated},
-    rights::{Right, allow},
 };
 
 const DEFAULT_LIMIT: u32 = 100;

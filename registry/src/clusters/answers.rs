@@ -16,10 +16,12 @@ use crate::{
     etag,
     listing::clusters::ClusterPage,
     registry::Registry,
-    reply::{Answer, Secret},
-    rights::Right,
     stale::stale_names,
     template::template_of,
+};
+use fairlead_routes::{
+    Right,
+    reply::{Answer, Secret},
 };
 
 /// Typical size of a cluster's document, in bytes.

@@ -11,8 +11,9 @@ use tracing::info;
 use crate::{
     error::RegistryError,
     registry::Registry,
-    rights::{Right, allow, sees_tenant},
+    rights::{allow, sees_tenant},
 };
+use fairlead_routes::Right;
 
 /// Moves a cluster to another tenant. Its identity, bootstrap token and API tokens become void,
 /// because they are in the hands of the previous tenant's people.

@@ -14,10 +14,9 @@ use crate::{
         policy::Policies,
         repo::{self, Repo},
     },
-    error::InvalidValue,
-    invalid::invalid,
     names::display_name,
 };
+use fairlead_routes::{InvalidValue, invalid};
 
 /// Fields allowed in a PATCH.
 const PATCH_FIELDS: [&str; 13] = [

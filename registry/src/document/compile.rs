@@ -3,7 +3,7 @@
 use fairlead_store::model::CompileMeta;
 use serde_json::{Map, Value};
 
-use crate::{error::InvalidValue, invalid::invalid};
+use fairlead_routes::{InvalidValue, invalid};
 
 /// Parses a report.
 ///

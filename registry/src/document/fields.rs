@@ -6,7 +6,7 @@ use fairlead_api::resources::without_secret;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{error::InvalidValue, invalid::invalid};
+use fairlead_routes::{InvalidValue, invalid};
 
 /// Maximum number of entries in a map.
 const MAX_ENTRIES: usize = 1024;

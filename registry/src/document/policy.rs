@@ -3,7 +3,8 @@
 use fairlead_api::HubUrl;
 use fairlead_store::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi};
 
-use crate::{document::fields::Fields, error::InvalidValue, invalid::invalid};
+use crate::document::fields::Fields;
+use fairlead_routes::{InvalidValue, invalid};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Policies {

@@ -8,11 +8,8 @@ use fairlead_api::resources::RepoDocument;
 use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
 use serde_json::{Map, Value};
 
-use crate::{
-    document::{fields::Fields, policy::reference},
-    error::InvalidValue,
-    invalid::invalid,
-};
+use crate::document::{fields::Fields, policy::reference};
+use fairlead_routes::{InvalidValue, invalid};
 
 /// Name of the deploy key of the cluster's agent.
 const STEWARD_KEY: &str = "steward";

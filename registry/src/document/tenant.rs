@@ -17,9 +17,8 @@ use crate::{
         policy::Policies,
         repo::{self, Repo},
     },
-    error::InvalidValue,
-    invalid::invalid,
 };
+use fairlead_routes::{InvalidValue, invalid};
 
 /// Fields allowed in a PATCH.
 const PATCH_FIELDS: [&str; 7] = [

@@ -7,11 +7,6 @@ fn each_registry_error_has_its_code_and_text() {
     let (now, since) = (Revision(3), Revision(9));
     for (error, failure) in [
         (
-            InvalidValue::new("text").into(),
-            Failure::with_cause(Code::Invalid, "text"),
-        ),
-        (InvalidValue::because("text").into(), because(Code::Invalid)),
-        (
             RegistryError::NotAllowed {
                 detail: text(),
                 next: "Ask.".to_owned(),

@@ -13,17 +13,14 @@ use serde_json::json;
 
 use crate::{
     effective_fact::EffectiveFact,
-    error::InvalidValue,
-    invalid::invalid,
     listing::{FACT_FILTER, Listing, SortBy, TENANT_FILTER},
-    openapi::QueryParameter,
-    page::{ListPosition, Page},
     registry::Registry,
     rights::sees_cluster,
     selector::Selector,
     stale::is_stale,
     template::template_of,
 };
+use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter, invalid};
 
 /// Parsed query.
 pub(crate) struct ClusterListing {

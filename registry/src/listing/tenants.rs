@@ -7,13 +7,11 @@ use fairlead_store::{Record, View, model::Tenant};
 use http::{HeaderMap, Uri};
 
 use crate::{
-    error::InvalidValue,
     listing::{Listing, SortBy, TENANT_FILTER},
-    openapi::QueryParameter,
-    page::{ListPosition, Page},
     rights::sees_tenant,
     selector::Selector,
 };
+use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter};
 
 /// Parsed query.
 pub(crate) struct TenantListing {

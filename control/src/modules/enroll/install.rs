@@ -12,9 +12,9 @@ use axum::{
 };
 use fairlead_api::{ClusterId, Code, resources::Role};
 use fairlead_gateway::seam::TooManyWrongTokens;
-use fairlead_registry::{
-    new_token,
-    openapi::{ApiRoutes, QueryParameter, RouteSpec, Tag},
+use fairlead_registry::new_token;
+use fairlead_routes::{
+    ApiRoutes, QueryParameter, RouteSpec, Tag,
     reply::{Answer, Rejected, Requester},
 };
 use fairlead_store::{

@@ -13,10 +13,8 @@ use fairlead_api::{
 };
 use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
 use fairlead_gateway::{AgentPeer, seam::DirectoryError};
-use fairlead_registry::{
-    admit,
-    reply::{Answer, JsonBody, Peer, Rejected},
-};
+use fairlead_registry::admit;
+use fairlead_routes::reply::{Answer, JsonBody, Peer, Rejected};
 use fairlead_store::{
     Actor, Draft, StoreError,
     model::{Cluster, LateRenewal, hex},

@@ -7,7 +7,7 @@ use axum::Router;
 use fairlead_gateway::{Module, Presence};
 use fairlead_runtime::Process;
 
-use super::{document_module::DocumentModule, routes::ApiRoutes, spec::RouteSpec};
+use crate::{document_module::DocumentModule, routes::ApiRoutes, spec::RouteSpec};
 
 /// A module of the hub with routes of the API.
 pub trait ApiModule: Module {

@@ -152,7 +152,8 @@ fn check_type(request: &Request) -> Result<(), Failure> {
 }
 
 /// A document of a tenant or a cluster: JSON of any shape.
-pub(crate) struct DocumentBody(pub(crate) serde_json::Value);
+/// A JSON document of any shape.
+pub struct DocumentBody(pub serde_json::Value);
 
 /// Limit of such a document, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;

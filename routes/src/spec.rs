@@ -4,8 +4,8 @@ use axum::routing::MethodFilter;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{parameter::QueryParameter, schemas::NamedSchema};
-use crate::rights::Right;
+use crate::right::Right;
+use crate::{parameter::QueryParameter, schemas::NamedSchema};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";

@@ -15,12 +15,12 @@ use fairlead_gateway::Module;
 use http::{HeaderValue, header};
 use utoipa_swagger_ui::Config;
 
-use super::{
+use crate::reply::{Answer, Path, Rejected, finish};
+use crate::{
     document::document,
     gzip,
     spec::{RouteSpec, Tag},
 };
-use crate::reply::{Answer, Path, Rejected, finish};
 
 const DOCUMENT_PATH: &str = "/openapi.json";
 const PAGE_PATH: &str = "/docs";

@@ -9,9 +9,9 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::InvalidValue,
-    invalid::invalid,
-    openapi::{QueryParameter, described},
+    described,
+    invalid::{InvalidValue, invalid},
+    parameter::QueryParameter,
 };
 
 /// Maximum page size.
@@ -20,7 +20,7 @@ const MAX_CURSOR_BYTES: usize = 1024;
 
 /// Decoded query of a request. In test builds, reading a parameter missing from `/openapi.json`
 /// fails.
-pub(super) struct Query {
+pub struct Query {
     given: Vec<(String, String)>,
     path: String,
 }
@@ -30,7 +30,7 @@ impl Query {
     ///
     /// # Errors
     /// `FL-4109` if it is malformed.
-    pub(super) fn of(uri: &Uri) -> Result<Self, InvalidValue> {
+    pub fn of(uri: &Uri) -> Result<Self, InvalidValue> {
         let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
         let query = query.map_err(|_| invalid("the query is malformed"))?;
         // No stored text contains NUL, and PostgreSQL rejects it in parameters.
@@ -43,7 +43,8 @@ impl Query {
         })
     }
 
-    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    /// All values of a parameter, in order.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         if cfg!(debug_assertions) {
             described::check(name);
         }
@@ -55,7 +56,7 @@ impl Query {
     ///
     /// # Errors
     /// `FL-4109` if it is empty or repeated.
-    pub(super) fn one<'a>(&'a self, name: &'a str) -> Result<Option<&'a str>, InvalidValue> {
+    pub fn one<'a>(&'a self, name: &'a str) -> Result<Option<&'a str>, InvalidValue> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (None, _) => Ok(None),
@@ -69,7 +70,7 @@ impl Query {
     ///
     /// # Errors
     /// `FL-4109` if it is neither true nor false.
-    pub(super) fn boolean(&self, name: &str) -> Result<bool, InvalidValue> {
+    pub fn boolean(&self, name: &str) -> Result<bool, InvalidValue> {
         match self.one(name)? {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
@@ -103,7 +104,7 @@ pub struct Page {
 
 /// Position in a list: sort key and id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ListPosition<'a>(pub(super) Cow<'a, str>, pub(super) Cow<'a, str>);
+pub struct ListPosition<'a>(pub Cow<'a, str>, pub Cow<'a, str>);
 
 impl<'a> ListPosition<'a> {
     /// For a list ordered by id.
@@ -113,7 +114,8 @@ impl<'a> ListPosition<'a> {
 }
 
 /// Parameter `dryRun` of changes.
-pub(crate) fn dry_run_parameter() -> QueryParameter {
+#[must_use]
+pub fn dry_run_parameter() -> QueryParameter {
     QueryParameter::flag(
         "dryRun",
         "true: validate and return the result, without a change",
@@ -162,7 +164,7 @@ impl Page {
     }
 
     /// The other parameters.
-    pub(super) fn query(&self) -> &Query {
+    pub fn query(&self) -> &Query {
         &self.query
     }
 

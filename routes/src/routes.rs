@@ -10,8 +10,8 @@ use axum::{
     routing::on,
 };
 
-use super::{described, spec::RouteSpec};
 use crate::reply::finish;
+use crate::{described, spec::RouteSpec};
 
 /// Routes of a module. A route and its description are added together: neither exists without the other.
 pub struct ApiRoutes<S = ()> {
@@ -91,10 +91,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::{
-        openapi::{QueryParameter, Tag},
-        page::Query,
-    };
+    use crate::{page::Query, parameter::QueryParameter, spec::Tag};
 
     async fn read(uri: Uri) -> String {
         let query = Query::of(&uri).unwrap();

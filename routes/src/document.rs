@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
+use crate::{
     schemas::{self, schemas},
     spec::{ResponseBody, RouteSpec, Tag},
 };

@@ -1,0 +1,48 @@
+//! The error of a document or a parameter that cannot be read.
+
+use std::fmt;
+
+use fairlead_api::{Code, Failure};
+
+/// A value of a request or setting that is not allowed; its text is one sentence for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidValue(String);
+
+impl InvalidValue {
+    /// Error with exactly this text.
+    #[must_use]
+    pub fn new(text: impl fmt::Display) -> Self {
+        InvalidValue(text.to_string())
+    }
+
+    /// Error with the title of its code, and this detail.
+    #[must_use]
+    pub fn because(detail: impl fmt::Display) -> Self {
+        InvalidValue(format!("{}: {detail}", Code::Invalid.title()))
+    }
+}
+
+/// `FL-4109` with this cause.
+pub fn invalid(what: impl fmt::Display) -> InvalidValue {
+    InvalidValue::new(what)
+}
+
+impl From<InvalidValue> for Failure {
+    fn from(error: InvalidValue) -> Self {
+        Failure::with_cause(Code::Invalid, error.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_have_the_code_of_invalid_values() {
+        let exact = Failure::from(InvalidValue::new("text"));
+        assert_eq!(exact, Failure::with_cause(Code::Invalid, "text"));
+        let detail = Failure::from(InvalidValue::because("text"));
+        assert_eq!(detail, Failure::because(Code::Invalid, "text"));
+    }
+}
