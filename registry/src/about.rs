@@ -12,6 +12,10 @@ use fairlead_api::{
     resources::{AgentSession, ClusterStatus, JoinInfo, List, MoveCluster, WhoAmI},
 };
 use fairlead_certs::Registration;
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Right, RouteSpec, Tag,
+    reply::{Answer, Authenticated, JsonBody, Path},
+};
 use fairlead_store::{
     Draft,
     model::{Binding, Bootstrap},
@@ -28,10 +32,6 @@ use crate::{
     registry::{Registry, by},
     rights::{allow, visible},
     template::{Effective, ExplainedCluster, template_of},
-};
-use fairlead_routes::{
-    ApiRoutes, InvalidValue, Right, RouteSpec, Tag,
-    reply::{Answer, Authenticated, JsonBody, Path},
 };
 
 /// Version of Lieutenant's API that this hub implements.

@@ -11,6 +11,10 @@ use fairlead_api::{
     Code, Failure,
     resources::{BootstrapState, BootstrapToken, JoinInfo, List},
 };
+use fairlead_routes::{
+    ApiRoutes, Right, RouteSpec, Tag,
+    reply::{Answer, Authenticated, Path},
+};
 use fairlead_store::{
     Draft,
     model::{Bootstrap, Cluster},
@@ -27,10 +31,6 @@ use crate::{
     listing::Listing,
     registry::{Registry, by},
     rights::{allow, visible},
-};
-use fairlead_routes::{
-    ApiRoutes, Right, RouteSpec, Tag,
-    reply::{Answer, Authenticated, Path},
 };
 
 pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {

@@ -14,6 +14,9 @@ use fairlead_api::{
     resources::{ChangeEntry, Changes as ShownChanges},
 };
 use fairlead_gateway::Caller;
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, invalid, reply::Answer,
+};
 use futures_util::stream;
 use http::{HeaderMap, Uri};
 use serde_json::json;
@@ -31,9 +34,6 @@ use crate::{
     streams::{
         self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, LongRequest, STREAM_LIFETIME, WakeReason,
     },
-};
-use fairlead_routes::{
-    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, invalid, reply::Answer,
 };
 
 /// Number of log lines per read.

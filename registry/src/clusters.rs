@@ -16,6 +16,11 @@ use fairlead_api::{
 };
 use fairlead_certs::Registration;
 use fairlead_gateway::Caller;
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, dry_run_parameter,
+    invalid,
+    reply::{Answer, DocumentBody, Path, Rejected, Requester},
+};
 use fairlead_store::{
     Draft, Record, View, millis,
     model::{Binding, Bootstrap, Cluster, FactSource},
@@ -41,11 +46,6 @@ use crate::{
     template::{Effective, template_of, unprotected},
 };
 use answers::{answer, created, dry_run_result};
-use fairlead_routes::{
-    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, dry_run_parameter,
-    invalid,
-    reply::{Answer, DocumentBody, Path, Rejected, Requester},
-};
 use sources::LastReport;
 
 pub(super) use answers::invited;

@@ -8,6 +8,10 @@ use fairlead_api::{
     ClusterId, TenantId,
     resources::{CompileMeta, List, Role},
 };
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, ListPosition, Query, QueryParameter, Right, RouteSpec, Tag, invalid,
+    reply::{Answer, Authenticated, DocumentBody, Path, Requester},
+};
 use fairlead_store::{Draft, model::Cluster};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
@@ -21,10 +25,6 @@ use crate::{
     listing::Listing,
     registry::{Registry, by},
     rights::{allow, sees_cluster, visible},
-};
-use fairlead_routes::{
-    ApiRoutes, InvalidValue, ListPosition, Query, QueryParameter, Right, RouteSpec, Tag, invalid,
-    reply::{Answer, Authenticated, DocumentBody, Path, Requester},
 };
 
 /// Upper limit of `staleDays`.

@@ -5,6 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::extract::State;
 use fairlead_api::facts::{ImportedFacts, MAX_IMPORTED_FACTS};
+use fairlead_routes::{
+    ApiRoutes, Right, RouteSpec, Tag, invalid,
+    reply::{Answer, Authenticated, DocumentBody, Path},
+};
 use fairlead_store::{
     Draft, millis,
     model::{Fact, FactSource, Facts},
@@ -17,10 +21,6 @@ use crate::{
     error::RegistryError,
     registry::{Registry, by},
     rights::{allow, visible},
-};
-use fairlead_routes::{
-    ApiRoutes, Right, RouteSpec, Tag, invalid,
-    reply::{Answer, Authenticated, DocumentBody, Path},
 };
 
 pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use fairlead_api::TenantId;
 use fairlead_gateway::Caller;
+use fairlead_routes::{InvalidValue, ListPosition, Page, Query, QueryParameter, invalid};
 use fairlead_store::{Record, View, model::Cluster};
 use http::{HeaderMap, Uri};
 use serde_json::json;
 
 use crate::rights::{sees_cluster, visible_tenant};
-use fairlead_routes::{InvalidValue, ListPosition, Page, Query, QueryParameter, invalid};
 
 /// Parsed list parameters.
 pub struct Listing {

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use fairlead_gateway::{Module, Presence};
+use fairlead_routes::{ApiModule, ApiRoutes};
 use fairlead_runtime::Process;
 use tracing::warn;
 
@@ -11,7 +12,6 @@ use crate::{
     about, bootstrap, changes, clusters, compile, imported, metrics, registry::Registry, status,
     tenants, tokens,
 };
-use fairlead_routes::{ApiModule, ApiRoutes};
 
 /// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
 const EXPIRED_TOKEN_RETENTION: time::Duration = time::Duration::days(7);

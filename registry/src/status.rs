@@ -12,6 +12,9 @@ use fairlead_api::{
     resources::{ClusterStatusEntry, ClusterStatusUpdate},
 };
 use fairlead_gateway::Caller;
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Query, Right, RouteSpec, Tag, invalid, reply::Answer,
+};
 use fairlead_store::{Change, Kind, Record, Revision, StoreError, View, model::Cluster};
 use futures_util::stream;
 use http::{HeaderMap, Uri};
@@ -29,9 +32,6 @@ use crate::{
     streams::{
         self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, LongRequest, STREAM_LIFETIME, WakeReason,
     },
-};
-use fairlead_routes::{
-    ApiRoutes, InvalidValue, Query, Right, RouteSpec, Tag, invalid, reply::Answer,
 };
 
 /// Events within this time are combined.

@@ -10,6 +10,10 @@ use axum::{
 };
 use fairlead_api::Code;
 use fairlead_gateway::{Caller, Principal};
+use fairlead_routes::{
+    InvalidValue, Query, QueryParameter, invalid,
+    reply::{Answer, Rejected},
+};
 use futures_util::{Stream, StreamExt};
 use http::{HeaderMap, HeaderValue, header, request::Parts};
 use serde::Serialize;
@@ -17,10 +21,6 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::registry::Registry;
-use fairlead_routes::{
-    InvalidValue, Query, QueryParameter, invalid,
-    reply::{Answer, Rejected},
-};
 
 /// Upper limit of a long poll, below the gateway's deadline for modules.
 const MAX_WAIT_SECONDS: u64 = 25;

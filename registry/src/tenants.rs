@@ -8,6 +8,11 @@ use axum::{
 };
 use fairlead_api::{Code, TenantId, resources::Tenant as Document};
 use fairlead_gateway::Caller;
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, dry_run_parameter,
+    invalid,
+    reply::{Answer, DocumentBody, Path, Rejected, Requester},
+};
 use fairlead_store::{Draft, Record, StoreError, model::Tenant, whole_millis};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use serde_json::{Map, Value};
@@ -27,11 +32,6 @@ use crate::{
     registry::{Registry, by},
     rights::{allow, sees_tenant, visible_tenant},
     template::unprotected,
-};
-use fairlead_routes::{
-    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, dry_run_parameter,
-    invalid,
-    reply::{Answer, DocumentBody, Path, Rejected, Requester},
 };
 
 /// Default tenant of clusters registered on the command line. Exists from the start.

@@ -14,6 +14,10 @@ use fairlead_api::{
     resources::{ApiToken, CreateToken, CreatedToken, List, Role},
 };
 use fairlead_gateway::Caller;
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, ListPosition, Right, RouteSpec, Tag,
+    reply::{Answer, Authenticated, JsonBody, Path, Secret},
+};
 use fairlead_store::{
     Actor, Draft, Record, Store, StoreError, View,
     model::{Token, hex},
@@ -34,10 +38,6 @@ use crate::{
     names::caller_name,
     registry::{Registry, by},
     rights::{allow, sees_tenant, visible},
-};
-use fairlead_routes::{
-    ApiRoutes, InvalidValue, ListPosition, Right, RouteSpec, Tag,
-    reply::{Answer, Authenticated, JsonBody, Path, Secret},
 };
 
 /// Prefix of every token, so that secret scanners find it.

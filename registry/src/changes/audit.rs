@@ -7,6 +7,10 @@ use fairlead_api::{
     ClusterId, TenantId,
     resources::{List, Role},
 };
+use fairlead_routes::{
+    InvalidValue, Page, Query, QueryParameter, Right, RouteSpec, Tag, invalid, next_page,
+    reply::{Answer, Authenticated},
+};
 use fairlead_store::{Asked, Change, Kind, LogPlace, Revision};
 use http::{HeaderMap, Uri};
 
@@ -17,10 +21,6 @@ use crate::{
     },
     registry::Registry,
     rights::allow,
-};
-use fairlead_routes::{
-    InvalidValue, Page, Query, QueryParameter, Right, RouteSpec, Tag, invalid, next_page,
-    reply::{Answer, Authenticated},
 };
 
 const DEFAULT_LIMIT: u32 = 100;

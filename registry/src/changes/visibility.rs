@@ -6,10 +6,10 @@
 
 use fairlead_api::TenantId;
 use fairlead_gateway::Caller;
+use fairlead_routes::Right;
 use fairlead_store::{Change, Kind, Operation, View};
 
 use crate::rights::sees_tenant;
-use fairlead_routes::Right;
 
 /// Operation as seen by the caller; `None` if the line is hidden. Tokens are visible to their
 /// managers only.

@@ -5,6 +5,10 @@ use std::sync::Arc;
 use axum::response::{IntoResponse, Response};
 use fairlead_api::resources::AgentInvitation;
 use fairlead_gateway::Caller;
+use fairlead_routes::{
+    Right,
+    reply::{Answer, Secret},
+};
 use fairlead_store::{Observed, Record, View, millis, model::Cluster};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use time::OffsetDateTime;
@@ -18,10 +22,6 @@ use crate::{
     registry::Registry,
     stale::stale_names,
     template::template_of,
-};
-use fairlead_routes::{
-    Right,
-    reply::{Answer, Secret},
 };
 
 /// Typical size of a cluster's document, in bytes.

@@ -2,6 +2,7 @@
 
 use fairlead_api::TenantId;
 use fairlead_gateway::Caller;
+use fairlead_routes::Right;
 use fairlead_store::{
     Draft,
     model::{Binding, Cluster},
@@ -13,7 +14,6 @@ use crate::{
     registry::Registry,
     rights::{allow, sees_tenant},
 };
-use fairlead_routes::Right;
 
 /// Moves a cluster to another tenant. Its identity, bootstrap token and API tokens become void,
 /// because they are in the hands of the previous tenant's people.

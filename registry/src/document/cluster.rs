@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fairlead_routes::{InvalidValue, invalid};
 use fairlead_store::model::{Cluster, CompileMeta, Fact, FactSource, Facts};
 use serde::{Serialize, ser::SerializeMap};
 use serde_json::{Map, Value, json};
@@ -16,7 +17,6 @@ use crate::{
     },
     names::display_name,
 };
-use fairlead_routes::{InvalidValue, invalid};
 
 /// Fields allowed in a PATCH.
 const PATCH_FIELDS: [&str; 13] = [

@@ -1,10 +1,10 @@
 //! Fields beyond Lieutenant's documents: policies, and a cluster's API server.
 
 use fairlead_api::HubUrl;
+use fairlead_routes::{InvalidValue, invalid};
 use fairlead_store::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi};
 
 use crate::document::fields::Fields;
-use fairlead_routes::{InvalidValue, invalid};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Policies {

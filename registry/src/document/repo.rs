@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_api::resources::RepoDocument;
+use fairlead_routes::{InvalidValue, invalid};
 use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
 use serde_json::{Map, Value};
 
 use crate::document::{fields::Fields, policy::reference};
-use fairlead_routes::{InvalidValue, invalid};
 
 /// Name of the deploy key of the cluster's agent.
 const STEWARD_KEY: &str = "steward";

@@ -6,6 +6,7 @@ use fairlead_api::{
     TenantId,
     resources::{TemplateDocument, TenantRepoDocument},
 };
+use fairlead_routes::{InvalidValue, invalid};
 use fairlead_store::model::{AgentSettings, ClusterTemplate, Tenant};
 use serde_json::{Map, Value, json};
 
@@ -18,7 +19,6 @@ use crate::{
         repo::{self, Repo},
     },
 };
-use fairlead_routes::{InvalidValue, invalid};
 
 /// Fields allowed in a PATCH.
 const PATCH_FIELDS: [&str; 7] = [

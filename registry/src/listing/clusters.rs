@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use fairlead_api::resources::ClusterState;
 use fairlead_gateway::Caller;
+use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter, invalid};
 use fairlead_store::{
     Observed, Record, View, millis,
     model::{Cluster, Fact},
@@ -20,7 +21,6 @@ use crate::{
     stale::is_stale,
     template::template_of,
 };
-use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter, invalid};
 
 /// Parsed query.
 pub(crate) struct ClusterListing {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fairlead_gateway::Caller;
+use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter};
 use fairlead_store::{Record, View, model::Tenant};
 use http::{HeaderMap, Uri};
 
@@ -11,7 +12,6 @@ use crate::{
     rights::sees_tenant,
     selector::Selector,
 };
-use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter};
 
 /// Parsed query.
 pub(crate) struct TenantListing {
