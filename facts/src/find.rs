@@ -29,8 +29,6 @@ use term::{Hit, Term};
 const MAX_TERMS: usize = 16;
 /// Maximum number of facts shown per cluster.
 const MAX_HITS: usize = 20;
-/// Meaning of parameters that the document does not explain.
-const OTHER_PARAMETER: &str = "See docs/api.md and docs/facts.md";
 
 pub(super) fn routes() -> ApiRoutes<Arc<FactsState>> {
     let term = |name, meaning| {
@@ -38,9 +36,12 @@ pub(super) fn routes() -> ApiRoutes<Arc<FactsState>> {
         QueryParameter::new(name, meaning, schema)
     };
     let terms = [
-        term("host", OTHER_PARAMETER),
-        term("version", OTHER_PARAMETER),
-        term("service", OTHER_PARAMETER),
+        term("host", "Host that clusters serve; `*` stands for one label"),
+        term("version", "Kubernetes versions, such as `>=1.30,<1.31`"),
+        term(
+            "service",
+            "Part of the name of a service, chart or Helm release, and its version, such as `postgres<15`",
+        ),
         term("fact", FACT_FILTER),
     ];
     ApiRoutes::new().route(
