@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod connect;
+mod redirect;
 
 use connect::{ApiServerConnection, ConnectError, Connector};
 
@@ -46,6 +47,8 @@ pub(crate) enum UpstreamError {
     Timeout(Duration),
     #[error("the path cannot follow the API server's base path")]
     Path,
+    #[error("its target is not a path of the API server")]
+    Redirect,
 }
 
 /// Connection pool to one API server.
@@ -131,20 +134,22 @@ impl Upstream {
     async fn send_unbounded(&self, mut request: Request<Body>) -> Result<Answer, UpstreamError> {
         let access = self.credentials.access().await?;
         address(&mut request, &access)?;
+        let requested = request.uri().clone();
         let endpoint = &access.endpoint;
         let connect = || self.connector.connect(endpoint);
         let sent = self.client(endpoint).send(request, connect).await;
-        let answer = sent.map_err(|error| match error {
+        let mut answer = sent.map_err(|error| match error {
             SendError::Connect(cause) => UpstreamError::Connect {
                 host: endpoint.host.to_str().unwrap_or_default().to_owned(),
                 cause,
             },
             SendError::Broken(cause) | SendError::Request(cause) => UpstreamError::Broken(cause),
         })?;
-        if let Answer::Response(response) = &answer
-            && response.status() == StatusCode::UNAUTHORIZED
-        {
-            self.credentials.report_unauthorized(&access).await;
+        if let Answer::Response(response) = &mut answer {
+            redirect::localize(response, endpoint, &requested)?;
+            if response.status() == StatusCode::UNAUTHORIZED {
+                self.credentials.report_unauthorized(&access).await;
+            }
         }
         Ok(answer)
     }
@@ -187,6 +192,7 @@ impl From<UpstreamError> for Failure {
             UpstreamError::Target(error) => Failure::because(Code::ApiUnreachable, error),
             UpstreamError::Timeout(_) => Failure::because(Code::ApiTimeout, cause),
             UpstreamError::Path => Failure::because(Code::BadPath, cause),
+            UpstreamError::Redirect => Failure::because(Code::RedirectRefused, cause),
             UpstreamError::Connect { .. } | UpstreamError::Broken(_) => {
                 Failure::because(Code::ApiUnreachable, cause)
             }

@@ -18,6 +18,7 @@ mod limit;
 mod modules;
 mod pings;
 mod record;
+mod redirect;
 mod respond;
 mod route;
 mod socket;

@@ -1,6 +1,7 @@
 //! A fake agent: the agent's end of a session, in front of a fake API server.
 
 use std::{
+    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU8, Ordering::SeqCst},
@@ -10,17 +11,20 @@ use std::{
 
 use bytes::Bytes;
 use fairlead_api::{
-    ClusterId,
+    ClusterId, HubUrl, JoinString,
     config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
+    enroll::{ENROLL_PATH, EnrollRequest, Issued},
     headers::{DRAINING, PROBE_PATH},
     hello::{HELLO_PATH, Hello, Instance, LinkIndex},
 };
-use fairlead_certs::{AgentKey, Authority, LEAF_LIFETIME};
+use fairlead_certs::{AgentKey, Authority, LEAF_LIFETIME, Leaf};
 use fairlead_dialer::{DialError, Dialer, Limits, LinkState, Redialed, Session, dial::ProxyRules};
 use fairlead_exchange::{Answer, Body, Exchanges, serve};
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
+use http_body_util::BodyExt;
 use rustls::ClientConfig;
+use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -31,8 +35,12 @@ use tokio::{
 use crate::{
     api_server::{ApiScript, BodyStep, respond},
     body::full,
+    tls,
     wait::soon,
 };
+
+/// Version that fake agents report.
+const VERSION: &str = "0.0.0-test";
 
 /// Everything that a fake agent needs to reach a hub under test.
 #[derive(Clone)]
@@ -152,15 +160,53 @@ impl FakeAgent {
                 .unwrap()
         });
         let inner_tls = fairlead_certs::session_client(hub.authority.pin(), leaf.as_ref()).unwrap();
+        FakeAgent::connect(url(&hub), hub.outer_tls, inner_tls, hello).await
+    }
+
+    /// Enrols with a hub, and connects. `ca_file`: CA of the hub's front.
+    ///
+    /// # Panics
+    /// The hub refuses.
+    pub async fn enrolled(join: &str, ca_file: &Path) -> Self {
+        let join: JoinString = join.parse().unwrap();
+        let outer_tls = tls::client(ca_file).unwrap();
+        let [hub] = join.hubs.as_slice() else {
+            panic!("one hub is expected");
+        };
+        let connect = async |leaf: Option<&Leaf>, hello| {
+            let inner_tls = fairlead_certs::session_client(join.ca_pin, leaf).unwrap();
+            FakeAgent::connect(hub.clone(), outer_tls.clone(), inner_tls, hello).await
+        };
+        let key = AgentKey::generate().unwrap();
+        let visitor = connect(None, AgentHello::Omitted).await;
+        let request = EnrollRequest {
+            token: join.token.clone(),
+            csr: key.csr().unwrap(),
+            agent_version: VERSION.to_owned(),
+            cluster_uid: None,
+        };
+        let (status, body) = visitor.post(ENROLL_PATH, &request).await;
+        assert_eq!(status, 200, "{body:?}");
+        let issued: Issued = serde_json::from_slice(&body).unwrap();
+        let leaf = key.with_certificate(&issued.certificate).unwrap();
+        connect(Some(&leaf), next_instance()).await
+    }
+
+    async fn connect(
+        hub: HubUrl,
+        outer_tls: Arc<ClientConfig>,
+        inner_tls: Arc<ClientConfig>,
+        hello: AgentHello,
+    ) -> Self {
         let dialer = dialer(
-            &hub,
+            outer_tls,
             Limits {
                 max_streams: 512,
                 handshake: Duration::from_secs(10),
                 ..Limits::default()
             },
         );
-        let dialed = Box::pin(dialer.dial(&url(&hub), inner_tls.clone())).await;
+        let dialed = Box::pin(dialer.dial(&hub, inner_tls.clone())).await;
         let session = dialed.unwrap().session;
         let (sender, requests) = mpsc::channel(1024);
         let probes = Arc::new(ProbeScript {
@@ -209,7 +255,7 @@ impl FakeAgent {
     /// # Errors
     /// The hub rejects it.
     pub async fn resume_at(&self, hub: HubAccess) -> Result<Redialed, DialError> {
-        let dialer = dialer(&hub, Limits::default());
+        let dialer = dialer(hub.outer_tls.clone(), Limits::default());
         Box::pin(dialer.resume(&url(&hub), &self.session)).await
     }
 
@@ -230,14 +276,24 @@ impl FakeAgent {
             instance: Instance::from_bytes([instance; 16]),
             link: LinkIndex::try_from(link).unwrap(),
             cluster_uid: uid.map(|uid| uid.parse().unwrap()),
-            agent_version: "0.0.0-test".to_owned(),
+            agent_version: VERSION.to_owned(),
         };
-        let request = Request::post(HELLO_PATH)
+        self.post(HELLO_PATH, &hello).await.0
+    }
+
+    /// Sends a document to the hub; returns status and body of the answer.
+    async fn post(&self, path: &str, document: &impl Serialize) -> (u16, Bytes) {
+        let request = Request::post(path)
             .header("host", "hub")
-            .body(full(serde_json::to_vec(&hello).unwrap()))
+            .header("content-type", "application/json")
+            .body(full(serde_json::to_vec(document).unwrap()))
             .unwrap();
         match self.exchanges.send(request).await.unwrap() {
-            Answer::Response(response) => response.status().as_u16(),
+            Answer::Response(response) => {
+                let status = response.status().as_u16();
+                let body = response.into_body().collect().await.unwrap();
+                (status, body.to_bytes())
+            }
             Answer::Upgraded(..) => panic!("upgraded"),
         }
     }
@@ -282,13 +338,13 @@ impl Drop for FakeAgent {
     }
 }
 
-fn url(hub: &HubAccess) -> fairlead_api::HubUrl {
+fn url(hub: &HubAccess) -> HubUrl {
     format!("https://localhost:{}", hub.port).parse().unwrap()
 }
 
-fn dialer(hub: &HubAccess, limits: Limits) -> Dialer {
+fn dialer(outer_tls: Arc<ClientConfig>, limits: Limits) -> Dialer {
     Dialer {
-        outer: hub.outer_tls.clone(),
+        outer: outer_tls,
         any_time: None,
         proxy: ProxyRules::default(),
         limits,

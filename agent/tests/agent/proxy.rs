@@ -66,6 +66,64 @@ async fn request_impersonates_the_user_with_the_agents_own_token() {
 }
 
 #[tokio::test]
+async fn redirect_becomes_a_path_of_the_api_server_or_fails() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let own = format!("https://127.0.0.1:{}", rig.api.port());
+    let redirect = async |status: u16, target: &str| {
+        let headers = vec![("location", target.to_owned())];
+        *rig.api.script.redirect.lock().unwrap() = (status, headers);
+        let outgoing = request("GET", "/redirect").body(nothing()).unwrap();
+        let answer = send(&hub.exchanges, outgoing).await;
+        let header = |name| {
+            answer
+                .headers()
+                .get(name)
+                .map(|it| it.to_str().unwrap().to_owned())
+        };
+        (
+            answer.status().as_u16(),
+            header("location"),
+            header("fairlead-code"),
+        )
+    };
+    for (target, path) in [
+        ("/api/v1?a=1", "/api/v1?a=1"),
+        ("sibling/?a", "/sibling/?a"),
+        ("?a", "/redirect?a"),
+        (&format!("{own}/api"), "/api"),
+        (&format!("{own}/a/../../b"), "/b"),
+    ] {
+        for status in [201, 301, 307, 308] {
+            let passed = (status, Some(path.to_owned()), None);
+            assert_eq!(redirect(status, target).await, passed, "{status} {target}");
+        }
+    }
+    let http = own.replace("https", "http");
+    for target in [
+        "https://evil.test/",
+        "https://127.0.0.1/",
+        &http,
+        "//evil.test/",
+        "/\\evil.test/",
+        "//",
+        &own.replace("127", "user@127"),
+        "javascript:alert(1)",
+        "",
+    ] {
+        let (status, location, code) = redirect(302, target).await;
+        if target.is_empty() {
+            // An empty reference means the requested URL itself (RFC 3986, section 5.2.2).
+            assert_eq!((status, location.as_deref()), (302, Some("/redirect")));
+            continue;
+        }
+        let refused = (502, None, Some("FL-1507".to_owned()));
+        assert_eq!((status, location, code), refused, "{target}");
+        assert_eq!(redirect(201, target).await, (201, None, None), "{target}");
+    }
+}
+
+#[tokio::test]
 async fn disallowed_user_or_group_does_not_reach_the_api_server() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;

@@ -20,7 +20,24 @@ const PATH_PREFIX: &str = "/k8s/clusters/";
 pub(crate) enum Destination {
     Hub,
     /// A cluster, with path and query of the API server.
-    Cluster(ClusterId, PathAndQuery),
+    Cluster(ClusterId, PathAndQuery, AddressForm),
+}
+
+/// Form of a cluster's address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AddressForm {
+    Name,
+    Path,
+}
+
+impl AddressForm {
+    /// The path by which a client finds `path` of the cluster's API server.
+    pub(crate) fn path(self, cluster: &ClusterId, path: &str) -> String {
+        match self {
+            AddressForm::Name => path.to_owned(),
+            AddressForm::Path => format!("{PATH_PREFIX}{cluster}{path}"),
+        }
+    }
 }
 
 /// The names of the hub and the domain of its clusters.
@@ -85,7 +102,7 @@ impl HubNames {
             _ => None,
         };
         match named {
-            Some(id) => Ok(Destination::Cluster(id, whole(uri))),
+            Some(id) => Ok(Destination::Cluster(id, whole(uri), AddressForm::Name)),
             None => by_path(uri),
         }
     }
@@ -156,7 +173,7 @@ fn by_path(uri: &Uri) -> Result<Destination, RequestError> {
         _ => format!("/{rest}"),
     };
     let path = PathAndQuery::try_from(rest).map_err(RequestError::path)?;
-    Ok(Destination::Cluster(id, path))
+    Ok(Destination::Cluster(id, path, AddressForm::Path))
 }
 
 #[cfg(test)]
@@ -170,7 +187,7 @@ mod tests {
         let uri = path.parse().unwrap();
         match names.locate(sni, Some(host), &uri) {
             Ok(Destination::Hub) => Ok("hub".to_owned()),
-            Ok(Destination::Cluster(id, path)) => Ok(format!("{id} {path}")),
+            Ok(Destination::Cluster(id, path, _)) => Ok(format!("{id} {path}")),
             Err(failure) => Err(failure.code()),
         }
     }

@@ -23,6 +23,7 @@ use crate::{
         authorize::{ImpersonatedNames, Permit, PermittedRequest},
         headers,
         record::{Inbound, RequestRecord},
+        redirect,
         route::ClusterRequest,
         transfer::{RecordedUpload, UploadProgress},
         upgrade::{self, UpgradeEnds},
@@ -60,7 +61,12 @@ pub(crate) async fn forward(
     let PermittedRequest { permit, routed } = permitted;
     let budget = wait_budget::wait_budget(&routed.path);
     let (session, running) = wait_budget::acquire(hub, permit.cluster(), budget).await?;
-    let ClusterRequest { inbound, path, .. } = routed;
+    let ClusterRequest {
+        inbound,
+        path,
+        form,
+        ..
+    } = routed;
     let Inbound {
         mut request,
         connection,
@@ -102,7 +108,12 @@ pub(crate) async fn forward(
     })?;
     let took = sent.elapsed();
     match answer {
-        Answer::Response(response) => answered(response, &record, took).await,
+        Answer::Response(response) => {
+            let mut response = answered(response, &record, took).await?;
+            let status = response.status();
+            redirect::rebase(status, response.headers_mut(), permit.cluster(), form)?;
+            Ok(response)
+        }
         Answer::Upgraded(mut head, agent) => {
             let Some((user, protocol)) = user else {
                 return Err(Failure::because(

@@ -179,8 +179,23 @@ pub(crate) fn strip_answer(headers: &mut HeaderMap, upgraded: bool) {
         if upgraded && (name == header::CONNECTION || name == header::UPGRADE) {
             return false;
         }
-        is_hop_by_hop(name.as_str()) || listed.iter().any(|token| token == name.as_str())
+        is_hop_by_hop(name.as_str())
+            || is_for_the_hub(name.as_str())
+            || listed.iter().any(|token| token == name.as_str())
     });
+}
+
+/// Headers of an answer by which a browser would change its view of the whole hub. A cluster may not set them.
+fn is_for_the_hub(name: &str) -> bool {
+    matches!(
+        name,
+        "set-cookie"
+            | "alt-svc"
+            | "strict-transport-security"
+            | "clear-site-data"
+            | "content-security-policy-report-only"
+            | "refresh"
+    )
 }
 
 /// Removes trailers that the checks of the head cover: trailers arrive after every check.
@@ -416,6 +431,32 @@ mod tests {
                 "user-agent"
             ]
         );
+    }
+
+    #[test]
+    fn headers_about_the_whole_hub_are_removed_from_answers() {
+        for upgraded in [false, true] {
+            let mut headers = request(&[
+                ("set-cookie", "a=b"),
+                ("Set-Cookie", "c=d"),
+                ("alt-svc", "h2=\"evil.test:443\""),
+                ("strict-transport-security", "max-age=0"),
+                ("clear-site-data", "\"*\""),
+                (
+                    "content-security-policy-report-only",
+                    "report-uri //evil.test",
+                ),
+                ("refresh", "0; url=http://evil.test"),
+                ("content-type", "text/html"),
+                ("content-security-policy", "default-src 'none'"),
+            ])
+            .headers()
+            .clone();
+            strip_answer(&mut headers, upgraded);
+            let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+            left.sort_unstable();
+            assert_eq!(left, ["content-security-policy", "content-type"]);
+        }
     }
 
     #[test]

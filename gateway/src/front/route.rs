@@ -8,7 +8,11 @@ use fairlead_dialer::accept::CONNECT_PATH;
 use http::{HeaderValue, Method, Version, uri::PathAndQuery};
 
 use crate::{
-    front::{address::Destination, headers, record::Inbound},
+    front::{
+        address::{AddressForm, Destination},
+        headers,
+        record::Inbound,
+    },
     http::{error::RequestError, path},
     hub::Hub,
 };
@@ -19,6 +23,8 @@ pub(crate) struct ClusterRequest {
     pub(crate) cluster: ClusterId,
     /// Path and query of the API server.
     pub(crate) path: PathAndQuery,
+    /// Form of the address that the client used.
+    pub(crate) form: AddressForm,
     /// The user of `kubectl --as`, not checked yet.
     pub(crate) as_user: Option<HeaderValue>,
 }
@@ -47,7 +53,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
     let sni = inbound.connection.sni.as_deref();
     let address = hub.names.locate(sni, authority.as_deref(), request.uri())?;
     match address {
-        Destination::Cluster(cluster, path) => {
+        Destination::Cluster(cluster, path, form) => {
             path::check(path.path())?;
             let as_user = headers::impersonated(request.headers())?;
             inbound.record.set_cluster(&cluster);
@@ -58,6 +64,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
                 inbound,
                 cluster,
                 path,
+                form,
                 as_user,
             }))
         }

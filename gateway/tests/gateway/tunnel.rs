@@ -114,6 +114,46 @@ async fn answers_of_the_api_server_pass_unchanged() {
 }
 
 #[tokio::test]
+async fn redirect_stays_at_its_cluster_or_is_refused() {
+    let rig = Rig::start();
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
+    status(&rig, ClusterState::Connected).await;
+    let redirect = |status: u16, target: &str| {
+        let headers = vec![
+            ("location", target.to_owned()),
+            ("set-cookie", "a=b".to_owned()),
+            ("refresh", "0; url=//evil.test".to_owned()),
+        ];
+        *agent.api.redirect.lock().unwrap() = (status, headers);
+    };
+    let by_path = format!("{ROOT}/redirect");
+    let by_name = "c-a.clusters.hub.test";
+    for (address, path, location) in [
+        (HUB, by_path.as_str(), "/k8s/clusters/c-a/api/v1?a=1"),
+        (by_name, "/redirect", "/api/v1?a=1"),
+    ] {
+        redirect(307, "/api/v1?a=1");
+        let answer = rig.get(address, path, "").await;
+        let found = (answer.status, answer.header("location"));
+        assert_eq!(found, (307, Some(location)));
+        assert_eq!(answer.header("set-cookie"), None);
+        assert_eq!(answer.header("refresh"), None);
+        for target in [
+            "http://evil.test/",
+            "https://hub.test/k8s/clusters/c-b/api",
+            "//evil.test/",
+            "/../c-b/api",
+            "relative",
+        ] {
+            redirect(307, target);
+            let answer = rig.get(address, path, "").await;
+            assert_eq!((answer.status, answer.code()), (502, "FL-1507"), "{target}");
+            assert!(!answer.head.contains("location"), "{}", answer.head);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_watch_is_flushed_at_once_head_first() {
     let rig = Rig::start();
     let agent = FakeAgent::of(rig.access(), "c-a").await;

@@ -7,7 +7,7 @@ use http::{HeaderValue, Response, StatusCode};
 use crate::body::full;
 
 /// Names and values of headers.
-pub(crate) type Headers<'a> = &'a [(&'static str, &'static str)];
+pub(crate) type Headers<'a> = &'a [(&'static str, &'a str)];
 
 /// An answer with these headers.
 pub(crate) fn respond(status: u16, headers: Headers<'_>, body: impl Into<Bytes>) -> Response<Body> {
@@ -16,7 +16,7 @@ pub(crate) fn respond(status: u16, headers: Headers<'_>, body: impl Into<Bytes>)
     for &(name, value) in headers {
         response
             .headers_mut()
-            .append(name, HeaderValue::from_static(value));
+            .append(name, HeaderValue::from_str(value).unwrap());
     }
     response
 }

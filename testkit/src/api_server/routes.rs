@@ -51,6 +51,14 @@ impl ApiScript {
                 Response::new(steps(body))
             }
             "/silent" => std::future::pending().await,
+            "/redirect" => {
+                let redirect = self.redirect.lock().unwrap();
+                let headers = redirect
+                    .1
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_str()));
+                respond(redirect.0, &headers.collect::<Vec<_>>(), "moved")
+            }
             "/headers" => Response::new(full(header_lines(request.headers()))),
             "/collect" => {
                 let body = request.into_body().collect().await;

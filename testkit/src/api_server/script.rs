@@ -56,6 +56,8 @@ pub struct ApiScript {
     pub secret: Mutex<Option<serde_json::Value>>,
     /// Answers by path and query, before any other rule.
     pub answers: Mutex<HashMap<String, (u16, serde_json::Value)>>,
+    /// Status and headers of the answer to `/redirect`.
+    pub redirect: Mutex<(u16, Vec<(&'static str, String)>)>,
     /// Next event for every watch; `end` ends them.
     pub events: watch::Sender<String>,
     /// Bodies for `/stream`, in order.
@@ -73,6 +75,7 @@ impl Default for ApiScript {
             uid: Mutex::new(Some("uid-of-this-cluster".to_owned())),
             secret: Mutex::default(),
             answers: Mutex::default(),
+            redirect: Mutex::new((307, Vec::new())),
             events: watch::Sender::default(),
             streams: Mutex::default(),
         }
