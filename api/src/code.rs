@@ -89,6 +89,7 @@ codes! {
     CertificateExpired = 2110, 401, "the certificate has expired", "Check the clock of the agent's node; an agent renews its identity until the hub's `--renew-grace` has passed, and needs a new join string from `fairlead cluster token renew CLUSTER` after that.";
     NotEnrolled = 2111, 401, "the agent has neither an identity nor a join string", "Start the agent with `--join`, or install it with the manifest of its cluster.";
     IdentityCloned = 2112, 403, "this agent's identity belongs to another Kubernetes cluster", "If this cluster replaces the other one, enrol it with a new join string from `fairlead cluster token renew CLUSTER`; otherwise register it as a separate cluster.";
+    IdentityRevoked = 2113, 403, "this identity of an agent was revoked", "Enrol the agent with a new join string from `fairlead cluster token renew CLUSTER`.";
     DialDns = 3101, 0, "the hub's name cannot be resolved", "Check the name, and DNS on the agent's machine.";
     DialTcp = 3102, 0, "the TCP connection to the hub failed", "Allow outbound connections to that address in the firewall, or set HTTPS_PROXY.";
     DialProxy = 3103, 0, "the proxy did not connect to the hub", "Ask the proxy's operator to allow CONNECT to the hub.";

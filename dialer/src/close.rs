@@ -17,6 +17,8 @@ pub enum CloseReason {
     Done,
     /// The peer's identity is used in another cluster than the one it was issued for.
     Cloned,
+    /// The peer's identity was revoked: by hand, by a newer key, or with the move of its cluster.
+    Revoked,
 }
 
 impl CloseReason {
@@ -31,6 +33,7 @@ impl CloseReason {
             CloseReason::Protocol => 5,
             CloseReason::Done => 6,
             CloseReason::Cloned => 7,
+            CloseReason::Revoked => 8,
         }
     }
 
@@ -44,6 +47,7 @@ impl CloseReason {
             4 => CloseReason::Expired,
             5 => CloseReason::Protocol,
             7 => CloseReason::Cloned,
+            8 => CloseReason::Revoked,
             _ => CloseReason::Done,
         }
     }

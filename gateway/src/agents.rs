@@ -3,13 +3,13 @@
 mod choice;
 mod config_changes;
 mod connection_burst;
-mod deletions;
 pub(crate) mod entry;
 mod group;
 mod health;
 mod hello;
 pub(crate) mod lifetime;
 mod probe;
+mod revocations;
 pub(crate) mod routes;
 pub(crate) mod scrape;
 pub(crate) mod silence;
@@ -24,10 +24,10 @@ use crate::hub::Hub;
 
 /// Starts the tasks that run for the whole gateway, not for one session.
 pub(crate) fn start(hub: &Arc<Hub>) {
-    // Subscribed before the first session can begin, so that no deletion is missed.
-    let deletions = hub.seam.directory.deletions();
+    // Subscribed before the first session can begin, so that no revocation is missed.
+    let revocations = hub.seam.directory.revocations();
     hub.process
-        .spawn(deletions::end_sessions(Arc::clone(hub), deletions));
+        .spawn(revocations::end_sessions(Arc::clone(hub), revocations));
     if let Some(changes) = hub.seam.directory.config_changes() {
         hub.process
             .spawn(config_changes::notify_agents(Arc::clone(hub), changes));

@@ -195,8 +195,8 @@ pub trait Directory: Send + Sync {
     /// Checks that an agent with this identity may have a session.
     ///
     /// # Errors
-    /// [`DirectoryError::ClusterDeleted`] if its cluster is gone, [`DirectoryError::ForeignCertificate`] if this
-    /// certificate is no longer valid.
+    /// [`DirectoryError::ClusterDeleted`] if its cluster is gone, [`DirectoryError::Revoked`] if this
+    /// identity is void.
     async fn admit(&self, identity: &AgentIdentity) -> Result<(), DirectoryError>;
 
     /// Checks the UID of an agent's namespace `kube-system` against its cluster; the first UID binds the cluster.
@@ -231,8 +231,9 @@ pub trait Directory: Send + Sync {
         status: ClusterStatus,
     ) -> Result<(), DirectoryError>;
 
-    /// Clusters that were deleted or moved to another tenant; their sessions end at once.
-    fn deletions(&self) -> broadcast::Receiver<ClusterId>;
+    /// Clusters of which an identity was revoked: they were deleted, moved or enrolled again, or a person revoked it. Each
+    /// session of the cluster is admitted again.
+    fn revocations(&self) -> broadcast::Receiver<ClusterId>;
 
     /// Revision of the desired configuration of a cluster's agent; sent with each probe.
     fn desired_config(&self, _cluster: &ClusterId) -> Option<Arc<str>> {

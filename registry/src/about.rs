@@ -26,7 +26,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    clusters::{invited, move_to, moved},
+    clusters::{invited, log_move, move_to},
     error::RegistryError,
     etag::{self, Precondition},
     registry::{Registry, by},
@@ -249,6 +249,6 @@ async fn to_tenant(
         Ok(cluster)
     };
     let cluster = registry.store.change(by(&caller), decide).await?.value;
-    moved(&registry, &caller, &cluster);
+    log_move(&caller, &cluster);
     Ok(invited(&registry, &cluster)?.into_response())
 }

@@ -161,7 +161,7 @@ async fn renew(
         }
         let next = current.saturating_add(1);
         let by = Some(who.name.clone());
-        cluster.binding.invite(Bootstrap::new(next, expires, by));
+        cluster.binding.bootstrap = Bootstrap::new(next, expires, by);
         draft.put_cluster(cluster.clone())?;
         Ok(cluster)
     };

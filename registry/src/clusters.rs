@@ -49,7 +49,7 @@ use answers::{answer, created, dry_run_result};
 use sources::LastReport;
 
 pub(super) use answers::invited;
-pub(super) use moves::{move_to, moved};
+pub(super) use moves::{log_move, move_to};
 
 /// Maximum number of generated ids that may collide.
 const MAX_ID_ATTEMPTS: usize = 5;
@@ -336,7 +336,7 @@ async fn put(
     }
     match outcome {
         Put::Made => return created(&registry, &caller, &record, &headers),
-        Put::Moved => moved(&registry, &caller, &record.value),
+        Put::Moved => log_move(&caller, &record.value),
         Put::Replaced => {}
     }
     answer(
@@ -490,7 +490,5 @@ async fn delete(
     };
     let id = registry.store.change(by(&caller), decide).await?.value;
     info!(cluster = %id, caller = caller.name, "cluster deleted");
-    // Without subscribers there are no sessions to end.
-    let _ = registry.deleted.send(id);
     Ok(StatusCode::NO_CONTENT.into_response())
 }

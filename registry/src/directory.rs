@@ -24,10 +24,11 @@ const CLONE_RECORD_INTERVAL: Duration = Duration::minutes(10);
 /// Error of clusters that were connected when the hub stopped.
 pub const RESTARTED: &str = "the hub was restarted";
 
-/// Checks that an identity is valid: its cluster exists, under the same tenant and registration.
+/// Checks that an identity is valid: its cluster exists, under the same tenant and registration, and its key enrolled
+/// last.
 ///
 /// # Errors
-/// [`DirectoryError::ClusterDeleted`], [`DirectoryError::ForeignCertificate`]
+/// [`DirectoryError::ClusterDeleted`], [`DirectoryError::Revoked`]
 pub fn admit(
     store: &Store,
     identity: &AgentIdentity,
@@ -35,23 +36,26 @@ pub fn admit(
     let view = store.view();
     let cluster = view.cluster(&identity.cluster);
     let cluster = cluster.ok_or(DirectoryError::ClusterDeleted)?;
-    let foreign_certificate = |detail| Err(DirectoryError::ForeignCertificate(detail));
+    let revoked = |detail| Err(DirectoryError::Revoked(detail));
     if cluster.value.tenant != identity.tenant {
-        return foreign_certificate("the cluster has moved to another tenant");
+        return revoked("the cluster has moved to another tenant");
     }
     let registration = cluster.value.binding.registration;
     if !registration.issued(&identity.serial) {
-        return foreign_certificate(
-            "the certificate predates the current registration of the cluster",
-        );
+        return revoked("the certificate predates the current registration of the cluster");
+    }
+    match &cluster.value.binding.agent_key {
+        Some(key) if *key == hex::encode(&identity.key) => {}
+        Some(_) => return revoked("another key has enrolled or was renewed since"),
+        None => return revoked("an operator revoked the identity"),
     }
     Ok(Arc::clone(cluster))
 }
 
 /// Checks that an agent runs in the Kubernetes cluster bound to its identity.
 ///
-/// The first agent that reports a UID binds the cluster, if it holds the key that enrolled last. An
-/// agent that was replaced must not bind the cluster to its old location.
+/// The first agent that reports a UID binds the cluster. An agent that was replaced is not admitted, so it cannot bind
+/// the cluster to its old location.
 ///
 /// # Errors
 /// [`DirectoryError::Cloned`], errors of [`admit`], or [`DirectoryError::Unavailable`] if the binding cannot be
@@ -88,8 +92,9 @@ async fn recognise(
     if let Err(error) = record_clone(registry, &identity.cluster, clone).await {
         warn!(cluster = %identity.cluster, %error, "clone not recorded");
     }
+    // The UID of the original would help a thief of the identity to pass for it.
     let detail = format!(
-        "kube-system of {} has the UID {bound}, that of this Kubernetes cluster has {uid}",
+        "kube-system of {} has another UID than {uid}, that of this Kubernetes cluster",
         identity.cluster
     );
     Err(DirectoryError::Cloned(detail))
@@ -107,7 +112,7 @@ async fn bind(
         let cluster = draft.cluster(&id).ok_or(StoreError::Missing)?;
         let binding = &cluster.value.binding;
         // A concurrent request may have bound it.
-        if binding.uid.is_some() || binding.enrolled().is_some_and(|last| *last != key) {
+        if binding.uid.is_some() || binding.agent_key.as_deref() != Some(&key) {
             return Ok(binding.uid.clone());
         }
         draft.amend_cluster(&id, |it| it.binding.uid = Some(uid.clone()))?;
@@ -192,8 +197,8 @@ impl Directory for Registry {
         self.store.elsewhere(cluster)
     }
 
-    fn deletions(&self) -> broadcast::Receiver<ClusterId> {
-        self.deleted.subscribe()
+    fn revocations(&self) -> broadcast::Receiver<ClusterId> {
+        self.store.revocations()
     }
 
     fn desired_config(&self, cluster: &ClusterId) -> Option<Arc<str>> {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_api::{Code, Failure};
 use fairlead_gateway::{Caller, Presence};
 use fairlead_runtime::Process;
 use fairlead_store::{
@@ -15,7 +15,6 @@ use fairlead_store::{
     random::{self, RandomError},
 };
 use time::OffsetDateTime;
-use tokio::sync::broadcast;
 
 use crate::{
     document_cache::DocumentCache, error::RegistryError, services::Services, stale::Reporting,
@@ -38,7 +37,6 @@ pub struct Registry {
     pub(crate) clock: Clock,
     pub(crate) services: Services,
     pub(crate) documents: DocumentCache,
-    pub(crate) deleted: broadcast::Sender<ClusterId>,
     /// Open agent sessions; set by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
     /// Set when the modules run.
@@ -114,7 +112,6 @@ impl Registry {
         Ok(Registry {
             run: u32::from_ne_bytes(random::bytes()?),
             settings,
-            deleted: store.parted(),
             store,
             clock,
             services,

@@ -359,10 +359,6 @@ async fn delete(
     };
     let gone = registry.store.change(by(&caller), decide).await?.value;
     info!(tenant = %id, caller = caller.name, clusters = gone.len(), "tenant deleted");
-    for cluster in gone {
-        // Without subscribers there are no sessions to end.
-        let _ = registry.deleted.send(cluster);
-    }
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

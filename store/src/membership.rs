@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::ClusterId;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -13,7 +12,6 @@ use crate::{
     document::{whole, with},
     error::Result,
     heartbeats::{HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT},
-    record::Kind,
     shared::StoreState,
     view::View,
 };
@@ -28,40 +26,19 @@ impl StoreState {
     /// Applies changes committed by another hub.
     pub(super) async fn catch_up(&self) -> Result<()> {
         let before = self.view();
-        let touched: Vec<ClusterId> = match self.backend.load(before.revision).await? {
+        match self.backend.load(before.revision).await? {
             Some(loaded) => {
                 // Recorded before anyone is notified.
                 self.remote_commits.add(before.revision, loaded.revision);
                 let view = with(View::clone(&before), &loaded)?;
-                let rows = || loaded.deleted.iter().chain(&loaded.documents);
-                self.publish(view, rows());
-                let clusters = rows().filter(|row| row.kind == Kind::Cluster);
-                clusters.filter_map(|row| row.id.parse().ok()).collect()
+                self.publish(view, loaded.deleted.iter().chain(&loaded.documents));
             }
             None => {
                 self.publish(whole(self.backend.as_ref()).await?, &[]);
-                before.clusters.keys().cloned().collect()
-            }
-        };
-        self.announce_disconnected(&before, touched);
-        Ok(())
-    }
-
-    /// Announces clusters deleted by another hub, including those registered again or moved to
-    /// another tenant.
-    fn announce_disconnected(&self, before: &View, touched: Vec<ClusterId>) {
-        let view = self.view();
-        for id in touched {
-            let registration = |view: &View| {
-                let cluster = &view.cluster(&id)?.value;
-                Some((cluster.tenant.clone(), cluster.binding.registration))
-            };
-            let was = registration(before);
-            if was.is_some() && was != registration(&view) {
-                // Without a gateway there are no subscribers.
-                let _ = self.parted.send(id);
+                self.announce_revocations(&before, before.clusters.keys().cloned());
             }
         }
+        Ok(())
     }
 }
 

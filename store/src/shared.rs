@@ -29,8 +29,8 @@ pub(crate) struct StoreState {
     pub(crate) remote_commits: RemoteCommits,
     /// Notified when another hub may have committed.
     pub(crate) remote_change: Notify,
-    /// Clusters whose sessions must end.
-    pub(crate) parted: broadcast::Sender<ClusterId>,
+    /// Clusters with a revoked identity.
+    pub(crate) revocations: broadcast::Sender<ClusterId>,
     /// URL of this hub, set by [`Store::begin`].
     pub(crate) url: OnceLock<HubUrl>,
 }
@@ -56,16 +56,40 @@ impl StoreState {
             return;
         }
         let revision = view.revision;
-        self.view.store(Arc::new(view));
-        self.forget_deleted(written);
+        let before = self.view.swap(Arc::new(view));
+        let rows = written.into_iter().filter(|row| row.kind == Kind::Cluster);
+        let rows: Vec<&DocumentRow> = rows.collect();
+        self.forget_deleted(&rows);
         self.revision.send_replace(revision);
+        let written = rows.iter().filter_map(|row| row.id.parse().ok());
+        self.announce_revocations(&before, written);
+    }
+
+    /// Announces clusters with a revoked identity among the written ones.
+    pub(crate) fn announce_revocations(
+        &self,
+        before: &View,
+        written: impl IntoIterator<Item = ClusterId>,
+    ) {
+        let view = self.view();
+        for id in written {
+            let now = view.cluster(&id);
+            let revoked = before
+                .cluster(&id)
+                .is_some_and(|was| now.is_none_or(|now| now.value.revokes_identity_of(&was.value)));
+            if revoked {
+                // Without a gateway there are no subscribers.
+                let _ = self.revocations.send(id);
+            }
+        }
     }
 
     /// A cluster with the id of a deleted one starts without observed status, even if an
     /// observation arrived during the deletion.
-    fn forget_deleted<'a>(&self, rows: impl IntoIterator<Item = &'a DocumentRow>) {
-        let clusters = (rows.into_iter()).filter(|row| row.kind == Kind::Cluster);
-        let gone = clusters.filter(|row| row.body.is_none() || row.version == 1);
+    fn forget_deleted(&self, clusters: &[&DocumentRow]) {
+        let gone = clusters
+            .iter()
+            .filter(|row| row.body.is_none() || row.version == 1);
         let gone: Vec<ClusterId> = gone.filter_map(|row| row.id.parse().ok()).collect();
         if !gone.is_empty() {
             self.observations.forget(&gone);

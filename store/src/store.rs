@@ -42,8 +42,8 @@ use crate::{
     writer::{self, Done, PendingChange, QUEUE_CAPACITY, QueuedChange},
 };
 
-/// Capacity of a slow subscriber's queue of disconnected clusters.
-const DISCONNECTED_QUEUE_CAPACITY: usize = 1024;
+/// Capacity of a slow subscriber's queue of clusters with a revoked identity.
+const REVOCATION_QUEUE_CAPACITY: usize = 1024;
 
 /// Handle of a store; clones share it.
 #[derive(Clone)]
@@ -106,7 +106,7 @@ impl Store {
             meter,
             remote_commits: RemoteCommits::default(),
             remote_change: Notify::new(),
-            parted: broadcast::Sender::new(DISCONNECTED_QUEUE_CAPACITY),
+            revocations: broadcast::Sender::new(REVOCATION_QUEUE_CAPACITY),
             url: OnceLock::new(),
         });
         let (queue, waiting) = mpsc::channel(QUEUE_CAPACITY);
@@ -133,11 +133,11 @@ impl Store {
         self.shared.revision.subscribe()
     }
 
-    /// Clusters whose sessions must end, because they were deleted or moved to another tenant.
-    /// Changes by other hubs are sent here by the store; a local caller sends its own.
+    /// Clusters with a revoked identity, by a change of this hub or of another one: they were
+    /// deleted, registered again or moved to another tenant, or have another agent key than before.
     #[must_use]
-    pub fn parted(&self) -> broadcast::Sender<ClusterId> {
-        self.shared.parted.clone()
+    pub fn revocations(&self) -> broadcast::Receiver<ClusterId> {
+        self.shared.revocations.subscribe()
     }
 
     /// Changes the registry: `decide` reads the current state and edits the draft. The draft is

@@ -53,6 +53,7 @@ pub(crate) const fn failure_code(ended: &SessionError) -> Option<Code> {
             CloseReason::Expired => Code::CertificateExpired,
             CloseReason::Protocol => Code::DialProtocol,
             CloseReason::Cloned => Code::IdentityCloned,
+            CloseReason::Revoked => Code::IdentityRevoked,
         },
         _ => Code::SessionBroke,
     })
@@ -68,6 +69,7 @@ pub(crate) const fn is_refusal(code: Code) -> bool {
             | Code::ForeignCertificate
             | Code::ForeignCluster
             | Code::IdentityCloned
+            | Code::IdentityRevoked
     )
 }
 
@@ -85,6 +87,7 @@ mod tests {
             (CloseReason::Expired, Some(Code::CertificateExpired)),
             (CloseReason::Protocol, Some(Code::DialProtocol)),
             (CloseReason::Cloned, Some(Code::IdentityCloned)),
+            (CloseReason::Revoked, Some(Code::IdentityRevoked)),
         ] {
             assert_eq!(failure_code(&SessionError::Peer(reason)), expected);
         }
@@ -102,6 +105,7 @@ mod tests {
             (Some(Code::CertificateExpired), soon),
             (Some(Code::ClusterDeleted), AfterEnd::ReplaceIdentity),
             (Some(Code::IdentityCloned), AfterEnd::ReplaceIdentity),
+            (Some(Code::IdentityRevoked), AfterEnd::ReplaceIdentity),
             (
                 Some(Code::DialReplaced),
                 AfterEnd::Retry(Retry::After(REPLACED_DELAYS.0)),
@@ -115,6 +119,6 @@ mod tests {
     fn refusal_codes_are_those_of_a_rejected_identity() {
         let refusals = Code::ALL.iter().filter(|&&code| is_refusal(code));
         let numbers: Vec<u16> = refusals.map(|code| code.number()).collect();
-        assert_eq!(numbers, [2107, 2108, 2109, 2110, 2112, 3109]);
+        assert_eq!(numbers, [2107, 2108, 2109, 2110, 2112, 2113, 3109]);
     }
 }

@@ -163,6 +163,9 @@ const fn session(code: Code) -> &'static str {
         Code::IdentityCloned => {
             "Run `fairlead cluster describe CLUSTER`: it shows both UIDs and the address of the clone. Compare with `kubectl get namespace kube-system -o jsonpath='{.metadata.uid}'` in each cluster."
         }
+        Code::IdentityRevoked => {
+            "`fairlead audit --cluster CLUSTER` shows the revocation, the move or the newer enrolment with its time. The cause says which of them it was."
+        }
         Code::DialDns => {
             "On the same machine, resolve the name: `getent hosts HOST`. In a pod, the cluster's DNS counts: `kubectl run probe --rm -it --image=busybox -- nslookup HOST`."
         }

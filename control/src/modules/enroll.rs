@@ -124,9 +124,7 @@ impl Invitations for Enroll {
 /// # Errors
 /// [`EnrollError::Internal`]
 fn invitation(enroll: &Enroll, cluster: &Cluster) -> Result<JoinInfo, EnrollError> {
-    let token = enroll
-        .bootstrap
-        .token(&cluster.id, &cluster.binding.bootstrap);
+    let token = enroll.bootstrap.token(&cluster.id, &cluster.binding);
     let url = |path: &str| install_url_of(enroll, path, &token);
     let (agent_install_url, install_url) = (url(AGENT_PATH), url(STEWARD_PATH));
     Ok(JoinInfo {
@@ -143,7 +141,7 @@ fn invitation(enroll: &Enroll, cluster: &Cluster) -> Result<JoinInfo, EnrollErro
 /// Steward's install URL alone: lists contain it for every cluster.
 fn install_url(enroll: &Enroll, cluster: &Cluster) -> SecretString {
     let mut url = install_url_without_token(enroll, STEWARD_PATH);
-    (enroll.bootstrap).write(&cluster.id, &cluster.binding.bootstrap, &mut url);
+    (enroll.bootstrap).write(&cluster.id, &cluster.binding, &mut url);
     url.into()
 }
 

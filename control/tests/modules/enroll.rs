@@ -252,19 +252,83 @@ async fn an_identity_is_renewed_for_itself_alone() {
         renew(&AgentPeer::Anonymous, &csr()).await.code(),
         Code::EnrolOnly
     );
-    assert_eq!(renew(&peer(&identity), "x").await.code(), Code::BadCsr);
-    let as_other = renew(&peer(&identity), &csr_naming("c-other")).await;
+    assert_eq!(renew(&peer(&renewed), "x").await.code(), Code::BadCsr);
+    let as_other = renew(&peer(&renewed), &csr_naming("c-other")).await;
     assert_eq!(as_other.code(), Code::ForeignName);
     rig.delete(&admin(), "/clusters/c-demo").await.good();
     assert_eq!(
-        renew(&peer(&identity), &csr()).await.code(),
+        renew(&peer(&renewed), &csr()).await.code(),
         Code::ClusterDeleted
     );
     rig.cluster("demo", "t-default").await;
     assert_eq!(
-        renew(&peer(&identity), &csr()).await.code(),
-        Code::ForeignCertificate
+        renew(&peer(&renewed), &csr()).await.code(),
+        Code::IdentityRevoked
     );
+}
+
+#[tokio::test]
+async fn old_key_is_void_after_an_enrolment_or_a_renewal_with_another() {
+    let rig = Rig::new().await;
+    let directory = rig.control.seam().directory;
+    let mut revocations = directory.revocations();
+    let (own, identity) = enrolled(&rig).await;
+    let renew = async |identity: &AgentIdentity, key: &AgentKey| {
+        let body = json!({ "csr": key.csr().unwrap(), "agentVersion": "0.1.0" });
+        let request = Request::post(RENEW_PATH).body(body.to_string()).unwrap();
+        rig.agent(&peer(identity), request).await
+    };
+    let identity_of = |reply: Reply, key: &AgentKey| {
+        let chain = reply.good()["certificate"].as_str().unwrap().to_owned();
+        let leaf = key.with_certificate(&chain).unwrap();
+        agent_identity(leaf.chain(), rig.control.trust_domain()).unwrap()
+    };
+    // The same key again revokes nothing.
+    let body = json!({ "csr": own, "agentVersion": "0.1.0" }).to_string();
+    let request = Request::post(RENEW_PATH).body(body).unwrap();
+    rig.agent(&peer(&identity), request).await.good();
+    assert!(revocations.try_recv().is_err());
+    directory.admit(&identity).await.unwrap();
+
+    let rotated_key = AgentKey::generate().unwrap();
+    let rotated = identity_of(renew(&identity, &rotated_key).await, &rotated_key);
+    assert_eq!(revocations.try_recv().unwrap(), identity.cluster);
+    directory.admit(&rotated).await.unwrap();
+    let stolen = directory.admit(&identity).await.unwrap_err();
+    assert_eq!(stolen.code(), Code::IdentityRevoked);
+    // A thief of the old key cannot renew it for ever.
+    let thief = renew(&identity, &AgentKey::generate().unwrap()).await;
+    assert_eq!(thief.code(), Code::IdentityRevoked);
+
+    let again = invited_anew(&rig).await;
+    let enrolled_key = AgentKey::generate().unwrap();
+    let own = enrolled_key.csr().unwrap();
+    let reply = rig.enroll(&bootstrap(&again), &own).await;
+    let newest = identity_of(reply, &enrolled_key);
+    assert_eq!(revocations.try_recv().unwrap(), identity.cluster);
+    directory.admit(&newest).await.unwrap();
+    for old in [&identity, &rotated] {
+        let refused = directory.admit(old).await.unwrap_err();
+        assert_eq!(refused.code(), Code::IdentityRevoked);
+    }
+}
+
+#[tokio::test]
+async fn bootstrap_token_dies_with_its_cluster() {
+    let rig = Rig::new().await;
+    let first = rig.cluster("demo", "t-default").await;
+    rig.delete(&admin(), "/clusters/c-demo").await.good();
+    // Within the same second, so generation and expiry are equal.
+    let second = rig.cluster("demo", "t-default").await;
+    assert_eq!(first.expires, second.expires);
+    assert_ne!(bootstrap(&first), bootstrap(&second));
+    let old = rig.enroll(&bootstrap(&first), &csr()).await;
+    assert_eq!(old.code(), Code::BootstrapUnknown);
+    for url in [&first.install_url, &first.agent_install_url] {
+        let path = url.expose_secret().strip_prefix("https://hub.example:8443");
+        assert_eq!(rig.open(path.unwrap()).await.status, 401);
+    }
+    rig.enroll(&bootstrap(&second), &csr()).await.good();
 }
 
 #[tokio::test]

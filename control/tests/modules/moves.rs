@@ -112,12 +112,12 @@ async fn the_old_agents_session_ends_and_its_identity_is_invalid() {
     let (rig, join) = world().await;
     let (_, identity) = rig.enrolled(&join).await;
     let directory = rig.control.seam().directory;
-    let mut ends = directory.deletions();
+    let mut ends = directory.revocations();
     directory.admit(&identity).await.unwrap();
     let again = moved(&rig).await;
     assert_eq!(ends.try_recv().unwrap(), join.id);
     let refused = directory.admit(&identity).await.unwrap_err();
-    assert_eq!(refused.code(), Code::ForeignCertificate);
+    assert_eq!(refused.code(), Code::IdentityRevoked);
     let (_, renewed) = rig.enrolled(&again).await;
     directory.admit(&renewed).await.unwrap();
 }

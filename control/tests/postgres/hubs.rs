@@ -97,14 +97,44 @@ async fn sessions_end_when_another_hub_registers_the_cluster_again() {
         .unwrap();
     let (mut told, now) = (two.watch(), one.view().revision());
     told.wait_for(|revision| *revision == now).await.unwrap();
-    let mut parted = two.parted().subscribe();
+    let mut parted = two.revocations();
     let anew = change(&one, |draft: &mut Draft| {
         draft.delete_cluster(&cluster_id("c-anew"))?;
-        draft.put_cluster(cluster("c-anew", "t-default"))
+        let mut again = cluster("c-anew", "t-default");
+        again.binding.registration = Registration::random().unwrap();
+        draft.put_cluster(again)
     });
     anew.await.unwrap();
     let told = timeout(Duration::from_secs(60), parted.recv()).await;
     assert_eq!(told.unwrap().unwrap(), cluster_id("c-anew"));
+}
+
+/// A newer key at one hub ends the sessions of the older one at each hub.
+#[tokio::test]
+async fn newer_key_at_one_hub_is_announced_at_both() {
+    let (one, home) = store().await;
+    let two = open(&home).await;
+    let id = cluster_id("c-keys");
+    put_cluster(&one, cluster("c-keys", "t-default"))
+        .await
+        .unwrap();
+    let (mut here, mut there) = (one.revocations(), two.revocations());
+    for key in ["first", "second"] {
+        let id = id.clone();
+        let enrol = change(&one, move |draft: &mut Draft| {
+            draft.amend_cluster(&id, |it| it.binding.agent_key = Some(key.to_owned()))
+        });
+        enrol.await.unwrap();
+    }
+    let wait = Duration::from_secs(60);
+    for revocations in [&mut here, &mut there] {
+        let told = timeout(wait, revocations.recv()).await;
+        assert_eq!(told.unwrap().unwrap(), id);
+        assert!(
+            revocations.try_recv().is_err(),
+            "the first key revokes none"
+        );
+    }
 }
 
 #[tokio::test]
@@ -123,7 +153,7 @@ async fn a_hub_applies_changes_of_another_hub() {
     let now = one.view().revision();
     told.wait_for(|revision| *revision == now).await.unwrap();
     assert!(two.view().catalog(&cluster_id("c-goes")).is_some());
-    let mut parted = two.parted().subscribe();
+    let mut parted = two.revocations();
     delete_cluster(&one, "c-goes").await.unwrap();
     assert_eq!(parted.recv().await.unwrap(), cluster_id("c-goes"));
     let now = one.view().revision();

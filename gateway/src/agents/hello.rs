@@ -9,6 +9,7 @@ use fairlead_api::{
     Code, Failure,
     hello::{Hello, HelloResponse, MAX_HELLO_BYTES, printable},
 };
+use fairlead_dialer::CloseReason;
 use fairlead_exchange::Body;
 use http::{HeaderValue, Request, Response, header};
 use tokio::time::timeout;
@@ -57,7 +58,8 @@ pub(crate) async fn receive(
                 "clone rejected: an agent with this cluster's identity runs in another cluster");
             hub.metrics.clones.inc();
             let failure = Failure::from(error);
-            hub.sessions.evict_clone(entry, &failure);
+            hub.sessions
+                .evict(entry, CloseReason::Cloned, Some(&failure));
             return Err(failure);
         }
         Err(error) => return Err(error.into()),

@@ -74,15 +74,11 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<SessionEntry>) {
     let directory = Arc::clone(&hub.seam.directory);
     let session = entry.session();
     info!(cluster = %entry.cluster(), serial = entry.identity().serial, "session opened");
-    // A deletion or move between the first check and the table would have missed this session.
+    // A revocation between the first check and the table would have missed this session.
     let still = directory.admit(entry.identity()).await;
     let error = match still {
-        Err(DirectoryError::ClusterDeleted) => {
-            hub.sessions.evict(entry.cluster(), None);
-            close(session, CloseReason::Deleted).await
-        }
-        // The sessions of the new tenant's agent stay.
-        Err(DirectoryError::ForeignCertificate(_)) => close(session, CloseReason::Protocol).await,
+        Err(DirectoryError::ClusterDeleted) => close(session, CloseReason::Deleted).await,
+        Err(DirectoryError::Revoked(_)) => close(session, CloseReason::Revoked).await,
         // If it cannot be checked now, each of the agent's requests checks it again.
         Ok(()) | Err(DirectoryError::Cloned(_) | DirectoryError::Unavailable(_)) => {
             tokio::select! {
@@ -210,6 +206,7 @@ fn final_status(error: &SessionError) -> (&'static str, ClusterStatus) {
             CloseReason::Protocol => ("protocol", Code::DialProtocol),
             CloseReason::Done => ("done", Code::SessionBroke),
             CloseReason::Cloned => ("cloned", Code::IdentityCloned),
+            CloseReason::Revoked => ("revoked", Code::IdentityRevoked),
         },
         SessionError::Silent(_) => ("silent", Code::SessionBroke),
         SessionError::Broken(_) => ("broken", Code::SessionBroke),

@@ -127,13 +127,6 @@ impl SessionTable {
         }
     }
 
-    /// Identities of the agents with open sessions.
-    pub(crate) fn identities(&self) -> Vec<Arc<AgentIdentity>> {
-        let table = self.table();
-        let open = table.open.iter();
-        open.map(|entry| Arc::clone(entry.identity())).collect()
-    }
-
     /// Adds a session that is not registered yet.
     pub(crate) fn open(
         &self,
@@ -174,16 +167,29 @@ impl SessionTable {
         Ok(())
     }
 
-    /// Evicts the session of a clone, which then serves nothing.
-    pub(crate) fn evict_clone(&self, entry: &Arc<SessionEntry>, why: &Failure) {
-        let Failure { code, cause, .. } = why.clone();
+    /// Evicts a session, which then serves nothing. `why` becomes the cluster's last error, if this was its last
+    /// registered session; without it the cluster is gone or new, and keeps its status.
+    pub(crate) fn evict(
+        &self,
+        entry: &Arc<SessionEntry>,
+        reason: CloseReason,
+        why: Option<&Failure>,
+    ) {
+        let status = why
+            .cloned()
+            .map(|Failure { code, cause, .. }| lost_status(LastError { code, cause }));
         let mut table = self.table();
-        self.deregister(&mut table, entry, lost_status(LastError { code, cause }));
-        entry.end(CloseReason::Cloned);
+        self.deregister(&mut table, entry, status);
+        entry.end(reason);
     }
 
     /// Removes a session from its cluster. `status` becomes the cluster's, if this was its last registered session.
-    fn deregister(&self, table: &mut Table, entry: &Arc<SessionEntry>, status: ClusterStatus) {
+    fn deregister(
+        &self,
+        table: &mut Table,
+        entry: &Arc<SessionEntry>,
+        status: Option<ClusterStatus>,
+    ) {
         let MapEntry::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) else {
             return;
         };
@@ -191,8 +197,11 @@ impl SessionTable {
             return;
         }
         if group.get().is_empty() {
-            let status = group.remove().final_status(status);
-            self.status_queue.put(entry.cluster(), status);
+            let group = group.remove();
+            if let Some(status) = status {
+                self.status_queue
+                    .put(entry.cluster(), group.final_status(status));
+            }
         } else {
             group
                 .get_mut()
@@ -226,18 +235,12 @@ impl SessionTable {
         Ok(Acquired::Up(entry, running))
     }
 
-    /// Ends all sessions of a deleted or moved cluster at once. `stays`: the status of a moved cluster.
-    pub(crate) fn evict(&self, cluster: &ClusterId, stays: Option<ClusterStatus>) {
-        let mut table = self.table();
-        let group = table.groups.remove(cluster);
-        if let (Some(group), Some(status)) = (group, stays) {
-            self.status_queue.put(cluster, group.final_status(status));
-        }
-        for entry in &table.open {
-            if entry.cluster() == cluster {
-                entry.end(CloseReason::Deleted);
-            }
-        }
+    /// Open sessions of a cluster, or of all clusters.
+    pub(crate) fn open_sessions(&self, cluster: Option<&ClusterId>) -> Vec<Arc<SessionEntry>> {
+        let table = self.table();
+        let open = table.open.iter();
+        let chosen = open.filter(|entry| cluster.is_none_or(|id| id == entry.cluster()));
+        chosen.cloned().collect()
     }
 
     /// Notifies a cluster's agents by an immediate probe.
@@ -282,7 +285,7 @@ impl SessionTable {
         if table.open.is_empty() {
             self.ended.notify_waiters();
         }
-        self.deregister(&mut table, entry, status);
+        self.deregister(&mut table, entry, Some(status));
     }
 
     /// Updates the metrics; returns the first expiry of a certificate per cluster.

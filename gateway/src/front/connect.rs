@@ -175,6 +175,7 @@ const fn reason_of(error: &DirectoryError) -> CloseReason {
     match error {
         DirectoryError::ClusterDeleted => CloseReason::Deleted,
         DirectoryError::Unavailable(_) => CloseReason::Draining,
-        DirectoryError::ForeignCertificate(_) | DirectoryError::Cloned(_) => CloseReason::Protocol,
+        DirectoryError::Revoked(_) => CloseReason::Revoked,
+        DirectoryError::Cloned(_) => CloseReason::Protocol,
     }
 }

@@ -113,9 +113,9 @@ pub enum DirectoryError {
     /// The cluster of the identity is gone.
     #[error("the cluster of this identity has been deleted")]
     ClusterDeleted,
-    /// The certificate is no longer valid for the cluster.
+    /// The identity was revoked: by hand, by a newer key, or with the move of its cluster.
     #[error("{0}")]
-    ForeignCertificate(&'static str),
+    Revoked(&'static str),
     /// The identity belongs to another Kubernetes cluster.
     #[error("{0}")]
     Cloned(String),
@@ -130,7 +130,7 @@ impl DirectoryError {
     pub const fn code(&self) -> Code {
         match self {
             DirectoryError::ClusterDeleted => Code::ClusterDeleted,
-            DirectoryError::ForeignCertificate(_) => Code::ForeignCertificate,
+            DirectoryError::Revoked(_) => Code::IdentityRevoked,
             DirectoryError::Cloned(_) => Code::IdentityCloned,
             DirectoryError::Unavailable(failure) => failure.code,
         }
@@ -236,8 +236,8 @@ mod tests {
             (denied.into(), Code::NotAllowed),
             (DirectoryError::ClusterDeleted.into(), Code::ClusterDeleted),
             (
-                DirectoryError::ForeignCertificate("detail").into(),
-                Code::ForeignCertificate,
+                DirectoryError::Revoked("detail").into(),
+                Code::IdentityRevoked,
             ),
             (
                 DirectoryError::Cloned("detail".to_owned()).into(),

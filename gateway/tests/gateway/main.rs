@@ -13,9 +13,9 @@ mod memory;
 #[cfg(test)]
 mod modules;
 #[cfg(test)]
-mod parted;
-#[cfg(test)]
 mod replicas;
+#[cfg(test)]
+mod revoked;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]

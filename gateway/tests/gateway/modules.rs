@@ -36,7 +36,7 @@ use tokio::sync::{broadcast, watch};
 pub(crate) struct FakeModules {
     pub(crate) clusters: Mutex<HashMap<ClusterId, Option<ClusterStatus>>>,
     pub(crate) reported: watch::Sender<HashMap<ClusterId, ClusterStatus>>,
-    pub(crate) deleted: broadcast::Sender<ClusterId>,
+    pub(crate) revocations: broadcast::Sender<ClusterId>,
     /// Desired configuration revision of the agents.
     pub(crate) wanted: Mutex<Option<Arc<str>>>,
     pub(crate) wanting: broadcast::Sender<ClusterId>,
@@ -50,6 +50,10 @@ pub(crate) struct FakeModules {
     pub(crate) knocked: watch::Sender<usize>,
     /// Number of agents to admit before their clusters move to another tenant.
     pub(crate) moves_after: Mutex<Option<usize>>,
+    /// Key of each identity that was checked, in order.
+    pub(crate) keys: Mutex<Vec<[u8; 32]>>,
+    /// The only admitted key.
+    pub(crate) enrolled_key: Mutex<Option<[u8; 32]>>,
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
     /// The UID that all agents must have, bound by the first one.
     pub(crate) uid: Mutex<Option<ClusterUid>>,
@@ -70,7 +74,7 @@ impl FakeModules {
                 ("c-b".parse().unwrap(), None),
             ])),
             reported: watch::Sender::default(),
-            deleted: broadcast::Sender::new(16),
+            revocations: broadcast::Sender::new(16),
             wanted: Mutex::default(),
             wanting: broadcast::Sender::new(16),
             applied: watch::Sender::default(),
@@ -78,6 +82,8 @@ impl FakeModules {
             shut: watch::Sender::default(),
             knocked: watch::Sender::default(),
             moves_after: Mutex::default(),
+            keys: Mutex::default(),
+            enrolled_key: Mutex::default(),
             presence: OnceLock::new(),
             uid: Mutex::default(),
             renew_until: now + Duration::from_secs(3600),
@@ -138,7 +144,14 @@ impl Directory for FakeModules {
         let knocked = *self.knocked.borrow();
         let moves_after = *self.moves_after.lock().unwrap();
         if moves_after.is_some_and(|count| knocked > count) {
-            return Err(DirectoryError::ForeignCertificate("it has moved"));
+            return Err(DirectoryError::Revoked(
+                "the cluster has moved to another tenant",
+            ));
+        }
+        self.keys.lock().unwrap().push(identity.key);
+        let enrolled = *self.enrolled_key.lock().unwrap();
+        if enrolled.is_some_and(|key| key != identity.key) {
+            return Err(DirectoryError::Revoked("another key has enrolled since"));
         }
         if self
             .clusters
@@ -207,8 +220,8 @@ impl Directory for FakeModules {
         Ok(())
     }
 
-    fn deletions(&self) -> broadcast::Receiver<ClusterId> {
-        self.deleted.subscribe()
+    fn revocations(&self) -> broadcast::Receiver<ClusterId> {
+        self.revocations.subscribe()
     }
 
     fn desired_config(&self, _cluster: &ClusterId) -> Option<Arc<str>> {

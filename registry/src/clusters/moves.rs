@@ -11,7 +11,6 @@ use tracing::info;
 
 use crate::{
     error::RegistryError,
-    registry::Registry,
     rights::{allow, sees_tenant},
 };
 
@@ -36,9 +35,6 @@ pub(crate) fn move_to(
     Ok(())
 }
 
-/// Ends the sessions of the old identity.
-pub(crate) fn moved(registry: &Registry, caller: &Caller, cluster: &Cluster) {
+pub(crate) fn log_move(caller: &Caller, cluster: &Cluster) {
     info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster moved to another tenant");
-    // Without subscribers there are no sessions to end.
-    let _ = registry.deleted.send(cluster.id.clone());
 }

@@ -138,7 +138,7 @@ impl Serialize for CacheableFields<'_> {
         entry(&mut map, "deleteProtection", effective.delete_protection())?;
         map.serialize_entry("created", &time(cluster.created))?;
         entry(&mut map, "uid", cluster.binding.uid.as_ref())?;
-        map.serialize_entry("enrolled", &cluster.binding.enrolled().is_some())?;
+        map.serialize_entry("enrolled", &cluster.binding.agent_key.is_some())?;
         let clone = cluster.binding.clone.as_ref().map(|clone| DetectedClone {
             last_seen: clone.seen,
             from: clone.from,

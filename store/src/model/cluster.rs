@@ -98,6 +98,15 @@ impl Cluster {
         }
     }
 
+    /// True if this state of the cluster revokes an identity that `before` admits.
+    #[must_use]
+    pub fn revokes_identity_of(&self, before: &Cluster) -> bool {
+        let key = &before.binding.agent_key;
+        self.tenant != before.tenant
+            || self.binding.registration != before.binding.registration
+            || key.is_some() && self.binding.agent_key != *key
+    }
+
     /// Display name, or the id without one.
     #[must_use]
     pub fn shown_name(&self) -> &str {
@@ -114,8 +123,8 @@ pub struct Binding {
     pub registration: Registration,
     /// Current bootstrap token.
     pub bootstrap: Bootstrap,
-    /// SHA-256 of the public key that enrolled last, in lower-case hexadecimal. It remains after
-    /// later tokens were spent. See [`Binding::enrolled`].
+    /// SHA-256 of the public key that enrolled or was renewed last, in lower-case hexadecimal. No
+    /// other key is admitted. `None` before the enrolment and after a revocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_key: Option<String>,
     /// UID of the namespace `kube-system`, once an agent has reported it.
@@ -188,21 +197,6 @@ impl Binding {
             clone: None,
             late_renewal: None,
         }
-    }
-
-    /// Fingerprint of the key that enrolled last. Older records store it only in a token spent by a
-    /// key.
-    #[must_use]
-    pub fn enrolled(&self) -> Option<&str> {
-        let spent_by = self.bootstrap.spent_by.as_deref();
-        let key = || spent_by.filter(|it| !it.starts_with(Bootstrap::BY_STEWARD));
-        self.agent_key.as_deref().or_else(key)
-    }
-
-    /// Replaces the bootstrap token; the enrolled key stays known.
-    pub fn invite(&mut self, bootstrap: Bootstrap) {
-        self.agent_key = self.enrolled().map(str::to_owned);
-        self.bootstrap = bootstrap;
     }
 }
 

@@ -138,6 +138,7 @@ fn open_for(
     hub_now: time::OffsetDateTime,
 ) -> Result<Cluster, SpendError> {
     let cluster = cluster
+        .filter(|it| it.binding.registration == claims.registration)
         .filter(|it| it.binding.bootstrap.generation == claims.generation)
         .filter(|it| it.binding.bootstrap.expires == claims.expires)
         .ok_or(SpendError::Unknown)?;

@@ -16,7 +16,7 @@ use fairlead_gateway::{AgentPeer, seam::DirectoryError};
 use fairlead_registry::admit;
 use fairlead_routes::reply::{Answer, JsonBody, Peer, Rejected};
 use fairlead_store::{
-    Actor, Draft, StoreError,
+    Actor, Draft, Store, StoreError,
     model::{Cluster, LateRenewal, hex},
     whole_millis,
 };
@@ -42,6 +42,7 @@ async fn try_enroll(
         .ok_or(SpendError::Unknown)?;
     let claim = TokenClaim {
         cluster: claims.cluster.clone(),
+        registration: claims.registration,
         generation: claims.generation,
         expires: claims.expires,
         fingerprint: csr_fingerprint(&asked.csr)?,
@@ -72,9 +73,9 @@ pub(super) async fn renew(
     JsonBody(asked): JsonBody<RenewRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
     let answer = match peer {
-        AgentPeer::Agent(identity) => try_renew(&issuer, &identity, &asked),
+        AgentPeer::Agent(identity) => try_renew(&issuer, &identity, &asked).await,
         AgentPeer::Lapsed(identity) => match check_late_renewal(&issuer, &identity, &asked).await {
-            Ok(()) => try_renew(&issuer, &identity, &asked),
+            Ok(()) => try_renew(&issuer, &identity, &asked).await,
             Err(failure) => Err(failure),
         },
         AgentPeer::Anonymous => Err(EnrollError::EnrolOnly),
@@ -82,7 +83,9 @@ pub(super) async fn renew(
     answer.map_err(|error| rejected("renewal", error))
 }
 
-fn try_renew(
+/// Signs the certificate of an admitted identity. Another key than before takes the place of the old one, which is void
+/// from then on.
+async fn try_renew(
     issuer: &Enroll,
     identity: &AgentIdentity,
     asked: &RenewRequest,
@@ -92,12 +95,47 @@ fn try_renew(
     let (registration, now) = (home.value.binding.registration, issuer.now());
     let signed =
         (issuer.authority).sign_agent_of(registration, &asked.csr, tenant, cluster, now)?;
+    let key = csr_fingerprint(&asked.csr)?;
+    if key != identity.key {
+        replace_key(&issuer.store, identity, &key).await?;
+    }
     info!(%cluster, %tenant, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent certificate renewed");
     Ok(Json(issued(
         issuer,
         (cluster.clone(), tenant.clone()),
         signed,
     )))
+}
+
+/// Makes another key the enrolled one.
+///
+/// # Errors
+/// [`DirectoryError::Revoked`] if the old key is void by now, [`DirectoryError::ClusterDeleted`], errors of the store
+async fn replace_key(
+    store: &Store,
+    identity: &AgentIdentity,
+    key: &[u8; 32],
+) -> Result<(), EnrollError> {
+    let id = identity.cluster.clone();
+    let (old, new) = (hex::encode(&identity.key), hex::encode(key));
+    let decide = move |draft: &mut Draft| {
+        let cluster = draft.cluster(&id).ok_or(StoreError::Missing)?;
+        let is_current = cluster.value.binding.agent_key.as_ref() == Some(&old);
+        if is_current {
+            draft.amend_cluster(&id, |it| it.binding.agent_key = Some(new.clone()))?;
+        }
+        Ok(is_current)
+    };
+    let actor = Actor::Agent(identity.cluster.clone());
+    match store.change(actor, decide).await {
+        Ok(done) if done.value => {
+            info!(cluster = %identity.cluster, "agent key replaced");
+            Ok(())
+        }
+        Ok(_) => Err(DirectoryError::Revoked("another key has enrolled since").into()),
+        Err(StoreError::Missing) => Err(DirectoryError::ClusterDeleted.into()),
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// Checks an expired identity: it may renew only with the key that enrolled last. The renewal is
@@ -124,7 +162,7 @@ async fn check_late_renewal(
     let (id, key) = (identity.cluster.clone(), hex::encode(&identity.key));
     let decide = move |draft: &mut Draft| {
         let cluster = draft.cluster(&id).ok_or(StoreError::Missing)?;
-        let known = cluster.value.binding.enrolled() == Some(key.as_str());
+        let known = cluster.value.binding.agent_key.as_ref() == Some(&key);
         if known {
             draft.amend_cluster(&id, |it| it.binding.late_renewal = Some(renewal.clone()))?;
         }

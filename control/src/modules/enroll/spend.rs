@@ -1,10 +1,10 @@
 //! Spends a bootstrap token and signs a certificate in one transaction.
 
 use fairlead_api::{ClusterId, ClusterUid, TenantId};
-use fairlead_certs::CertsError;
+use fairlead_certs::{CertsError, Registration};
 use fairlead_store::{
     Actor, Draft, Refusal, Store, StoreError,
-    model::{Bootstrap, Cluster, hex},
+    model::{Binding, Cluster, hex},
 };
 use time::OffsetDateTime;
 
@@ -13,6 +13,8 @@ use time::OffsetDateTime;
 pub struct TokenClaim {
     /// Cluster named by the token.
     pub cluster: ClusterId,
+    /// Registration of the cluster; a token does not outlive it.
+    pub registration: Registration,
     /// Generation of the token; a newer one voids it.
     pub generation: i64,
     /// Expiry encoded in the token.
@@ -75,7 +77,7 @@ where
     let decide = move |draft: &mut Draft| {
         let id = &claim.cluster;
         let cluster = draft.cluster(id).cloned().ok_or(SpendError::Unknown)?;
-        let again = may_spend(&cluster.value.binding.bootstrap, &claim, now)?;
+        let again = may_spend(&cluster.value.binding, &claim, now)?;
         let signed = sign(&cluster.value).map_err(SpendError::Sign)?;
         if !again {
             draft.amend_cluster(id, |cluster| {
@@ -98,12 +100,14 @@ where
 
 /// True if this key has spent the token already.
 fn may_spend(
-    current: &Bootstrap,
+    binding: &Binding,
     claim: &TokenClaim,
     now: OffsetDateTime,
 ) -> Result<bool, SpendError> {
-    if (current.generation, current.expires) != (claim.generation, claim.expires) || current.revoked
-    {
+    let current = &binding.bootstrap;
+    let is_current = (binding.registration, current.generation, current.expires)
+        == (claim.registration, claim.generation, claim.expires);
+    if !is_current || current.revoked {
         return Err(SpendError::Unknown);
     }
     if now >= current.expires {

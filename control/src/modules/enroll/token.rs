@@ -1,4 +1,4 @@
-//! Bootstrap tokens: `<cluster>.<generation>.<expiry>.<HMAC>`.
+//! Bootstrap tokens: `<cluster>.<registration>.<generation>.<expiry>.<HMAC>`.
 //!
 //! The HMAC key is not in the store, so a copy of the store yields no token. The hub reproduces a
 //! valid token on demand without storing it.
@@ -8,8 +8,12 @@ use std::fmt::Write as _;
 use aws_lc_rs::hmac;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use fairlead_api::ClusterId;
-use fairlead_certs::keyfile;
-use fairlead_store::{DataDir, model::Bootstrap, random};
+use fairlead_certs::{Registration, keyfile};
+use fairlead_store::{
+    DataDir,
+    model::{Binding, hex},
+    random,
+};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
@@ -28,6 +32,8 @@ pub(crate) struct BootstrapKey(hmac::Key);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) cluster: ClusterId,
+    /// A token dies with its cluster: one with the same id has another registration.
+    pub(crate) registration: Registration,
     pub(crate) generation: i64,
     pub(crate) expires: OffsetDateTime,
 }
@@ -54,18 +60,20 @@ impl BootstrapKey {
     }
 
     /// The current token of a cluster.
-    pub(crate) fn token(&self, cluster: &ClusterId, current: &Bootstrap) -> SecretString {
+    pub(crate) fn token(&self, cluster: &ClusterId, binding: &Binding) -> SecretString {
         let mut token = String::with_capacity(MAX_TOKEN_BYTES);
-        self.write(cluster, current, &mut token);
+        self.write(cluster, binding, &mut token);
         token.into()
     }
 
     /// Appends the current token to `to`, which is a secret from then on. Lists contain one per
     /// cluster that awaits its agent, so this avoids an allocation each.
-    pub(crate) fn write(&self, cluster: &ClusterId, current: &Bootstrap, to: &mut String) {
-        let (start, expires) = (to.len(), current.expires.unix_timestamp());
+    pub(crate) fn write(&self, cluster: &ClusterId, binding: &Binding, to: &mut String) {
+        let registration = hex::encode(binding.registration.as_bytes());
+        let generation = binding.bootstrap.generation;
+        let (start, expires) = (to.len(), binding.bootstrap.expires.unix_timestamp());
         // Writing to a `String` cannot fail.
-        let _ = write!(to, "{cluster}.{}.{expires}", current.generation);
+        let _ = write!(to, "{cluster}.{registration}.{generation}.{expires}");
         let mut tag = hmac::Context::with_key(&self.0);
         tag.update(PURPOSE.as_bytes());
         tag.update(to.get(start..).unwrap_or_default().as_bytes());
@@ -85,6 +93,7 @@ impl BootstrapKey {
         let mut parts = claims_text.split('.');
         let claims = Claims {
             cluster: parts.next()?.parse().ok()?,
+            registration: Registration::from_bytes(hex::decode(parts.next()?)?),
             generation: parts.next()?.parse().ok()?,
             expires: OffsetDateTime::from_unix_timestamp(parts.next()?.parse().ok()?).ok()?,
         };
@@ -94,11 +103,16 @@ impl BootstrapKey {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use fairlead_store::model::Bootstrap;
     use time::macros::datetime;
 
-    fn current() -> Bootstrap {
-        Bootstrap::new(3, datetime!(2026-11-21 12:30 UTC), None)
+    use super::*;
+
+    const EXPIRES: OffsetDateTime = datetime!(2026-11-21 12:30 UTC);
+
+    fn current() -> Binding {
+        let registration = Registration::from_bytes([0x41, 2, 3, 4, 5, 6, 7, 8]);
+        Binding::open(registration, Bootstrap::new(3, EXPIRES, None))
     }
 
     #[test]
@@ -111,8 +125,10 @@ mod tests {
         let again = BootstrapKey::open_or_create(&dir).unwrap();
         let claims = again.read(&token).unwrap();
         assert_eq!(claims.cluster, cluster);
-        assert_eq!((claims.generation, claims.expires), (3, current().expires));
-        assert!(token.expose_secret().starts_with("c-demo.3."));
+        assert_eq!((claims.generation, claims.expires), (3, EXPIRES));
+        assert_eq!(claims.registration, current().registration);
+        let start = "c-demo.4102030405060708.3.";
+        assert!(token.expose_secret().starts_with(start));
         assert!(token.expose_secret().len() < 255);
     }
 

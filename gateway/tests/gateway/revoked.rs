@@ -1,4 +1,4 @@
-//! Clusters that are deleted or moved to another tenant: their sessions end.
+//! Revoked identities, and deleted clusters: their sessions end.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use fairlead_dialer::{CloseReason, SessionError};
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    client::{head, open, read_until, rest, status},
-    rig::{PausedClock, Rig, TEST_DEADLINE},
+    client::{ROOT, head, open, read_until, rest, status},
+    rig::{HUB, PausedClock, Rig, TEST_DEADLINE},
 };
 use fairlead_testkit::agent::{AgentHello, FakeAgent};
 
@@ -25,7 +25,7 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
     rig.modules.clusters.lock().unwrap().remove(&cluster);
     let _clock = PausedClock::start();
     let begun = Instant::now();
-    rig.modules.deleted.send(cluster).unwrap();
+    rig.modules.revocations.send(cluster).unwrap();
     let ended = agent.session.closed().await;
     assert_eq!(begun.elapsed(), Duration::ZERO, "it waits for nothing");
     assert!(
@@ -52,14 +52,55 @@ async fn moved_cluster_is_lost_until_it_is_enrolled() {
     let rig = Rig::start();
     let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
-    rig.modules.deleted.send("c-a".parse().unwrap()).unwrap();
+    *rig.modules.moves_after.lock().unwrap() = Some(0);
+    rig.modules
+        .revocations
+        .send("c-a".parse().unwrap())
+        .unwrap();
     let lost = status(&rig, ClusterState::Lost).await;
     let error = lost.last_error.unwrap();
-    assert_eq!(error.code, Code::ForeignCertificate);
+    assert_eq!(error.code, Code::IdentityRevoked);
     assert!(error.cause.contains("another tenant"), "{}", error.cause);
-    timeout(TEST_DEADLINE, agent.session.closed())
+    let ended = timeout(TEST_DEADLINE, agent.session.closed())
         .await
         .unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test]
+async fn newer_key_ends_the_sessions_of_the_old_one_only() {
+    let rig = Rig::start();
+    let old = FakeAgent::of(rig.access(), "c-a").await;
+    let other = FakeAgent::of(rig.access(), "c-b").await;
+    let new = FakeAgent::of(rig.access(), "c-a").await;
+    status(&rig, ClusterState::Connected).await;
+    let key = *rig.modules.keys.lock().unwrap().last().unwrap();
+    *rig.modules.enrolled_key.lock().unwrap() = Some(key);
+    rig.modules
+        .revocations
+        .send("c-a".parse().unwrap())
+        .unwrap();
+    let ended = timeout(TEST_DEADLINE, old.session.closed()).await.unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
+        "{ended:?}"
+    );
+    let answer = rig.get(HUB, &format!("{ROOT}/headers"), "").await;
+    assert_eq!(answer.status, 200, "the new key's session serves");
+    assert!(new.session.is_up());
+    assert!(other.session.is_up(), "another cluster is not concerned");
+
+    let again = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;
+    let ended = timeout(TEST_DEADLINE, again.session.closed())
+        .await
+        .unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
@@ -67,16 +108,19 @@ async fn missed_move_still_ends_the_session() {
     let rig = Rig::start();
     let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
-    // More deletions than the channel keeps, all before anybody receives one.
+    // More revocations than the channel keeps, all before anybody receives one.
     *rig.modules.moves_after.lock().unwrap() = Some(0);
     for cluster in std::iter::once("c-a".to_owned()).chain((0..50).map(|n| format!("c-{n}"))) {
-        rig.modules.deleted.send(cluster.parse().unwrap()).unwrap();
+        rig.modules
+            .revocations
+            .send(cluster.parse().unwrap())
+            .unwrap();
     }
     let ended = timeout(TEST_DEADLINE, agent.session.closed())
         .await
         .unwrap();
     assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Deleted)),
+        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
         "{ended:?}"
     );
     status(&rig, ClusterState::Lost).await;
@@ -91,7 +135,7 @@ async fn session_that_begins_during_a_move_ends() {
         .await
         .unwrap();
     assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Protocol)),
+        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
         "{ended:?}"
     );
     assert_eq!(*rig.modules.knocked.borrow(), 2, "it was asked once more");
