@@ -44,6 +44,7 @@ Environment of the commands that connect to a hub; each variable takes precedenc
   FAIRLEAD_TOKEN or FAIRLEAD_TOKEN_FILE   your token
   FAIRLEAD_CA_FILE                        CA of the hub's certificate (PEM), in addition to the system's CAs
   HTTPS_PROXY, NO_PROXY                   proxy to the hub, also for agents
+  FAIRLEAD_COMPLETE_TIMEOUT               time in which the hub must answer a shell completion, like 3s
 
 Exit codes:
   0  success

@@ -12,6 +12,7 @@ use fairlead_api::{
     resources::{ApiToken, Cluster, List, Tenant},
 };
 use fairlead_client::{Environment, HubClient, logins};
+use fairlead_runtime::config::TimeSpan;
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -21,6 +22,8 @@ use crate::{
 
 /// Environment variable with which a completion script calls this program.
 pub(crate) const VARIABLE: &str = "FAIRLEAD_COMPLETE";
+/// Environment variable with another deadline of the hub's answer than [`HUB_DEADLINE`].
+const DEADLINE_VARIABLE: &str = "FAIRLEAD_COMPLETE_TIMEOUT";
 /// Deadline of the hub's answer.
 const HUB_DEADLINE: Duration = Duration::from_millis(800);
 /// Limit of completion candidates.
@@ -119,6 +122,10 @@ fn candidate(word: String, about: String) -> CompletionCandidate {
 fn get<T: DeserializeOwned>(path: &str) -> Option<T> {
     let environment = Environment::of_process();
     let hub = HubClient::from_environment(&environment).ok()?;
-    let response = async { tokio::time::timeout(HUB_DEADLINE, hub.get(path)).await };
+    let deadline = environment
+        .get(DEADLINE_VARIABLE)
+        .and_then(|text| text.parse::<TimeSpan>().ok())
+        .map_or(HUB_DEADLINE, |span| span.0);
+    let response = async { tokio::time::timeout(deadline, hub.get(path)).await };
     block_on(response).ok()?.ok()?.ok()
 }

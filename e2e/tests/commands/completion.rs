@@ -10,6 +10,7 @@ async fn completed(hub: &Hub, words: &[&str], env: &[(&str, &str)]) -> anyhow::R
         env,
         &[
             ("FAIRLEAD_COMPLETE", "bash"),
+            ("FAIRLEAD_COMPLETE_TIMEOUT", "30s"),
             ("_CLAP_COMPLETE_INDEX", &index),
         ],
     ]
