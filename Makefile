@@ -15,10 +15,9 @@ tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
 BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs.rs e2e/tests/commodore.rs e2e/tests/schemathesis.rs
 UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
-E2E_LOAD := $(filter %/load.rs,$(E2E_TESTS))
-E2E_FIRST := $(filter %/kubectl %/failure.rs %/refused.rs %/registry.rs %/site.rs,$(E2E_TESTS))
+E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash e2e e2e-first e2e-others e2e-hubs e2e-load commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -78,12 +77,11 @@ kube: ## build the real Kubernetes binaries (cached outside the checkout)
 e2e: kube ## rung 4: the built binary against a real kube-apiserver and kubectl
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --no-run $(call tests,$(E2E_TESTS)) --test hubs
-	@# Most of their time they wait for processes and deadlines, so three groups run in parallel.
-	@$(MAKE) --no-print-directory -j3 e2e-load e2e-others e2e-first e2e-hubs
+	@# Most of their time they wait for processes and deadlines, so two groups of equal length run in parallel.
+	@$(MAKE) --no-print-directory -j2 e2e-first e2e-others e2e-hubs
 
 e2e-first: ; cargo test --locked --workspace $(call tests,$(E2E_FIRST)) -- --test-threads=$(or $(E2E_THREADS),2)
-e2e-others: ; cargo test --locked --workspace $(call tests,$(filter-out $(E2E_FIRST) $(E2E_LOAD),$(E2E_TESTS))) -- --test-threads=$(or $(E2E_THREADS),2)
-e2e-load: ; cargo test --locked --workspace $(call tests,$(E2E_LOAD)) -- --test-threads=2
+e2e-others: ; cargo test --locked --workspace $(call tests,$(filter-out $(E2E_FIRST),$(E2E_TESTS))) -- --test-threads=$(or $(E2E_THREADS),2)
 e2e-hubs:
 	@if e2e/postgres/build > /dev/null; then \
 		cargo test --locked --workspace --test hubs && \
