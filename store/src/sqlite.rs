@@ -21,7 +21,13 @@ mod reads {
     crate::queries::reads!(sqlx::Sqlite, "BEGIN");
 }
 
-use std::{path::Path, time::Duration};
+use std::{
+    fs::{OpenOptions, Permissions, set_permissions},
+    io,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use fairlead_api::ClusterId;
@@ -69,9 +75,11 @@ impl SqliteBackend {
         busy: Duration,
         as_it_is: bool,
     ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        if !as_it_is {
+            create_private(path)?;
+        }
         let options = SqliteConnectOptions::new()
             .filename(path)
-            .create_if_missing(!as_it_is)
             .foreign_keys(true)
             .busy_timeout(busy)
             .journal_mode(SqliteJournalMode::Wal);
@@ -102,6 +110,14 @@ impl SqliteBackend {
             writer,
         })
     }
+}
+
+/// Creates the file unless it exists, for its owner only. SQLite gives its log and its index the same mode.
+fn create_private(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false);
+    options.mode(0o600).open(path)?;
+    set_permissions(path, Permissions::from_mode(0o600))
 }
 
 #[async_trait]

@@ -1,6 +1,6 @@
 //! A locked file, a damaged one, and one of a newer version.
 
-use std::time::Duration;
+use std::{os::unix::fs::PermissionsExt, time::Duration};
 
 use fairlead_api::{Code, Failure, resources::ClusterState};
 use fairlead_store::{
@@ -15,6 +15,22 @@ use crate::*;
 pub(crate) async fn other_program(home: &Home) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(home.path());
     SqliteConnection::connect_with(&options).await.unwrap()
+}
+
+#[tokio::test]
+async fn files_are_readable_by_their_owner_only() {
+    let home = home().await;
+    std::fs::write(home.path(), "").unwrap();
+    let open_to_all = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(home.path(), open_to_all).unwrap();
+    let store = open(&home).await;
+    put_tenant(&store, tenant("t-acme")).await.unwrap();
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = home.path().into_os_string();
+        name.push(suffix);
+        let mode = std::fs::metadata(&name).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", name.display());
+    }
 }
 
 #[tokio::test]
