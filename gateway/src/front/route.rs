@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fairlead_api::ClusterId;
+use fairlead_api::{ClusterId, headers::AGENT_PATH_PREFIX};
 use fairlead_dialer::accept::CONNECT_PATH;
 use http::{HeaderValue, Method, Version, uri::PathAndQuery};
 
@@ -55,6 +55,9 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
     match address {
         Destination::Cluster(cluster, path, form) => {
             path::check(path.path())?;
+            if path.path().starts_with(AGENT_PATH_PREFIX) {
+                return Err(RequestError::path("/.fairlead/ is reserved for the hub"));
+            }
             let as_user = headers::impersonated(request.headers())?;
             inbound.record.set_cluster(&cluster);
             if let Some(user) = &as_user {

@@ -114,6 +114,28 @@ async fn answers_of_the_api_server_pass_unchanged() {
 }
 
 #[tokio::test]
+async fn client_cannot_send_the_hubs_own_requests() {
+    let rig = Rig::start();
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
+    status(&rig, ClusterState::Connected).await;
+    let by_path = format!("{ROOT}/.fairlead/probe");
+    for (address, path) in [
+        (HUB, by_path.as_str()),
+        ("c-a.clusters.hub.test", "/.fairlead/probe"),
+        ("c-a.clusters.hub.test", "/.fairlead/anything?x=1"),
+    ] {
+        let answer = rig.get(address, path, "").await;
+        assert_eq!((answer.status, answer.code()), (400, "FL-1303"), "{path}");
+    }
+    assert_eq!(rig.get(HUB, &format!("{ROOT}/next"), "").await.status, 200);
+    assert_eq!(
+        agent.saw("GET").await,
+        "GET /next",
+        "the agent got no other request"
+    );
+}
+
+#[tokio::test]
 async fn redirect_stays_at_its_cluster_or_is_refused() {
     let rig = Rig::start();
     let agent = FakeAgent::of(rig.access(), "c-a").await;
