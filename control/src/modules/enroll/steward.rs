@@ -73,6 +73,10 @@ fn deployment(steward: &Steward) -> Value {
                 "metadata": { "labels": labels },
                 "spec": {
                     "serviceAccountName": NAME,
+                    "securityContext": {
+                        "runAsNonRoot": true,
+                        "seccompProfile": { "type": "RuntimeDefault" },
+                    },
                     "containers": [{
                         "name": NAME,
                         "image": steward.image,
