@@ -28,7 +28,7 @@ use about::{About, AboutModule};
 use catalog::CatalogModule;
 use certificates::{Certificates, CertificatesModule, FrontCertificate};
 use configuration::{ConfigurationModule, DesiredRevisions};
-use enroll::{BootstrapKey, Enroll, EnrollModule};
+use enroll::{BootstrapKey, Enroll, EnrollModule, RenewalLimit};
 use issuers::Issuers;
 use repositories::RepositoriesModule;
 
@@ -75,6 +75,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         clock: clock.clone(),
         authority: Arc::clone(&authority),
         bootstrap,
+        renewals: RenewalLimit::default(),
         install_base: install_base(&config),
         public_url: config.public_url.clone(),
         settings: config.enroll.clone(),

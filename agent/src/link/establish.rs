@@ -93,6 +93,7 @@ impl LinkSupervisor {
             requests,
             registration: Some(self.context.sessions.register(exchanges.clone())),
             identity: new.identity.clone(),
+            renewed: None,
             link: Some(self.context.count_link()),
             home: self.dialer.hub_index(&new.identity),
             since,

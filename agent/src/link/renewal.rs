@@ -12,7 +12,7 @@ use fairlead_api::{
 use fairlead_certs::renew_at;
 use fairlead_exchange::Exchanges;
 use time::OffsetDateTime;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
 
 use crate::{
@@ -25,19 +25,20 @@ use crate::{
 const CLOCK_POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// Share of the certificate's life over which renewals are spread, after two thirds.
 const RENEWAL_SPREAD: f64 = 0.05;
+/// Minimum time between renewals of a session. With a wrong clock each fresh certificate is due at once.
+pub(crate) const RENEWAL_INTERVAL_MIN: Duration = Duration::from_secs(15 * 60);
 const RENEWAL_BACKOFF_MIN: Duration = Duration::from_secs(1);
 const RENEWAL_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// Waits for the due time, then retries until the hub issues.
+/// Waits for the due time, then retries until the hub issues. `last`: the session's last renewal.
 pub(crate) async fn renew_when_due(
     identity: &Identity,
+    last: Option<Instant>,
     exchanges: &Exchanges,
     version: &str,
 ) -> Identity {
     let at = due(identity.not_before, identity.not_after, chance());
-    while let Ok(left) = Duration::try_from(at - OffsetDateTime::now_utc()) {
-        sleep(left.min(CLOCK_POLL_INTERVAL)).await;
-    }
+    wait_until_due(at, last).await;
     let mut backoff = Backoff::new(RENEWAL_BACKOFF_MIN, RENEWAL_BACKOFF_MAX);
     loop {
         match renew(identity, exchanges, version).await {
@@ -51,6 +52,15 @@ pub(crate) async fn renew_when_due(
             }
         }
         sleep(backoff.next(chance())).await;
+    }
+}
+
+async fn wait_until_due(at: OffsetDateTime, last: Option<Instant>) {
+    if let Some(last) = last {
+        sleep_until(last + RENEWAL_INTERVAL_MIN).await;
+    }
+    while let Ok(left) = Duration::try_from(at - OffsetDateTime::now_utc()) {
+        sleep(left.min(CLOCK_POLL_INTERVAL)).await;
     }
 }
 
@@ -79,6 +89,16 @@ pub(crate) async fn renew(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn wrong_clock_does_not_lead_to_renewals_in_a_loop() {
+        let begin = Instant::now();
+        let past = OffsetDateTime::UNIX_EPOCH;
+        wait_until_due(past, None).await;
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        wait_until_due(past, Some(begin)).await;
+        assert!(begin.elapsed() >= RENEWAL_INTERVAL_MIN);
+    }
 
     #[test]
     fn renewal_is_due_at_two_thirds_with_a_small_spread() {

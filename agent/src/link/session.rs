@@ -48,6 +48,8 @@ pub(crate) struct ServingSession {
     pub(crate) registration: Option<SessionRegistration>,
     /// Certificate in use; each session renews its own.
     pub(crate) identity: Arc<Identity>,
+    /// Last renewal of that certificate over this session.
+    pub(crate) renewed: Option<Instant>,
     /// Present while the session has a link.
     pub(crate) link: Option<LinkGuard>,
     /// Index of the session's hub.

@@ -195,7 +195,8 @@ impl LinkSupervisor {
                         None => std::future::pending().await,
                     }
                 } => return self.redialed(session, redialed),
-                renewed = renewal::renew_when_due(&session.identity, &session.exchanges, &version) => {
+                renewed = renewal::renew_when_due(&session.identity, session.renewed, &session.exchanges, &version) => {
+                    session.renewed = Some(Instant::now());
                     session.identity = self.identities.store_renewed(renewed).await;
                 }
                 () = self.identities.wait_until_replaced(&session.identity), if role == SupervisorRole::Primary => {

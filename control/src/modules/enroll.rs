@@ -8,6 +8,7 @@ mod install;
 mod issue;
 mod manifest;
 mod proxies;
+mod renewals;
 mod spend;
 mod steward;
 mod token;
@@ -33,6 +34,7 @@ use error::EnrollError;
 
 pub use manifest::{ManifestInput, manifest};
 pub use proxies::Network;
+pub(crate) use renewals::RenewalLimit;
 pub use spend::{Enrolled, SpendError, TokenClaim, spend};
 pub(crate) use token::BootstrapKey;
 
@@ -68,6 +70,7 @@ pub(crate) struct Enroll {
     pub(crate) clock: Clock,
     pub(crate) authority: Arc<Authority>,
     pub(crate) bootstrap: BootstrapKey,
+    pub(crate) renewals: RenewalLimit,
 }
 
 impl Enroll {

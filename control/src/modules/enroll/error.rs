@@ -7,7 +7,10 @@ use fairlead_certs::CertsError;
 use fairlead_gateway::seam::DirectoryError;
 use fairlead_store::{Refusal, StoreError};
 
-use super::spend::SpendError;
+use super::{
+    renewals::{MAX_RENEWALS, RENEWALS_WINDOW},
+    spend::SpendError,
+};
 
 /// A rejected request for an identity or an install manifest.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +27,9 @@ pub(super) enum EnrollError {
     /// The identity has expired and may not be renewed.
     #[error("{0}")]
     Lapsed(&'static str),
+    /// The cluster has renewed its identity too often.
+    #[error("{MAX_RENEWALS} renewals of one cluster within {} minutes; check the clock of the agent's node", RENEWALS_WINDOW.whole_minutes())]
+    TooManyRenewals,
     /// A peer without an identity asks for a renewal.
     #[error("there is no identity to renew")]
     EnrolOnly,
@@ -40,6 +46,7 @@ impl EnrollError {
             EnrollError::Request(error) => error.code(),
             EnrollError::Identity(error) => error.code(),
             EnrollError::Lapsed(_) => Code::CertificateExpired,
+            EnrollError::TooManyRenewals => Code::TooManyRequests,
             EnrollError::EnrolOnly => Code::EnrolOnly,
             EnrollError::Internal(_) => Code::Internal,
         }
@@ -94,7 +101,7 @@ impl From<EnrollError> for Failure {
             EnrollError::Request(error) => error.into(),
             EnrollError::Identity(error) => error.into(),
             EnrollError::EnrolOnly => error.code().into(),
-            EnrollError::Lapsed(_) | EnrollError::Internal(_) => {
+            EnrollError::Lapsed(_) | EnrollError::TooManyRenewals | EnrollError::Internal(_) => {
                 Failure::because(error.code(), error_chain(&error))
             }
         }
@@ -131,6 +138,13 @@ mod tests {
             (
                 EnrollError::Lapsed("detail"),
                 Failure::because(Code::CertificateExpired, "detail"),
+            ),
+            (
+                EnrollError::TooManyRenewals,
+                Failure::because(
+                    Code::TooManyRequests,
+                    "60 renewals of one cluster within 10 minutes; check the clock of the agent's node",
+                ),
             ),
             (EnrollError::EnrolOnly, Failure::new(Code::EnrolOnly)),
             (

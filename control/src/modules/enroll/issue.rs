@@ -91,6 +91,9 @@ async fn try_renew(
     asked: &RenewRequest,
 ) -> Result<Json<Issued>, EnrollError> {
     let home = admit(&issuer.store, identity)?;
+    if !issuer.renewals.permits(&identity.cluster, issuer.now()) {
+        return Err(EnrollError::TooManyRenewals);
+    }
     let (cluster, tenant) = (&identity.cluster, &home.value.tenant);
     let (registration, now) = (home.value.binding.registration, issuer.now());
     let signed =
