@@ -34,7 +34,7 @@ pub(crate) use self::registry::{
     Apply, Backup, ChangesArgs, ClusterArgs, FactsArgs, Find, Import, OneCluster, Restore,
     StoreArgs, TenantArgs,
 };
-pub(crate) use self::tokens::{ClusterToken, LocalHub, TokenArgs};
+pub(crate) use self::tokens::{ClusterIdentity, ClusterToken, LocalHub, TokenArgs};
 use crate::complete;
 use crate::hub::settings::{Dev, Server};
 

@@ -4,6 +4,7 @@ mod agent;
 mod agent_columns;
 mod catalog;
 mod describe;
+mod identity;
 mod remove;
 mod table;
 mod token;
@@ -56,6 +57,7 @@ pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Resu
             args::ClusterArgs::Set(asked) => set(&hub, asked).await,
             args::ClusterArgs::Manifest { name } => token::manifest(&hub, &name).await,
             args::ClusterArgs::Token { command } => token::run(&hub, command).await,
+            args::ClusterArgs::Identity { command } => identity::run(&hub, command).await,
             args::ClusterArgs::Effective(asked) => views::effective(&hub, asked).await,
             args::ClusterArgs::Config(asked) => views::config(&hub, asked).await,
             args::ClusterArgs::Sessions(asked) => views::sessions(&hub, asked).await,

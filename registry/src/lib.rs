@@ -16,6 +16,7 @@ mod document_cache;
 mod effective_fact;
 mod error;
 mod etag;
+mod identity;
 mod imported;
 mod listing;
 mod metrics;

@@ -9,8 +9,8 @@ use fairlead_runtime::Process;
 use tracing::warn;
 
 use crate::{
-    about, bootstrap, changes, clusters, compile, imported, metrics, registry::Registry, status,
-    tenants, tokens,
+    about, bootstrap, changes, clusters, compile, identity, imported, metrics, registry::Registry,
+    status, tenants, tokens,
 };
 
 /// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
@@ -70,6 +70,7 @@ impl ApiModule for RegistryModule {
             .merge(clusters::routes())
             .merge(compile::routes())
             .merge(bootstrap::routes())
+            .merge(identity::routes())
             .merge(imported::routes())
             .merge(changes::routes())
             .merge(status::routes())

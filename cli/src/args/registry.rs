@@ -10,7 +10,7 @@ use super::{
     fields::{NewCluster, SetCluster},
     inspect::{ClusterCatalog, Compiled},
     lists::{CLUSTER_LIST_EXAMPLES, ClusterList, TENANT_LIST_EXAMPLES, TenantList},
-    tokens::ClusterToken,
+    tokens::{ClusterIdentity, ClusterToken},
 };
 use crate::{
     complete::{clusters, tenants},
@@ -257,6 +257,11 @@ pub(crate) enum ClusterArgs {
     Token {
         #[command(subcommand)]
         command: ClusterToken,
+    },
+    /// Manage the identity of a cluster's agent
+    Identity {
+        #[command(subcommand)]
+        command: ClusterIdentity,
     },
     /// Show the effective values of a cluster, each from the cluster or its tenant's template
     Effective(OneCluster),

@@ -41,6 +41,19 @@ pub(crate) enum ClusterToken {
     List(TokenList),
 }
 
+#[derive(Subcommand)]
+pub(crate) enum ClusterIdentity {
+    /// Revoke the identity: the sessions of the agent end, and it has to enrol again
+    Revoke {
+        /// Cluster, by name or id
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
+        /// Skip the confirmation prompt
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
 const TOKEN_EXAMPLES: &str = "\
 Roles, for all tenants, or for one tenant and its descendants with --tenant:
   admin     everything: tenants, clusters, catalogs, tokens, audit; cluster-admin in clusters by default

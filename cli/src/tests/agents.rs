@@ -52,3 +52,14 @@ fn wait_ends_when_no_agent_can_enrol_any_more() {
     );
     assert!(!ended.stderr.contains("enrolled"), "{ended:?}");
 }
+
+#[test]
+fn identity_of_a_cluster_without_an_agent_cannot_be_revoked() {
+    let hub = TestHub::start();
+    hub.said(&["cluster", "create", "demo"]);
+    let revoked = hub.run(&["cluster", "identity", "revoke", "demo", "--yes"]);
+    assert!(
+        revoked.stderr.contains("no agent of c-") && revoked.stderr.contains("token renew c-"),
+        "{revoked:?}"
+    );
+}

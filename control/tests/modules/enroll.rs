@@ -314,6 +314,37 @@ async fn old_key_is_void_after_an_enrolment_or_a_renewal_with_another() {
 }
 
 #[tokio::test]
+async fn revoked_identity_is_void_until_its_agent_enrols_again() {
+    let rig = Rig::new().await;
+    let directory = rig.control.seam().directory;
+    let mut revocations = directory.revocations();
+    let join = rig.cluster("demo", "t-default").await;
+    let path = "/v1/clusters/c-demo/identity";
+    let early = rig.delete(&admin(), path).await;
+    assert_eq!(early.code(), Code::NotFound, "no agent is enrolled");
+    let key = AgentKey::generate().unwrap();
+    let own = key.csr().unwrap();
+    let reply = rig.enroll(&bootstrap(&join), &own).await.good();
+    let leaf = key.with_certificate(reply["certificate"].as_str().unwrap());
+    let identity = agent_identity(leaf.unwrap().chain(), rig.control.trust_domain()).unwrap();
+    directory.admit(&identity).await.unwrap();
+
+    rig.delete(&admin(), path).await.good();
+    assert_eq!(revocations.try_recv().unwrap(), identity.cluster);
+    let refused = directory.admit(&identity).await.unwrap_err();
+    assert_eq!(refused.code(), Code::IdentityRevoked);
+    // The spent token does not bring the key back, as it would for a lost certificate.
+    let spent = rig.enroll(&bootstrap(&join), &own).await;
+    assert_eq!(spent.code(), Code::BootstrapSpent);
+    let audit = rig.get(&admin(), "/v1/audit?cluster=c-demo&limit=1").await;
+    assert_eq!(audit.good()["items"][0]["actor"], admin().name);
+
+    let again = invited_anew(&rig).await;
+    let (_, fresh) = rig.enrolled(&again).await;
+    directory.admit(&fresh).await.unwrap();
+}
+
+#[tokio::test]
 async fn bootstrap_token_dies_with_its_cluster() {
     let rig = Rig::new().await;
     let first = rig.cluster("demo", "t-default").await;

@@ -115,7 +115,12 @@ fn may_spend(
     }
     match &current.spent_by {
         None => Ok(false),
-        Some(by) if *by == hex::encode(&claim.fingerprint) => Ok(true),
+        // Unless the key was revoked or replaced since.
+        Some(by)
+            if *by == hex::encode(&claim.fingerprint) && binding.agent_key.as_ref() == Some(by) =>
+        {
+            Ok(true)
+        }
         Some(_) => Err(SpendError::Spent),
     }
 }
