@@ -235,7 +235,7 @@ async fn clone_is_rejected_and_shown_and_does_not_affect_the_original() -> anyho
     let _moved = Site::begin_in(&hub, &second, &renewed.join, "moved")?;
     original
         .process
-        .wait_for_log("FL-2112", STEP_DEADLINE)
+        .wait_for_log("FL-2113", STEP_DEADLINE)
         .await?;
     eventually(STEP_DEADLINE, "requests in the new place", async || {
         (get(&kubectl, &words).await.ok()? == theirs).then_some(())
