@@ -12,6 +12,16 @@ use crate::{
 };
 use fairlead_testkit::agent::{AgentHello, FakeAgent};
 
+/// Waits for the end of an agent's session, which the hub closes for this reason.
+async fn ends_with(agent: &FakeAgent, reason: CloseReason) {
+    let ended = timeout(TEST_DEADLINE, agent.session.closed()).await;
+    let ended = ended.unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(given) if given == reason),
+        "{ended:?}"
+    );
+}
+
 #[tokio::test]
 async fn deleting_a_cluster_ends_its_session_at_once() {
     let rig = Rig::start();
@@ -38,13 +48,7 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
     );
     // The agent does not come back.
     let again = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;
-    let ended = timeout(TEST_DEADLINE, again.session.closed())
-        .await
-        .unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Deleted)),
-        "{ended:?}"
-    );
+    ends_with(&again, CloseReason::Deleted).await;
 }
 
 #[tokio::test]
@@ -61,13 +65,7 @@ async fn moved_cluster_is_lost_until_it_is_enrolled() {
     let error = lost.last_error.unwrap();
     assert_eq!(error.code, Code::IdentityRevoked);
     assert!(error.cause.contains("another tenant"), "{}", error.cause);
-    let ended = timeout(TEST_DEADLINE, agent.session.closed())
-        .await
-        .unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
-        "{ended:?}"
-    );
+    ends_with(&agent, CloseReason::Revoked).await;
 }
 
 #[tokio::test]
@@ -83,24 +81,14 @@ async fn newer_key_ends_the_sessions_of_the_old_one_only() {
         .revocations
         .send("c-a".parse().unwrap())
         .unwrap();
-    let ended = timeout(TEST_DEADLINE, old.session.closed()).await.unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
-        "{ended:?}"
-    );
+    ends_with(&old, CloseReason::Revoked).await;
     let answer = rig.get(HUB, &format!("{ROOT}/headers"), "").await;
     assert_eq!(answer.status, 200, "the new key's session serves");
     assert!(new.session.is_up());
     assert!(other.session.is_up(), "another cluster is not concerned");
 
     let again = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;
-    let ended = timeout(TEST_DEADLINE, again.session.closed())
-        .await
-        .unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
-        "{ended:?}"
-    );
+    ends_with(&again, CloseReason::Revoked).await;
 }
 
 #[tokio::test]
@@ -116,13 +104,7 @@ async fn missed_move_still_ends_the_session() {
             .send(cluster.parse().unwrap())
             .unwrap();
     }
-    let ended = timeout(TEST_DEADLINE, agent.session.closed())
-        .await
-        .unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
-        "{ended:?}"
-    );
+    ends_with(&agent, CloseReason::Revoked).await;
     status(&rig, ClusterState::Lost).await;
 }
 
@@ -131,12 +113,6 @@ async fn session_that_begins_during_a_move_ends() {
     let rig = Rig::start();
     *rig.modules.moves_after.lock().unwrap() = Some(1);
     let agent = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;
-    let ended = timeout(TEST_DEADLINE, agent.session.closed())
-        .await
-        .unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Revoked)),
-        "{ended:?}"
-    );
+    ends_with(&agent, CloseReason::Revoked).await;
     assert_eq!(*rig.modules.knocked.borrow(), 2, "it was asked once more");
 }
