@@ -268,6 +268,26 @@ async fn an_identity_is_renewed_for_itself_alone() {
 }
 
 #[tokio::test]
+async fn renewals_of_a_cluster_are_limited() {
+    let rig = Rig::new().await;
+    let (own, identity) = enrolled(&rig).await;
+    let renew = async |peer: &AgentPeer| {
+        let body = json!({ "csr": own, "agentVersion": "0.1.0" }).to_string();
+        rig.agent(peer, Request::post(RENEW_PATH).body(body).unwrap())
+            .await
+    };
+    for _ in 0..60 {
+        renew(&peer(&identity)).await.good();
+    }
+    let lapsed = AgentPeer::Lapsed(Arc::new(identity.clone()));
+    for peer in [peer(&identity), lapsed] {
+        assert_eq!(renew(&peer).await.code(), Code::TooManyRequests);
+    }
+    rig.advance(Duration::minutes(10));
+    renew(&peer(&identity)).await.good();
+}
+
+#[tokio::test]
 async fn old_key_is_void_after_an_enrolment_or_a_renewal_with_another() {
     let rig = Rig::new().await;
     let directory = rig.control.seam().directory;

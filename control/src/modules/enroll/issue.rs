@@ -72,15 +72,26 @@ pub(super) async fn renew(
     Peer(peer): Peer,
     JsonBody(asked): JsonBody<RenewRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
-    let answer = match peer {
-        AgentPeer::Agent(identity) => try_renew(&issuer, &identity, &asked).await,
-        AgentPeer::Lapsed(identity) => match check_late_renewal(&issuer, &identity, &asked).await {
-            Ok(()) => try_renew(&issuer, &identity, &asked).await,
-            Err(failure) => Err(failure),
-        },
-        AgentPeer::Anonymous => Err(EnrollError::EnrolOnly),
-    };
+    let answer = renew_for(&issuer, &peer, &asked).await;
     answer.map_err(|error| rejected("renewal", error))
+}
+
+async fn renew_for(
+    issuer: &Enroll,
+    peer: &AgentPeer,
+    asked: &RenewRequest,
+) -> Result<Json<Issued>, EnrollError> {
+    let (AgentPeer::Agent(identity) | AgentPeer::Lapsed(identity)) = peer else {
+        return Err(EnrollError::EnrolOnly);
+    };
+    // Before anything is written or signed.
+    if !issuer.renewals.permits(&identity.cluster, issuer.now()) {
+        return Err(EnrollError::TooManyRenewals);
+    }
+    if matches!(peer, AgentPeer::Lapsed(_)) {
+        check_late_renewal(issuer, identity, asked).await?;
+    }
+    try_renew(issuer, identity, asked).await
 }
 
 /// Signs the certificate of an admitted identity. Another key than before takes the place of the old one, which is void
@@ -91,9 +102,6 @@ async fn try_renew(
     asked: &RenewRequest,
 ) -> Result<Json<Issued>, EnrollError> {
     let home = admit(&issuer.store, identity)?;
-    if !issuer.renewals.permits(&identity.cluster, issuer.now()) {
-        return Err(EnrollError::TooManyRenewals);
-    }
     let (cluster, tenant) = (&identity.cluster, &home.value.tenant);
     let (registration, now) = (home.value.binding.registration, issuer.now());
     let signed =
