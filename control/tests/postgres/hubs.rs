@@ -119,12 +119,16 @@ async fn newer_key_at_one_hub_is_announced_at_both() {
         .await
         .unwrap();
     let (mut here, mut there) = (one.revocations(), two.revocations());
+    let mut seen = two.watch();
     for key in ["first", "second"] {
         let id = id.clone();
         let enrol = change(&one, move |draft: &mut Draft| {
             draft.amend_cluster(&id, |it| it.binding.agent_key = Some(key.to_owned()))
         });
         enrol.await.unwrap();
+        // A hub that reads both keys at once never admitted the first one.
+        let now = one.view().revision();
+        seen.wait_for(|revision| *revision >= now).await.unwrap();
     }
     let wait = Duration::from_secs(60);
     for revocations in [&mut here, &mut there] {
