@@ -1,11 +1,12 @@
 //! Configuration of one agent, parsed by the command line. Nothing here reads the environment.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use fairlead_api::{
     HubUrl, JoinString,
     hello::{Instance, LinkCount},
 };
+use fairlead_apiserver::ApiServerConfig;
 
 /// Configuration of one agent.
 #[derive(Clone)]
@@ -51,30 +52,6 @@ pub struct Config {
 /// limit.
 pub const DEFAULT_SESSION_MEMORY_BYTES: usize = 64 << 20;
 
-/// API server, and the credential for it.
-#[derive(Debug, Clone)]
-pub enum ApiServerConfig {
-    /// API server of the cluster of this pod, with the pod's service account.
-    InCluster {
-        /// Host name or IP address of the API server.
-        host: String,
-        /// Its HTTPS port.
-        port: u16,
-        /// Directory with `token`, `ca.crt` and `namespace`; [`SERVICE_ACCOUNT_DIR`] in a pod.
-        dir: PathBuf,
-    },
-    /// API server of a kubeconfig, with the credential of its user.
-    Kubeconfig {
-        /// Path of the kubeconfig file.
-        path: PathBuf,
-        /// Context of the kubeconfig. None: its current context.
-        context: Option<String>,
-    },
-}
-
-/// Directory of the service account in a pod.
-pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-
 /// Store of the identity.
 #[derive(Debug, Clone)]
 pub enum IdentityLocation {
@@ -89,24 +66,3 @@ pub enum IdentityLocation {
 
 /// Namespace of the agent's own objects outside a pod. The install manifest creates it.
 pub(crate) const DEFAULT_NAMESPACE: &str = "fairlead";
-
-/// Address and user for the log, without credentials.
-impl fmt::Display for ApiServerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ApiServerConfig::InCluster { host, port, .. } => {
-                write!(f, "{host}:{port}, as this pod's service account")
-            }
-            ApiServerConfig::Kubeconfig {
-                path,
-                context: None,
-            } => write!(f, "the current context of {}", path.display()),
-            ApiServerConfig::Kubeconfig {
-                path,
-                context: Some(context),
-            } => {
-                write!(f, "context {context:?} of {}", path.display())
-            }
-        }
-    }
-}

@@ -15,7 +15,8 @@ use fairlead_runtime::{Process, gauges::GaugeGuard};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::{metrics::Metrics, upstream::Upstream};
+use crate::metrics::Metrics;
+use fairlead_apiserver::Upstream;
 
 pub(crate) mod cluster_uid;
 pub(crate) mod configuration;

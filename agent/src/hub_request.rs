@@ -7,13 +7,11 @@ use bytes::Bytes;
 use fairlead_api::{
     Code, Failure, Reason, config::MAX_CONFIG_BYTES, enroll::MAX_ENROLL_BODY_BYTES, error_chain,
 };
-use fairlead_exchange::{Answer, Body, BodyError, ExchangeError, Exchanges};
+use fairlead_exchange::{Answer, Body, BodyError, ExchangeError, Exchanges, body};
 use http::{HeaderValue, Method, Request, StatusCode, header, response::Parts};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
-
-use crate::body;
 
 /// Deadline of a whole exchange.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
@@ -127,7 +125,7 @@ async fn send(
         Answer::Upgraded(head, _) => return Err(HubRequestError::Unexpected(head.status())),
     };
     let (head, body) = response.into_parts();
-    let body = body::whole(body, limit)
+    let body = body::read(body, limit)
         .await
         .map_err(HubRequestError::Body)?;
     Ok((head, body))
@@ -145,7 +143,7 @@ async fn exchange<T: DeserializeOwned>(
     path: &'static str,
     json: SecretString,
 ) -> Result<T, HubRequestError> {
-    let mut request = Request::new(body::text(json.expose_secret().to_owned()));
+    let mut request = Request::new(body::full(json.expose_secret().to_owned()));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = http::Uri::from_static(path);
     let headers = request.headers_mut();

@@ -3,7 +3,6 @@
 //! sends a credential of the cluster to the hub, and never ends for a cause outside of the process.
 
 mod backoff;
-mod body;
 mod config;
 mod configuration;
 mod context;
@@ -12,12 +11,9 @@ mod hub_request;
 mod identity;
 mod link;
 mod metrics;
-mod objects;
 mod proxy;
 mod role_bindings;
-mod target;
 pub mod uninstall;
-mod upstream;
 
 use std::{
     path::Path,
@@ -26,9 +22,7 @@ use std::{
 };
 
 use config::DEFAULT_NAMESPACE;
-pub use config::{
-    ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation, SERVICE_ACCOUNT_DIR,
-};
+pub use config::{Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
 use context::{
     AgentContext, ReconnectSpread,
     cluster_uid::{self, UidState},
@@ -36,6 +30,7 @@ use context::{
 };
 use facts::FactReporter;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance};
+use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
 use http::{Method, StatusCode};
@@ -46,13 +41,10 @@ use link::{
     supervisor::LinkSupervisor,
 };
 use metrics::Metrics;
-pub use objects::{KubeObjects, ObjectsError};
 use proxy::admit;
-use target::ApiCredentials;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
-use upstream::Upstream;
 
 /// Runs the agent until `process` drains. The process waits for the requests that still run then.
 ///

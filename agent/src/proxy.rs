@@ -9,7 +9,7 @@ use fairlead_api::{
     headers::{DRAINING, PROBE_PATH},
     streaming::is_streaming,
 };
-use fairlead_exchange::{Answer, Body, OnUpgrade, Spliced, frames::Protocol, splice};
+use fairlead_exchange::{Answer, Body, OnUpgrade, Spliced, body, frames::Protocol, splice};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use tokio::{
@@ -20,11 +20,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
-use crate::{
-    body::{empty, text},
-    context::AgentContext,
-    metrics::RequestOutcome,
-};
+use crate::{context::AgentContext, metrics::RequestOutcome};
 
 pub(crate) mod admit;
 pub(crate) mod connect;
@@ -122,7 +118,7 @@ impl RequestProxy {
         self.check_memory()?;
         let socket = connect::open(&self.context.connect_targets(), request.uri()).await?;
         self.splice_upgrade(raw, socket, running.clone());
-        Ok((Response::new(empty()), RequestOutcome::Connected))
+        Ok((Response::new(body::empty()), RequestOutcome::Connected))
     }
 
     async fn forward(
@@ -175,7 +171,7 @@ impl RequestProxy {
                     ),
                     None => self.splice_upgrade(raw, upgraded, running.clone()),
                 }
-                Ok((response.map(|()| empty()), RequestOutcome::Upgraded))
+                Ok((response.map(|()| body::empty()), RequestOutcome::Upgraded))
             }
         }
     }
@@ -218,7 +214,7 @@ impl RequestProxy {
 
 /// Answer of the agent itself. The gateway makes a `metav1.Status` of it.
 fn error_response(failure: &Failure) -> Response<Body> {
-    let mut response = Response::new(text(failure.cause.clone()));
+    let mut response = Response::new(body::full(failure.cause.clone()));
     *response.status_mut() =
         StatusCode::from_u16(failure.code.http_status()).unwrap_or(StatusCode::BAD_GATEWAY);
     headers::mark_as_agents(response.headers_mut(), failure.code);

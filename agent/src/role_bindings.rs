@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 use tracing::{info, warn};
 
-use crate::upstream::{Upstream, UpstreamError};
+use fairlead_apiserver::{Upstream, UpstreamError};
 
 const BINDINGS_PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 

@@ -2,12 +2,10 @@
 //! reported. Missing objects are no error, so that a second run completes the first.
 
 use fairlead_api::{impersonation::NAME_PREFIX, resources::Role};
+use fairlead_apiserver::{KubeObjects, ObjectsError};
 use serde_json::Value;
 
-use crate::{
-    config::DEFAULT_NAMESPACE,
-    objects::{KubeObjects, ObjectsError},
-};
+use crate::config::DEFAULT_NAMESPACE;
 
 const RBAC_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
 const NAME_POINTER: &str = "/metadata/name";

@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use fairlead_agent::{ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
+use fairlead_agent::{Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
 use fairlead_api::{JoinString, hello::LinkCount, resources::JoinInfo};
+use fairlead_apiserver::ApiServerConfig;
 use fairlead_runtime::Process;
 use secrecy::ExposeSecret as _;
 use tokio::task::JoinSet;

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use fairlead_agent::{
-    ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation, SERVICE_ACCOUNT_DIR,
-};
+use fairlead_agent::{Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
 use fairlead_api::{
     Code, Failure, HubUrl, JoinString,
     hello::{Instance, LinkCount},
 };
+use fairlead_apiserver::{ApiServerConfig, SERVICE_ACCOUNT_DIR};
 use fairlead_client::{Environment, files};
 use fairlead_runtime::{
     admin,

@@ -7,12 +7,12 @@ use std::{
     path::PathBuf,
 };
 
-use fairlead_agent::KubeObjects;
 use fairlead_api::{
     Code, Failure,
     facts::{ClusterFact, FactSource, ImportedFacts},
     resources::List,
 };
+use fairlead_apiserver::KubeObjects;
 use fairlead_client::{
     Environment, HubClient, HubError, differences, files,
     import::{self, ImportPlan, PlannedCluster},

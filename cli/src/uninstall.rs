@@ -5,8 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fairlead_agent::{KubeObjects, ObjectsError, uninstall};
+use fairlead_agent::uninstall;
 use fairlead_api::{Code, Failure};
+use fairlead_apiserver::{KubeObjects, ObjectsError};
 use fairlead_client::Environment;
 
 use crate::{agent, args, confirm::confirm, output, settings::block_on};

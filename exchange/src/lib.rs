@@ -17,7 +17,7 @@
 //! Each module imports only modules of lower layers; the test in `layers` checks the order.
 
 mod answer;
-mod body;
+pub mod body;
 mod chunked;
 mod client;
 mod download;

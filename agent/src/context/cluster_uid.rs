@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::ClusterUid;
+use fairlead_apiserver::Upstream;
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use tokio::{
@@ -12,10 +13,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{
-    backoff::{Backoff, chance},
-    upstream::Upstream,
-};
+use crate::backoff::{Backoff, chance};
 
 const NAMESPACE_PATH: &str = "/api/v1/namespaces/kube-system";
 const FETCH_BACKOFF_MIN: Duration = Duration::from_millis(250);

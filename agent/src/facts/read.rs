@@ -4,7 +4,7 @@
 use fairlead_api::{error_chain, percent};
 use std::time::Duration;
 
-use fairlead_exchange::{Answer, Body};
+use fairlead_exchange::{Answer, Body, body};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
@@ -13,7 +13,7 @@ use super::{
     items::{ItemSplitter, ListPage},
     source::{CollectorSource, Selection},
 };
-use crate::{body, upstream::Upstream};
+use fairlead_apiserver::Upstream;
 
 /// Deadline for an object or a page of a list, from the request to the last byte.
 const READ_DEADLINE: Duration = Duration::from_secs(60);
@@ -59,7 +59,7 @@ pub(super) async fn for_each(
     match source.selection {
         Selection::Object => {
             let body = open_body(upstream, &source.path, JSON).await?;
-            let whole = timeout(READ_DEADLINE, body::whole(body, MAX_OBJECT_BYTES)).await;
+            let whole = timeout(READ_DEADLINE, body::read(body, MAX_OBJECT_BYTES)).await;
             let whole = whole.map_err(|_| timed_out())?.map_err(ReadError::failed)?;
             take(&whole);
             Ok(0)
@@ -147,7 +147,7 @@ async fn open_body(
     // Reads to the end, so that the connection can be used again.
     let _ = timeout(
         READ_DEADLINE,
-        body::whole(response.into_body(), MAX_OBJECT_BYTES),
+        body::read(response.into_body(), MAX_OBJECT_BYTES),
     )
     .await;
     match status {

@@ -6,7 +6,7 @@ use super::{
     collector::{CollectionRound, Collector},
     read::{self, ReadError},
 };
-use crate::upstream::Upstream;
+use fairlead_apiserver::Upstream;
 
 /// Runs `collector` once. None if the API server failed during the run: the known facts stay.
 pub(super) async fn run_collector(

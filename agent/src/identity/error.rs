@@ -2,7 +2,7 @@
 
 use fairlead_api::{Code, Failure, error_chain};
 
-use crate::upstream::UpstreamError;
+use fairlead_apiserver::UpstreamError;
 
 /// Reason for an unread or unstored identity. It never ends the agent.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::error::IdentityStoreError;
-use crate::upstream::Upstream;
+use fairlead_apiserver::Upstream;
 
 /// Name of the Secret.
 pub(super) const SECRET_NAME: &str = "fairlead-identity";

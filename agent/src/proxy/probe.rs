@@ -9,12 +9,12 @@ use fairlead_api::{
     config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
     headers::SPREAD,
 };
-use fairlead_exchange::Body;
+use fairlead_exchange::{Body, body};
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
 
 use super::headers::towards_hub;
-use crate::{body::text, context::AgentContext};
+use crate::context::AgentContext;
 
 /// Deadline of a probe; the hub probes every 5 s and ignores later answers.
 const PROBE_DEADLINE: Duration = Duration::from_millis(4500);
@@ -81,7 +81,7 @@ pub(crate) async fn answer(
             ));
         }
     }
-    let mut response = Response::new(text("ok"));
+    let mut response = Response::new(body::full("ok"));
     towards_hub(response.headers_mut(), None, Some(started.elapsed()));
     Ok(response)
 }

@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
-use fairlead_agent::{ApiServerConfig, Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
+use fairlead_agent::{Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
 use fairlead_api::{
     Failure, JoinString,
     headers::{DRAINING, PROBE_PATH},
     hello::LinkCount,
 };
+use fairlead_apiserver::ApiServerConfig;
 use fairlead_exchange::{Answer, Body, Exchanges};
 use fairlead_runtime::Process;
 use http::{Request, Response};

@@ -2,8 +2,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, sync::atomic::Ordering::SeqCst, time::Duration};
 
-use fairlead_agent::ApiServerConfig;
 use fairlead_api::Code;
+use fairlead_apiserver::ApiServerConfig;
 use fairlead_dialer::{CloseReason, LinkState, Resumable, SessionError};
 use http_body_util::BodyExt;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};

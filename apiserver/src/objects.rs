@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     config::ApiServerConfig,
-    target::ApiCredentials,
+    credentials::ApiCredentials,
     upstream::{Upstream, UpstreamError},
 };
 

@@ -7,7 +7,7 @@ use http::Uri;
 
 use super::{
     endpoint::{ApiServerAddress, Trust, certificates},
-    error::TargetError,
+    error::CredentialsError,
     files::{bearer, read},
     loaded::LoadedCredential,
 };
@@ -36,14 +36,14 @@ impl InCluster {
         vec![self.token.clone(), self.ca.clone()]
     }
 
-    pub(super) async fn load(&self) -> Result<LoadedCredential, TargetError> {
+    pub(super) async fn load(&self) -> Result<LoadedCredential, CredentialsError> {
         let server: Uri = self
             .server
             .parse()
-            .map_err(|_| TargetError::Tls(format!("{} is not a URL", self.server)))?;
-        let content = |path: &Path, what| TargetError::Content {
+            .map_err(|_| CredentialsError::Tls(format!("{} is not a URL", self.server)))?;
+        let content = |path: &Path, kind| CredentialsError::Content {
             path: path.to_owned(),
-            what,
+            kind,
         };
         let token = read(&self.token).await?;
         let ca = read(&self.ca).await?;

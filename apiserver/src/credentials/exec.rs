@@ -11,7 +11,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::{process::Command, time::timeout};
 
 use super::{
-    endpoint::ClientCertificate, error::TargetError, files::bearer, kubeconfig_file::Plugin,
+    endpoint::ClientCertificate, error::CredentialsError, files::bearer, kubeconfig_file::Plugin,
 };
 
 const PLUGIN_DEADLINE: Duration = Duration::from_secs(30);
@@ -37,9 +37,12 @@ struct ExecCredentialStatus {
 }
 
 /// Runs the plugin. `cluster_info`: description of the cluster for plugins that request it.
-pub(super) async fn run(plugin: &Plugin, cluster_info: &Value) -> Result<Credential, TargetError> {
+pub(super) async fn run(
+    plugin: &Plugin,
+    cluster_info: &Value,
+) -> Result<Credential, CredentialsError> {
     let name = plugin.command.display().to_string();
-    let failed = |cause: String| TargetError::Plugin {
+    let failed = |cause: String| CredentialsError::Plugin {
         command: name.clone(),
         cause,
     };

@@ -12,7 +12,7 @@ use rustls::{
 use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::error::TargetError;
+use super::error::CredentialsError;
 
 /// Parameters of a connection. The value is replaced only by a change, so it identifies its connections.
 pub(crate) struct Endpoint {
@@ -62,8 +62,8 @@ impl Trust {
         client && self.ca == other.ca
     }
 
-    fn client_config(&self) -> Result<ClientConfig, TargetError> {
-        let wrong = |error: rustls::Error| TargetError::Tls(error.to_string());
+    fn client_config(&self) -> Result<ClientConfig, CredentialsError> {
+        let wrong = |error: rustls::Error| CredentialsError::Tls(error.to_string());
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -74,7 +74,9 @@ impl Trust {
                 let mut roots = RootCertStore::empty();
                 roots.add_parsable_certificates(ca.iter().cloned());
                 if roots.is_empty() {
-                    return Err(TargetError::Tls("the CA holds no certificate".to_owned()));
+                    return Err(CredentialsError::Tls(
+                        "the CA holds no certificate".to_owned(),
+                    ));
                 }
                 builder.with_root_certificates(roots)
             }
@@ -83,10 +85,10 @@ impl Trust {
             None => builder.with_no_client_auth(),
             Some(client) => {
                 let chain = certificates(&client.chain).ok_or_else(|| {
-                    TargetError::Tls("the client certificate is not PEM".to_owned())
+                    CredentialsError::Tls("the client certificate is not PEM".to_owned())
                 })?;
                 let key = PrivateKeyDer::from_pem_slice(client.key.expose_secret().as_bytes())
-                    .map_err(|_| TargetError::Tls("the client key is not PEM".to_owned()))?;
+                    .map_err(|_| CredentialsError::Tls("the client key is not PEM".to_owned()))?;
                 builder.with_client_auth_cert(chain, key).map_err(wrong)?
             }
         };
@@ -97,15 +99,15 @@ impl Trust {
 }
 
 impl ApiServerAddress {
-    pub(super) fn endpoint(&self, trust: &Trust) -> Result<Endpoint, TargetError> {
-        let wrong = |what: &str| TargetError::Tls(format!("{} {what}", self.server));
+    pub(super) fn endpoint(&self, trust: &Trust) -> Result<Endpoint, CredentialsError> {
+        let wrong = |what: &str| CredentialsError::Tls(format!("{} {what}", self.server));
         let authority = self
             .server
             .authority()
             .ok_or_else(|| wrong("has no host"))?;
         if authority.as_str().contains('@') {
             // Not quoted: it contains a password.
-            return Err(TargetError::Tls(
+            return Err(CredentialsError::Tls(
                 "the server's URL holds credentials".to_owned(),
             ));
         }

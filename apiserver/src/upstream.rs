@@ -8,17 +8,14 @@ use std::{
 
 use bytes::Bytes;
 use fairlead_api::{Code, Failure, error_chain};
-use fairlead_exchange::{Answer, Body, BodyError, Client, SendError};
+use fairlead_exchange::{Answer, Body, BodyError, Client, SendError, body};
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header, uri::PathAndQuery};
 use http_body::Body as _;
 use tokio::time::timeout;
 
-use crate::{
-    body,
-    target::{ApiAccess, ApiCredentials, endpoint::Endpoint, error::TargetError},
-};
+use crate::credentials::{ApiAccess, ApiCredentials, endpoint::Endpoint, error::CredentialsError};
 
-mod connect;
+pub(crate) mod connect;
 mod redirect;
 
 use connect::{ApiServerConnection, ConnectError, Connector};
@@ -32,27 +29,35 @@ const MAX_OWN_ANSWER_BYTES: usize = 2 * 1024 * 1024;
 
 /// Reason for a missing answer of the API server.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum UpstreamError {
+pub enum UpstreamError {
+    /// Address or credential cannot be read.
     #[error("no credential")]
-    Target(#[from] TargetError),
+    Target(#[from] CredentialsError),
+    /// No connection was made.
     #[error("no connection to {host}")]
     Connect {
+        /// Host and port of the API server.
         host: String,
+        /// Failed step.
         #[source]
         cause: ConnectError,
     },
+    /// The connection broke before the answer.
     #[error("the connection broke before the answer")]
     Broken(#[source] BodyError),
+    /// The deadline passed.
     #[error("no answer within {} s", .0.as_secs())]
     Timeout(Duration),
+    /// The path and the base path make no URL.
     #[error("the path cannot follow the API server's base path")]
     Path,
+    /// A redirect to another place.
     #[error("its target is not a path of the API server")]
     Redirect,
 }
 
 /// Connection pool to one API server.
-pub(crate) struct Upstream {
+pub struct Upstream {
     credentials: ApiCredentials,
     connector: Connector,
     /// Connections of one endpoint. A change of address, CA or client certificate replaces them all.
@@ -60,7 +65,9 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    pub(crate) fn new(credentials: ApiCredentials) -> Self {
+    /// Makes the pool; it dials with the first request.
+    #[must_use]
+    pub fn new(credentials: ApiCredentials) -> Self {
         Upstream {
             credentials,
             connector: Connector::new(),
@@ -72,8 +79,8 @@ impl Upstream {
     ///
     /// # Errors
     ///
-    /// [`TargetError`].
-    pub(crate) async fn check(&self) -> Result<(), TargetError> {
+    /// [`CredentialsError`].
+    pub async fn check(&self) -> Result<(), CredentialsError> {
         self.credentials.access().await.map(drop)
     }
 
@@ -83,7 +90,7 @@ impl Upstream {
     /// # Errors
     ///
     /// [`UpstreamError`]; an answer of any status is no error.
-    pub(crate) async fn send(
+    pub async fn send(
         &self,
         request: Request<Body>,
         head: Option<Duration>,
@@ -102,13 +109,13 @@ impl Upstream {
     /// # Errors
     ///
     /// [`UpstreamError`]; an answer of any status is no error.
-    pub(crate) async fn request(
+    pub async fn request(
         &self,
         method: Method,
         path: &str,
         body: Option<String>,
     ) -> Result<(StatusCode, Bytes), UpstreamError> {
-        let mut request = Request::new(body::text(body.unwrap_or_default()));
+        let mut request = Request::new(body::full(body.unwrap_or_default()));
         *request.method_mut() = method;
         *request.uri_mut() = path.parse().map_err(|_| UpstreamError::Path)?;
         let json = header::HeaderValue::from_static("application/json");
@@ -121,7 +128,7 @@ impl Upstream {
                 Answer::Upgraded(head, _) => Ok((head.status(), Bytes::new())),
                 Answer::Response(response) => {
                     let status = response.status();
-                    let body = body::whole(response.into_body(), MAX_OWN_ANSWER_BYTES).await;
+                    let body = body::read(response.into_body(), MAX_OWN_ANSWER_BYTES).await;
                     Ok((status, body.map_err(UpstreamError::Broken)?))
                 }
             }

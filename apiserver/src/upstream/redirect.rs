@@ -7,7 +7,7 @@ use http::{HeaderValue, Response, StatusCode, Uri, header::LOCATION};
 use url::{Position, Url};
 
 use super::UpstreamError;
-use crate::target::endpoint::Endpoint;
+use crate::credentials::endpoint::Endpoint;
 
 /// Replaces the target of an answer by its path below the API server's base path. An answer that is no redirect
 /// loses a target elsewhere.

@@ -10,7 +10,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::either::Either;
 use tower::ServiceExt;
 
-use crate::target::endpoint::Endpoint;
+use crate::credentials::endpoint::Endpoint;
 
 const CONNECT_STEP_DEADLINE: Duration = Duration::from_secs(5);
 /// Time until a vanished peer is noticed on an idle connection. With data in flight, TCP's retransmission
@@ -23,11 +23,14 @@ pub(super) type ApiServerConnection =
 
 /// Failed step of a connection.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ConnectError {
+pub enum ConnectError {
+    /// DNS or TCP.
     #[error("TCP")]
     Tcp(#[source] BodyError),
+    /// The TLS handshake.
     #[error("TLS")]
     Tls(#[source] io::Error),
+    /// A step took too long.
     #[error("{0}: no answer within {secs} s", secs = CONNECT_STEP_DEADLINE.as_secs())]
     Timeout(&'static str),
 }

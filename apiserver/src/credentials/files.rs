@@ -7,7 +7,7 @@ use std::{
 
 use http::HeaderValue;
 
-use super::error::TargetError;
+use super::error::CredentialsError;
 
 /// Version of a file. A swapped symlink has another inode.
 #[derive(PartialEq, Eq)]
@@ -37,10 +37,10 @@ pub(super) async fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
     stamps
 }
 
-pub(super) async fn read(path: &Path) -> Result<String, TargetError> {
+pub(super) async fn read(path: &Path) -> Result<String, CredentialsError> {
     tokio::fs::read_to_string(path)
         .await
-        .map_err(|error| TargetError::file(path, &error))
+        .map_err(|error| CredentialsError::file(path, &error))
 }
 
 /// `Bearer <token>`, hidden in logs.

@@ -20,7 +20,7 @@ mod kubeconfig_file;
 mod loaded;
 
 use endpoint::Endpoint;
-use error::TargetError;
+use error::CredentialsError;
 use files::{Stamp, stamps};
 use in_cluster::InCluster;
 use kubeconfig::FromKubeconfig;
@@ -54,7 +54,7 @@ impl CredentialSource {
         }
     }
 
-    async fn load(&self) -> Result<LoadedCredential, TargetError> {
+    async fn load(&self) -> Result<LoadedCredential, CredentialsError> {
         match self {
             CredentialSource::InCluster(source) => source.load().await,
             CredentialSource::Kubeconfig(source) => source.load().await,
@@ -63,7 +63,7 @@ impl CredentialSource {
 }
 
 /// Credentials for the API server, always current.
-pub(crate) struct ApiCredentials {
+pub struct ApiCredentials {
     source: CredentialSource,
     cached: Mutex<CredentialCache>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct ApiCredentials {
 struct CredentialCache {
     current: Option<CurrentCredential>,
     /// Cause of the last failed read.
-    failed: Option<TargetError>,
+    failed: Option<CredentialsError>,
     next_check: Option<Instant>,
     last_forced: Option<Instant>,
 }
@@ -84,7 +84,9 @@ struct CurrentCredential {
 }
 
 impl ApiCredentials {
-    pub(crate) fn new(target: &ApiServerConfig) -> Self {
+    /// Credentials of this API server; the first request reads them.
+    #[must_use]
+    pub fn new(target: &ApiServerConfig) -> Self {
         let source = match target {
             ApiServerConfig::InCluster { host, port, dir } => {
                 CredentialSource::InCluster(InCluster::new(host, *port, dir))
@@ -103,8 +105,8 @@ impl ApiCredentials {
     ///
     /// # Errors
     ///
-    /// [`TargetError`] until the first read succeeds. Later failures keep the last credential in use.
-    pub(crate) async fn access(&self) -> Result<Arc<ApiAccess>, TargetError> {
+    /// [`CredentialsError`] until the first read succeeds. Later failures keep the last credential in use.
+    pub(crate) async fn access(&self) -> Result<Arc<ApiAccess>, CredentialsError> {
         let mut cached = self.cached.lock().await;
         let now = Instant::now();
         if cached.next_check.is_none_or(|at| at <= now) {
@@ -113,7 +115,7 @@ impl ApiCredentials {
         match (&cached.current, &cached.failed) {
             (Some(current), _) => Ok(current.access.clone()),
             (None, Some(error)) => Err(error.clone()),
-            (None, None) => Err(TargetError::Tls("nothing was read".to_owned())),
+            (None, None) => Err(CredentialsError::Tls("nothing was read".to_owned())),
         }
     }
 
@@ -196,7 +198,7 @@ impl ApiCredentials {
 }
 
 impl CredentialCache {
-    fn fail(&mut self, error: TargetError) {
+    fn fail(&mut self, error: CredentialsError) {
         warn!(cause = %error, kept = self.current.is_some(), "API server credential cannot be read");
         self.failed = Some(error);
         // Without a credential the next attempt is soon; with one it can wait.

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 
 use super::{
     endpoint::{ApiServerAddress, ClientCertificate, Trust, certificates},
-    error::TargetError,
+    error::CredentialsError,
     exec,
     files::{bearer, read},
     kubeconfig_file::{KubeconfigCluster, KubeconfigFile, User},
@@ -41,7 +41,7 @@ impl FromKubeconfig {
         vec![self.path.clone()]
     }
 
-    pub(super) async fn load(&self) -> Result<LoadedCredential, TargetError> {
+    pub(super) async fn load(&self) -> Result<LoadedCredential, CredentialsError> {
         let text = SecretString::from(read(&self.path).await?);
         // A YAML error quotes lines that may contain a token: only its position is repeated.
         let file: KubeconfigFile =
@@ -50,12 +50,12 @@ impl FromKubeconfig {
                     format!(" (line {}, column {})", at.line(), at.column())
                 });
                 let path = self.path.display();
-                TargetError::Kubeconfig(format!("{path} does not read as a kubeconfig{place}"))
+                CredentialsError::Kubeconfig(format!("{path} does not read as a kubeconfig{place}"))
             })?;
         let dir = self.path.parent().unwrap_or(Path::new(""));
         let (cluster, user) = file
             .context(self.context.as_deref(), dir)
-            .map_err(TargetError::Kubeconfig)?;
+            .map_err(CredentialsError::Kubeconfig)?;
         check(&cluster, &user)?;
         let server = cluster.server.parse().map_err(|_| unusable("server"))?;
         let authentication = authentication(&user, &cluster).await?;
@@ -83,7 +83,7 @@ impl FromKubeconfig {
     }
 }
 
-fn check(cluster: &KubeconfigCluster, user: &User) -> Result<(), TargetError> {
+fn check(cluster: &KubeconfigCluster, user: &User) -> Result<(), CredentialsError> {
     let refused = if cluster.insecure_skip_tls_verify {
         "insecure-skip-tls-verify is not supported; name the CA in certificate-authority"
     } else if cluster.proxy_url.is_some() {
@@ -93,12 +93,12 @@ fn check(cluster: &KubeconfigCluster, user: &User) -> Result<(), TargetError> {
     } else {
         return Ok(());
     };
-    Err(TargetError::Kubeconfig(refused.to_owned()))
+    Err(CredentialsError::Kubeconfig(refused.to_owned()))
 }
 
 type CaCertificates = Option<Vec<rustls::pki_types::CertificateDer<'static>>>;
 
-async fn authority(cluster: &KubeconfigCluster) -> Result<CaCertificates, TargetError> {
+async fn authority(cluster: &KubeconfigCluster) -> Result<CaCertificates, CredentialsError> {
     let pem = match (
         &cluster.certificate_authority_data,
         &cluster.certificate_authority,
@@ -116,7 +116,7 @@ async fn authority(cluster: &KubeconfigCluster) -> Result<CaCertificates, Target
 async fn authentication(
     user: &User,
     cluster: &KubeconfigCluster,
-) -> Result<Authentication, TargetError> {
+) -> Result<Authentication, CredentialsError> {
     let mut authentication = Authentication {
         client: client_certificate(user).await?,
         ..Authentication::default()
@@ -167,7 +167,7 @@ fn cluster_info(cluster: &KubeconfigCluster) -> serde_json::Value {
     cluster_info
 }
 
-async fn client_certificate(user: &User) -> Result<Option<ClientCertificate>, TargetError> {
+async fn client_certificate(user: &User) -> Result<Option<ClientCertificate>, CredentialsError> {
     let chain = match (&user.client_certificate_data, &user.client_certificate) {
         (Some(data), _) => decode(data).ok_or_else(|| unusable("client-certificate-data"))?,
         (None, Some(path)) => read(path).await?,
@@ -190,6 +190,6 @@ fn decode(data: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(data.trim()).ok()?).ok()
 }
 
-fn unusable(field: &str) -> TargetError {
-    TargetError::Kubeconfig(format!("unusable {field}"))
+fn unusable(field: &str) -> CredentialsError {
+    CredentialsError::Kubeconfig(format!("unusable {field}"))
 }
