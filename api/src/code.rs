@@ -122,6 +122,9 @@ codes! {
     Usage = 4117, 0, "the command line is invalid", "Run the command with `--help`.";
     NotConfirmed = 4118, 0, "the action was not confirmed, and nothing was changed", "Run the command again on a terminal and answer yes, or add `--yes`.";
     CannotRead = 4119, 0, "a file cannot be read", "Check its path, and that this user may read it.";
+    FileExists = 4120, 0, "the file exists already, and a backup never overwrites one", "Name another file, or move the existing one away.";
+    NoRecipient = 4121, 0, "a backup with the CA key must be encrypted", "Add `--recipient age1...` (`age-keygen` makes a key pair), or leave the CA out with `--without-ca`.";
+    WrongKey = 4122, 0, "the backup is encrypted for other keys", "Pass the file of the right private key with `--identity`.";
     Internal = 5101, 500, "an internal error occurred", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store cannot read or write the data", "Look at the hub's log and the free space on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Free space on its disk, or mount it writable; the hub recovers by itself, and nothing was changed.";

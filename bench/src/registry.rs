@@ -260,7 +260,8 @@ async fn past(
         home.data.with_extension("backup"),
         home.data.with_extension("filled"),
     );
-    home.whole(launcher, &["backup"], &backup).await?;
+    let words = ["backup", "--without-ca"];
+    home.whole(launcher, &words, &backup).await?;
     let made = filled.clone();
     tokio::task::spawn_blocking(move || history::fill(&backup, &made, shape)).await??;
     let begun = tokio::time::Instant::now();

@@ -19,35 +19,29 @@ use secrecy::SecretString;
 
 use crate::{
     args,
-    confirm::{confirm, confirm_overwrite},
+    confirm::confirm_overwrite,
     output::{self, OutputFormat, TableColumn},
     settings::block_on,
 };
 
 pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(), Failure> {
+    if !asked.without_ca && asked.recipient.is_empty() {
+        return Err(Code::NoRecipient.into());
+    }
     let data = hub_data(asked.place, environment)?;
     if is_standard(&asked.file) {
         return to_standard_output(&data, &asked.recipient, !asked.without_ca);
     }
-    if asked.file.exists() {
-        let question = format!(
-            "{} exists and would be replaced. Continue?",
-            asked.file.display()
-        );
-        confirm(asked.yes, &question)?;
+    if asked.file.symlink_metadata().is_ok() {
+        return Err(exists(&asked.file));
     }
     let part = beside(&asked.file);
-    let written = write(&data, &part, &asked.recipient, !asked.without_ca);
-    let kept = written.and_then(|tallies| {
-        // The backup gets its final name only after it is synced to disk.
-        atomic_file::rename(&part, &asked.file)
-            .map_err(|error| cannot_write(&asked.file, &error))?;
-        Ok(tallies)
-    });
-    if kept.is_err() {
-        // An incomplete file could be mistaken for a backup.
-        let _ = fs::remove_file(&part);
-    }
+    let file = create(&part)?;
+    let written = write(&data, file, &asked.recipient, !asked.without_ca);
+    // The backup gets its final name only after it is synced to disk.
+    let kept = written.and_then(|tallies| publish(&part, &asked.file).map(|()| tallies));
+    // An incomplete file could be mistaken for a backup. A complete one has its final name by now.
+    let _ = fs::remove_file(&part);
     Ok(output::print(&shown(&kept?))?)
 }
 
@@ -72,17 +66,35 @@ fn is_standard(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
+/// Creates a file with mode 0600; an existing one is never opened.
+fn create(path: &Path) -> Result<File, Failure> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(path),
+        _ => cannot_write(path, &error),
+    })
+}
+
+/// Gives a file a second name that does not exist yet. A rename would replace a file of that name.
+fn publish(part: &Path, file: &Path) -> Result<(), Failure> {
+    atomic_file::link(part, file).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(file),
+        _ => cannot_write(file, &error),
+    })
+}
+
+fn exists(path: &Path) -> Failure {
+    Failure::because(Code::FileExists, path.display())
+}
+
 fn write(
     data: &HubData,
-    file: &Path,
+    file: File,
     recipients: &[String],
     with_keys: bool,
 ) -> Result<Tallies, Failure> {
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let opened = options.open(file);
-    let opened = opened.map_err(|error| cannot_write(file, &error))?;
-    let sink = Sink::new(Box::new(BufWriter::new(opened)), recipients)?;
+    let sink = Sink::new(Box::new(BufWriter::new(file)), recipients)?;
     Ok(block_on(data.back_up(sink, with_keys))??)
 }
 

@@ -24,6 +24,12 @@ use crate::netns::NetNs;
 use crate::pod::Pod;
 use crate::pty::Terminal;
 
+/// Public key of the tests' backups, made by `age-keygen`.
+pub const BACKUP_RECIPIENT: &str = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj";
+/// Its private key.
+pub const BACKUP_IDENTITY: &str =
+    "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX\n";
+
 /// Deadline of a ready hub, and of a new session.
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 

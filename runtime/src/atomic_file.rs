@@ -56,6 +56,20 @@ fn replace_by(path: &Path, suffix: &str, content: &[u8], mode: u32) -> io::Resul
 pub fn rename(draft: &Path, path: &Path) -> io::Result<()> {
     File::open(draft)?.sync_all()?;
     fs::rename(draft, path)?;
+    sync_folder_of(path)
+}
+
+/// Gives a draft its final name, as [`rename`], unless a file has that name. The draft remains as a second name.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`], and other errors of the system.
+pub fn link(draft: &Path, path: &Path) -> io::Result<()> {
+    File::open(draft)?.sync_all()?;
+    fs::hard_link(draft, path)?;
+    sync_folder_of(path)
+}
+
+fn sync_folder_of(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
@@ -77,6 +91,17 @@ mod tests {
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn link_never_replaces_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (draft, path) = (folder.path().join("draft"), folder.path().join("file"));
+        fs::write(&draft, "new").unwrap();
+        link(&draft, &path).unwrap();
+        fs::write(&path, "old").unwrap();
+        let error = link(&draft, &path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     }
 
     #[test]

@@ -267,6 +267,7 @@ const fn here(code: Code) -> &'static str {
         Code::CannotRead => {
             "List the file and its folder: `ls -ld FILE DIR`. A path is relative to the folder of the command: `pwd`."
         }
+        Code::FileExists | Code::NoRecipient | Code::WrongKey => authority(code),
         Code::Internal => {
             "Look for the request id in the hub's log. `fairlead version` prints the version for the report."
         }
@@ -284,6 +285,22 @@ const fn here(code: Code) -> &'static str {
         }
         Code::InfluxRefused => {
             "Send the query to the hub itself: `fairlead inventory query QUERY --backend hub`. The cause includes the answer of the InfluxDB."
+        }
+        _ => MISSING,
+    }
+}
+
+/// Backups and the hub's CA.
+const fn authority(code: Code) -> &'static str {
+    match code {
+        Code::FileExists => {
+            "List the file with its time: `ls -l FILE`. A file that ends in `.part` is left over from a backup that was killed."
+        }
+        Code::NoRecipient => {
+            "`fairlead backup --help` describes both flags. A backup without the CA restores the registry only."
+        }
+        Code::WrongKey => {
+            "Print the public key of a private key: `age-keygen -y FILE`. Compare it with the recipients of the backup."
         }
         _ => MISSING,
     }

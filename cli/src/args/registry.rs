@@ -19,22 +19,19 @@ use crate::{
 
 #[derive(Parser)]
 #[command(
-    after_help = "Examples:\n  fairlead backup hub.backup\n  fairlead backup hub.age --recipient age1… --store postgres://fairlead@db/fairlead"
+    after_help = "Examples:\n  fairlead backup hub.age --recipient age1…\n  fairlead backup registry.backup --without-ca\n  fairlead backup hub.age --recipient age1… --store postgres://fairlead@db/fairlead"
 )]
 pub(crate) struct Backup {
-    /// File to write, readable by its owner only (0600), or - for standard output
+    /// New file to write, readable by its owner only (0600), or - for standard output
     pub(crate) file: std::path::PathBuf,
     #[command(flatten)]
     pub(crate) place: HubPlace,
-    /// Public key to encrypt the backup for, with age; repeatable
+    /// Public key to encrypt the backup for, with age; repeatable. Required unless --without-ca is given
     #[arg(long, value_name = "AGE1…")]
     pub(crate) recipient: Vec<String>,
     /// Omit the CA and the key of bootstrap tokens; a hub restored from it needs --accept-data-loss and has a new CA
     #[arg(long)]
     pub(crate) without_ca: bool,
-    /// Overwrite an existing file
-    #[arg(long)]
-    pub(crate) yes: bool,
 }
 
 #[derive(Parser)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 
-use age::{Decryptor, Encryptor, Identity, Recipient, stream::StreamWriter, x25519};
+use age::{DecryptError, Decryptor, Encryptor, Identity, Recipient, stream::StreamWriter, x25519};
 use fairlead_api::{Code, Failure};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -70,7 +70,7 @@ impl Write for Sink {
 /// Opens a backup, decrypting it if needed; `identities` is a file written by `age-keygen`.
 ///
 /// # Errors
-/// `FL-4109` if it is encrypted and none of `identities` opens it.
+/// `FL-4122` if it is encrypted and none of `identities` opens it, `FL-4109` if it is damaged.
 pub fn opened(
     mut from: Box<dyn BufRead + Send>,
     identities: Option<&SecretString>,
@@ -82,13 +82,24 @@ pub fn opened(
     if !start.starts_with(MAGIC) {
         return Ok(from);
     }
-    let text = identities.ok_or_else(|| invalid(&"it is encrypted; --identity opens it"))?;
+    let text =
+        identities.ok_or_else(|| wrong_key("it is encrypted, and no --identity was given"))?;
     let keys = text.expose_secret().lines().map(str::trim);
     let keys = keys.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let keys: Result<Vec<x25519::Identity>, _> = keys.map(str::parse).collect();
-    let keys = keys.map_err(|_| invalid(&"--identity is not a key file of age-keygen"))?;
+    let keys = keys.map_err(|_| wrong_key("--identity is not a key file of age-keygen"))?;
+    if keys.is_empty() {
+        return Err(wrong_key("the file of --identity has no key"));
+    }
     let decryptor = Decryptor::new_buffered(from).map_err(|error| invalid(&error))?;
     let keys = keys.iter().map(|key| key as &dyn Identity);
-    let reader = decryptor.decrypt(keys).map_err(|error| invalid(&error))?;
+    let reader = decryptor.decrypt(keys).map_err(|error| match error {
+        DecryptError::NoMatchingKeys => wrong_key("no key of --identity opens it"),
+        error => invalid(&error),
+    })?;
     Ok(Box::new(BufReader::new(reader)))
+}
+
+fn wrong_key(detail: &str) -> Failure {
+    Failure::because(Code::WrongKey, detail)
 }

@@ -249,7 +249,13 @@ async fn an_encrypted_backup_opens_with_its_identity_only() {
     let second = home_of_its_own().await;
     let (here, _here) = data(&second);
     let refused = backup::opened(source(), None).map(drop).unwrap_err();
-    assert_eq!(refused.code, Code::Invalid);
+    assert_eq!(refused.code, Code::WrongKey);
+    // A public key, another private key, and a file without one.
+    let other = "AGE-SECRET-KEY-1GQ9778VQXMMJVE8SK7J6VT8UJ4HDQAJUVSFCWCM02D8GEWQ72PVQ2Y5J33";
+    for wrong in [recipient, other, "# nothing"] {
+        let refused = backup::opened(source(), Some(&wrong.into()));
+        assert_eq!(refused.map(drop).unwrap_err().code, Code::WrongKey);
+    }
     let mine = mine.to_owned().into();
     let opened = backup::opened(source(), Some(&mine)).unwrap();
     here.restore(opened, false).await.unwrap();

@@ -36,14 +36,17 @@ impl Hub {
         Self::start_server_in(folder, &[] as &[&str]).await
     }
 
-    /// Starts `fairlead server` on the data of an unencrypted backup.
+    /// Starts `fairlead server` on the data of a backup for [`BACKUP_RECIPIENT`](super::BACKUP_RECIPIENT).
     ///
     /// # Errors
     /// It cannot be restored, or the hub does not get ready.
     pub async fn start_restored(backup: &Path) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let data = folder.path().join("data");
-        let words = [Path::new("restore"), backup, Path::new("--data"), &data];
+        let key = folder.path().join("key.txt");
+        std::fs::write(&key, super::BACKUP_IDENTITY)?;
+        let (to, with) = (Path::new("--data"), Path::new("--identity"));
+        let words = [Path::new("restore"), backup, to, &data, with, &key];
         let words = words.map(|word| word.display().to_string());
         fairlead(folder.path(), &words, &[]).await?.success()?;
         Self::start_server_in(folder, &[] as &[&str]).await

@@ -1,9 +1,12 @@
 //! Operations on all data of a hub: backup while it runs, restore, check, move to another store.
 
-use std::path::Path;
+use std::{os::unix::fs::PermissionsExt, path::Path};
 
 use anyhow::ensure;
-use fairlead_e2e::{Hub, Output};
+use fairlead_e2e::{
+    Hub, Output,
+    fleet::{BACKUP_IDENTITY, BACKUP_RECIPIENT},
+};
 
 use crate::STEP_DEADLINE;
 
@@ -26,25 +29,40 @@ async fn backup_of_a_running_hub_restores_data_and_logins() -> anyhow::Result<()
     let mut hub = Hub::start().await?;
     hub.cli(["tenant", "create", "kept"]).await?.success()?;
     let file = at(&hub.dir().join("hub.backup"));
-    let made = on_data(&hub, &["backup", &file]).await?.success()?;
+    let plain = on_data(&hub, &["backup", &file]).await?;
+    ensure!(plain.stderr.ends_with("code:  FL-4121\n"), "{plain:?}");
+    let backup = ["backup", &file, "--recipient", BACKUP_RECIPIENT];
+    let made = on_data(&hub, &backup).await?.success()?;
     ensure!(made.contains("SHA-256"), "{made}");
-    let twice = on_data(&hub, &["backup", &file]).await?;
+    let mode = std::fs::metadata(&file)?.permissions().mode();
+    ensure!(mode & 0o777 == 0o600, "{mode:o}");
+    let twice = on_data(&hub, &backup).await?;
     ensure!(twice.status.code() == Some(1), "{twice:?}");
-    ensure!(twice.stderr.ends_with("code:  FL-4118\n"), "{twice:?}");
+    ensure!(twice.stderr.ends_with("code:  FL-4120\n"), "{twice:?}");
+    // A killed backup left this; another program may have put a link there.
+    std::os::unix::fs::symlink(hub.dir().join("target"), format!("{file}2.part"))?;
+    let other = ["backup", &format!("{file}2"), "--without-ca"];
+    let linked = on_data(&hub, &other).await?;
+    ensure!(linked.stderr.ends_with("code:  FL-4120\n"), "{linked:?}");
+    ensure!(!hub.dir().join("target").exists());
+    let key = at(&hub.dir().join("key.txt"));
+    std::fs::write(&key, BACKUP_IDENTITY)?;
     hub.cli(["tenant", "create", "later"]).await?.success()?;
 
-    let running = on_data(&hub, &["restore", &file, "--yes"]).await?;
+    let restore = ["restore", &file, "--identity", &key];
+    let confirmed = [&restore[..], &["--yes"]].concat();
+    let running = on_data(&hub, &confirmed).await?;
     ensure!(!running.status.success(), "a hub runs on it: {running:?}");
     hub.process.term()?;
     hub.process.wait(STEP_DEADLINE).await?;
-    let unasked = on_data(&hub, &["restore", &file]).await?;
+    let unasked = on_data(&hub, &restore).await?;
     ensure!(
         unasked.stderr.ends_with("code:  FL-4118\n"),
         "its data is there: {unasked:?}"
     );
-    let back = on_data(&hub, &["restore", &file, "--yes"])
-        .await?
-        .success()?;
+    let keyless = on_data(&hub, &["restore", &file, "--yes"]).await?;
+    ensure!(keyless.stderr.ends_with("code:  FL-4122\n"), "{keyless:?}");
+    let back = on_data(&hub, &confirmed).await?.success()?;
     ensure!(back == made, "{back} for {made}");
     hub.restart().await?;
     ensure!(tenants(&hub).await? == "t-default\nt-kept\n");

@@ -8,13 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use fairlead_e2e::fleet::fairlead;
+use fairlead_e2e::fleet::{BACKUP_IDENTITY, BACKUP_RECIPIENT, fairlead};
 use fairlead_e2e::{Cluster, Hub, Joining, Launch, Site, eventually};
 use tokio::sync::OnceCell;
 
 const STEP_DEADLINE: Duration = Duration::from_secs(30);
-/// The public key in age's own documentation.
-const AGE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 const SITE: &str = include_str!("data/site.yaml");
 const FLEET: &str = include_str!("data/fleet.yaml");
 const LIEUTENANT: &str = include_str!("data/lieutenant.yaml");
@@ -98,6 +96,7 @@ impl ExamplesWorld {
             ("clusters/fleet.yaml", FLEET),
             ("older.yaml", LIEUTENANT),
             ("objects.yaml", SITE),
+            ("key.txt", BACKUP_IDENTITY),
             ("found.yaml", "racks: { count: 3 }\n"),
             ("admin.token", &self.hub.token()?),
         ] {
@@ -171,10 +170,17 @@ impl ExamplesWorld {
         let replaced = [
             ("'<join string>'", join.as_str()),
             ("fl1.…", &join),
-            ("age1…", AGE),
+            ("age1…", BACKUP_RECIPIENT),
+            // Several examples write the same file, and a backup overwrites none.
             (
-                "backup hub.backup",
-                &format!("backup hub.backup --data {hub_data}"),
+                "fairlead backup hub.age",
+                &format!("rm -f hub.age && fairlead backup hub.age --data {hub_data}"),
+            ),
+            (
+                "fairlead backup registry.backup",
+                &format!(
+                    "rm -f registry.backup && fairlead backup registry.backup --data {hub_data}"
+                ),
             ),
             ("cluster create demo", &format!("cluster create {spare}")),
             ("--listen 0.0.0.0:443", "--listen 127.0.0.1:0"),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::Hub;
+use fairlead_e2e::{Hub, fleet::BACKUP_RECIPIENT};
 
 use crate::{
     Trial, check,
@@ -62,9 +62,11 @@ fn was(writer: &ClusterWriter, then: &Snapshot) -> anyhow::Result<()> {
 }
 
 async fn back_up(trial: &Trial, file: &Path) -> anyhow::Result<()> {
-    let words: [PathBuf; 4] = [
+    let words: [PathBuf; 6] = [
         "backup".into(),
         file.to_owned(),
+        "--recipient".into(),
+        BACKUP_RECIPIENT.into(),
         "--data".into(),
         trial.hub.data(),
     ];
