@@ -17,10 +17,10 @@ mod opening;
 
 pub use config::Config;
 pub use control::Control;
+pub use fairlead_issuers as issuers;
 pub use fairlead_registry::BOOTSTRAP_TTL;
 pub use modules::{
     certificates::CertificateExpiry,
     enroll::{self, EnrollSettings, Network},
-    issuers,
     repositories::{DesiredRepo, GitServer, GitServerError, GitServers, RepoOwner, ReportedRepo},
 };

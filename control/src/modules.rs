@@ -7,7 +7,6 @@ mod catalog;
 pub(crate) mod certificates;
 mod configuration;
 pub mod enroll;
-pub mod issuers;
 pub(crate) mod repositories;
 
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use fairlead_api::Failure;
 use fairlead_certs::Authority;
 use fairlead_facts::{FactsModule, Influx};
+use fairlead_issuers::Issuers;
 use fairlead_registry::{Registry, RegistryModule, Services};
 use fairlead_routes::{ApiModule, ServedModules};
 use fairlead_store::{Clock, DataDir, Store, claim::Claim};
@@ -29,7 +29,6 @@ use catalog::CatalogModule;
 use certificates::{Certificates, CertificatesModule, FrontCertificate};
 use configuration::{ConfigurationModule, DesiredRevisions};
 use enroll::{BootstrapKey, Enroll, EnrollModule, RenewalLimit};
-use issuers::Issuers;
 use repositories::RepositoriesModule;
 
 /// All parts of one hub.

@@ -74,7 +74,7 @@ impl Issuers {
     }
 
     /// True if the file configures at least one issuer or reviewing cluster.
-    pub(crate) fn has_any(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         !self.tokens.is_empty() || !self.reviewers.is_empty()
     }
 

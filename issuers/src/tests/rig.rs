@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use time::{Duration, OffsetDateTime, macros::datetime};
 use tokio::sync::{Semaphore, watch};
 
-use crate::modules::issuers::Issuers;
+use crate::Issuers;
 
 pub(super) const NOW: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
 
