@@ -25,7 +25,7 @@ pub use config::{Config, GatewayLimits};
 pub use network::network;
 pub use seam::{
     AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence, Principal,
-    Recognition, Seam,
+    Recognition, Seam, Subject,
 };
 
 use hub::Hub;

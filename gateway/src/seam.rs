@@ -17,6 +17,7 @@ use fairlead_certs::AgentIdentity;
 use fairlead_runtime::Process;
 use http::{HeaderValue, StatusCode, header};
 use secrecy::SecretString;
+use time::OffsetDateTime;
 use tokio::sync::broadcast;
 
 pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
@@ -34,6 +35,44 @@ pub struct Caller {
     pub tenant: Option<TenantId>,
     /// Cluster that the caller is limited to; `None`: all clusters of the tenant.
     pub cluster: Option<ClusterId>,
+    /// Subject of a caller that an issuer vouches for; `None` for API tokens.
+    pub subject: Option<Subject>,
+    /// End of the credential; `None` if the hub does not know one.
+    pub expires: Option<OffsetDateTime>,
+}
+
+impl Caller {
+    /// True if both have the same name, credential and rights. A renewed credential may end at another time.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Caller) -> bool {
+        let Caller {
+            name,
+            token,
+            role,
+            tenant,
+            cluster,
+            subject,
+            expires: _,
+        } = self;
+        (name, token, role, tenant, cluster, subject)
+            == (
+                &other.name,
+                &other.token,
+                &other.role,
+                &other.tenant,
+                &other.cluster,
+                &other.subject,
+            )
+    }
+}
+
+/// A person or program as its issuer names it. The pair is unique, and never changes hands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// URL of the issuer, as in the claim `iss`; for a reviewing cluster its API server.
+    pub issuer: Arc<str>,
+    /// Claim `sub`; for a reviewing cluster the user name.
+    pub sub: String,
 }
 
 /// The sender of a request to a module, in the extensions of that request.
@@ -61,7 +100,7 @@ impl Identify for KnownPrincipal {
     }
 
     async fn is_still_valid(&self, caller: &Caller) -> bool {
-        self.0 == *caller
+        self.0.is_same_as(caller)
     }
 
     fn from(&self) -> IpAddr {
@@ -302,4 +341,36 @@ pub struct Seam {
     pub directory: Arc<dyn Directory>,
     /// Modules with routes and background work.
     pub modules: Vec<Arc<dyn Module>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn renewed_credential_has_the_same_caller() {
+        let caller = |sub: &str, expires| Caller {
+            name: "corp.jane".to_owned(),
+            token: None,
+            role: Role::Operator,
+            tenant: None,
+            cluster: None,
+            subject: Some(Subject {
+                issuer: "https://corp.test".into(),
+                sub: sub.to_owned(),
+            }),
+            expires,
+        };
+        let end = OffsetDateTime::UNIX_EPOCH;
+        let jane = caller("1", Some(end));
+        assert!(caller("1", Some(end + Duration::HOUR)).is_same_as(&jane));
+        assert!(!caller("2", Some(end)).is_same_as(&jane));
+        let viewer = Caller {
+            role: Role::Viewer,
+            ..jane.clone()
+        };
+        assert!(!viewer.is_same_as(&jane));
+    }
 }

@@ -1,9 +1,12 @@
 //! Maps a verified token's claims to a name and the role of the first matching rule.
 
+use std::sync::Arc;
+
 use fairlead_api::ClusterId;
-use fairlead_gateway::seam::AuthenticateError;
+use fairlead_gateway::{Subject, seam::AuthenticateError};
 use fairlead_registry::caller_name;
 use serde_json::Value;
+use time::OffsetDateTime;
 
 use super::{
     config::{ClusterMatch, Mapping, Pattern},
@@ -13,11 +16,16 @@ use super::{
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 impl Mapping {
-    /// Maps claims to a caller.
+    /// Maps claims of this issuer to a caller.
     ///
     /// # Errors
     /// [`AuthenticateError::NoRole`] without a usable name or a matching role.
-    pub(super) fn apply(&self, claims: &Value) -> Result<Vouched, AuthenticateError> {
+    pub(super) fn apply(
+        &self,
+        issuer: &Arc<str>,
+        claims: &Value,
+        expires: Option<OffsetDateTime>,
+    ) -> Result<Vouched, AuthenticateError> {
         let no_role = AuthenticateError::NoRole;
         let subject = find(claims, &self.name_claim)
             .and_then(Value::as_str)
@@ -29,6 +37,8 @@ impl Mapping {
                 self.name_claim
             )));
         }
+        // Reviewed tokens have a user name instead.
+        let sub = claims.get("sub").and_then(Value::as_str);
         for rule in &self.rules {
             let Some(star) = find(claims, &rule.claim).and_then(|value| rule.value.star_in(value))
             else {
@@ -47,6 +57,11 @@ impl Mapping {
                 role: rule.role,
                 tenant: rule.tenant.clone(),
                 cluster,
+                subject: Subject {
+                    issuer: Arc::clone(issuer),
+                    sub: sub.unwrap_or(subject).to_owned(),
+                },
+                expires,
             });
         }
         Err(no_role(format!("{name} matches no role rule")))

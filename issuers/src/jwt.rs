@@ -1,6 +1,8 @@
 //! One issuer of JSON Web Tokens: selects its tokens, verifies signature and times, maps the
 //! claims.
 
+use std::sync::Arc;
+
 use fairlead_api::Failure;
 use fairlead_gateway::seam::AuthenticateError;
 use jsonwebtoken::{
@@ -40,7 +42,7 @@ impl Unverified {
 
 pub(super) struct JwtIssuer {
     name: String,
-    url: String,
+    url: Arc<str>,
     audience: Vec<String>,
     algorithms: Vec<Algorithm>,
     leeway: Duration,
@@ -64,7 +66,7 @@ impl JwtIssuer {
         };
         Ok(JwtIssuer {
             name: config.name,
-            url: config.url,
+            url: config.url.into(),
             audience: config.audience,
             algorithms: config.algorithms,
             leeway: config.leeway.try_into().unwrap_or(Duration::ZERO),
@@ -74,7 +76,7 @@ impl JwtIssuer {
     }
 
     pub(super) fn is(&self, unverified: &Unverified) -> bool {
-        unverified.issuer == self.url
+        unverified.issuer == *self.url
     }
 
     /// The caller, and the time until which the result may be cached.
@@ -106,7 +108,7 @@ impl JwtIssuer {
         };
         let mut validation = Validation::new(unverified.header.alg);
         validation.set_audience(&self.audience);
-        validation.set_issuer(&[&self.url]);
+        validation.set_issuer(&[&*self.url]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         // Checked below against the hub's own clock.
         validation.validate_exp = false;
@@ -128,7 +130,7 @@ impl JwtIssuer {
         }
         let claims = verified.ok_or(problem)?;
         let until = self.times(&claims, now)?;
-        Ok((self.mapping.apply(&claims)?, until))
+        Ok((self.mapping.apply(&self.url, &claims, Some(until))?, until))
     }
 
     /// Checks `nbf` and `exp`; returns the expiry.

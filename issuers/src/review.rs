@@ -1,7 +1,7 @@
 //! A Kubernetes cluster that reviews tokens (`authentication.k8s.io/v1`, TokenReview).
 //! Installations of Lieutenant work this way: its callers are service accounts of its own cluster.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use fairlead_api::Failure;
 use fairlead_gateway::seam::AuthenticateError;
@@ -21,7 +21,7 @@ pub(super) const REVIEW_TTL: Duration = Duration::seconds(60);
 
 pub(super) struct Reviewer {
     name: String,
-    url: String,
+    url: Arc<str>,
     audience: Vec<String>,
     token_file: PathBuf,
     mapping: Mapping,
@@ -54,7 +54,7 @@ impl Reviewer {
         Ok(Reviewer {
             client: fetch::client(&table, config.ca_file.as_deref())?,
             name: config.name,
-            url: config.url,
+            url: config.url.into(),
             audience: config.audience,
             token_file: config.token_file,
             mapping: config.mapping,
@@ -77,7 +77,7 @@ impl Reviewer {
         {
             return Ok(None);
         }
-        self.mapping.apply(&status.user).map(Some)
+        self.mapping.apply(&self.url, &status.user, None).map(Some)
     }
 
     async fn post_review(&self, token: &str) -> Result<TokenReviewStatus, FetchError> {

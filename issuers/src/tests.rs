@@ -6,6 +6,7 @@ mod rig;
 use std::{net::Ipv4Addr, sync::Arc};
 
 use fairlead_api::{ClusterId, Code, TenantId, resources::Role};
+use fairlead_gateway::Subject;
 use jsonwebtoken::Algorithm;
 use serde_json::json;
 use time::Duration;
@@ -32,6 +33,12 @@ async fn a_valid_token_yields_a_caller_and_keys_are_fetched_once() {
         role: Role::Operator,
         tenant: Some("t-acme".parse().unwrap()),
         cluster: None,
+        subject: Subject {
+            issuer: idp.url().into(),
+            sub: "Jane@Corp.example".to_owned(),
+        },
+        // With the default tolerance of a minute; the cache forgets it earlier.
+        expires: Some(NOW + Duration::hours(1) + Duration::minutes(1)),
     };
     assert_eq!(vouched, expected);
     let requests = idp.requests();

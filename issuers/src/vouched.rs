@@ -1,7 +1,8 @@
 //! Callers of external issuers.
 
 use fairlead_api::{ClusterId, TenantId, resources::Role};
-use fairlead_gateway::Caller;
+use fairlead_gateway::{Caller, Subject};
+use time::OffsetDateTime;
 
 /// A caller for whom a configured issuer vouches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,10 @@ pub struct Vouched {
     pub tenant: Option<TenantId>,
     /// The one cluster of a caller with role `cluster`.
     pub cluster: Option<ClusterId>,
+    /// The caller as its issuer names it.
+    pub subject: Subject,
+    /// End of the token, with the tolerance for clocks; `None` for a reviewed token, which does not tell it.
+    pub expires: Option<OffsetDateTime>,
 }
 
 impl From<Vouched> for Caller {
@@ -24,6 +29,8 @@ impl From<Vouched> for Caller {
             role: vouched.role,
             tenant: vouched.tenant,
             cluster: vouched.cluster,
+            subject: Some(vouched.subject),
+            expires: vouched.expires,
         }
     }
 }

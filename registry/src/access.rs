@@ -37,6 +37,8 @@ impl Authenticator for Registry {
             role: about.role,
             tenant: about.tenant.clone(),
             cluster: about.cluster.clone(),
+            subject: None,
+            expires: Some(about.expires),
         })
     }
 }

@@ -218,6 +218,8 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
         role: Role::Operator,
         tenant: None,
         cluster: None,
+        subject: None,
+        expires: Some(made.about.expires),
     };
     assert_eq!(alice, expected);
     let flipped = format!("{}A", &text[..46]);

@@ -53,6 +53,8 @@ pub(crate) fn caller(role: Role, tenant: Option<&str>) -> Caller {
         role,
         tenant: tenant.map(|tenant| tenant.parse().unwrap()),
         cluster: None,
+        subject: None,
+        expires: None,
     }
 }
 

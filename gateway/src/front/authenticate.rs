@@ -95,7 +95,7 @@ impl Identify for BearerPrincipal {
             return false;
         };
         match self.authenticate(&token).await {
-            Ok(now) => now == *caller,
+            Ok(now) => now.is_same_as(caller),
             Err(error) => error.is_temporary(),
         }
     }

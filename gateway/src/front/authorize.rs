@@ -114,6 +114,8 @@ mod tests {
             role: Role::Admin,
             tenant: None,
             cluster: None,
+            subject: None,
+            expires: None,
         };
         let grant = Grant {
             role,

@@ -107,6 +107,8 @@ impl Authenticator for FakeModules {
             role: Role::Admin,
             tenant: None,
             cluster: None,
+            subject: None,
+            expires: None,
         };
         match token.expose_secret() {
             "good" if self.revoked.load(Ordering::SeqCst) => Err(AuthenticateError::BadToken(None)),

@@ -117,6 +117,10 @@ impl Idp {
         self.shared.state.lock().unwrap()
     }
 
+    pub(super) fn url(&self) -> &str {
+        self.shared.url()
+    }
+
     pub(super) fn issuers(&self, more: &str) -> Issuers {
         let ca = self.dir.path().join("front.pem");
         let text = format!(
