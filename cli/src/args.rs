@@ -8,34 +8,19 @@
     reason = "the comments on flags are help texts for a terminal"
 )]
 
-mod access;
-mod agent_settings;
-pub(crate) mod common;
 mod explain;
-mod fields;
 mod help;
-mod inspect;
-mod lists;
-mod registry;
-mod tokens;
+mod maintenance;
+pub(crate) mod process;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::{CompleteEnv, Shell};
 
-pub(crate) use self::access::{HubsArgs, Kubeconfig, KubeconfigAddress, Login, Logout};
-pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
-use self::common::ProcessArgs;
-pub(crate) use self::common::{HubPlace, OutputArgs};
+use fairlead_commands::{HubCommand, OutputArgs, complete};
+
 pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
-pub(crate) use self::fields::{NewCluster, SetCluster};
-pub(crate) use self::inspect::{Audit, ClusterCatalog, Compiled, InventoryArgs};
-pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
-pub(crate) use self::registry::{
-    Apply, Backup, ChangesArgs, ClusterArgs, FactsArgs, Find, Import, OneCluster, Restore,
-    StoreArgs, TenantArgs,
-};
-pub(crate) use self::tokens::{ClusterIdentity, ClusterToken, LocalHub, TokenArgs};
-use crate::complete;
+pub(crate) use self::maintenance::{Backup, Restore, StoreArgs};
+use self::process::ProcessArgs;
 use crate::hub::settings::{Dev, Server};
 
 const ENVIRONMENT_AND_EXIT_CODES: &str = "\
@@ -80,39 +65,8 @@ pub(crate) enum Command {
     Server(Box<Server>),
     /// Run the agent of one cluster; in a pod it needs no flags
     Agent(Box<AgentArgs>),
-    /// Manage tenants, the owners of clusters
-    Tenant {
-        #[command(subcommand)]
-        command: TenantArgs,
-    },
-    /// Manage registered clusters
-    Cluster {
-        #[command(subcommand)]
-        command: ClusterArgs,
-    },
-    /// Show facts of clusters, current and past
-    Facts(FactsArgs),
-    /// Find clusters by host, version, service or fact
-    Find(Find),
-    /// Store facts, and query their history in InfluxQL
-    Inventory {
-        #[command(subcommand)]
-        command: InventoryArgs,
-    },
-    /// List or follow changes of the registry
-    Changes(ChangesArgs),
-    /// List changes with author and values, latest first
-    Audit(Audit),
-    /// Manage API tokens of people and programs
-    Token {
-        #[command(subcommand)]
-        command: TokenArgs,
-    },
-    /// Import from the registry of another program
-    Import {
-        #[command(subcommand)]
-        command: Import,
-    },
+    #[command(flatten)]
+    Hub(Box<HubCommand>),
     /// Back up a hub's store and keys; the hub may run
     Backup(Backup),
     /// Restore a hub's store and keys from a backup; the hub must be stopped
@@ -122,19 +76,6 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: StoreArgs,
     },
-    /// Print a kubeconfig with one context for each cluster
-    Kubeconfig(Kubeconfig),
-    /// Log in to a hub: store its URL and your token
-    Login(Login),
-    /// Log out of a hub: delete its stored token
-    Logout(Logout),
-    /// List and select the hubs of your logins
-    Hub {
-        #[command(subcommand)]
-        command: HubsArgs,
-    },
-    /// Show your name and role on the hub and in clusters
-    Whoami(OutputArgs),
     /// Explain a code like FL-1402; without a code, list all codes
     Explain(Explain),
     /// Print the help of a command, or of all commands on one page

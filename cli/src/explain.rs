@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use fairlead_api::{Code, Failure, resources::List};
 use serde::Serialize;
 
-use crate::{
-    args::{Explain, ExplainFormat},
-    output::{self, Cell, TableColumn},
-};
+use fairlead_commands::output::{self, Cell, TableColumn};
+
+use crate::args::{Explain, ExplainFormat};
 
 /// Explanation of one code.
 #[derive(Serialize)]

@@ -10,10 +10,8 @@ use std::{
 use fairlead_api::{Code, Failure};
 
 use self::page::{HelpEntry, HelpPage, pages};
-use crate::{
-    args::{self, Help, HelpFormat},
-    output,
-};
+use crate::args::{self, Help, HelpFormat};
+use fairlead_commands::output;
 
 /// Line width of the text page where neither `COLUMNS` nor the terminal sets one.
 const DEFAULT_WIDTH: usize = 100;

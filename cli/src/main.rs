@@ -1,40 +1,18 @@
 //! The `fairlead` binary: hub, agent and command line. Each subcommand is a module.
 
 mod agent;
-mod apply;
 mod args;
-mod audit;
 mod build_info;
-mod bulk;
-mod changes;
-mod cluster;
-mod complete;
-mod confirm;
-mod describe;
-mod edit;
 mod explain;
-mod facts;
-mod fields;
-mod find;
 mod help;
 mod hub;
-mod import;
-mod inventory;
-mod kubeconfig;
-mod login;
 mod maintenance;
 mod outcome;
-mod output;
 mod settings;
-mod tenant;
-mod tenant_filter;
 #[cfg(test)]
 mod tests;
-mod token;
 mod uninstall;
 mod version;
-mod watch;
-mod whoami;
 
 use std::process::ExitCode;
 
@@ -42,6 +20,7 @@ use args::{Args, Command};
 use clap::FromArgMatches;
 use fairlead_api::Failure;
 use fairlead_client::Environment;
+use fairlead_commands::complete;
 
 fn main() -> ExitCode {
     match args::complete() {
@@ -73,23 +52,12 @@ fn dispatch(
             Some(args::AgentCommand::Uninstall(args)) => uninstall::run(args, environment),
             None => agent::run(matches, environment),
         },
-        Command::Tenant { command } => tenant::run(command, environment),
-        Command::Cluster { command } => cluster::run(command, environment),
-        Command::Facts(args) => facts::run(args, environment),
-        Command::Find(args) => find::run(args, environment),
-        Command::Inventory { command } => inventory::run(command, environment),
-        Command::Audit(args) => audit::run(args, environment),
-        Command::Changes(args) => changes::run(args, environment),
-        Command::Token { command } => token::run(command, environment),
-        Command::Import { command } => import::run(command, environment),
+        Command::Hub(command) => {
+            fairlead_commands::run(*command, environment, maintenance::create_token)
+        }
         Command::Backup(args) => maintenance::backup(args, environment),
         Command::Restore(args) => maintenance::restore(args, environment),
         Command::Store { command } => maintenance::store(command, environment),
-        Command::Kubeconfig(args) => kubeconfig::run(&args, environment),
-        Command::Login(args) => login::run(&args, environment),
-        Command::Logout(args) => login::logout(&args, environment),
-        Command::Hub { command } => login::hubs(&command, environment),
-        Command::Whoami(args) => whoami::run(&args, environment),
         Command::Explain(args) => explain::run(&args),
         Command::Help(args) => help::run(&args),
         Command::Version(args) => version::run(&args),

@@ -12,17 +12,17 @@ use fairlead_api::{
     resources::{CreateToken, CreatedToken},
 };
 use fairlead_client::{Environment, files};
+use fairlead_commands::{
+    HubPlace, block_on,
+    confirm::confirm,
+    output::{self, OutputFormat, TableColumn},
+};
 use fairlead_control::backup::{HubData, Sink, opened};
 use fairlead_runtime::atomic_file;
-use fairlead_store::{Place, Tallies, dump::migrate};
+use fairlead_store::{DumpError, Place, Tallies, dump::migrate};
 use secrecy::SecretString;
 
-use crate::{
-    args,
-    confirm::confirm_overwrite,
-    output::{self, OutputFormat, TableColumn},
-    settings::block_on,
-};
+use crate::args;
 
 pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(), Failure> {
     if !asked.without_ca && asked.recipient.is_empty() {
@@ -122,7 +122,7 @@ fn source(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
 
 /// Creates a token for `fairlead token create --data`, without a login.
 pub(crate) fn create_token(
-    place: args::HubPlace,
+    place: HubPlace,
     asked: CreateToken,
     environment: &Environment,
 ) -> Result<CreatedToken, Failure> {
@@ -159,7 +159,7 @@ pub(crate) fn store(command: args::StoreArgs, environment: &Environment) -> Resu
     }
 }
 
-fn hub_data(place: args::HubPlace, environment: &Environment) -> Result<HubData, Failure> {
+fn hub_data(place: HubPlace, environment: &Environment) -> Result<HubData, Failure> {
     let password = password(place.store_password_file.as_deref(), environment)?;
     let store: Option<Place> = place.store.map(|text| text.parse()).transpose()?;
     Ok(HubData {
@@ -211,4 +211,44 @@ fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
         Code::CannotWrite,
         format_args!("{}: {error}", file.display()),
     )
+}
+
+/// Runs an action that may overwrite data, and repeats it after confirmation. The argument of `act` permits overwriting.
+///
+/// # Errors
+/// Errors of `act`; `FL-4118` without confirmation.
+fn confirm_overwrite<T>(
+    yes: bool,
+    mut act: impl FnMut(bool) -> Result<T, DumpError>,
+) -> Result<T, Failure> {
+    match act(yes) {
+        Err(error @ DumpError::NotEmpty(_)) if !yes => {
+            let cause = Failure::from(error).cause;
+            let question = format!("{cause}; all of it would be deleted. Continue?");
+            confirm(false, &question)?;
+            Ok(act(true)?)
+        }
+        done => Ok(done?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_data_needs_no_confirmation() {
+        let mut tries = Vec::new();
+        let done = confirm_overwrite(false, |may| {
+            tries.push(may);
+            Ok(())
+        });
+        assert!(done.is_ok());
+        let failed = confirm_overwrite(true, |may| {
+            tries.push(may);
+            Err::<(), _>(DumpError::NotEmpty("a file is there".to_owned()))
+        });
+        assert_eq!(failed.unwrap_err().code, Code::InUse);
+        assert_eq!(tries, [false, true]);
+    }
 }

@@ -1,7 +1,6 @@
 //! Settings of the long-running commands from flags, `FAIRLEAD_*` variables and the TOML file.
 
 use std::{
-    future::Future,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -137,10 +136,4 @@ impl From<std::io::Error> for EndedProcess {
             _ => EndedProcess::Failed(Failure::because(Code::Internal, error)),
         }
     }
-}
-
-/// Runs a short-lived command on a runtime of one thread.
-pub(crate) fn block_on<F: Future>(command: F) -> Result<F::Output, Failure> {
-    let runtime = workers::single().map_err(|error| Failure::because(Code::Internal, error))?;
-    Ok(runtime.block_on(command))
 }

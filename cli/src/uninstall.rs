@@ -10,7 +10,9 @@ use fairlead_api::{Code, Failure};
 use fairlead_apiserver::{KubeObjects, ObjectsError};
 use fairlead_client::Environment;
 
-use crate::{agent, args, confirm::confirm, output, settings::block_on};
+use fairlead_commands::{block_on, confirm::confirm, output};
+
+use crate::{agent, args};
 
 /// Files of an agent's state folder.
 const STATE_FILES: [&str; 2] = ["identity.json", "pending.key"];

@@ -3,7 +3,9 @@
 use fairlead_api::Failure;
 use serde::Serialize;
 
-use crate::{args, build_info::VERSION, output};
+use fairlead_commands::output;
+
+use crate::{args, build_info::VERSION};
 
 #[derive(Serialize)]
 struct Version {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::{Parser, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
-use crate::{complete, output::OutputFormat};
+use fairlead_commands::{complete, output::OutputFormat};
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:

@@ -10,13 +10,13 @@ use fairlead_client::{
     HubClient, files,
     kubeconfig::{self, ContextName},
 };
+use fairlead_commands::output;
 use fairlead_runtime::Process;
 use fairlead_store::Revision;
 use tokio::sync::watch;
 use tracing::warn;
 
 use super::settings::Settings;
-use crate::output;
 
 /// Shortest interval between two updates of the kubeconfig.
 const KUBECONFIG_UPDATE_INTERVAL: Duration = Duration::from_secs(1);

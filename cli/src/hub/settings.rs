@@ -21,7 +21,7 @@ use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
 
 use super::influx;
-use crate::{args::common::ProcessArgs, build_info::VERSION, settings::read_secret};
+use crate::{args::process::ProcessArgs, build_info::VERSION, settings::read_secret};
 
 /// Pinned image of Steward, a version that is tested with this hub.
 const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";

@@ -9,6 +9,7 @@ use std::{
 
 use clap::FromArgMatches;
 use fairlead_client::Environment;
+use fairlead_commands::output::streams;
 use fairlead_runtime::{Process, config::Reader, workers};
 use fairlead_testkit::wait::{TEST_DEADLINE, eventually};
 use serde_json::Value;
@@ -19,7 +20,6 @@ use crate::{
     dispatch,
     hub::{serve, settings},
     outcome::{exit_code, failure_text, usage_text},
-    output::streams,
 };
 
 /// A hub on free ports of loopback. Its folder is the home directory of its user.
@@ -160,7 +160,7 @@ fn home(folder: &Path) -> Environment {
 
 /// Runs `fairlead WORDS` with these variables.
 pub(super) fn run(words: &[&str], environment: &Environment) -> Ran {
-    streams::take();
+    streams::capture();
     let all = || [&["fairlead"], words].concat();
     let parsed = args::command().try_get_matches_from(all());
     let parsed = parsed.and_then(|matches| Ok((Args::from_arg_matches(&matches)?, matches)));
@@ -174,10 +174,10 @@ pub(super) fn run(words: &[&str], environment: &Environment) -> Ran {
             Err(failure) => (exit_code(failure.code), failure_text(&failure)),
         },
     };
-    let (stdout, notes) = streams::take();
+    let written = streams::take();
     Ran {
         code,
-        stdout,
-        stderr: notes + &failure,
+        stdout: written.stdout,
+        stderr: written.stderr + &failure,
     }
 }

@@ -1,0 +1,69 @@
+//! Definition of the commands and their flags.
+
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    reason = "the comments on flags are help texts for a terminal"
+)]
+
+mod access;
+mod agent_settings;
+mod common;
+mod fields;
+mod inspect;
+mod lists;
+mod registry;
+mod tokens;
+
+use clap::Subcommand;
+
+pub(crate) use self::access::{HubsArgs, Kubeconfig, KubeconfigAddress, Login, Logout};
+pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
+pub use self::common::{HubPlace, OutputArgs};
+pub(crate) use self::fields::{NewCluster, SetCluster};
+pub(crate) use self::inspect::{Audit, ClusterCatalog, Compiled, InventoryArgs};
+pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
+pub(crate) use self::registry::{
+    Apply, ChangesArgs, ClusterArgs, FactsArgs, Find, Import, OneCluster, TenantArgs,
+};
+pub(crate) use self::tokens::{ClusterIdentity, ClusterToken, LocalHub, TokenArgs};
+
+/// Command that talks to a hub.
+#[derive(Subcommand)]
+pub enum HubCommand {
+    /// Manage tenants, the owners of clusters
+    #[command(subcommand)]
+    Tenant(TenantArgs),
+    /// Manage registered clusters
+    #[command(subcommand)]
+    Cluster(ClusterArgs),
+    /// Show facts of clusters, current and past
+    Facts(FactsArgs),
+    /// Find clusters by host, version, service or fact
+    Find(Find),
+    /// Store facts, and query their history in InfluxQL
+    #[command(subcommand)]
+    Inventory(InventoryArgs),
+    /// List or follow changes of the registry
+    Changes(ChangesArgs),
+    /// List changes with author and values, latest first
+    Audit(Audit),
+    /// Manage API tokens of people and programs
+    #[command(subcommand)]
+    Token(TokenArgs),
+    /// Import from the registry of another program
+    #[command(subcommand)]
+    Import(Import),
+    /// Print a kubeconfig with one context for each cluster
+    Kubeconfig(Kubeconfig),
+    /// Log in to a hub: store its URL and your token
+    Login(Login),
+    /// Log out of a hub: delete its stored token
+    Logout(Logout),
+    /// List and select the hubs of your logins
+    #[command(subcommand)]
+    Hub(HubsArgs),
+    /// Show your name and role on the hub and in clusters
+    Whoami(OutputArgs),
+}

@@ -1,0 +1,34 @@
+//! Arguments shared by several commands.
+
+use clap_complete::ArgValueCompleter;
+
+use crate::{complete, output::OutputFormat};
+
+/// Output format of an answer.
+#[derive(clap::Args)]
+pub struct OutputArgs {
+    /// Output format: table, wide, json, yaml, name (ids), jsonpath='{.items[*].id}' or custom-columns=ID:.id
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_default_value = true,
+        add = ArgValueCompleter::new(complete::formats)
+    )]
+    pub output: OutputFormat,
+}
+
+/// Data of a hub on this machine.
+#[derive(clap::Args)]
+pub struct HubPlace {
+    /// Folder of the hub's store and keys
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/fairlead")]
+    pub data: std::path::PathBuf,
+    /// Database of the store, as for `fairlead server` [default: a file in the data folder]
+    #[arg(long, value_name = "URL", env = "FAIRLEAD_STORE")]
+    pub store: Option<String>,
+    /// File with the password of the store; alternatively FAIRLEAD_STORE_PASSWORD
+    #[arg(long, value_name = "FILE")]
+    pub store_password_file: Option<std::path::PathBuf>,
+}

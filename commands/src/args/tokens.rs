@@ -1,0 +1,120 @@
+//! Arguments of the commands for tokens.
+
+use clap::Subcommand;
+use clap_complete::ArgValueCompleter;
+
+use super::{common::OutputArgs, lists::TokenList};
+use crate::complete::{clusters, tenants, tokens};
+
+#[derive(Subcommand)]
+pub enum ClusterToken {
+    /// Create a new bootstrap token, to install an agent again; it replaces the previous token
+    Renew {
+        /// Cluster, by name or id
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
+        /// Skip the confirmation prompt
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Show the valid bootstrap token
+    Show {
+        /// Cluster, by name or id
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Revoke the bootstrap token; an enrolled agent stays connected
+    Revoke {
+        /// Cluster, by name or id
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
+        /// Skip the confirmation prompt
+        #[arg(long)]
+        yes: bool,
+    },
+    /// List the bootstrap tokens of all visible clusters, with state and author
+    #[command(visible_alias = "ls")]
+    List(TokenList),
+}
+
+#[derive(Subcommand)]
+pub enum ClusterIdentity {
+    /// Revoke the identity: the sessions of the agent end, and it has to enrol again
+    Revoke {
+        /// Cluster, by name or id
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
+        /// Skip the confirmation prompt
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+const TOKEN_EXAMPLES: &str = "\
+Roles, for all tenants, or for one tenant and its descendants with --tenant:
+  admin     everything: tenants, clusters, catalogs, tokens, audit; cluster-admin in clusters by default
+  operator  reads all but tokens and audit; in clusters the RBAC permissions of group fairlead:operator
+  viewer    reads tenants and clusters, no catalogs; in clusters the RBAC permissions of group fairlead:viewer
+  tenant    changes its tenant and clusters, invites agents; in clusters the permissions of an operator
+  cluster   for Project Syn's Steward: reports facts of its own cluster (--cluster); no access to clusters
+  compile   for Commodore: reads everything, writes compilation results; no access to clusters
+
+Examples:
+  fairlead token create ci --role operator --tenant t-acme --ttl 7d
+  fairlead token create steward --role cluster --cluster c-demo
+  fairlead token create ann --role admin --data /var/lib/fairlead    # on the hub's machine, without a login";
+
+/// Data of a hub on this machine, for an operator without a valid token.
+#[derive(clap::Args)]
+pub struct LocalHub {
+    /// Data folder of the hub, to create the token on the hub's machine without a login
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<std::path::PathBuf>,
+    /// Database of the store, as for `fairlead server` [default: a file in the data folder, or FAIRLEAD_STORE]
+    #[arg(long, value_name = "URL", requires = "data")]
+    pub(crate) store: Option<String>,
+    /// File with the password of the store; alternatively FAIRLEAD_STORE_PASSWORD
+    #[arg(long, value_name = "FILE", requires = "data")]
+    pub(crate) store_password_file: Option<std::path::PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub enum TokenArgs {
+    /// Create a token; it is shown only once
+    #[command(after_help = TOKEN_EXAMPLES)]
+    Create {
+        /// Name of the holder; the user in clusters is fairlead:NAME
+        name: String,
+        /// Role of the holder, see below
+        #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile")]
+        role: fairlead_api::resources::Role,
+        /// Tenant of the token [default: all tenants]
+        #[arg(long, value_name = "TENANT", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+        tenant: Option<fairlead_api::TenantId>,
+        /// Cluster of the token; only for role cluster
+        #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        cluster: Option<String>,
+        /// Lifetime of the token
+        #[arg(long, value_name = "DURATION", default_value = "8h")]
+        ttl: fairlead_runtime::config::TimeSpan,
+        #[command(flatten)]
+        local: LocalHub,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// List the visible tokens, without their secrets
+    #[command(visible_alias = "ls")]
+    List(TokenList),
+    /// Revoke tokens, by id or by unique name
+    Delete {
+        #[arg(value_name = "NAME|ID", required = true, add = ArgValueCompleter::new(tokens))]
+        names: Vec<String>,
+        /// Skip the confirmation prompt
+        #[arg(long)]
+        yes: bool,
+    },
+}

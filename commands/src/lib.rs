@@ -1,0 +1,63 @@
+//! Commands of `fairlead` that talk to a hub. Each command is a module; `args` defines its flags.
+
+mod apply;
+mod args;
+mod audit;
+mod bulk;
+mod changes;
+mod cluster;
+pub mod complete;
+pub mod confirm;
+mod describe;
+mod edit;
+mod facts;
+mod fields;
+mod find;
+mod import;
+mod inventory;
+mod kubeconfig;
+mod login;
+pub mod output;
+mod runtime;
+mod tenant;
+mod tenant_filter;
+mod token;
+mod watch;
+mod whoami;
+
+use fairlead_api::Failure;
+use fairlead_client::Environment;
+
+pub use self::{
+    args::{HubCommand, HubPlace, OutputArgs},
+    runtime::block_on,
+    token::local::CreateLocally,
+};
+
+/// Runs a command. `create_locally` creates a token in the data of a hub on this machine.
+///
+/// # Errors
+///
+/// The failure to show to the user.
+pub fn run(
+    command: HubCommand,
+    environment: &Environment,
+    create_locally: CreateLocally,
+) -> Result<(), Failure> {
+    match command {
+        HubCommand::Tenant(command) => tenant::run(command, environment),
+        HubCommand::Cluster(command) => cluster::run(command, environment),
+        HubCommand::Facts(args) => facts::run(args, environment),
+        HubCommand::Find(args) => find::run(args, environment),
+        HubCommand::Inventory(command) => inventory::run(command, environment),
+        HubCommand::Changes(args) => changes::run(args, environment),
+        HubCommand::Audit(args) => audit::run(args, environment),
+        HubCommand::Token(command) => token::run(command, environment, create_locally),
+        HubCommand::Import(command) => import::run(command, environment),
+        HubCommand::Kubeconfig(args) => kubeconfig::run(&args, environment),
+        HubCommand::Login(args) => login::run(&args, environment),
+        HubCommand::Logout(args) => login::logout(&args, environment),
+        HubCommand::Hub(command) => login::hubs(&command, environment),
+        HubCommand::Whoami(args) => whoami::run(&args, environment),
+    }
+}
