@@ -131,6 +131,7 @@ codes! {
     StoreAway = 5104, 503, "the hub's database cannot be reached", "Try again in a few seconds; if it fails again, the platform operator checks the database.";
     InfluxAway = 5105, 503, "the InfluxDB for this query cannot be reached", "Try again in a moment, or query the hub itself with `backend=hub`.";
     InfluxRefused = 5106, 502, "the InfluxDB rejected the query", "Query the hub itself with `backend=hub`.";
+    AuditFull = 5107, 507, "the hub's audit log cannot be written, so new requests are refused", "Free space on the disk of the audit log, or mount it writable; the hub recovers by itself.";
 }
 
 impl Code {

@@ -7,6 +7,8 @@ pub const PREFIX: &str = "fairlead-";
 pub const AGENT_CODE: &str = "fairlead-code";
 /// Gateway to agent: request id, written to the logs of both sides.
 pub const REQUEST_ID: &str = "fairlead-request-id";
+/// Gateway to API server: request id, which the API server takes as `auditID` of its own events. At most 64 bytes.
+pub const AUDIT_ID: &str = "audit-id";
 /// Agent to gateway: microseconds until the response head of the API server.
 pub const UPSTREAM_MICROS: &str = "fairlead-upstream-micros";
 /// Hub to agent, on a probe: the hub is shutting down. An agent with another address moves there.

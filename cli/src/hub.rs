@@ -1,5 +1,6 @@
 //! `fairlead server` and `fairlead dev`: reads the settings of a hub and runs it.
 
+pub(crate) mod audit;
 mod first_login;
 mod influx;
 mod local;
@@ -21,6 +22,7 @@ use crate::{
     build_info::VERSION,
     settings::{ProcessSettings, reader},
 };
+use audit::AuditSlot;
 use first_login::first_login;
 use settings::Settings;
 
@@ -29,9 +31,18 @@ pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<
     let process = ProcessSettings::read(&mut reader);
     let settings = settings::read_server(&mut reader);
     reader.finish()?;
-    process.run(workers::cores(), async move |process| {
-        serve(settings, process).await
-    })
+    run(settings, process)
+}
+
+/// Runs a hub; its audit log is complete when this returns.
+fn run(settings: Settings, process: ProcessSettings) -> Result<(), Failure> {
+    let writer = AuditSlot::default();
+    let slot = writer.clone();
+    let ended = process.run(workers::cores(), async move |process| {
+        serve(settings, process, &slot).await
+    });
+    audit::finish(&writer);
+    ended
 }
 
 pub(crate) fn dev(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
@@ -45,13 +56,15 @@ pub(crate) fn dev(matches: &ArgMatches, environment: &Environment) -> Result<(),
     environment.config_dir()?;
     let settings = settings::read_dev(&mut reader, data, environment);
     reader.finish()?;
-    process.run(workers::cores(), async move |process| {
-        serve(settings, process).await
-    })
+    run(settings, process)
 }
 
 /// Runs a hub until the process drains.
-pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Failure> {
+pub(crate) async fn serve(
+    settings: Settings,
+    process: Process,
+    writer: &AuditSlot,
+) -> Result<(), Failure> {
     let listener = listen::bind(settings.listen)?;
     let plain = settings.listen_plain.map(listen::bind).transpose()?;
     let admin_listener = listen::bind(settings.admin)?;
@@ -84,7 +97,9 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
     if let Some(url) = &plain_url {
         info!(%url, "plain HTTP too, for a proxy that ends TLS");
     }
-    let gateway = Gateway::build(config, seam, listener, &process)?.with_plain(plain);
+    let log = audit::open(&settings, &url, &process, writer)?;
+    let gateway = Gateway::build(config, seam, listener, &process)?;
+    let gateway = gateway.with_plain(plain).with_audit(log);
     process.spawn(admin::serve(admin_listener, process.clone(), open_routes));
     let ready = first_login(&settings, &control, &url).await?;
     control.serve_locally(&process);

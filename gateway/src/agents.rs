@@ -1,5 +1,6 @@
 //! Sessions of agents: their life, the table of them, cluster status, and the requests that agents send over them.
 
+mod audit;
 mod choice;
 mod config_changes;
 mod connection_burst;

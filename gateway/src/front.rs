@@ -56,6 +56,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
 
+pub(crate) use self::record::head_of;
 use self::{
     record::{Inbound, RequestRecord},
     socket::{ClientConnection, ClientSocket, ResetOnDrop},
@@ -188,7 +189,7 @@ impl Front {
         request: Request<Incoming>,
         connection: &ClientConnection,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
-        let record = RequestRecord::begin(&request, connection.peer, &self.hub.metrics);
+        let record = RequestRecord::begin(&request, connection.peer, &self.hub);
         let inbound = Box::new(Inbound {
             request: request.map(|body| body.map_err(BodyError::from).boxed_unsync()),
             connection: connection.clone(),

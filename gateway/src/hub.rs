@@ -1,9 +1,13 @@
 //! State shared by all parts of the gateway: modules, session table, metrics, process.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::Router;
 use fairlead_api::{Code, Failure};
+use fairlead_audit::AuditLog;
 use fairlead_dialer::{MemoryBudget, Resumable};
 use fairlead_runtime::{Process, gauges};
 use rustls::ServerConfig;
@@ -36,6 +40,8 @@ pub(crate) struct Hub {
     pub(crate) wrong_tokens: WrongTokens,
     pub(crate) names: HubNames,
     pub(crate) metrics: Arc<Metrics>,
+    /// Set before the gateway serves; empty in tests of other parts.
+    pub(crate) audit: OnceLock<AuditLog>,
     pub(crate) sessions: Arc<SessionTable>,
     /// Routes of the modules on the front.
     pub(crate) modules: Router,
@@ -53,6 +59,16 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
+    /// Permits a request unless its events could be lost.
+    ///
+    /// # Errors
+    /// `FL-5107`
+    pub(crate) fn check_audit(&self) -> Result<(), Failure> {
+        let audit = self.audit.get();
+        let admitted = audit.map_or(Ok(()), AuditLog::admit);
+        admitted.map_err(|_| Code::AuditFull.into())
+    }
+
     pub(crate) fn build(config: Config, seam: Seam, process: &Process) -> Result<Self, Failure> {
         let internal = |error| Failure::because(Code::Internal, error);
         let metrics = Arc::new(Metrics::register(process.registry()).map_err(internal)?);
@@ -88,6 +104,7 @@ impl Hub {
             wrong_tokens: WrongTokens::default(),
             names: HubNames::new(&config.cluster_domain, config.public_url.host()),
             metrics,
+            audit: OnceLock::new(),
             sessions,
             front_tls: config.front_tls,
             session_tls: config.session_tls,

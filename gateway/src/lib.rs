@@ -18,6 +18,7 @@ mod supervisor;
 use std::{net::SocketAddr, sync::Arc};
 
 use fairlead_api::{Code, Failure};
+use fairlead_audit::AuditLog;
 use fairlead_runtime::{Process, listen};
 use tokio::net::TcpListener;
 
@@ -69,6 +70,14 @@ impl Gateway {
     #[must_use]
     pub fn with_plain(mut self, listener: Option<TcpListener>) -> Self {
         self.plain = listener;
+        self
+    }
+
+    /// Writes each request of people, programs and agents to this log.
+    #[must_use]
+    pub fn with_audit(self, log: AuditLog) -> Self {
+        // Each gateway is built once, so the place is empty.
+        let _ = self.hub.audit.set(log);
         self
     }
 

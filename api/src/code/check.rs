@@ -283,6 +283,9 @@ const fn here(code: Code) -> &'static str {
         Code::InfluxAway => {
             "On the hub's machine, query the InfluxDB: `curl -sSi INFLUX/ping`. The hub's log has the error."
         }
+        Code::AuditFull => {
+            "On the hub's machine: `df -h DATA/audit`. The hub's log has the error of the last write."
+        }
         Code::InfluxRefused => {
             "Send the query to the hub itself: `fairlead inventory query QUERY --backend hub`. The cause includes the answer of the InfluxDB."
         }

@@ -20,7 +20,7 @@ use fairlead_runtime::config::{ListenAddress, MemorySize, Reader, TimeSpan};
 use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
 
-use super::influx;
+use super::{audit::AUDIT_KEEP, influx};
 use crate::{args::process::ProcessArgs, build_info::VERSION, settings::read_secret};
 
 /// Pinned image of Steward, a version that is tested with this hub.
@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) store_key: Option<SecretString>,
     pub(crate) influx: Option<InfluxConfig>,
     pub(crate) issuers: Option<PathBuf>,
+    /// Retention of the audit log of requests.
+    pub(crate) audit_keep: Duration,
     pub(crate) gateway: GatewayLimits,
     pub(crate) registry: RegistrySettings,
     pub(crate) enroll: EnrollSettings,
@@ -145,6 +147,9 @@ pub(crate) struct Server {
     /// Retention of the history of facts [default: 400d]
     #[arg(long, value_name = "DURATION")]
     keep_facts: Option<String>,
+    /// Retention of the audit log of requests in the data folder [default: 365d]
+    #[arg(long, value_name = "DURATION")]
+    audit_keep: Option<String>,
     /// Longest interval between two fact reports of an agent, 1s to 30d; facts are stale after three missed reports [default: 1h]
     #[arg(long, value_name = "DURATION")]
     agent_reports_every: Option<String>,
@@ -261,6 +266,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         store_key: read_secret(reader, "store-key", "store-key-file"),
         influx: influx::read(reader),
         issuers: reader.optional("issuers"),
+        audit_keep: reader.or("audit-keep", TimeSpan(AUDIT_KEEP)).0,
         gateway: read_limits(reader),
         registry: RegistrySettings {
             bootstrap_ttl: reader.or("bootstrap-ttl", TimeSpan(BOOTSTRAP_TTL)).0,
@@ -297,6 +303,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         store_key: None,
         influx: None,
         issuers: None,
+        audit_keep: AUDIT_KEEP,
         gateway: GatewayLimits {
             resume_window: read_resume_window(reader),
             ..GatewayLimits::default()

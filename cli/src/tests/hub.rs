@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::{
     args::{self, Args},
     dispatch,
-    hub::{serve, settings},
+    hub::{audit::AuditSlot, serve, settings},
     outcome::{exit_code, failure_text, usage_text},
 };
 
@@ -79,7 +79,9 @@ impl TestHub {
             runtime.block_on(async {
                 let process = Process::new();
                 sender.send(process.clone()).unwrap();
-                serve(settings, process).await.unwrap();
+                serve(settings, process, &AuditSlot::default())
+                    .await
+                    .unwrap();
             });
         });
         let ready = eventually(TEST_DEADLINE, "the ready file", async || {

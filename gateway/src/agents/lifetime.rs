@@ -50,7 +50,7 @@ pub(crate) async fn visitor(
     let seen = Arc::new(Notify::new());
     let peer = match lapsed {
         None => StreamPeer::Anonymous(from, Arc::clone(&seen)),
-        Some(identity) => StreamPeer::Lapsed(Arc::new(identity), Arc::clone(&seen)),
+        Some(identity) => StreamPeer::Lapsed(Arc::new(identity), from, Arc::clone(&seen)),
     };
     let idle = async { while timeout(VISITOR_IDLE_TIMEOUT, seen.notified()).await.is_ok() {} };
     let reason = tokio::select! {

@@ -20,7 +20,7 @@ use tokio::{sync::Notify, task::JoinSet};
 use tracing::debug;
 
 use crate::{
-    agents::{entry::SessionEntry, hello},
+    agents::{audit::AuditedRequest, entry::SessionEntry, hello},
     http::{
         body,
         failure::{self, Shape},
@@ -40,7 +40,7 @@ pub(crate) enum StreamPeer {
     /// Address of the peer, and a wake-up for its idle timeout.
     Anonymous(IpAddr, Arc<Notify>),
     /// As an anonymous peer, with an identity that expired not too long ago.
-    Lapsed(Arc<AgentIdentity>, Arc<Notify>),
+    Lapsed(Arc<AgentIdentity>, IpAddr, Arc<Notify>),
     Agent(Arc<SessionEntry>),
 }
 
@@ -73,14 +73,19 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, stream_peer
 }
 
 async fn answer(hub: Arc<Hub>, stream_peer: StreamPeer, request: Request<Body>) -> Response<Body> {
+    let audited = AuditedRequest::begin(&hub, &stream_peer, &request);
     let handled = AssertUnwindSafe(handle(&hub, &stream_peer, request)).catch_unwind();
     let result = handled
         .await
         .unwrap_or_else(|panic| Err(panic::failure_of("of an agent", panic.as_ref())));
-    match result {
-        Ok(response) => failure::render_embedded(response, Shape::Reason).0,
-        Err(failure) => failure::render(&failure, Shape::Reason),
+    let (response, code) = match result {
+        Ok(response) => failure::render_embedded(response, Shape::Reason),
+        Err(failure) => (failure::render(&failure, Shape::Reason), Some(failure.code)),
+    };
+    if let Some(audited) = audited {
+        audited.end(&response, code);
     }
+    response
 }
 
 async fn handle(
@@ -102,7 +107,7 @@ async fn handle(
             let detail = "it may only be renewed";
             return Err(Failure::because(Code::CertificateExpired, detail));
         }
-        StreamPeer::Lapsed(identity, seen) => {
+        StreamPeer::Lapsed(identity, _, seen) => {
             seen.notify_one();
             AgentPeer::Lapsed(Arc::clone(identity))
         }
@@ -113,6 +118,7 @@ async fn handle(
         }
         StreamPeer::Agent(entry) => AgentPeer::Agent(Arc::clone(entry.identity())),
     };
+    hub.check_audit()?;
     request.extensions_mut().insert(peer);
     let response = modules::call(hub.agents.clone(), request).await?;
     match stream_peer {

@@ -87,6 +87,7 @@ impl Identify for BearerPrincipal {
         let caller = self.identify().await?;
         self.record
             .keep(self.hub.caller_limit.acquire(&caller.name)?);
+        self.record.report_start();
         Ok(caller)
     }
 

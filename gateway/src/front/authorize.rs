@@ -97,6 +97,9 @@ pub(crate) async fn authorize(
     let authorizer = &hub.seam.authorizer;
     let grant = authorizer.authorize(&caller, &request.cluster).await?;
     let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take())?;
+    let record = &request.inbound.record;
+    record.set_tenant(&grant.tenant);
+    record.report_start();
     Ok(PermittedRequest {
         permit,
         routed: request,

@@ -43,6 +43,7 @@ static USER: HeaderName = HeaderName::from_static(USER_HEADER);
 static GROUP: HeaderName = HeaderName::from_static(GROUP_HEADER);
 static AS: HeaderName = HeaderName::from_static(AS_HEADER);
 static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
+static AUDIT_ID: HeaderName = HeaderName::from_static(ours::AUDIT_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 
 /// Forwards a request over the best session of its cluster.
@@ -154,6 +155,7 @@ fn set_headers(
     }
     let id = HeaderValue::from_str(request_id)
         .map_err(|error| Failure::because(Code::Internal, error))?;
+    headers.insert(&AUDIT_ID, id.clone());
     headers.insert(&REQUEST_ID, id);
     if let Some(protocol) = upgrade {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));

@@ -1,7 +1,7 @@
 //! Headers that pass between client and agent. Ambiguous ones and attempts to impersonate are rejected. Headers of one
 //! hop and headers for the gateway are removed.
 
-use fairlead_api::headers::{PREFIX, is_hop_by_hop};
+use fairlead_api::headers::{AUDIT_ID, PREFIX, is_hop_by_hop};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
 
 use crate::http::error::RequestError;
@@ -224,7 +224,7 @@ fn ours(name: &HeaderName) -> bool {
     let name = name.as_str();
     matches!(
         name,
-        "authorization" | "cookie" | "host" | "forwarded" | "x-real-ip"
+        "authorization" | "cookie" | "host" | "forwarded" | "x-real-ip" | AUDIT_ID
     ) || name.starts_with(PREFIX)
         || ["x-forwarded", "x_forwarded", "x-remote", "x_remote"]
             .iter()
@@ -399,6 +399,7 @@ mod tests {
             ("x-forwarded-for", "1.1.1.1"),
             ("x-forwarded-host", "evil"),
             ("x-remote-user", "system:admin"),
+            ("Audit-ID", "of-another-request"),
             ("X-Remote-Group", "system:masters"),
             ("x_remote_user", "system:admin"),
             ("forwarded", "for=1.1.1.1"),

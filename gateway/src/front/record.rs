@@ -14,15 +14,17 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{ClusterId, Code};
+use fairlead_api::{ClusterId, Code, TenantId};
+use fairlead_audit::{AuditLog, EventCaller, RequestHead, RequestParty, RequestResult};
 use fairlead_exchange::Body;
 use fairlead_runtime::gauges::GaugeGuard;
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Request, StatusCode};
 use tokio::time::Instant;
 use tracing::info;
 
 use crate::{
     front::socket::ClientConnection,
+    hub::Hub,
     metrics::{Metrics, PhaseTimes, RequestEnd},
     seam::Caller,
 };
@@ -40,10 +42,8 @@ pub(crate) struct Inbound {
 pub(crate) struct RequestRecord(Arc<RecordInner>);
 
 struct RecordInner {
-    id: String,
-    method: Method,
-    path: String,
-    peer: SocketAddr,
+    head: Arc<RequestHead>,
+    audit: Option<AuditLog>,
     started: Instant,
     metrics: Arc<Metrics>,
     fields: Mutex<AuditFields>,
@@ -52,10 +52,8 @@ struct RecordInner {
 
 #[derive(Default)]
 struct AuditFields {
-    caller: Option<String>,
-    token: Option<String>,
-    as_user: Option<String>,
-    cluster: Option<ClusterId>,
+    party: RequestParty,
+    is_start_reported: bool,
     status: Option<StatusCode>,
     code: Option<Code>,
     outcome: Option<RequestEnd>,
@@ -69,22 +67,19 @@ struct AuditFields {
 }
 
 impl RequestRecord {
-    pub(crate) fn begin<B>(request: &Request<B>, peer: SocketAddr, metrics: &Arc<Metrics>) -> Self {
+    pub(crate) fn begin<B>(request: &Request<B>, peer: SocketAddr, hub: &Hub) -> Self {
         RequestRecord(Arc::new(RecordInner {
-            id: new_id(),
-            method: request.method().clone(),
-            // Without the query, which may contain a secret.
-            path: request.uri().path().to_owned(),
-            peer,
+            head: Arc::new(head_of(request, peer)),
+            audit: hub.audit.get().cloned(),
             started: Instant::now(),
-            metrics: Arc::clone(metrics),
+            metrics: Arc::clone(&hub.metrics),
             fields: Mutex::default(),
-            _open: GaugeGuard::of(&metrics.requests_open),
+            _open: GaugeGuard::of(&hub.metrics.requests_open),
         }))
     }
 
     pub(crate) fn id(&self) -> &str {
-        &self.0.id
+        &self.0.head.id
     }
 
     fn fields(&self) -> MutexGuard<'_, AuditFields> {
@@ -93,17 +88,36 @@ impl RequestRecord {
 
     pub(crate) fn set_caller(&self, caller: &Caller) {
         let mut fields = self.fields();
-        fields.caller = Some(caller.name.clone());
-        fields.token.clone_from(&caller.token);
+        fields.party.caller = Some(event_caller(caller));
+        fields.party.tenant = caller.tenant.as_ref().map(ToString::to_string);
+    }
+
+    /// Notes the tenant of the cluster.
+    pub(crate) fn set_tenant(&self, tenant: &TenantId) {
+        self.fields().party.tenant = Some(tenant.to_string());
+    }
+
+    /// Reports the start to the audit log, once the caller is authorized; repeated calls do nothing.
+    pub(crate) fn report_start(&self) {
+        let Some(audit) = &self.0.audit else { return };
+        let mut fields = self.fields();
+        if !std::mem::replace(&mut fields.is_start_reported, true) {
+            let party = fields.party.clone();
+            drop(fields);
+            audit.start_of(&self.0.head, party);
+        }
     }
 
     /// Notes the user of `kubectl --as`, allowed or not.
     pub(crate) fn set_as_user(&self, user: &HeaderValue) {
-        self.fields().as_user = Some(String::from_utf8_lossy(user.as_bytes()).into_owned());
+        self.fields().party.as_user = Some(String::from_utf8_lossy(user.as_bytes()).into_owned());
     }
 
-    pub(crate) fn set_cluster(&self, cluster: &ClusterId) {
-        self.fields().cluster = Some(cluster.clone());
+    /// Notes the cluster, and the path on its API server.
+    pub(crate) fn set_cluster(&self, cluster: &ClusterId, api_path: &str) {
+        let mut fields = self.fields();
+        fields.party.cluster = Some(cluster.to_string());
+        fields.party.api_path = Some(api_path.to_owned());
     }
 
     /// Keeps a guard until the request has ended.
@@ -175,25 +189,58 @@ impl Drop for RecordInner {
         if !fields.omitted {
             info!(
                 target: "audit",
-                request = %self.id,
-                caller = fields.caller.as_deref(),
-                token = fields.token.as_deref(),
-                "as" = fields.as_user.as_deref(),
-                cluster = fields.cluster.as_ref().map(ClusterId::as_str),
-                method = %self.method,
-                path = self.path.as_str(),
+                request = self.head.id.as_str(),
+                caller = fields.party.caller.as_ref().map(|caller| caller.name.as_str()),
+                token = fields.party.caller.as_ref().and_then(|caller| caller.token.as_deref()),
+                "as" = fields.party.as_user.as_deref(),
+                cluster = fields.party.cluster.as_deref(),
+                method = self.head.method.as_str(),
+                path = self.head.path.as_str(),
                 status = fields.status.map(|status| status.as_u16()),
                 code = fields.code.map(tracing::field::display),
                 outcome = outcome.as_str(),
                 millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
                 bytes_in = fields.bytes_in,
                 bytes_out = fields.bytes_out,
-                peer = %self.peer,
+                peer = %self.head.from,
                 "request"
             );
         }
+        if !fields.omitted
+            && let Some(audit) = &self.audit
+        {
+            let result = RequestResult {
+                status: fields.status.map(|status| status.as_u16()),
+                code: fields.code.map(Code::number),
+                outcome: outcome.as_str(),
+                bytes_in: fields.bytes_in,
+                bytes_out: fields.bytes_out,
+                took: self.started.elapsed(),
+            };
+            audit.end_of(&self.head, std::mem::take(&mut fields.party), result);
+        }
         // Guards give back slots to waiting requests: last, after all is reported.
         fields.guards.clear();
+    }
+}
+
+/// Head of a request for the audit log, which keeps only harmless parts of the query.
+pub(crate) fn head_of<B>(request: &Request<B>, from: SocketAddr) -> RequestHead {
+    RequestHead {
+        id: new_id(),
+        method: request.method().as_str().to_owned(),
+        path: request.uri().path().to_owned(),
+        query: request.uri().query().map(str::to_owned),
+        from,
+    }
+}
+
+fn event_caller(caller: &Caller) -> EventCaller {
+    EventCaller {
+        name: caller.name.clone(),
+        token: caller.token.clone(),
+        issuer: caller.subject.as_ref().map(|it| it.issuer.to_string()),
+        subject: caller.subject.as_ref().map(|it| it.sub.clone()),
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
                 return Err(RequestError::path("/.fairlead/ is reserved for the hub"));
             }
             let as_user = headers::impersonated(request.headers())?;
-            inbound.record.set_cluster(&cluster);
+            inbound.record.set_cluster(&cluster, path.path());
             if let Some(user) = &as_user {
                 inbound.record.set_as_user(user);
             }

@@ -70,6 +70,7 @@ impl Stack {
         match routed {
             Route::Agent(inbound) => connect(hub, inbound), // authenticates inside the session, by certificate
             _ if is_draining => Err(Code::Draining.into()), // only running requests go on
+            _ if let Err(failure) = hub.check_audit() => Err(failure), // before an event could be lost
             Route::Cluster(routed) => {
                 let authenticated = authenticate(hub, routed).await?; // request -> Caller
                 let authenticated = limit(hub, authenticated)?; // before it costs others anything

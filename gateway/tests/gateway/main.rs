@@ -1,6 +1,8 @@
 //! A real gateway on loopback, with fake modules behind the seam and real agents' ends of sessions.
 
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod front;

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
+use fairlead_audit::{AuditLog, AuditWriter, JournalSettings, OnFull};
 use fairlead_certs::Authority;
 use fairlead_gateway::{Config, Gateway, Seam};
 use fairlead_runtime::{Process, listen};
@@ -33,6 +34,8 @@ pub(crate) struct Rig {
     pub(crate) process: Process,
     pub(crate) authority: Arc<Authority>,
     pub(crate) modules: Arc<FakeModules>,
+    pub(crate) audit: AuditLog,
+    _writer: AuditWriter,
     _dir: tempfile::TempDir,
 }
 
@@ -75,6 +78,9 @@ impl Rig {
         let plain = plain_listener.local_addr().unwrap();
         let gateway = Gateway::build(config, seam, listener, &process).unwrap();
         let gateway = gateway.with_plain(Some(plain_listener));
+        let audit = JournalSettings::of(dir.path().join("audit"), HUB.to_owned());
+        let writer = AuditLog::open(audit, OnFull::Refuse).unwrap();
+        let gateway = gateway.with_audit(writer.log());
         let address = gateway.local_addr();
         process.spawn(async move { gateway.serve().await.unwrap() });
         Rig {
@@ -83,6 +89,8 @@ impl Rig {
             process,
             authority: Arc::new(authority),
             modules,
+            audit: writer.log(),
+            _writer: writer,
             _dir: dir,
         }
     }
