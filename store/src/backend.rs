@@ -154,9 +154,12 @@ pub(super) trait Backend: Send + Sync {
     /// Lines before a position, newest first.
     async fn audit(&self, asked: &Asked, before: LogPlace, limit: u32) -> Result<Vec<Change>>;
 
-    /// Deletes lines older than `before` (milliseconds since 1970) and beyond the newest `keep`, in
-    /// slices; returns their number.
+    /// Trims lines older than `before` (milliseconds since 1970) and beyond the newest `keep`, in
+    /// slices; returns their number. Those of people move to the archive.
     async fn compact(&self, before: i64, keep: u64, slice: u32) -> Result<u64>;
+
+    /// Deletes archived lines older than a time, in slices; returns their number.
+    async fn forget_acts(&self, before: i64, slice: u32) -> Result<u64>;
 
     async fn facts_at(
         &self,

@@ -176,6 +176,8 @@ pub struct Retention {
     pub changes: Duration,
     /// Maximum number of log lines; a million by default.
     pub lines: u64,
+    /// Lines of people and of the hub, for the audit; a year by default. Agents' lines never displace them.
+    pub acts: Duration,
     /// History of facts; 400 days by default. The version valid at the cut-off is kept.
     pub facts: Duration,
 }
@@ -187,6 +189,7 @@ impl Default for Retention {
         Retention {
             changes: ONE_DAY.saturating_mul(7),
             lines: 1_000_000,
+            acts: ONE_DAY.saturating_mul(365),
             facts: ONE_DAY.saturating_mul(400),
         }
     }
@@ -197,6 +200,8 @@ impl Default for Retention {
 pub struct Tidied {
     /// Lines of the change log.
     pub lines: u64,
+    /// Archived lines of people.
+    pub acts: u64,
     /// Versions of facts.
     pub facts: u64,
 }

@@ -239,6 +239,10 @@ impl Backend for PostgresBackend {
         reads::compact(&self.pool, before, keep, slice).await
     }
 
+    async fn forget_acts(&self, before: i64, slice: u32) -> Result<u64> {
+        reads::forget_acts(&self.pool, before, slice).await
+    }
+
     async fn facts_at(
         &self,
         cluster: &ClusterId,

@@ -30,23 +30,31 @@ pub(super) const CHANGES: &str =
          SELECT max(revision) FROM (
              SELECT revision FROM changes WHERE revision > $1 ORDER BY revision LIMIT $2) AS page)
      ORDER BY revision, part";
-/// Newest lines before line `$6` of revision `$1`. `$3` is the resource's tenant or an ancestor,
-/// now or before; `$5` is a pattern for the audience.
-pub(super) const AUDIT: &str =
-    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM changes
-     WHERE (revision, part) < ($1, $6)
+/// Newest lines of a table before line `$6` of revision `$1`. `$3` is the resource's tenant or an
+/// ancestor, now or before; `$5` is a pattern for the audience.
+macro_rules! audit_query {
+    ($table:literal, $thing:literal) => {
+        concat!(
+            "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM ",
+            $table,
+            " WHERE ",
+            $thing,
+            " (revision, part) < ($1, $6)
        AND (CAST($3 AS TEXT) IS NULL OR tenant = $3 OR audience LIKE '% ' || CAST($3 AS TEXT) || ' %')
        AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
        AND (CAST($5 AS TEXT) IS NULL OR audience IS NULL OR audience LIKE $5)
-     ORDER BY revision DESC, part DESC LIMIT $2";
+     ORDER BY revision DESC, part DESC LIMIT $2"
+        )
+    };
+}
+
+/// The log, then the archive of older lines of people.
+pub(super) const AUDIT: [&str; 2] = [audit_query!("changes", ""), audit_query!("acts", "")];
 /// Like [`AUDIT`] for one resource, by its index.
-pub(super) const AUDIT_OF: &str =
-    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM changes
-     WHERE kind = $7 AND id = $8 AND (revision, part) < ($1, $6)
-       AND (CAST($3 AS TEXT) IS NULL OR tenant = $3 OR audience LIKE '% ' || CAST($3 AS TEXT) || ' %')
-       AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
-       AND (CAST($5 AS TEXT) IS NULL OR audience IS NULL OR audience LIKE $5)
-     ORDER BY revision DESC, part DESC LIMIT $2";
+pub(super) const AUDIT_OF: [&str; 2] = [
+    audit_query!("changes", "kind = $7 AND id = $8 AND"),
+    audit_query!("acts", "kind = $7 AND id = $8 AND"),
+];
 
 /// The facts of a cluster at `$2`, one index seek per name. With a row-value comparison of both
 /// columns, PostgreSQL would search the last version again for each version.
@@ -94,6 +102,13 @@ pub(super) const EXCESS: &str =
 /// End of the oldest `$1` lines.
 pub(super) const SLICE: &str = "SELECT revision FROM changes ORDER BY revision LIMIT 1 OFFSET $1";
 pub(super) const COMPACTED: &str = "UPDATE revision SET compacted = $1 WHERE compacted < $1";
+/// Keeps lines of people and of the hub; names of agents alone begin with `agent:`.
+pub(super) const ARCHIVE: &str = "INSERT INTO acts (revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token)
+     SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM changes
+     WHERE revision <= $1 AND actor NOT LIKE 'agent:%'";
+/// Archived lines older than `$1`; `$2` per call.
+pub(super) const FORGET_ACTS: &str = "DELETE FROM acts WHERE (revision, part) IN (
+         SELECT revision, part FROM acts WHERE at < $1 ORDER BY at LIMIT $2)";
 pub(super) const FORGET: &str = "DELETE FROM changes WHERE revision <= $1";
 
 /// Versions superseded by `$1`; `$2` per call.
@@ -278,21 +293,30 @@ macro_rules! reads {
             before: LogPlace,
             limit: u32,
         ) -> Result<Vec<Change>> {
-            let query = match &asked.thing {
+            let tables = match &asked.thing {
                 Some(_) => queries::AUDIT_OF,
                 None => queries::AUDIT,
             };
-            let mut query = sqlx::query_as(query)
-                .bind(int(before.revision.0)?)
-                .bind(i64::from(limit))
-                .bind(asked.tenant.as_ref().map(ToString::to_string))
-                .bind(&asked.actor)
-                .bind(asked.seen_by.as_ref().map(Audience::pattern))
-                .bind(i64::from(before.part));
-            if let Some((kind, id)) = &asked.thing {
-                query = query.bind(kind.as_str()).bind(id);
+            // Each line is in one of both: a trim moves it in one transaction.
+            let mut tx = pool.begin_with($snapshot).await?;
+            let mut lines: Vec<rows::ChangeColumns> = Vec::new();
+            for query in tables {
+                let missing = usize::try_from(limit).unwrap_or(usize::MAX) - lines.len();
+                let mut query = sqlx::query_as(query)
+                    .bind(int(before.revision.0)?)
+                    .bind(i64::try_from(missing).unwrap_or(i64::MAX))
+                    .bind(asked.tenant.as_ref().map(ToString::to_string))
+                    .bind(&asked.actor)
+                    .bind(asked.seen_by.as_ref().map(Audience::pattern))
+                    .bind(i64::from(before.part));
+                if let Some((kind, id)) = &asked.thing {
+                    query = query.bind(kind.as_str()).bind(id);
+                }
+                lines.extend::<Vec<rows::ChangeColumns>>(query.fetch_all(&mut *tx).await?);
+                if lines.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+                    break;
+                }
             }
-            let lines: Vec<rows::ChangeColumns> = query.fetch_all(pool).await?;
             rows::all(lines)
         }
 
@@ -406,7 +430,7 @@ macro_rules! reads {
                     .fetch_optional(&mut *tx)
                     .await?;
                 let end = end.map_or(floor, |end| end.min(floor));
-                for query in [queries::COMPACTED, queries::FORGET] {
+                for query in [queries::COMPACTED, queries::ARCHIVE, queries::FORGET] {
                     let done = sqlx::query(query).bind(end).execute(&mut *tx).await?;
                     if query == queries::FORGET {
                         gone += done.rows_affected();
@@ -414,6 +438,26 @@ macro_rules! reads {
                 }
                 tx.commit().await?;
                 if end >= floor {
+                    return Ok(gone);
+                }
+            }
+        }
+
+        /// In slices as well.
+        pub(super) async fn forget_acts(
+            pool: &Pool<Database>,
+            before: i64,
+            slice: u32,
+        ) -> Result<u64> {
+            let mut gone = 0;
+            loop {
+                let done = sqlx::query(queries::FORGET_ACTS)
+                    .bind(before)
+                    .bind(i64::from(slice))
+                    .execute(pool)
+                    .await?;
+                gone += done.rows_affected();
+                if done.rows_affected() < u64::from(slice) {
                     return Ok(gone);
                 }
             }

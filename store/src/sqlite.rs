@@ -191,6 +191,10 @@ impl Backend for SqliteBackend {
         reads::compact(&self.reporter, before, keep, slice).await
     }
 
+    async fn forget_acts(&self, before: i64, slice: u32) -> Result<u64> {
+        reads::forget_acts(&self.reporter, before, slice).await
+    }
+
     async fn facts_at(
         &self,
         cluster: &ClusterId,

@@ -33,7 +33,7 @@ pub(super) struct TableSpec {
 
 use ColumnType::{Flag, Int, Text};
 
-pub(super) const TABLES: [TableSpec; 6] = [
+pub(super) const TABLES: [TableSpec; 7] = [
     TableSpec {
         name: "revision",
         columns: &[("one", Int), ("revision", Int), ("compacted", Int)],
@@ -96,6 +96,24 @@ pub(super) const TABLES: [TableSpec; 6] = [
             ("value", Text),
         ],
         key: "cluster, name, dynamic, at, revision",
+    },
+    TableSpec {
+        name: "acts",
+        columns: &[
+            ("revision", Int),
+            ("part", Int),
+            ("at", Int),
+            ("actor", Text),
+            ("kind", Text),
+            ("id", Text),
+            ("tenant", Text),
+            ("operation", Text),
+            ("before", Text),
+            ("after", Text),
+            ("audience", Text),
+            ("actor_token", Text),
+        ],
+        key: "revision, part",
     },
 ];
 

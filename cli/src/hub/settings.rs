@@ -147,7 +147,7 @@ pub(crate) struct Server {
     /// Retention of the history of facts [default: 400d]
     #[arg(long, value_name = "DURATION")]
     keep_facts: Option<String>,
-    /// Retention of the audit log of requests in the data folder [default: 365d]
+    /// Retention of the audit: requests in the data folder, and changes by people in the store [default: 365d]
     #[arg(long, value_name = "DURATION")]
     audit_keep: Option<String>,
     /// Longest interval between two fact reports of an agent, 1s to 30d; facts are stale after three missed reports [default: 1h]
@@ -356,6 +356,7 @@ fn read_retention(reader: &mut Reader) -> Retention {
         changes: reader.or("keep-changes", TimeSpan(default.changes)).0,
         facts: reader.or("keep-facts", TimeSpan(default.facts)).0,
         lines: default.lines,
+        acts: reader.or("audit-keep", TimeSpan(default.acts)).0,
     }
 }
 

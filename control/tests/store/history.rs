@@ -9,7 +9,7 @@ use std::{
 };
 
 use fairlead_store::{
-    Asked, Change, Clock, FactPlace, Kind, Operation, Retention, Revision, Span,
+    Asked, Change, Clock, FactPlace, Kind, LogPlace, Operation, Retention, Revision, Span,
     model::{Fact, FactSource},
 };
 use serde_json::{Value, json};
@@ -177,6 +177,55 @@ async fn the_log_is_trimmed_by_age_and_length_and_reports_its_start() {
     store.close().await;
     let left = open(&dir).await.changes(Revision(17), 100).await.unwrap();
     assert_eq!(left.changes.len(), 4);
+}
+
+/// Lines of the audit in pages of three, as a client reads them.
+async fn audited(store: &Store, asked: &Asked) -> Vec<Change> {
+    let mut all: Vec<Change> = Vec::new();
+    loop {
+        let before = all.last().map_or(Revision(u64::MAX).into(), LogPlace::from);
+        let page = store.audit(asked, before, 3).await.unwrap();
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
+}
+
+#[tokio::test]
+async fn agents_changes_never_displace_peoples_lines() {
+    let (store, _dir, now) = clocked().await;
+    put_tenant(&store, tenant("t-a")).await.unwrap();
+    put_cluster(&store, cluster("c-a", "t-a")).await.unwrap();
+    let peoples = audited(&store, &Asked::default()).await.len();
+    let agent = || Actor::Agent("c-a".parse().unwrap());
+    for n in 0..50 {
+        let report = move |draft: &mut Draft| {
+            let facts = [("n".to_owned(), fact(json!(n), FactSource::Agent))];
+            let facts = facts.into_iter().collect();
+            draft.amend_cluster(&cluster_id("c-a"), |it| it.dynamic_facts = facts)
+        };
+        store.change(agent(), report).await.unwrap();
+    }
+    let keep = Retention {
+        lines: 10,
+        ..Retention::default()
+    };
+    assert!(store.tidy(&keep).await.unwrap().lines > 40);
+    let left = audited(&store, &Asked::default()).await;
+    let of_people = |line: &&Change| !line.actor.starts_with("agent:");
+    assert_eq!(left.iter().filter(of_people).count(), peoples);
+    assert_eq!(left.len(), peoples + 10, "agents' lines are trimmed");
+    let revisions: Vec<_> = left.iter().map(|line| (line.revision, line.part)).collect();
+    assert!(revisions.is_sorted_by(|a, b| a > b), "{revisions:?}");
+    let tenants = Asked {
+        thing: Some((Kind::Tenant, "t-a".to_owned())),
+        ..Asked::default()
+    };
+    assert_eq!(audited(&store, &tenants).await.len(), 1);
+
+    now.store(366 * 24 * 3600 * 1000, Ordering::SeqCst);
+    assert_eq!(store.tidy(&keep).await.unwrap().acts, peoples as u64);
 }
 
 #[tokio::test]

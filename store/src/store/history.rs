@@ -41,7 +41,7 @@ impl Store {
         })
     }
 
-    /// Lines of the log before a position, newest first.
+    /// Lines of the log and of the archive before a position, newest first.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -151,6 +151,7 @@ impl Store {
         let before = ago(keep.changes);
         Ok(Tidied {
             lines: backend.compact(before, keep.lines, ROWS_PER_DELETE).await?,
+            acts: backend.forget_acts(ago(keep.acts), ROWS_PER_DELETE).await?,
             facts: backend
                 .forget_facts(ago(keep.facts), ROWS_PER_DELETE)
                 .await?,
