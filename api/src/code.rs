@@ -132,6 +132,7 @@ codes! {
     InfluxAway = 5105, 503, "the InfluxDB for this query cannot be reached", "Try again in a moment, or query the hub itself with `backend=hub`.";
     InfluxRefused = 5106, 502, "the InfluxDB rejected the query", "Query the hub itself with `backend=hub`.";
     AuditFull = 5107, 507, "the hub's audit log cannot be written, so new requests are refused", "Free space on the disk of the audit log, or mount it writable; the hub recovers by itself.";
+    AuditBroken = 5108, 0, "the audit log was changed, or lines of it are missing", "Keep the files as they are, and compare them with the copies that the hub has delivered elsewhere.";
 }
 
 impl Code {

@@ -3,21 +3,28 @@
 //! It knows no gateway and no store. `docs/audit.md` documents the form of the events.
 
 mod chain;
+mod config;
+mod deliver;
 mod event;
 mod journal;
 mod log;
+mod read;
 mod request_info;
 mod segment;
+mod sink;
 #[cfg(test)]
 mod tests;
 mod verify;
 
 pub use chain::{LineHash, hex, unhex};
+pub use config::AuditConfig;
 pub use event::{
     AuditEvent, Decision, EVENT_VERSION, EventCaller, EventKind, RequestHead, RequestParty,
     RequestResult, Stage, timestamp,
 };
 pub use journal::JournalSettings;
 pub use log::{AuditLog, AuditUnwritable, AuditWriter, OnFull};
+pub use read::{EventFilter, EventPage, read};
 pub use request_info::{RequestInfo, ResourceInfo, harmless_query};
+pub use sink::Sinks;
 pub use verify::{Defect, Finding, Verification, verify};

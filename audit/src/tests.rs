@@ -10,9 +10,10 @@ use std::{
 use time::OffsetDateTime;
 
 use crate::{
-    AuditEvent, AuditLog, Defect, EventCaller, EventKind, JournalSettings, OnFull, RequestHead,
-    RequestParty, RequestResult, Verification,
+    AuditEvent, AuditLog, Defect, EventCaller, EventFilter, EventKind, JournalSettings, OnFull,
+    RequestHead, RequestParty, RequestResult, Verification,
     journal::Journal,
+    read,
     segment::{numbers, path_of},
     verify,
 };
@@ -399,4 +400,47 @@ fn strangers_do_not_fill_the_log() {
         .filter(|it| it.kind == EventKind::Request);
     let requests = requests.count();
     assert!((50..1000).contains(&requests), "{requests}");
+}
+
+#[test]
+fn events_are_read_in_pages_from_the_latest() {
+    let (_folder, dir) = filled(30);
+    let mut found = Vec::new();
+    let mut before = Some(u64::MAX);
+    while let Some(at) = before {
+        let page = read(&dir, &EventFilter::default(), at, 7, |event| {
+            event.path.is_some()
+        });
+        let page = page.unwrap();
+        assert!(page.events.len() <= 7);
+        found.extend(page.events.into_iter().map(|event| event.id.unwrap()));
+        before = page.next;
+    }
+    let expected: Vec<_> = (0..30)
+        .rev()
+        .map(|number| format!("{number:016x}"))
+        .collect();
+    assert_eq!(found, expected);
+    let one = EventFilter {
+        id: Some(format!("{:016x}", 4)),
+        ..EventFilter::default()
+    };
+    assert_eq!(
+        read(&dir, &one, u64::MAX, 10, |_| true)
+            .unwrap()
+            .events
+            .len(),
+        1
+    );
+    let later = EventFilter {
+        since: Some(crate::timestamp(now() + ONE_DAY)),
+        ..EventFilter::default()
+    };
+    assert_eq!(
+        read(&dir, &later, u64::MAX, 10, |_| true)
+            .unwrap()
+            .events
+            .len(),
+        0
+    );
 }

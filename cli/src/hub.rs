@@ -14,6 +14,7 @@ use fairlead_certs::Leaf;
 use fairlead_client::{Environment, files};
 use fairlead_control::Control;
 use fairlead_gateway::Gateway;
+use fairlead_registry::RegistrySettings;
 use fairlead_runtime::{Process, admin, listen, workers};
 use tokio::net::TcpListener;
 use tracing::info;
@@ -182,7 +183,10 @@ fn control_config(
         influx: settings.influx.clone(),
         accept_data_loss: settings.accept_data_loss,
         issuers: settings.issuers.clone(),
-        registry: settings.registry.clone(),
+        registry: RegistrySettings {
+            audit_dir: Some(audit::dir(settings)),
+            ..settings.registry.clone()
+        },
         enroll: settings.enroll.clone(),
         git_servers: fairlead_control::GitServers::default(),
     })

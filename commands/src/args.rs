@@ -22,7 +22,9 @@ pub(crate) use self::access::{HubsArgs, Kubeconfig, KubeconfigAddress, Login, Lo
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 pub use self::common::{HubPlace, OutputArgs};
 pub(crate) use self::fields::{NewCluster, SetCluster};
-pub(crate) use self::inspect::{Audit, ClusterCatalog, Compiled, InventoryArgs};
+pub(crate) use self::inspect::{
+    Audit, AuditCommand, AuditRequests, ClusterCatalog, Compiled, InventoryArgs,
+};
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::registry::{
     Apply, ChangesArgs, ClusterArgs, FactsArgs, Find, Import, OneCluster, TenantArgs,

@@ -1,5 +1,8 @@
 //! `fairlead audit`: changes with their authors, and the values before and after.
 
+mod requests;
+mod verify;
+
 use fairlead_api::{ClusterId, Failure, resources::List};
 use fairlead_client::{
     Environment, HubClient,
@@ -17,6 +20,11 @@ use crate::{
 };
 
 pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Failure> {
+    match &args.command {
+        Some(args::AuditCommand::Requests(args)) => return requests::run(args, environment),
+        Some(args::AuditCommand::Verify { dir }) => return verify::run(dir),
+        None => {}
+    }
     let hub = HubClient::from_environment(environment)?;
     block_on(async {
         let cluster = match &args.cluster {

@@ -4,6 +4,7 @@
 //! A watcher costs one task that sleeps until the next revision; nothing is queued for it.
 
 mod audit;
+mod requests;
 mod visibility;
 
 use std::{sync::Arc, time::Duration};
@@ -68,6 +69,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
     ApiRoutes::new()
         .route(watch, changes)
         .route(audit::spec(), audit::audit)
+        .route(requests::spec(), requests::requests)
 }
 
 /// Filter of the log by tenant.

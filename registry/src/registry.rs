@@ -2,6 +2,7 @@
 
 use std::{
     ops::RangeInclusive,
+    path::PathBuf,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -56,6 +57,8 @@ pub struct RegistrySettings {
     pub discovery: Discovery,
     /// Names of facts that become labels of metrics.
     pub metric_facts: Vec<String>,
+    /// Folder of the audit log of requests; without one the log is empty.
+    pub audit_dir: Option<PathBuf>,
 }
 
 /// Other services that `GET /` announces to clients of Lieutenant's API.
@@ -75,6 +78,7 @@ impl Default for RegistrySettings {
             reporting: Reporting::default(),
             discovery: Discovery::default(),
             metric_facts: Vec::new(),
+            audit_dir: None,
         }
     }
 }

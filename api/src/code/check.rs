@@ -267,6 +267,7 @@ const fn here(code: Code) -> &'static str {
         Code::CannotRead => {
             "List the file and its folder: `ls -ld FILE DIR`. A path is relative to the folder of the command: `pwd`."
         }
+        Code::AuditFull | Code::AuditBroken => audit(code),
         Code::FileExists | Code::NoRecipient | Code::WrongKey => authority(code),
         Code::Internal => {
             "Look for the request id in the hub's log. `fairlead version` prints the version for the report."
@@ -283,11 +284,21 @@ const fn here(code: Code) -> &'static str {
         Code::InfluxAway => {
             "On the hub's machine, query the InfluxDB: `curl -sSi INFLUX/ping`. The hub's log has the error."
         }
-        Code::AuditFull => {
-            "On the hub's machine: `df -h DATA/audit`. The hub's log has the error of the last write."
-        }
         Code::InfluxRefused => {
             "Send the query to the hub itself: `fairlead inventory query QUERY --backend hub`. The cause includes the answer of the InfluxDB."
+        }
+        _ => MISSING,
+    }
+}
+
+/// The audit log.
+const fn audit(code: Code) -> &'static str {
+    match code {
+        Code::AuditBroken => {
+            "Each line above names file, line and event. Look for the request in the API server's log: its `auditID` is the `id` of the event."
+        }
+        Code::AuditFull => {
+            "On the hub's machine: `df -h DATA/audit`. The hub's log has the error of the last write."
         }
         _ => MISSING,
     }

@@ -1,12 +1,14 @@
 //! The hub's audit log: opens it, and writes the rest of it at the end.
 
 use std::{
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use fairlead_api::{Code, Failure, HubUrl};
-use fairlead_audit::{AuditLog, AuditWriter, JournalSettings, OnFull};
+use fairlead_audit::{AuditConfig, AuditLog, AuditWriter, JournalSettings, Sinks};
+use fairlead_client::files;
 use fairlead_runtime::Process;
 
 use super::settings::Settings;
@@ -16,6 +18,11 @@ pub(super) const AUDIT_KEEP: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Place of the writer, which outlives all requests.
 pub(crate) type AuditSlot = Arc<Mutex<Option<AuditWriter>>>;
+
+/// Folder of the log.
+pub(super) fn dir(settings: &Settings) -> PathBuf {
+    settings.data.join("audit")
+}
 
 /// Opens the log in the data folder.
 ///
@@ -27,19 +34,44 @@ pub(super) fn open(
     process: &Process,
     slot: &AuditSlot,
 ) -> Result<AuditLog, Failure> {
-    let journal = JournalSettings {
+    let config = read_config(settings)?;
+    let mut journal = JournalSettings {
         keep: settings.audit_keep,
-        ..JournalSettings::of(settings.data.join("audit"), url.to_string())
+        ..JournalSettings::of(dir(settings), url.to_string())
     };
-    let dir = journal.dir.display().to_string();
-    let writer = AuditLog::open(journal, OnFull::Refuse).map_err(|error| {
-        Failure::because(Code::BadConfig, format_args!("audit log in {dir}: {error}"))
+    config.apply(&mut journal);
+    let sinks = Sinks::open(&config, &url.to_string());
+    let sinks = sinks.map_err(|mistake| mistake_in(settings, &mistake))?;
+    let place = journal.dir.display().to_string();
+    let writer = AuditLog::open(journal, config.on_full()).map_err(|error| {
+        Failure::because(
+            Code::BadConfig,
+            format_args!("audit log in {place}: {error}"),
+        )
     })?;
     let log = writer.log();
     log.register(process.registry())
         .map_err(|error| Failure::because(Code::Internal, error))?;
+    sinks.start(&log, process);
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
     Ok(log)
+}
+
+/// Reads the configuration file; a mistake in it ends the start of the hub.
+fn read_config(settings: &Settings) -> Result<AuditConfig, Failure> {
+    let Some(file) = &settings.audit_config else {
+        return Ok(AuditConfig::default());
+    };
+    let text = files::read(file)?;
+    AuditConfig::parse(&text).map_err(|mistake| mistake_in(settings, &mistake))
+}
+
+fn mistake_in(settings: &Settings, mistake: &str) -> Failure {
+    let file = settings.audit_config.as_deref().unwrap_or(Path::new(""));
+    Failure::because(
+        Code::BadConfig,
+        format_args!("{}: {mistake}", file.display()),
+    )
 }
 
 /// Writes all queued events.

@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) store_key: Option<SecretString>,
     pub(crate) influx: Option<InfluxConfig>,
     pub(crate) issuers: Option<PathBuf>,
+    /// Configuration of the audit log.
+    pub(crate) audit_config: Option<PathBuf>,
     /// Retention of the audit log of requests.
     pub(crate) audit_keep: Duration,
     pub(crate) gateway: GatewayLimits,
@@ -147,6 +149,9 @@ pub(crate) struct Server {
     /// Retention of the history of facts [default: 400d]
     #[arg(long, value_name = "DURATION")]
     keep_facts: Option<String>,
+    /// TOML file of the audit log: syslog, webhooks, OTLP, and the reaction to a full disk [default: none]
+    #[arg(long, value_name = "FILE")]
+    audit_config: Option<String>,
     /// Retention of the audit: requests in the data folder, and changes by people in the store [default: 365d]
     #[arg(long, value_name = "DURATION")]
     audit_keep: Option<String>,
@@ -266,6 +271,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         store_key: read_secret(reader, "store-key", "store-key-file"),
         influx: influx::read(reader),
         issuers: reader.optional("issuers"),
+        audit_config: reader.optional("audit-config"),
         audit_keep: reader.or("audit-keep", TimeSpan(AUDIT_KEEP)).0,
         gateway: read_limits(reader),
         registry: RegistrySettings {
@@ -274,6 +280,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
             reporting: read_reporting(reader),
             discovery: read_discovery(reader),
             metric_facts: reader.list("metric-fact"),
+            audit_dir: None,
         },
         enroll: EnrollSettings {
             renew_grace: reader.or("renew-grace", TimeSpan(RENEW_GRACE)).0,
@@ -303,6 +310,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         store_key: None,
         influx: None,
         issuers: None,
+        audit_config: None,
         audit_keep: AUDIT_KEEP,
         gateway: GatewayLimits {
             resume_window: read_resume_window(reader),

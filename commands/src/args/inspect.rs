@@ -59,11 +59,15 @@ pub enum ClusterCatalog {
 const AUDIT_EXAMPLES: &str = "\
 Examples:
   fairlead audit --cluster demo
-  fairlead audit --actor ann --limit 20 -o json";
+  fairlead audit --actor ann --limit 20 -o json
+  fairlead audit requests --cluster demo --since 24h
+  fairlead audit verify /var/lib/fairlead/audit";
 
 #[derive(Parser)]
-#[command(after_help = AUDIT_EXAMPLES)]
+#[command(after_help = AUDIT_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Audit {
+    #[command(subcommand)]
+    pub(crate) command: Option<AuditCommand>,
     /// Filter: changes of this cluster; a deleted cluster is found by its id
     #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
     pub(crate) cluster: Option<String>,
@@ -77,6 +81,56 @@ pub struct Audit {
     #[arg(long, value_name = "REVISION")]
     pub(crate) before: Option<u64>,
     /// Number of entries, 1 to 1000; the last change is always complete
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: u16,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+const REQUESTS_EXAMPLES: &str = "\
+Examples:
+  fairlead audit requests --cluster demo --verb create --since 24h
+  fairlead audit requests --caller ann -o json";
+
+const VERIFY_EXAMPLES: &str = "\
+Example:
+  fairlead audit verify /var/lib/fairlead/audit";
+
+#[derive(Subcommand)]
+pub(crate) enum AuditCommand {
+    /// List requests that the hub served, with their callers
+    Requests(AuditRequests),
+    /// Check the hash chain of an audit log on this machine
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify {
+        /// Folder of the log: audit in the data folder of a hub, or a copy of it
+        #[arg(value_name = "DIR")]
+        dir: std::path::PathBuf,
+    },
+}
+
+#[derive(Parser)]
+#[command(after_help = REQUESTS_EXAMPLES)]
+pub(crate) struct AuditRequests {
+    /// Filter: requests of this caller, as in column CALLER
+    #[arg(long, value_name = "NAME")]
+    pub(crate) caller: Option<String>,
+    /// Filter: requests to this cluster; a deleted cluster is found by its id
+    #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+    pub(crate) cluster: Option<String>,
+    /// Filter: requests with this verb, like create
+    #[arg(long, value_name = "VERB")]
+    pub(crate) verb: Option<String>,
+    /// Filter: the request with this id
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Filter: requests of the last time, like 24h
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) since: Option<fairlead_runtime::config::TimeSpan>,
+    /// Stage of the events
+    #[arg(long, value_name = "start|end", value_parser = ["start", "end"], default_value = "end")]
+    pub(crate) stage: String,
+    /// Number of events, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: u16,
     #[command(flatten)]

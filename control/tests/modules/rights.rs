@@ -14,7 +14,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 53] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 54] = [
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -150,6 +150,7 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 53] = [
     ("GET", "/v1/changes?since=1", "", "++++++"),
     ("GET", "/v1/status", "", "++++++"),
     ("GET", "/v1/audit", "", "+-----"),
+    ("GET", "/v1/audit/requests", "", "+-----"),
     ("GET", "/", "", "++++++"),
     ("GET", "/healthz", "", "++++++"),
     ("GET", "/install/agent.yaml", "", "??????"),

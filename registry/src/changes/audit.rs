@@ -30,7 +30,7 @@ const MAX_LIMIT: u32 = 1000;
 const MAX_PAGES_PER_REQUEST: usize = 50;
 
 /// Read the audit log with values before and after each change.
-const AUDIT: Right = Right::new("reading the audit", &[Role::Admin]);
+pub(super) const AUDIT: Right = Right::new("reading the audit", &[Role::Admin]);
 
 pub(super) fn spec() -> RouteSpec {
     let filters = [
@@ -106,7 +106,7 @@ pub(super) async fn audit(
     Ok((link, Json(List { items })))
 }
 
-fn limit(query: &Query) -> Result<u32, InvalidValue> {
+pub(super) fn limit(query: &Query) -> Result<u32, InvalidValue> {
     let Some(limit) = query.one("limit")? else {
         return Ok(DEFAULT_LIMIT);
     };
