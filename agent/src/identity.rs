@@ -2,8 +2,10 @@
 //! for a dial. Before enrolment the store contains the pending key.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use fairlead_api::{CaPin, ClusterId, Code, Failure, HubUrl, JoinString, TenantId, enroll::Issued};
-use fairlead_certs::{AgentKey, Leaf, ca_pin, sha256};
+use fairlead_api::{
+    CaPin, CaPins, ClusterId, Code, Failure, HubUrl, JoinString, TenantId, enroll::Issued,
+};
+use fairlead_certs::{AgentKey, Leaf, ca_pins, sha256};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -23,7 +25,11 @@ pub(crate) struct JoinFingerprint(String);
 
 impl JoinFingerprint {
     pub(crate) fn of(join: &JoinString) -> Self {
-        let text = [&join.ca_pin.0, join.token.expose_secret().as_bytes()].concat();
+        let text = [
+            &join.ca_pins.first().0,
+            join.token.expose_secret().as_bytes(),
+        ]
+        .concat();
         JoinFingerprint(format!("sha256:{}", URL_SAFE_NO_PAD.encode(sha256(&text))))
     }
 }
@@ -35,8 +41,10 @@ pub(crate) struct Identity {
     pub(crate) tenant: TenantId,
     /// Hubs to dial, unless the configuration overrides them.
     pub(crate) hubs: Vec<HubUrl>,
-    /// Pin of the authority that issues the hubs' certificates.
-    pub(crate) pin: CaPin,
+    /// Pins of the authorities that issue the hubs' certificates: two while the CA is rotated.
+    pub(crate) pins: CaPins,
+    /// Authority that signed the certificate; `None` from hubs that do not report it.
+    pub(crate) issuer: Option<CaPin>,
     pub(crate) key: AgentKey,
     /// Key and chain in the form for TLS.
     pub(crate) leaf: Leaf,
@@ -58,6 +66,8 @@ struct IdentityDocument {
     key: String,
     certificate: String,
     ca: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    issuer: Option<CaPin>,
     #[serde(with = "time::serde::rfc3339")]
     not_before: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
@@ -78,7 +88,8 @@ impl Identity {
     ) -> Result<Self, Failure> {
         Ok(Identity {
             origin,
-            pin: ca_pin(&issued.ca)?,
+            pins: ca_pins(&issued.ca)?,
+            issuer: issued.issuer,
             leaf: key.with_certificate(&issued.certificate)?,
             cluster: issued.cluster,
             tenant: issued.tenant,
@@ -125,6 +136,13 @@ impl Identity {
         self.certificate == other.certificate
     }
 
+    /// Whether it trusts exactly these authorities, oldest first, and is signed by the newest one. True for none: the
+    /// hub has never rotated its CA.
+    pub(crate) fn has_authorities(&self, pins: &[CaPin]) -> bool {
+        pins.is_empty()
+            || (self.pins.iter().eq(pins.iter().copied()) && self.issuer == pins.last().copied())
+    }
+
     /// Stored form, in JSON.
     pub(crate) fn to_json(&self) -> Result<SecretString, IdentityStoreError> {
         let document = IdentityDocument {
@@ -132,7 +150,8 @@ impl Identity {
             cluster: self.cluster.clone(),
             tenant: self.tenant.clone(),
             hubs: self.hubs.clone(),
-            pin: self.pin.to_string(),
+            pin: self.pins.first().to_string(),
+            issuer: self.issuer,
             key: self.key.to_pem().expose_secret().to_owned(),
             certificate: self.certificate.clone(),
             ca: self.ca.clone(),
@@ -159,10 +178,8 @@ impl Identity {
             leaf: key
                 .with_certificate(&document.certificate)
                 .map_err(damaged)?,
-            pin: document
-                .pin
-                .parse()
-                .map_err(|_| IdentityStoreError::Damaged("identity".to_owned()))?,
+            pins: ca_pins(&document.ca).map_err(damaged)?,
+            issuer: document.issuer,
             cluster: document.cluster,
             tenant: document.tenant,
             hubs: document.hubs,

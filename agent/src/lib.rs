@@ -36,6 +36,7 @@ use fairlead_runtime::{Process, gauges};
 use http::{Method, StatusCode};
 use identity::{Identity, dir::DirStore, secret::SecretStore, store::IdentityStore};
 use link::{
+    ca_report,
     dial::{self, HubDialer},
     identity_manager::IdentityManager,
     supervisor::LinkSupervisor,
@@ -119,6 +120,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     process.spawn(configuration::run(context.clone()));
     let identities = Arc::new(IdentityManager::new(context.clone(), store));
     process.spawn(identities.clone().run(dialer.clone()));
+    process.spawn(ca_report::run(context.clone(), identities.clone()));
     for link in config.links.all() {
         let supervisor = LinkSupervisor::new(
             context.clone(),
@@ -229,14 +231,14 @@ async fn log_settings(config: &Config, proxy: &ProxyRules, identity: Option<&Ide
     {
         info!(%hub, proxy = proxy.explain(hub), "hub");
     }
-    let pin = identity
-        .map(|identity| identity.pin)
-        .or(config.join.as_ref().map(|join| join.ca_pin));
+    let pins = identity
+        .map(|identity| identity.pins)
+        .or(config.join.as_ref().map(|join| join.ca_pins));
     let file = config.ca_file.as_deref().map(Path::display);
     info!(
         system = true,
         file = file.map(tracing::field::display),
-        pin = pin.map(tracing::field::display),
+        pin = pins.map(tracing::field::display),
         "trust of the hub's outer certificate"
     );
     info!(target = %config.target, "API server");

@@ -104,7 +104,7 @@ codes! {
     SessionBroke = 3112, 0, "the connection to the hub broke", "No action is needed; the agent reconnects by itself.";
     DialClock = 3113, 0, "a clock is wrong", "Compare the clocks of this machine and of the hub, and set the wrong one; a new CA or join string does not help.";
     BadConfig = 4101, 0, "the configuration is invalid", "Correct each setting that is listed.";
-    BadJoinString = 4102, 400, "the join string is damaged", "Copy the whole string again; it starts with fl1. and has a checksum.";
+    BadJoinString = 4102, 400, "the join string is damaged", "Copy the whole string again; it starts with fl1. or fl2. and has a checksum.";
     DataDir = 4103, 0, "the data directory cannot be used", "Make the user of this command the owner of the folder, and free space on its disk.";
     AddressInUse = 4104, 0, "the listen address is not available", "Choose another address with `--listen` or `--admin`, or stop the program that uses it.";
     HubUnreachable = 4105, 0, "the hub cannot be reached", "Check the URL, and that the hub runs; `FAIRLEAD_URL` takes precedence over `fairlead login`.";
@@ -125,6 +125,9 @@ codes! {
     FileExists = 4120, 0, "the file exists already, and a backup never overwrites one", "Name another file, or move the existing one away.";
     NoRecipient = 4121, 0, "a backup with the CA key must be encrypted", "Add `--recipient age1...` (`age-keygen` makes a key pair), or leave the CA out with `--without-ca`.";
     WrongKey = 4122, 0, "the backup is encrypted for other keys", "Pass the file of the right private key with `--identity`.";
+    CaRotating = 4123, 409, "a rotation of the CA runs already", "Look at it with `fairlead ca status`, and end it with `fairlead ca retire`.";
+    NoRotation = 4124, 409, "no rotation of the CA runs", "Begin one with `fairlead ca rotate`.";
+    CaBehind = 4125, 409, "agents do not know the new CA yet", "Wait until `fairlead ca status` lists no cluster; `fairlead ca retire --force` cuts the listed ones off.";
     Internal = 5101, 500, "an internal error occurred", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store cannot read or write the data", "Look at the hub's log and the free space on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Free space on its disk, or mount it writable; the hub recovers by itself, and nothing was changed.";

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{ClusterId, schema};
+use crate::{CaPin, ClusterId, schema};
 
 /// Path from which an agent fetches its [`AgentConfig`]; the ETag is the document's revision.
 pub const CONFIG_PATH: &str = "/agent/v1/config";
@@ -35,6 +35,11 @@ pub struct AgentConfig {
     /// never add to them. `None` is no restriction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_connect: Option<Vec<String>>,
+    /// Pins of the hub's CAs, oldest first. An agent with other ones renews its identity, which brings them. Empty
+    /// before the first rotation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub ca: Vec<CaPin>,
 }
 
 /// Configuration status of one cluster's agent, as listed by `GET /v1/agents`.

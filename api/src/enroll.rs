@@ -6,13 +6,15 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::{ClusterId, ClusterUid, TenantId, secret::exposed};
+use crate::{CaPin, ClusterId, ClusterUid, TenantId, secret::exposed};
 
 /// Path of enrolment, the only route of a session without identity.
 pub const ENROLL_PATH: &str = "/agent/v1/enroll";
 /// Path of renewal, on a session with identity.
 pub const RENEW_PATH: &str = "/agent/v1/renew";
-/// Limit of both request bodies, in bytes.
+/// Path of the report of [`StoredCa`], on a session with identity.
+pub const CA_PATH: &str = "/agent/v1/ca";
+/// Limit of the request bodies, in bytes.
 pub const MAX_ENROLL_BODY_BYTES: usize = 16 * 1024;
 
 /// Body of `POST /agent/v1/enroll`.
@@ -41,6 +43,20 @@ pub struct RenewRequest {
     pub agent_version: String,
 }
 
+/// Body of `POST /agent/v1/ca`: trust that the agent has stored. The answer is an empty JSON object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredCa {
+    /// Pins of the CAs that the agent trusts.
+    pub pins: Vec<CaPin>,
+    /// Pin of the CA that signed its certificate.
+    pub issuer: CaPin,
+}
+
+/// Response to a [`StoredCa`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct StoredCaResponse {}
+
 /// Response to enrolment and renewal: the certificate for the key of the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,8 +67,11 @@ pub struct Issued {
     pub tenant: TenantId,
     /// Certificate chain in PEM, leaf first.
     pub certificate: String,
-    /// CA of the hubs that the agent trusts from now on, in PEM.
+    /// CA of the hubs that the agent trusts from now on, in PEM; two certificates while the CA is rotated.
     pub ca: String,
+    /// Pin of the CA that signed the certificate; `None` from hubs without rotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<CaPin>,
     /// Start of the certificate's validity.
     #[serde(with = "time::serde::rfc3339")]
     pub not_before: OffsetDateTime,

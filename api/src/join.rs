@@ -1,7 +1,8 @@
 //! The join string: an opaque text with all data for the enrolment of an agent. It has the URLs and the CA pin of the hub, and
 //! a bootstrap token. Format: `fl1.` + base64url (no padding) of the payload and its checksum (4 bytes).
 //!
-//! Payload: CA pin (32 bytes), token, URLs. Token and URLs have a length byte before them.
+//! Payload: CA pin (32 bytes), token, URLs. Token and URLs have a length byte before them. While the CA is rotated, the
+//! string starts with `fl2.` and has two pins.
 
 use std::{fmt, str::FromStr};
 
@@ -11,12 +12,84 @@ use serde::{Deserialize, Serialize};
 
 /// Limit of a join string, in bytes.
 pub const MAX_JOIN_STRING_BYTES: usize = 4096;
-const VERSION: &str = "fl1.";
+const ONE_PIN: &str = "fl1.";
+const TWO_PINS: &str = "fl2.";
 const MAX_URLS: usize = 8;
 
 /// SHA-256 of the SubjectPublicKeyInfo of the hub's CA (the pin of RFC 7469).
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct CaPin(pub [u8; 32]);
+
+impl TryFrom<String> for CaPin {
+    type Error = JoinError;
+    fn try_from(text: String) -> Result<Self, JoinError> {
+        text.parse()
+    }
+}
+
+impl From<CaPin> for String {
+    fn from(pin: CaPin) -> Self {
+        pin.to_string()
+    }
+}
+
+/// Pins of the hubs' CA: one, or two while the CA is rotated. A hub of either is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CaPins {
+    first: CaPin,
+    second: Option<CaPin>,
+}
+
+impl CaPins {
+    /// The pin of the present CA, and that of the next one.
+    #[must_use]
+    pub fn new(first: CaPin, second: Option<CaPin>) -> Self {
+        CaPins {
+            first,
+            second: second.filter(|second| *second != first),
+        }
+    }
+
+    /// The pin of the older CA.
+    #[must_use]
+    pub const fn first(&self) -> CaPin {
+        self.first
+    }
+
+    /// The pin of the newer CA.
+    #[must_use]
+    pub fn last(&self) -> CaPin {
+        self.second.unwrap_or(self.first)
+    }
+
+    /// All pins, older first.
+    pub fn iter(&self) -> impl Iterator<Item = CaPin> + use<> {
+        [Some(self.first), self.second].into_iter().flatten()
+    }
+
+    /// Whether this CA is one of them.
+    #[must_use]
+    pub fn contains(&self, pin: CaPin) -> bool {
+        self.first == pin || self.second == Some(pin)
+    }
+}
+
+impl From<CaPin> for CaPins {
+    fn from(pin: CaPin) -> Self {
+        CaPins::new(pin, None)
+    }
+}
+
+impl fmt::Display for CaPins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.first.fmt(f)?;
+        match self.second {
+            Some(second) => write!(f, " or {second}"),
+            None => Ok(()),
+        }
+    }
+}
 
 impl fmt::Debug for CaPin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,7 +222,7 @@ impl From<HubUrl> for String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// The prefix is missing.
-    #[error("a join string starts with {VERSION}")]
+    #[error("a join string starts with {ONE_PIN} or {TWO_PINS}")]
     Version,
     /// The text is longer than [`MAX_JOIN_STRING_BYTES`].
     #[error("it is longer than {MAX_JOIN_STRING_BYTES} bytes")]
@@ -176,8 +249,8 @@ pub enum JoinError {
 pub struct JoinString {
     /// URLs of the hubs.
     pub hubs: Vec<HubUrl>,
-    /// Pin of the hubs' CA.
-    pub ca_pin: CaPin,
+    /// Pins of the hubs' CA.
+    pub ca_pins: CaPins,
     /// Bootstrap token.
     pub token: SecretString,
 }
@@ -191,7 +264,10 @@ impl JoinString {
         if self.hubs.is_empty() || self.hubs.len() > MAX_URLS {
             return Err(JoinError::Hubs);
         }
-        let mut payload = self.ca_pin.0.to_vec();
+        let mut payload = Vec::new();
+        for pin in self.ca_pins.iter() {
+            payload.extend_from_slice(&pin.0);
+        }
         let mut put = |part: &str| {
             payload.push(u8::try_from(part.len()).map_err(|_| JoinError::PartTooLong)?);
             payload.extend_from_slice(part.as_bytes());
@@ -202,7 +278,11 @@ impl JoinString {
             put(&hub.to_string())?;
         }
         payload.extend_from_slice(&checksum(&payload));
-        Ok(format!("{VERSION}{}", URL_SAFE_NO_PAD.encode(payload)).into())
+        let version = match self.ca_pins.second {
+            None => ONE_PIN,
+            Some(_) => TWO_PINS,
+        };
+        Ok(format!("{version}{}", URL_SAFE_NO_PAD.encode(payload)).into())
     }
 }
 
@@ -213,7 +293,10 @@ impl FromStr for JoinString {
         if text.len() > MAX_JOIN_STRING_BYTES {
             return Err(JoinError::TooLong);
         }
-        let encoded = text.strip_prefix(VERSION).ok_or(JoinError::Version)?;
+        let (encoded, has_two_pins) = match text.strip_prefix(ONE_PIN) {
+            Some(encoded) => (encoded, false),
+            None => (text.strip_prefix(TWO_PINS).ok_or(JoinError::Version)?, true),
+        };
         let bytes = URL_SAFE_NO_PAD
             .decode(encoded)
             .map_err(|_| JoinError::Encoding)?;
@@ -221,9 +304,16 @@ impl FromStr for JoinString {
         if checksum(payload) != *sum {
             return Err(JoinError::Checksum);
         }
-        let (pin, rest) = payload
-            .split_first_chunk::<32>()
-            .ok_or(JoinError::Encoding)?;
+        let pin = |bytes| {
+            let (pin, rest) = <[u8]>::split_first_chunk::<32>(bytes)?;
+            Some((CaPin(*pin), rest))
+        };
+        let (first, mut rest) = pin(payload).ok_or(JoinError::Encoding)?;
+        let mut ca_pins = CaPins::from(first);
+        if has_two_pins {
+            let (second, after) = pin(rest).ok_or(JoinError::Encoding)?;
+            (ca_pins, rest) = (CaPins::new(first, Some(second)), after);
+        }
         let mut parts = Parts(rest);
         let token = parts.next().ok_or(JoinError::Encoding)??.to_owned();
         let hubs = parts
@@ -234,7 +324,7 @@ impl FromStr for JoinString {
         }
         Ok(JoinString {
             hubs,
-            ca_pin: CaPin(*pin),
+            ca_pins,
             token: token.into(),
         })
     }
@@ -280,7 +370,7 @@ mod tests {
                 "https://hub.example.test".parse().unwrap(),
                 "https://[::1]:8443".parse().unwrap(),
             ],
-            ca_pin: CaPin([7; 32]),
+            ca_pins: CaPin([7; 32]).into(),
             token: "c-demo.1.1795244000.c2VjcmV0".into(),
         }
     }
@@ -290,7 +380,7 @@ mod tests {
         let text = example().encode().unwrap();
         let back: JoinString = text.expose_secret().parse().unwrap();
         assert_eq!(back.hubs, example().hubs);
-        assert_eq!(back.ca_pin, example().ca_pin);
+        assert_eq!(back.ca_pins, example().ca_pins);
         assert_eq!(back.token.expose_secret(), example().token.expose_secret());
         assert!(
             format!("  {}\n", text.expose_secret())
@@ -298,6 +388,22 @@ mod tests {
                 .is_ok(),
             "spaces around it do no harm"
         );
+    }
+
+    #[test]
+    fn two_pins_survive_a_round_trip() {
+        let pins = CaPins::new(CaPin([7; 32]), Some(CaPin([8; 32])));
+        let join = JoinString {
+            ca_pins: pins,
+            ..example()
+        };
+        let text = join.encode().unwrap();
+        assert!(text.expose_secret().starts_with("fl2."));
+        let back: JoinString = text.expose_secret().parse().unwrap();
+        assert_eq!(back.ca_pins, pins);
+        assert_eq!(back.hubs, example().hubs);
+        assert!(pins.contains(CaPin([8; 32])) && !pins.contains(CaPin([9; 32])));
+        assert_eq!((pins.first().0, pins.last().0), ([7; 32], [8; 32]));
     }
 
     #[test]
@@ -352,15 +458,18 @@ mod tests {
         fn no_text_makes_it_panic(text in "\\PC{0,200}") {
             let _ = text.parse::<JoinString>();
             let _ = format!("fl1.{text}").parse::<JoinString>();
+            let _ = format!("fl2.{text}").parse::<JoinString>();
         }
 
         #[test]
         fn whatever_parses_encodes_again(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
             let mut payload = bytes;
             payload.extend_from_slice(&checksum(&payload.clone()));
-            let text = format!("fl1.{}", URL_SAFE_NO_PAD.encode(payload));
-            if let Ok(join) = text.parse::<JoinString>() {
-                prop_assert!(join.encode().is_ok());
+            let encoded = URL_SAFE_NO_PAD.encode(payload);
+            for version in [ONE_PIN, TWO_PINS] {
+                if let Ok(join) = format!("{version}{encoded}").parse::<JoinString>() {
+                    prop_assert!(join.encode().is_ok());
+                }
             }
         }
     }

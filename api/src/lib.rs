@@ -27,5 +27,5 @@ pub use code::{Code, Failure};
 pub use error_chain::error_chain;
 pub use hello::ClusterUid;
 pub use ids::{ClusterId, IdError, TenantId};
-pub use join::{CaPin, HubUrl, JoinString};
+pub use join::{CaPin, CaPins, HubUrl, JoinString};
 pub use reason::Reason;

@@ -2,6 +2,7 @@
 //! field. Failures are [`crate::Reason`]s.
 
 mod agent;
+mod ca;
 mod change;
 mod cluster;
 mod compile;
@@ -17,6 +18,7 @@ use utoipa::ToSchema;
 use crate::HubUrl;
 
 pub use agent::AgentSettings;
+pub use ca::{CaBehind, CaInfo, CaPhase, CaStatus, RetireCa, RetiredCaInfo};
 pub use change::{ChangeEntry, Changes, Operation, ResourceKind, UnknownName};
 pub use cluster::{
     AgentInvitation, BootstrapState, BootstrapToken, Cluster, ClusterFields, CreateCluster,

@@ -6,7 +6,10 @@
 use std::{fmt, path::Path};
 
 use fairlead_api::{CaPin, ClusterId, TenantId, hex};
-use rcgen::{CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
+use rcgen::{
+    CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm,
+    SigningKey,
+};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
 use secrecy::ExposeSecret;
 use time::OffsetDateTime;
@@ -22,20 +25,65 @@ use crate::{
     leaf::Leaf,
     pin::{pin_of, sha256},
     profiles,
-    registration::Registration,
+    registration::{Registration, SerialPrefix},
     tls::internal,
 };
 
-const CERTIFICATE: &str = "ca.pem";
-const KEY: &str = "ca.key";
+/// Key of an authority. It signs certificates, and its private part may be elsewhere, as in a KMS.
+///
+/// The file of the data directory is the one implementation here ([`Authority::open_or_create`]).
+pub trait CaSigner: SigningKey + Send + Sync {}
+
+impl<S: SigningKey + Send + Sync> CaSigner for S {}
+
+struct Signer(Box<dyn CaSigner>);
+
+impl PublicKeyData for Signer {
+    fn der_bytes(&self) -> &[u8] {
+        self.0.der_bytes()
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        self.0.algorithm()
+    }
+}
+
+impl SigningKey for Signer {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        self.0.sign(message)
+    }
+}
+
+/// Names of the two files of an authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuthorityFiles {
+    /// Name of the certificate.
+    pub certificate: &'static str,
+    /// Name of the key.
+    pub key: &'static str,
+}
+
+impl AuthorityFiles {
+    /// The authority of the hub.
+    pub const CURRENT: AuthorityFiles = AuthorityFiles {
+        certificate: "ca.pem",
+        key: "ca.key",
+    };
+    /// The next authority, while the CA is rotated.
+    pub const NEXT: AuthorityFiles = AuthorityFiles {
+        certificate: "ca-next.pem",
+        key: "ca-next.key",
+    };
+}
 
 /// The hub's certificate authority: key and certificate.
 pub struct Authority {
-    issuer: Issuer<'static, KeyPair>,
+    issuer: Issuer<'static, Signer>,
     der: CertificateDer<'static>,
     pem: String,
     pin: CaPin,
     trust_domain: String,
+    not_before: OffsetDateTime,
     not_after: OffsetDateTime,
 }
 
@@ -63,7 +111,24 @@ impl Authority {
     /// # Errors
     /// `FL-4103` if they are damaged, do not belong together, or others may read the key.
     pub fn open_or_create(dir: &Path) -> Result<Self, CertsError> {
-        let (key_path, pem_path) = (dir.join(KEY), dir.join(CERTIFICATE));
+        Authority::open(dir, AuthorityFiles::CURRENT, None)
+    }
+
+    /// As [`Authority::open_or_create`], for the successor of an authority: another key, the same trust domain.
+    ///
+    /// # Errors
+    /// As [`Authority::open_or_create`].
+    pub fn open_or_create_next(dir: &Path, trust_domain: &str) -> Result<Self, CertsError> {
+        Authority::open(dir, AuthorityFiles::NEXT, Some(trust_domain))
+    }
+
+    /// `trust_domain`: that of the predecessor, if there is one.
+    fn open(
+        dir: &Path,
+        files: AuthorityFiles,
+        trust_domain: Option<&str>,
+    ) -> Result<Self, CertsError> {
+        let (key_path, pem_path) = (dir.join(files.key), dir.join(files.certificate));
         let key = keyfile::read(&key_path)?;
         let pem = match std::fs::read_to_string(&pem_path) {
             Ok(pem) => Some(pem),
@@ -76,7 +141,8 @@ impl Authority {
                 .filter(|key| key.algorithm() == &PKCS_ECDSA_P256_SHA256)
                 .ok_or_else(|| CertsError::file(&key_path, "it is not a P-256 key in PEM"))?,
             (None, Some(_)) => {
-                let detail = format!("{KEY} is missing beside it; restore it from a backup");
+                let name = files.key;
+                let detail = format!("{name} is missing beside it; restore it from a backup");
                 return Err(CertsError::file(&pem_path, detail));
             }
             (None, None) => {
@@ -90,7 +156,7 @@ impl Authority {
             // First start, or a start that was interrupted between the two files. Pin and trust domain come from the
             // key alone.
             None => {
-                let pem = self_signed(&key, OffsetDateTime::now_utc())?;
+                let pem = self_signed(&key, trust_domain, OffsetDateTime::now_utc())?;
                 keyfile::create_public(&pem_path, &pem)?;
                 pem
             }
@@ -98,7 +164,18 @@ impl Authority {
         Authority::new(key, pem).map_err(|detail| CertsError::file(&pem_path, detail))
     }
 
-    fn new(key: KeyPair, pem: String) -> Result<Self, String> {
+    /// An authority with a key in another place, and its certificate in PEM.
+    ///
+    /// The certificate may be signed by another CA. It has to name the trust domain as its only URI
+    /// (`spiffe://<trust domain>`), and to permit the signing of certificates.
+    ///
+    /// # Errors
+    /// `FL-4101` if the certificate is not one of this key, or not one of an authority.
+    pub fn with_signer(signer: impl CaSigner + 'static, pem: String) -> Result<Self, CertsError> {
+        Authority::new(signer, pem).map_err(CertsError::Settings)
+    }
+
+    fn new(key: impl CaSigner + 'static, pem: String) -> Result<Self, String> {
         let der = CertificateDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| "it is not a certificate in PEM")?;
         let (_, parsed) =
@@ -107,16 +184,19 @@ impl Authority {
             return Err("it is not the certificate of an authority".to_owned());
         }
         if parsed.public_key().raw != key.subject_public_key_info() {
-            return Err(format!("{KEY} is not the key of this certificate"));
+            return Err("the key is not the one of this certificate".to_owned());
         }
+        let not_before = parsed.validity().not_before.to_datetime();
         let not_after = parsed.validity().not_after.to_datetime();
         let trust_domain = trust_domain_of(&parsed).ok_or("it names no trust domain")?;
         let pin = pin_of(&der).ok_or("the certificate is damaged")?;
         Ok(Authority {
-            issuer: Issuer::from_ca_cert_der(&der, key).map_err(|error| error.to_string())?,
+            issuer: Issuer::from_ca_cert_der(&der, Signer(Box::new(key)))
+                .map_err(|error| error.to_string())?,
             pem,
             pin,
             trust_domain,
+            not_before,
             not_after,
             der,
         })
@@ -134,10 +214,16 @@ impl Authority {
         self.pin
     }
 
-    /// The trust domain: `fl-` and 16 hexadecimal digits of the key's hash.
+    /// The trust domain: `fl-` and 16 hexadecimal digits of a key's hash. Successors keep that of the first authority.
     #[must_use]
     pub fn trust_domain(&self) -> &str {
         &self.trust_domain
+    }
+
+    /// Start of the authority's own validity.
+    #[must_use]
+    pub fn not_before(&self) -> OffsetDateTime {
+        self.not_before
     }
 
     /// End of the authority's own validity.
@@ -161,13 +247,14 @@ impl Authority {
         self.sign_agent_of(Registration::random()?, csr_pem, tenant, cluster, now)
     }
 
-    /// As [`Authority::sign_agent`], for one registration of the cluster, which becomes part of the serial number.
+    /// As [`Authority::sign_agent`], for one registration of the cluster, and one epoch of the store: both become part of
+    /// the serial number.
     ///
     /// # Errors
     /// As [`Authority::sign_agent`].
     pub fn sign_agent_of(
         &self,
-        registration: Registration,
+        serial: impl Into<SerialPrefix>,
         csr_pem: &str,
         tenant: &TenantId,
         cluster: &ClusterId,
@@ -176,7 +263,7 @@ impl Authority {
         let request = CertificateRequest::parse(csr_pem)?;
         let uri = profiles::agent_uri(&self.trust_domain, tenant, cluster);
         request.names_only(cluster.as_str(), &uri)?;
-        let params = profiles::agent(&self.trust_domain, tenant, cluster, registration, now)?;
+        let params = profiles::agent(&self.trust_domain, tenant, cluster, serial.into(), now)?;
         let certificate = params
             .signed_by(&request.key, &self.issuer)
             .map_err(internal)?;
@@ -229,12 +316,20 @@ impl fmt::Debug for Authority {
 }
 
 /// The trust domain is derived from the key, so the certificate can be made again from the key alone.
-fn self_signed(key: &KeyPair, now: OffsetDateTime) -> Result<String, CertsError> {
+///
+/// A successor takes over the trust domain, and has its own key in its name.
+fn self_signed(
+    key: &KeyPair,
+    trust_domain: Option<&str>,
+    now: OffsetDateTime,
+) -> Result<String, CertsError> {
     let hash = sha256(&key.subject_public_key_info());
-    let trust_domain = format!("fl-{}", hex::encode(hash.get(..8).unwrap_or_default()));
-    let certificate = profiles::ca(&trust_domain, now)?
-        .self_signed(key)
-        .map_err(internal)?;
+    let own = format!("fl-{}", hex::encode(hash.get(..8).unwrap_or_default()));
+    let params = match trust_domain {
+        None => profiles::ca(&own, None, now)?,
+        Some(trust_domain) => profiles::ca(trust_domain, Some(&own), now)?,
+    };
+    let certificate = params.self_signed(key).map_err(internal)?;
     Ok(certificate.pem())
 }
 

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::CaPin;
+use fairlead_api::CaPins;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
     ServerConfig, SignatureScheme,
@@ -33,22 +33,26 @@ pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";
 
 /// The hub's end of the inner TLS 1.3.
 ///
-/// It accepts client certificates of `authority_pem`, and for the time `late` after their expiry too; the gateway then
+/// It accepts client certificates of each authority in `authorities_pem`, and for the time `late` after their expiry too; the gateway then
 /// limits their rights. A peer without a certificate is anonymous. Any other certificate ends the handshake with an
 /// alert.
 ///
 /// # Errors
-/// `FL-4101` if there is no certificate in `authority_pem`.
+/// `FL-4101` if there is no certificate in `authorities_pem`, or a damaged one.
 pub fn session_server(
     leaf: &Leaf,
-    authority_pem: &str,
+    authorities_pem: &str,
     late: Duration,
 ) -> Result<Arc<ServerConfig>, CertsError> {
     let mut roots = RootCertStore::empty();
-    CertificateDer::from_pem_slice(authority_pem.as_bytes())
-        .ok()
-        .and_then(|authority| roots.add(authority).ok())
-        .ok_or_else(|| CertsError::Settings("the authority's PEM is damaged".to_owned()))?;
+    let damaged = || CertsError::Settings("the authority's PEM is damaged".to_owned());
+    for authority in CertificateDer::pem_slice_iter(authorities_pem.as_bytes()) {
+        let authority = authority.map_err(|_| damaged())?;
+        roots.add(authority).map_err(|_| damaged())?;
+    }
+    if roots.is_empty() {
+        return Err(damaged());
+    }
     let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
         .allow_unauthenticated()
         .build()
@@ -66,21 +70,21 @@ pub fn session_server(
     Ok(Arc::new(config))
 }
 
-/// The agent's end of the inner TLS 1.3: trusts only a hub of the pinned authority, by the name [`HUB_SERVER_NAME`].
+/// The agent's end of the inner TLS 1.3: trusts only a hub of a pinned authority, by the name [`HUB_SERVER_NAME`].
 ///
 /// A hub of another authority fails with [`TrustError::NotPinned`](crate::TrustError::NotPinned).
 ///
 /// # Errors
 /// `FL-5101` if the provider lacks TLS 1.3.
 pub fn session_client(
-    pin: CaPin,
+    pins: impl Into<CaPins>,
     identity: Option<&Leaf>,
 ) -> Result<Arc<ClientConfig>, CertsError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(PinnedHubVerifier { pin }));
+        .with_custom_certificate_verifier(Arc::new(PinnedHubVerifier { pins: pins.into() }));
     let mut config = match identity {
         Some(leaf) => builder.with_client_cert_resolver(leaf.resolver()),
         None => builder.with_no_client_auth(),
@@ -157,7 +161,7 @@ impl ClientCertVerifier for GracefulClientVerifier {
 
 #[derive(Debug)]
 struct PinnedHubVerifier {
-    pin: CaPin,
+    pins: CaPins,
 }
 
 impl ServerCertVerifier for PinnedHubVerifier {
@@ -169,7 +173,7 @@ impl ServerCertVerifier for PinnedHubVerifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        pin::verify(self.pin, end_entity, intermediates, server_name, now)?;
+        pin::verify(self.pins, end_entity, intermediates, server_name, now)?;
         Ok(ServerCertVerified::assertion())
     }
 

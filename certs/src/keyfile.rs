@@ -1,4 +1,4 @@
-//! Key files: readable by their owner alone, written as a whole, and never overwritten.
+//! Key files: readable by their owner alone, and written as a whole.
 
 use std::{
     fs::File,
@@ -49,6 +49,14 @@ pub fn read(path: &Path) -> Result<Option<SecretString>, CertsError> {
 /// `FL-4103` if it exists or cannot be written.
 pub fn create(path: &Path, text: &str) -> Result<(), CertsError> {
     write_new(path, text, 0o600)
+}
+
+/// Writes a key file as a whole, mode 0600; replaces an existing one.
+///
+/// # Errors
+/// `FL-4103` if it cannot be written.
+pub fn replace(path: &Path, text: &str) -> Result<(), CertsError> {
+    atomic_file::replace(path, text.as_bytes(), 0o600).map_err(|error| CertsError::io(path, error))
 }
 
 /// Writes a new file that is not secret, mode 0644.

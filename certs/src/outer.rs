@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::CaPin;
+use fairlead_api::CaPins;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -33,7 +33,7 @@ use crate::{
 /// `FL-4101` if `ca_pem` contains no certificate, `FL-3105` if there is nothing at all to trust.
 pub fn outer_client(
     ca_pem: Option<&str>,
-    pin: Option<CaPin>,
+    pin: Option<CaPins>,
 ) -> Result<Arc<ClientConfig>, CertsError> {
     client(ca_pem, pin, false)
 }
@@ -46,14 +46,14 @@ pub fn outer_client(
 /// As for [`outer_client`].
 pub fn outer_client_at_any_time(
     ca_pem: Option<&str>,
-    pin: Option<CaPin>,
+    pin: Option<CaPins>,
 ) -> Result<Arc<ClientConfig>, CertsError> {
     client(ca_pem, pin, true)
 }
 
 fn client(
     ca_pem: Option<&str>,
-    pin: Option<CaPin>,
+    pin: Option<CaPins>,
     any_time: bool,
 ) -> Result<Arc<ClientConfig>, CertsError> {
     let extra = ca_pem.map(certificates).transpose()?.unwrap_or_default();
@@ -99,7 +99,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertsError> {
 #[derive(Debug)]
 struct OuterVerifier {
     system_roots: SystemRoots,
-    pin: Option<CaPin>,
+    pin: Option<CaPins>,
     /// Verifies the leaf as of a moment within its own validity.
     any_time: bool,
 }

@@ -4,7 +4,7 @@
 //! anchor.
 
 use aws_lc_rs::digest;
-use fairlead_api::CaPin;
+use fairlead_api::{CaPin, CaPins};
 use rustls::{
     Error, RootCertStore,
     client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},
@@ -46,29 +46,42 @@ pub fn ca_pin(ca_pem: &str) -> Result<CaPin, CertsError> {
         .ok_or_else(|| CertsError::Settings("there is no CA certificate in this PEM".to_owned()))
 }
 
-/// The certificate of the pinned authority among those that a peer sent.
-pub(crate) fn pinned<'a>(
-    pin: CaPin,
-    intermediates: &'a [CertificateDer<'_>],
-) -> Option<&'a CertificateDer<'a>> {
-    intermediates
-        .iter()
-        .take(MAX_CHAIN_LENGTH)
-        .find(|der| pin_of(der) == Some(pin))
+/// The pins of the first two certificates in `ca_pem`.
+///
+/// # Errors
+/// `FL-4101` if it contains no certificate.
+pub fn ca_pins(ca_pem: &str) -> Result<CaPins, CertsError> {
+    let first = ca_pin(ca_pem)?;
+    let all = CertificateDer::pem_slice_iter(ca_pem.as_bytes()).flatten();
+    let second = all.skip(1).find_map(|der| pin_of(&der));
+    Ok(CaPins::new(first, second))
 }
 
-/// Verifies that the pinned authority itself, without intermediates, signed `leaf` for a server of this name, valid
+/// The certificates of pinned authorities among those that a peer sent.
+pub(crate) fn pinned<'a>(
+    pins: CaPins,
+    intermediates: &'a [CertificateDer<'a>],
+) -> impl Iterator<Item = &'a CertificateDer<'a>> {
+    let sent = intermediates.iter().take(MAX_CHAIN_LENGTH);
+    sent.filter(move |der| pin_of(der).is_some_and(|pin| pins.contains(pin)))
+}
+
+/// Verifies that a pinned authority itself, without intermediates, signed `leaf` for a server of this name, valid
 /// now.
 pub(crate) fn verify(
-    pin: CaPin,
+    pins: CaPins,
     leaf: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
     name: &ServerName<'_>,
     now: UnixTime,
 ) -> Result<(), Error> {
-    let anchor = pinned(pin, intermediates).ok_or(TrustError::NotPinned(pin))?;
     let mut roots = RootCertStore::empty();
-    roots.add(anchor.clone().into_owned())?;
+    for anchor in pinned(pins, intermediates) {
+        roots.add(anchor.clone().into_owned())?;
+    }
+    if roots.is_empty() {
+        return Err(TrustError::NotPinned(pins).into());
+    }
     let leaf = ParsedCertificate::try_from(leaf)?;
     verify_server_cert_signed_by_trust_anchor(&leaf, &roots, &[], now, algorithms().all)?;
     verify_server_name(&leaf, name)

@@ -9,7 +9,12 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::{error::CertsError, inner::HUB_SERVER_NAME, registration::Registration, tls::internal};
+use crate::{
+    error::CertsError,
+    inner::HUB_SERVER_NAME,
+    registration::{Registration, SerialPrefix},
+    tls::internal,
+};
 
 /// Validity of the authority itself.
 const CA_LIFETIME: Duration = Duration::days(3650);
@@ -31,12 +36,21 @@ pub(crate) fn agent_uri(trust_domain: &str, tenant: &TenantId, cluster: &Cluster
     format!("spiffe://{trust_domain}/tenant/{tenant}/cluster/{cluster}")
 }
 
-pub(crate) fn ca(trust_domain: &str, now: OffsetDateTime) -> Result<CertificateParams, CertsError> {
+/// `key` distinguishes a later authority of the same trust domain from the first one.
+pub(crate) fn ca(
+    trust_domain: &str,
+    key: Option<&str>,
+    now: OffsetDateTime,
+) -> Result<CertificateParams, CertsError> {
     let mut params = dated(CA_NAME, now, CA_LIFETIME)?;
     // Distinguishes the authorities of hubs: else another hub's signature would only look damaged.
     params
         .distinguished_name
         .push(DnType::OrganizationName, trust_domain);
+    if let Some(key) = key {
+        let unit = DnType::OrganizationalUnitName;
+        params.distinguished_name.push(unit, key);
+    }
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params.subject_alt_names = vec![uri(format!("spiffe://{trust_domain}"))?];
@@ -47,11 +61,11 @@ pub(crate) fn agent(
     trust_domain: &str,
     tenant: &TenantId,
     cluster: &ClusterId,
-    registration: Registration,
+    serial: SerialPrefix,
     now: OffsetDateTime,
 ) -> Result<CertificateParams, CertsError> {
     let mut params = leaf(cluster.as_str(), now)?;
-    params.serial_number = Some(registration.serial()?);
+    params.serial_number = Some(serial.serial()?);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     params.subject_alt_names = vec![uri(agent_uri(trust_domain, tenant, cluster))?];
     Ok(params)
@@ -124,6 +138,6 @@ fn dated(
     params
         .distinguished_name
         .push(DnType::CommonName, common_name);
-    params.serial_number = Some(Registration::random()?.serial()?);
+    params.serial_number = Some(Registration::random()?.in_epoch(0).serial()?);
     Ok(params)
 }

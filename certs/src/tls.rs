@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
-use fairlead_api::{CaPin, moment::unix_timestamp};
+use fairlead_api::{CaPins, moment::unix_timestamp};
 use rustls::{
     AlertDescription, CertificateError, CipherSuite, Error, OtherError,
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs},
@@ -36,7 +36,7 @@ pub(crate) fn internal(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Cer
 pub enum TrustError {
     /// The peer sent no certificate of the pinned authority.
     #[error("the certificate does not belong to the pinned authority {0}")]
-    NotPinned(CaPin),
+    NotPinned(CaPins),
     /// Neither the system roots, nor a configured CA, nor the pin leads to the certificate.
     #[error(
         "the certificate's issuer {0:?} is trusted neither by this machine nor by the configuration"

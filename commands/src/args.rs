@@ -9,6 +9,7 @@
 
 mod access;
 mod agent_settings;
+mod ca;
 mod common;
 mod fields;
 mod inspect;
@@ -20,6 +21,7 @@ use clap::Subcommand;
 
 pub(crate) use self::access::{HubsArgs, Kubeconfig, KubeconfigAddress, Login, Logout};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
+pub(crate) use self::ca::{CaArgs, RetireArgs};
 pub use self::common::{HubPlace, OutputArgs};
 pub(crate) use self::fields::{NewCluster, SetCluster};
 pub(crate) use self::inspect::{
@@ -54,6 +56,9 @@ pub enum HubCommand {
     /// Manage API tokens of people and programs
     #[command(subcommand)]
     Token(TokenArgs),
+    /// Rotate the hub's CA, without an end of any session
+    #[command(subcommand)]
+    Ca(CaArgs),
     /// Import from the registry of another program
     #[command(subcommand)]
     Import(Import),

@@ -4,6 +4,7 @@ mod apply;
 mod args;
 mod audit;
 mod bulk;
+mod ca;
 mod changes;
 mod cluster;
 pub mod complete;
@@ -53,6 +54,7 @@ pub fn run(
         HubCommand::Changes(args) => changes::run(args, environment),
         HubCommand::Audit(args) => audit::run(args, environment),
         HubCommand::Token(command) => token::run(command, environment, create_locally),
+        HubCommand::Ca(command) => ca::run(command, environment),
         HubCommand::Import(command) => import::run(command, environment),
         HubCommand::Kubeconfig(args) => kubeconfig::run(&args, environment),
         HubCommand::Login(args) => login::run(&args, environment),

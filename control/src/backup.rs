@@ -23,7 +23,7 @@ use fairlead_store::{
 };
 
 use crate::{
-    files::{KEYS, STORE_FILE},
+    files::{ALL_KEYS, KEYS, STORE_FILE},
     local,
 };
 use failure::unusable;
@@ -54,7 +54,7 @@ impl HubData {
     /// [`DumpError`]
     pub async fn back_up(&self, sink: Sink, with_keys: bool) -> Result<Tallies, DumpError> {
         let mut files = dump::Files::new();
-        for name in KEYS.into_iter().filter(|_| with_keys) {
+        for name in ALL_KEYS.into_iter().filter(|_| with_keys) {
             if let Some(text) = read_key(&self.data_dir, name)? {
                 files.insert(name.to_owned(), text.into());
             }

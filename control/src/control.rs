@@ -82,13 +82,13 @@ impl Control {
     /// Trust domain of agents' identities.
     #[must_use]
     pub fn trust_domain(&self) -> &str {
-        self.0.authority.trust_domain()
+        &self.0.trust_domain
     }
 
-    /// Certificate of the hub's own authority.
+    /// Certificates of the hub's own authorities: two while the CA is rotated.
     #[must_use]
-    pub fn ca_pem(&self) -> &str {
-        self.0.authority.certificate_pem()
+    pub fn ca_pem(&self) -> String {
+        self.0.authorities.set().bundle_pem()
     }
 
     /// Expiry of the hub's certificates.

@@ -4,3 +4,11 @@
 pub(crate) const STORE_FILE: &str = "fairlead.db";
 /// Files that a hub needs besides its store.
 pub(crate) const KEYS: [&str; 3] = ["ca.pem", "ca.key", "bootstrap.key"];
+/// [`KEYS`], and the files of the next CA while it is rotated.
+pub(crate) const ALL_KEYS: [&str; 5] = [
+    "ca.pem",
+    "ca.key",
+    "bootstrap.key",
+    "ca-next.key",
+    "ca-next.pem",
+];

@@ -11,12 +11,18 @@ use base64::{
     Engine,
     engine::general_purpose::{STANDARD, URL_SAFE},
 };
-use fairlead_certs::{Authority, keyfile};
+use fairlead_api::CaPin;
+use fairlead_certs::{Authority, AuthorityFiles, keyfile};
 use fairlead_store::{DataDir, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tracing::info;
 
-use crate::{files::KEYS, keys_error::KeysError, modules::enroll::BootstrapKey};
+use crate::{
+    authorities::pin_in,
+    files::{ALL_KEYS, KEYS},
+    keys_error::KeysError,
+    modules::enroll::BootstrapKey,
+};
 
 /// Domain separation of this use of the sealing key.
 const PURPOSE: &[u8] = b"fairlead keys of the hub v1";
@@ -24,6 +30,8 @@ const NONCE_BYTES: usize = 12;
 
 /// Key that encrypts the hub's keys in the store.
 pub(crate) struct SealingKey(RandomizedNonceKey);
+
+const BOOTSTRAP: &str = "bootstrap.key";
 
 /// Contents by file name.
 type Keys = BTreeMap<String, SecretString>;
@@ -89,13 +97,13 @@ pub(crate) async fn share(
     dir: &DataDir,
     sealing: &SealingKey,
 ) -> Result<(), KeysError> {
-    let found = read(dir)?;
+    let found = read(dir.path())?;
     let sealed = match store.keys().await.map_err(KeysError::Store)? {
         Some(sealed) => sealed,
         None => {
             Authority::open_or_create(dir.path())?;
             BootstrapKey::open_or_create(dir)?;
-            let sealed = sealing.seal(&read(dir)?)?;
+            let sealed = sealing.seal(&read(dir.path())?)?;
             if store.keep_keys(&sealed).await.map_err(KeysError::Store)? {
                 info!("hub keys sealed into the store");
                 return Ok(());
@@ -103,39 +111,113 @@ pub(crate) async fn share(
             // Another hub was faster. Nothing depends on the keys created here, so they are
             // discarded.
             if found.is_empty() {
-                forget(dir)?;
+                forget(dir.path())?;
             }
             let theirs = store.keys().await.map_err(KeysError::Store)?;
             theirs.ok_or(KeysError::Disappeared)?
         }
     };
-    take(dir, &sealing.open(&sealed)?)
+    take(dir.path(), &sealing.open(&sealed)?)
 }
 
-/// Writes missing files. Existing ones must be equal, or nothing is written.
-fn take(dir: &DataDir, keys: &Keys) -> Result<(), KeysError> {
+/// Writes missing files. Existing ones must be equal, or nothing is written: except for the CA of a hub with the same
+/// bootstrap key, which missed a rotation.
+fn take(dir: &Path, keys: &Keys) -> Result<(), KeysError> {
     let here = read(dir)?;
-    let theirs = || {
-        keys.iter()
-            .filter(|(name, _)| KEYS.contains(&name.as_str()))
+    let differs = |name: &str| match (here.get(name), keys.get(name)) {
+        (Some(ours), Some(theirs)) => !is_same(ours, theirs),
+        _ => false,
     };
-    for (name, theirs) in theirs() {
-        let ours = here.get(name).map(|it| it.expose_secret().trim());
-        if ours.is_some_and(|ours| ours != theirs.expose_secret().trim()) {
+    let is_one_of_them = here.contains_key(BOOTSTRAP) && !differs(BOOTSTRAP);
+    for name in KEYS {
+        if differs(name) && !is_one_of_them {
             return Err(KeysError::OtherHubs(dir.join(name)));
         }
     }
-    for (name, theirs) in theirs().filter(|(name, _)| !here.contains_key(*name)) {
-        let path = dir.join(name);
-        keyfile::create(&path, theirs.expose_secret())?;
-        info!(file = %path.display(), "hub key copied from the store");
+    let theirs = keys
+        .iter()
+        .filter(|(name, _)| ALL_KEYS.contains(&name.as_str()));
+    for (name, theirs) in theirs {
+        if !here.contains_key(name) || differs(name) {
+            let path = dir.join(name);
+            keyfile::replace(&path, theirs.expose_secret())?;
+            info!(file = %path.display(), "hub key copied from the store");
+        }
     }
     Ok(())
 }
 
-fn read(dir: &DataDir) -> Result<Keys, KeysError> {
+/// Copies the authority with this pin from the store to these files; false if the store has none.
+///
+/// # Errors
+/// [`KeysError`]
+pub(crate) async fn take_ca(
+    store: &Store,
+    dir: &Path,
+    sealing: &SealingKey,
+    to: AuthorityFiles,
+    pin: CaPin,
+) -> Result<bool, KeysError> {
+    let Some(sealed) = store.keys().await.map_err(KeysError::Store)? else {
+        return Ok(false);
+    };
+    let keys = sealing.open(&sealed)?;
+    for from in [AuthorityFiles::CURRENT, AuthorityFiles::NEXT] {
+        let pair = (keys.get(from.certificate), keys.get(from.key));
+        let (Some(certificate), Some(key)) = pair else {
+            continue;
+        };
+        if pin_in(certificate.expose_secret()) == Some(pin) {
+            keyfile::replace(&dir.join(to.key), key.expose_secret())?;
+            keyfile::replace(&dir.join(to.certificate), certificate.expose_secret())?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Seals the keys of the folder into the store if they differ from those there. `with_next`: with the next authority.
+///
+/// # Errors
+/// [`KeysError`]
+pub(crate) async fn reseal(
+    store: &Store,
+    dir: &Path,
+    sealing: &SealingKey,
+    with_next: bool,
+) -> Result<(), KeysError> {
+    let mut ours = read(dir)?;
+    if !with_next {
+        ours.retain(|name, _| KEYS.contains(&name.as_str()));
+    }
+    let Some(sealed) = store.keys().await.map_err(KeysError::Store)? else {
+        return Err(KeysError::Disappeared);
+    };
+    let theirs = sealing.open(&sealed)?;
+    let is_equal = ours.len() == theirs.len()
+        && ours.iter().all(|(name, ours)| {
+            let theirs = theirs.get(name);
+            theirs.is_some_and(|theirs| is_same(ours, theirs))
+        });
+    if is_equal {
+        return Ok(());
+    }
+    let replaced = store.replace_keys(&sealed, &sealing.seal(&ours)?).await;
+    match replaced.map_err(KeysError::Store)? {
+        true => info!("hub keys sealed into the store"),
+        // Another hub takes the same step; each hub checks its keys again after a change of the authorities.
+        false => info!("hub keys were sealed by another hub"),
+    }
+    Ok(())
+}
+
+fn is_same(one: &SecretString, other: &SecretString) -> bool {
+    one.expose_secret().trim() == other.expose_secret().trim()
+}
+
+fn read(dir: &Path) -> Result<Keys, KeysError> {
     let mut keys = Keys::new();
-    for name in KEYS {
+    for name in ALL_KEYS {
         let path = dir.join(name);
         match std::fs::read_to_string(&path) {
             Ok(text) => drop(keys.insert(name.to_owned(), text.into())),
@@ -146,7 +228,7 @@ fn read(dir: &DataDir) -> Result<Keys, KeysError> {
     Ok(keys)
 }
 
-fn forget(dir: &DataDir) -> Result<(), KeysError> {
+fn forget(dir: &Path) -> Result<(), KeysError> {
     for name in KEYS {
         let path = dir.join(name);
         std::fs::remove_file(&path).map_err(|error| unusable(&path, error))?;

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use fairlead_api::{Code, Failure, error_chain};
+use fairlead_api::{CaPin, Code, Failure, error_chain};
 use fairlead_certs::CertsError;
 use fairlead_store::{StoreError, random::RandomError};
 
@@ -20,6 +20,9 @@ pub(crate) enum KeysError {
     /// A file differs from the keys in the store.
     #[error("{}: it differs from the store's: this folder belongs to other hubs", .0.display())]
     OtherHubs(PathBuf),
+    /// The store names a CA without a key here.
+    #[error("the key of the CA {0} is neither in the folder nor in the store")]
+    LostCa(CaPin),
     /// The keys are no longer in the store.
     #[error("the store's keys disappeared")]
     Disappeared,
@@ -57,6 +60,7 @@ impl KeysError {
             KeysError::Internal(_) | KeysError::Random(_) => Code::Internal,
             KeysError::OtherSealingKey
             | KeysError::OtherHubs(_)
+            | KeysError::LostCa(_)
             | KeysError::Disappeared
             | KeysError::Store(_)
             | KeysError::File { .. }
@@ -75,6 +79,9 @@ impl From<KeysError> for Failure {
             }
             KeysError::OtherHubs(_) => because(&error)
                 .next("Name the folder of a hub on this store with `--data`, or an empty one."),
+            KeysError::LostCa(_) => because(&error).next(
+                "Restore the newest backup with the CA, or copy `ca.key` and `ca.pem` of another hub on this store.",
+            ),
             other => because(&other),
         }
     }

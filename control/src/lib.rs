@@ -5,6 +5,7 @@
 
 pub mod backup;
 
+mod authorities;
 mod config;
 mod control;
 mod files;

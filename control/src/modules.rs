@@ -3,6 +3,7 @@
 //! A module imports no other one. A new module is its own file or folder, its `mod` line here, and one line in [`wire`].
 
 mod about;
+pub(crate) mod ca;
 mod catalog;
 pub(crate) mod certificates;
 mod configuration;
@@ -12,7 +13,6 @@ pub(crate) mod repositories;
 use std::sync::Arc;
 
 use fairlead_api::Failure;
-use fairlead_certs::Authority;
 use fairlead_facts::{FactsModule, Influx};
 use fairlead_issuers::Issuers;
 use fairlead_registry::{Registry, RegistryModule, Services};
@@ -21,10 +21,12 @@ use fairlead_store::{Clock, DataDir, Store, claim::Claim};
 use tracing::info;
 
 use crate::{
+    authorities::TrustedAuthorities,
     config::Config,
     opening::{begin_membership, front_names, open_store},
 };
 use about::{About, AboutModule};
+use ca::{CaModule, CaParts};
 use catalog::CatalogModule;
 use certificates::{Certificates, CertificatesModule, FrontCertificate};
 use configuration::{ConfigurationModule, DesiredRevisions};
@@ -35,7 +37,8 @@ use repositories::RepositoriesModule;
 pub(crate) struct Wired {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
-    pub(crate) authority: Arc<Authority>,
+    pub(crate) authorities: Arc<TrustedAuthorities>,
+    pub(crate) trust_domain: String,
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) registry: Arc<Registry>,
@@ -59,26 +62,20 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let influx = config.influx.clone();
     let influx = influx.map(|it| Influx::open(it, &data_dir, clock.clone()));
     let influx = influx.transpose()?;
-    let (place, claim, store) = open_store(&config, &data_dir, &clock).await?;
-    let authority = Arc::new(Authority::open_or_create(data_dir.path())?);
+    let (place, claim, store, sealing) = open_store(&config, &data_dir, &clock).await?;
+    let authorities = TrustedAuthorities::open(data_dir.path().to_owned(), sealing, &store).await?;
+    let authorities = Arc::new(authorities);
     let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
     let now = clock.now();
-    let (front, front_ca_pem) = front(&config, &authority);
+    let front = front(&config);
     let (reporting, renew_grace) = (config.registry.reporting, config.enroll.renew_grace);
-    let certificates = Certificates::new(Arc::clone(&authority), front, renew_grace, now)?;
+    let certificates = Certificates::new(Arc::clone(&authorities), front, renew_grace, now)?;
     let certificates = Arc::new(certificates);
     let lost = begin_membership(&store, &data_dir, &config.public_url, now).await?;
-    info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
-    let enroll = Arc::new(Enroll {
-        store: store.clone(),
-        clock: clock.clone(),
-        authority: Arc::clone(&authority),
-        bootstrap,
-        renewals: RenewalLimit::default(),
-        install_base: install_base(&config),
-        public_url: config.public_url.clone(),
-        settings: config.enroll.clone(),
-    });
+    let set = authorities.set();
+    let trust_domain = set.current.trust_domain().to_owned();
+    info!(data = %data_dir.path().display(), store = %place, trust_domain, pins = %set.pins(), lost, "modules opened");
+    let enroll = enroll(&config, (&store, &clock), &authorities, bootstrap);
     let desired = Arc::new(DesiredRevisions::default());
     let services = Services {
         issuers: issuers.clone(),
@@ -86,16 +83,14 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         repositories: Arc::new(config.git_servers.clone()),
         configurations: desired.clone(),
     };
-    let registry = Registry::new(store.clone(), clock.clone(), config.registry, services)?;
+    let registry = Registry::new(
+        store.clone(),
+        clock.clone(),
+        config.registry.clone(),
+        services,
+    )?;
     let registry = Arc::new(registry);
-    let covering = Arc::clone(&certificates);
-    let about = About {
-        public_url: config.public_url,
-        cluster_domain: config.cluster_domain,
-        version: config.enroll.version,
-        front_ca_pem,
-        covers: Box::new(move |domain| covering.covers(domain)),
-    };
+    let about = about(&config, (&certificates, &authorities));
     let modules: Vec<Arc<dyn ApiModule>> = vec![
         Arc::new(RegistryModule::new(registry.clone())),
         Arc::new(EnrollModule(enroll)),
@@ -108,6 +103,12 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         )),
         Arc::new(ConfigurationModule::new(store.clone(), desired)),
         Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
+        Arc::new(CaModule::new(CaParts {
+            store: store.clone(),
+            clock: clock.clone(),
+            authorities: authorities.clone(),
+            certificates: certificates.clone(),
+        })),
         Arc::new(RepositoriesModule::new(
             store.clone(),
             clock.clone(),
@@ -118,7 +119,8 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     Ok(Wired {
         store,
         clock,
-        authority,
+        authorities,
+        trust_domain,
         certificates,
         issuers,
         registry,
@@ -128,19 +130,48 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     })
 }
 
+fn enroll(
+    config: &Config,
+    (store, clock): (&Store, &Clock),
+    authorities: &Arc<TrustedAuthorities>,
+    bootstrap: BootstrapKey,
+) -> Arc<Enroll> {
+    Arc::new(Enroll {
+        store: store.clone(),
+        clock: clock.clone(),
+        authorities: Arc::clone(authorities),
+        bootstrap,
+        renewals: RenewalLimit::default(),
+        install_base: install_base(config),
+        public_url: config.public_url.clone(),
+        settings: config.enroll.clone(),
+    })
+}
+
+fn about(
+    config: &Config,
+    (certificates, authorities): (&Arc<Certificates>, &Arc<TrustedAuthorities>),
+) -> About {
+    let (covering, trusted) = (Arc::clone(certificates), Arc::clone(authorities));
+    let has_own_front = config.front_leaf.is_none();
+    About {
+        public_url: config.public_url.clone(),
+        cluster_domain: config.cluster_domain.clone(),
+        version: config.enroll.version.clone(),
+        front_ca_pem: Box::new(move || has_own_front.then(|| trusted.set().bundle_pem())),
+        covers: Box::new(move |domain| covering.covers(domain)),
+    }
+}
+
 /// Prefix of install URLs.
 fn install_base(config: &Config) -> String {
     let base = config.install_base.clone();
     base.unwrap_or_else(|| config.public_url.to_string())
 }
 
-/// The front's certificate, and the CA that clients need to trust it.
-fn front(config: &Config, authority: &Authority) -> (FrontCertificate, Option<String>) {
+fn front(config: &Config) -> FrontCertificate {
     match &config.front_leaf {
-        Some(leaf) => (FrontCertificate::Given(leaf.clone()), None),
-        None => (
-            FrontCertificate::Own(front_names(config)),
-            Some(authority.certificate_pem().to_owned()),
-        ),
+        Some(leaf) => FrontCertificate::Given(leaf.clone()),
+        None => FrontCertificate::Own(front_names(config)),
     }
 }

@@ -17,7 +17,7 @@ pub(crate) async fn open_store(
     config: &Config,
     data_dir: &DataDir,
     clock: &Clock,
-) -> Result<(Place, Claim, Store), Failure> {
+) -> Result<(Place, Claim, Store, Option<SealingKey>), Failure> {
     let file = || Place::File(data_dir.join(STORE_FILE));
     let place = config.store.clone().unwrap_or_else(file);
     let sealing = config.store_key.as_ref().map(SealingKey::read);
@@ -37,7 +37,7 @@ pub(crate) async fn open_store(
         store.close().await;
         return Err(failure);
     }
-    Ok((place, claim, store))
+    Ok((place, claim, store, sealing))
 }
 
 /// Registers this hub and returns the number of clusters lost with its predecessor in this folder.

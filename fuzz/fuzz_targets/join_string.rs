@@ -24,7 +24,7 @@ fn check(text: &str) {
     if let Ok(again) = join.encode() {
         let read: JoinString = again.expose_secret().parse().expect("a join string that we wrote");
         assert_eq!(read.hubs, join.hubs);
-        assert_eq!(read.ca_pin, join.ca_pin);
+        assert_eq!(read.ca_pins, join.ca_pins);
         assert_eq!(read.token.expose_secret(), join.token.expose_secret());
     }
 }

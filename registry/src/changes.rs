@@ -52,7 +52,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
         QueryParameter::choice(
             "kind",
             "Filter: resources of this kind",
-            &["tenant", "cluster", "token", "catalog"],
+            &["tenant", "cluster", "token", "catalog", "authority"],
         ),
         QueryParameter::text("id", "Filter: the resource with this id"),
         tenant_parameter(),

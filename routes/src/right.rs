@@ -55,6 +55,15 @@ impl Right {
         }
     }
 
+    /// The same right, for callers that are not limited to a tenant.
+    #[must_use]
+    pub const fn on_all_tenants(self) -> Self {
+        Right {
+            on_all_tenants: true,
+            ..self
+        }
+    }
+
     /// True if the caller has the right on the resources visible to it.
     #[must_use]
     pub fn allows(&self, caller: &Caller) -> bool {

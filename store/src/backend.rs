@@ -127,6 +127,9 @@ pub(super) trait Backend: Send + Sync {
     /// Stores the sealed keys, durable on return; false if keys exist.
     async fn keep_keys(&self, sealed: &str) -> Result<bool>;
 
+    /// Replaces the sealed keys, durable on return; false if they are others than `old`.
+    async fn replace_keys(&self, old: &str, new: &str) -> Result<bool>;
+
     /// True if several hubs may share the database.
     fn is_shared(&self) -> bool;
 

@@ -13,13 +13,14 @@ use crate::{model::Cluster, record::Record, revision::Revision, view::View};
 /// Number of values of deleted clusters that may accumulate.
 const MAX_DELETED_VALUES: usize = 1024;
 
-/// Cache of one value per cluster, valid until the record of the cluster or of its tenant changes.
+/// Cache of one value per cluster, valid until the record of the cluster, of its tenant or of the
+/// hub's authorities changes.
 pub struct DerivedCache<T>(RwLock<HashMap<ClusterId, DerivedValue<T>>>);
 
 struct DerivedValue<T> {
-    /// Revisions of the changes that wrote both records. Record versions would not do: they restart
+    /// Revisions of the changes that wrote the records. Record versions would not do: they restart
     /// when a record is deleted and created again.
-    sources: (Revision, Revision),
+    sources: (Revision, Revision, Revision),
     value: T,
 }
 
@@ -57,10 +58,11 @@ impl<T: Clone> DerivedCache<T> {
     }
 }
 
-fn sources(view: &View, cluster: &Record<Cluster>) -> (Revision, Revision) {
+fn sources(view: &View, cluster: &Record<Cluster>) -> (Revision, Revision, Revision) {
     let tenant = view.tenant(&cluster.value.tenant);
     (
         cluster.revision,
         tenant.map_or(Revision(0), |tenant| tenant.revision),
+        view.authorities().map_or(Revision(0), |hub| hub.revision),
     )
 }

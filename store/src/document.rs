@@ -10,7 +10,7 @@ use crate::{
     backend::Backend,
     backend::{DocumentRow, LoadedRows},
     error::{Result, StoreError},
-    model::{Cluster, Tenant, Token},
+    model::{Authorities, Cluster, Tenant, Token},
     record::{Kind, Record},
     revision::Revision,
     view::{CatalogHead, View},
@@ -124,6 +124,27 @@ impl StoredDocument for Token {
     }
 }
 
+impl StoredDocument for Authorities {
+    type Id = String;
+    const KIND: Kind = Kind::Authority;
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.authorities
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.authorities
+    }
+}
+
 impl View {
     /// Inserts or removes a record and updates the indices.
     pub(super) fn set<T: StoredDocument>(&mut self, id: &T::Id, record: Option<Arc<Record<T>>>) {
@@ -167,6 +188,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Tenant => view.take::<Tenant>(row)?,
             Kind::Cluster => view.take::<Cluster>(row)?,
             Kind::Token => view.take::<Token>(row)?,
+            Kind::Authority => view.take::<Authorities>(row)?,
             Kind::Catalog => {}
         }
     }

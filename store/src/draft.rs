@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
-    model::{Cluster, Tenant, Token},
+    model::{Authorities, Cluster, Tenant, Token},
     record::Record,
     revision::Revision,
     view::{CatalogHead, View},
@@ -27,6 +27,7 @@ pub struct Draft {
     pub(super) tenants: BTreeSet<TenantId>,
     pub(super) clusters: BTreeSet<ClusterId>,
     pub(super) tokens: BTreeSet<String>,
+    pub(super) authorities: BTreeSet<String>,
     /// New catalogs, as JSON.
     pub(super) catalogs: BTreeMap<ClusterId, String>,
 }
@@ -48,6 +49,7 @@ impl Draft {
             tenants: BTreeSet::new(),
             clusters: BTreeSet::new(),
             tokens: BTreeSet::new(),
+            authorities: BTreeSet::new(),
             catalogs: BTreeMap::new(),
         }
     }
@@ -158,6 +160,16 @@ impl Draft {
         self.tokens.insert(token.id.clone());
         self.put(token);
         Ok(())
+    }
+
+    /// Edits the authorities of the hub; makes the document if there is none.
+    pub fn amend_authorities<T>(&mut self, change: impl FnOnce(&mut Authorities) -> T) -> T {
+        let before = self.view.authorities();
+        let mut hub = before.map_or_else(Authorities::default, |it| it.value.clone());
+        let done = change(&mut hub);
+        self.authorities.insert(hub.id.clone());
+        self.put(hub);
+        done
     }
 
     /// Deletes an API token.

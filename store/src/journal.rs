@@ -15,7 +15,7 @@ use crate::{
     error::{Result, StoreError},
     history::{Change, FactVersion},
     millis::millis,
-    model::{Cluster, FactSource, Facts, Tenant, Token},
+    model::{Authorities, Cluster, FactSource, Facts, Tenant, Token},
     record::{Kind, Record},
     revision::Revision,
     view::View,
@@ -89,6 +89,9 @@ pub(super) fn record(
     }
     for id in &draft.tokens {
         journal.document::<Token>(draft, id)?;
+    }
+    for id in &draft.authorities {
+        journal.document::<Authorities>(draft, id)?;
     }
     for (cluster, body) in &draft.catalogs {
         journal.catalog(draft, cluster, body);

@@ -4,6 +4,7 @@
 //! The fields follow Project Syn's SDD 0007. Each is optional on disk, so that older rows stay
 //! readable.
 
+mod authorities;
 mod cluster;
 mod fact;
 mod git;
@@ -11,7 +12,8 @@ pub mod hex;
 mod tenant;
 mod token;
 
-pub use cluster::{Binding, Bootstrap, CloneSighting, Cluster, LateRenewal};
+pub use authorities::{Authorities, CaRecord, RetiredCa};
+pub use cluster::{AgentCa, Binding, Bootstrap, CloneSighting, Cluster, LateRenewal};
 pub use fact::{Fact, Facts};
 /// Parts of documents that are stored as received.
 pub use fairlead_api::{

@@ -197,6 +197,10 @@ impl Backend for PostgresBackend {
         reads::keep_keys(&self.pool, sealed).await
     }
 
+    async fn replace_keys(&self, old: &str, new: &str) -> Result<bool> {
+        reads::replace_keys(&self.pool, old, new).await
+    }
+
     fn is_shared(&self) -> bool {
         true
     }

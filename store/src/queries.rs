@@ -16,6 +16,7 @@ pub(super) const CATALOG: &str = "SELECT version, objects FROM catalogs WHERE cl
 pub(super) const KEYS: &str = "SELECT sealed FROM keys";
 pub(super) const KEEP_KEYS: &str =
     "INSERT INTO keys (one, sealed) VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
+pub(super) const REPLACE_KEYS: &str = "UPDATE keys SET sealed = $2 WHERE sealed = $1";
 /// Newest migration of the store.
 pub(super) const TABLES: &str = "SELECT max(version) FROM _sqlx_migrations";
 pub(super) const PROGRAM: &str = "SELECT version FROM program";
@@ -264,6 +265,15 @@ macro_rules! reads {
         pub(super) async fn keep_keys(pool: &Pool<Database>, sealed: &str) -> Result<bool> {
             let kept = sqlx::query(queries::KEEP_KEYS).bind(sealed);
             Ok(kept.execute(pool).await?.rows_affected() == 1)
+        }
+
+        pub(super) async fn replace_keys(
+            pool: &Pool<Database>,
+            old: &str,
+            new: &str,
+        ) -> Result<bool> {
+            let replaced = sqlx::query(queries::REPLACE_KEYS).bind(old).bind(new);
+            Ok(replaced.execute(pool).await?.rows_affected() == 1)
         }
 
         pub(super) async fn changes(

@@ -142,6 +142,10 @@ impl Backend for SqliteBackend {
         reads::keep_keys(&self.writer, sealed).await
     }
 
+    async fn replace_keys(&self, old: &str, new: &str) -> Result<bool> {
+        reads::replace_keys(&self.writer, old, new).await
+    }
+
     /// The file belongs to this hub.
     fn is_shared(&self) -> bool {
         false

@@ -211,6 +211,14 @@ impl Store {
         self.shared.backend.keep_keys(sealed).await
     }
 
+    /// Replaces the hubs' sealed keys; false if another hub has replaced them since `old` was read.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn replace_keys(&self, old: &str, new: &str) -> Result<bool> {
+        self.shared.backend.replace_keys(old, new).await
+    }
+
     /// The cluster's catalog; version 0 and empty if none was written.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use fairlead_api::{ClusterId, TenantId};
 use imbl::{OrdMap, OrdSet};
 
 use crate::{
-    model::{Cluster, Tenant, Token},
+    model::{Authorities, Cluster, Tenant, Token},
     record::Record,
     revision::Revision,
 };
@@ -23,6 +23,7 @@ pub struct View {
     pub(super) clusters: OrdMap<ClusterId, Arc<Record<Cluster>>>,
     pub(super) tokens: OrdMap<String, Arc<Record<Token>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
+    pub(super) authorities: OrdMap<String, Arc<Record<Authorities>>>,
     pub(super) by_tenant: Groups<TenantId, ClusterId>,
     pub(super) children: Groups<TenantId, TenantId>,
 }
@@ -98,6 +99,18 @@ impl View {
     /// All API tokens, in the order of their ids.
     pub fn tokens(&self) -> impl Iterator<Item = &Arc<Record<Token>>> {
         self.tokens.values()
+    }
+
+    /// Authorities of the hub; `None` before the first rotation or restore.
+    #[must_use]
+    pub fn authorities(&self) -> Option<&Arc<Record<Authorities>>> {
+        self.authorities.get(Authorities::ID)
+    }
+
+    /// Epoch of the store: identities that are issued now belong to it.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.authorities().map_or(0, |hub| hub.value.epoch)
     }
 
     /// `None` if no catalog was written.

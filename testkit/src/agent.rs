@@ -174,7 +174,7 @@ impl FakeAgent {
             panic!("one hub is expected");
         };
         let connect = async |leaf: Option<&Leaf>, hello| {
-            let inner_tls = fairlead_certs::session_client(join.ca_pin, leaf).unwrap();
+            let inner_tls = fairlead_certs::session_client(join.ca_pins, leaf).unwrap();
             FakeAgent::connect(hub.clone(), outer_tls.clone(), inner_tls, hello).await
         };
         let key = AgentKey::generate().unwrap();

@@ -334,6 +334,7 @@ async fn issue(
         tenant,
         certificate: signed.certificate_pem,
         ca: authority.certificate_pem().to_owned(),
+        issuer: Some(authority.pin()),
         not_before: signed.not_before,
         not_after: signed.not_after,
     };

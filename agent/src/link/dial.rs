@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString, hello::LinkIndex};
+use fairlead_api::{CaPins, Code, Failure, HubUrl, JoinString, hello::LinkIndex};
 use fairlead_certs::{CertsError, outer_client, outer_client_at_any_time, session_client};
 use fairlead_dialer::{
     DialError, Dialed, Dialer, Limits, MemoryBudget, Redialed, Session, dial::ProxyRules,
@@ -122,24 +122,24 @@ impl HubDialer {
         &mut self,
         join: &JoinString,
     ) -> Result<Dialed, DialError> {
-        let inner = session_client(join.ca_pin, None);
+        let inner = session_client(join.ca_pins, None);
         // The one request there is short, and is repeated after a failure.
         let limits = Limits {
             resume_window: Duration::ZERO,
             ..self.limits()
         };
         let dialled = self
-            .dial(&join.hubs, join.ca_pin, inner, limits, None)
+            .dial(&join.hubs, join.ca_pins, inner, limits, None)
             .await;
         dialled.and_then(new_session)
     }
 
     /// Dials with the identity, for a new session.
     pub(crate) async fn dial_new(&mut self, identity: &Identity) -> Result<Dialed, DialError> {
-        let inner = session_client(identity.pin, Some(&identity.leaf));
+        let inner = session_client(identity.pins, Some(&identity.leaf));
         let limits = self.limits();
         let dialled = self
-            .dial(&identity.hubs, identity.pin, inner, limits, None)
+            .dial(&identity.hubs, identity.pins, inner, limits, None)
             .await;
         dialled.and_then(new_session)
     }
@@ -150,9 +150,9 @@ impl HubDialer {
         identity: &Identity,
         session: &Session,
     ) -> Result<Redialed, DialError> {
-        let inner = session_client(identity.pin, Some(&identity.leaf));
+        let inner = session_client(identity.pins, Some(&identity.leaf));
         let limits = self.limits();
-        self.dial(&identity.hubs, identity.pin, inner, limits, Some(session))
+        self.dial(&identity.hubs, identity.pins, inner, limits, Some(session))
             .await
     }
 
@@ -167,7 +167,7 @@ impl HubDialer {
     async fn dial(
         &mut self,
         known: &[HubUrl],
-        pin: CaPin,
+        pins: CaPins,
         inner: Result<Arc<ClientConfig>, CertsError>,
         limits: Limits,
         session: Option<&Session>,
@@ -178,7 +178,7 @@ impl HubDialer {
             return Err(DialError::here(failure));
         };
         let dialled = match self
-            .dialer(pin, limits)
+            .dialer(pins, limits)
             .await
             .and_then(|dialer| Ok((dialer, inner?)))
         {
@@ -210,7 +210,7 @@ impl HubDialer {
     }
 
     /// Built for each dial: CA file and machine's roots may have changed.
-    async fn dialer(&self, pin: CaPin, limits: Limits) -> Result<Dialer, Failure> {
+    async fn dialer(&self, pins: CaPins, limits: Limits) -> Result<Dialer, Failure> {
         let ca = match &self.ca_file {
             None => None,
             Some(path) => {
@@ -221,10 +221,10 @@ impl HubDialer {
                 })?)
             }
         };
-        let outer = outer_client(ca.as_deref(), Some(pin))?;
+        let outer = outer_client(ca.as_deref(), Some(pins))?;
         Ok(Dialer {
             outer,
-            any_time: Some(outer_client_at_any_time(ca.as_deref(), Some(pin))?),
+            any_time: Some(outer_client_at_any_time(ca.as_deref(), Some(pins))?),
             proxy: self.proxy.clone(),
             limits,
         })

@@ -39,6 +39,8 @@ pub(crate) struct IdentityManager {
     join_pending: Notify,
     /// Origin of the identity in use.
     origin: watch::Sender<Option<JoinFingerprint>>,
+    /// Identity in use, once it is stored.
+    stored: watch::Sender<Option<Arc<Identity>>>,
 }
 
 /// Identity in use, with pending work.
@@ -100,6 +102,7 @@ impl IdentityManager {
             unsaved: Notify::new(),
             join_pending: Notify::new(),
             origin: watch::Sender::default(),
+            stored: watch::Sender::default(),
         }
     }
 
@@ -161,7 +164,7 @@ impl IdentityManager {
         };
         match enrolled {
             Ok(enrolled) => {
-                info!(old.cluster = %identity.cluster, old.pin = %identity.pin, cluster = %enrolled.cluster, pin = %enrolled.pin,
+                info!(old.cluster = %identity.cluster, old.pin = %identity.pins, cluster = %enrolled.cluster, pin = %enrolled.pins,
                     "identity replaced");
                 enrolled
             }
@@ -176,6 +179,11 @@ impl IdentityManager {
                 identity
             }
         }
+    }
+
+    /// Identity in use, once it is stored.
+    pub(crate) fn stored(&self) -> watch::Receiver<Option<Arc<Identity>>> {
+        self.stored.subscribe()
     }
 
     /// Completes when an identity of another origin is in use.
@@ -198,6 +206,9 @@ impl IdentityManager {
         self.context.metrics.expires(identity.not_after);
         let identity = Arc::new(identity);
         managed.identity = Some(identity.clone());
+        if managed.unsaved.is_none() {
+            self.stored.send_replace(Some(identity.clone()));
+        }
         self.origin.send_replace(Some(identity.origin.clone()));
         identity
     }
@@ -268,8 +279,18 @@ impl IdentityManager {
     /// Stores a renewed identity; the next dial uses it.
     pub(crate) async fn store_renewed(&self, renewed: Identity) -> Arc<Identity> {
         let mut managed = self.managed.lock().await;
+        let ca = self.context.configuration.document().borrow().ca.clone();
+        if let Some(in_use) = &managed.identity
+            && in_use.origin == renewed.origin
+            && in_use.has_authorities(&ca)
+            && !renewed.has_authorities(&ca)
+        {
+            // Another hub, which has not learned of the rotation yet, has signed it.
+            return in_use.clone();
+        }
+        // Of the same second: a rotation may follow an enrolment at once.
         let newer = managed.identity.as_ref().is_none_or(|in_use| {
-            in_use.origin == renewed.origin && in_use.not_after < renewed.not_after
+            in_use.origin == renewed.origin && in_use.not_after <= renewed.not_after
         });
         if !newer {
             // Another link has a later certificate, or another identity is in use by now.
@@ -305,6 +326,9 @@ impl IdentityManager {
                 let mut managed = self.managed.lock().await;
                 if let (Some(identity), Some(kind)) = (managed.identity.clone(), managed.unsaved) {
                     self.save(&mut managed, &identity, kind).await;
+                    if managed.unsaved.is_none() {
+                        self.stored.send_replace(Some(identity));
+                    }
                 }
             }
         };

@@ -2,17 +2,21 @@
 //! stays; the next dial uses the new certificate. Each session renews its own certificate, since the hub ends a
 //! session with its certificate. A session with an expired certificate may renew it and do nothing else.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code, Failure,
+    config::AgentConfig,
     enroll::{RENEW_PATH, RenewRequest},
     moment::timestamp,
 };
 use fairlead_certs::renew_at;
 use fairlead_exchange::Exchanges;
 use time::OffsetDateTime;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
 use tracing::{info, warn};
 
 use crate::{
@@ -27,6 +31,10 @@ const CLOCK_POLL_INTERVAL: Duration = Duration::from_secs(30);
 const RENEWAL_SPREAD: f64 = 0.05;
 /// Minimum time between renewals of a session. With a wrong clock each fresh certificate is due at once.
 pub(crate) const RENEWAL_INTERVAL_MIN: Duration = Duration::from_secs(15 * 60);
+/// Period over which the agents of a hub renew after a rotation of its CA.
+const CA_RENEWAL_SPREAD: Duration = Duration::from_secs(2);
+/// As [`RENEWAL_INTERVAL_MIN`], for a CA that a renewal has not brought.
+const CA_RENEWAL_INTERVAL_MIN: Duration = Duration::from_secs(15);
 const RENEWAL_BACKOFF_MIN: Duration = Duration::from_secs(1);
 const RENEWAL_BACKOFF_MAX: Duration = Duration::from_secs(60);
 
@@ -39,6 +47,10 @@ pub(crate) async fn renew_when_due(
 ) -> Identity {
     let at = due(identity.not_before, identity.not_after, chance());
     wait_until_due(at, last).await;
+    renew_until_issued(identity, exchanges, version).await
+}
+
+async fn renew_until_issued(identity: &Identity, exchanges: &Exchanges, version: &str) -> Identity {
     let mut backoff = Backoff::new(RENEWAL_BACKOFF_MIN, RENEWAL_BACKOFF_MAX);
     loop {
         match renew(identity, exchanges, version).await {
@@ -53,6 +65,27 @@ pub(crate) async fn renew_when_due(
         }
         sleep(backoff.next(chance())).await;
     }
+}
+
+/// Waits until the hub's configuration names other authorities than the identity has, then renews, which brings them.
+pub(crate) async fn renew_for_ca(
+    identity: &Identity,
+    last: Option<Instant>,
+    mut configuration: watch::Receiver<Arc<AgentConfig>>,
+    exchanges: &Exchanges,
+    version: &str,
+) -> Identity {
+    let outdated = |document: &Arc<AgentConfig>| !identity.has_authorities(&document.ca);
+    if configuration.wait_for(outdated).await.is_err() {
+        // The sender is gone: the process drains.
+        return std::future::pending().await;
+    }
+    // The hub that answers may learn of the rotation later than the one that announced it.
+    if let Some(last) = last {
+        sleep_until(last + CA_RENEWAL_INTERVAL_MIN).await;
+    }
+    sleep(CA_RENEWAL_SPREAD.mul_f64(chance())).await;
+    renew_until_issued(identity, exchanges, version).await
 }
 
 async fn wait_until_due(at: OffsetDateTime, last: Option<Instant>) {

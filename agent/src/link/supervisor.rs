@@ -199,6 +199,10 @@ impl LinkSupervisor {
                     session.renewed = Some(Instant::now());
                     session.identity = self.identities.store_renewed(renewed).await;
                 }
+                renewed = renewal::renew_for_ca(&session.identity, session.renewed, context.configuration.document(), &session.exchanges, &version) => {
+                    session.renewed = Some(Instant::now());
+                    session.identity = self.identities.store_renewed(renewed).await;
+                }
                 () = self.identities.wait_until_replaced(&session.identity), if role == SupervisorRole::Primary => {
                     info!(cluster = %session.identity.cluster, "session closed; its identity was replaced");
                     return LinkEvent::IdentityReplaced;

@@ -16,7 +16,7 @@ const STORES: [fn(&Rig) -> IdentityLocation; 2] = [
 fn join(hub: &FakeHub, token: &str) -> Option<JoinString> {
     Some(JoinString {
         hubs: vec![hub.url()],
-        ca_pin: hub.authority.pin(),
+        ca_pins: hub.authority.pin().into(),
         token: token.into(),
     })
 }

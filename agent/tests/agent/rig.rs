@@ -80,7 +80,7 @@ impl Rig {
         Config {
             join: Some(JoinString {
                 hubs: vec![self.hub.url()],
-                ca_pin: self.hub.authority.pin(),
+                ca_pins: self.hub.authority.pin().into(),
                 token: "bootstrap".into(),
             }),
             hubs: Vec::new(),

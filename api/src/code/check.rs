@@ -268,7 +268,6 @@ const fn here(code: Code) -> &'static str {
             "List the file and its folder: `ls -ld FILE DIR`. A path is relative to the folder of the command: `pwd`."
         }
         Code::AuditFull | Code::AuditBroken => audit(code),
-        Code::FileExists | Code::NoRecipient | Code::WrongKey => authority(code),
         Code::Internal => {
             "Look for the request id in the hub's log. `fairlead version` prints the version for the report."
         }
@@ -287,7 +286,7 @@ const fn here(code: Code) -> &'static str {
         Code::InfluxRefused => {
             "Send the query to the hub itself: `fairlead inventory query QUERY --backend hub`. The cause includes the answer of the InfluxDB."
         }
-        _ => MISSING,
+        _ => authority(code),
     }
 }
 
@@ -315,6 +314,15 @@ const fn authority(code: Code) -> &'static str {
         }
         Code::WrongKey => {
             "Print the public key of a private key: `age-keygen -y FILE`. Compare it with the recipients of the backup."
+        }
+        Code::CaRotating => {
+            "Run `fairlead ca status`: it shows both authorities and the clusters that are behind."
+        }
+        Code::NoRotation => {
+            "Run `fairlead ca status`: its phase is `stable`, and it lists retired authorities with their dates."
+        }
+        Code::CaBehind => {
+            "Run `fairlead ca status`: it lists each cluster that is behind with its last contact. Start its agent, or check it with `fairlead cluster describe CLUSTER`."
         }
         _ => MISSING,
     }

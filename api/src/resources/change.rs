@@ -53,6 +53,8 @@ pub enum ResourceKind {
     Token,
     /// Catalog of a cluster.
     Catalog,
+    /// Certificate authorities of the hub.
+    Authority,
 }
 
 impl ResourceKind {
@@ -64,6 +66,7 @@ impl ResourceKind {
             ResourceKind::Cluster => "cluster",
             ResourceKind::Token => "token",
             ResourceKind::Catalog => "catalog",
+            ResourceKind::Authority => "authority",
         }
     }
 }
@@ -82,8 +85,8 @@ pub struct UnknownName;
 impl FromStr for ResourceKind {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        use ResourceKind::{Catalog, Cluster, Tenant, Token};
-        [Tenant, Cluster, Token, Catalog]
+        use ResourceKind::{Authority, Catalog, Cluster, Tenant, Token};
+        [Tenant, Cluster, Token, Catalog, Authority]
             .into_iter()
             .find(|kind| kind.as_str() == text)
             .ok_or(UnknownName)

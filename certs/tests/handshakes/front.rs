@@ -15,8 +15,8 @@ fn the_front_is_believed_by_ca_file_or_by_pin() {
     assert_eq!(ca_pin(ca.certificate_pem()).unwrap(), ca.pin());
     let believers = [
         outer_client(Some(ca.certificate_pem()), None).unwrap(),
-        outer_client(None, Some(ca.pin())).unwrap(),
-        outer_client(Some(ca.certificate_pem()), Some(CaPin([0; 32]))).unwrap(),
+        outer_client(None, Some(ca.pin().into())).unwrap(),
+        outer_client(Some(ca.certificate_pem()), Some(CaPin([0; 32]).into())).unwrap(),
     ];
     for client in believers {
         for name in [
@@ -40,7 +40,7 @@ fn outer_tls_errors_are_specific() {
     let ((ca, _dir), (other, _other_dir)) = (authority(), authority());
     let fresh = front(&ca, now());
     let old = front(&ca, now() - Duration::hours(25));
-    let (by_ca, by_pin) = (Some(ca.certificate_pem()), Some(ca.pin()));
+    let (by_ca, by_pin) = (Some(ca.certificate_pem()), Some(ca.pin().into()));
     let table = [
         (
             by_ca,
@@ -74,7 +74,7 @@ fn outer_tls_errors_are_specific() {
         (None, by_pin, &old, "hub.example", "expired at 20"),
         (
             None,
-            Some(other.pin()),
+            Some(other.pin().into()),
             &fresh,
             "hub.example",
             "is trusted neither",
@@ -103,12 +103,15 @@ fn a_client_at_any_time_minds_all_but_the_time() {
     let ((ca, _dir), (other, _other_dir)) = (authority(), authority());
     for off in [-30, 0, 30] {
         let server = front(&ca, now() + Duration::hours(off));
-        for (ca_pem, pin) in [(Some(ca.certificate_pem()), None), (None, Some(ca.pin()))] {
+        for (ca_pem, pin) in [
+            (Some(ca.certificate_pem()), None),
+            (None, Some(ca.pin().into())),
+        ] {
             let client = outer_client_at_any_time(ca_pem, pin).unwrap();
             assert!(shake(client.clone(), server.clone(), "hub.example").is_ok());
             assert!(shake(client, server.clone(), "other.example").is_err());
         }
-        let client = outer_client_at_any_time(None, Some(other.pin())).unwrap();
+        let client = outer_client_at_any_time(None, Some(other.pin().into())).unwrap();
         assert!(shake(client, server, "hub.example").is_err());
     }
 }

@@ -41,7 +41,7 @@ fn hub_of_another_authority_is_rejected_with_its_own_error() {
         };
         assert!(matches!(
             TrustError::find(&why),
-            Some(TrustError::NotPinned(pin)) if *pin == other.pin()
+            Some(TrustError::NotPinned(pin)) if *pin == other.pin().into()
         ));
         assert!(explain(&why).contains("pinned authority"));
     }

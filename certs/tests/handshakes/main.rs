@@ -8,13 +8,14 @@
 
 mod front;
 mod inner;
+mod rotation;
 
 use std::sync::Arc;
 
 use fairlead_api::{CaPin, Code};
 use fairlead_certs::{
-    AgentKey, Authority, HUB_SERVER_NAME, Leaf, TrustError, agent_identity, ca_pin, explain,
-    front_server, outer_client, outer_client_at_any_time, session_client, session_server,
+    AgentKey, Authority, HUB_SERVER_NAME, Leaf, TrustError, agent_identity, ca_pin, ca_pins,
+    explain, front_server, outer_client, outer_client_at_any_time, session_client, session_server,
 };
 use rustls::{
     AlertDescription, ClientConfig, ClientConnection, Error, HandshakeKind, ServerConfig,

@@ -25,7 +25,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Operate",
         &[
-            "dev", "server", "agent", "backup", "restore", "store", "import",
+            "dev", "server", "agent", "ca", "backup", "restore", "store", "import",
         ],
     ),
     ("Help", &["help", "explain", "version", "completion"]),

@@ -71,7 +71,7 @@ pub(super) async fn first_login(
         current: None,
     };
     if let Some(ca) = &ready.ca_file {
-        files::write(ca, control.ca_pem())?;
+        files::write(ca, &control.ca_pem())?;
     }
     let mint = settings.dev.is_some() || control.is_new().await?;
     if mint {

@@ -9,7 +9,7 @@ use std::{
 use fairlead_store::{DataDir, LOCK, Place, claim::lock_file};
 
 use super::stage::staged;
-use crate::files::KEYS;
+use crate::files::ALL_KEYS;
 
 /// Paths that did not exist before, in the order of removal.
 pub(super) struct Leftovers(Vec<PathBuf>);
@@ -25,8 +25,8 @@ impl Leftovers {
     /// Files that a restore may create. Call under the folder's lock, else they may belong to a
     /// hub.
     pub(super) fn files(dir: &DataDir, place: &Place) -> Self {
-        let mut files: Vec<PathBuf> = KEYS.iter().map(|name| dir.join(name)).collect();
-        let restored = KEYS.iter().map(|name| dir.join(&staged(name)));
+        let mut files: Vec<PathBuf> = ALL_KEYS.iter().map(|name| dir.join(name)).collect();
+        let restored = ALL_KEYS.iter().map(|name| dir.join(&staged(name)));
         if let Place::File(file) = place {
             for suffix in ["", "-wal", "-shm", "-journal"] {
                 let mut name = file.as_os_str().to_owned();

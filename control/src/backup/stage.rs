@@ -1,7 +1,10 @@
 //! Staging of the keys in a backup: written next to their final paths, and moved there once the
 //! store has changed.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use fairlead_api::Failure;
 use fairlead_certs::keyfile;
@@ -9,7 +12,7 @@ use fairlead_store::{DataDir, dump::Files};
 use secrecy::ExposeSecret;
 
 use super::failure::unusable;
-use crate::files::KEYS;
+use crate::files::{ALL_KEYS, KEYS};
 
 /// Name, staging path and final path of each key.
 #[derive(Clone)]
@@ -17,7 +20,7 @@ pub(super) struct Stage(Vec<(&'static str, PathBuf, PathBuf)>);
 
 impl Stage {
     pub(super) fn new(dir: &DataDir) -> Self {
-        let places = KEYS.map(|name| (name, dir.join(&staged(name)), dir.join(name)));
+        let places = ALL_KEYS.map(|name| (name, dir.join(&staged(name)), dir.join(name)));
         Stage(places.to_vec())
     }
 
@@ -38,12 +41,17 @@ impl Stage {
         put().inspect_err(|_| drop(self.clear()))
     }
 
-    /// Moves the keys to their final paths, replacing existing files.
+    /// Moves the keys to their final paths, replacing existing files. A backup with keys and without a rotation ends the
+    /// one of the folder.
     ///
     /// # Errors
     /// `FL-4103` if one cannot be moved.
     pub(super) fn commit(&self) -> Result<(), Failure> {
-        for (_, beside, place) in &self.0 {
+        let has_keys = self.0.iter().any(|(_, beside, _)| beside.exists());
+        for (name, beside, place) in &self.0 {
+            if has_keys && !KEYS.contains(name) && !beside.exists() {
+                remove(place)?;
+            }
             match fs::rename(beside, place) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(unusable(place, &error));
@@ -55,15 +63,14 @@ impl Stage {
     }
 
     fn clear(&self) -> Result<(), Failure> {
-        for (_, beside, _) in &self.0 {
-            match fs::remove_file(beside) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(unusable(beside, &error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        self.0.iter().try_for_each(|(_, beside, _)| remove(beside))
+    }
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(path, &error)),
+        _ => Ok(()),
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct About {
     pub(crate) cluster_domain: String,
     pub(crate) version: String,
     /// CA that clients need to trust the front; `None` if public CAs suffice.
-    pub(crate) front_ca_pem: Option<String>,
+    pub(crate) front_ca_pem: Box<dyn Fn() -> Option<String> + Send + Sync>,
     /// True if the front's certificate covers the names below a domain.
     pub(crate) covers: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }
@@ -49,7 +49,7 @@ async fn show(
         public_url: about.public_url.clone(),
         cluster_domain: about.cluster_domain.clone(),
         names_covered: (about.covers)(&about.cluster_domain),
-        ca: about.front_ca_pem.clone(),
+        ca: (about.front_ca_pem)(),
         caller: caller.name,
     })
 }

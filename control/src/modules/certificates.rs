@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use fairlead_api::{Failure, moment::timestamp};
-use fairlead_certs::{Authority, Leaf, front_server, renew_at, session_server};
+use fairlead_certs::{Leaf, front_server, renew_at, session_server};
 use fairlead_gateway::Module;
 use fairlead_routes::ApiModule;
 use fairlead_runtime::Process;
@@ -21,6 +21,8 @@ use rustls::ServerConfig;
 use time::OffsetDateTime;
 use tokio::sync::watch;
 use tracing::{info, warn};
+
+use crate::authorities::TrustedAuthorities;
 
 /// Interval of wall-clock checks: a 16-hour timer would not advance while the machine is suspended.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -47,7 +49,7 @@ pub(crate) enum FrontCertificate {
 }
 
 pub(crate) struct Certificates {
-    authority: Arc<Authority>,
+    authorities: Arc<TrustedAuthorities>,
     /// `None` if the front's certificate is configured.
     names: Option<Vec<String>>,
     /// Time after its expiry within which an agent's certificate is accepted for renewal.
@@ -64,11 +66,12 @@ struct Leaves {
 
 impl Certificates {
     pub(crate) fn new(
-        authority: Arc<Authority>,
+        authorities: Arc<TrustedAuthorities>,
         front: FrontCertificate,
         renew_grace: Duration,
         now: OffsetDateTime,
     ) -> Result<Self, Failure> {
+        let set = authorities.set();
         let (front, names) = match front {
             FrontCertificate::Given(leaf) => {
                 if leaf.not_after() < now + EXPIRY_WARNING {
@@ -79,15 +82,15 @@ impl Certificates {
                 }
                 (leaf, None)
             }
-            FrontCertificate::Own(names) => (authority.issue_front(&names, now)?, Some(names)),
+            FrontCertificate::Own(names) => (set.current.issue_front(&names, now)?, Some(names)),
         };
-        let hub = authority.issue_hub(now)?;
-        let session = session_server(&hub, authority.certificate_pem(), renew_grace)?;
+        let hub = set.current.issue_hub(now)?;
+        let session = session_server(&hub, &set.bundle_pem(), renew_grace)?;
         Ok(Certificates {
             front: watch::Sender::new(front_server(&front)?),
             session: watch::Sender::new(session),
             leaves: RwLock::new(Leaves { front, hub }),
-            authority,
+            authorities,
             names,
             renew_grace,
         })
@@ -112,7 +115,7 @@ impl Certificates {
         CertificateExpiry {
             front: leaves.front.not_after(),
             hub: leaves.hub.not_after(),
-            ca: self.authority.not_after(),
+            ca: self.authorities.set().current.not_after(),
         }
     }
 
@@ -127,29 +130,50 @@ impl Certificates {
             (due(&leaves.hub), due(&leaves.front))
         };
         if hub_due {
-            let leaf = self.authority.issue_hub(now)?;
-            let authority = self.authority.certificate_pem();
-            let config = session_server(&leaf, authority, self.renew_grace)?;
-            info!(
-                kind = "hub",
-                ends = timestamp(leaf.not_after()),
-                "certificate renewed"
-            );
-            self.write().hub = leaf;
-            self.session.send_replace(config);
+            let ends = self.renew_hub(now)?;
+            info!(kind = "hub", ends = timestamp(ends), "certificate renewed");
         }
-        if let (true, Some(names)) = (front_due, &self.names) {
-            let leaf = self.authority.issue_front(names, now)?;
-            let config = front_server(&leaf)?;
+        if front_due && let Some(ends) = self.renew_front(now)? {
             info!(
                 kind = "front",
-                ends = timestamp(leaf.not_after()),
+                ends = timestamp(ends),
                 "certificate renewed"
             );
-            self.write().front = leaf;
-            self.front.send_replace(config);
         }
         Ok(())
+    }
+
+    /// Issues all certificates again, after a change of the authorities. Running sessions keep theirs.
+    ///
+    /// # Errors
+    /// The previous certificates remain in use.
+    pub(crate) fn reissue(&self, now: OffsetDateTime) -> Result<(), Failure> {
+        self.renew_hub(now)?;
+        self.renew_front(now)?;
+        Ok(())
+    }
+
+    fn renew_hub(&self, now: OffsetDateTime) -> Result<OffsetDateTime, Failure> {
+        let set = self.authorities.set();
+        let leaf = set.current.issue_hub(now)?;
+        let config = session_server(&leaf, &set.bundle_pem(), self.renew_grace)?;
+        let ends = leaf.not_after();
+        self.write().hub = leaf;
+        self.session.send_replace(config);
+        Ok(ends)
+    }
+
+    /// `None` if the front's certificate is configured.
+    fn renew_front(&self, now: OffsetDateTime) -> Result<Option<OffsetDateTime>, Failure> {
+        let Some(names) = &self.names else {
+            return Ok(None);
+        };
+        let leaf = self.authorities.set().current.issue_front(names, now)?;
+        let config = front_server(&leaf)?;
+        let ends = leaf.not_after();
+        self.write().front = leaf;
+        self.front.send_replace(config);
+        Ok(Some(ends))
     }
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Leaves> {

@@ -22,7 +22,6 @@ use fairlead_api::{
     enroll::{ENROLL_PATH, RENEW_PATH},
     resources::JoinInfo,
 };
-use fairlead_certs::Authority;
 use fairlead_gateway::Module;
 use fairlead_registry::{Invitations, RegistryError};
 use fairlead_routes::{ApiModule, ApiRoutes, reply::finish};
@@ -30,6 +29,7 @@ use fairlead_store::{Clock, Store, model::Cluster};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
+use crate::authorities::TrustedAuthorities;
 use error::EnrollError;
 
 pub use manifest::{ManifestInput, manifest};
@@ -68,7 +68,7 @@ pub(crate) struct Enroll {
     pub(crate) install_base: String,
     pub(crate) store: Store,
     pub(crate) clock: Clock,
-    pub(crate) authority: Arc<Authority>,
+    pub(crate) authorities: Arc<TrustedAuthorities>,
     pub(crate) bootstrap: BootstrapKey,
     pub(crate) renewals: RenewalLimit,
 }
@@ -82,7 +82,7 @@ impl Enroll {
     fn join_string(&self, token: SecretString) -> Result<SecretString, EnrollError> {
         let join = JoinString {
             hubs: vec![self.public_url.clone()],
-            ca_pin: self.authority.pin(),
+            ca_pins: self.authorities.set().pins(),
             token,
         };
         join.encode().map_err(EnrollError::internal)

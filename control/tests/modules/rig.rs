@@ -75,6 +75,11 @@ impl Rig {
         Rig(OpenHub::with(START, change).await)
     }
 
+    /// Opens a hub with this configuration.
+    pub(crate) async fn opened(config: Config) -> Self {
+        Rig(OpenHub::opened(config, START).await)
+    }
+
     /// Stops the hub and starts it again in the same directory.
     pub(crate) async fn restart(self) -> Self {
         Rig(self.0.restart().await)

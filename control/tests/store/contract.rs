@@ -2,9 +2,45 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fairlead_store::{Kind, Operation, Revision};
 use serde_json::json;
 
 use crate::*;
+
+#[tokio::test]
+async fn authorities_survive_a_restart_and_are_in_the_log() {
+    let (store, home) = store().await;
+    assert!(store.view().authorities().is_none());
+    assert_eq!(store.view().epoch(), 0);
+    for epoch in [7, 8] {
+        change(&store, move |draft| {
+            draft.amend_authorities(|hub| hub.epoch = epoch);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+    let before = store.view();
+    assert_eq!(before.epoch(), 8);
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    store.close().await;
+    let store = open(&home).await;
+    let hub = Arc::clone(store.view().authorities().unwrap());
+    assert_eq!(&hub, before.authorities().unwrap());
+    assert_eq!((hub.version, hub.revision), (2, store.view().revision()));
+    let lines = store.changes(Revision(1), 10).await.unwrap().changes;
+    let named = lines
+        .iter()
+        .map(|it| (it.kind, it.id.as_str(), it.operation));
+    let named: Vec<_> = named.collect();
+    assert_eq!(
+        named,
+        [
+            (Kind::Authority, "hub", Operation::Created),
+            (Kind::Authority, "hub", Operation::Updated)
+        ]
+    );
+}
 
 fn ids<'a>(clusters: impl Iterator<Item = &'a Arc<Record<Cluster>>>) -> Vec<String> {
     clusters.map(|it| it.value.id.to_string()).collect()
@@ -172,6 +208,9 @@ async fn sealed_keys_are_stored_once_and_kept() {
     let again = open(&home).await;
     assert!(!again.keep_keys("others").await.unwrap());
     assert_eq!(again.keys().await.unwrap().as_deref(), Some("sealed"));
+    assert!(!again.replace_keys("others", "lost").await.unwrap());
+    assert!(again.replace_keys("sealed", "newer").await.unwrap());
+    assert_eq!(again.keys().await.unwrap().as_deref(), Some("newer"));
 }
 
 #[tokio::test]

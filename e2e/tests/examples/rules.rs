@@ -74,6 +74,14 @@ const RULES: &[OutputRule] = &[
         "# asks for the token",
         "it needs a terminal; the test commands has one",
     ),
+    left(
+        "ca rotate",
+        "the test ca rotates the CA of a hub of its own",
+    ),
+    left(
+        "ca retire",
+        "the test ca rotates the CA of a hub of its own",
+    ),
     until("fairlead dev", "hub ready"),
     until("fairlead server", "hub ready"),
     until("fairlead agent --join", "configuration applied"),

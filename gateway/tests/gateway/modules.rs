@@ -279,6 +279,7 @@ fn issued(until: OffsetDateTime) -> Issued {
         tenant: "t-acme".parse().unwrap(),
         certificate: String::new(),
         ca: String::new(),
+        issuer: None,
         not_before: OffsetDateTime::UNIX_EPOCH,
         not_after: until,
     }

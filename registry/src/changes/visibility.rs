@@ -87,6 +87,7 @@ fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Chang
         // Such a line does not name the tenant of a token limited to one cluster.
         Kind::Token | Kind::Cluster | Kind::Catalog => change.tenant.clone(),
         Kind::Tenant => change.id.parse().ok(),
+        Kind::Authority => None,
     };
     whose.is_some_and(|it| it == *own || sees_tenant(view, caller, &it))
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use fairlead_api::{
-    ClusterId, ClusterUid, TenantId,
+    CaPin, ClusterId, ClusterUid, TenantId,
     resources::{AgentSettings, CompileMeta, CreationPolicy, DeletionPolicy, KubeApi},
 };
 use fairlead_certs::Registration;
@@ -127,6 +127,9 @@ pub struct Binding {
     /// other key is admitted. `None` before the enrolment and after a revocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_key: Option<String>,
+    /// Authorities that the agent has reported as stored. `None` without a rotation since its enrolment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<AgentCa>,
     /// UID of the namespace `kube-system`, once an agent has reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<ClusterUid>,
@@ -136,6 +139,16 @@ pub struct Binding {
     /// Last renewal of an expired identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_renewal: Option<LateRenewal>,
+}
+
+/// Authorities in the store of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentCa {
+    /// Newest authority that the agent trusts.
+    pub trusted: CaPin,
+    /// Authority that signed the identity.
+    pub issuer: CaPin,
 }
 
 /// An agent with this cluster's identity in another Kubernetes cluster.
@@ -193,6 +206,7 @@ impl Binding {
             registration,
             bootstrap,
             agent_key: None,
+            ca: None,
             uid: None,
             clone: None,
             late_renewal: None,

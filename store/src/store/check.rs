@@ -140,6 +140,7 @@ fn kept(view: &View, kind: Kind, id: &str) -> Option<Revision> {
         Kind::Tenant => Some(view.tenant(&id.parse().ok()?)?.revision),
         Kind::Cluster => Some(view.cluster(&id.parse().ok()?)?.revision),
         Kind::Token => Some(view.token(id)?.revision),
+        Kind::Authority => Some(view.authorities().filter(|it| it.value.id == id)?.revision),
         Kind::Catalog => Some(view.catalog(&id.parse().ok()?)?.revision),
     }
 }

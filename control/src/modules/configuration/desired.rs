@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{ClusterId, config::AgentConfig};
+use fairlead_api::{CaPin, ClusterId, config::AgentConfig};
 use fairlead_registry::DesiredConfigs;
 use fairlead_store::{
     DerivedCache, Record, Store, View,
@@ -49,7 +49,7 @@ impl DesiredRevisions {
             return revision;
         }
         let tenant = view.tenant(&cluster.value.tenant);
-        let document = document(&cluster.value, tenant.map(|tenant| &tenant.value));
+        let document = document(&cluster.value, tenant.map(|it| &it.value), pins(view));
         let revision: Arc<str> = hex::hash_of(&document).into();
         let before = self.known.store(view, cluster, Arc::clone(&revision));
         if before.is_some_and(|before| before != revision) {
@@ -76,10 +76,15 @@ impl DesiredRevisions {
     }
 }
 
+fn pins(view: &View) -> Vec<CaPin> {
+    view.authorities()
+        .map_or_else(Vec::new, |hub| hub.value.pins())
+}
+
 /// A cluster's document with its revision.
 pub(super) fn current(view: &View, cluster: &Record<Cluster>) -> (AgentConfig, String) {
     let tenant = view.tenant(&cluster.value.tenant);
-    let document = document(&cluster.value, tenant.map(|tenant| &tenant.value));
+    let document = document(&cluster.value, tenant.map(|it| &it.value), pins(view));
     let revision = hex::hash_of(&document);
     (document, revision)
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::config::{AgentConfig, Repository, Revisions};
+use fairlead_api::{
+    CaPin,
+    config::{AgentConfig, Repository, Revisions},
+};
 use fairlead_store::model::{AgentSettings, Cluster, GitRepo, Tenant};
 
-/// Settings of the cluster; missing ones come from its tenant's template.
-pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>) -> AgentConfig {
+/// Settings of the cluster; missing ones come from its tenant's template. `ca`: pins of the hub's authorities.
+pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>, ca: Vec<CaPin>) -> AgentConfig {
     let template = tenant.and_then(|tenant| tenant.cluster_template.as_ref());
     let repository = |repo: &GitRepo| {
         let url = repo.url.clone()?;
@@ -49,6 +52,7 @@ pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>) -> AgentConfi
             .or_else(|| of_all.facts.clone())
             .unwrap_or_default(),
         allow_connect: (own_agent.allow_connect.clone()).or_else(|| of_all.allow_connect.clone()),
+        ca,
     }
 }
 
@@ -104,7 +108,7 @@ mod tests {
         };
         let tenant = tenant(template);
         let mut cluster = cluster();
-        let before = document(&cluster, Some(&tenant));
+        let before = document(&cluster, Some(&tenant), Vec::new());
         assert_eq!(before.repository.as_ref().unwrap().url, "ssh://of-all");
         assert_eq!(before.revisions.overrides["tenant"], "of-all");
         assert_eq!(before.revisions.global.as_deref(), Some("v1"));
@@ -112,7 +116,7 @@ mod tests {
 
         cluster.git_repo = Some(repo("ssh://own"));
         cluster.agent.version = Some("0.3.0".to_owned());
-        let after = document(&cluster, Some(&tenant));
+        let after = document(&cluster, Some(&tenant), Vec::new());
         assert_eq!(after.repository.as_ref().unwrap().url, "ssh://own");
         assert_eq!(after.agent_version.as_deref(), Some("0.3.0"));
         assert_eq!(after.allow_connect, before.allow_connect);
@@ -127,12 +131,15 @@ mod tests {
                 observed: 0,
             },
         );
-        let same = document(&cluster, Some(&tenant));
+        let same = document(&cluster, Some(&tenant), Vec::new());
         assert_eq!(
             hash_of(&same),
             hash_of(&after),
             "facts are not part of the agent's settings"
         );
-        assert_eq!(document(&self::cluster(), None), AgentConfig::default());
+        assert_eq!(
+            document(&self::cluster(), None, Vec::new()),
+            AgentConfig::default()
+        );
     }
 }

@@ -23,6 +23,7 @@ use fairlead_store::{
 use tracing::{info, warn};
 
 use super::{Enroll, Enrolled, SpendError, TokenClaim, error::EnrollError, spend};
+use crate::authorities::CaSet;
 
 pub(super) async fn enroll(
     State(issuer): State<Arc<Enroll>>,
@@ -48,14 +49,12 @@ async fn try_enroll(
         fingerprint: csr_fingerprint(&asked.csr)?,
         uid: asked.cluster_uid,
     };
-    let (signer, cluster, csr) = (
-        Arc::clone(&issuer.authority),
-        claims.cluster.clone(),
-        asked.csr,
-    );
+    let (set, epoch) = (issuer.authorities.set(), issuer.store.view().epoch());
+    let (signer, cluster, csr) = (Arc::clone(set.issuer()), claims.cluster.clone(), asked.csr);
     let now = issuer.now();
     let sign = move |it: &Cluster| {
-        signer.sign_agent_of(it.binding.registration, &csr, &it.tenant, &cluster, now)
+        let serial = it.binding.registration.in_epoch(epoch);
+        signer.sign_agent_of(serial, &csr, &it.tenant, &cluster, now)
     };
     let Enrolled {
         tenant,
@@ -64,7 +63,7 @@ async fn try_enroll(
     } = spend(&issuer.store, claim, now, sign).await?;
     info!(cluster = %claims.cluster, %tenant, again, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent enrolled");
     let identity = (claims.cluster, tenant);
-    Ok(Json(issued(issuer, identity, signed)))
+    Ok(Json(issued(&set, identity, signed)))
 }
 
 pub(super) async fn renew(
@@ -103,16 +102,17 @@ async fn try_renew(
 ) -> Result<Json<Issued>, EnrollError> {
     let home = admit(&issuer.store, identity)?;
     let (cluster, tenant) = (&identity.cluster, &home.value.tenant);
-    let (registration, now) = (home.value.binding.registration, issuer.now());
-    let signed =
-        (issuer.authority).sign_agent_of(registration, &asked.csr, tenant, cluster, now)?;
+    let (set, now) = (issuer.authorities.set(), issuer.now());
+    let epoch = issuer.store.view().epoch();
+    let serial = home.value.binding.registration.in_epoch(epoch);
+    let signed = (set.issuer()).sign_agent_of(serial, &asked.csr, tenant, cluster, now)?;
     let key = csr_fingerprint(&asked.csr)?;
     if key != identity.key {
         replace_key(&issuer.store, identity, &key).await?;
     }
     info!(%cluster, %tenant, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent certificate renewed");
     Ok(Json(issued(
-        issuer,
+        &set,
         (cluster.clone(), tenant.clone()),
         signed,
     )))
@@ -192,7 +192,7 @@ async fn check_late_renewal(
 }
 
 fn issued(
-    issuer: &Enroll,
+    set: &CaSet,
     (cluster, tenant): (fairlead_api::ClusterId, fairlead_api::TenantId),
     signed: Signed,
 ) -> Issued {
@@ -200,7 +200,8 @@ fn issued(
         cluster,
         tenant,
         certificate: signed.certificate_pem,
-        ca: issuer.authority.certificate_pem().to_owned(),
+        ca: set.bundle_pem(),
+        issuer: Some(set.issuer().pin()),
         not_before: signed.not_before,
         not_after: signed.not_after,
     }

@@ -85,6 +85,7 @@ where
                 let key = hex::encode(&claim.fingerprint);
                 binding.bootstrap.spent_by = Some(key.clone());
                 binding.agent_key = Some(key);
+                binding.ca = None;
                 binding.uid.clone_from(&claim.uid);
                 binding.clone = None;
             })?;

@@ -25,6 +25,12 @@ impl OpenHub {
         Self::open(config, dir, WallClock::at(start)).await
     }
 
+    /// Opens a hub with this configuration; its directory is the caller's.
+    pub(crate) async fn opened(config: Config, start: OffsetDateTime) -> Self {
+        let unused = tempfile::tempdir().unwrap();
+        Self::open(config, unused, WallClock::at(start)).await
+    }
+
     async fn open(config: Config, dir: TempDir, clock: WallClock) -> Self {
         let control = Control::open_at(config, Clock::new(clock.reader())).await;
         OpenHub {
