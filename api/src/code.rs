@@ -53,6 +53,9 @@ codes! {
     NoRole = 1106, 403, "the user of this token has no role on this hub", "Ask the platform operator to add a rule to the hub's issuers file, or to create a token of the hub.";
     NotAllowed = 1201, 403, "your role does not allow this", "Ask an admin of the tenant for a token with the right role (`fairlead token create --help` lists them).";
     NoImpersonation = 1202, 403, "only the gateway may set impersonation headers", "Omit `--as` and `--as-group`, or use a token of that user; an admin may use `--as` with the users in the agent's `--allow-as`.";
+    Locked = 1203, 403, "an admin has locked this user, token, cluster or tenant", "Ask the author of the lock named in the cause; an admin removes it with `fairlead unlock`, and `fairlead locks list` shows all.";
+    RequestEnded = 1204, 403, "an admin has ended this request", "Ask the admin named in the cause, then run the command again.";
+    AccessEnded = 1205, 403, "the access of this running request has ended", "Run `fairlead whoami` to see your access now, and ask an admin of the tenant if you still need it.";
     NoSuchCluster = 1301, 404, "no cluster with this id is visible to you", "List the visible clusters with `fairlead cluster list`.";
     WrongHost = 1302, 421, "the host of the request differs from the TLS server name", "Write the kubeconfig again with `fairlead kubeconfig`, and check for a proxy that rewrites the host.";
     BadPath = 1303, 400, "the path of the request is ambiguous", "Send the path as the Kubernetes API defines it: no `//`, no dot segments, no encoded slashes or dots.";

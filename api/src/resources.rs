@@ -7,6 +7,7 @@ mod change;
 mod cluster;
 mod compile;
 mod repo;
+mod request;
 mod role;
 mod status;
 mod tenant;
@@ -29,6 +30,7 @@ pub use repo::{
     CreationPolicy, Credentials, DeletionPolicy, DeployKey, KubeApi, RepoDocument, RepoKind,
     RepoPhase, RepoStateDocument, TenantRepoDocument, without_secret,
 };
+pub use request::{CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest};
 pub use role::{Role, UnknownRole};
 pub use status::{
     AgentSession, ClusterState, ClusterStatus, ClusterStatusEntry, ClusterStatusUpdate,

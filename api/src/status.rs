@@ -76,6 +76,36 @@ impl Encoding {
     }
 }
 
+/// Last event of a watch that ends with a failure: `ERROR` with a `Status`, framed as the API server frames events of this
+/// content type. `None` for content types that cannot be framed here.
+#[must_use]
+pub fn watch_error(content_type: &str, failure: &Failure) -> Option<Vec<u8>> {
+    let http_status = http_status(failure.code);
+    match content_type.split(';').next()?.trim() {
+        JSON => {
+            let mut event = br#"{"type":"ERROR","object":"#.to_vec();
+            event.extend_from_slice(&to_json(failure, http_status));
+            event.extend_from_slice(b"}\n");
+            Some(event)
+        }
+        // `metav1.WatchEvent` without envelope, after its length; its object is a `runtime.RawExtension`.
+        PROTOBUF => {
+            let object = Message::new().bytes(1, &to_protobuf(failure, http_status));
+            let event = Message::new().text(1, "ERROR").message(2, &object);
+            let mut framed = u32::try_from(event.0.len()).ok()?.to_be_bytes().to_vec();
+            framed.extend_from_slice(&event.0);
+            Some(framed)
+        }
+        _ => None,
+    }
+}
+
+/// `Status` of a failure as JSON, for the error channel of an exec.
+#[must_use]
+pub fn status_json(failure: &Failure) -> Vec<u8> {
+    to_json(failure, http_status(failure.code))
+}
+
 /// Text of a failure for people: cause, next step, code.
 #[must_use]
 pub fn sentence(failure: &Failure) -> String {
@@ -225,6 +255,24 @@ mod tests {
         );
         assert_eq!(Encoding::accepted_by("application/cbor"), Encoding::Json);
         assert_eq!(Encoding::accepted_by(""), Encoding::Json);
+    }
+
+    #[test]
+    fn watch_ends_with_an_event_in_its_own_framing() {
+        let failure = Failure::new(Code::RequestEnded);
+        let json = watch_error("application/json;stream=watch", &failure).unwrap();
+        assert_eq!(json.last(), Some(&b'\n'));
+        let event: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(event["type"], "ERROR");
+        assert_eq!(event["object"]["code"], 403);
+
+        let framed = watch_error("application/vnd.kubernetes.protobuf;stream=watch", &failure);
+        let framed = framed.unwrap();
+        let (length, event) = framed.split_at(4);
+        assert_eq!(length, u32::try_from(event.len()).unwrap().to_be_bytes());
+        assert!(event.starts_with(b"\x0a\x05ERROR\x12"));
+        assert!(event.windows(4).any(|it| it == b"k8s\0"));
+        assert_eq!(watch_error("application/cbor-seq", &failure), None);
     }
 
     #[test]

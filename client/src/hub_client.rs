@@ -285,6 +285,14 @@ impl HubClient {
             .map(drop)
     }
 
+    /// Deletes resources, and reads the response.
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn delete_with_answer<T: DeserializeOwned>(&self, path: &str) -> Result<T, HubError> {
+        from_json(&self.send(Method::DELETE, path, Bytes::new()).await?)
+    }
+
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, HubError> {
         self.request(method, path, None, body)
             .await

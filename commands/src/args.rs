@@ -15,6 +15,7 @@ mod fields;
 mod inspect;
 mod lists;
 mod registry;
+mod revocation;
 mod tokens;
 
 use clap::Subcommand;
@@ -31,6 +32,7 @@ pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::registry::{
     Apply, ChangesArgs, ClusterArgs, FactsArgs, Find, Import, OneCluster, TenantArgs,
 };
+pub(crate) use self::revocation::{LockArgs, LocksArgs, RequestFilters, SessionsArgs, UnlockArgs};
 pub(crate) use self::tokens::{ClusterIdentity, ClusterToken, LocalHub, TokenArgs};
 
 /// Command that talks to a hub.
@@ -59,6 +61,18 @@ pub enum HubCommand {
     /// Rotate the hub's CA, without an end of any session
     #[command(subcommand)]
     Ca(CaArgs),
+    /// List and end running requests: exec, port-forward, logs, watches
+    #[command(subcommand)]
+    Sessions(SessionsArgs),
+    /// Lock a user, token, cluster or tenant at once
+    #[command(after_help = revocation::LOCK_EXAMPLES)]
+    Lock(LockArgs),
+    /// Remove a lock
+    #[command(after_help = revocation::UNLOCK_EXAMPLES)]
+    Unlock(UnlockArgs),
+    /// List locks
+    #[command(subcommand)]
+    Locks(LocksArgs),
     /// Import from the registry of another program
     #[command(subcommand)]
     Import(Import),

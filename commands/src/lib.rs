@@ -19,6 +19,7 @@ mod inventory;
 mod kubeconfig;
 mod login;
 pub mod output;
+mod revocation;
 mod runtime;
 mod tenant;
 mod tenant_filter;
@@ -55,6 +56,10 @@ pub fn run(
         HubCommand::Audit(args) => audit::run(args, environment),
         HubCommand::Token(command) => token::run(command, environment, create_locally),
         HubCommand::Ca(command) => ca::run(command, environment),
+        HubCommand::Sessions(command) => revocation::sessions(command, environment),
+        HubCommand::Lock(args) => revocation::lock(args, environment),
+        HubCommand::Unlock(args) => revocation::unlock(&args, environment),
+        HubCommand::Locks(command) => revocation::locks(command, environment),
         HubCommand::Import(command) => import::run(command, environment),
         HubCommand::Kubeconfig(args) => kubeconfig::run(&args, environment),
         HubCommand::Login(args) => login::run(&args, environment),

@@ -20,6 +20,7 @@ use crate::{
     config::Config,
     front::{address::HubNames, caller_limit::CallerLimit, wrong_tokens::WrongTokens},
     metrics::Metrics,
+    requests::RunningRequests,
     seam::{Module, Presence, Seam, refuse},
 };
 
@@ -43,6 +44,8 @@ pub(crate) struct Hub {
     /// Set before the gateway serves; empty in tests of other parts.
     pub(crate) audit: OnceLock<AuditLog>,
     pub(crate) sessions: Arc<SessionTable>,
+    /// Running requests of authenticated callers.
+    pub(crate) requests: Arc<RunningRequests>,
     /// Routes of the modules on the front.
     pub(crate) modules: Router,
     pub(crate) agents: Router,
@@ -86,8 +89,10 @@ impl Hub {
             &MemoryBudget::METRICS,
         )?;
         let presence: Arc<dyn Presence> = Arc::clone(&sessions) as _;
+        let requests = Arc::<RunningRequests>::default();
         for module in &seam.modules {
             module.attach(&presence);
+            module.attach_requests(&requests);
         }
         let routes = |of: fn(&dyn Module) -> Router| {
             let all = seam
@@ -106,6 +111,7 @@ impl Hub {
             metrics,
             audit: OnceLock::new(),
             sessions,
+            requests,
             front_tls: config.front_tls,
             session_tls: config.session_tls,
             trust_domain: config.trust_domain,

@@ -12,6 +12,7 @@ mod http;
 mod hub;
 mod metrics;
 mod network;
+pub mod requests;
 pub mod seam;
 mod supervisor;
 
@@ -103,6 +104,7 @@ impl Gateway {
             ..
         } = self;
         agents::start(&hub);
+        hub.process.spawn(requests::supervise(Arc::clone(&hub)));
         for module in &hub.seam.modules {
             let (module, process) = (Arc::clone(module), hub.process.clone());
             hub.process.spawn(supervisor::supervise(

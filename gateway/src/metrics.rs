@@ -35,10 +35,12 @@ pub(crate) enum RequestEnd {
     Aborted,
     /// The client left before the end.
     Left,
+    /// The hub ended the running request: its access was gone, or an admin ended it.
+    Ended,
 }
 
 impl RequestEnd {
-    const VARIANT_COUNT: usize = RequestEnd::Left as usize + 1;
+    const VARIANT_COUNT: usize = RequestEnd::Ended as usize + 1;
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -49,6 +51,7 @@ impl RequestEnd {
             RequestEnd::Failed => "failed",
             RequestEnd::Aborted => "aborted",
             RequestEnd::Left => "left",
+            RequestEnd::Ended => "ended",
         }
     }
 }

@@ -15,10 +15,16 @@ use fairlead_api::{
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_runtime::Process;
+use futures_util::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use http::{HeaderValue, StatusCode, header};
 use secrecy::SecretString;
 use time::OffsetDateTime;
 use tokio::sync::broadcast;
+
+use crate::requests::{RunningRequests, Termination};
 
 pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
 
@@ -203,6 +209,16 @@ pub trait Authenticator: Send + Sync {
         token: &SecretString,
         from: IpAddr,
     ) -> Result<Caller, AuthenticateError>;
+
+    /// Authenticates a caller again, without its token: the caller now, with the rights of now.
+    ///
+    /// Called periodically for running requests, from memory.
+    ///
+    /// # Errors
+    /// [`AuthenticateError`]
+    async fn recheck(&self, caller: &Caller) -> Result<Caller, AuthenticateError> {
+        Ok(caller.clone())
+    }
 }
 
 /// Authorizes callers for clusters. Called for every request to a cluster.
@@ -217,6 +233,16 @@ pub trait Authorizer: Send + Sync {
         caller: &Caller,
         cluster: &ClusterId,
     ) -> Result<Grant, AuthorizeError>;
+
+    /// Notified of changes that may end the access of running requests.
+    fn access_changes(&self) -> BoxStream<'static, ()> {
+        stream::pending().boxed()
+    }
+
+    /// Recent orders of admins to end running requests.
+    fn terminations(&self) -> Vec<Termination> {
+        Vec::new()
+    }
 }
 
 /// Result of matching an agent's Kubernetes cluster with the one that its identity was issued to.
@@ -303,6 +329,11 @@ pub trait Module: Send + Sync {
     /// Gives the module access to the gateway. Called once, before all other methods but [`Module::name`].
     fn attach(&self, presence: &Arc<dyn Presence>) {
         let _ = presence;
+    }
+
+    /// Gives the module the running requests of this hub. Called once, after [`Module::attach`].
+    fn attach_requests(&self, requests: &Arc<RunningRequests>) {
+        let _ = requests;
     }
 
     /// Routes for users, with their full path; each request has an `Extension<Principal>`. A trailing slash is removed.

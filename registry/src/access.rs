@@ -6,11 +6,20 @@ use async_trait::async_trait;
 use fairlead_api::ClusterId;
 use fairlead_gateway::{
     Authenticator, Authorizer, Caller, Grant,
+    requests::Termination,
     seam::{AuthenticateError, AuthorizeError},
+};
+use fairlead_store::{
+    View,
+    model::{LockTarget, Token},
+};
+use futures_util::{
+    StreamExt,
+    stream::{self, BoxStream},
 };
 use secrecy::SecretString;
 
-use crate::{registry::Registry, rights::visible, tokens};
+use crate::{locks, registry::Registry, requests, rights::visible, tokens};
 
 #[async_trait]
 impl Authenticator for Registry {
@@ -23,23 +32,50 @@ impl Authenticator for Registry {
             // Only the hub itself checks tokens with its own prefix.
             let issuers = &self.services.issuers;
             let caller = issuers.verify(token, from, self.now()).await?;
-            return caller.ok_or(AuthenticateError::BadToken(None));
+            let caller = caller.ok_or(AuthenticateError::BadToken(None))?;
+            return self.unless_locked(&self.store.view(), caller);
         }
-        let found =
-            tokens::find(&self.store.view(), token).ok_or(AuthenticateError::BadToken(None))?;
-        let about = &found.value;
-        if self.now() >= about.expires {
+        let view = self.store.view();
+        let found = tokens::find(&view, token).ok_or(AuthenticateError::BadToken(None))?;
+        self.caller_of(&view, &found.value)
+    }
+
+    /// A token of an issuer keeps its claims until it expires.
+    async fn recheck(&self, caller: &Caller) -> Result<Caller, AuthenticateError> {
+        let view = self.store.view();
+        let Some(id) = &caller.token else {
+            if caller.expires.is_some_and(|expires| self.now() >= expires) {
+                return Err(AuthenticateError::Expired);
+            }
+            return self.unless_locked(&view, caller.clone());
+        };
+        let token = view.token(id).ok_or(AuthenticateError::BadToken(None))?;
+        self.caller_of(&view, &token.value)
+    }
+}
+
+impl Registry {
+    fn caller_of(&self, view: &View, token: &Token) -> Result<Caller, AuthenticateError> {
+        if self.now() >= token.expires {
             return Err(AuthenticateError::Expired);
         }
-        Ok(Caller {
-            name: about.caller_name(),
-            token: Some(about.id.clone()),
-            role: about.role,
-            tenant: about.tenant.clone(),
-            cluster: about.cluster.clone(),
+        let caller = Caller {
+            name: token.caller_name(),
+            token: Some(token.id.clone()),
+            role: token.role,
+            tenant: token.tenant.clone(),
+            cluster: token.cluster.clone(),
             subject: None,
-            expires: Some(about.expires),
-        })
+            expires: Some(token.expires),
+        };
+        self.unless_locked(view, caller)
+    }
+
+    fn unless_locked(&self, view: &View, caller: Caller) -> Result<Caller, AuthenticateError> {
+        match locks::lock_of_caller(view, &caller, self.now()) {
+            None => Ok(caller),
+            Some(lock) => Err(AuthenticateError::Locked(lock)),
+        }
     }
 }
 
@@ -51,8 +87,12 @@ impl Authorizer for Registry {
         caller: &Caller,
         cluster: &ClusterId,
     ) -> Result<Grant, AuthorizeError> {
-        let cluster = visible(&self.store.view(), caller, cluster.as_str())
-            .map_err(|_| AuthorizeError::NoSuchCluster)?;
+        let view = self.store.view();
+        let cluster =
+            visible(&view, caller, cluster.as_str()).map_err(|_| AuthorizeError::NoSuchCluster)?;
+        if let Some(lock) = locks::lock_of_cluster(&view, &cluster.value, self.now()) {
+            return Err(AuthorizeError::Locked(lock));
+        }
         // Permissions inside a cluster are the cluster's own RBAC.
         let not_allowed = || AuthorizeError::NotAllowed {
             caller: caller.name.clone(),
@@ -63,5 +103,29 @@ impl Authorizer for Registry {
             role,
             tenant: cluster.value.tenant.clone(),
         })
+    }
+
+    fn access_changes(&self) -> BoxStream<'static, ()> {
+        stream::unfold(self.store.watch(), async |mut revisions| {
+            revisions.changed().await.ok()?;
+            Some(((), revisions))
+        })
+        .boxed()
+    }
+
+    fn terminations(&self) -> Vec<Termination> {
+        let view = self.store.view();
+        let now = self.now();
+        let orders = view.locks().filter(|it| it.value.is_active(now));
+        let orders = orders.filter_map(|it| match &it.value.target {
+            LockTarget::Requests(selected) => Some((&it.value, selected)),
+            LockTarget::Named { .. } => None,
+        });
+        let orders = orders.map(|(order, selected)| Termination {
+            filter: requests::filter(&view, selected),
+            started_before: order.created,
+            failure: requests::failure(order),
+        });
+        orders.collect()
     }
 }

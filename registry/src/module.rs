@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use fairlead_gateway::{Module, Presence};
+use fairlead_gateway::{Module, Presence, requests::RunningRequests};
 use fairlead_routes::{ApiModule, ApiRoutes};
 use fairlead_runtime::Process;
 use tracing::warn;
 
 use crate::{
-    about, bootstrap, changes, clusters, compile, identity, imported, metrics, registry::Registry,
-    status, tenants, tokens,
+    about, bootstrap, changes, clusters, compile, identity, imported, locks, metrics,
+    registry::Registry, requests, status, tenants, tokens,
 };
 
 /// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
@@ -38,6 +38,10 @@ impl Module for RegistryModule {
         let _ = self.0.presence.set(Arc::clone(presence));
     }
 
+    fn attach_requests(&self, requests: &Arc<RunningRequests>) {
+        let _ = self.0.requests.set(Arc::clone(requests));
+    }
+
     async fn run(&self, process: Process) {
         // Called once. Set earlier only if the module restarts.
         let _ = self.0.process.set(process.clone());
@@ -51,6 +55,9 @@ impl Module for RegistryModule {
             let before = self.0.now() - EXPIRED_TOKEN_RETENTION;
             if let Err(error) = tokens::forget(&self.0, before).await {
                 warn!(%error, "expired tokens not deleted");
+            }
+            if let Err(error) = locks::forget(&self.0, self.0.now()).await {
+                warn!(%error, "ended locks not deleted");
             }
             if let Err(error) = self.0.store.tidy(&self.0.settings.retention).await {
                 warn!(%error, "history not trimmed");
@@ -75,6 +82,8 @@ impl ApiModule for RegistryModule {
             .merge(changes::routes())
             .merge(status::routes())
             .merge(tokens::routes())
+            .merge(locks::routes())
+            .merge(requests::routes())
             .with_state(Arc::clone(&self.0))
     }
 }

@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{Code, Failure};
-use fairlead_gateway::{Caller, Presence};
+use fairlead_api::{Code, Failure, resources::RunningRequest};
+use fairlead_gateway::{Caller, Presence, requests::RunningRequests};
 use fairlead_runtime::Process;
 use fairlead_store::{
     Actor, Clock, Draft, Record, Retention, Store, View,
@@ -40,6 +40,8 @@ pub struct Registry {
     pub(crate) documents: DocumentCache,
     /// Open agent sessions; set by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
+    /// Running requests; set by the gateway when it starts.
+    pub(crate) requests: OnceLock<Arc<RunningRequests>>,
     /// Set when the modules run.
     pub(crate) process: OnceLock<Process>,
 }
@@ -121,12 +123,19 @@ impl Registry {
             services,
             documents: DocumentCache::default(),
             presence: OnceLock::new(),
+            requests: OnceLock::new(),
             process: OnceLock::new(),
         })
     }
 
     pub(crate) fn now(&self) -> OffsetDateTime {
         self.clock.now()
+    }
+
+    /// Running requests at this hub, in no order.
+    pub(crate) fn running_requests(&self) -> Vec<RunningRequest> {
+        let requests = self.requests.get();
+        requests.map_or_else(Vec::new, |it| it.list())
     }
 
     /// Expiry of a bootstrap token issued now, in whole seconds as encoded in the token.

@@ -191,7 +191,7 @@ fn tenant_of<'a>(view: &'a View, token: &'a Token) -> Option<&'a TenantId> {
     }
 }
 
-fn sees_token(view: &View, caller: &Caller, token: &Token) -> bool {
+pub(crate) fn sees_token(view: &View, caller: &Caller, token: &Token) -> bool {
     let tenant = tenant_of(view, token);
     caller.tenant.is_none() || tenant.is_some_and(|it| sees_tenant(view, caller, it))
 }

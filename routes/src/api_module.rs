@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
-use fairlead_gateway::{Module, Presence};
+use fairlead_gateway::{Module, Presence, requests::RunningRequests};
 use fairlead_runtime::Process;
 
 use crate::{document_module::DocumentModule, routes::ApiRoutes, spec::RouteSpec};
@@ -62,6 +62,10 @@ impl Module for ServedModule {
 
     fn attach(&self, presence: &Arc<dyn Presence>) {
         self.module.attach(presence);
+    }
+
+    fn attach_requests(&self, requests: &Arc<RunningRequests>) {
+        self.module.attach_requests(requests);
     }
 
     fn user_routes(&self) -> Router {

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use fairlead_api::{ClusterId, TenantId};
+use fairlead_api::{ClusterId, TenantId, resources::LockKind};
 use imbl::OrdMap;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -10,7 +10,7 @@ use crate::{
     backend::Backend,
     backend::{DocumentRow, LoadedRows},
     error::{Result, StoreError},
-    model::{Authorities, Cluster, Tenant, Token},
+    model::{AccessLock, Authorities, Cluster, LockTarget, Tenant, Token},
     record::{Kind, Record},
     revision::Revision,
     view::{CatalogHead, View},
@@ -145,6 +145,55 @@ impl StoredDocument for Authorities {
     }
 }
 
+impl StoredDocument for AccessLock {
+    type Id = String;
+    const KIND: Kind = Kind::Lock;
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        match &self.target {
+            LockTarget::Named { .. } => None,
+            LockTarget::Requests(selected) => selected.tenant.as_ref().or(selected.within.as_ref()),
+        }
+    }
+
+    /// A user is nobody's: tenants see only locks of their own things.
+    fn seen_by(&self, view: &View) -> Vec<TenantId> {
+        let tenant = match &self.target {
+            LockTarget::Named { kind, name } => locked_tenant(view, *kind, name),
+            LockTarget::Requests(_) => self.tenant().cloned(),
+        };
+        tenant.map_or_else(Vec::new, |it| above(view, &it))
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.locks
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.locks
+    }
+}
+
+fn locked_tenant(view: &View, kind: LockKind, name: &str) -> Option<TenantId> {
+    let of_cluster = |id: &ClusterId| view.cluster(id).map(|it| it.value.tenant.clone());
+    match kind {
+        LockKind::User => None,
+        LockKind::Tenant => name.parse().ok(),
+        LockKind::Cluster => of_cluster(&name.parse().ok()?),
+        LockKind::Token => {
+            let token = &view.token(name)?.value;
+            match &token.cluster {
+                Some(cluster) => of_cluster(cluster),
+                None => token.tenant.clone(),
+            }
+        }
+    }
+}
+
 impl View {
     /// Inserts or removes a record and updates the indices.
     pub(super) fn set<T: StoredDocument>(&mut self, id: &T::Id, record: Option<Arc<Record<T>>>) {
@@ -189,6 +238,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Cluster => view.take::<Cluster>(row)?,
             Kind::Token => view.take::<Token>(row)?,
             Kind::Authority => view.take::<Authorities>(row)?,
+            Kind::Lock => view.take::<AccessLock>(row)?,
             Kind::Catalog => {}
         }
     }

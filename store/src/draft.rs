@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
-    model::{Authorities, Cluster, Tenant, Token},
+    model::{AccessLock, Authorities, Cluster, Tenant, Token},
     record::Record,
     revision::Revision,
     view::{CatalogHead, View},
@@ -28,6 +28,7 @@ pub struct Draft {
     pub(super) clusters: BTreeSet<ClusterId>,
     pub(super) tokens: BTreeSet<String>,
     pub(super) authorities: BTreeSet<String>,
+    pub(super) locks: BTreeSet<String>,
     /// New catalogs, as JSON.
     pub(super) catalogs: BTreeMap<ClusterId, String>,
 }
@@ -50,6 +51,7 @@ impl Draft {
             clusters: BTreeSet::new(),
             tokens: BTreeSet::new(),
             authorities: BTreeSet::new(),
+            locks: BTreeSet::new(),
             catalogs: BTreeMap::new(),
         }
     }
@@ -180,6 +182,23 @@ impl Draft {
         self.view.token(id).ok_or(StoreError::Missing)?;
         self.tokens.insert(id.to_owned());
         self.view.set::<Token>(&id.to_owned(), None);
+        Ok(())
+    }
+
+    /// Creates or replaces a lock.
+    pub fn put_lock(&mut self, lock: AccessLock) {
+        self.locks.insert(lock.id.clone());
+        self.put(lock);
+    }
+
+    /// Removes a lock.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_lock(&mut self, id: &str) -> Result<()> {
+        self.view.lock(id).ok_or(StoreError::Missing)?;
+        self.locks.insert(id.to_owned());
+        self.view.set::<AccessLock>(&id.to_owned(), None);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::{
     error::{Result, StoreError},
     history::{Change, FactVersion},
     millis::millis,
-    model::{Authorities, Cluster, FactSource, Facts, Tenant, Token},
+    model::{AccessLock, Authorities, Cluster, FactSource, Facts, Tenant, Token},
     record::{Kind, Record},
     revision::Revision,
     view::View,
@@ -92,6 +92,9 @@ pub(super) fn record(
     }
     for id in &draft.authorities {
         journal.document::<Authorities>(draft, id)?;
+    }
+    for id in &draft.locks {
+        journal.document::<AccessLock>(draft, id)?;
     }
     for (cluster, body) in &draft.catalogs {
         journal.catalog(draft, cluster, body);

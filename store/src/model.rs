@@ -9,6 +9,7 @@ mod cluster;
 mod fact;
 mod git;
 pub mod hex;
+mod lock;
 mod tenant;
 mod token;
 
@@ -24,5 +25,6 @@ pub use fairlead_api::{
     },
 };
 pub use git::{GitRepo, RepoState};
+pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use tenant::{ClusterTemplate, Tenant};
 pub use token::Token;

@@ -7,7 +7,7 @@ use fairlead_api::{ClusterId, TenantId};
 use imbl::{OrdMap, OrdSet};
 
 use crate::{
-    model::{Authorities, Cluster, Tenant, Token},
+    model::{AccessLock, Authorities, Cluster, Tenant, Token},
     record::Record,
     revision::Revision,
 };
@@ -22,6 +22,7 @@ pub struct View {
     pub(super) tenants: OrdMap<TenantId, Arc<Record<Tenant>>>,
     pub(super) clusters: OrdMap<ClusterId, Arc<Record<Cluster>>>,
     pub(super) tokens: OrdMap<String, Arc<Record<Token>>>,
+    pub(super) locks: OrdMap<String, Arc<Record<AccessLock>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
     pub(super) authorities: OrdMap<String, Arc<Record<Authorities>>>,
     pub(super) by_tenant: Groups<TenantId, ClusterId>,
@@ -111,6 +112,17 @@ impl View {
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.authorities().map_or(0, |hub| hub.value.epoch)
+    }
+
+    /// The lock with this id, active or not.
+    #[must_use]
+    pub fn lock(&self, id: &str) -> Option<&Arc<Record<AccessLock>>> {
+        self.locks.get(id)
+    }
+
+    /// All locks and orders to end requests, in the order of their ids.
+    pub fn locks(&self) -> impl ExactSizeIterator<Item = &Arc<Record<AccessLock>>> {
+        self.locks.values()
     }
 
     /// `None` if no catalog was written.

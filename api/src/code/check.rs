@@ -45,6 +45,15 @@ const fn request(code: Code) -> &'static str {
         Code::NoImpersonation => {
             "Look for `as`, `as-uid` and `as-groups` in the kubeconfig: `kubectl config view --minify`. The cause names the header."
         }
+        Code::Locked => {
+            "The cause names the lock, its reason and its author. `fairlead locks list` shows all locks to an admin, and `fairlead audit` their history."
+        }
+        Code::RequestEnded => {
+            "The cause names the admin and the reason. `fairlead audit` lists the order to end the request."
+        }
+        Code::AccessEnded => {
+            "Run `fairlead whoami`, then `fairlead cluster get CLUSTER`: they show your role and the tenant of the cluster now. `fairlead audit` lists the change to an admin."
+        }
         Code::NoSuchCluster => {
             "Run `fairlead cluster list` and compare ids and names. `fairlead whoami` shows your tenant: clusters of other tenants are not listed."
         }

@@ -55,6 +55,8 @@ pub enum ResourceKind {
     Catalog,
     /// Certificate authorities of the hub.
     Authority,
+    /// Lock, or order to end running requests.
+    Lock,
 }
 
 impl ResourceKind {
@@ -67,6 +69,7 @@ impl ResourceKind {
             ResourceKind::Token => "token",
             ResourceKind::Catalog => "catalog",
             ResourceKind::Authority => "authority",
+            ResourceKind::Lock => "lock",
         }
     }
 }
@@ -85,8 +88,8 @@ pub struct UnknownName;
 impl FromStr for ResourceKind {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        use ResourceKind::{Authority, Catalog, Cluster, Tenant, Token};
-        [Tenant, Cluster, Token, Catalog, Authority]
+        use ResourceKind::{Authority, Catalog, Cluster, Lock, Tenant, Token};
+        [Tenant, Cluster, Token, Catalog, Authority, Lock]
             .into_iter()
             .find(|kind| kind.as_str() == text)
             .ok_or(UnknownName)

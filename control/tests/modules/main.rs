@@ -20,6 +20,7 @@ mod inventory;
 mod issuers;
 mod keys;
 mod lists;
+mod locks;
 mod metrics;
 mod moves;
 mod names;

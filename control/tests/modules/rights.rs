@@ -14,7 +14,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 54] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 62] = [
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -151,6 +151,24 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 54] = [
     ("GET", "/v1/status", "", "++++++"),
     ("GET", "/v1/audit", "", "+-----"),
     ("GET", "/v1/audit/requests", "", "+-----"),
+    ("GET", "/v1/requests", "", "++++++"),
+    ("DELETE", "/v1/requests?kind=exec", "", "+-----"),
+    ("DELETE", "/v1/requests/0123456789abcdef", "", "?-----"),
+    ("GET", "/v1/locks", "", "+-----"),
+    (
+        "PUT",
+        "/v1/locks/user/bob",
+        r#"{"reason":"laptop stolen"}"#,
+        "+-----",
+    ),
+    ("DELETE", "/v1/locks/user/bob", "", "+-----"),
+    (
+        "PUT",
+        "/v1/locks/cluster/c-of-a",
+        r#"{"reason":"forensics"}"#,
+        "+-----",
+    ),
+    ("DELETE", "/v1/locks/cluster/c-of-a", "", "+-----"),
     ("GET", "/", "", "++++++"),
     ("GET", "/healthz", "", "++++++"),
     ("GET", "/install/agent.yaml", "", "??????"),

@@ -8,6 +8,7 @@
 )]
 
 mod copy;
+mod ended;
 mod follow;
 mod forward;
 mod identity;

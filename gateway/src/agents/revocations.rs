@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, Failure, error_chain, resources::ClusterState};
+use fairlead_api::{ClusterId, Code, Failure, error_chain, resources::ClusterState};
 use fairlead_dialer::CloseReason;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tracing::{info, warn};
@@ -54,6 +54,10 @@ async fn evict(hub: &Hub, entry: &Arc<SessionEntry>, error: DirectoryError) {
     let failure = Failure::from(error);
     let cluster = entry.cluster();
     info!(%cluster, serial = entry.identity().serial, cause = failure.cause, "session of a revoked identity evicted");
+    // Before their streams are reset, so that they can end with the reason.
+    let lost = Failure::because(Code::AccessEnded, &failure.cause);
+    hub.requests
+        .end_on_session(Arc::as_ptr(entry).addr(), &lost);
     let why = match hub.seam.directory.last_status(cluster).await {
         // A cluster that was created again with the id of a deleted one has never connected.
         Ok(Some(status)) if status.state != ClusterState::Never => Some(&failure),

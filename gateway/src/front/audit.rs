@@ -8,7 +8,7 @@ use fairlead_exchange::Body;
 use http::{Method, Response, Version};
 use http_body_util::BodyExt;
 
-use crate::front::{record::Inbound, transfer::RecordedDownload};
+use crate::front::{ending::StreamFormat, record::Inbound, transfer::RecordedDownload};
 
 /// Runs all other steps inside.
 pub(crate) async fn audit<F>(
@@ -25,5 +25,6 @@ where
     let bodiless = inbound.request.method() == Method::HEAD;
     let response = inner(inbound).await;
     record.set_status(response.status());
-    response.map(|body| RecordedDownload::new(body, record, reset, bodiless).boxed_unsync())
+    let format = StreamFormat::of(record.kind(), &response);
+    response.map(|body| RecordedDownload::new(body, record, reset, bodiless, format).boxed_unsync())
 }

@@ -59,9 +59,10 @@ impl BearerPrincipal {
     }
 
     async fn identify(&self) -> Result<Caller, AuthenticateError> {
+        let token = bearer(&self.authorization);
         let caller = async {
-            let token = bearer(&self.authorization)?;
-            self.authenticate(&token).await
+            let token = token.as_ref().map_err(Clone::clone)?;
+            self.authenticate(token).await
         };
         let caller = match caller.await {
             Err(error) if error.may_be_guess() => {
@@ -71,6 +72,12 @@ impl BearerPrincipal {
             other => other?,
         };
         self.record.set_caller(&caller);
+        if caller.token.is_none()
+            && caller.expires.is_none()
+            && let Ok(token) = token
+        {
+            self.record.set_opaque_token(token, self.from);
+        }
         Ok(caller)
     }
 

@@ -96,6 +96,7 @@ pub(crate) async fn authorize(
     } = authenticated;
     let authorizer = &hub.seam.authorizer;
     let grant = authorizer.authorize(&caller, &request.cluster).await?;
+    request.inbound.record.set_grant(&grant);
     let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take())?;
     let record = &request.inbound.record;
     record.set_tenant(&grant.tenant);

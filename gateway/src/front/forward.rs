@@ -21,6 +21,7 @@ use crate::{
     },
     front::{
         authorize::{ImpersonatedNames, Permit, PermittedRequest},
+        farewell::Farewell,
         headers,
         record::{Inbound, RequestRecord},
         redirect,
@@ -76,6 +77,7 @@ pub(crate) async fn forward(
     } = *inbound;
     // A draining session ends only after this guard is dropped.
     record.keep(running);
+    record.set_session(Arc::as_ptr(&session).addr());
 
     let wanted = headers::requested_upgrade(&request);
     let user = wanted
@@ -123,12 +125,13 @@ pub(crate) async fn forward(
                 ));
             };
             record.set_timing(took, upstream(head.headers()));
+            let farewell = Farewell::of(record.kind(), &protocol, head.headers());
             headers::strip_answer(head.headers_mut(), true);
             let ends = UpgradeEnds {
                 client: OnUpgrade::from_hyper(user),
                 agent,
             };
-            upgrade::join(hub, record, connection.reset, ends, &protocol);
+            upgrade::join(hub, record, connection.reset, ends, &protocol, farewell);
             Ok(head.map(|()| body::empty()))
         }
     }

@@ -3,6 +3,8 @@
 //!
 //! Clones share the record. The request ends when the last clone is dropped.
 
+mod running;
+
 use std::{
     any::Any,
     hash::{BuildHasher, RandomState},
@@ -14,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{ClusterId, Code, TenantId};
+use fairlead_api::{ClusterId, Code, TenantId, resources::RequestKind};
 use fairlead_audit::{AuditLog, EventCaller, RequestHead, RequestParty, RequestResult};
 use fairlead_exchange::Body;
 use fairlead_runtime::gauges::GaugeGuard;
@@ -22,6 +24,8 @@ use http::{HeaderValue, Request, StatusCode};
 use tokio::time::Instant;
 use tracing::info;
 
+pub(crate) use self::running::Ending;
+use self::running::RunningState;
 use crate::{
     front::socket::ClientConnection,
     hub::Hub,
@@ -41,12 +45,13 @@ pub(crate) struct Inbound {
 #[derive(Clone)]
 pub(crate) struct RequestRecord(Arc<RecordInner>);
 
-struct RecordInner {
+pub(crate) struct RecordInner {
     head: Arc<RequestHead>,
     audit: Option<AuditLog>,
     started: Instant,
     metrics: Arc<Metrics>,
     fields: Mutex<AuditFields>,
+    running: RunningState,
     _open: GaugeGuard,
 }
 
@@ -61,15 +66,16 @@ struct AuditFields {
     head_after: Option<Duration>,
     tunnel: Option<Duration>,
     api: Option<Duration>,
-    bytes_in: u64,
-    bytes_out: u64,
     guards: Vec<Box<dyn Any + Send>>,
 }
 
 impl RequestRecord {
     pub(crate) fn begin<B>(request: &Request<B>, peer: SocketAddr, hub: &Hub) -> Self {
+        let head = head_of(request, peer);
+        let kind = RequestKind::of(&head.path, head.query.as_deref().unwrap_or_default());
         RequestRecord(Arc::new(RecordInner {
-            head: Arc::new(head_of(request, peer)),
+            running: RunningState::new(&hub.requests, kind),
+            head: Arc::new(head),
             audit: hub.audit.get().cloned(),
             started: Instant::now(),
             metrics: Arc::clone(&hub.metrics),
@@ -90,6 +96,8 @@ impl RequestRecord {
         let mut fields = self.fields();
         fields.party.caller = Some(event_caller(caller));
         fields.party.tenant = caller.tenant.as_ref().map(ToString::to_string);
+        drop(fields);
+        self.enter(caller);
     }
 
     /// Notes the tenant of the cluster.
@@ -118,6 +126,8 @@ impl RequestRecord {
         let mut fields = self.fields();
         fields.party.cluster = Some(cluster.to_string());
         fields.party.api_path = Some(api_path.to_owned());
+        drop(fields);
+        self.set_running_cluster(cluster);
     }
 
     /// Keeps a guard until the request has ended.
@@ -157,20 +167,26 @@ impl RequestRecord {
         });
     }
 
-    /// Notes that the body did not end well.
+    /// Notes that the body did not end well; an end by the hub comes first.
     pub(crate) fn set_outcome(&self, outcome: RequestEnd) {
-        self.fields().outcome = Some(outcome);
+        if !self.is_ending() {
+            self.fields().outcome = Some(outcome);
+        }
     }
 
     pub(crate) fn add_bytes(&self, bytes_in: u64, bytes_out: u64) {
-        let mut fields = self.fields();
-        fields.bytes_in += bytes_in;
-        fields.bytes_out += bytes_out;
+        let running = &self.0.running;
+        running.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
+        running.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);
     }
 }
 
 impl Drop for RecordInner {
     fn drop(&mut self) {
+        let address = std::ptr::from_ref(self).addr();
+        self.running.leave(address);
+        let bytes_in = self.running.bytes_in.load(Ordering::Relaxed);
+        let bytes_out = self.running.bytes_out.load(Ordering::Relaxed);
         let fields = self
             .fields
             .get_mut()
@@ -200,8 +216,8 @@ impl Drop for RecordInner {
                 code = fields.code.map(tracing::field::display),
                 outcome = outcome.as_str(),
                 millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                bytes_in = fields.bytes_in,
-                bytes_out = fields.bytes_out,
+                bytes_in,
+                bytes_out,
                 peer = %self.head.from,
                 "request"
             );
@@ -213,8 +229,8 @@ impl Drop for RecordInner {
                 status: fields.status.map(|status| status.as_u16()),
                 code: fields.code.map(Code::number),
                 outcome: outcome.as_str(),
-                bytes_in: fields.bytes_in,
-                bytes_out: fields.bytes_out,
+                bytes_in,
+                bytes_out,
                 took: self.started.elapsed(),
             };
             audit.end_of(&self.head, std::mem::take(&mut fields.party), result);

@@ -2,7 +2,7 @@
 //!
 //! Steps are plain functions, each called once, so no request pays for a copy of the inner steps.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use fairlead_api::{Code, Failure};
 use fairlead_exchange::Body;
@@ -20,7 +20,7 @@ use crate::{
         forward::forward,
         limit::limit,
         modules::call_module,
-        record::Inbound,
+        record::{Inbound, RequestRecord},
         respond::respond,
         route::{Route, route},
     },
@@ -75,10 +75,14 @@ impl Stack {
                 let authenticated = authenticate(hub, routed).await?; // request -> Caller
                 let authenticated = limit(hub, authenticated)?; // before it costs others anything
                 let permitted = authorize(hub, authenticated).await?; // Caller -> Permit, before any work is done
-                Box::pin(forward(hub, permitted)).await // takes a Permit, which only `authorize` can make
+                let record = permitted.routed.inbound.record.clone();
+                unless_ended(&record, Box::pin(forward(hub, permitted))).await // takes a Permit, which only `authorize` can make
             }
             // A module authenticates the caller itself, after a look at the request, and authorizes it.
-            Route::Module(inbound) => Box::pin(call_module(hub, inbound)).await,
+            Route::Module(inbound) => {
+                let record = inbound.record.clone();
+                unless_ended(&record, Box::pin(call_module(hub, inbound))).await
+            }
         }
     }
 
@@ -89,5 +93,17 @@ impl Stack {
             .record
             .keep(slot.map_err(|_| Code::TooManyRequests)?);
         Ok(())
+    }
+}
+
+/// Runs a step until the hub ends the request.
+async fn unless_ended(
+    record: &RequestRecord,
+    step: impl Future<Output = Result<Response<Body>, Failure>>,
+) -> Result<Response<Body>, Failure> {
+    tokio::select! {
+        biased;
+        answer = step => answer,
+        failure = record.ended_before_answer() => Err(failure),
     }
 }

@@ -9,16 +9,30 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
+use fairlead_api::Failure;
 use fairlead_exchange::{Body, BodyError};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::Instant;
 
 use crate::{
-    front::{headers, record::RequestRecord, socket::ResetOnDrop},
+    front::{
+        ending::StreamFormat,
+        headers,
+        record::{Ending, RequestRecord},
+        socket::ResetOnDrop,
+    },
+    http::body,
     metrics::RequestEnd,
 };
+
+/// Time for the server to complete a message before the answer breaks within it.
+const BOUNDARY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for hyper to flush the last message before the answer breaks.
+const FLUSH_TIME: Duration = Duration::from_millis(300);
 
 /// Number of frames of a request's body taken so far; clones share it.
 #[derive(Clone, Default)]
@@ -75,6 +89,11 @@ pub(crate) struct RecordedDownload {
     /// Bytes still to come, if known: hyper takes no more than these.
     left: Option<u64>,
     over: bool,
+    format: StreamFormat,
+    /// The hub may end the answer: it is not the reason of an end already.
+    may_end: bool,
+    /// Time of the last message, once the hub has ended the answer.
+    farewell: Option<Instant>,
 }
 
 impl RecordedDownload {
@@ -84,14 +103,81 @@ impl RecordedDownload {
         record: RequestRecord,
         reset: Option<ResetOnDrop>,
         bodiless: bool,
+        format: StreamFormat,
     ) -> Self {
         RecordedDownload {
             over: bodiless || inner.is_end_stream(),
             left: inner.size_hint().exact(),
             inner,
+            may_end: !record.is_end_reported(),
             record,
             reset,
+            format,
+            farewell: None,
         }
+    }
+
+    /// Ends the answer with its last message, between two messages of the server.
+    fn poll_farewell(
+        &mut self,
+        cx: &mut Context<'_>,
+        ending: &Ending,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(sent) = self.farewell {
+            return match self.format.breaks() {
+                // The supervisor of running requests wakes this task again.
+                true if sent.elapsed() < FLUSH_TIME => Poll::Pending,
+                true => self.break_off(&ending.failure),
+                false => {
+                    self.over = true;
+                    Poll::Ready(None)
+                }
+            };
+        }
+        if !self.format.is_at_boundary() && ending.since.elapsed() < BOUNDARY_TIMEOUT {
+            let polled = self.poll_inner(cx);
+            if !matches!(polled, Poll::Ready(Some(Err(_)))) {
+                return polled;
+            }
+        }
+        self.inner = body::empty();
+        match self.format.last_message(&ending.failure) {
+            Some(last) if self.format.is_at_boundary() => {
+                self.farewell = Some(Instant::now());
+                self.record.add_bytes(0, last.len() as u64);
+                Poll::Ready(Some(Ok(Frame::data(last))))
+            }
+            _ => self.break_off(&ending.failure),
+        }
+    }
+
+    fn break_off(&mut self, failure: &Failure) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.over = true;
+        if let Some(reset) = &self.reset {
+            reset.arm();
+        }
+        Poll::Ready(Some(Err(failure.clone().into())))
+    }
+
+    fn poll_inner(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    let length = data.len() as u64;
+                    self.record.add_bytes(0, length);
+                    self.format.follow(data);
+                    self.left = self.left.map(|left| left.saturating_sub(length));
+                }
+                self.over = self.left == Some(0) || self.inner.is_end_stream();
+            }
+            Poll::Ready(None) => self.over = true,
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+        polled
     }
 }
 
@@ -103,35 +189,35 @@ impl HttpBody for RecordedDownload {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let polled = Pin::new(&mut self.inner).poll_frame(cx);
-        match &polled {
-            Poll::Ready(Some(Ok(frame))) => {
-                if let Some(data) = frame.data_ref() {
-                    let length = data.len() as u64;
-                    self.record.add_bytes(0, length);
-                    self.left = self.left.map(|left| left.saturating_sub(length));
-                }
-                self.over = self.left == Some(0) || self.inner.is_end_stream();
+        if self.may_end && !self.over && self.record.poll_ending(cx).is_some() {
+            let record = self.record.clone();
+            if let Some(ending) = record.ending() {
+                return self.poll_farewell(cx, ending);
             }
-            Poll::Ready(Some(Err(_))) => {
-                self.over = true;
-                self.record.set_outcome(RequestEnd::Aborted);
-                if let Some(reset) = &self.reset {
-                    reset.arm();
-                }
+        }
+        let polled = self.poll_inner(cx);
+        if let Poll::Ready(Some(Err(_))) = &polled {
+            self.over = true;
+            self.record.set_outcome(RequestEnd::Aborted);
+            if let Some(reset) = &self.reset {
+                reset.arm();
             }
-            Poll::Ready(None) => self.over = true,
-            Poll::Pending => {}
         }
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        match self.may_end && self.record.is_ending() {
+            true => self.over,
+            false => self.inner.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        match self.may_end && self.record.is_ending() {
+            true => SizeHint::default(),
+            false => self.inner.size_hint(),
+        }
     }
 }
 

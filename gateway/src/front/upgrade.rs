@@ -3,20 +3,31 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_exchange::{OnUpgrade, Spliced, Upgraded, splice, splice::SpliceEnd};
+use fairlead_exchange::{OnUpgrade, Upgraded, frames::Protocol, splice, splice::SpliceEnd};
 use fairlead_runtime::gauges::GaugeGuard;
 use http::HeaderValue;
-use tokio::time::timeout;
+use tokio::{
+    io::{self, AsyncReadExt, AsyncWriteExt},
+    time::timeout,
+};
 use tracing::debug;
 
 use crate::{
-    front::{pings::WebSocketPings, record::RequestRecord, socket::ResetOnDrop},
+    front::{
+        farewell::Farewell, frame_gate::FrameGate, pings::WebSocketPings, record::RequestRecord,
+        socket::ResetOnDrop,
+    },
     hub::Hub,
     metrics::RequestEnd,
 };
 
 /// Deadline for hyper to send the `101` and hand over the connection.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time for the last frame of the server to be completed.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for the client to take the reason and close the connection.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Both ends of an upgraded request.
 pub(crate) struct UpgradeEnds {
@@ -31,15 +42,16 @@ pub(crate) fn join(
     reset: ResetOnDrop,
     ends: UpgradeEnds,
     protocol: &HeaderValue,
+    farewell: Farewell,
 ) {
     let UpgradeEnds { client, agent } = ends;
-    let websocket = protocol.as_bytes().eq_ignore_ascii_case(b"websocket");
+    let protocol = Protocol::of(protocol);
     let open = GaugeGuard::of(&hub.metrics.upgrades_open);
     // Armed until the end was clean, so that the end of the process is a reset too.
     reset.arm();
     hub.process.spawn(async move {
         let _open = open;
-        let mut client = match timeout(UPGRADE_TIMEOUT, client).await {
+        let client = match timeout(UPGRADE_TIMEOUT, client).await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => {
                 debug!(request = record.id(), %error, "client left before the upgrade");
@@ -47,19 +59,50 @@ pub(crate) fn join(
             }
             Err(_) => return record.set_outcome(RequestEnd::Left),
         };
-        let joined = if websocket {
-            splice(WebSocketPings::new(&mut client), agent).await
-        } else {
-            splice(&mut client, agent).await
+        let mut gate = FrameGate::new(client, protocol, record.clone());
+        let end = {
+            let joining = async {
+                match protocol {
+                    Some(Protocol::WebSocket) => {
+                        splice(WebSocketPings::new(&mut gate), agent).await
+                    }
+                    _ => splice(&mut gate, agent).await,
+                }
+            };
+            let mut joining = std::pin::pin!(joining);
+            tokio::select! {
+                biased;
+                joined = &mut joining => Some(joined.end),
+                _ = record.ended() => {
+                    let joined = timeout(FRAME_TIMEOUT, joining).await;
+                    joined.ok().map(|it| it.end)
+                }
+            }
         };
-        let Spliced { to_b, to_a, end } = joined;
-        record.add_bytes(to_b, to_a);
+        if let Some(ending) = record.ending() {
+            let last = farewell.bytes(&ending.failure);
+            if let (Some(client), Some(last)) = (gate.into_boundary(), last)
+                && let Ok(Ok(())) = timeout(FAREWELL_TIMEOUT, take_leave(client, &last)).await
+            {
+                reset.disarm();
+            }
+            return;
+        }
         let (error, outcome) = match end {
-            SpliceEnd::Clean => return reset.disarm(),
-            SpliceEnd::A(error) => (error, RequestEnd::Left),
-            SpliceEnd::B(error) => (error, RequestEnd::Aborted),
+            None | Some(SpliceEnd::Clean) => return reset.disarm(),
+            Some(SpliceEnd::A(error)) => (error, RequestEnd::Left),
+            Some(SpliceEnd::B(error)) => (error, RequestEnd::Aborted),
         };
         debug!(request = record.id(), %error, "upgraded connection broke");
         record.set_outcome(outcome);
     });
+}
+
+/// Sends the last bytes, and waits until the client has closed.
+async fn take_leave(mut client: Upgraded, last: &[u8]) -> io::Result<()> {
+    client.write_all(last).await?;
+    client.shutdown().await?;
+    let mut dropped = [0; 1024];
+    while client.read(&mut dropped).await? > 0 {}
+    Ok(())
 }

@@ -31,6 +31,9 @@ pub enum AuthenticateError {
     /// The token is valid, and its user has no role here.
     #[error("{0}")]
     NoRole(String),
+    /// An admin has locked the caller, its token or its tenant.
+    #[error("{0}")]
+    Locked(String),
     /// The hub cannot check the token.
     #[error("{0}")]
     Internal(String),
@@ -53,6 +56,7 @@ impl AuthenticateError {
             AuthenticateError::TooManyRequests { .. } => Code::TooManyRequests,
             AuthenticateError::IssuerDown(_) => Code::IssuerDown,
             AuthenticateError::NoRole(_) => Code::NoRole,
+            AuthenticateError::Locked(_) => Code::Locked,
             AuthenticateError::Internal(_) => Code::Internal,
         }
     }
@@ -83,6 +87,9 @@ fn detail(text: Option<&str>) -> String {
 /// Reason not to authorize a caller for a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorizeError {
+    /// An admin has locked the cluster or its tenant.
+    #[error("{0}")]
+    Locked(String),
     /// There is no such cluster, or the caller may not see it.
     #[error("no cluster with this id is visible")]
     NoSuchCluster,
@@ -101,6 +108,7 @@ impl AuthorizeError {
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
+            AuthorizeError::Locked(_) => Code::Locked,
             AuthorizeError::NoSuchCluster => Code::NoSuchCluster,
             AuthorizeError::NotAllowed { .. } => Code::NotAllowed,
         }
@@ -161,6 +169,7 @@ impl From<AuthorizeError> for Failure {
     fn from(error: AuthorizeError) -> Self {
         match error {
             AuthorizeError::NoSuchCluster => error.code().into(),
+            AuthorizeError::Locked(cause) => Failure::because(Code::Locked, cause),
             AuthorizeError::NotAllowed { .. } => Failure::because(error.code(), &error)
                 .next("Use a token with the role admin, operator, viewer or tenant."),
         }

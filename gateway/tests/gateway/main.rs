@@ -5,6 +5,8 @@ mod audit;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod ended;
+#[cfg(test)]
 mod front;
 #[cfg(test)]
 mod hostile;

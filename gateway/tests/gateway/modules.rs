@@ -25,7 +25,12 @@ use fairlead_certs::AgentIdentity;
 use fairlead_gateway::{
     AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence, Principal,
     Recognition,
+    requests::{RunningRequests, Termination},
     seam::{AuthenticateError, AuthorizeError, DirectoryError},
+};
+use futures_util::{
+    StreamExt,
+    stream::{self, BoxStream},
 };
 use http::Uri;
 use secrecy::{ExposeSecret, SecretString};
@@ -63,6 +68,9 @@ pub(crate) struct FakeModules {
     pub(crate) tokens: AtomicUsize,
     /// The token `good` has been revoked.
     pub(crate) revoked: AtomicBool,
+    pub(crate) access_changes: watch::Sender<u64>,
+    pub(crate) terminations: Mutex<Vec<Termination>>,
+    pub(crate) requests: OnceLock<Arc<RunningRequests>>,
 }
 
 impl FakeModules {
@@ -89,6 +97,9 @@ impl FakeModules {
             renew_until: now + Duration::from_secs(3600),
             tokens: AtomicUsize::new(0),
             revoked: AtomicBool::new(false),
+            access_changes: watch::Sender::default(),
+            terminations: Mutex::default(),
+            requests: OnceLock::new(),
         }
     }
 }
@@ -118,6 +129,13 @@ impl Authenticator for FakeModules {
             _ => Err(AuthenticateError::BadToken(None)),
         }
     }
+
+    async fn recheck(&self, caller: &Caller) -> Result<Caller, AuthenticateError> {
+        match self.revoked.load(Ordering::SeqCst) {
+            true => Err(AuthenticateError::BadToken(None)),
+            false => Ok(caller.clone()),
+        }
+    }
 }
 
 #[async_trait]
@@ -134,6 +152,19 @@ impl Authorizer for FakeModules {
             role: caller.role,
             tenant: "t-acme".parse().unwrap(),
         })
+    }
+
+    fn access_changes(&self) -> BoxStream<'static, ()> {
+        let changes = self.access_changes.subscribe();
+        stream::unfold(changes, async |mut changes| {
+            changes.changed().await.ok()?;
+            Some(((), changes))
+        })
+        .boxed()
+    }
+
+    fn terminations(&self) -> Vec<Termination> {
+        self.terminations.lock().unwrap().clone()
     }
 }
 
@@ -250,9 +281,14 @@ impl Module for FakeModules {
         assert!(self.presence.set(Arc::clone(presence)).is_ok(), "once");
     }
 
+    fn attach_requests(&self, requests: &Arc<RunningRequests>) {
+        assert!(self.requests.set(Arc::clone(requests)).is_ok(), "once");
+    }
+
     fn user_routes(&self) -> Router {
         Router::new()
             .route("/v1/whoami", get(whoami))
+            .route("/v1/waits", get(waits))
             .route("/v1/bug", get(bug))
             .route(
                 "/v1/refused",
@@ -297,6 +333,14 @@ async fn enroll(Extension(peer): Extension<AgentPeer>, uri: Uri) -> axum::respon
 async fn whoami(Extension(asker): Extension<Principal>) -> axum::response::Response {
     match asker.caller().await {
         Ok(caller) => caller.name.into_response(),
+        Err(failure) => fairlead_gateway::seam::refuse(failure.into()),
+    }
+}
+
+/// A long poll: answers never.
+async fn waits(Extension(asker): Extension<Principal>) -> axum::response::Response {
+    match asker.caller().await {
+        Ok(_) => std::future::pending().await,
         Err(failure) => fairlead_gateway::seam::refuse(failure.into()),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn visible_operation(
         let is_own = is_of_cluster(change.kind) && change.id == own.as_str();
         return is_own.then_some(change.operation);
     }
-    if change.kind == Kind::Token && !Right::TOKENS.allows(caller) {
+    if matches!(change.kind, Kind::Token | Kind::Lock) && !Right::TOKENS.allows(caller) {
         return None;
     }
     let Some(own) = &caller.tenant else {
@@ -85,7 +85,7 @@ const fn is_of_cluster(kind: Kind) -> bool {
 fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Change) -> bool {
     let whose = match change.kind {
         // Such a line does not name the tenant of a token limited to one cluster.
-        Kind::Token | Kind::Cluster | Kind::Catalog => change.tenant.clone(),
+        Kind::Token | Kind::Cluster | Kind::Catalog | Kind::Lock => change.tenant.clone(),
         Kind::Tenant => change.id.parse().ok(),
         Kind::Authority => None,
     };

@@ -64,4 +64,10 @@ impl Store {
     pub fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
         self.shared.observations.elsewhere(cluster)
     }
+
+    /// True if other hubs may work on the same database.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.shared.backend.is_shared()
+    }
 }

@@ -35,6 +35,7 @@ impl ApiScript {
             match path.as_str() {
                 "/exec" => return upgrades::exec(&mut request, self),
                 "/echo" => return upgrades::echo(&mut request),
+                path if path.ends_with("/pods/p/exec") => return upgrades::channels(&mut request),
                 _ => {}
             }
         }
@@ -50,6 +51,8 @@ impl ApiScript {
                 let body = self.streams.lock().unwrap().remove(0);
                 Response::new(steps(body))
             }
+            path if path.ends_with("/pods/p/log") => self.stream_of("text/plain"),
+            "/events" => self.stream_of("application/json"),
             "/silent" => std::future::pending().await,
             "/redirect" => {
                 let redirect = self.redirect.lock().unwrap();
@@ -91,6 +94,15 @@ impl ApiScript {
         let answers = self.answers.lock().unwrap();
         let (code, answer) = answers.get(&request.uri().to_string())?;
         Some(respond(*code, &[], answer.to_string()))
+    }
+
+    /// The steps of [`ApiScript::next_stream`], with a content type.
+    fn stream_of(&self, content_type: &'static str) -> Response<Body> {
+        let body = self.streams.lock().unwrap().remove(0);
+        let mut response = Response::new(steps(body));
+        let content_type = HeaderValue::from_static(content_type);
+        response.headers_mut().insert("content-type", content_type);
+        response
     }
 
     fn namespace(&self) -> Response<Body> {

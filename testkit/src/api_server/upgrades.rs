@@ -75,6 +75,24 @@ pub(super) fn exec(request: &mut Request<Body>, script: &Arc<ApiScript>) -> Resp
     response
 }
 
+/// An exec over WebSocket: sends `hi` on the channel of the output, and reads to the end of the input.
+pub(super) fn channels(request: &mut Request<Body>) -> Response<Body> {
+    let subprotocol = request.headers()["sec-websocket-protocol"].clone();
+    let upgrading = upgraded(request);
+    tokio::spawn(async move {
+        let mut io = upgrading.await;
+        io.write_all(&[0x82, 3, 1, b'h', b'i']).await.unwrap();
+        io.flush().await.unwrap();
+        let _ = io.read_to_end(&mut Vec::new()).await;
+    });
+    let headers = [("connection", "Upgrade"), ("upgrade", "websocket")];
+    let mut response = respond(101, &headers, "");
+    response
+        .headers_mut()
+        .insert("sec-websocket-protocol", subprotocol);
+    response
+}
+
 /// Returns every byte, and says `bye` after the client's end. Input that starts with `break` breaks it.
 pub(super) fn echo(request: &mut Request<Body>) -> Response<Body> {
     let upgrading = upgraded(request);

@@ -1,0 +1,225 @@
+//! Last message of a streamed answer that the hub ends: an event of a watch, or a line of a log.
+//!
+//! The message goes between two messages of the server, which are followed for that and not changed.
+
+use bytes::Bytes;
+use fairlead_api::{Failure, Reason, resources::RequestKind, status};
+use http::{Response, StatusCode, header};
+
+/// Content type of server-sent events.
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// Position in a streamed answer, by its format.
+#[derive(Debug)]
+pub(crate) enum StreamFormat {
+    /// Events of a watch as JSON, one per line.
+    JsonEvents { content_type: String, last: u8 },
+    /// Events of a watch as protobuf, each after its length.
+    ProtobufEvents {
+        content_type: String,
+        frames: LengthFrames,
+    },
+    /// Server-sent events, with an empty line after each.
+    ServerSentEvents { last: [u8; 2] },
+    /// Lines of a log.
+    Log { last: u8 },
+    /// No message can be added.
+    Opaque,
+}
+
+/// Position in messages of which each begins with its length, 32 bits in network order.
+#[derive(Debug, Default)]
+pub(crate) struct LengthFrames {
+    head: [u8; 4],
+    known: usize,
+    body: u64,
+}
+
+impl LengthFrames {
+    fn follow(&mut self, mut bytes: &[u8]) {
+        while let Some((&first, rest)) = bytes.split_first() {
+            if self.body > 0 {
+                let now = usize::try_from(self.body).map_or(bytes.len(), |it| it.min(bytes.len()));
+                self.body -= now as u64;
+                bytes = bytes.get(now..).unwrap_or_default();
+                continue;
+            }
+            if let Some(place) = self.head.get_mut(self.known) {
+                *place = first;
+                self.known += 1;
+            }
+            if self.known == self.head.len() {
+                self.known = 0;
+                self.body = u32::from_be_bytes(self.head).into();
+            }
+            bytes = rest;
+        }
+    }
+}
+
+impl StreamFormat {
+    /// The format of an answer to a request of this kind.
+    pub(crate) fn of<B>(kind: RequestKind, response: &Response<B>) -> Self {
+        let headers = response.headers();
+        if response.status() != StatusCode::OK
+            || headers.contains_key(header::CONTENT_ENCODING)
+            || headers.contains_key(header::CONTENT_LENGTH)
+        {
+            return StreamFormat::Opaque;
+        }
+        let content_type = headers.get(header::CONTENT_TYPE);
+        let content_type = content_type.and_then(|it| it.to_str().ok());
+        let content_type = content_type.unwrap_or_default();
+        let media = content_type.split(';').next().unwrap_or_default().trim();
+        match (kind, media) {
+            (_, EVENT_STREAM) => StreamFormat::ServerSentEvents { last: *b"\n\n" },
+            (RequestKind::Watch, "application/json") => StreamFormat::JsonEvents {
+                content_type: content_type.to_owned(),
+                last: b'\n',
+            },
+            (RequestKind::Watch, "application/vnd.kubernetes.protobuf") => {
+                StreamFormat::ProtobufEvents {
+                    content_type: content_type.to_owned(),
+                    frames: LengthFrames::default(),
+                }
+            }
+            (RequestKind::Log, "text/plain") => StreamFormat::Log { last: b'\n' },
+            _ => StreamFormat::Opaque,
+        }
+    }
+
+    /// Advances by data of the server.
+    pub(crate) fn follow(&mut self, data: &[u8]) {
+        match self {
+            StreamFormat::JsonEvents { last, .. } | StreamFormat::Log { last } => {
+                *last = data.last().copied().unwrap_or(*last);
+            }
+            StreamFormat::ProtobufEvents { frames, .. } => frames.follow(data),
+            StreamFormat::ServerSentEvents { last } => match data {
+                [.., one, two] => *last = [*one, *two],
+                [one] => *last = [last[1], *one],
+                [] => {}
+            },
+            StreamFormat::Opaque => {}
+        }
+    }
+
+    /// True between two messages of the server.
+    pub(crate) fn is_at_boundary(&self) -> bool {
+        match self {
+            StreamFormat::JsonEvents { last, .. } => *last == b'\n',
+            StreamFormat::ProtobufEvents { frames, .. } => frames.known == 0 && frames.body == 0,
+            StreamFormat::ServerSentEvents { last } => last == b"\n\n",
+            StreamFormat::Log { .. } | StreamFormat::Opaque => true,
+        }
+    }
+
+    /// The last message; `None` if the answer can only break.
+    pub(crate) fn last_message(&self, failure: &Failure) -> Option<Bytes> {
+        match self {
+            StreamFormat::JsonEvents { content_type, .. }
+            | StreamFormat::ProtobufEvents { content_type, .. } => {
+                status::watch_error(content_type, failure).map(Bytes::from)
+            }
+            StreamFormat::ServerSentEvents { .. } => {
+                let mut event = b"event: error\ndata: ".to_vec();
+                event.extend_from_slice(Reason::from(failure).to_json().as_ref());
+                event.extend_from_slice(b"\n\n");
+                Some(event.into())
+            }
+            StreamFormat::Log { last } => {
+                let start = if *last == b'\n' { "" } else { "\n" };
+                let line = format!("{start}fairlead: {}\n", status::sentence(failure));
+                Some(line.into())
+            }
+            StreamFormat::Opaque => None,
+        }
+    }
+
+    /// True if the answer breaks after its last message: a log has no other form of an error.
+    pub(crate) fn breaks(&self) -> bool {
+        matches!(self, StreamFormat::Log { .. } | StreamFormat::Opaque)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlead_api::Code;
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn format(kind: RequestKind, content_type: &'static str) -> StreamFormat {
+        let mut response = Response::new(());
+        let value = HeaderValue::from_static(content_type);
+        response.headers_mut().insert(header::CONTENT_TYPE, value);
+        StreamFormat::of(kind, &response)
+    }
+
+    #[test]
+    fn json_event_begins_on_a_line_of_its_own() {
+        let mut json = format(RequestKind::Watch, "application/json");
+        assert!(json.is_at_boundary());
+        json.follow(b"{\"type\":");
+        assert!(!json.is_at_boundary());
+        json.follow(b"\"ADDED\"}\n");
+        assert!(json.is_at_boundary());
+        let last = json.last_message(&Code::AccessEnded.into()).unwrap();
+        assert!(last.starts_with(b"{\"type\":\"ERROR\"") && last.ends_with(b"}\n"));
+        assert!(!json.breaks());
+    }
+
+    #[test]
+    fn protobuf_event_follows_a_whole_one() {
+        let mut protobuf = format(
+            RequestKind::Watch,
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        );
+        for (data, at_boundary) in [
+            (&b"\0\0"[..], false),
+            (b"\0\x03ab", false),
+            (b"c", true),
+            (b"\0\0\0\0", true),
+            (b"\0\0\0\x01x\0\0\0\x01", false),
+            (b"y", true),
+        ] {
+            protobuf.follow(data);
+            assert_eq!(protobuf.is_at_boundary(), at_boundary, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn server_sent_event_follows_an_empty_line() {
+        let mut events = format(RequestKind::Other, "text/event-stream");
+        assert!(events.is_at_boundary());
+        events.follow(b"data: x\n");
+        assert!(!events.is_at_boundary());
+        events.follow(b"\n");
+        assert!(events.is_at_boundary());
+        let last = events.last_message(&Code::Locked.into()).unwrap();
+        let last = std::str::from_utf8(&last).unwrap();
+        assert!(last.starts_with("event: error\ndata: {") && last.ends_with("}\n\n"));
+        assert!(last.contains("FL-1203"), "{last}");
+    }
+
+    #[test]
+    fn log_ends_with_a_line_and_breaks() {
+        let mut log = format(RequestKind::Log, "text/plain");
+        log.follow(b"half a line");
+        let last = log.last_message(&Code::AccessEnded.into()).unwrap();
+        assert!(last.starts_with(b"\nfairlead: ") && last.ends_with(b"(FL-1205)\n"));
+        assert!(log.breaks());
+    }
+
+    #[test]
+    fn other_answers_can_only_break() {
+        for (kind, content_type) in [
+            (RequestKind::Other, "application/json"),
+            (RequestKind::Watch, "application/cbor-seq"),
+        ] {
+            let other = format(kind, content_type);
+            assert!(other.last_message(&Code::AccessEnded.into()).is_none());
+            assert!(other.breaks());
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! `/v1/requests`: running requests at this hub, and their end at all hubs of the store.
+//!
+//! Hubs have no traffic between them. A list shows this hub's requests. An order to end requests is a document of the store
+//! that each hub reads; it is in the change log, and each hub follows it for a minute.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use fairlead_api::{
+    ClusterId, Code, Failure, TenantId,
+    resources::{EndedRequests, List, RequestKind, Role, RunningRequest},
+};
+use fairlead_gateway::{Caller, requests::RequestFilter};
+use fairlead_routes::{
+    ApiRoutes, InvalidValue, ListPosition, Page, Query, QueryParameter, RouteSpec, Tag, invalid,
+    reply::{Answer, Authenticated, Path},
+};
+use fairlead_store::{
+    Draft, View,
+    model::{AccessLock, LockTarget, SelectedRequests, hex},
+    random, whole_millis,
+};
+use http::{HeaderMap, Uri};
+use serde_json::json;
+use time::Duration;
+use tracing::info;
+
+use crate::{
+    error::RegistryError,
+    locks::{LOCK, checked_reason},
+    registry::{Registry, by},
+    rights::{allow, sees_cluster, sees_tenant},
+};
+
+/// Time for which all hubs follow an order: longer than a hub can be behind the database.
+const ORDER_LIFETIME: Duration = Duration::minutes(1);
+/// Reason of an order without one.
+const NO_REASON: &str = "no reason given";
+
+pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+    const TAG: Tag = Tag::SYSTEM;
+    const ALL: &str = "/v1/requests";
+    let reason = || QueryParameter::text("reason", "Reason, shown to the clients");
+    ApiRoutes::new()
+        .route(
+            RouteSpec::get(
+                TAG,
+                ALL,
+                "listRequests",
+                "List running requests at this hub: all that admins and tenants may see, else your own",
+            )
+            .query(filters())
+            .query(Page::parameters())
+            .gives_list::<RunningRequest>(200, "Requests"),
+            list,
+        )
+        .route(
+            RouteSpec::delete(
+                TAG,
+                ALL,
+                "endRequests",
+                "End running requests that match all filters, at all hubs; at least one filter is needed",
+            )
+            .needs(&[LOCK])
+            .query(filters())
+            .query([reason()])
+            .gives::<EndedRequests>(200),
+            end_matching,
+        )
+        .route(
+            RouteSpec::delete(
+                TAG,
+                "/v1/requests/{requestId}",
+                "endRequest",
+                "End one running request, at any hub",
+            )
+            .needs(&[LOCK])
+            .path_parameter(
+                "requestId",
+                json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" }),
+            )
+            .query([reason()])
+            .gives::<EndedRequests>(200),
+            end_one,
+        )
+}
+
+fn filters() -> [QueryParameter; 5] {
+    [
+        QueryParameter::text("caller", "Filter: requests of this caller"),
+        QueryParameter::text("token", "Filter: requests with this API token"),
+        QueryParameter::text(
+            "tenant",
+            "Filter: requests of this tenant and its descendants",
+        ),
+        QueryParameter::text("cluster", "Filter: requests to this cluster"),
+        QueryParameter::choice(
+            "kind",
+            "Filter: requests of this kind",
+            &RequestKind::ALL.map(RequestKind::as_str),
+        ),
+    ]
+}
+
+fn selected(query: &Query) -> Result<SelectedRequests, InvalidValue> {
+    let text = |name| Ok::<_, InvalidValue>(query.one(name)?.map(str::to_owned));
+    let tenant = query.one("tenant")?.map(str::parse::<TenantId>);
+    let cluster = query.one("cluster")?.map(str::parse::<ClusterId>);
+    let kind = query.one("kind")?.map(|text| {
+        let kind = RequestKind::ALL.into_iter().find(|it| it.as_str() == text);
+        kind.ok_or_else(|| invalid("kind: not a kind of requests"))
+    });
+    Ok(SelectedRequests {
+        id: None,
+        caller: text("caller")?,
+        token: text("token")?,
+        tenant: tenant
+            .transpose()
+            .map_err(|_| invalid("tenant: expected the id of a tenant"))?,
+        within: None,
+        cluster: cluster
+            .transpose()
+            .map_err(|_| invalid("cluster: expected the id of a cluster"))?,
+        kind: kind.transpose()?,
+    })
+}
+
+/// The filter of an order, with the tenants of now.
+pub(crate) fn filter(view: &View, selected: &SelectedRequests) -> RequestFilter {
+    let limits = [&selected.tenant, &selected.within];
+    let limits: Vec<&TenantId> = limits.into_iter().flatten().collect();
+    let tenants = (!limits.is_empty()).then(|| {
+        let all = view.tenants().map(|it| &it.value.id);
+        let inside = all.filter(|id| limits.iter().all(|above| view.within(id, above)));
+        inside.cloned().collect()
+    });
+    RequestFilter {
+        id: selected.id.clone(),
+        caller: selected.caller.clone(),
+        token: selected.token.clone(),
+        tenants,
+        cluster: selected.cluster.clone(),
+        kind: selected.kind,
+    }
+}
+
+/// Reason of an order for the clients.
+pub(crate) fn failure(order: &AccessLock) -> Failure {
+    Failure::because(
+        Code::RequestEnded,
+        format_args!("{}: {}", order.created_by, order.reason),
+    )
+}
+
+/// Admins and tenants see the requests in their clusters; everybody sees the own ones.
+fn sees(view: &View, caller: &Caller, request: &RunningRequest) -> bool {
+    let is_own = request.caller == caller.name && request.token == caller.token;
+    let may_see_others = matches!(caller.role, Role::Admin | Role::Tenant);
+    is_own
+        || may_see_others
+            && match (&request.cluster, &request.tenant) {
+                (Some(cluster), _) => view
+                    .cluster(cluster)
+                    .is_some_and(|it| sees_cluster(view, caller, &it.value)),
+                (None, Some(tenant)) => sees_tenant(view, caller, tenant),
+                (None, None) => caller.tenant.is_none(),
+            }
+}
+
+async fn list(
+    State(registry): State<Arc<Registry>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> Answer<(HeaderMap, Json<List<RunningRequest>>)> {
+    let page = Page::of(&uri)?;
+    let view = registry.store.view();
+    let filter = filter(&view, &selected(page.query())?);
+    let mut found = registry.running_requests();
+    found.retain(|it| filter.matches(it) && sees(&view, &caller, it));
+    found.sort_by(|one, other| (one.started, &one.id).cmp(&(other.started, &other.id)));
+    let keys: Vec<String> = found.iter().map(|it| it.id.clone()).collect();
+    // Pages are in the order of ids: unlike a start, an id does not change while the clock is set.
+    let mut placed: Vec<_> = keys
+        .iter()
+        .map(|id| ListPosition::of(id))
+        .zip(found)
+        .collect();
+    placed.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let (mut items, link) = page.cut(placed);
+    items.sort_by_key(|it: &RunningRequest| it.started);
+    Ok((link, Json(List { items })))
+}
+
+async fn end_matching(
+    State(registry): State<Arc<Registry>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> Answer<Json<EndedRequests>> {
+    let query = Query::of(&uri)?;
+    let selected = selected(&query)?;
+    if selected == SelectedRequests::default() {
+        return Err(invalid("a filter is needed: caller, token, tenant, cluster or kind").into());
+    }
+    let ended = order(&registry, &caller, selected, &query).await?;
+    Ok(Json(EndedRequests { ended }))
+}
+
+async fn end_one(
+    State(registry): State<Arc<Registry>>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Answer<Json<EndedRequests>> {
+    let query = Query::of(&uri)?;
+    allow(&caller, LOCK)?;
+    let view = registry.store.view();
+    let mut running = registry.running_requests().into_iter();
+    let is_here = running.any(|it| it.id == id && sees(&view, &caller, &it));
+    if !is_here && !registry.store.is_shared() {
+        let cause = format!("no running request has the id {id:?}");
+        let failure = Failure::with_cause(Code::NotFound, cause);
+        return Err(failure
+            .next("List the running requests with `fairlead sessions list`.")
+            .into());
+    }
+    let selected = SelectedRequests {
+        id: Some(id),
+        ..SelectedRequests::default()
+    };
+    let ended = order(&registry, &caller, selected, &query).await?;
+    Ok(Json(EndedRequests { ended }))
+}
+
+/// Stores the order for all hubs, and follows it here at once. Returns the number of requests here.
+async fn order(
+    registry: &Registry,
+    caller: &Caller,
+    mut selected: SelectedRequests,
+    query: &Query,
+) -> Answer<usize> {
+    let reason = query.one("reason")?.unwrap_or(NO_REASON);
+    let reason = checked_reason(reason)?.to_owned();
+    allow(caller, LOCK)?;
+    selected.within.clone_from(&caller.tenant);
+    let now = whole_millis(registry.now());
+    let suffix: [u8; 8] = random::bytes().map_err(RegistryError::from)?;
+    let order = AccessLock {
+        id: format!("requests/{}", hex::encode(&suffix)),
+        target: LockTarget::Requests(selected.clone()),
+        reason,
+        created_by: caller.name.clone(),
+        created: now,
+        until: Some(now + ORDER_LIFETIME),
+    };
+    let kept = order.clone();
+    let decide = move |draft: &mut Draft| {
+        draft.put_lock(kept.clone());
+        Ok::<_, RegistryError>(())
+    };
+    registry.store.change(by(caller), decide).await?;
+    let filter = filter(&registry.store.view(), &selected);
+    let ended = registry
+        .requests
+        .get()
+        .map_or(0, |running| running.end(&filter, &failure(&order)));
+    info!(
+        order = order.id,
+        caller = caller.name,
+        ended,
+        "running requests ended by an admin"
+    );
+    Ok(ended)
+}
