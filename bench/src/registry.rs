@@ -265,7 +265,8 @@ async fn past(
     let made = filled.clone();
     tokio::task::spawn_blocking(move || history::fill(&backup, &made, shape)).await??;
     let begun = tokio::time::Instant::now();
-    home.whole(launcher, &["restore", "--yes"], &filled).await?;
+    let words = ["restore", "--yes", "--keep-access"];
+    home.whole(launcher, &words, &filled).await?;
     let rate = shape.rows() as f64 / begun.elapsed().as_secs_f64() / 1000.0;
     to.add("restore: thousands of rows a second", rate, "", None);
     std::fs::remove_file(&filled)?;

@@ -17,12 +17,15 @@ use fairlead_commands::{
     confirm::confirm,
     output::{self, OutputFormat, TableColumn},
 };
-use fairlead_control::backup::{HubData, Sink, opened};
+use fairlead_control::backup::{HubData, RestoredAccess, Sink, opened};
 use fairlead_runtime::atomic_file;
 use fairlead_store::{DumpError, Place, Tallies, dump::migrate};
 use secrecy::SecretString;
 
 use crate::args;
+
+/// Next steps after a restore.
+const CONFIRM_NOTE: &str = "Identities and API tokens of the backup are void. Start the hub and make a token with `fairlead token create --data DIR`. Revoke and delete again what was revoked and deleted since the backup, then run `fairlead confirm-restore`.";
 
 pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(), Failure> {
     if !asked.without_ca && asked.recipient.is_empty() {
@@ -102,11 +105,19 @@ pub(crate) fn restore(asked: args::Restore, environment: &Environment) -> Result
     let data = hub_data(asked.place, environment)?;
     let identity = asked.identity.as_deref().map(files::read).transpose()?;
     let identity = identity.map(SecretString::from);
+    let access = match asked.keep_access {
+        true => RestoredAccess::Kept,
+        false => RestoredAccess::AwaitsConfirmation,
+    };
     let restored = confirm_overwrite(asked.yes, |overwrite| {
         let source = opened(source(&asked.file)?, identity.as_ref())?;
-        block_on(data.restore(source, overwrite))?
+        block_on(data.restore(source, overwrite, access))?
     });
-    Ok(output::print(&shown(&restored?))?)
+    output::print(&shown(&restored?))?;
+    if access == RestoredAccess::AwaitsConfirmation {
+        output::note(CONFIRM_NOTE);
+    }
+    Ok(())
 }
 
 fn source(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {

@@ -22,7 +22,7 @@ use clap::Subcommand;
 
 pub(crate) use self::access::{HubsArgs, Kubeconfig, KubeconfigAddress, Login, Logout};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
-pub(crate) use self::ca::{CaArgs, RetireArgs};
+pub(crate) use self::ca::{CaArgs, ConfirmRestore, RetireArgs};
 pub use self::common::{HubPlace, OutputArgs};
 pub(crate) use self::fields::{NewCluster, SetCluster};
 pub(crate) use self::inspect::{
@@ -73,6 +73,9 @@ pub enum HubCommand {
     /// List locks
     #[command(subcommand)]
     Locks(LocksArgs),
+    /// Confirm a restore: identities and tokens from before it are valid again
+    #[command(after_help = "Example:\n  fairlead confirm-restore")]
+    ConfirmRestore(ConfirmRestore),
     /// Import from the registry of another program
     #[command(subcommand)]
     Import(Import),

@@ -33,6 +33,21 @@ pub(crate) fn run(command: args::CaArgs, environment: &Environment) -> Result<()
     })?
 }
 
+/// `fairlead confirm-restore`
+pub(crate) fn confirm_restore(
+    asked: &args::ConfirmRestore,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let hub = HubClient::from_environment(environment)?;
+    confirm(
+        asked.yes,
+        "This makes identities and API tokens from before the restore valid again. Continue?",
+    )?;
+    let path = "/v1/restore/confirmation";
+    block_on(hub.send_json(http::Method::POST, path, &()))??;
+    Ok(output::print("Confirmed the restore.\n")?)
+}
+
 async fn retire(hub: &HubClient, asked: &args::RetireArgs) -> Result<CaStatus, Failure> {
     let before: CaStatus = hub.get("/v1/ca").await?;
     let loss = match (asked.force, before.behind.len()) {
@@ -59,6 +74,10 @@ fn text(status: &CaStatus) -> String {
             status.identified,
             status.behind.len()
         );
+    }
+    if let Some(at) = status.unconfirmed_restore {
+        let at = fairlead_api::moment::timestamp(at);
+        let _ = writeln!(text, "restored:  {at}, not confirmed");
     }
     text.push('\n');
     text.push_str(&authorities(status));
@@ -147,6 +166,7 @@ mod tests {
         let mut status = CaStatus {
             phase: CaPhase::Rotating,
             authorities: vec![authority(1, true), authority(2, false)],
+            unconfirmed_restore: None,
             retired: Vec::new(),
             enrolled: 3,
             trusting: 2,

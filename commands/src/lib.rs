@@ -55,6 +55,7 @@ pub fn run(
         HubCommand::Changes(args) => changes::run(args, environment),
         HubCommand::Audit(args) => audit::run(args, environment),
         HubCommand::Token(command) => token::run(command, environment, create_locally),
+        HubCommand::ConfirmRestore(asked) => ca::confirm_restore(&asked, environment),
         HubCommand::Ca(command) => ca::run(command, environment),
         HubCommand::Sessions(command) => revocation::sessions(command, environment),
         HubCommand::Lock(args) => revocation::lock(args, environment),

@@ -21,9 +21,11 @@ use fairlead_store::{
     Actor, Clock, DataDir, DumpError, Place, Store, Tallies, claim::Claim, dump,
     unusable as unusable_store,
 };
+use time::OffsetDateTime;
 
 use crate::{
-    files::{ALL_KEYS, KEYS, STORE_FILE},
+    epoch,
+    files::{ALL_KEYS, KEYS, RESTORING, STORE_FILE},
     local,
 };
 use failure::unusable;
@@ -31,6 +33,15 @@ use leftovers::Leftovers;
 use stage::Stage;
 
 pub use sealed::{Sink, opened};
+
+/// Treatment of the identities and API tokens of a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoredAccess {
+    /// Void until an admin confirms them: some may have been revoked after the backup.
+    AwaitsConfirmation,
+    /// Valid at once: the operator knows that nothing was revoked since.
+    Kept,
+}
 
 /// Location of a hub's data: its folder and its store.
 #[derive(Debug, Clone)]
@@ -68,10 +79,13 @@ impl HubData {
     /// [`DumpError::NotEmpty`] if data exists and `overwrite` is not set, [`DumpError::Unreadable`] if
     /// the backup is damaged, [`DumpError::Failed`] if a hub runs or the data cannot be written.
     /// After an error nothing has changed, and no file is left behind.
+    ///
+    /// Identities and API tokens of the backup are void until an admin confirms them, unless `access` keeps them.
     pub async fn restore(
         &self,
         source: Box<dyn BufRead + Send>,
         overwrite: bool,
+        access: RestoredAccess,
     ) -> Result<Tallies, DumpError> {
         let place = self.place();
         let folder = Leftovers::folder(&self.data_dir);
@@ -86,10 +100,29 @@ impl HubData {
         }
         let stage = Stage::new(&dir);
         let staged = stage.clone();
+        let marker = dir.join(RESTORING);
+        if access == RestoredAccess::AwaitsConfirmation {
+            std::fs::write(&marker, "").map_err(|error| unusable(&marker, &error))?;
+        }
         let tallies = dump::read(&place, source, overwrite, Box::new(move |it| stage.put(it)));
-        let tallies = tallies.await?;
+        let tallies = match tallies.await {
+            Ok(tallies) => tallies,
+            Err(error) => {
+                // Nothing was replaced.
+                let _ = std::fs::remove_file(&marker);
+                return Err(error);
+            }
+        };
         staged.commit()?;
         leftovers.keep();
+        if access == RestoredAccess::AwaitsConfirmation {
+            let _claim = Claim::of(&place)?;
+            let clock = Clock::system();
+            let store = Store::open_as_it_is(&place, clock.clone()).await?;
+            let begun = finish_restore(&dir, &store, clock.now()).await;
+            store.close().await;
+            begun?;
+        }
         Ok(tallies)
     }
 
@@ -147,6 +180,24 @@ impl HubData {
         store.close().await;
         wrong.map_err(|error| unusable_store(&place, &error))
     }
+}
+
+/// Begins the epoch of a restore that has replaced the store. A restore that was killed before is completed by the next
+/// start of the hub.
+///
+/// # Errors
+/// `FL-5102`, `FL-4103`
+pub(crate) async fn finish_restore(
+    dir: &DataDir,
+    store: &Store,
+    now: OffsetDateTime,
+) -> Result<(), Failure> {
+    let marker = dir.join(RESTORING);
+    if !marker.exists() {
+        return Ok(());
+    }
+    epoch::begin(store, now).await?;
+    std::fs::remove_file(&marker).map_err(|error| unusable(&marker, &error))
 }
 
 /// Next step for a hub that runs without a reachable socket.

@@ -8,6 +8,7 @@ pub mod backup;
 mod authorities;
 mod config;
 mod control;
+mod epoch;
 mod files;
 mod keys;
 mod keys_error;

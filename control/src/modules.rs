@@ -22,6 +22,7 @@ use tracing::info;
 
 use crate::{
     authorities::TrustedAuthorities,
+    backup::finish_restore,
     config::Config,
     opening::{begin_membership, front_names, open_store},
 };
@@ -63,6 +64,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let influx = influx.map(|it| Influx::open(it, &data_dir, clock.clone()));
     let influx = influx.transpose()?;
     let (place, claim, store, sealing) = open_store(&config, &data_dir, &clock).await?;
+    finish_restore(&data_dir, &store, clock.now()).await?;
     let authorities = TrustedAuthorities::open(data_dir.path().to_owned(), sealing, &store).await?;
     let authorities = Arc::new(authorities);
     let bootstrap = BootstrapKey::open_or_create(&data_dir)?;

@@ -56,6 +56,11 @@ impl Authenticator for Registry {
 
 impl Registry {
     fn caller_of(&self, view: &View, token: &Token) -> Result<Caller, AuthenticateError> {
+        let hub = view.authorities();
+        if hub.is_some_and(|hub| !hub.value.admits_made_at(token.created)) {
+            let detail = "it predates a restore of the hub, and no admin has confirmed it yet";
+            return Err(AuthenticateError::BadToken(Some(detail.to_owned())));
+        }
         if self.now() >= token.expires {
             return Err(AuthenticateError::Expired);
         }

@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_api::{ClusterId, ClusterUid, HubUrl, resources::ClusterStatus};
-use fairlead_certs::AgentIdentity;
+use fairlead_certs::{AgentIdentity, SerialPrefix};
 use fairlead_gateway::{Directory, Recognition, seam::DirectoryError};
 use fairlead_store::{
     Actor, Draft, Record, Store, StoreError, millis,
@@ -48,6 +48,13 @@ pub fn admit(
         Some(key) if *key == hex::encode(&identity.key) => {}
         Some(_) => return revoked("another key has enrolled or was renewed since"),
         None => return revoked("an operator revoked the identity"),
+    }
+    let epoch = SerialPrefix::epoch_of(&identity.serial);
+    if view
+        .authorities()
+        .is_some_and(|hub| !hub.value.admits_epoch(epoch))
+    {
+        return revoked("it predates a restore of the hub, and no admin has confirmed it yet");
     }
     Ok(Arc::clone(cluster))
 }

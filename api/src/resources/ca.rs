@@ -14,6 +14,13 @@ pub struct CaStatus {
     pub phase: CaPhase,
     /// Authorities that the hub trusts, oldest first.
     pub authorities: Vec<CaInfo>,
+    /// Time of the last restore, while no admin has confirmed the identities and tokens from before.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub unconfirmed_restore: Option<OffsetDateTime>,
     /// Authorities that are no longer trusted, oldest first.
     pub retired: Vec<RetiredCaInfo>,
     /// Clusters with an enrolled agent.

@@ -25,7 +25,15 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Operate",
         &[
-            "dev", "server", "agent", "ca", "backup", "restore", "store", "import",
+            "dev",
+            "server",
+            "agent",
+            "ca",
+            "backup",
+            "restore",
+            "confirm-restore",
+            "store",
+            "import",
         ],
     ),
     ("Help", &["help", "explain", "version", "completion"]),

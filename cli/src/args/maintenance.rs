@@ -29,6 +29,10 @@ pub(crate) struct Restore {
     /// Identity file of age-keygen that decrypts the backup
     #[arg(long, value_name = "FILE")]
     pub(crate) identity: Option<std::path::PathBuf>,
+    /// Keep identities and API tokens of the backup valid: nothing was revoked or deleted since. Without it they are void
+    /// until `fairlead confirm-restore`
+    #[arg(long)]
+    pub(crate) keep_access: bool,
     /// Replace existing data
     #[arg(long)]
     pub(crate) yes: bool,

@@ -24,6 +24,13 @@ pub enum CaArgs {
 }
 
 #[derive(Parser)]
+pub struct ConfirmRestore {
+    /// Skip the confirmation prompt
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Parser)]
 pub struct RetireArgs {
     /// Cut off the clusters that are behind: their agents have to enrol again
     #[arg(long)]

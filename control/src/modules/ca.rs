@@ -28,16 +28,18 @@ use fairlead_store::{
     model::{AgentCa, Authorities, RetiredCa},
     whole_millis,
 };
+use http::StatusCode;
 use serde_json::json;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::certificates::Certificates;
-use crate::authorities::TrustedAuthorities;
+use crate::{authorities::TrustedAuthorities, epoch};
 
 pub(crate) use error::CaError;
 
 const ROTATE_CA: Right = Right::new("rotating the CA", &[Role::Admin]).on_all_tenants();
+const CONFIRM_RESTORE: Right = Right::new("confirming a restore", &[Role::Admin]).on_all_tenants();
 /// Pause before another attempt to read keys of another hub.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -110,8 +112,29 @@ impl ApiModule for CaModule {
                 .gives::<CaStatus>(200),
                 retire,
             )
+            .route(
+                RouteSpec::post(
+                    TAG,
+                    "/v1/restore/confirmation",
+                    "confirmRestore",
+                    "Admit identities and tokens from before the last restore again",
+                )
+                .needs(&[CONFIRM_RESTORE])
+                .gives_nothing(204),
+                confirm_restore,
+            )
             .with_state(Arc::clone(&self.0))
     }
+}
+
+async fn confirm_restore(
+    State(ca): State<Arc<CaParts>>,
+    Authenticated(caller): Authenticated,
+) -> Answer<StatusCode> {
+    allow(&caller, CONFIRM_RESTORE)?;
+    epoch::confirm(&ca.store, by(&caller)).await?;
+    info!(caller = caller.name, "restore confirmed");
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn show(
@@ -125,11 +148,11 @@ async fn show(
 async fn rotate(
     State(ca): State<Arc<CaParts>>,
     Authenticated(caller): Authenticated,
-) -> Answer<(http::StatusCode, Json<CaStatus>)> {
+) -> Answer<(StatusCode, Json<CaStatus>)> {
     allow(&caller, ROTATE_CA)?;
     ca.authorities.rotate(&ca.store, by(&caller)).await?;
     ca.certificates.reissue(ca.clock.now())?;
-    Ok((http::StatusCode::CREATED, Json(ca.status()?)))
+    Ok((StatusCode::CREATED, Json(ca.status()?)))
 }
 
 async fn retire(

@@ -15,7 +15,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::rig::{Reply, Rig, admin, bootstrap, caller, config, peer};
+use crate::rig::{Reply, Rig, START, admin, bootstrap, caller, config, peer};
 
 const KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 
@@ -264,7 +264,7 @@ async fn hub(dir: &TempDir, shared: &TempDir) -> Rig {
         store_key: Some(KEY.to_owned().into()),
         ..config(dir)
     };
-    Rig::opened(config).await
+    Rig::opened(config, START).await
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ mod pages;
 mod preconditions;
 mod registry;
 mod repositories;
+mod restore;
 mod rig;
 mod rights;
 mod status;

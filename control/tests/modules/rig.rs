@@ -75,9 +75,9 @@ impl Rig {
         Rig(OpenHub::with(START, change).await)
     }
 
-    /// Opens a hub with this configuration.
-    pub(crate) async fn opened(config: Config) -> Self {
-        Rig(OpenHub::opened(config, START).await)
+    /// Opens a hub with this configuration at this time.
+    pub(crate) async fn opened(config: Config, start: OffsetDateTime) -> Self {
+        Rig(OpenHub::opened(config, start).await)
     }
 
     /// Stops the hub and starts it again in the same directory.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use fairlead_api::Code;
-use fairlead_control::backup::{self, HubData};
+use fairlead_control::backup::{self, HubData, RestoredAccess};
 use fairlead_store::{
     Place, Revision,
     dump::migrate,
@@ -50,7 +50,9 @@ async fn backup(data: &HubData) -> Vec<u8> {
 
 async fn restore(data: &HubData, backup: &[u8], overwrite: bool) -> Result<(), Code> {
     let source = BufReader::new(io::Cursor::new(backup.to_vec()));
-    let done = data.restore(Box::new(source), overwrite).await;
+    let done = data
+        .restore(Box::new(source), overwrite, RestoredAccess::Kept)
+        .await;
     done.map(drop).map_err(|error| error.code())
 }
 
@@ -258,7 +260,9 @@ async fn an_encrypted_backup_opens_with_its_identity_only() {
     }
     let mine = mine.to_owned().into();
     let opened = backup::opened(source(), Some(&mine)).unwrap();
-    here.restore(opened, false).await.unwrap();
+    here.restore(opened, false, RestoredAccess::Kept)
+        .await
+        .unwrap();
     let key = std::fs::read_to_string(here.data_dir.join("ca.key")).unwrap();
     assert_eq!(key, "a key");
 }

@@ -46,7 +46,8 @@ impl Hub {
         let key = folder.path().join("key.txt");
         std::fs::write(&key, super::BACKUP_IDENTITY)?;
         let (to, with) = (Path::new("--data"), Path::new("--identity"));
-        let words = [Path::new("restore"), backup, to, &data, with, &key];
+        let keep = Path::new("--keep-access");
+        let words = [Path::new("restore"), backup, to, &data, with, &key, keep];
         let words = words.map(|word| word.display().to_string());
         fairlead(folder.path(), &words, &[]).await?.success()?;
         Self::start_server_in(folder, &[] as &[&str]).await

@@ -64,7 +64,7 @@ async fn deletions_ask_and_only_yes_confirms() -> anyhow::Result<()> {
 
     hub.process.term()?;
     hub.process.wait(STEP_DEADLINE).await?;
-    let restore = ["restore", &file, "--data", &data];
+    let restore = ["restore", &file, "--data", &data, "--keep-access"];
     ensure!(answered(&hub, &restore, "n\r").await? == Some(1));
     ensure!(answered(&hub, &restore, "y\r").await? == Some(0));
     hub.restart().await?;

@@ -49,7 +49,7 @@ async fn backup_of_a_running_hub_restores_data_and_logins() -> anyhow::Result<()
     std::fs::write(&key, BACKUP_IDENTITY)?;
     hub.cli(["tenant", "create", "later"]).await?.success()?;
 
-    let restore = ["restore", &file, "--identity", &key];
+    let restore = ["restore", &file, "--identity", &key, "--keep-access"];
     let confirmed = [&restore[..], &["--yes"]].concat();
     let running = on_data(&hub, &confirmed).await?;
     ensure!(!running.status.success(), "a hub runs on it: {running:?}");
@@ -60,7 +60,7 @@ async fn backup_of_a_running_hub_restores_data_and_logins() -> anyhow::Result<()
         unasked.stderr.ends_with("code:  FL-4118\n"),
         "its data is there: {unasked:?}"
     );
-    let keyless = on_data(&hub, &["restore", &file, "--yes"]).await?;
+    let keyless = on_data(&hub, &["restore", &file, "--yes", "--keep-access"]).await?;
     ensure!(keyless.stderr.ends_with("code:  FL-4122\n"), "{keyless:?}");
     let back = on_data(&hub, &confirmed).await?.success()?;
     ensure!(back == made, "{back} for {made}");
@@ -70,7 +70,7 @@ async fn backup_of_a_running_hub_restores_data_and_logins() -> anyhow::Result<()
     let strange = at(&hub.dir().join("hub.log"));
     hub.process.term()?;
     hub.process.wait(STEP_DEADLINE).await?;
-    let damaged = on_data(&hub, &["restore", &strange, "--yes"]).await?;
+    let damaged = on_data(&hub, &["restore", &strange, "--yes", "--keep-access"]).await?;
     ensure!(
         !damaged.status.success() && damaged.stderr.contains("\ncode:  FL-"),
         "{damaged:?}"

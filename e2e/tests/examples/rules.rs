@@ -82,6 +82,10 @@ const RULES: &[OutputRule] = &[
         "ca retire",
         "the test ca rotates the CA of a hub of its own",
     ),
+    left(
+        "confirm-restore",
+        "the hub of all examples was not restored",
+    ),
     until("fairlead dev", "hub ready"),
     until("fairlead server", "hub ready"),
     until("fairlead agent --join", "configuration applied"),

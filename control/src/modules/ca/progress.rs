@@ -10,6 +10,8 @@ use fairlead_store::{
     model::{AgentCa, Cluster, RetiredCa},
 };
 
+use time::OffsetDateTime;
+
 use super::CaError;
 use crate::authorities::CaSet;
 
@@ -80,6 +82,10 @@ pub(super) fn status(store: &Store, set: &CaSet) -> Result<CaStatus, CaError> {
             Some(_) => CaPhase::Rotating,
         },
         authorities,
+        unconfirmed_restore: view
+            .authorities()
+            .filter(|hub| hub.value.epoch != hub.value.confirmed_epoch)
+            .and_then(|hub| OffsetDateTime::from_unix_timestamp(hub.value.epoch.into()).ok()),
         retired: retired.unwrap_or_default().into_iter().map(shown).collect(),
         enrolled: enrolled.len(),
         trusting: count(trusts),

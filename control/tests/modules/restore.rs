@@ -1,0 +1,151 @@
+//! Access after a restore.
+
+use std::{
+    fs::File,
+    io::BufReader,
+    path::{Path, PathBuf},
+};
+
+use fairlead_api::{Code, resources::Role};
+use fairlead_certs::{AgentIdentity, SerialPrefix};
+use fairlead_control::backup::{HubData, RestoredAccess, Sink};
+use secrecy::SecretString;
+use serde_json::Value;
+use tempfile::TempDir;
+use time::OffsetDateTime;
+
+use crate::rig::{FROM, Rig, admin, bootstrap, config};
+
+/// A hub with an enrolled agent, a token and an open bootstrap token, and its backup.
+struct BackedUp {
+    rig: Rig,
+    file: PathBuf,
+    identity: AgentIdentity,
+    token: SecretString,
+    open: String,
+}
+
+async fn backed_up() -> BackedUp {
+    let dir = TempDir::new().unwrap();
+    let rig = Rig::opened(config(&dir), OffsetDateTime::now_utc()).await;
+    let join = rig.cluster("a", "t-default").await;
+    let open = bootstrap(&rig.cluster("b", "t-default").await);
+    let (_, identity) = rig.enrolled(&join).await;
+    let token = rig.token(Role::Admin).await;
+    let file = rig.dir.path().join("backup");
+    let data = HubData {
+        data_dir: dir.path().join("data"),
+        store: None,
+    };
+    let sink = Sink::new(Box::new(File::create(&file).unwrap()), &[]).unwrap();
+    data.back_up(sink, true).await.unwrap();
+    // The hub holds its files open.
+    let _ = dir.keep();
+    BackedUp {
+        rig,
+        file,
+        identity,
+        token,
+        open,
+    }
+}
+
+async fn restored(file: &Path, dir: &TempDir, access: RestoredAccess) -> Rig {
+    let data = HubData {
+        data_dir: dir.path().join("data"),
+        store: None,
+    };
+    let source = BufReader::new(File::open(file).unwrap());
+    // Epochs are seconds.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    data.restore(Box::new(source), false, access).await.unwrap();
+    Rig::opened(config(dir), OffsetDateTime::now_utc()).await
+}
+
+async fn refusal_of(rig: &Rig, token: &SecretString) -> Option<Code> {
+    let seam = rig.control.seam();
+    let caller = seam.authenticator.authenticate(token, FROM).await;
+    caller.err().map(|error| error.code())
+}
+
+async fn refusal_of_agent(rig: &Rig, identity: &AgentIdentity) -> Option<Code> {
+    let admitted = rig.control.seam().directory.admit(identity).await;
+    admitted.err().map(|error| error.code())
+}
+
+const CONFIRMATION: &str = "/v1/restore/confirmation";
+
+#[tokio::test]
+async fn access_from_before_a_restore_is_void_until_an_admin_confirms_it() {
+    let before = backed_up().await;
+    assert_eq!(refusal_of(&before.rig, &before.token).await, None);
+    assert_eq!(refusal_of_agent(&before.rig, &before.identity).await, None);
+    let dir = TempDir::new().unwrap();
+    let rig = restored(&before.file, &dir, RestoredAccess::AwaitsConfirmation).await;
+    assert!(!dir.path().join("data/restoring").exists());
+    let void = refusal_of(&rig, &before.token).await;
+    assert_eq!(void, Some(Code::BadToken));
+    let void = refusal_of_agent(&rig, &before.identity).await;
+    assert_eq!(void, Some(Code::IdentityRevoked));
+    let csr = fairlead_certs::AgentKey::generate().unwrap().csr().unwrap();
+    let spent = rig.enroll(&before.open, &csr).await;
+    assert_eq!(spent.code(), Code::BootstrapUnknown);
+    let status = rig.get(&admin(), "/v1/ca").await.good();
+    assert!(status["unconfirmedRestore"].is_string(), "{status}");
+
+    // Access that is given now is valid at once.
+    let fresh = rig.token(Role::Viewer).await;
+    assert_eq!(refusal_of(&rig, &fresh).await, None);
+    let join = rig.cluster("c", "t-default").await;
+    let (_, identity) = rig.enrolled(&join).await;
+    assert_ne!(SerialPrefix::epoch_of(&identity.serial), 0);
+    assert_eq!(refusal_of_agent(&rig, &identity).await, None);
+
+    let confirmed = rig.post(&admin(), CONFIRMATION, Value::Null).await;
+    assert_eq!(confirmed.status, 204);
+    assert_eq!(refusal_of(&rig, &before.token).await, None);
+    assert_eq!(refusal_of_agent(&rig, &before.identity).await, None);
+    let spent = rig.enroll(&before.open, &csr).await;
+    assert_eq!(spent.code(), Code::BootstrapUnknown, "void for good");
+}
+
+#[tokio::test]
+async fn identity_revoked_after_the_backup_stays_revoked() {
+    let before = backed_up().await;
+    let path = "/v1/clusters/c-a/identity";
+    before.rig.delete(&admin(), path).await.good();
+    let dir = TempDir::new().unwrap();
+    let rig = restored(&before.file, &dir, RestoredAccess::AwaitsConfirmation).await;
+    let revoked = Some(Code::IdentityRevoked);
+    assert_eq!(refusal_of_agent(&rig, &before.identity).await, revoked);
+    rig.delete(&admin(), path).await.good();
+    rig.post(&admin(), CONFIRMATION, Value::Null).await.good();
+    assert_eq!(refusal_of_agent(&rig, &before.identity).await, revoked);
+}
+
+#[tokio::test]
+async fn second_restore_of_the_same_backup_voids_the_first_ones_identities() {
+    let before = backed_up().await;
+    let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let rig = restored(&before.file, &one, RestoredAccess::AwaitsConfirmation).await;
+    let join = rig.cluster("c", "t-default").await;
+    let (_, identity) = rig.enrolled(&join).await;
+    let rig = restored(&before.file, &two, RestoredAccess::AwaitsConfirmation).await;
+    rig.cluster("c", "t-default").await;
+    let refused = refusal_of_agent(&rig, &identity).await;
+    assert_eq!(refused, Some(Code::IdentityRevoked));
+}
+
+#[tokio::test]
+async fn killed_restore_is_completed_by_the_next_start() {
+    let before = backed_up().await;
+    let dir = TempDir::new().unwrap();
+    let rig = restored(&before.file, &dir, RestoredAccess::Kept).await;
+    assert_eq!(refusal_of(&rig, &before.token).await, None);
+    rig.close().await;
+    std::fs::write(dir.path().join("data/restoring"), "").unwrap();
+    let rig = Rig::opened(config(&dir), OffsetDateTime::now_utc()).await;
+    let void = refusal_of(&rig, &before.token).await;
+    assert_eq!(void, Some(Code::BadToken));
+    assert!(!dir.path().join("data/restoring").exists());
+}
