@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use fairlead_api::{
     HubUrl, JoinString,
     hello::{Instance, LinkCount},
+    site::OperatorNamespace,
 };
 use fairlead_apiserver::ApiServerConfig;
 
@@ -33,6 +34,9 @@ pub struct Config {
     pub allow_as: Vec<String>,
     /// Interval of fact collection. Overrides the hub's configuration. Zero: never.
     pub facts_every: Option<Duration>,
+    /// Namespaces in which operators get the ClusterRole `edit`. Outside of a pod only: there the install manifest
+    /// binds them.
+    pub operator_namespaces: Vec<OperatorNamespace>,
     /// Addresses (`host:port`) for plain TCP connections, compared exactly with the CONNECT request.
     pub allow_connect: Vec<String>,
     /// Memory budget of all sessions together, in bytes. Not counted per session: 256 KiB of unacknowledged

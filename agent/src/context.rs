@@ -15,7 +15,7 @@ use fairlead_runtime::{Process, gauges::GaugeGuard};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, proxy::reserved::ReservedNamespace};
 use fairlead_apiserver::Upstream;
 
 pub(crate) mod cluster_uid;
@@ -29,6 +29,8 @@ use sessions::ServingSessions;
 pub(crate) struct AgentContext {
     pub(crate) process: Process,
     pub(crate) upstream: Arc<Upstream>,
+    /// Namespace that only admins of the hub reach.
+    pub(crate) reserved: Option<ReservedNamespace>,
     pub(crate) allow_connect: Vec<String>,
     pub(crate) allow_groups: Vec<String>,
     pub(crate) allow_as: Vec<String>,

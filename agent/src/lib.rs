@@ -42,7 +42,7 @@ use link::{
     supervisor::LinkSupervisor,
 };
 use metrics::Metrics;
-use proxy::admit;
+use proxy::{admit, reserved::ReservedNamespace};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -73,17 +73,18 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let joins = stored
         .as_ref()
         .is_none_or(|stored| stored.is_superseded_by(config.join.as_ref()));
-    if matches!(config.target, ApiServerConfig::Kubeconfig { .. }) && joins {
-        role_bindings::bind_missing(&upstream).await;
-    }
     if matches!(config.target, ApiServerConfig::Kubeconfig { .. }) {
+        if joins {
+            role_bindings::bind_missing(&upstream, &config.operator_namespaces).await;
+        }
         process.spawn(log_api_server(upstream.clone()));
     }
     let namespace = own_namespace(&config);
-    let (uid_sender, uid) = watch::channel(UidState::Pending);
+    let uid = poll_cluster_uid(&process, &upstream);
     let context = Arc::new(AgentContext {
+        reserved: reserved_namespace(&config),
         process: process.clone(),
-        upstream: upstream.clone(),
+        upstream,
         allow_connect: config.allow_connect,
         allow_groups: config.allow_groups,
         allow_as: config.allow_as,
@@ -105,13 +106,6 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         config.version,
         (metrics, reserve),
     );
-    let draining = process.clone();
-    process.spawn(async move {
-        tokio::select! {
-            () = cluster_uid::poll(upstream, uid_sender) => {}
-            () = draining.draining() => {}
-        }
-    });
     if config.facts_every != Some(Duration::ZERO) {
         let (every, run) = (config.facts_every, random_instance()?);
         let facts = FactReporter::new((context.clone(), run), namespace, every);
@@ -132,6 +126,19 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     }
     process.draining().await;
     Ok(())
+}
+
+/// Polls the UID of the cluster until the process drains.
+fn poll_cluster_uid(process: &Process, upstream: &Arc<Upstream>) -> watch::Receiver<UidState> {
+    let (sender, uid) = watch::channel(UidState::Pending);
+    let (draining, upstream) = (process.clone(), Arc::clone(upstream));
+    process.spawn(async move {
+        tokio::select! {
+            () = cluster_uid::poll(upstream, sender) => {}
+            () = draining.draining() => {}
+        }
+    });
+    uid
 }
 
 fn random_instance() -> Result<Instance, Failure> {
@@ -158,6 +165,15 @@ fn own_namespace(config: &Config) -> String {
     configured
         .or_else(|| pods_namespace(&config.target))
         .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+}
+
+/// Namespace with the agent's identity or its pod; `None` for an agent outside of the cluster with a folder.
+fn reserved_namespace(config: &Config) -> Option<ReservedNamespace> {
+    let namespace = match config.state {
+        IdentityLocation::Secret { .. } => Some(own_namespace(config)),
+        IdentityLocation::Dir(_) => pods_namespace(&config.target),
+    };
+    namespace.map(ReservedNamespace::new)
 }
 
 fn pods_namespace(target: &ApiServerConfig) -> Option<String> {

@@ -27,6 +27,7 @@ pub(crate) mod connect;
 pub(crate) mod headers;
 mod ping_responder;
 pub(crate) mod probe;
+pub(crate) mod reserved;
 mod running;
 
 use admit::ImpersonationRules;
@@ -128,6 +129,9 @@ impl RequestProxy {
     ) -> Result<(Response<Body>, RequestOutcome), Failure> {
         let permitted = self.rules.admit(request.headers())?;
         headers::check_path(request.uri())?;
+        if let Some(reserved) = &self.context.reserved {
+            reserved.check(&permitted, request.method(), request.uri())?;
+        }
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = headers::upgrade(request.headers());
         // A request without a body needs no memory, so reads continue over budget.

@@ -1,24 +1,45 @@
-//! Cluster role bindings of the install manifest, created by an agent outside of a pod, with a kubeconfig. Only
+//! Bindings of the install manifest for the hub's users, created by an agent outside of a pod, with a kubeconfig. Only
 //! missing ones are created, and only when the cluster joins, so that a site operator's own bindings stay.
 
-use fairlead_api::{impersonation, resources::Role};
+use fairlead_api::{
+    impersonation,
+    resources::Role,
+    site::{OPERATOR_CLUSTER_ROLE, OperatorNamespace},
+};
+use fairlead_apiserver::{Upstream, UpstreamError};
 use http::{Method, StatusCode};
 use serde_json::json;
 use tracing::{info, warn};
 
-use fairlead_apiserver::{Upstream, UpstreamError};
+const RBAC_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-const BINDINGS_PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+/// Binding of a role's group.
+struct GroupBinding<'a> {
+    role: Role,
+    cluster_role: &'static str,
+    /// None: in the whole cluster.
+    namespace: Option<&'a OperatorNamespace>,
+}
 
 /// Binds the groups of Fairlead's roles unless bindings exist. A failure is only logged: the agent works
 /// without them, and RBAC answers the users.
-pub(crate) async fn bind_missing(upstream: &Upstream) {
-    for role in Role::IN_CLUSTERS {
-        let group = impersonation::group(role);
-        let cluster_role = role.default_cluster_role();
-        let refused = match bind(upstream, role, &group).await {
+pub(crate) async fn bind_missing(upstream: &Upstream, operator_namespaces: &[OperatorNamespace]) {
+    let in_cluster = Role::IN_CLUSTERS.map(|role| GroupBinding {
+        role,
+        cluster_role: role.default_cluster_role(),
+        namespace: None,
+    });
+    let in_namespaces = operator_namespaces.iter().map(|namespace| GroupBinding {
+        role: Role::Operator,
+        cluster_role: OPERATOR_CLUSTER_ROLE,
+        namespace: Some(namespace),
+    });
+    for binding in in_cluster.into_iter().chain(in_namespaces) {
+        let (group, cluster_role) = (impersonation::group(binding.role), binding.cluster_role);
+        let namespace = binding.namespace.map(OperatorNamespace::as_str);
+        let refused = match binding.create(upstream).await {
             Ok(StatusCode::CREATED) => {
-                info!(group, cluster_role, "group bound");
+                info!(group, cluster_role, namespace, "group bound");
                 continue;
             }
             Ok(StatusCode::CONFLICT) => continue,
@@ -30,6 +51,7 @@ pub(crate) async fn bind_missing(upstream: &Upstream) {
         warn!(
             group,
             cluster_role,
+            namespace,
             cause = refused,
             next,
             "group not bound"
@@ -37,18 +59,35 @@ pub(crate) async fn bind_missing(upstream: &Upstream) {
     }
 }
 
-async fn bind(upstream: &Upstream, role: Role, group: &str) -> Result<StatusCode, UpstreamError> {
-    let rbac = "rbac.authorization.k8s.io";
-    let name = format!("fairlead-{role}");
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": { "name": name, "labels": { "app.kubernetes.io/part-of": "fairlead" } },
-        "roleRef": { "apiGroup": rbac, "kind": "ClusterRole", "name": role.default_cluster_role() },
-        "subjects": [{ "apiGroup": rbac, "kind": "Group", "name": group }],
-    });
-    let (status, _) = upstream
-        .request(Method::POST, BINDINGS_PATH, Some(binding.to_string()))
-        .await?;
-    Ok(status)
+impl GroupBinding<'_> {
+    async fn create(&self, upstream: &Upstream) -> Result<StatusCode, UpstreamError> {
+        let rbac = "rbac.authorization.k8s.io";
+        let (kind, path) = match self.namespace {
+            None => (
+                "ClusterRoleBinding",
+                format!("{RBAC_PATH}/clusterrolebindings"),
+            ),
+            Some(namespace) => (
+                "RoleBinding",
+                format!("{RBAC_PATH}/namespaces/{}/rolebindings", namespace.as_str()),
+            ),
+        };
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": kind,
+            "metadata": {
+                "name": format!("fairlead-{}", self.role),
+                "labels": { "app.kubernetes.io/part-of": "fairlead" },
+            },
+            "roleRef": { "apiGroup": rbac, "kind": "ClusterRole", "name": self.cluster_role },
+            "subjects": [{
+                "apiGroup": rbac,
+                "kind": "Group",
+                "name": impersonation::group(self.role),
+            }],
+        });
+        let body = Some(binding.to_string());
+        let (status, _) = upstream.request(Method::POST, &path, body).await?;
+        Ok(status)
+    }
 }

@@ -8,6 +8,19 @@ use serde_json::Value;
 use crate::config::DEFAULT_NAMESPACE;
 
 const RBAC_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
+const NETWORKING_PATH: &str = "/apis/networking.k8s.io/v1";
+const ADMISSION_PATH: &str = "/apis/admissionregistration.k8s.io/v1";
+/// Guard of the namespace: kinds with their names in paths.
+const POLICIES: [(&str, &str); 2] = [
+    (
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+    ),
+    ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+];
+const POLICY_NAME: &str = "fairlead-namespace";
+/// Binding of operators in a namespace of the site operator's choice.
+const OPERATOR_BINDING: &str = "fairlead-operator";
 const NAME_POINTER: &str = "/metadata/name";
 const LABEL_POINTER: &str = "/metadata/labels/app.kubernetes.io~1part-of";
 const AGENT_NAME: &str = "fairlead-agent";
@@ -24,7 +37,8 @@ const WORKLOADS: [(&str, &str); 3] = [
 pub struct InstalledObject {
     kind: &'static str,
     name: String,
-    namespaced: bool,
+    /// None: an object of the cluster.
+    namespace: Option<String>,
     path: String,
     /// Whether it must have the label `part-of: fairlead`; without it the object belongs to others.
     has_label: bool,
@@ -33,21 +47,21 @@ pub struct InstalledObject {
 impl std::fmt::Display for InstalledObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let InstalledObject { kind, name, .. } = self;
-        match self.namespaced {
-            true => write!(f, "{kind} {DEFAULT_NAMESPACE}/{name}"),
-            false if *kind == "Namespace" => write!(f, "Namespace {name}, with all that is in it"),
-            false => write!(f, "{kind} {name}"),
+        match &self.namespace {
+            Some(namespace) => write!(f, "{kind} {namespace}/{name}"),
+            None if *kind == "Namespace" => write!(f, "Namespace {name}, with all that is in it"),
+            None => write!(f, "{kind} {name}"),
         }
     }
 }
 
 impl InstalledObject {
-    fn of_cluster(kind: &'static str, kinds: &str, name: &str) -> Self {
+    fn of_cluster(kind: &'static str, api: &str, kinds: &str, name: &str) -> Self {
         InstalledObject {
             kind,
             name: name.to_owned(),
-            namespaced: false,
-            path: format!("{RBAC_PATH}/{kinds}/{name}"),
+            namespace: None,
+            path: format!("{api}/{kinds}/{name}"),
             has_label: true,
         }
     }
@@ -56,7 +70,7 @@ impl InstalledObject {
         InstalledObject {
             kind,
             name: name.to_owned(),
-            namespaced: true,
+            namespace: Some(DEFAULT_NAMESPACE.to_owned()),
             path: format!("{api}/namespaces/{DEFAULT_NAMESPACE}/{kinds}/{name}"),
             has_label: true,
         }
@@ -67,6 +81,12 @@ impl InstalledObject {
         let secret = |name| InstalledObject::of_namespace("Secret", "/api/v1", "secrets", name);
         let mut all = vec![
             InstalledObject::of_namespace("Deployment", "/apis/apps/v1", "deployments", AGENT_NAME),
+            InstalledObject::of_namespace(
+                "NetworkPolicy",
+                NETWORKING_PATH,
+                "networkpolicies",
+                AGENT_NAME,
+            ),
             InstalledObject::of_namespace("RoleBinding", RBAC_PATH, "rolebindings", AGENT_NAME),
             InstalledObject::of_namespace("Role", RBAC_PATH, "roles", AGENT_NAME),
             InstalledObject::of_namespace(
@@ -83,9 +103,14 @@ impl InstalledObject {
         ];
         let of_roles = Role::IN_CLUSTERS.map(|role| format!("fairlead-{role}"));
         let bindings = [AGENT_NAME, "fairlead-facts"].map(str::to_owned);
+        for (kind, kinds) in POLICIES {
+            let policy = InstalledObject::of_cluster(kind, ADMISSION_PATH, kinds, POLICY_NAME);
+            all.push(policy);
+        }
         for name in bindings.iter().chain(&of_roles) {
             all.push(InstalledObject::of_cluster(
                 "ClusterRoleBinding",
+                RBAC_PATH,
                 "clusterrolebindings",
                 name,
             ));
@@ -93,6 +118,7 @@ impl InstalledObject {
         for name in CLUSTER_ROLES {
             all.push(InstalledObject::of_cluster(
                 "ClusterRole",
+                RBAC_PATH,
                 "clusterroles",
                 name,
             ));
@@ -100,7 +126,7 @@ impl InstalledObject {
         all.push(InstalledObject {
             kind: "Namespace",
             name: DEFAULT_NAMESPACE.to_owned(),
-            namespaced: false,
+            namespace: None,
             path: format!("/api/v1/namespaces/{DEFAULT_NAMESPACE}"),
             has_label: false,
         });
@@ -145,7 +171,7 @@ pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, ObjectsError> 
         }
     }
     keep_shared_namespace(cluster, &mut inventory).await?;
-    inventory.skipped.extend(bindings_of_others(cluster).await?);
+    add_bindings(cluster, &mut inventory).await?;
     Ok(inventory)
 }
 
@@ -191,13 +217,15 @@ async fn keep_shared_namespace(
     Ok(())
 }
 
-/// Bindings by others to Fairlead's roles or groups.
-async fn bindings_of_others(cluster: &KubeObjects) -> Result<Vec<String>, ObjectsError> {
+/// Adds the bindings of operators in namespaces, and keeps bindings of others to Fairlead's roles or groups.
+async fn add_bindings(
+    cluster: &KubeObjects,
+    inventory: &mut UninstallPlan,
+) -> Result<(), ObjectsError> {
     let own: Vec<String> = InstalledObject::all()
         .into_iter()
         .map(|it| it.path)
         .collect();
-    let mut skipped = Vec::new();
     for (kind, kinds) in [
         ("ClusterRoleBinding", "clusterrolebindings"),
         ("RoleBinding", "rolebindings"),
@@ -215,12 +243,25 @@ async fn bindings_of_others(cluster: &KubeObjects) -> Result<Vec<String>, Object
                     format!("{namespace}/{name}"),
                 ),
             };
-            if let Some(target) = binds(&binding).filter(|_| !own.contains(&path)) {
-                skipped.push(format!("{kind} {shown}: it binds {target}"));
+            let installed = InstalledObject {
+                kind,
+                name: name.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                path,
+                has_label: true,
+            };
+            if own.contains(&installed.path) {
+                continue;
+            }
+            if namespace.is_some() && name == OPERATOR_BINDING && installed.is_ours(&binding) {
+                inventory.objects.insert(0, installed);
+            } else if let Some(target) = binds(&binding) {
+                let kept = format!("{kind} {shown}: it binds {target}");
+                inventory.skipped.push(kept);
             }
         }
     }
-    Ok(skipped)
+    Ok(())
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
@@ -253,20 +294,25 @@ mod tests {
         let all = InstalledObject::all();
         let shown: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(shown[0], "Deployment fairlead/fairlead-agent");
-        assert_eq!(shown[6], "ClusterRoleBinding fairlead-agent");
+        assert_eq!(
+            shown[7],
+            "ValidatingAdmissionPolicyBinding fairlead-namespace"
+        );
+        assert_eq!(shown[9], "ClusterRoleBinding fairlead-agent");
         assert_eq!(
             shown.last().unwrap(),
             "Namespace fairlead, with all that is in it"
         );
         assert_eq!(
-            all[5].path,
+            all[6].path,
             "/api/v1/namespaces/fairlead/secrets/fairlead-identity"
         );
     }
 
     #[test]
     fn objects_without_the_label_belong_to_others() {
-        let role = InstalledObject::of_cluster("ClusterRole", "clusterroles", AGENT_NAME);
+        let role =
+            InstalledObject::of_cluster("ClusterRole", RBAC_PATH, "clusterroles", AGENT_NAME);
         let labelled =
             json!({ "metadata": { "labels": { "app.kubernetes.io/part-of": "fairlead" } } });
         assert!(role.is_ours(&labelled) && !role.is_ours(&json!({ "metadata": {} })));

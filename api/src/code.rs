@@ -80,6 +80,7 @@ codes! {
     TargetUnreachable = 1505, 502, "the agent cannot reach this address", "Ask the site operator to check the service at this address.";
     AgentOverBudget = 1506, 429, "the agent's memory budget for data into the cluster is used up", "Try again in a moment; the site operator can raise the agent's `--session-memory`.";
     RedirectRefused = 1507, 502, "the cluster redirects to a place outside of itself", "Ask the site operator which program behind the API server redirects; clients would send their tokens to its target.";
+    NamespaceReserved = 1508, 403, "the agent's namespace is reserved to admins of the hub", "Ask an admin of the hub, or work in the cluster with an account of its own.";
     BootstrapUnknown = 2101, 401, "the bootstrap token was not issued by this hub", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapSpent = 2103, 401, "the bootstrap token was already used with another key", "If you did not use it, inform the platform operator; otherwise create a new one with `fairlead cluster token renew CLUSTER`.";

@@ -20,6 +20,7 @@ pub mod reason;
 pub mod resources;
 mod schema;
 mod secret;
+pub mod site;
 pub mod status;
 pub mod streaming;
 

@@ -74,6 +74,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         allow_groups: Vec::new(),
         allow_as: Vec::new(),
         facts_every: Some(std::time::Duration::ZERO),
+        operator_namespaces: Vec::new(),
         allow_connect: Vec::new(),
         session_memory: DEFAULT_SESSION_MEMORY_BYTES,
         https_proxy: None,

@@ -87,6 +87,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         facts_every: reader
             .optional::<TimeSpan>("facts-every")
             .map(|span| span.0),
+        operator_namespaces: reader.list("operator-namespaces"),
         allow_connect: reader.list("allow-connect"),
         session_memory: reader
             .or("session-memory", MemorySize(DEFAULT_SESSION_MEMORY_BYTES))

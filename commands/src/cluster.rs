@@ -15,6 +15,7 @@ mod watched;
 use fairlead_api::{
     Code, Failure, TenantId,
     resources::{Cluster, ClusterState, CreateCluster, JoinInfo, List, WhoAmI},
+    site::SiteChoices,
 };
 use fairlead_client::{
     Environment, HubClient,
@@ -22,6 +23,8 @@ use fairlead_client::{
     lookup::find,
     query_of,
 };
+
+use secrecy::ExposeSecret;
 
 use crate::{
     apply, args,
@@ -55,7 +58,9 @@ pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Resu
             } => Box::pin(get(&hub, &name, watch, &output.output)).await,
             args::ClusterArgs::Describe { name } => Box::pin(describe::run(&hub, &name)).await,
             args::ClusterArgs::Set(asked) => set(&hub, asked).await,
-            args::ClusterArgs::Manifest { name } => token::manifest(&hub, &name).await,
+            args::ClusterArgs::Manifest { name, site } => {
+                token::manifest(&hub, &name, &site.choices()).await
+            }
             args::ClusterArgs::Token { command } => token::run(&hub, command).await,
             args::ClusterArgs::Identity { command } => identity::run(&hub, command).await,
             args::ClusterArgs::Effective(asked) => views::effective(&hub, asked).await,
@@ -99,8 +104,13 @@ async fn create(hub: &HubClient, asked: args::NewCluster) -> Result<(), Failure>
     };
     let install = Install::of(hub).await?;
     let path = format!("/clusters?uniqueName={}", !asked.allow_duplicate_name);
-    let join: JoinInfo = hub.post(&path, &create).await?;
-    output::show(&asked.output.output, &join, |join| install.command(join))?;
+    let mut join: JoinInfo = hub.post(&path, &create).await?;
+    let choices = asked.site.choices();
+    let url = join.agent_install_url.expose_secret();
+    join.agent_install_url = format!("{url}{}", choices.to_query()).into();
+    output::show(&asked.output.output, &join, |join| {
+        install.command(join, &choices)
+    })?;
     match asked.wait {
         true => wait::one(hub, &join.id, ClusterState::Connected, asked.timeout.0).await,
         false => Ok(()),
@@ -142,7 +152,7 @@ async fn move_to(
     let install = Install::of(hub).await?;
     let moved: JoinInfo = hub.post(&path, &to).await?;
     Ok(output::show(format, &moved, |moved| {
-        install.command(moved)
+        install.command(moved, &SiteChoices::default())
     })?)
 }
 

@@ -14,6 +14,8 @@ static AS_USER: HeaderName = HeaderName::from_static(AS_HEADER);
 
 /// Prefix of Kubernetes' own names; never impersonated, even if listed.
 const SYSTEM_PREFIX: &str = "system:";
+/// Group of the hub's admins.
+const ADMIN_GROUP: &str = "fairlead:admin";
 const MAX_USER_BYTES: usize = 256;
 const MAX_GROUPS: usize = 32;
 
@@ -30,9 +32,15 @@ pub(crate) struct ImpersonationRules {
 pub(crate) struct Impersonation {
     user: HeaderValue,
     groups: Vec<HeaderValue>,
+    is_admin: bool,
 }
 
 impl Impersonation {
+    /// Whether an admin of the hub sent the request. Only admins may name another user with `kubectl --as`.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.is_admin
+    }
+
     pub(crate) fn user(&self) -> &HeaderValue {
         &self.user
     }
@@ -75,6 +83,7 @@ impl ImpersonationRules {
         Ok(Impersonation {
             user: user.clone(),
             groups: Vec::new(),
+            is_admin: true,
         })
     }
 
@@ -112,9 +121,11 @@ impl ImpersonationRules {
                 groups.push(group.clone());
             }
         }
+        let is_admin = groups.iter().any(|group| group == ADMIN_GROUP);
         Ok(Impersonation {
             user: user.clone(),
             groups,
+            is_admin,
         })
     }
 

@@ -96,6 +96,7 @@ impl Rig {
             allow_groups: vec!["ops".to_owned()],
             allow_as: Vec::new(),
             facts_every: Some(Duration::ZERO),
+            operator_namespaces: Vec::new(),
             allow_connect: Vec::new(),
             session_memory: DEFAULT_SESSION_MEMORY_BYTES,
             https_proxy: None,

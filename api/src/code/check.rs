@@ -128,6 +128,9 @@ const fn cluster(code: Code) -> &'static str {
         Code::AgentOverBudget => {
             "Look at `fairlead_agent_session_unread_bytes` on the agent's admin port: `curl -sS ADMIN/metrics`. `fairlead cluster sessions CLUSTER -o yaml` shows `unreadBytes` of each session."
         }
+        Code::NamespaceReserved => {
+            "Run `fairlead whoami` for your role. The agent closes its own namespace, and lists of Secrets in all namespaces, to all roles but admin: its Secret is the identity of the cluster."
+        }
         Code::RedirectRefused => {
             "In the cluster, send the same request: `kubectl get --raw PATH -v=8` prints status and `Location` of the answer. Only redirects to a path of the API server pass."
         }

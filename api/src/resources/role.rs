@@ -60,13 +60,13 @@ impl Role {
         }
     }
 
-    /// ClusterRole that the install manifest binds to the group `fairlead:<role>`; the site operator may change it.
+    /// ClusterRole that the install manifest binds to the group `fairlead:<role>` in the whole cluster; the site
+    /// operator may change it. Operators write only in namespaces that the site operator chose.
     #[must_use]
     pub const fn default_cluster_role(self) -> &'static str {
         match self {
             Role::Admin => "cluster-admin",
-            Role::Operator | Role::Tenant => "edit",
-            Role::Viewer | Role::Cluster | Role::Compile => "view",
+            _ => "view",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Arguments shared by several commands.
 
 use clap_complete::ArgValueCompleter;
+use fairlead_api::site::{ImpersonationMode, OperatorNamespace, SiteChoices};
 
 use crate::{complete, output::OutputFormat};
 
@@ -17,6 +18,26 @@ pub struct OutputArgs {
         add = ArgValueCompleter::new(complete::formats)
     )]
     pub output: OutputFormat,
+}
+
+/// Choices of the site operator about the rights of the hub's users.
+#[derive(clap::Args)]
+pub struct SiteArgs {
+    /// Namespaces in which operators get the ClusterRole edit, separated by commas; the namespaces must exist [default: none]
+    #[arg(long, value_name = "NAMESPACE,...", value_delimiter = ',')]
+    pub(crate) operator_namespaces: Vec<OperatorNamespace>,
+    /// Impersonation of the agent: plain, or constrained for Kubernetes 1.36 and later
+    #[arg(long, value_name = "plain|constrained", default_value_t)]
+    pub(crate) impersonation: ImpersonationMode,
+}
+
+impl SiteArgs {
+    pub(crate) fn choices(&self) -> SiteChoices {
+        SiteChoices {
+            operator_namespaces: self.operator_namespaces.clone(),
+            impersonation: self.impersonation,
+        }
+    }
 }
 
 /// Data of a hub on this machine.

@@ -3,7 +3,7 @@
 use clap::Parser;
 use clap_complete::ArgValueCompleter;
 
-use super::common::OutputArgs;
+use super::common::{OutputArgs, SiteArgs};
 use crate::{
     complete::{clusters, tenants},
     fields::{ClusterFields, display_name},
@@ -31,6 +31,8 @@ pub struct NewCluster {
     /// Allow a name that another cluster of the tenant has
     #[arg(long)]
     pub(crate) allow_duplicate_name: bool,
+    #[command(flatten)]
+    pub(crate) site: SiteArgs,
     /// Wait until kubectl works, and show each step
     #[arg(long)]
     pub(crate) wait: bool,

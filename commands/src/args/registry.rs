@@ -7,6 +7,7 @@ use super::{
     access::cluster_state,
     agent_settings::ClusterAgent,
     common::OutputArgs,
+    common::SiteArgs,
     fields::{NewCluster, SetCluster},
     inspect::{ClusterCatalog, Compiled},
     lists::{CLUSTER_LIST_EXAMPLES, ClusterList, TENANT_LIST_EXAMPLES, TenantList},
@@ -126,11 +127,15 @@ pub enum ClusterArgs {
     /// Register a cluster and print the install command for its site
     Create(NewCluster),
     /// Print the agent's install manifest for `kubectl apply -f -`; it contains the bootstrap token
-    #[command(after_help = "Example:\n  fairlead cluster manifest demo | kubectl apply -f -")]
+    #[command(
+        after_help = "Examples:\n  fairlead cluster manifest demo | kubectl apply -f -\n  fairlead cluster manifest demo --operator-namespaces shop,web | kubectl apply -f -"
+    )]
     Manifest {
         /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
+        #[command(flatten)]
+        site: SiteArgs,
     },
     /// List the visible clusters
     #[command(visible_alias = "ls", after_help = CLUSTER_LIST_EXAMPLES)]

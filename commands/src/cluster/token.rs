@@ -3,6 +3,7 @@
 use fairlead_api::{
     Code, Failure, HubUrl,
     resources::{BootstrapToken, HubInfo, JoinInfo, List},
+    site::{ImpersonationMode, OperatorNamespace, SiteChoices},
 };
 use fairlead_client::{HubClient, lookup::find};
 use secrecy::ExposeSecret;
@@ -29,14 +30,14 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
             let install = Install::of(hub).await?;
             let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
             Ok(output::show(&output.output, &join, |join| {
-                install.command(join)
+                install.command(join, &SiteChoices::default())
             })?)
         }
         args::ClusterToken::Show { name, output } => {
             let install = Install::of(hub).await?;
             let join: JoinInfo = hub.get(&path(&name).await?).await?;
             Ok(output::show(&output.output, &join, |join| {
-                install.command(join)
+                install.command(join, &SiteChoices::default())
             })?)
         }
         args::ClusterToken::Revoke { name, yes } => {
@@ -117,11 +118,13 @@ impl Install {
     }
 
     /// Install commands for the site.
-    pub(super) fn command(self, join: &JoinInfo) -> String {
+    pub(super) fn command(self, join: &JoinInfo, choices: &SiteChoices) -> String {
         let agent = format!(
-            "  fairlead agent --join '{}' --kubeconfig ~/.kube/config\n",
-            join.join.expose_secret()
+            "  fairlead agent --join '{}' --kubeconfig ~/.kube/config{}\n",
+            join.join.expose_secret(),
+            namespaces_flag(choices)
         );
+        let flags = namespaces_flag(choices) + &impersonation_flag(choices);
         let (id, until) = (&join.id, output::time(join.expires));
         let elsewhere = "Without an image, run this on a machine that reaches the API server:";
         match self {
@@ -132,7 +135,7 @@ impl Install {
             ),
             Install::Manifest => format!(
                 "Cluster {id} is registered. With kubectl for that cluster, until {until}, run:\n\n  \
-                 fairlead cluster manifest {id} | kubectl apply -f -\n\n{elsewhere}\n\n{agent}"
+                 fairlead cluster manifest {id}{flags} | kubectl apply -f -\n\n{elsewhere}\n\n{agent}"
             ),
             Install::AgentOnly => format!(
                 "Cluster {id} is registered. On this machine, until {until}, run:\n\n{agent}\n\
@@ -143,8 +146,28 @@ impl Install {
     }
 }
 
+fn namespaces_flag(choices: &SiteChoices) -> String {
+    let names = choices.operator_namespaces.iter();
+    let names: Vec<&str> = names.map(OperatorNamespace::as_str).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" --operator-namespaces {}", names.join(",")),
+    }
+}
+
+fn impersonation_flag(choices: &SiteChoices) -> String {
+    match choices.impersonation {
+        ImpersonationMode::Plain => String::new(),
+        constrained => format!(" --impersonation {constrained}"),
+    }
+}
+
 /// `fairlead cluster manifest`: the install manifest, fetched with the hub's own CA.
-pub(super) async fn manifest(hub: &HubClient, name: &str) -> Result<(), Failure> {
+pub(super) async fn manifest(
+    hub: &HubClient,
+    name: &str,
+    choices: &SiteChoices,
+) -> Result<(), Failure> {
     let cluster = find(hub, name).await?;
     let path = format!("/v1/clusters/{}/bootstrap-token", cluster.id);
     let join: JoinInfo = hub.get(&path).await?;
@@ -155,7 +178,8 @@ pub(super) async fn manifest(hub: &HubClient, name: &str) -> Result<(), Failure>
         .and_then(|(_, rest)| rest.split_once('/'));
     let (_, path) =
         path.ok_or_else(|| Failure::because(Code::Internal, "the install URL has no path"))?;
-    Ok(output::print(&hub.get_text(&format!("/{path}")).await?)?)
+    let path = format!("/{path}{}", choices.to_query());
+    Ok(output::print(&hub.get_text(&path).await?)?)
 }
 
 #[cfg(test)]
@@ -187,16 +211,23 @@ mod tests {
             install_url: "https://hub/install/steward.json?token=x".into(),
             expires: time::OffsetDateTime::UNIX_EPOCH,
         };
-        let text = Install::AgentOnly.command(&join);
+        let text = Install::AgentOnly.command(&join, &SiteChoices::default());
         assert!(!text.contains("kubectl apply"), "{text}");
         assert!(text.contains("fairlead agent --join 'fl1.x'"), "{text}");
-        let text = Install::Manifest.command(&join);
+        let text = Install::Manifest.command(&join, &SiteChoices::default());
         assert!(
             text.contains("fairlead cluster manifest c-demo | kubectl apply -f -"),
             "{text}"
         );
         assert!(!text.contains("kubectl apply -f 'https"), "{text}");
-        let text = Install::Url.command(&join);
+        let text = Install::Url.command(&join, &SiteChoices::default());
         assert!(text.contains("kubectl apply -f 'https://hub/"), "{text}");
+        let choices = SiteChoices {
+            operator_namespaces: vec!["shop".parse().unwrap()],
+            impersonation: ImpersonationMode::Constrained,
+        };
+        let text = Install::Manifest.command(&join, &choices);
+        let flags = "--operator-namespaces shop --impersonation constrained | kubectl";
+        assert!(text.contains(flags), "{text}");
     }
 }

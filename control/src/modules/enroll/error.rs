@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use fairlead_api::{Code, Failure, error_chain};
+use fairlead_api::{Code, Failure, error_chain, site::SiteChoiceError};
 use fairlead_certs::CertsError;
 use fairlead_gateway::seam::DirectoryError;
 use fairlead_store::{Refusal, StoreError};
@@ -30,6 +30,9 @@ pub(super) enum EnrollError {
     /// The cluster has renewed its identity too often.
     #[error("{MAX_RENEWALS} renewals of one cluster within {} minutes; check the clock of the agent's node", RENEWALS_WINDOW.whole_minutes())]
     TooManyRenewals,
+    /// The choices of the site operator are invalid.
+    #[error("{0}")]
+    Choices(#[from] SiteChoiceError),
     /// A peer without an identity asks for a renewal.
     #[error("there is no identity to renew")]
     EnrolOnly,
@@ -46,6 +49,7 @@ impl EnrollError {
             EnrollError::Request(error) => error.code(),
             EnrollError::Identity(error) => error.code(),
             EnrollError::Lapsed(_) => Code::CertificateExpired,
+            EnrollError::Choices(_) => Code::Invalid,
             EnrollError::TooManyRenewals => Code::TooManyRequests,
             EnrollError::EnrolOnly => Code::EnrolOnly,
             EnrollError::Internal(_) => Code::Internal,
@@ -101,9 +105,10 @@ impl From<EnrollError> for Failure {
             EnrollError::Request(error) => error.into(),
             EnrollError::Identity(error) => error.into(),
             EnrollError::EnrolOnly => error.code().into(),
-            EnrollError::Lapsed(_) | EnrollError::TooManyRenewals | EnrollError::Internal(_) => {
-                Failure::because(error.code(), error_chain(&error))
-            }
+            EnrollError::Choices(_)
+            | EnrollError::Lapsed(_)
+            | EnrollError::TooManyRenewals
+            | EnrollError::Internal(_) => Failure::because(error.code(), error_chain(&error)),
         }
     }
 }

@@ -10,7 +10,11 @@ use axum::{
     extract::{RawQuery, State},
     response::{IntoResponse, Response},
 };
-use fairlead_api::{ClusterId, Code, resources::Role};
+use fairlead_api::{
+    ClusterId, Code,
+    resources::Role,
+    site::{IMPERSONATION_PARAMETER, NAMESPACES_PARAMETER, SiteChoices},
+};
 use fairlead_gateway::seam::TooManyWrongTokens;
 use fairlead_registry::new_token;
 use fairlead_routes::{
@@ -24,6 +28,7 @@ use fairlead_store::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
 use time::Duration;
 use tracing::{info, warn};
 
@@ -90,7 +95,21 @@ pub(super) fn routes() -> ApiRoutes<Arc<Enroll>> {
     ApiRoutes::new()
         .route(with_token(steward_spec).gives_object(200), steward)
         .route(
-            with_token(agent_spec).gives_text(200, "application/yaml"),
+            with_token(agent_spec)
+                .query([
+                    QueryParameter::pattern(
+                        NAMESPACES_PARAMETER,
+                        "Namespaces in which operators may write, separated by commas; none by default",
+                        "^[a-z0-9,-]*$",
+                    ),
+                    QueryParameter::new(
+                        IMPERSONATION_PARAMETER,
+                        "Impersonation of the agent: plain, or constrained (KEP-5284, Kubernetes 1.36)",
+                        json!({ "type": "string", "enum": ["plain", "constrained"] }),
+                    ),
+                ])
+                .fails(400, "A namespace or the mode of impersonation is invalid")
+                .gives_text(200, "application/yaml"),
             agent,
         )
 }
@@ -102,7 +121,7 @@ async fn agent(
     headers: HeaderMap,
 ) -> Answer<impl IntoResponse> {
     let token = token(query.as_deref(), &headers).unwrap_or_default();
-    match render(&enroll, token) {
+    match render(&enroll, token, query.as_deref().unwrap_or_default()) {
         Ok(body) => Ok((private("application/yaml; charset=utf-8"), body)),
         Err(error) => {
             count_rejection(&requester, &error, "agent.yaml")?;
@@ -151,15 +170,17 @@ fn open_for(
     Ok(cluster.clone())
 }
 
-fn render(enroll: &Enroll, token: SecretString) -> Result<String, EnrollError> {
+fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, EnrollError> {
     let claims = enroll.bootstrap.read(&token).ok_or(SpendError::Unknown)?;
     let view = enroll.store.view();
     let cluster = view.cluster(&claims.cluster).map(|it| &it.value);
     let cluster = open_for(&claims, cluster, enroll.now())?;
+    let choices = SiteChoices::from_query(query)?;
     info!(cluster = %cluster.id, "install manifest served");
     manifest(&ManifestInput {
         cluster: cluster.id,
         tenant: cluster.tenant,
+        choices,
         join: enroll.join_string(token)?,
         image: enroll.settings.image.clone(),
         version: enroll.settings.version.clone(),

@@ -6,82 +6,15 @@
     reason = "a test may panic, and waits for one future at a time"
 )]
 
-use std::time::Duration;
+mod roles;
+mod world;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, Joining, Kubectl, Pod, Site, admin::get_plain, eventually};
+use fairlead_e2e::eventually;
 use serde_json::Value;
 use tokio::time::Instant;
 
-const STEP_DEADLINE: Duration = Duration::from_secs(20);
-const NAMESPACE: &str = "fairlead";
-const ACCOUNT: &str = "fairlead-agent";
-const ROBOT: &str = "system:serviceaccount:fairlead:fairlead-agent";
-
-/// A hub, and a cluster of its own with its manifest applied.
-struct SiteWorld {
-    cluster: Cluster,
-    hub: Hub,
-    joining: Joining,
-    pod: Pod,
-    manifest: String,
-}
-
-impl SiteWorld {
-    async fn start() -> anyhow::Result<Self> {
-        let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
-        let joining = hub.create_cluster("pod").await?;
-        let url = joining.install_url.strip_prefix("http://");
-        let (address, path) = url.and_then(|url| url.split_once('/')).context("URL")?;
-        let manifest = get_plain(address.parse()?, &format!("/{path}")).await?;
-        let pod = Pod::install(&cluster, &manifest, NAMESPACE, ACCOUNT).await?;
-        Ok(Self {
-            cluster,
-            hub,
-            joining,
-            pod,
-            manifest,
-        })
-    }
-
-    fn agent(&self, join: &str) -> anyhow::Result<Site> {
-        Site::begin_in(&self.hub, &self.pod, join, "pod")
-    }
-
-    async fn kubectl(&self) -> anyhow::Result<Kubectl> {
-        self.hub.kubectl(&self.cluster, "pod").await
-    }
-
-    /// Join string in the environment of the Deployment's container.
-    async fn join(&self) -> anyhow::Result<String> {
-        let template = "go-template={{.data.join | base64decode}}";
-        let get = [
-            "get",
-            "secret",
-            "-n",
-            NAMESPACE,
-            "fairlead-join",
-            "-o",
-            template,
-        ];
-        self.cluster.kubectl().args(get).run().await?.success()
-    }
-
-    async fn identity(&self) -> anyhow::Result<String> {
-        let template =
-            "go-template={{range $name, $value := .data}}{{$name}} {{end}}{{.metadata.uid}}";
-        let get = [
-            "get",
-            "secret",
-            "-n",
-            NAMESPACE,
-            "fairlead-identity",
-            "-o",
-            template,
-        ];
-        self.cluster.kubectl().args(get).run().await?.success()
-    }
-}
+use world::{ROBOT, STEP_DEADLINE, SiteWorld};
 
 #[tokio::test]
 async fn agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyhow::Result<()> {

@@ -1,0 +1,208 @@
+//! Tests of the install manifest.
+
+use fairlead_api::site::ImpersonationMode;
+
+use super::*;
+
+fn input() -> ManifestInput {
+    ManifestInput {
+        cluster: "c-demo".parse().unwrap(),
+        tenant: "t-acme".parse().unwrap(),
+        choices: SiteChoices::default(),
+        join: "fl1.c2VjcmV0".into(),
+        image: "registry.example/fairlead:0.1.0".to_owned(),
+        version: "0.1.0".to_owned(),
+    }
+}
+
+fn parsed() -> Vec<Value> {
+    serde_saphyr::from_multiple(&manifest(&input()).unwrap()).unwrap()
+}
+
+fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let mut found = objects
+        .iter()
+        .filter(|o| o["kind"] == kind && o["metadata"]["name"] == name);
+    let object = found.next().unwrap_or_else(|| panic!("no {kind} {name}"));
+    assert!(found.next().is_none(), "two of {kind} {name}");
+    object
+}
+
+#[test]
+fn written_manifests_parse_back() {
+    assert_eq!(parsed(), objects(&input()));
+}
+
+#[test]
+fn the_agent_gets_minimal_permissions() {
+    let objects = parsed();
+    let role = find(&objects, "ClusterRole", AGENT_NAME);
+    let rules = role["rules"].as_array().unwrap();
+    assert_eq!(rules.len(), 3);
+    for rule in &rules[..2] {
+        assert_eq!(rule["verbs"], json!(["impersonate"]));
+    }
+    assert_eq!(
+        (&rules[2]["verbs"], &rules[2]["resourceNames"]),
+        (&json!(["get"]), &json!(["kube-system"]))
+    );
+    assert_eq!(
+        rules[0]["resourceNames"],
+        json!([
+            "fairlead:admin",
+            "fairlead:operator",
+            "fairlead:viewer",
+            "fairlead:tenant:t-acme:admin",
+            "fairlead:tenant:t-acme:operator",
+            "fairlead:tenant:t-acme:viewer",
+        ])
+    );
+    let role = find(&objects, "Role", AGENT_NAME);
+    assert_eq!(role["metadata"]["namespace"], "fairlead");
+    assert_eq!(
+        role["rules"][0]["resourceNames"],
+        json!(["fairlead-identity"])
+    );
+    assert_eq!(role["rules"][1]["verbs"], json!(["create"]));
+    assert_eq!(
+        role["rules"][2]["resourceNames"],
+        json!(["additional-facts"])
+    );
+    let facts = find(&objects, "ClusterRole", FACTS_ROLE)["rules"]
+        .as_array()
+        .unwrap();
+    for rule in facts {
+        let all = rule["verbs"] == json!(["list"]);
+        let one = rule["verbs"] == json!(["get"]) && rule["resourceNames"].is_array();
+        assert!(all || one, "{rule}");
+        assert!(!rule.to_string().contains("secrets"), "{rule}");
+    }
+    let roles = objects.iter().filter(|o| o["kind"] == "ClusterRole");
+    assert_eq!(roles.count(), 3);
+    let mut bindings = objects.iter().filter(|o| o["kind"] == "ClusterRoleBinding");
+    assert!(
+        bindings.all(|o| o["roleRef"]["name"] != HELM_FACTS_ROLE),
+        "listing Secrets requires a binding by the site operator"
+    );
+    for object in objects.iter().filter(|o| !o["rules"].is_null()) {
+        let text = object.to_string();
+        assert!(!text.contains("\"*\""), "{text}");
+    }
+}
+
+#[test]
+fn roles_are_bound_as_documented() {
+    let objects = parsed();
+    for (role, bound) in [
+        ("admin", "cluster-admin"),
+        ("operator", "view"),
+        ("viewer", "view"),
+    ] {
+        let binding = find(&objects, "ClusterRoleBinding", &format!("fairlead-{role}"));
+        assert_eq!(binding["roleRef"]["name"], bound);
+        assert_eq!(binding["subjects"][0]["name"], format!("fairlead:{role}"));
+    }
+    let writes = objects.iter().filter(|o| o["roleRef"]["name"] == "edit");
+    assert_eq!(writes.count(), 0, "operators write nowhere by default");
+}
+
+#[test]
+fn operators_write_in_the_chosen_namespaces_only() {
+    let mut input = input();
+    let chosen = ["shop", "web"].map(|name| name.parse().unwrap());
+    input.choices.operator_namespaces = chosen.to_vec();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest(&input).unwrap()).unwrap();
+    let bindings = objects.iter().filter(|o| o["roleRef"]["name"] == "edit");
+    let bindings: Vec<&Value> = bindings.collect();
+    assert_eq!(bindings.len(), 2);
+    for (binding, namespace) in bindings.into_iter().zip(["shop", "web"]) {
+        assert_eq!(binding["kind"], "RoleBinding");
+        assert_eq!(binding["metadata"]["namespace"], namespace);
+        assert_eq!(binding["subjects"][0]["name"], "fairlead:operator");
+    }
+}
+
+#[test]
+fn constrained_impersonation_has_no_unconstrained_verb() {
+    let mut input = input();
+    input.choices.impersonation = ImpersonationMode::Constrained;
+    let objects = objects(&input);
+    let role = find(&objects, "ClusterRole", AGENT_NAME)["rules"].to_string();
+    assert!(!role.contains("\"impersonate\""), "{role}");
+    assert!(role.contains("\"impersonate-on:user-info:list\""), "{role}");
+    assert!(
+        !role.contains("serviceaccount") && !role.contains("node"),
+        "{role}"
+    );
+}
+
+#[test]
+fn the_namespace_has_a_guard_and_a_network_policy() {
+    let objects = parsed();
+    let policy = find(&objects, "ValidatingAdmissionPolicy", "fairlead-namespace");
+    assert_eq!(policy["spec"]["failurePolicy"], "Fail");
+    let binding = find(
+        &objects,
+        "ValidatingAdmissionPolicyBinding",
+        "fairlead-namespace",
+    );
+    assert_eq!(binding["spec"]["validationActions"], json!(["Deny"]));
+    let network = find(&objects, "NetworkPolicy", AGENT_NAME);
+    assert_eq!(
+        network["spec"]["ingress"][0]["ports"][0]["port"],
+        ADMIN_PORT
+    );
+}
+
+#[test]
+fn the_pod_passes_the_restricted_standard() {
+    let objects = parsed();
+    let pod = &find(&objects, "Deployment", AGENT_NAME)["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(
+        pod["securityContext"]["seccompProfile"]["type"],
+        "RuntimeDefault"
+    );
+    let container = &pod["containers"][0];
+    assert_eq!(container["image"], "registry.example/fairlead:0.1.0");
+    assert_eq!(container["args"], json!(["agent"]));
+    let context = &container["securityContext"];
+    assert_eq!(context["readOnlyRootFilesystem"], true);
+    assert_eq!(context["allowPrivilegeEscalation"], false);
+    assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
+    let secret = find(&objects, "Secret", JOIN_SECRET);
+    assert_eq!(secret["stringData"]["join"], "fl1.c2VjcmV0");
+    assert!(
+        !container.to_string().contains("c2VjcmV0"),
+        "only the Secret contains the token"
+    );
+}
+
+#[test]
+fn the_pod_is_ready_with_a_session_only_and_alive_without_one() {
+    let objects = parsed();
+    let deployment = &find(&objects, "Deployment", AGENT_NAME)["spec"];
+    let container = &deployment["template"]["spec"]["containers"][0];
+    let path = |probe: &str| container[probe]["httpGet"]["path"].clone();
+    assert_eq!(path("readinessProbe"), "/readyz");
+    assert_eq!(path("livenessProbe"), "/healthz");
+    let rolling = &deployment["strategy"]["rollingUpdate"];
+    assert_eq!(
+        rolling["maxUnavailable"], 0,
+        "the old pod serves until the new one is ready"
+    );
+}
+
+#[test]
+fn strings_that_look_like_other_types_stay_strings() {
+    let mut ambiguous = input();
+    ambiguous.version = "1.10".to_owned();
+    ambiguous.image = "yes: #no\n---\n".to_owned();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest(&ambiguous).unwrap()).unwrap();
+    let template = &find(&objects, "Deployment", AGENT_NAME)["spec"]["template"];
+    assert_eq!(
+        template["metadata"]["annotations"]["fairlead/version"],
+        "1.10"
+    );
+    assert_eq!(template["spec"]["containers"][0]["image"], ambiguous.image);
+}

@@ -1,0 +1,92 @@
+//! The Deployment of the agent, and the network policy of its pods.
+
+use serde_json::{Value, json};
+
+use super::{ADMIN_PORT, AGENT_NAME, IMAGE_UID, JOIN_SECRET, ManifestInput, labels, metadata};
+
+/// Nothing but metrics and health may be requested from the agent. The way out stays open: the manifest cannot know the
+/// addresses of hub, proxy, DNS and API server.
+pub(super) fn network_policy() -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(AGENT_NAME),
+        "spec": {
+            "podSelector": { "matchLabels": { "app.kubernetes.io/name": AGENT_NAME } },
+            "policyTypes": ["Ingress"],
+            "ingress": [{ "ports": [{ "protocol": "TCP", "port": ADMIN_PORT }] }],
+        },
+    })
+}
+
+pub(super) fn deployment(input: &ManifestInput) -> Value {
+    let selector = json!({ "app.kubernetes.io/name": AGENT_NAME });
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(AGENT_NAME),
+        "spec": {
+            "replicas": 1,
+            "strategy": { "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
+            "selector": { "matchLabels": selector },
+            "template": {
+                "metadata": {
+                    "labels": labels(),
+                    "annotations": { "fairlead/version": input.version },
+                },
+                "spec": {
+                    "serviceAccountName": AGENT_NAME,
+                    "nodeSelector": { "kubernetes.io/os": "linux" },
+                    "securityContext": {
+                        "runAsNonRoot": true,
+                        "runAsUser": IMAGE_UID,
+                        "runAsGroup": IMAGE_UID,
+                        "seccompProfile": { "type": "RuntimeDefault" },
+                    },
+                    "containers": [container(input)],
+                },
+            },
+        },
+    })
+}
+
+fn container(input: &ManifestInput) -> Value {
+    // Ready means connected to the hub. An unreachable hub must neither restart the pod nor let a
+    // rollout terminate the previous one.
+    let probe = |path: &str, failures: u32| {
+        json!({
+            "httpGet": { "path": path, "port": "admin" },
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": failures,
+        })
+    };
+    json!({
+        "name": "agent",
+        "image": input.image,
+        "args": ["agent"],
+        "env": [
+            {
+                "name": "FAIRLEAD_JOIN",
+                "valueFrom": { "secretKeyRef": { "name": JOIN_SECRET, "key": "join" } },
+            },
+            { "name": "FAIRLEAD_ADMIN", "value": format!("0.0.0.0:{ADMIN_PORT}") },
+            {
+                "name": "FAIRLEAD_POD_UID",
+                "valueFrom": { "fieldRef": { "fieldPath": "metadata.uid" } },
+            },
+        ],
+        "ports": [{ "name": "admin", "containerPort": ADMIN_PORT }],
+        "readinessProbe": probe("/readyz", 3),
+        "livenessProbe": probe("/healthz", 6),
+        "resources": {
+            "requests": { "cpu": "10m", "memory": "32Mi" },
+            "limits": { "memory": "256Mi" },
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "capabilities": { "drop": ["ALL"] },
+            "readOnlyRootFilesystem": true,
+        },
+    })
+}
