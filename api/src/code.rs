@@ -132,6 +132,13 @@ codes! {
     CaRotating = 4123, 409, "a rotation of the CA runs already", "Look at it with `fairlead ca status`, and end it with `fairlead ca retire`.";
     NoRotation = 4124, 409, "no rotation of the CA runs", "Begin one with `fairlead ca rotate`.";
     CaBehind = 4125, 409, "agents do not know the new CA yet", "Wait until `fairlead ca status` lists no cluster; `fairlead ca retire --force` cuts the listed ones off.";
+    SignInDenied = 4131, 0, "the sign-in was denied", "Sign in with an account that may use this hub; the issuer's administrators know its rules.";
+    SignInTimeout = 4132, 0, "nobody completed the sign-in in time", "Run the command again, and complete the sign-in in the browser.";
+    SignInIssuerAway = 4133, 0, "the issuer of the sign-in cannot be reached", "Check the network path from this machine to the issuer, and HTTPS_PROXY; a token works meanwhile (`fairlead login URL --token-file FILE`).";
+    SignInBadIssuer = 4134, 0, "the issuer refuses the sign-in or answers in an invalid form", "Send the cause to the platform operator: the client, its scopes or its redirect may be wrong.";
+    SignInMismatch = 4135, 0, "the answer does not belong to this sign-in", "Run the command again and use the newest address only; if it repeats, another program interferes.";
+    SignInEnded = 4136, 0, "the sign-in has ended", "Sign in again with `fairlead login URL`.";
+    NoSignIn = 4137, 0, "the hub offers no such sign-in", "Pass a token with `--token-file`, or ask the platform operator for an issuer with `client_id`.";
     Internal = 5101, 500, "an internal error occurred", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store cannot read or write the data", "Look at the hub's log and the free space on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Free space on its disk, or mount it writable; the hub recovers by itself, and nothing was changed.";

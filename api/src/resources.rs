@@ -9,6 +9,7 @@ mod compile;
 mod repo;
 mod request;
 mod role;
+mod sign_in;
 mod status;
 mod tenant;
 mod token;
@@ -32,6 +33,7 @@ pub use repo::{
 };
 pub use request::{CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest};
 pub use role::{Role, UnknownRole};
+pub use sign_in::{SignInFlow, SignInIssuer, SignInOptions};
 pub use status::{
     AgentSession, ClusterState, ClusterStatus, ClusterStatusEntry, ClusterStatusUpdate,
     DetectedClone, LastError,

@@ -53,6 +53,11 @@ impl From<FileError> for Failure {
 /// # Errors
 /// [`FileError::Write`]
 pub fn write(path: &Path, content: &str) -> Result<(), FileError> {
+    write_with_mode(path, content, 0o600)
+}
+
+/// As [`write`], with another mode.
+pub(crate) fn write_with_mode(path: &Path, content: &str, mode: u32) -> Result<(), FileError> {
     // A symbolic link stays; its target is replaced.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let write = || -> io::Result<()> {
@@ -64,7 +69,7 @@ pub fn write(path: &Path, content: &str) -> Result<(), FileError> {
             let mut file = OpenOptions::new().write(true).open(path)?;
             return file.write_all(content.as_bytes());
         }
-        atomic_file::replace_concurrently(path, content.as_bytes(), 0o600)
+        atomic_file::replace_concurrently(path, content.as_bytes(), mode)
     };
     write().map_err(|source| FileError::Write {
         name: path.display().to_string(),

@@ -11,18 +11,18 @@ use bytes::Bytes;
 use fairlead_api::{Code, Failure, HubUrl, Reason};
 use fairlead_dialer::ProxyRules;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use reqwest::{Client, Proxy, Response, Url, redirect, retry};
+use reqwest::{Client, Response, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{environment::Environment, files, logins};
+use crate::{
+    environment::Environment, files, http_client::client_builder, logins, sign_in::SignInStore,
+};
 
 pub use error::HubError;
 
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
-/// Time after which an unused connection is closed.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit of a response body in bytes, enough for some 100,000 clusters.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
@@ -53,11 +53,20 @@ impl Precondition<'_> {
     }
 }
 
+/// Origin of the token that a client sends.
+#[derive(Clone)]
+pub enum Credential {
+    /// A token of the hub, or none for open routes.
+    Token(Option<SecretString>),
+    /// A stored sign-in, refreshed ahead of its end.
+    SignIn(SignInStore),
+}
+
 /// Client of one hub with the caller's token.
 #[derive(Clone)]
 pub struct HubClient {
     url: HubUrl,
-    token: SecretString,
+    credential: Credential,
     ca: Option<String>,
     http: Client,
     /// TLS configuration that ignores validity periods, only for reading the hub's time.
@@ -98,14 +107,19 @@ impl HubClient {
         let known = logins::load(environment)?.remove(asked.as_ref());
         let url = asked.or_else(|| known.as_ref().map(|hub| hub.url.clone()));
         let url = url.ok_or(Code::NotLoggedIn)?;
-        let token = token
-            .or_else(|| known.as_ref().map(|hub| hub.token.clone()))
-            .ok_or_else(|| {
-                Failure::with_cause(Code::NotLoggedIn, format!("no token for {url} is known"))
-            })?;
+        let token = token.or_else(|| known.as_ref().and_then(|hub| hub.token.clone()));
+        let is_signed_in = known.as_ref().is_some_and(|hub| hub.issuer.is_some());
+        let credential = match token {
+            Some(token) => Credential::Token(Some(token)),
+            None if is_signed_in => Credential::SignIn(SignInStore::of(environment)?),
+            None => {
+                let cause = format!("no token for {url} is known");
+                return Err(Failure::with_cause(Code::NotLoggedIn, cause));
+            }
+        };
         let step = logins::new_token_step(environment, &url, known.as_ref());
         let ca = ca.or_else(|| known.and_then(|hub| hub.ca));
-        let hub = HubClient::new(url, token, ca, environment.proxy()?)?;
+        let hub = HubClient::with_credential(url, credential, ca, environment.proxy()?)?;
         Ok(HubClient {
             new_token_step: Some(step.into()),
             ..hub
@@ -122,7 +136,22 @@ impl HubClient {
         ca: Option<String>,
         proxy: ProxyRules,
     ) -> Result<Self, Failure> {
-        if HeaderValue::from_str(token.expose_secret()).is_err() {
+        HubClient::with_credential(url, Credential::Token(Some(token)), ca, proxy)
+    }
+
+    /// Client with any credential, as [`HubClient::new`].
+    ///
+    /// # Errors
+    /// `FL-4101` for an invalid token or CA.
+    pub fn with_credential(
+        url: HubUrl,
+        credential: Credential,
+        ca: Option<String>,
+        proxy: ProxyRules,
+    ) -> Result<Self, Failure> {
+        if let Credential::Token(Some(token)) = &credential
+            && HeaderValue::from_str(token.expose_secret()).is_err()
+        {
             let detail = "the token has characters that no token has";
             return Err(Failure::because(Code::BadConfig, detail));
         }
@@ -130,7 +159,7 @@ impl HubClient {
         let tls_at_any_time = fairlead_certs::outer_client_at_any_time(ca.as_deref(), None)?;
         Ok(HubClient {
             url,
-            token,
+            credential,
             ca,
             http,
             tls_at_any_time,
@@ -145,10 +174,31 @@ impl HubClient {
         &self.url
     }
 
-    /// Token of the caller.
+    /// Credential of the caller.
     #[must_use]
-    pub const fn token(&self) -> &SecretString {
-        &self.token
+    pub const fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
+    /// Token of the caller; `None` for open routes.
+    ///
+    /// # Errors
+    /// Failures of the sign-in.
+    pub async fn token(&self) -> Result<Option<SecretString>, Failure> {
+        match &self.credential {
+            Credential::Token(token) => Ok(token.clone()),
+            Credential::SignIn(store) => match store.current(&self.url).await {
+                Ok(stored) => Ok(Some(stored.token().clone())),
+                Err(error) => {
+                    let failure = Failure::from(error);
+                    let step = format!("Sign in again with `fairlead login {}`.", self.url);
+                    Err(match failure.code {
+                        Code::SignInEnded | Code::NotLoggedIn => failure.next(step),
+                        _ => failure,
+                    })
+                }
+            },
+        }
     }
 
     /// CA of the hub's certificate, if it is not one of the system's.
@@ -306,9 +356,10 @@ impl HubClient {
         precondition: Option<(HeaderName, String)>,
         body: Bytes,
     ) -> Result<(HeaderMap, Bytes), HubError> {
+        let token = self.token().await?;
         let exchange = tokio::time::timeout(
             REQUEST_DEADLINE,
-            self.exchange(method, path, precondition, body),
+            self.exchange(method, path, token, precondition, body),
         );
         let (status, headers, body) = match exchange.await {
             Ok(Ok(answer)) => answer,
@@ -334,6 +385,7 @@ impl HubClient {
         &self,
         method: Method,
         path: &str,
+        token: Option<SecretString>,
         precondition: Option<(HeaderName, String)>,
         body: Bytes,
     ) -> Result<(StatusCode, HeaderMap, Bytes), BoxError> {
@@ -344,10 +396,12 @@ impl HubClient {
         let mut request = self
             .http
             .request(method, self.at(path)?)
-            .bearer_auth(self.token.expose_secret())
             .header(header::ACCEPT, "application/json")
             .header(header::CONTENT_TYPE, content_type)
             .body(body);
+        if let Some(token) = token {
+            request = request.bearer_auth(token.expose_secret());
+        }
         if let Some((name, value)) = precondition {
             request = request.header(name, value);
         }
@@ -375,44 +429,9 @@ impl HubClient {
 
 /// HTTP client for one hub. The rules decide about the proxy: reqwest's own reading of NO_PROXY differs from that of agents.
 fn http_client(url: &HubUrl, ca: Option<&str>, rules: &ProxyRules) -> Result<Client, Failure> {
-    let internal = |error: &dyn std::fmt::Display| Failure::because(Code::Internal, error);
-    let tls = fairlead_certs::outer_client(ca, None)?;
-    let host = match url.host() {
-        v6 if v6.contains(':') => format!("[{v6}]"),
-        host => host.to_owned(),
-    };
-    let mut client = Client::builder()
-        .tls_backend_preconfigured((*tls).clone())
-        .user_agent(concat!("fairlead/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .retry(retry_policy(host))
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .no_proxy();
-    if let Some(address) = rules.http_proxy(url) {
-        let mut proxy = Proxy::https(&address.url).map_err(|error| internal(&error))?;
-        if let Some(authorization) = &address.authorization {
-            let value = HeaderValue::from_str(authorization.expose_secret());
-            let mut value = value.map_err(|error| internal(&error))?;
-            value.set_sensitive(true);
-            proxy = proxy.custom_http_auth(value);
-        }
-        client = client.proxy(proxy);
-    }
-    client.build().map_err(|error| internal(&error))
-}
-
-/// Repeats a GET whose connection broke: the hub may have closed an idle connection at that moment.
-fn retry_policy(host: String) -> retry::Builder {
-    let policy = retry::for_host(host).no_budget();
-    policy.max_retries_per_request(1).classify_fn(|exchange| {
-        let error = exchange.error().and_then(|it| it.downcast_ref());
-        let broke = error.is_some_and(|error: &reqwest::Error| !error.is_connect());
-        if broke && exchange.method() == Method::GET {
-            exchange.retryable()
-        } else {
-            exchange.success()
-        }
-    })
+    let client = client_builder(url, ca, rules)?;
+    let client = client.redirect(redirect::Policy::none()).build();
+    client.map_err(|error| Failure::because(Code::Internal, error))
 }
 
 const fn is_about_token(code: Code) -> bool {

@@ -4,20 +4,25 @@ mod error;
 mod file;
 mod merge;
 mod names;
+mod sync;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_api::{
-    Failure,
+    Failure, HubUrl,
     resources::{Cluster, HubInfo},
 };
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 pub use error::{AmbiguousContext, KubeconfigError, MergeError};
-pub use file::{MergeOutcome, default_path, has_other_entries, merge_into};
+pub use file::{MergeOutcome, default_path, has_other_entries, merge_into, sync_into};
 pub use names::ContextName;
+pub use sync::SyncOutcome;
 
-use crate::{hub_client::HubClient, lookup::among};
+use crate::{
+    hub_client::{Credential, HubClient},
+    lookup::among,
+};
 use names::Names;
 
 /// Form of the clusters' server URLs.
@@ -50,7 +55,7 @@ impl NewKubeconfig {
 }
 
 /// Generates a kubeconfig of the clusters with these names or ids, or of all visible clusters for none.
-/// `address` is by name as far as the hub's certificate covers it, unless given.
+/// `with_plugin` leaves a token of the hub out, too; tokens of a sign-in are never in it. `address` is by name as far as the hub's certificate covers it, unless given.
 ///
 /// # Errors
 /// Failures of the hub; unknown or ambiguous clusters; [`AmbiguousContext`].
@@ -59,6 +64,7 @@ pub async fn generate(
     clusters: &[String],
     address: Option<ServerAddress>,
     template: &ContextName,
+    with_plugin: bool,
 ) -> Result<NewKubeconfig, Failure> {
     let visible: Vec<Cluster> = hub.get("/clusters").await?;
     let mut chosen: Vec<&Cluster> = Vec::new();
@@ -72,7 +78,11 @@ pub async fn generate(
         chosen.extend(&visible);
     }
     let info = hub.get("/v1/hub").await?;
-    let access = Access::of(hub, &info, address);
+    let user = match (with_plugin, hub.credential()) {
+        (false, Credential::Token(Some(token))) => json!({ "token": token.expose_secret() }),
+        _ => plugin(hub.url()),
+    };
+    let access = Access::of(hub, &info, user, address);
     make(&access, &visible, &chosen, template)
 }
 
@@ -80,12 +90,31 @@ pub async fn generate(
 struct Access<'a> {
     info: &'a HubInfo,
     ca: Option<&'a str>,
-    token: &'a str,
+    user: Value,
     address: ServerAddress,
 }
 
+/// User entry without a secret: kubectl runs `fairlead credential` for the token.
+fn plugin(hub: &HubUrl) -> Value {
+    json!({
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "fairlead",
+            "args": ["credential", "--hub", hub.to_string()],
+            "interactiveMode": "IfAvailable",
+            "provideClusterInfo": false,
+            "installHint": "fairlead is not in the PATH: install it, then sign in with `fairlead login`.",
+        },
+    })
+}
+
 impl<'a> Access<'a> {
-    fn of(hub: &'a HubClient, info: &'a HubInfo, address: Option<ServerAddress>) -> Self {
+    fn of(
+        hub: &'a HubClient,
+        info: &'a HubInfo,
+        user: Value,
+        address: Option<ServerAddress>,
+    ) -> Self {
         let usual = match info.names_covered {
             true => ServerAddress::Name,
             false => ServerAddress::Path,
@@ -93,7 +122,7 @@ impl<'a> Access<'a> {
         Access {
             info,
             ca: info.ca.as_deref().or(hub.ca()),
-            token: hub.token().expose_secret(),
+            user,
             address: address.unwrap_or(usual),
         }
     }
@@ -145,7 +174,7 @@ fn make(
         "clusters": chosen.iter().map(cluster).collect::<Vec<_>>(),
         "contexts": chosen.iter().zip(&contexts).map(context).collect::<Vec<_>>(),
         "current-context": current,
-        "users": [{ "name": names.user(), "user": { "token": access.token } }],
+        "users": [{ "name": names.user(), "user": access.user }],
     });
     Ok(NewKubeconfig {
         config,
@@ -203,7 +232,7 @@ mod tests {
         let access = Access {
             info: &info,
             ca: info.ca.as_deref(),
-            token: "t",
+            user: json!({ "token": "t" }),
             address,
         };
         let chosen: Vec<_> = clusters.iter().take(chosen).collect();

@@ -7,14 +7,16 @@ mod differences;
 pub mod documents;
 mod environment;
 pub mod files;
+mod http_client;
 mod hub_client;
 pub mod import;
 pub mod kubeconfig;
 pub mod logins;
 pub mod lookup;
 mod query;
+pub mod sign_in;
 
 pub use differences::{Difference, differences};
 pub use environment::Environment;
-pub use hub_client::{HubClient, HubError, Precondition, Tagged};
+pub use hub_client::{Credential, HubClient, HubError, Precondition, Tagged};
 pub use query::query_of;

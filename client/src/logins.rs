@@ -14,9 +14,16 @@ use crate::{environment::Environment, files};
 pub struct SavedLogin {
     /// URL of the hub.
     pub url: HubUrl,
-    /// Token of the caller.
-    #[serde(serialize_with = "exposed")]
-    pub token: SecretString,
+    /// Token of the caller; `None` for a sign-in through an issuer.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "exposed"
+    )]
+    pub token: Option<SecretString>,
+    /// URL of the issuer of a sign-in; its tokens are in a file of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
     /// CA of the hub's certificate, PEM; `None` for the system's CAs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
@@ -26,8 +33,8 @@ pub struct SavedLogin {
 }
 
 /// Serializes a token for `hubs.toml`.
-fn exposed<S: Serializer>(token: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(token.expose_secret())
+fn exposed<S: Serializer>(token: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_some(&token.as_ref().map(ExposeSecret::expose_secret))
 }
 
 /// The content of `hubs.toml`, the current hub first.
@@ -159,6 +166,9 @@ pub(crate) fn new_token_step(
         (None, true) => {
             "Start `fairlead dev` again; it logs in with a new token by itself.".to_owned()
         }
+        (None, false) if known.is_some_and(|hub| hub.issuer.is_some()) => {
+            format!("Sign in again with `fairlead login {url}`.")
+        }
         (None, false) => {
             format!("Ask an admin of the hub for a new token, then run `fairlead login {url}`.")
         }
@@ -175,7 +185,8 @@ mod tests {
         let environment = Environment::of(&[("XDG_CONFIG_HOME", folder.path().to_str().unwrap())]);
         let hub = |url: &str, token: &str| SavedLogin {
             url: url.parse().unwrap(),
-            token: token.into(),
+            token: Some(token.into()),
+            issuer: None,
             ca: None,
             dev: None,
         };
@@ -188,10 +199,14 @@ mod tests {
             hubs.remove(Some(&"https://b".parse().unwrap()))
                 .unwrap()
                 .token
+                .unwrap()
                 .expose_secret(),
             "2"
         );
-        assert_eq!(hubs.remove(None).unwrap().token.expose_secret(), "3");
+        assert_eq!(
+            hubs.remove(None).unwrap().token.unwrap().expose_secret(),
+            "3"
+        );
         let mode = std::os::unix::fs::MetadataExt::mode(
             &std::fs::metadata(file(&environment).unwrap()).unwrap(),
         );
@@ -201,7 +216,8 @@ mod tests {
     fn hub(url: &str) -> SavedLogin {
         SavedLogin {
             url: url.parse().unwrap(),
-            token: "t".into(),
+            token: Some("t".into()),
+            issuer: None,
             ca: None,
             dev: None,
         }

@@ -20,7 +20,10 @@ mod tokens;
 
 use clap::Subcommand;
 
-pub(crate) use self::access::{HubsArgs, Kubeconfig, KubeconfigAddress, Login, Logout};
+pub(crate) use self::access::{
+    Credential, HubsArgs, Kubeconfig, KubeconfigAddress, KubeconfigCommand, KubeconfigSync, Login,
+    Logout,
+};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 pub(crate) use self::ca::{CaArgs, ConfirmRestore, RetireArgs};
 pub use self::common::{HubPlace, OutputArgs};
@@ -81,7 +84,9 @@ pub enum HubCommand {
     Import(Import),
     /// Print a kubeconfig with one context for each cluster
     Kubeconfig(Kubeconfig),
-    /// Log in to a hub: store its URL and your token
+    /// Print a token for kubectl (client.authentication.k8s.io/v1)
+    Credential(Credential),
+    /// Log in to a hub: sign in through its issuer, or store your token
     Login(Login),
     /// Log out of a hub: delete its stored token
     Logout(Logout),

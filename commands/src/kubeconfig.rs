@@ -9,16 +9,20 @@ use fairlead_client::{
 };
 
 use crate::{
-    args::{Kubeconfig, KubeconfigAddress},
+    args::{Kubeconfig, KubeconfigAddress, KubeconfigCommand, KubeconfigSync},
     confirm::confirm,
     output,
     runtime::block_on,
 };
 
 pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Failure> {
+    if let Some(KubeconfigCommand::Sync(args)) = &args.command {
+        return sync(args, environment);
+    }
     let hub = HubClient::from_environment(environment)?;
     let address = args.address.map(ServerAddress::from);
-    let generated = kubeconfig::generate(&hub, &args.clusters, address, &args.context_name);
+    let generated =
+        kubeconfig::generate(&hub, &args.clusters, address, &args.context_name, args.exec);
     let made = block_on(generated)??;
     if made.contexts.is_empty() {
         output::note(
@@ -56,6 +60,27 @@ pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Fa
             })?)
         }
     }
+}
+
+/// Makes the contexts of a file those of the hub.
+fn sync(args: &KubeconfigSync, environment: &Environment) -> Result<(), Failure> {
+    let hub = HubClient::from_environment(environment)?;
+    let made = kubeconfig::generate(&hub, &[], None, &args.context_name, args.exec);
+    let made = block_on(made)??;
+    let path = match &args.output {
+        Some(path) => path.clone(),
+        None => kubeconfig::default_path(environment)?,
+    };
+    let outcome = kubeconfig::sync_into(&path, &made.config, &made.hub)?;
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(outcome.added.iter().map(|name| format!("added {name}")));
+    let renamed = outcome.renamed.iter();
+    lines.extend(renamed.map(|(old, new)| format!("renamed {old} to {new}")));
+    lines.extend(outcome.removed.iter().map(|name| format!("removed {name}")));
+    if lines.is_empty() {
+        lines.push(format!("{} is up to date.", path.display()));
+    }
+    Ok(output::print(&format!("{}\n", lines.join("\n")))?)
 }
 
 fn counted(made: &NewKubeconfig) -> String {

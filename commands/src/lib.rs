@@ -9,6 +9,7 @@ mod changes;
 mod cluster;
 pub mod complete;
 pub mod confirm;
+mod credential;
 mod describe;
 mod edit;
 mod facts;
@@ -63,6 +64,7 @@ pub fn run(
         HubCommand::Locks(command) => revocation::locks(command, environment),
         HubCommand::Import(command) => import::run(command, environment),
         HubCommand::Kubeconfig(args) => kubeconfig::run(&args, environment),
+        HubCommand::Credential(args) => credential::run(&args, environment),
         HubCommand::Login(args) => login::run(&args, environment),
         HubCommand::Logout(args) => login::logout(&args, environment),
         HubCommand::Hub(command) => login::hubs(&command, environment),

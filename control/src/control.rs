@@ -131,7 +131,8 @@ impl Control {
     /// drains.
     pub fn serve_locally(&self, process: &Process) {
         let (store, clock) = (self.0.store.clone(), self.0.clock.clone());
-        local::serve(store, clock, self.0.data_dir.path(), process);
+        let issuers = self.0.issuers.clone();
+        local::serve(store, clock, issuers, self.0.data_dir.path(), process);
     }
 
     /// Creates a bearer token for the operator that starts the hub (`fairlead dev`, first start).

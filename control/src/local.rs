@@ -1,7 +1,7 @@
 //! Access for the platform operator on the hub's own machine: `hub.sock` in the data folder, open
 //! to the hub's user and root. It creates tokens for an operator without a valid one.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
 use axum::{Json, Router, extract::State, routing::post};
 use bytes::Bytes;
@@ -9,7 +9,8 @@ use fairlead_api::{
     Code, Failure, Reason,
     resources::{CreateToken, CreatedToken},
 };
-use fairlead_registry::mint;
+use fairlead_issuers::Issuers;
+use fairlead_registry::{mint, refuse_reserved};
 use fairlead_routes::reply::{Rejected, Secret};
 use fairlead_runtime::Process;
 use fairlead_store::{Actor, Clock, Store};
@@ -29,7 +30,13 @@ const PATH: &str = "/tokens";
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Serves the socket until the process drains. If it cannot be opened, the hub runs without it.
-pub(crate) fn serve(store: Store, clock: Clock, dir: &Path, process: &Process) {
+pub(crate) fn serve(
+    store: Store,
+    clock: Clock,
+    issuers: Arc<Issuers>,
+    dir: &Path,
+    process: &Process,
+) {
     let path = dir.join(SOCKET);
     let listener = match listen(&path) {
         Ok(listener) => listener,
@@ -40,7 +47,7 @@ pub(crate) fn serve(store: Store, clock: Clock, dir: &Path, process: &Process) {
     };
     let router = Router::new()
         .route(PATH, post(create))
-        .with_state((store, clock));
+        .with_state((store, clock, issuers));
     let draining = process.clone();
     process.spawn(async move {
         let drained = async move { draining.draining().await };
@@ -63,9 +70,10 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 async fn create(
-    State((store, clock)): State<(Store, Clock)>,
+    State((store, clock, issuers)): State<(Store, Clock, Arc<Issuers>)>,
     Json(asked): Json<CreateToken>,
 ) -> Result<Secret<CreatedToken>, Rejected> {
+    refuse_reserved(issuers.as_ref(), &asked.name)?;
     Ok(Secret(mint(&store, clock.now(), Actor::Hub, asked).await?))
 }
 

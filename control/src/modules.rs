@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use fairlead_api::Failure;
 use fairlead_facts::{FactsModule, Influx};
-use fairlead_issuers::Issuers;
+use fairlead_issuers::{Issuers, SignInModule};
 use fairlead_registry::{Registry, RegistryModule, Services};
 use fairlead_routes::{ApiModule, ServedModules};
 use fairlead_store::{Clock, DataDir, Store, claim::Claim};
@@ -117,6 +117,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
             config.git_servers,
         )),
         Arc::new(AboutModule(Arc::new(about))),
+        Arc::new(SignInModule::new(issuers.sign_in_options())),
     ];
     Ok(Wired {
         store,

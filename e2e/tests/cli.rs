@@ -54,7 +54,13 @@ async fn each_exit_code_belongs_to_a_failure_of_one_shape() -> anyhow::Result<()
             6,
             "FL-4108",
         ),
-        (nowhere.path(), &["login", url], &[], 2, "FL-4117"),
+        (
+            nowhere.path(),
+            &["login", url, "--token"],
+            &[],
+            2,
+            "FL-4117",
+        ),
         (
             nowhere.path(),
             &["cluster", "list"],

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use fairlead_api::ClusterId;
 use fairlead_gateway::{Subject, seam::AuthenticateError};
-use fairlead_registry::caller_name;
 use serde_json::Value;
 use time::OffsetDateTime;
 
@@ -14,6 +13,11 @@ use super::{
 };
 
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+/// Claims of OpenID Connect Core 1.0, section 5.1.
+const EMAIL_CLAIM: &str = "email";
+const EMAIL_VERIFIED_CLAIM: &str = "email_verified";
+/// The agent accepts users of 256 bytes, `fairlead:` included.
+const MAX_NAME_BYTES: usize = 240;
 
 impl Mapping {
     /// Maps claims of this issuer to a caller.
@@ -30,8 +34,15 @@ impl Mapping {
         let subject = find(claims, &self.name_claim)
             .and_then(Value::as_str)
             .unwrap_or_default();
-        let name = format!("{}{}", self.prefix, plain(subject));
-        if subject.is_empty() || caller_name(&name).is_err() {
+        let is_email = self.name_claim == EMAIL_CLAIM;
+        if is_email && !is_verified(claims) {
+            let cause = "the issuer has not verified the email address of the token";
+            return Err(no_role(cause.to_owned()));
+        }
+        let name = format!("{}{}", self.prefix, encoded(subject));
+        // Names without a prefix are told from those of tokens by their `@`.
+        if subject.is_empty() || name.len() > MAX_NAME_BYTES || (is_email && !subject.contains('@'))
+        {
             return Err(no_role(format!(
                 "claim {} is not a valid name",
                 self.name_claim
@@ -44,6 +55,9 @@ impl Mapping {
             else {
                 continue;
             };
+            if rule.claim == EMAIL_CLAIM && !is_verified(claims) {
+                continue;
+            }
             let cluster = match &rule.cluster {
                 None => None,
                 Some(ClusterMatch::Cluster(id)) => Some(id.clone()),
@@ -66,18 +80,46 @@ impl Mapping {
         }
         Err(no_role(format!("{name} matches no role rule")))
     }
+
+    /// True if a caller of this issuer may have the name.
+    pub(super) fn can_produce(&self, name: &str) -> bool {
+        match self.prefix.as_str() {
+            "" => name.contains('@'),
+            prefix => name.starts_with(prefix),
+        }
+    }
 }
 
-/// A subject as a caller name. Two service accounts never collide: a namespace contains no dot.
-fn plain(subject: &str) -> String {
-    match subject
-        .strip_prefix(SERVICE_ACCOUNT)
-        .and_then(|rest| rest.split_once(':'))
-    {
-        Some((namespace, name)) => format!("{namespace}.{name}"),
-        // Mail addresses compare case-insensitively.
-        None => subject.to_ascii_lowercase(),
+/// True if the issuer has verified the email address. Some issuers write the claim as a text.
+fn is_verified(claims: &Value) -> bool {
+    match claims.get(EMAIL_VERIFIED_CLAIM) {
+        Some(Value::Bool(verified)) => *verified,
+        Some(Value::String(text)) => text == "true",
+        _ => false,
     }
+}
+
+/// A subject as a caller name. Different subjects have different names: the case is kept, and other
+/// bytes are percent-encoded. Two service accounts never collide, because a namespace contains no dot.
+fn encoded(subject: &str) -> String {
+    let account = subject.strip_prefix(SERVICE_ACCOUNT);
+    if let Some((namespace, name)) = account.and_then(|rest| rest.split_once(':')) {
+        return format!("{}.{}", percent_encoded(namespace), percent_encoded(name));
+    }
+    percent_encoded(subject)
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b'@' => {
+                encoded.push(char::from(byte));
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
 }
 
 /// A claim by path: dots separate nested names. A literal name with dots takes precedence

@@ -20,6 +20,11 @@ use fields::{LocatedValue, Mistakes, TableFields};
 /// Default tolerance for clock differences.
 const DEFAULT_LEEWAY: Duration = Duration::from_secs(60);
 const MAX_LEEWAY: Duration = Duration::from_secs(600);
+/// `offline_access` yields a refresh token (OpenID Connect Core 1.0, section 11).
+const DEFAULT_SCOPES: [&str; 3] = ["openid", "email", "offline_access"];
+/// Some issuers permit `localhost` only, against the advice of RFC 8252, section 8.3.
+const REDIRECT_HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
+const MAX_PREFIX_BYTES: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Config {
@@ -38,7 +43,19 @@ pub(super) struct Issuer {
     pub(super) keys_file: Option<PathBuf>,
     pub(super) ca_file: Option<PathBuf>,
     pub(super) leeway: Duration,
+    /// Present if people may sign in through this issuer.
+    pub(super) sign_in: Option<SignInSettings>,
     pub(super) mapping: Mapping,
+}
+
+/// Public client with which the command line signs people in.
+pub(super) struct SignInSettings {
+    pub(super) client_id: String,
+    pub(super) scopes: Vec<String>,
+    /// True if the client may use the device flow.
+    pub(super) device: bool,
+    /// Host of the loopback redirect.
+    pub(super) redirect_host: String,
 }
 
 /// A Kubernetes cluster that reviews tokens.
@@ -116,6 +133,7 @@ pub(super) fn read(text: &str) -> Result<Config, Vec<String>> {
     for table in file.tables("review", &mut mistakes) {
         config.reviews.extend(review(table, &mut mistakes));
     }
+    check_prefixes(&config, &mut mistakes);
     file.finish(&mut mistakes);
     mistakes.finish().map(|()| config)
 }
@@ -152,25 +170,128 @@ fn issuer(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Iss
         }
     });
     let ca_file = ca_file(&mut table, mistakes);
+    let sign_in = sign_in(&mut table, mistakes);
     let name_claim = table.optional("name_claim", mistakes);
-    let prefix = table.optional("prefix", mistakes);
+    let name_claim = name_claim.map_or_else(|| "sub".to_owned(), |it| it.value);
+    let prefix = prefix(&mut table, &name, &name_claim, mistakes);
     let rules = rules(&mut table, mistakes);
     table.finish(mistakes);
+    let mut audience = audience?.value;
+    if let Some(client) = sign_in.as_ref().map(|it| &it.client_id)
+        && !audience.contains(client)
+    {
+        // An ID token is issued for its client (OpenID Connect Core 1.0, section 2).
+        audience.push(client.clone());
+    }
     Some(Issuer {
         mapping: Mapping {
-            name_claim: name_claim.map_or_else(|| "sub".to_owned(), |it| it.value),
-            prefix: prefix.map_or_else(|| format!("{name}."), |it| it.value),
+            name_claim,
+            prefix,
             rules: rules?,
         },
         name,
         url: url?,
-        audience: audience?.value,
+        audience,
         algorithms: (algorithms.filter(|it| !it.is_empty()))
             .unwrap_or_else(|| vec![Algorithm::RS256, Algorithm::ES256]),
         keys_file,
         ca_file,
         leeway,
+        sign_in,
     })
+}
+
+/// Settings for the sign-in of people; `None` without `client_id`.
+fn sign_in(table: &mut TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<SignInSettings> {
+    let client_id: Option<LocatedValue<String>> = table.optional("client_id", mistakes);
+    let scopes: Option<LocatedValue<Vec<String>>> = table.optional("scopes", mistakes);
+    let device: Option<LocatedValue<bool>> = table.optional("device", mistakes);
+    let redirect_host: Option<LocatedValue<String>> = table.optional("redirect_host", mistakes);
+    let Some(client_id) = client_id else {
+        let alone = [
+            scopes.map(|it| (it.at, "scopes")),
+            device.map(|it| (it.at, "device")),
+            redirect_host.map(|it| (it.at, "redirect_host")),
+        ];
+        for (at, field) in alone.into_iter().flatten() {
+            mistakes.note(at, table.name(), format_args!("{field}: needs client_id"));
+        }
+        return None;
+    };
+    if client_id.value.is_empty() {
+        mistakes.note(client_id.at, table.name(), "client_id: empty");
+    }
+    if let Some(given) = &scopes
+        && !given.value.iter().any(|it| it == "openid")
+    {
+        // Without it the issuer returns no ID token.
+        mistakes.note(given.at, table.name(), "scopes: \"openid\" is missing");
+    }
+    if let Some(given) = &redirect_host
+        && !REDIRECT_HOSTS.contains(&given.value.as_str())
+    {
+        let cause = "redirect_host: expected \"127.0.0.1\" or \"localhost\"";
+        mistakes.note(given.at, table.name(), cause);
+    }
+    let default = || DEFAULT_SCOPES.map(str::to_owned).to_vec();
+    Some(SignInSettings {
+        client_id: client_id.value,
+        scopes: scopes.map_or_else(default, |it| it.value),
+        device: device.is_some_and(|it| it.value),
+        redirect_host: redirect_host.map_or_else(|| "127.0.0.1".to_owned(), |it| it.value),
+    })
+}
+
+/// Prefix of the names of an issuer or reviewing cluster.
+fn prefix(
+    table: &mut TableFields<'_>,
+    name: &str,
+    name_claim: &str,
+    mistakes: &mut Mistakes<'_>,
+) -> String {
+    let Some(given) = table.optional::<String>("prefix", mistakes) else {
+        return format!("{name}.");
+    };
+    let allowed = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-' | '@');
+    if given.value.is_empty() && name_claim != "email" {
+        // Names of the hub's tokens are without prefix, too.
+        let cause = "prefix: may be empty only with name_claim = \"email\"";
+        mistakes.note(given.at, table.name(), cause);
+    } else if !given.value.chars().all(allowed) || given.value.len() > MAX_PREFIX_BYTES {
+        let cause = format_args!(
+            "prefix: expected at most {MAX_PREFIX_BYTES} of a-z, 0-9, '.', '_', '-', '@'"
+        );
+        mistakes.note(given.at, table.name(), cause);
+    }
+    given.value
+}
+
+/// Notes prefixes of which one starts with another: two people could then share a name.
+fn check_prefixes(config: &Config, mistakes: &mut Mistakes<'_>) {
+    let issuers = config
+        .issuers
+        .iter()
+        .map(|it| ("issuer", &it.name, &it.mapping));
+    let reviews = config
+        .reviews
+        .iter()
+        .map(|it| ("review", &it.name, &it.mapping));
+    let all: Vec<_> = issuers.chain(reviews).collect();
+    for (index, (kind, name, mapping)) in all.iter().enumerate() {
+        for (other_kind, other, theirs) in all.iter().take(index) {
+            let (one, two) = (&mapping.prefix, &theirs.prefix);
+            let both_empty = one.is_empty() && two.is_empty();
+            let is_nested = !one.is_empty()
+                && !two.is_empty()
+                && (one.starts_with(two.as_str()) || two.starts_with(one.as_str()));
+            if both_empty || is_nested {
+                let cause = format_args!(
+                    "prefix: {one:?} and {two:?} of [{other_kind}.{other}] allow two people with one name"
+                );
+                mistakes.note(0, &format!("{kind}.{name}"), cause);
+            }
+        }
+    }
 }
 
 fn review(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Review> {
@@ -188,13 +309,13 @@ fn review(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rev
             mistakes.note(given.at, table.name(), format_args!("token_file: {cause}"));
         }
     }
-    let prefix = table.optional("prefix", mistakes);
+    let prefix = prefix(&mut table, &name, "username", mistakes);
     let rules = rules(&mut table, mistakes);
     table.finish(mistakes);
     Some(Review {
         mapping: Mapping {
             name_claim: "username".to_owned(),
-            prefix: prefix.map_or_else(|| format!("{name}."), |it| it.value),
+            prefix,
             rules: rules?,
         },
         name,

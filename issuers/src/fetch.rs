@@ -10,23 +10,31 @@ const RESPONSE_DEADLINE: Duration = Duration::from_secs(5);
 /// Limit of a response body, in bytes.
 const MAX_RESPONSE_BYTES: usize = 512 * 1024;
 
+fn bad_ca(table: &str, cause: impl std::fmt::Display) -> Failure {
+    Failure::because(Code::BadConfig, format_args!("[{table}] ca_file: {cause}"))
+}
+
+/// Reads the CA file of a table.
+///
+/// # Errors
+/// `FL-4101` if it cannot be read.
+pub(super) fn ca_pem(table: &str, ca_file: Option<&Path>) -> Result<Option<String>, Failure> {
+    let Some(path) = ca_file else {
+        return Ok(None);
+    };
+    let read = std::fs::read_to_string(path);
+    let wrong = |error| bad_ca(table, format_args!("{}: {error}", path.display()));
+    read.map(Some).map_err(wrong)
+}
+
 /// Builds a client for the issuer of a table.
 ///
 /// # Errors
 /// `FL-4101` if the CA file cannot be used.
 pub(super) fn client(table: &str, ca_file: Option<&Path>) -> Result<Client, Failure> {
-    let wrong = |cause: &dyn std::fmt::Display| {
-        Failure::because(Code::BadConfig, format_args!("[{table}] ca_file: {cause}"))
-    };
-    let ca = match ca_file {
-        None => None,
-        Some(path) => {
-            let read = std::fs::read_to_string(path);
-            Some(read.map_err(|error| wrong(&format_args!("{}: {error}", path.display())))?)
-        }
-    };
+    let ca = ca_pem(table, ca_file)?;
     let tls = fairlead_certs::outer_client(ca.as_deref(), None)
-        .map_err(|error| wrong(&Failure::from(error).cause))?;
+        .map_err(|error| bad_ca(table, Failure::from(error).cause))?;
     let client = Client::builder()
         .tls_backend_preconfigured((*tls).clone())
         .https_only(true)

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use fairlead_api::Failure;
+use fairlead_api::{
+    Failure,
+    resources::{SignInFlow, SignInIssuer},
+};
 use fairlead_gateway::seam::AuthenticateError;
 use jsonwebtoken::{
     Algorithm, Header, Validation, dangerous, decode, decode_header, errors::ErrorKind,
@@ -46,6 +49,7 @@ pub(super) struct JwtIssuer {
     audience: Vec<String>,
     algorithms: Vec<Algorithm>,
     leeway: Duration,
+    sign_in: Option<SignInIssuer>,
     mapping: Mapping,
     keys: Keys,
 }
@@ -56,6 +60,7 @@ impl JwtIssuer {
     /// # Errors
     /// `FL-4101` if its CA file cannot be used.
     pub(super) fn new(config: Issuer) -> Result<Self, Failure> {
+        let sign_in = sign_in(&config)?;
         let source = match config.keys_file {
             Some(path) => KeySource::File(path),
             None => {
@@ -70,9 +75,19 @@ impl JwtIssuer {
             audience: config.audience,
             algorithms: config.algorithms,
             leeway: config.leeway.try_into().unwrap_or(Duration::ZERO),
+            sign_in,
             mapping: config.mapping,
             keys: Keys::new(source),
         })
+    }
+
+    /// Properties for the sign-in of people; `None` if this issuer has no client for it.
+    pub(super) const fn sign_in(&self) -> Option<&SignInIssuer> {
+        self.sign_in.as_ref()
+    }
+
+    pub(super) const fn mapping(&self) -> &Mapping {
+        &self.mapping
     }
 
     pub(super) fn is(&self, unverified: &Unverified) -> bool {
@@ -162,4 +177,22 @@ impl JwtIssuer {
         }
         Ok(until)
     }
+}
+
+fn sign_in(config: &Issuer) -> Result<Option<SignInIssuer>, Failure> {
+    let Some(settings) = &config.sign_in else {
+        return Ok(None);
+    };
+    let table = format!("issuer.{}", config.name);
+    let device = settings.device.then_some(SignInFlow::Device);
+    Ok(Some(SignInIssuer {
+        name: config.name.clone(),
+        url: config.url.clone(),
+        client_id: settings.client_id.clone(),
+        scopes: settings.scopes.clone(),
+        audience: config.audience.clone(),
+        flows: [SignInFlow::Browser].into_iter().chain(device).collect(),
+        redirect_host: settings.redirect_host.clone(),
+        ca: fetch::ca_pem(&table, config.ca_file.as_deref())?,
+    }))
 }

@@ -12,13 +12,14 @@ mod fetch;
 mod jwt;
 mod keys;
 mod review;
+mod sign_in;
 mod turns;
 mod vouched;
 
 use std::{net::IpAddr, path::Path};
 
 use async_trait::async_trait;
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, resources::SignInOptions};
 use fairlead_gateway::{Caller, seam::AuthenticateError};
 use fairlead_registry::TokenVerifier;
 use secrecy::{ExposeSecret, SecretString};
@@ -29,6 +30,7 @@ use jwt::JwtIssuer;
 use review::Reviewer;
 use turns::ReviewLimiter;
 
+pub use sign_in::SignInModule;
 pub use vouched::Vouched;
 
 /// All configured issuers, in the order of their names.
@@ -137,8 +139,25 @@ impl Issuers {
     }
 }
 
+impl Issuers {
+    /// Issuers through which people sign in.
+    #[must_use]
+    pub fn sign_in_options(&self) -> SignInOptions {
+        let issuers = self.tokens.iter().filter_map(JwtIssuer::sign_in);
+        SignInOptions {
+            issuers: issuers.cloned().collect(),
+        }
+    }
+}
+
 #[async_trait]
 impl TokenVerifier for Issuers {
+    fn reserves(&self, name: &str) -> bool {
+        let tokens = self.tokens.iter().map(JwtIssuer::mapping);
+        let mut mappings = tokens.chain(self.reviewers.iter().map(Reviewer::mapping));
+        mappings.any(|it| it.can_produce(name))
+    }
+
     async fn verify(
         &self,
         token: &SecretString,

@@ -61,6 +61,10 @@ impl Reviewer {
         })
     }
 
+    pub(super) const fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
     /// Reviews a token; `None` if the cluster does not know it.
     ///
     /// # Errors

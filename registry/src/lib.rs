@@ -48,4 +48,4 @@ pub use services::{
     DesiredConfigs, Invitations, RepoStatus, Services, ShownRepoState, TokenVerifier,
 };
 pub use template::{Effective, template_of};
-pub use tokens::{find as find_token, mint, mint_for, new as new_token};
+pub use tokens::{find as find_token, mint, mint_for, new as new_token, refuse_reserved};

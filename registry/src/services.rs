@@ -31,6 +31,9 @@ pub struct Services {
 /// Verifies tokens of external issuers.
 #[async_trait]
 pub trait TokenVerifier: Send + Sync {
+    /// True if an issuer can produce this name for a caller, so that no token of the hub may have it.
+    fn reserves(&self, name: &str) -> bool;
+
     /// The token's owner; `None` if no issuer is responsible for it.
     ///
     /// # Errors

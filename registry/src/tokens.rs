@@ -38,6 +38,7 @@ use crate::{
     names::caller_name,
     registry::{Registry, by},
     rights::{allow, sees_tenant, visible},
+    services::TokenVerifier,
 };
 
 /// Prefix of every token, so that secret scanners find it.
@@ -169,6 +170,19 @@ pub fn new(
     Ok((kept, token))
 }
 
+/// Refuses the name of a new token if an issuer can produce it for a caller.
+///
+/// # Errors
+/// `FL-4109`
+pub fn refuse_reserved(issuers: &dyn TokenVerifier, name: &str) -> Result<(), InvalidValue> {
+    match issuers.reserves(name) {
+        true => Err(InvalidValue::because(
+            "name: reserved for the callers of an issuer",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Checks the combination of role, tenant and cluster.
 fn check(asked: &CreateToken) -> Result<(), InvalidValue> {
     caller_name(&asked.name)?;
@@ -284,6 +298,7 @@ async fn create(
 ) -> Answer<impl IntoResponse> {
     allow(&caller, Right::TOKENS)?;
     check(&asked)?;
+    refuse_reserved(registry.services.issuers.as_ref(), &asked.name)?;
     let view = registry.store.view();
     let seen = match (&asked.cluster, &asked.tenant) {
         (Some(cluster), _) => visible(&view, &caller, cluster.as_str()).is_ok(),

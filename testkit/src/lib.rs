@@ -16,6 +16,7 @@ pub mod body;
 #[cfg(feature = "clock")]
 pub mod clock;
 pub mod fake_influxdb;
+pub mod fake_issuer;
 pub mod hub;
 pub mod influxdb;
 pub mod layers;

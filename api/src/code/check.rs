@@ -11,6 +11,7 @@ impl Code {
             11..=13 => request(self),
             14..=15 => cluster(self),
             20..=39 => session(self),
+            41 if self.number() > 4130 => sign_in(self),
             _ => here(self),
         }
     }
@@ -335,6 +336,34 @@ const fn authority(code: Code) -> &'static str {
         }
         Code::CaBehind => {
             "Run `fairlead ca status`: it lists each cluster that is behind with its last contact. Start its agent, or check it with `fairlead cluster describe CLUSTER`."
+        }
+        _ => MISSING,
+    }
+}
+
+/// Sign-in of people, on their own machine.
+const fn sign_in(code: Code) -> &'static str {
+    match code {
+        Code::SignInDenied => {
+            "The cause has the issuer's own words. Sign in at the issuer in a browser and look for the application there."
+        }
+        Code::SignInTimeout => {
+            "Open the printed address in a browser on the same machine. Without one, use `fairlead login URL --device`."
+        }
+        Code::SignInIssuerAway => {
+            "Fetch the issuer's metadata from this machine: `curl -sS ISSUER/.well-known/openid-configuration`. The cause names the address and the error."
+        }
+        Code::SignInBadIssuer => {
+            "Compare client and scopes of `curl -sS HUB/v1/sign-in` with the client at the issuer. It must be public, and permit the loopback redirect."
+        }
+        Code::SignInMismatch => {
+            "The cause names the value that differs. An old window of an earlier sign-in is the most frequent cause."
+        }
+        Code::SignInEnded => {
+            "The cause has the issuer's own words. Issuers end sign-ins after a time, after a logout, and for removed people."
+        }
+        Code::NoSignIn => {
+            "List the issuers of the hub: `curl -sS HUB/v1/sign-in`. docs/sign-in.md shows the settings of the hub."
         }
         _ => MISSING,
     }

@@ -8,7 +8,15 @@ use clap::Command;
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Access",
-        &["login", "logout", "hub", "whoami", "kubeconfig", "token"],
+        &[
+            "login",
+            "logout",
+            "hub",
+            "whoami",
+            "kubeconfig",
+            "credential",
+            "token",
+        ],
     ),
     (
         "Clusters",

@@ -83,7 +83,8 @@ pub(super) async fn first_login(
         let url = url.clone();
         let hub = logins::SavedLogin {
             url,
-            token,
+            token: Some(token),
+            issuer: None,
             ca,
             dev: None,
         };

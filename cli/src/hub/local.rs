@@ -84,7 +84,7 @@ async fn write_kubeconfig(
     hub: &HubClient,
     written: &mut String,
 ) -> Result<(), Failure> {
-    let all = kubeconfig::generate(hub, &[], None, &ContextName::default()).await?;
+    let all = kubeconfig::generate(hub, &[], None, &ContextName::default(), false).await?;
     let text = all.to_yaml()?;
     if text != *written {
         files::write(file, &text)?;

@@ -3,12 +3,17 @@
 use std::{
     fs,
     io::ErrorKind,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use serde_json::{Map, Value};
 
-use super::{error::KubeconfigError, merge};
+use super::{
+    error::KubeconfigError,
+    merge,
+    sync::{self, SyncOutcome},
+};
 use crate::{environment::Environment, files};
 
 /// File that kubectl writes to: the first of `KUBECONFIG`, else `~/.kube/config`.
@@ -82,6 +87,33 @@ pub fn merge_into(
     })
 }
 
+/// Synchronises the contexts of a hub in a file that may not exist yet. The mode of the file stays.
+///
+/// # Errors
+/// [`KubeconfigError`]
+pub fn sync_into(path: &Path, ours: &Value, hub: &str) -> Result<SyncOutcome, KubeconfigError> {
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let _lock = Lock::acquire(path)?;
+    let there = match read(path)? {
+        Some(text) => parse(path, &text)?,
+        None => Value::Null,
+    };
+    let before = match there {
+        Value::Null => Value::Object(Map::new()),
+        there => there,
+    };
+    let synced = sync::sync(before.clone(), ours, hub);
+    let (after, outcome) = synced.map_err(|source| KubeconfigError::Merge {
+        path: path.clone(),
+        source,
+    })?;
+    if after != before {
+        let mode = fs::metadata(path).map_or(0o600, |it| it.permissions().mode() & 0o777);
+        files::write_with_mode(path, &to_yaml(&after)?, mode)?;
+    }
+    Ok(outcome)
+}
+
 /// True if there is a regular file with entries that do not belong to the hub.
 ///
 /// # Errors
@@ -148,7 +180,7 @@ impl Drop for Lock {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use fairlead_api::{Code, Failure};
     use serde_json::json;
@@ -191,6 +223,22 @@ mod tests {
         assert!(!again.changed && again.backup.is_none());
         assert_eq!(fs::read_to_string(&backup).unwrap(), OTHERS);
         assert!(!with_suffix(&real, ".lock").exists());
+    }
+
+    #[test]
+    fn synchronisation_keeps_the_mode_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        fs::write(&path, OTHERS).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let outcome = sync_into(&path, &ours(), "hub").unwrap();
+        assert_eq!(outcome.added, ["demo@hub"]);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        let now: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(now["current-context"], "kind");
+        let new = folder.path().join("new");
+        sync_into(&new, &ours(), "hub").unwrap();
+        assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -20,8 +20,10 @@ A context is named NAME@HUB, like demo@hub.example.com. The cluster's id replace
 hub or looks like an id. A cluster has the same name in every form of this command.";
 
 #[derive(Parser)]
-#[command(after_help = KUBECONFIG_EXAMPLES)]
+#[command(after_help = KUBECONFIG_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Kubeconfig {
+    #[command(subcommand)]
+    pub(crate) command: Option<KubeconfigCommand>,
     /// Cluster to include, by id or name; repeatable [default: all clusters]
     #[arg(long = "cluster", value_name = "NAME|ID", add = ArgValueCompleter::new(complete::clusters))]
     pub(crate) clusters: Vec<String>,
@@ -40,9 +42,38 @@ pub struct Kubeconfig {
     /// Make the cluster the current context; requires --merge and one cluster
     #[arg(long, requires = "merge")]
     pub(crate) set_current: bool,
+    /// Let kubectl run `fairlead credential` for each token [default after a sign-in through an issuer]
+    #[arg(long)]
+    pub(crate) exec: bool,
     /// Replace a file with other entries without confirmation
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KubeconfigCommand {
+    /// Add, rename and remove the hub's contexts in a file; contexts of others stay
+    #[command(after_help = SYNC_EXAMPLES)]
+    Sync(KubeconfigSync),
+}
+
+const SYNC_EXAMPLES: &str = "\
+Example:
+  fairlead kubeconfig sync                                  # ~/.kube/config, or the first of $KUBECONFIG
+
+Only contexts that this command made are renamed or removed. The current context and the mode of the file stay.";
+
+#[derive(Parser)]
+pub(crate) struct KubeconfigSync {
+    /// File to change [default: the first of $KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Template for context names, with {name}, {id}, {tenant} and {hub}
+    #[arg(long, value_name = "TEMPLATE", default_value = ContextName::DEFAULT)]
+    pub(crate) context_name: ContextName,
+    /// Let kubectl run `fairlead credential` for each token [default after a sign-in through an issuer]
+    #[arg(long)]
+    pub(crate) exec: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -55,7 +86,8 @@ pub enum KubeconfigAddress {
 
 const LOGIN_EXAMPLES: &str = "\
 Examples:
-  fairlead login https://hub.example.com                        # asks for the token
+  fairlead login https://hub.example.com                        # signs in with the browser
+  fairlead login https://hub.example.com --device               # with a browser on another machine
   fairlead login https://hub.example.com --token-file admin.token
   pass show hub-token | fairlead login https://hub.example.com --token-file -
 
@@ -67,12 +99,39 @@ pub struct Login {
     /// URL of the hub, like https://hub.example.com
     #[arg(value_name = "URL")]
     pub(crate) url: HubUrl,
-    /// File with the token, or - for standard input [default: prompt on the terminal]
+    /// File with the token, or - for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Prompt for a token on the terminal [default for a hub without issuers]
+    #[arg(long, conflicts_with = "token_file")]
+    pub(crate) token: bool,
+    /// Issuer to sign in through, by its name on the hub; required where there are several
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["token", "token_file"])]
+    pub(crate) issuer: Option<String>,
+    /// Enter a code in a browser of any machine (RFC 8628) [default without a display]
+    #[arg(long, conflicts_with_all = ["token", "token_file"])]
+    pub(crate) device: bool,
+    /// Print the address instead of opening a browser
+    #[arg(long, conflicts_with_all = ["token", "token_file", "device"])]
+    pub(crate) no_browser: bool,
     /// CA of the hub's certificate, PEM, if it is not a public CA [default: the CA of the last login there]
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
+}
+
+const CREDENTIAL_EXAMPLES: &str = "\
+Example:
+  fairlead credential --hub https://hub.example.com
+
+A kubeconfig of `fairlead kubeconfig` runs it, so that the file holds no token. The hub is one of `fairlead hub list`.";
+
+/// Arguments of `fairlead credential`.
+#[derive(Parser)]
+#[command(after_help = CREDENTIAL_EXAMPLES)]
+pub struct Credential {
+    /// URL of the hub
+    #[arg(long, value_name = "URL", add = ArgValueCompleter::new(complete::hubs))]
+    pub(crate) hub: HubUrl,
 }
 
 #[derive(Parser)]

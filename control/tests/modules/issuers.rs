@@ -15,7 +15,6 @@ const ISSUERS: &str = r#"
 url = "https://login.corp.example"
 audience = ["fairlead"]
 keys_file = "KEYS"
-prefix = ""
 roles = [{ claim = "groups", value = "acme-ops", role = "operator", tenant = "t-default" }]
 "#;
 
@@ -54,7 +53,7 @@ async fn tokens_of_issuers_and_of_the_hub_coexist() {
         .unwrap();
     assert_eq!(
         (caller.name.as_str(), caller.role),
-        ("jane", Role::Operator)
+        ("corp.jane", Role::Operator)
     );
     assert_eq!(caller.tenant.unwrap().as_str(), "t-default");
     let guest = sign(json!(["guests"])).into();

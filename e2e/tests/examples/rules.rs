@@ -71,8 +71,16 @@ const RULES: &[OutputRule] = &[
         "it needs an InfluxDB; `make influxdb` queries one",
     ),
     left(
-        "# asks for the token",
-        "it needs a terminal; the test commands has one",
+        "fairlead login https://hub.example.com  ",
+        "it needs an issuer and a browser; the test sign_in has both",
+    ),
+    left(
+        "fairlead login https://hub.example.com --device",
+        "it needs an issuer and a browser; the test sign_in has both",
+    ),
+    left(
+        "fairlead login https://hub.example.com --no-browser",
+        "it needs an issuer and a browser; the test sign_in has both",
     ),
     left(
         "ca rotate",

@@ -202,6 +202,10 @@ impl ExamplesWorld {
                 "login https://hub.example.com",
                 &format!("login {url} --ca-file {ca}"),
             ),
+            (
+                "credential --hub https://hub.example.com",
+                &format!("credential --hub {url}"),
+            ),
             ("pass show hub-token", "cat admin.token"),
             ("tenant create acme", &format!("tenant create {spare}")),
             ("agent uninstall", "agent uninstall --yes"),

@@ -55,6 +55,35 @@ fn each_mistake_is_reported_with_its_table() {
     for (text, expected) in [
         ("[issuer.corp]\nurl = 1".to_owned(), "string"),
         (issuer(""), "roles"),
+        (
+            issuer(&format!("device = true\n{role}")),
+            "device: needs client_id",
+        ),
+        (
+            issuer(&format!("client_id = \"a\"\nscopes = []\n{role}")),
+            "\"openid\" is missing",
+        ),
+        (
+            issuer(&format!(
+                "client_id = \"a\"\nredirect_host = \"evil\"\n{role}"
+            )),
+            "redirect_host",
+        ),
+        (
+            issuer(&format!("prefix = \"\"\n{role}")),
+            "may be empty only",
+        ),
+        (
+            issuer(&format!("prefix = \"A:\"\n{role}")),
+            "expected at most",
+        ),
+        (
+            format!(
+                "{}[issuer.two]\nurl = \"https://two.example\"\naudience = [\"fairlead\"]\nprefix = \"corp.x\"\n{role}\n",
+                issuer(role)
+            ),
+            "two people with one name",
+        ),
         (issuer("roles = []"), "no caller would be admitted"),
         (issuer(role).replace("https", "http"), "url"),
         (issuer(role).replace("[\"fairlead\"]", "[]"), "audience"),
