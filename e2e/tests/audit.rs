@@ -1,0 +1,225 @@
+//! Audit log of the hub, joined with the audit log of a real API server.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Cluster, Hub, RawClient, RawExchange, Site, eventually};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+const STEP_DEADLINE: Duration = Duration::from_secs(60);
+const REQUESTS_PER_PERSON: usize = 2000;
+const PEOPLE: [(&str, &str); 5] = [
+    ("ann", "admin"),
+    ("bob", "operator"),
+    ("cy", "operator"),
+    ("dee", "viewer"),
+    ("eve", "viewer"),
+];
+
+/// Method, path and body of a person's request with this number.
+fn request(person: &str, number: usize) -> (&'static str, String, String) {
+    let of = "/api/v1/namespaces/default/configmaps";
+    let name = format!("{person}-{}", number / 8);
+    match number % 8 {
+        0 => ("GET", "/api/v1/pods?limit=1".to_owned(), String::new()),
+        1 => {
+            let body = format!(
+                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}}}}"#
+            );
+            ("POST", of.to_owned(), body)
+        }
+        2 => ("GET", format!("{of}/{name}"), String::new()),
+        3 => ("GET", "/version".to_owned(), String::new()),
+        4 => ("DELETE", format!("{of}/{name}"), String::new()),
+        5 => (
+            "GET",
+            "/api/v1/namespaces/none/secrets/none".to_owned(),
+            String::new(),
+        ),
+        6 => ("GET", "/apis/apps/v1/deployments".to_owned(), String::new()),
+        _ => {
+            let watch = format!("{of}?watch=1&timeoutSeconds=1");
+            let path = if number % 400 == 7 {
+                watch
+            } else {
+                "/livez".to_owned()
+            };
+            ("GET", path, String::new())
+        }
+    }
+}
+
+async fn send_all(
+    front: Arc<RawClient>,
+    cluster: String,
+    person: &'static str,
+    token: String,
+) -> anyhow::Result<()> {
+    let mut connection: Option<RawExchange> = None;
+    for number in 0..REQUESTS_PER_PERSON {
+        let (method, path, body) = request(person, number);
+        let head = format!(
+            "{method} /k8s/clusters/{cluster}{path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\nAudit-ID: forged-{number}\r\n\r\n{body}",
+            front.address(),
+            body.len(),
+        );
+        let exchange = match &mut connection {
+            Some(exchange) => {
+                exchange.again(head.as_bytes()).await?;
+                exchange
+            }
+            None => {
+                let mut opened = front.open(head.as_bytes()).await?;
+                opened.body().await?;
+                connection.insert(opened)
+            }
+        };
+        ensure!(exchange.status < 500, "{method} {path}: {}", exchange.head);
+    }
+    Ok(())
+}
+
+/// Events of people's requests to the cluster, by id: stages with caller.
+fn hub_events(hub: &Hub, cluster: &str) -> anyhow::Result<BTreeMap<String, Vec<(String, String)>>> {
+    let mut found = BTreeMap::<String, Vec<(String, String)>>::new();
+    for file in fs::read_dir(hub.dir().join("data/audit"))? {
+        let path = file?.path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "jsonl")
+        {
+            continue;
+        }
+        for line in fs::read_to_string(path)?.lines() {
+            let event: Value = serde_json::from_str(line)?;
+            let name = event["caller"]["name"].as_str().unwrap_or_default();
+            if event["cluster"] == cluster && PEOPLE.iter().any(|(person, _)| *person == name) {
+                let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+                let stages = found.entry(text("id")).or_default();
+                stages.push((text("stage"), name.to_owned()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// People's completed requests in the API server's log: ids with users.
+fn api_events(cluster: &Cluster) -> anyhow::Result<Vec<(String, String)>> {
+    let events = cluster.audit()?;
+    let completed = events.iter().filter(|it| it["stage"] == "ResponseComplete");
+    let of_people = completed.filter_map(|event| {
+        let user = event["impersonatedUser"]["username"].as_str()?;
+        let name = user.strip_prefix("fairlead:")?;
+        PEOPLE.iter().find(|(person, _)| *person == name)?;
+        Some((event["auditID"].as_str()?.to_owned(), name.to_owned()))
+    });
+    Ok(of_people.collect())
+}
+
+#[tokio::test]
+async fn each_of_10000_requests_has_one_event_at_the_hub_and_one_at_the_api_server()
+-> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let joining = hub.create_cluster("demo").await?;
+    let _site = Site::start(&hub, &cluster, &joining).await?;
+    let front = Arc::new(hub.front()?);
+    let mut people = JoinSet::new();
+    for (person, role) in PEOPLE {
+        let create = [
+            "token",
+            "create",
+            person,
+            "--role",
+            role,
+            "-o",
+            "jsonpath={.token}",
+        ];
+        let token = hub.cli(create).await?.success()?.trim().to_owned();
+        people.spawn(send_all(front.clone(), joining.id.clone(), person, token));
+    }
+    while let Some(sent) = people.join_next().await {
+        sent??;
+    }
+    let total = PEOPLE.len() * REQUESTS_PER_PERSON;
+    let (at_hub, at_api) = eventually(STEP_DEADLINE, "all events", async || {
+        let at_hub = hub_events(&hub, &joining.id).ok()?;
+        let at_api = api_events(&cluster).ok()?;
+        let ended = at_hub.values().filter(|stages| stages.len() >= 2).count();
+        (ended >= total && at_api.len() >= total).then_some((at_hub, at_api))
+    })
+    .await?;
+    ensure!(at_hub.len() == total, "{} ids at the hub", at_hub.len());
+    ensure!(
+        at_api.len() == total,
+        "{} events at the API server",
+        at_api.len()
+    );
+    let unique: BTreeSet<_> = at_api.iter().map(|(id, _)| id).collect();
+    ensure!(
+        unique.len() == total,
+        "{} ids at the API server",
+        unique.len()
+    );
+    for (id, user) in &at_api {
+        let stages = at_hub
+            .get(id)
+            .with_context(|| format!("{id} is not at the hub"))?;
+        let expected = ["start", "end"].map(|stage| (stage.to_owned(), user.clone()));
+        ensure!(stages[..] == expected, "{id}: {stages:?}");
+    }
+
+    // The hub's own commands read the same log.
+    let one = at_api.first().context("no event")?;
+    let args = ["audit", "requests", "--id", &one.0, "-o", "json"];
+    let listed: Value = serde_json::from_str(&hub.cli(args).await?.success()?)?;
+    ensure!(listed["items"][0]["caller"]["name"] == one.1, "{listed}");
+
+    tampering_shows(&hub).await
+}
+
+/// Changes a copy of the log, and verifies it.
+async fn tampering_shows(hub: &Hub) -> anyhow::Result<()> {
+    let dir = hub.dir().join("data/audit");
+    let copy = hub.dir().join("copy");
+    fs::create_dir(&copy)?;
+    for file in fs::read_dir(&dir)? {
+        let file = file?;
+        fs::copy(file.path(), copy.join(file.file_name()))?;
+    }
+    fs::remove_file(copy.join("head.json")).ok();
+    let path = copy.to_str().context("path")?;
+    let whole = hub.cli(["audit", "verify", path]).await?;
+    ensure!(
+        whole.stderr.contains("none removed or changed"),
+        "{whole:?}"
+    );
+    let log = copy.join("00000001.jsonl");
+    let text = fs::read_to_string(&log)?;
+    let mut lines: Vec<&str> = text.lines().collect();
+    let removed = lines.remove(100);
+    let changed = lines[200].replace("\"stage\":\"end\"", "\"stage\":\"start\"");
+    let changed = changed.replace("\"decision\":\"allowed\"", "\"decision\":\"denied\"");
+    lines[200] = &changed;
+    fs::write(&log, lines.join("\n") + "\n")?;
+    let broken = hub.cli(["audit", "verify", path]).await?;
+    ensure!(broken.status.code() == Some(1), "{broken:?}");
+    for expected in [":101: event 101 is missing", ":201: event 202", "FL-5108"] {
+        ensure!(
+            broken.stderr.contains(expected),
+            "{expected} after {removed}: {}",
+            broken.stderr
+        );
+    }
+    Ok(())
+}
