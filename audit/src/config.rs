@@ -1,12 +1,21 @@
 //! Configuration file of the audit log (`--audit-config`).
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 use fairlead_runtime::config::{MemorySize, TimeSpan};
 use reqwest::Url;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::log::OnFull;
+use crate::{
+    log::OnFull,
+    recording::{Recorder, SessionFacts},
+};
 
 /// Content of the configuration file; everything is optional.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -26,6 +35,8 @@ pub struct AuditConfig {
     pub(crate) webhook: BTreeMap<SinkName, HttpConfig>,
     /// Collectors of OpenTelemetry by name.
     pub(crate) otlp: BTreeMap<SinkName, HttpConfig>,
+    /// Policy of recordings; without one nothing is recorded.
+    pub(crate) recording: Option<RecordingConfig>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -34,6 +45,40 @@ pub(crate) enum FullPolicy {
     #[default]
     Refuse,
     Drop,
+}
+
+/// Policy of recordings. An empty list covers all.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct RecordingConfig {
+    /// Public key of the auditor.
+    pub(crate) recipient: Parsed<age::x25519::Recipient>,
+    #[serde(default)]
+    pub(crate) clusters: Vec<String>,
+    #[serde(default)]
+    pub(crate) tenants: Vec<String>,
+    #[serde(default)]
+    pub(crate) roles: Vec<String>,
+    /// Keystrokes as well, which may be passwords.
+    #[serde(default)]
+    pub(crate) input: bool,
+    /// No session without a recording.
+    #[serde(default = "default_required")]
+    pub(crate) required: bool,
+}
+
+const fn default_required() -> bool {
+    true
+}
+
+impl RecordingConfig {
+    pub(crate) fn covers(&self, session: &SessionFacts<'_>) -> bool {
+        let has =
+            |list: &[String], value: &str| list.is_empty() || list.iter().any(|it| it == value);
+        has(&self.clusters, session.cluster)
+            && has(&self.tenants, session.tenant)
+            && has(&self.roles, session.role)
+    }
 }
 
 /// Name of a sink, which is a part of a file name.
@@ -189,6 +234,17 @@ impl AuditConfig {
             FullPolicy::Refuse => OnFull::Refuse,
             FullPolicy::Drop => OnFull::Drop,
         }
+    }
+
+    /// Prepares recordings below the folder of the log; `None` without a policy.
+    ///
+    /// # Errors
+    /// The folder cannot be created.
+    pub fn recorder(&self, dir: &Path) -> std::io::Result<Option<Recorder>> {
+        let config = self.recording.clone();
+        config
+            .map(|config| Recorder::new(config, dir.join("recordings")))
+            .transpose()
     }
 
     /// Sets the settings of the files that the configuration names.

@@ -9,6 +9,7 @@ mod event;
 mod journal;
 mod log;
 mod read;
+mod recording;
 mod request_info;
 mod segment;
 mod sink;
@@ -25,6 +26,9 @@ pub use event::{
 pub use journal::JournalSettings;
 pub use log::{AuditLog, AuditUnwritable, AuditWriter, OnFull};
 pub use read::{EventFilter, EventPage, read};
+pub use recording::{
+    OpenError, Piece, Recorder, Recording, SessionFacts, Unrecordable, open_recording,
+};
 pub use request_info::{RequestInfo, ResourceInfo, harmless_query};
 pub use sink::Sinks;
 pub use verify::{Defect, Finding, Verification, verify};

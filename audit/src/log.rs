@@ -7,7 +7,7 @@ use std::{
     io, mem,
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
@@ -23,6 +23,7 @@ use crate::{
         EventKind, PendingBody, PendingEvent, RequestHead, RequestParty, RequestResult, Stage,
     },
     journal::{Journal, JournalSettings},
+    recording::Recorder,
 };
 
 /// Events that wait for the writer; beyond it new requests are refused.
@@ -75,6 +76,7 @@ struct LogState {
     /// Number of the last event on disk.
     written: watch::Sender<u64>,
     metrics: AuditMetrics,
+    recorder: OnceLock<Recorder>,
 }
 
 #[derive(Default)]
@@ -138,6 +140,7 @@ impl AuditLog {
             lost: AtomicU64::new(0),
             suppressed: AtomicU64::new(0),
             written: watch::Sender::new(journal.end.seq),
+            recorder: OnceLock::new(),
             metrics: AuditMetrics::new().map_err(io::Error::other)?,
         }));
         let state = Arc::clone(&log.0);
@@ -173,6 +176,17 @@ impl AuditLog {
     #[must_use]
     pub fn written(&self) -> watch::Receiver<u64> {
         self.0.written.subscribe()
+    }
+
+    /// Sets the recorder of terminal sessions; only the first one counts.
+    pub fn record_sessions(&self, recorder: Recorder) {
+        let _ = self.0.recorder.set(recorder);
+    }
+
+    /// Recorder of terminal sessions, if there is a policy.
+    #[must_use]
+    pub fn recorder(&self) -> Option<Recorder> {
+        self.0.recorder.get().cloned()
     }
 
     /// Permits a new request, unless its events could be lost.

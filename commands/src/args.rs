@@ -29,7 +29,7 @@ pub(crate) use self::ca::{CaArgs, ConfirmRestore, RetireArgs};
 pub use self::common::{HubPlace, OutputArgs};
 pub(crate) use self::fields::{NewCluster, SetCluster};
 pub(crate) use self::inspect::{
-    Audit, AuditCommand, AuditRequests, ClusterCatalog, Compiled, InventoryArgs,
+    Audit, AuditCommand, AuditRequests, ClusterCatalog, Compiled, InventoryArgs, RecordingArgs,
 };
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::registry::{
@@ -58,6 +58,9 @@ pub enum HubCommand {
     Changes(ChangesArgs),
     /// List changes with author and values, latest first
     Audit(Audit),
+    /// List and play recordings of terminal sessions
+    #[command(subcommand)]
+    Recording(RecordingArgs),
     /// Manage API tokens of people and programs
     #[command(subcommand)]
     Token(TokenArgs),

@@ -20,6 +20,7 @@ mod inventory;
 mod kubeconfig;
 mod login;
 pub mod output;
+mod recording;
 mod revocation;
 mod runtime;
 mod tenant;
@@ -55,6 +56,7 @@ pub fn run(
         HubCommand::Inventory(command) => inventory::run(command, environment),
         HubCommand::Changes(args) => changes::run(args, environment),
         HubCommand::Audit(args) => audit::run(args, environment),
+        HubCommand::Recording(command) => recording::run(&command),
         HubCommand::Token(command) => token::run(command, environment, create_locally),
         HubCommand::ConfirmRestore(asked) => ca::confirm_restore(&asked, environment),
         HubCommand::Ca(command) => ca::run(command, environment),

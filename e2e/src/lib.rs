@@ -13,7 +13,7 @@ pub mod pod;
 pub mod pty;
 
 pub use admin::Metrics;
-pub use fleet::{Hub, Joining, Site};
+pub use fleet::{BACKUP_IDENTITY, BACKUP_RECIPIENT, Hub, Joining, Site};
 pub use kube::Cluster;
 pub use kubectl::{Kubectl, Output, RunningKubectl, UpgradeProtocol};
 pub use netns::NetNs;

@@ -8,11 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, RawClient, RawExchange, Site, eventually};
+use fairlead_e2e::{
+    BACKUP_IDENTITY, BACKUP_RECIPIENT, Cluster, Hub, RawClient, RawExchange, Site, UpgradeProtocol,
+    eventually,
+};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -221,5 +225,81 @@ async fn tampering_shows(hub: &Hub) -> anyhow::Result<()> {
             broken.stderr
         );
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn exec_is_recorded_for_the_auditor_and_refused_over_spdy() -> anyhow::Result<()> {
+    let cluster = Cluster::start().await?;
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("audit.toml");
+    let policy = format!("[recording]\nrecipient = \"{BACKUP_RECIPIENT}\"\nroles = [\"admin\"]\n");
+    fs::write(&config, policy)?;
+    let hub = Hub::start_server(&["--audit-config", config.to_str().context("path")?]).await?;
+    hub.log_in().await?;
+    let joining = hub.create_cluster("demo").await?;
+    let _site = Site::start(&hub, &cluster, &joining).await?;
+    let kubectl = hub.kubectl(&cluster, "demo").await?;
+    let pods = kubectl
+        .clone()
+        .args(["get", "pods", "-l", "app=demo", "-o", "name"]);
+    let pods = pods.run().await?.success()?;
+    let pod = pods.lines().next().context("no pod")?.to_owned();
+
+    let script = [
+        "exec",
+        "-i",
+        &pod,
+        "--",
+        "sh",
+        "-c",
+        "read -r word; echo seen-$word; exit 3",
+    ];
+    let exec = kubectl
+        .clone()
+        .args(script)
+        .stdin("by-the-auditor\n")
+        .run()
+        .await?;
+    ensure!(exec.status.code() == Some(3), "{exec:?}");
+    ensure!(exec.text() == "seen-by-the-auditor\n", "{exec:?}");
+    let spdy = kubectl
+        .clone()
+        .transport(UpgradeProtocol::Spdy)
+        .args(script)
+        .run()
+        .await?;
+    ensure!(
+        !spdy.status.success() && spdy.stderr.contains("FL-5109"),
+        "{spdy:?}"
+    );
+    let forward = kubectl.clone().args(["logs", &pod]).run().await?;
+    ensure!(
+        forward.status.success(),
+        "other requests are not concerned: {forward:?}"
+    );
+
+    let dir = hub.dir().join("data/audit/recordings");
+    let listed = ["recording", "list", dir.to_str().context("path")?];
+    let names = hub.cli(listed).await?.success()?;
+    let [name] = names.lines().collect::<Vec<_>>()[..] else {
+        anyhow::bail!("{names}");
+    };
+    let key = folder.path().join("key.txt");
+    fs::write(&key, BACKUP_IDENTITY)?;
+    let file = dir.join(name);
+    let words = [file.as_path(), Path::new("--identity"), &key];
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    let play = ["recording", "play"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(words);
+    let play: Vec<String> = play.collect();
+    let played = eventually(STEP_DEADLINE, "the end of the recording", async || {
+        let played = hub.cli(play.clone()).await.ok()?;
+        played.status.success().then_some(played)
+    })
+    .await?;
+    ensure!(played.text() == "seen-by-the-auditor\n", "{played:?}");
     Ok(())
 }

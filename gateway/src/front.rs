@@ -26,6 +26,7 @@ mod respond;
 mod route;
 mod socket;
 mod stack;
+mod tap;
 mod transfer;
 mod upgrade;
 pub(crate) mod wrong_tokens;

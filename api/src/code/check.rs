@@ -280,7 +280,7 @@ const fn here(code: Code) -> &'static str {
         Code::CannotRead => {
             "List the file and its folder: `ls -ld FILE DIR`. A path is relative to the folder of the command: `pwd`."
         }
-        Code::AuditFull | Code::AuditBroken => audit(code),
+        Code::AuditFull | Code::AuditBroken | Code::Unrecordable => audit(code),
         Code::Internal => {
             "Look for the request id in the hub's log. `fairlead version` prints the version for the report."
         }
@@ -306,6 +306,9 @@ const fn here(code: Code) -> &'static str {
 /// The audit log.
 const fn audit(code: Code) -> &'static str {
     match code {
+        Code::Unrecordable => {
+            "Compare the table `[recording]` of the hub's `--audit-config` with the request. On the hub's machine: `df -h DATA/audit/recordings`."
+        }
         Code::AuditBroken => {
             "Each line above names file, line and event. Look for the request in the API server's log: its `auditID` is the `id` of the event."
         }

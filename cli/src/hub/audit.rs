@@ -52,6 +52,11 @@ pub(super) fn open(
     let log = writer.log();
     log.register(process.registry())
         .map_err(|error| Failure::because(Code::Internal, error))?;
+    let recorder = config.recorder(log.dir());
+    let recorder = recorder.map_err(|error| mistake_in(settings, &error.to_string()))?;
+    if let Some(recorder) = recorder {
+        log.record_sessions(recorder);
+    }
     sinks.start(&log, process);
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
     Ok(log)

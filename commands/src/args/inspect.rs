@@ -137,6 +137,34 @@ pub(crate) struct AuditRequests {
     pub(crate) output: OutputArgs,
 }
 
+const RECORDING_EXAMPLES: &str = "\
+Examples:
+  fairlead recording list /var/lib/fairlead/audit/recordings
+  fairlead recording play FILE --identity auditor.key";
+
+#[derive(Subcommand)]
+#[command(after_help = RECORDING_EXAMPLES)]
+pub enum RecordingArgs {
+    /// List the recordings in a folder on this machine
+    List {
+        /// Folder: audit/recordings in the data folder of a hub, or a copy of it
+        #[arg(value_name = "DIR")]
+        dir: std::path::PathBuf,
+    },
+    /// Play a recording on this terminal
+    Play {
+        /// Recording
+        #[arg(value_name = "FILE")]
+        file: std::path::PathBuf,
+        /// Identity file of age-keygen that opens the recording
+        #[arg(long, value_name = "FILE")]
+        identity: std::path::PathBuf,
+        /// Print the asciicast itself, for asciinema
+        #[arg(long)]
+        cast: bool,
+    },
+}
+
 const INVENTORY_EXAMPLES: &str = "\
 Examples:
   fairlead inventory query \"SELECT LAST(count) FROM nodes GROUP BY cluster\"

@@ -14,6 +14,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Permit {
     cluster: ClusterId,
+    grant: Grant,
     names: ImpersonatedNames,
 }
 
@@ -63,12 +64,17 @@ impl Permit {
         };
         Ok(Permit {
             cluster: cluster.clone(),
+            grant: grant.clone(),
             names,
         })
     }
 
     pub(crate) fn cluster(&self) -> &ClusterId {
         &self.cluster
+    }
+
+    pub(crate) fn grant(&self) -> &Grant {
+        &self.grant
     }
 
     pub(crate) fn names(&self) -> &ImpersonatedNames {

@@ -26,6 +26,7 @@ use crate::{
         record::{Inbound, RequestRecord},
         redirect,
         route::ClusterRequest,
+        tap::Tap,
         transfer::{RecordedUpload, UploadProgress},
         upgrade::{self, UpgradeEnds},
     },
@@ -52,6 +53,10 @@ static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICR
 /// # Errors
 /// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, the agent's own failures, and `FL-1407` while slow clients fill the
 /// memory budget (back-pressure).
+#[allow(
+    clippy::too_many_lines,
+    reason = "one request from its session to its answer"
+)]
 pub(crate) async fn forward(
     hub: &Arc<Hub>,
     permitted: PermittedRequest,
@@ -83,6 +88,15 @@ pub(crate) async fn forward(
     let user = wanted
         .clone()
         .map(|protocol| (hyper::upgrade::on(&mut request), protocol));
+    // Before the request has any effect.
+    let recording = Tap::begin(
+        hub,
+        &permit,
+        &request,
+        path.path(),
+        wanted.as_ref(),
+        &record,
+    )?;
     let progress = UploadProgress::default();
     let (mut head, upload) = request.into_parts();
     head.uri = Uri::from(path);
@@ -99,16 +113,7 @@ pub(crate) async fn forward(
 
     let sent = Instant::now();
     let read_only = is_read_only(request.method(), user.is_some());
-    let answer = tokio::select! {
-        answer = send(&session, request, &progress, hub.head_timeout) => answer,
-        failure = silence(&session, read_only) => return Err(failure),
-    };
-    let answer = answer.map_err(|error| {
-        if error.is_violation() {
-            hub.metrics.violation(HTTP_VIOLATION);
-        }
-        failure_of(&error)
-    })?;
+    let answer = answer_of(hub, &session, request, &progress, read_only).await?;
     let took = sent.elapsed();
     match answer {
         Answer::Response(response) => {
@@ -131,10 +136,37 @@ pub(crate) async fn forward(
                 client: OnUpgrade::from_hyper(user),
                 agent,
             };
-            upgrade::join(hub, record, connection.reset, ends, &protocol, farewell);
+            upgrade::join(
+                hub,
+                record,
+                connection.reset,
+                ends,
+                &protocol,
+                (farewell, recording),
+            );
             Ok(head.map(|()| body::empty()))
         }
     }
+}
+
+/// Sends a request and waits for the head of its answer.
+async fn answer_of(
+    hub: &Hub,
+    session: &SessionEntry,
+    request: Request<Body>,
+    progress: &UploadProgress,
+    read_only: bool,
+) -> Result<Answer, Failure> {
+    let answer = tokio::select! {
+        answer = send(session, request, progress, hub.head_timeout) => answer,
+        failure = silence(session, read_only) => return Err(failure),
+    };
+    answer.map_err(|error| {
+        if error.is_violation() {
+            hub.metrics.violation(HTTP_VIOLATION);
+        }
+        failure_of(&error)
+    })
 }
 
 /// Sets the headers that the gateway sends to the agent.

@@ -17,11 +17,13 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Code, TenantId, resources::RequestKind};
-use fairlead_audit::{AuditLog, EventCaller, RequestHead, RequestParty, RequestResult};
+use fairlead_audit::{
+    AuditLog, EventCaller, Piece, Recording, RequestHead, RequestParty, RequestResult, Unrecordable,
+};
 use fairlead_exchange::Body;
 use fairlead_runtime::gauges::GaugeGuard;
 use http::{HeaderValue, Request, StatusCode};
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 use tracing::info;
 
 pub(crate) use self::running::Ending;
@@ -150,6 +152,18 @@ impl RequestRecord {
         let mut fields = self.fields();
         fields.tunnel = Some(tunnel.saturating_sub(api.unwrap_or_default()));
         fields.api = api;
+    }
+
+    /// Begins the file of a recording.
+    pub(crate) fn begin_recording(
+        &self,
+        recording: Recording,
+    ) -> Result<Option<mpsc::Sender<Piece>>, Unrecordable> {
+        let Some(audit) = &self.0.audit else {
+            return Ok(None);
+        };
+        let party = self.fields().party.clone();
+        recording.begin(audit, &self.0.head, &party).map(Some)
     }
 
     /// Notes the status of the answer when its head is sent.

@@ -14,8 +14,12 @@ use tracing::debug;
 
 use crate::{
     front::{
-        farewell::Farewell, frame_gate::FrameGate, pings::WebSocketPings, record::RequestRecord,
+        farewell::Farewell,
+        frame_gate::FrameGate,
+        pings::WebSocketPings,
+        record::RequestRecord,
         socket::ResetOnDrop,
+        tap::{RecordedIo, Tap},
     },
     hub::Hub,
     metrics::RequestEnd,
@@ -35,14 +39,14 @@ pub(crate) struct UpgradeEnds {
     pub(crate) agent: Upgraded,
 }
 
-/// Joins both ends, which use `protocol` now, in a task of the process.
+/// Joins both ends, which use `protocol` now, in a task of the process; only WebSockets have a recording.
 pub(crate) fn join(
     hub: &Arc<Hub>,
     record: RequestRecord,
     reset: ResetOnDrop,
     ends: UpgradeEnds,
     protocol: &HeaderValue,
-    farewell: Farewell,
+    (farewell, recording): (Farewell, Option<Tap>),
 ) {
     let UpgradeEnds { client, agent } = ends;
     let protocol = Protocol::of(protocol);
@@ -59,6 +63,7 @@ pub(crate) fn join(
             }
             Err(_) => return record.set_outcome(RequestEnd::Left),
         };
+        let client = RecordedIo::new(client, recording);
         let mut gate = FrameGate::new(client, protocol, record.clone());
         let end = {
             let joining = async {
@@ -99,7 +104,7 @@ pub(crate) fn join(
 }
 
 /// Sends the last bytes, and waits until the client has closed.
-async fn take_leave(mut client: Upgraded, last: &[u8]) -> io::Result<()> {
+async fn take_leave(mut client: RecordedIo<Upgraded>, last: &[u8]) -> io::Result<()> {
     client.write_all(last).await?;
     client.shutdown().await?;
     let mut dropped = [0; 1024];

@@ -1,0 +1,397 @@
+//! Recordings of terminal sessions (`exec`, `attach`): asciicast version 2, sealed with `age` for the auditor.
+//!
+//! A session hands its bytes to a bounded queue, and one blocking task per recording parses, formats, seals and writes them.
+
+mod cast;
+mod frames;
+mod seal;
+
+use std::{path::PathBuf, sync::Arc};
+
+use time::OffsetDateTime;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::spawn_blocking,
+    time::Instant,
+};
+use tracing::warn;
+
+use crate::{
+    config::RecordingConfig,
+    event::{RequestHead, RequestParty, Stage},
+    log::AuditLog,
+    request_info::RequestInfo,
+    segment::create_private_dir,
+};
+use cast::Cast;
+use frames::Direction;
+pub use seal::{OpenError, open_recording};
+
+/// Recordings at the same time; each occupies a thread.
+const MAX_RECORDINGS: usize = 256;
+/// Pieces of a session that wait for its writer; each has at most 32 KiB.
+const MAX_QUEUED_PIECES: usize = 32;
+/// Subprotocols whose messages begin with the number of a channel.
+const KNOWN_PROTOCOLS: [&str; 2] = ["v4.channel.k8s.io", "v5.channel.k8s.io"];
+
+/// The policy requires a recording, and there can be none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the session must be recorded: {0}")]
+pub struct Unrecordable(String);
+
+/// Makes recordings according to a policy; clones share the limits.
+#[derive(Clone)]
+pub struct Recorder(Arc<RecorderInner>);
+
+struct RecorderInner {
+    config: RecordingConfig,
+    dir: PathBuf,
+    places: Arc<Semaphore>,
+}
+
+/// Facts of a session that the policy looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionFacts<'a> {
+    /// HTTP method.
+    pub method: &'a str,
+    /// Path on the API server.
+    pub path: &'a str,
+    /// Cluster of the session.
+    pub cluster: &'a str,
+    /// Tenant of the cluster.
+    pub tenant: &'a str,
+    /// Role of the caller in the cluster.
+    pub role: &'a str,
+    /// True for a WebSocket, false for SPDY.
+    pub is_websocket: bool,
+    /// Offered subprotocols, separated by commas.
+    pub protocols: &'a str,
+}
+
+/// A permitted recording that has not begun.
+pub struct Recording {
+    recorder: Recorder,
+    permit: OwnedSemaphorePermit,
+}
+
+/// A piece of a session.
+pub struct Piece {
+    direction: Direction,
+    bytes: Vec<u8>,
+    at: Instant,
+}
+
+impl Piece {
+    /// Bytes from the server to the client.
+    #[must_use]
+    pub fn to_client(bytes: &[u8]) -> Self {
+        Piece::of(Direction::ToClient, bytes)
+    }
+
+    /// Bytes from the client to the server.
+    #[must_use]
+    pub fn to_server(bytes: &[u8]) -> Self {
+        Piece::of(Direction::ToServer, bytes)
+    }
+
+    fn of(direction: Direction, bytes: &[u8]) -> Self {
+        Piece {
+            direction,
+            bytes: bytes.to_vec(),
+            at: Instant::now(),
+        }
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(config: RecordingConfig, dir: PathBuf) -> std::io::Result<Self> {
+        create_private_dir(&dir)?;
+        Ok(Recorder(Arc::new(RecorderInner {
+            config,
+            dir,
+            places: Arc::new(Semaphore::new(MAX_RECORDINGS)),
+        })))
+    }
+
+    /// Permits a request, with a recording if the policy wants one.
+    ///
+    /// # Errors
+    /// [`Unrecordable`] if the policy requires a recording that is not possible.
+    pub fn check(&self, session: SessionFacts<'_>) -> Result<Option<Recording>, Unrecordable> {
+        let config = &self.0.config;
+        if !is_terminal(&session) || !config.covers(&session) {
+            return Ok(None);
+        }
+        let protocols = session.protocols.split(',').map(str::trim);
+        let is_known = session.is_websocket
+            && protocols.clone().any(|it| !it.is_empty())
+            && protocols.clone().all(|it| KNOWN_PROTOCOLS.contains(&it));
+        let permit = Arc::clone(&self.0.places).try_acquire_owned();
+        let cause = match permit {
+            Ok(permit) if is_known => {
+                let recorder = self.clone();
+                return Ok(Some(Recording { recorder, permit }));
+            }
+            Ok(_) => "only WebSockets with v4 or v5.channel.k8s.io can be recorded",
+            Err(_) => "too many sessions are recorded now",
+        };
+        match config.required {
+            true => Err(Unrecordable(cause.to_owned())),
+            false => Ok(None),
+        }
+    }
+}
+
+/// True for `exec` and `attach` of pods.
+fn is_terminal(session: &SessionFacts<'_>) -> bool {
+    let info = RequestInfo::parse(session.method, session.path, None);
+    let resource = info.resource.unwrap_or_default();
+    resource.resource == "pods" && matches!(resource.subresource.as_str(), "exec" | "attach")
+}
+
+impl Recording {
+    /// True if the session must end when it cannot be recorded any more.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        self.recorder.0.config.required
+    }
+
+    /// Begins the file. The session sends its pieces to the result; the file ends when that is dropped.
+    ///
+    /// # Errors
+    /// [`Unrecordable`] if the file cannot be created.
+    pub fn begin(
+        self,
+        log: &AuditLog,
+        head: &Arc<RequestHead>,
+        party: &RequestParty,
+    ) -> Result<mpsc::Sender<Piece>, Unrecordable> {
+        let inner = &self.recorder.0;
+        let name = file_name(head, party, OffsetDateTime::now_utc());
+        let sealed = seal::create(&inner.dir.join(&name), &inner.config.recipient.0);
+        let sealed = sealed.map_err(|error| Unrecordable(error.to_string()))?;
+        let (sender, mut pieces) = mpsc::channel::<Piece>(MAX_QUEUED_PIECES);
+        let mut cast = Cast::new(sealed, title(head, party), inner.config.input);
+        let (log, head, party) = (log.clone(), Arc::clone(head), party.clone());
+        log.recording(Stage::Start, &head, party.clone(), name.clone(), 0);
+        let permit = self.permit;
+        spawn_blocking(move || {
+            let mut written = Ok(());
+            while let Some(piece) = pieces.blocking_recv() {
+                written = cast.add(piece.direction, &piece.bytes, piece.at);
+                if written.is_err() {
+                    break;
+                }
+            }
+            // The session ends, or goes on without: its next piece has no receiver.
+            drop(pieces);
+            let bytes = cast.bytes();
+            let ended = written.and_then(|()| cast.finish());
+            if let Err(error) = ended {
+                warn!(%error, file = name, "recording broke off");
+            }
+            log.recording(Stage::End, &head, party, name, bytes);
+            drop(permit);
+        });
+        Ok(sender)
+    }
+}
+
+/// Like `20261123T194801Z_c-demo_ann_9f86d081884c7d65.cast.age`.
+fn file_name(head: &RequestHead, party: &RequestParty, at: OffsetDateTime) -> String {
+    let at = crate::timestamp(at).replace(['-', ':'], "");
+    let at = at.split('.').next().unwrap_or_default().to_owned();
+    let plain = |text: &str| -> String {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        let plain = text.chars().map(|c| if fits(c) { c } else { '-' });
+        plain.take(64).collect()
+    };
+    let caller = party
+        .caller
+        .as_ref()
+        .map_or("", |caller| caller.name.as_str());
+    let cluster = party.cluster.as_deref().unwrap_or_default();
+    format!(
+        "{at}Z_{}_{}_{}.cast.age",
+        plain(cluster),
+        plain(caller),
+        plain(&head.id)
+    )
+}
+
+fn title(head: &RequestHead, party: &RequestParty) -> String {
+    let caller = party
+        .caller
+        .as_ref()
+        .map_or("", |caller| caller.name.as_str());
+    let path = party.api_path.as_deref().unwrap_or(&head.path);
+    format!("{caller} {path} ({})", head.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Read, time::Duration};
+
+    use super::*;
+    use crate::{AuditConfig, EventCaller, JournalSettings, OnFull, verify};
+
+    fn frame(opcode: u8, payload: &[u8], mask: bool) -> Vec<u8> {
+        let mut frame = vec![0x80 | opcode];
+        let flag = if mask { 0x80 } else { 0 };
+        match payload.len() {
+            length @ 0..126 => frame.push(flag | u8::try_from(length).unwrap()),
+            length => {
+                frame.push(flag | 126);
+                frame.extend(u16::try_from(length).unwrap().to_be_bytes());
+            }
+        }
+        if mask {
+            let key = [1, 2, 3, 4];
+            frame.extend(key);
+            frame.extend(payload.iter().zip(key.iter().cycle()).map(|(a, b)| a ^ b));
+        } else {
+            frame.extend(payload);
+        }
+        frame
+    }
+
+    fn facts(role: &str) -> SessionFacts<'_> {
+        SessionFacts {
+            method: "GET",
+            path: "/api/v1/namespaces/x/pods/p/exec",
+            cluster: "c-a",
+            tenant: "t-a",
+            role,
+            is_websocket: true,
+            protocols: "v5.channel.k8s.io, v4.channel.k8s.io",
+        }
+    }
+
+    #[tokio::test]
+    #[allow(
+        clippy::too_many_lines,
+        reason = "one session from its policy to its playback"
+    )]
+    async fn session_is_sealed_and_plays_back_for_the_auditor_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = AuditLog::open(
+            JournalSettings::of(folder.path().to_owned(), "hub".to_owned()),
+            OnFull::Refuse,
+        )
+        .unwrap();
+        let key = age::x25519::Identity::generate();
+        let config = format!(
+            "[recording]\nrecipient = \"{}\"\nroles = [\"operator\"]",
+            key.to_public()
+        );
+        let config = AuditConfig::parse(&config).unwrap();
+        let recorder = config.recorder(folder.path()).unwrap().unwrap();
+        assert!(
+            recorder.check(facts("viewer")).unwrap().is_none(),
+            "another role"
+        );
+        let spdy = SessionFacts {
+            is_websocket: false,
+            ..facts("operator")
+        };
+        assert!(recorder.check(spdy).is_err());
+        let logs = SessionFacts {
+            path: "/api/v1/namespaces/x/pods/p/log",
+            ..spdy
+        };
+        assert!(recorder.check(logs).unwrap().is_none());
+        let recording = recorder.check(facts("operator")).unwrap().unwrap();
+        let head = Arc::new(RequestHead {
+            id: "00000000000000aa".to_owned(),
+            method: "GET".to_owned(),
+            path: "/x".to_owned(),
+            query: None,
+            from: "192.0.2.1:1".parse().unwrap(),
+        });
+        let party = RequestParty {
+            caller: Some(EventCaller {
+                name: "ann@x".to_owned(),
+                ..EventCaller::default()
+            }),
+            cluster: Some("c-a".to_owned()),
+            ..RequestParty::default()
+        };
+        let sender = recording.begin(&writer.log(), &head, &party).unwrap();
+        let resize = frame(2, b"\x04{\"Width\":132,\"Height\":41}", true);
+        sender.send(Piece::to_server(&resize)).await.unwrap();
+        sender
+            .send(Piece::to_server(&frame(2, b"\x00password\n", true)))
+            .await
+            .unwrap();
+        let output = frame(2, "\u{1}hällo\r\n".as_bytes(), false);
+        for piece in output.chunks(3) {
+            sender.send(Piece::to_client(piece)).await.unwrap();
+        }
+        sender
+            .send(Piece::to_client(&frame(9, b"", false)))
+            .await
+            .unwrap();
+        let long = [b"\x02".to_vec(), vec![b'e'; 1000]].concat();
+        sender
+            .send(Piece::to_client(&frame(2, &long, false)))
+            .await
+            .unwrap();
+        drop(sender);
+        let file = fs::read_dir(folder.path().join("recordings"))
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
+        assert!(
+            file.to_str()
+                .unwrap()
+                .ends_with("Z_c-a_ann-x_00000000000000aa.cast.age")
+        );
+        let sealed = fs::read(&file).unwrap();
+        assert!(!sealed.windows(5).any(|window| window == b"h\xc3\xa4ll"));
+        let identity = age::secrecy::ExposeSecret::expose_secret(&key.to_string()).to_owned();
+        let mut text = String::new();
+        for _ in 0..1000 {
+            text.clear();
+            let opened = open_recording(&file, &identity);
+            if opened
+                .and_then(|mut it| Ok(it.read_to_string(&mut text)?))
+                .is_ok()
+            {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(
+            (&lines[0]["version"], &lines[0]["width"]),
+            (&2.into(), &132.into())
+        );
+        let output: String = lines[1..]
+            .iter()
+            .map(|line| line[2].as_str().unwrap())
+            .collect();
+        assert_eq!(output, format!("hällo\r\n{}", "e".repeat(1000)));
+        assert!(
+            lines[1..].iter().all(|line| line[1] == "o"),
+            "no input: {text}"
+        );
+        let other = age::x25519::Identity::generate().to_string();
+        let other = age::secrecy::ExposeSecret::expose_secret(&other);
+        assert!(open_recording(&file, other).is_err());
+        for _ in 0..1000 {
+            if *writer.log().written().borrow() >= 3 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        writer.finish();
+        let log = fs::read_to_string(folder.path().join("00000001.jsonl")).unwrap();
+        assert_eq!(log.matches("\"kind\":\"recording\"").count(), 2, "{log}");
+        assert_eq!(verify(folder.path()).unwrap().findings, []);
+    }
+}
