@@ -16,6 +16,10 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "kubeconfig",
             "credential",
             "token",
+            "lock",
+            "unlock",
+            "locks",
+            "sessions",
         ],
     ),
     (
@@ -28,6 +32,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "inventory",
             "changes",
             "audit",
+            "recording",
         ],
     ),
     (

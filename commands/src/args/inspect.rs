@@ -146,6 +146,7 @@ Examples:
 #[command(after_help = RECORDING_EXAMPLES)]
 pub enum RecordingArgs {
     /// List the recordings in a folder on this machine
+    #[command(visible_alias = "ls")]
     List {
         /// Folder: audit/recordings in the data folder of a hub, or a copy of it
         #[arg(value_name = "DIR")]
