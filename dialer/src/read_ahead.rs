@@ -43,6 +43,11 @@ impl<IO> ReadAhead<IO> {
         &self.io
     }
 
+    /// The wrapped connection.
+    pub fn get_mut(&mut self) -> &mut IO {
+        &mut self.io
+    }
+
     /// Returns an empty block to the thread.
     fn rest(&mut self) {
         if self.block.is_empty() {

@@ -34,6 +34,8 @@ pub struct GatewayLimits {
     pub head_timeout: Duration,
     /// Concurrent requests of one caller, watches and upgrades included; beyond it `FL-1407`.
     pub max_requests_per_caller: usize,
+    /// Time after which an answer is reset if its client takes nothing of it.
+    pub stall_timeout: Duration,
     /// Time for which a session with a broken link waits for its agent. Zero: the session ends with its link.
     pub resume_window: Duration,
     /// Memory budget of all sessions, in bytes.
@@ -49,6 +51,7 @@ impl Default for GatewayLimits {
             head_timeout: Duration::from_secs(60),
             // Enough for a person with some controllers, but not all of the hub's capacity.
             max_requests_per_caller: 1000,
+            stall_timeout: Duration::from_secs(30),
             resume_window: Duration::from_secs(60),
             session_memory: 1 << 30,
         }

@@ -11,6 +11,7 @@ mod authorize;
 pub(crate) mod caller_limit;
 mod catch_panic;
 mod connect;
+pub(crate) mod connection;
 mod drain_body;
 mod ending;
 mod farewell;
@@ -26,6 +27,10 @@ mod respond;
 mod route;
 mod socket;
 mod stack;
+pub(crate) mod stalls;
+pub(crate) mod stranger_pools;
+mod strangers;
+mod stream_task;
 mod tap;
 mod transfer;
 mod upgrade;
@@ -42,7 +47,7 @@ use std::{
 
 use fairlead_dialer::ReadAhead;
 use fairlead_exchange::{Body, BodyError};
-use fairlead_runtime::{Process, gauges::GaugeGuard};
+use fairlead_runtime::gauges::GaugeGuard;
 use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -62,9 +67,12 @@ use tracing::debug;
 
 pub(crate) use self::record::head_of;
 use self::{
+    connection::{CLOSE_TIMEOUT, ConnectionState},
     record::{Inbound, RequestRecord},
-    socket::{ClientConnection, ClientSocket, ResetOnDrop},
+    socket::{ClientConnection, ClientSocket, ResetOnDrop, SocketLimits},
     stack::Stack,
+    stalls::StallWatch,
+    stream_task::StreamExecutor,
 };
 use crate::{
     hub::Hub,
@@ -81,7 +89,8 @@ const HEAD_OR_IDLE_TIMEOUT: Duration = Duration::from_secs(100);
 /// Beyond it, and beyond 100 fields, hyper answers 431 by itself. An explicit number of fields would make hyper
 /// allocate that many for each request.
 const HEAD_BUFFER_BYTES: usize = 2 * headers::MAX_HEAD;
-const H2_MAX_STREAMS: u32 = 512;
+/// As kube-apiserver. Clients open another connection for more.
+const H2_MAX_STREAMS: u32 = 100;
 const H2_STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const H2_CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -103,17 +112,17 @@ impl Front {
     /// Serves one connection until it ends or is handed over to an upgrade.
     pub(crate) async fn serve(self, socket: TcpStream, peer: SocketAddr) {
         let _open = GaugeGuard::of(&self.hub.metrics.connections);
-        let reset = ResetOnDrop::default();
-        let socket = ClientSocket::new(socket, reset.clone());
+        let (socket, reset, state) = self.client_socket(socket, peer);
         let Some(tls) = self.handshake(socket, peer.ip()).await else {
             return;
         };
-        let (_, state) = tls.get_ref();
-        let http2 = state.alpn_protocol() == Some(b"h2");
+        let (_, handshake) = tls.get_ref();
+        let http2 = handshake.alpn_protocol() == Some(b"h2");
         let connection = ClientConnection {
             peer,
-            sni: state.server_name().map(Arc::from),
+            sni: handshake.server_name().map(Arc::from),
             reset,
+            state,
         };
         if http2 {
             self.http2(tls, connection).await;
@@ -125,14 +134,35 @@ impl Front {
     /// Serves a connection without TLS, which a proxy in front has ended.
     pub(crate) async fn serve_plain(self, socket: TcpStream, peer: SocketAddr) {
         let _open = GaugeGuard::of(&self.hub.metrics.connections);
-        let reset = ResetOnDrop::default();
-        let socket = ClientSocket::new(socket, reset.clone());
+        let (socket, reset, state) = self.client_socket(socket, peer);
         let connection = ClientConnection {
             peer,
             sni: None,
             reset,
+            state,
         };
         self.http1(socket, connection).await;
+    }
+
+    fn client_socket(
+        &self,
+        socket: TcpStream,
+        peer: SocketAddr,
+    ) -> (ClientSocket, ResetOnDrop, Arc<ConnectionState>) {
+        let hub = &self.hub;
+        let reset = ResetOnDrop::default();
+        let state = ConnectionState::new(&hub.strangers, peer);
+        let limits = SocketLimits {
+            watch: StallWatch::new(&hub.stalls, &state, hub.stall_timeout),
+            state: Arc::clone(&state),
+            metrics: Arc::clone(&hub.metrics),
+            read: 0,
+        };
+        (
+            ClientSocket::new(socket, reset.clone(), limits),
+            reset,
+            state,
+        )
     }
 
     async fn http1<IO>(self, io: IO, connection: ClientConnection)
@@ -140,8 +170,8 @@ impl Front {
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let hub = Arc::clone(&self.hub);
-        let peer = connection.peer;
-        let service = service_fn(move |request| self.request(request, &connection));
+        let (peer, state) = (connection.peer, Arc::clone(&connection.state));
+        let service = service_fn(move |request| self.request(request, &connection, None));
         let serving = h1()
             .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
@@ -150,19 +180,33 @@ impl Front {
             true => Either::Left(hub.sessions_ended.cancelled()),
             false => Either::Right(hub.process.draining()),
         };
-        serve_until(serving, |it| it.graceful_shutdown(), over, peer).await;
+        serve_until(
+            &hub,
+            serving,
+            |it| it.graceful_shutdown(),
+            over,
+            peer,
+            &state,
+        )
+        .await;
     }
 
     async fn http2(self, tls: TlsStream<ReadAhead<ClientSocket>>, connection: ClientConnection) {
-        let process = self.hub.process.clone();
-        let peer = connection.peer;
-        let service = service_fn(move |request| self.request(request, &connection));
-        let serving = h2(&process).serve_connection(TokioIo::new(tls), service);
+        let hub = Arc::clone(&self.hub);
+        let (peer, state) = (connection.peer, Arc::clone(&connection.state));
+        state.set_http2();
+        let executor =
+            StreamExecutor::new(&hub.process, &hub.stalls, hub.stall_timeout, &hub.metrics);
+        let streams = executor.clone();
+        let service = service_fn(move |request| self.request(request, &connection, Some(&streams)));
+        let serving = h2(executor).serve_connection(TokioIo::new(tls), service);
         serve_until(
+            &hub,
             serving,
             |it| it.graceful_shutdown(),
-            process.draining(),
+            hub.process.draining(),
             peer,
+            &state,
         )
         .await;
     }
@@ -192,8 +236,12 @@ impl Front {
         &self,
         request: Request<Incoming>,
         connection: &ClientConnection,
+        streams: Option<&StreamExecutor>,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
-        let record = RequestRecord::begin(&request, connection.peer, &self.hub);
+        let record = RequestRecord::begin(&request, connection, &self.hub);
+        if let Some(streams) = streams {
+            streams.watch_next(&record);
+        }
         let inbound = Box::new(Inbound {
             request: request.map(|body| body.map_err(BodyError::from).boxed_unsync()),
             connection: connection.clone(),
@@ -205,16 +253,29 @@ impl Front {
 
 /// Serves until the connection ends; once `over` completes, it ends after the requests that run on it.
 async fn serve_until<C>(
+    hub: &Hub,
     serving: C,
     shut_down: fn(Pin<&mut C>),
     over: impl Future<Output = ()>,
     peer: SocketAddr,
+    state: &ConnectionState,
 ) where
     C: Future<Output = hyper::Result<()>>,
 {
     let mut serving = std::pin::pin!(serving);
+    let slot = hub.strangers.connection(peer.ip());
     let ended = tokio::select! {
+        biased;
         ended = serving.as_mut() => ended,
+        cause = state.close_cause(slot, HEAD_OR_IDLE_TIMEOUT) => {
+            hub.metrics.connection_closed(cause);
+            debug!(%peer, cause = cause.as_str(), "connection closed");
+            if !cause.is_graceful() {
+                return;
+            }
+            shut_down(serving.as_mut());
+            timeout(CLOSE_TIMEOUT, serving).await.unwrap_or(Ok(()))
+        }
         () = over => {
             shut_down(serving.as_mut());
             serving.await
@@ -235,8 +296,8 @@ fn h1() -> http1::Builder {
     builder
 }
 
-fn h2(process: &Process) -> http2::Builder<ProcessExecutor> {
-    let mut builder = http2::Builder::new(ProcessExecutor(process.clone()));
+fn h2(executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
+    let mut builder = http2::Builder::new(executor);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(H2_MAX_STREAMS)
@@ -246,17 +307,4 @@ fn h2(process: &Process) -> http2::Builder<ProcessExecutor> {
         .keep_alive_interval(H2_PING_INTERVAL)
         .keep_alive_timeout(H2_PING_INTERVAL);
     builder
-}
-
-/// Runs hyper's background futures as tasks of the process.
-#[derive(Clone)]
-struct ProcessExecutor(Process);
-
-impl<F> hyper::rt::Executor<F> for ProcessExecutor
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    fn execute(&self, task: F) {
-        self.0.spawn(task);
-    }
 }

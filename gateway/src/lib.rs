@@ -6,7 +6,9 @@
 
 mod admission;
 mod agents;
+mod body_budget;
 mod config;
+mod fair_pool;
 mod front;
 mod http;
 mod hub;
@@ -105,6 +107,8 @@ impl Gateway {
         } = self;
         agents::start(&hub);
         hub.process.spawn(requests::supervise(Arc::clone(&hub)));
+        hub.process
+            .spawn(front::stalls::evict_under_pressure(Arc::clone(&hub)));
         for module in &hub.seam.modules {
             let (module, process) = (Arc::clone(module), hub.process.clone());
             hub.process.spawn(supervisor::supervise(

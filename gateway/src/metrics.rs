@@ -9,6 +9,8 @@ use prometheus::{
     core::Collector,
 };
 
+use crate::front::{connection::CloseCause, stalls::ResetCause};
+
 /// Violation rule: a peer sent bytes that are not HTTP.
 pub(crate) const HTTP_VIOLATION: &str = "http";
 
@@ -105,6 +107,8 @@ pub(crate) struct Metrics {
     /// Cache of the two vectors above, by outcome: a lookup by labels is slow.
     cached: [CachedSeries; RequestEnd::VARIANT_COUNT],
     handshakes: IntCounterVec,
+    front_closed: IntCounterVec,
+    stalled_resets: IntCounterVec,
     module_panics: IntCounterVec,
     tunnel_rtt: Histogram,
 }
@@ -191,6 +195,16 @@ impl Metrics {
                 "TLS handshakes, of the front and of sessions.",
                 &["layer", "outcome"],
             )?,
+            front_closed: to.counters(
+                "fairlead_front_closed_total",
+                "Connections of the front that the hub closed, by cause.",
+                &["cause"],
+            )?,
+            stalled_resets: to.counters(
+                "fairlead_stalled_resets_total",
+                "Answers and connections that the hub reset because their client took nothing, by cause.",
+                &["cause"],
+            )?,
             module_panics: to.counters(
                 "fairlead_module_panics_total",
                 "Panics of modules' background work; each one restarts it.",
@@ -229,6 +243,16 @@ impl Metrics {
         };
         self.handshakes
             .with_label_values(&[layer, outcome.as_str()])
+            .inc();
+    }
+
+    pub(crate) fn connection_closed(&self, cause: CloseCause) {
+        self.front_closed.with_label_values(&[cause.as_str()]).inc();
+    }
+
+    pub(crate) fn stalled_reset(&self, cause: ResetCause) {
+        self.stalled_resets
+            .with_label_values(&[cause.as_str()])
             .inc();
     }
 

@@ -1,8 +1,11 @@
 //! The module seam: the interface between the gateway and its modules. The gateway knows no module by name.
 
+mod body;
 mod error;
+#[cfg(test)]
+pub(crate) mod samples;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{any::Any, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use axum::{
@@ -25,6 +28,7 @@ use time::OffsetDateTime;
 use tokio::sync::broadcast;
 
 use crate::requests::{RunningRequests, Termination};
+pub use body::BodyTerms;
 
 pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
 
@@ -92,6 +96,8 @@ pub struct Principal(Arc<dyn Identify>);
 #[async_trait]
 pub(crate) trait Identify: Send + Sync {
     async fn caller(&self) -> Result<Caller, AuthenticateError>;
+    async fn body_terms(&self) -> BodyTerms;
+    fn keep(&self, guard: Box<dyn Any + Send>);
     async fn is_still_valid(&self, caller: &Caller) -> bool;
     fn from(&self) -> IpAddr;
     fn count_wrong_secret(&self) -> Result<(), TooManyWrongTokens>;
@@ -104,6 +110,12 @@ impl Identify for KnownPrincipal {
     async fn caller(&self) -> Result<Caller, AuthenticateError> {
         Ok(self.0.clone())
     }
+
+    async fn body_terms(&self) -> BodyTerms {
+        BodyTerms::unlimited()
+    }
+
+    fn keep(&self, _: Box<dyn Any + Send>) {}
 
     async fn is_still_valid(&self, caller: &Caller) -> bool {
         self.0.is_same_as(caller)
@@ -135,6 +147,16 @@ impl Principal {
     /// [`AuthenticateError`]
     pub async fn caller(&self) -> Result<Caller, AuthenticateError> {
         self.0.caller().await
+    }
+
+    /// Terms for the body of the request. The credential is checked first.
+    pub async fn body_terms(&self) -> BodyTerms {
+        self.0.body_terms().await
+    }
+
+    /// Keeps the memory of a body until the request has ended.
+    pub fn keep_memory(&self, terms: BodyTerms) {
+        self.0.keep(Box::new(terms));
     }
 
     /// Re-checks that the token still stands for this caller; true if it cannot be checked now.

@@ -502,7 +502,10 @@ async fn guesses_from_one_address_do_not_delay_other_addresses() {
     idp.answer_guesses();
     let answers = guesses.join_all().await;
     assert!(
-        answers.iter().all(|it| matches!(it, Ok(None))),
+        answers.iter().all(|it| matches!(
+            it,
+            Ok(None) | Err(fairlead_gateway::seam::AuthenticateError::IssuerDown(_))
+        )),
         "{answers:?}"
     );
     assert_eq!(idp.max_guesses(), MAX_REVIEWS_PER_ADDRESS);

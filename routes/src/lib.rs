@@ -4,6 +4,7 @@
 //! A module returns [`ApiRoutes`]: each handler with its [`RouteSpec`]. This crate refers to no module by name.
 
 mod api_module;
+mod body;
 mod described;
 mod document;
 mod document_module;

@@ -1,11 +1,8 @@
 //! Requests and responses of the modules' routes: bodies are bounded in size and time. Every
 //! failure is a [`fairlead_api::Reason`] with its code, including a wrong method.
 
-use std::time::Duration;
-
 use axum::{
     Json, Router,
-    body::to_bytes,
     extract::{FromRequest, FromRequestParts, Request},
     response::{IntoResponse, Response},
 };
@@ -17,10 +14,10 @@ use fairlead_gateway::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 
+use crate::body;
+
 /// Limit for bodies of people's routes except the catalog's, in bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;
-/// Limit for the arrival of a body.
-const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A failure as an HTTP response.
 #[derive(Debug)]
@@ -91,20 +88,25 @@ impl Requester {
             Some(principal) => principal.caller().await,
             None => Err(AuthenticateError::NoToken),
         };
-        caller.map_err(|error| match error {
-            AuthenticateError::NoToken => Rejected::saying(
-                Code::NoToken,
-                StatusCode::BAD_REQUEST,
-                "missing or malformed jwt",
-            ),
-            other => other.into(),
-        })
+        caller.map_err(as_lieutenant)
     }
 
     /// The unresolved caller.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.0.as_ref()
+    }
+}
+
+/// A failed authentication in Lieutenant's form: a missing token is a malformed request.
+pub(crate) fn as_lieutenant(error: AuthenticateError) -> Rejected {
+    match error {
+        AuthenticateError::NoToken => Rejected::saying(
+            Code::NoToken,
+            StatusCode::BAD_REQUEST,
+            "missing or malformed jwt",
+        ),
+        other => other.into(),
     }
 }
 
@@ -151,7 +153,6 @@ fn check_type(request: &Request) -> Result<(), Failure> {
     ))
 }
 
-/// A document of a tenant or a cluster: JSON of any shape.
 /// A JSON document of any shape.
 pub struct DocumentBody(pub serde_json::Value);
 
@@ -162,7 +163,7 @@ impl<S: Sync> FromRequest<S> for DocumentBody {
     type Rejection = Rejected;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
         check_type(&request)?;
-        let bytes = body(request, MAX_DOCUMENT_BYTES).await?;
+        let bytes = body::read(request, MAX_DOCUMENT_BYTES).await?;
         let invalid = |words: String| Rejected(Failure::with_cause(Code::Invalid, words), None);
         if bytes.trim_ascii().is_empty() {
             return Err(invalid("value is required but missing".to_owned()));
@@ -170,17 +171,6 @@ impl<S: Sync> FromRequest<S> for DocumentBody {
         let read = serde_json::from_slice(&bytes).map(DocumentBody);
         read.map_err(|error| invalid(format!("invalid character: {error}")))
     }
-}
-
-async fn body(request: Request, max: usize) -> Answer<axum::body::Bytes> {
-    let read = to_bytes(request.into_body(), max);
-    tokio::time::timeout(BODY_DEADLINE, read)
-        .await
-        .map_err(|_| Rejected::because(Code::BadRequest, "the body did not arrive in time"))?
-        .map_err(|_| {
-            let detail = format!("the body was cut off, or is longer than {max} bytes");
-            Rejected::because(Code::BadRequest, detail)
-        })
 }
 
 /// The calling agent, set by the gateway. Requests without one are rejected.
@@ -203,7 +193,7 @@ impl<T: DeserializeOwned, S: Sync, const MAX_BYTES: usize> FromRequest<S>
     type Rejection = Rejected;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
         check_type(&request)?;
-        let bytes = body(request, MAX_BYTES).await?;
+        let bytes = body::read(request, MAX_BYTES).await?;
         let sent = serde_json::from_slice(&bytes)
             .map(JsonBody)
             .map_err(|error| {

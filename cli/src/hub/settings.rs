@@ -203,8 +203,12 @@ pub(crate) struct Server {
     /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
     #[arg(long, value_name = "DURATION")]
     resume_window: Option<String>,
+    /// Time after which an answer is reset if its client takes nothing of it; an answer with nothing to send stays [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    stall_timeout: Option<String>,
     /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
-    /// budget of this size is for data that clients do not read; new requests are refused beyond it [default: 1GiB]
+    /// budget of this size is for data that clients do not read; beyond it answers of the tenant with the most such clients are
+    /// reset, and new requests are refused [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     session_memory: Option<String>,
     /// Agent image in install manifests [default: fairlead:<version>]
@@ -346,6 +350,9 @@ fn read_limits(reader: &mut Reader) -> GatewayLimits {
         head_timeout: default.head_timeout,
         max_requests_per_caller: reader
             .or("max-requests-per-caller", default.max_requests_per_caller),
+        stall_timeout: reader
+            .or("stall-timeout", TimeSpan(default.stall_timeout))
+            .0,
         resume_window: read_resume_window(reader),
         session_memory: reader
             .or("session-memory", MemorySize(default.session_memory))

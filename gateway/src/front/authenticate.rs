@@ -1,15 +1,16 @@
 //! The step from a request to its [`Caller`]: the modules check exactly one bearer token.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{any::Any, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use http::{HeaderValue, header};
 use secrecy::SecretString;
+use tokio::sync::OnceCell;
 
 use crate::{
     front::record::{Inbound, RequestRecord},
     hub::Hub,
-    seam::{AuthenticateError, Caller, Identify, TooManyWrongTokens},
+    seam::{AuthenticateError, BodyTerms, Caller, Identify, TooManyWrongTokens},
 };
 
 /// Maximum length of a token, in bytes; some providers put all groups of a user into it.
@@ -44,6 +45,8 @@ pub(crate) struct BearerPrincipal {
     authorization: Vec<HeaderValue>,
     record: RequestRecord,
     from: IpAddr,
+    /// The caller with a slot, once a module has requested it.
+    caller: OnceCell<Result<Caller, AuthenticateError>>,
 }
 
 impl BearerPrincipal {
@@ -55,6 +58,7 @@ impl BearerPrincipal {
             authorization: given.iter().take(2).cloned().collect(),
             record: inbound.record.clone(),
             from: inbound.connection.peer.ip(),
+            caller: OnceCell::new(),
         }
     }
 
@@ -91,11 +95,25 @@ impl BearerPrincipal {
 #[async_trait]
 impl Identify for BearerPrincipal {
     async fn caller(&self) -> Result<Caller, AuthenticateError> {
-        let caller = self.identify().await?;
-        self.record
-            .keep(self.hub.caller_limit.acquire(&caller.name)?);
-        self.record.report_start();
-        Ok(caller)
+        let authenticated = self.caller.get_or_init(async || {
+            let caller = self.identify().await?;
+            self.record.keep(self.hub.caller_limit.acquire(&caller)?);
+            self.record.report_start();
+            Ok(caller)
+        });
+        authenticated.await.clone()
+    }
+
+    async fn body_terms(&self) -> BodyTerms {
+        let bodies = &self.hub.bodies;
+        match self.caller().await {
+            Ok(caller) => bodies.for_caller(&caller),
+            Err(refusal) => bodies.for_stranger(&self.hub.strangers, self.from, refusal),
+        }
+    }
+
+    fn keep(&self, guard: Box<dyn Any + Send>) {
+        self.record.keep(guard);
     }
 
     async fn is_still_valid(&self, caller: &Caller) -> bool {

@@ -24,6 +24,8 @@ use crate::front::record::Inbound;
 /// Limit of bytes that are drained.
 const MAX_DRAIN_BYTES: u64 = 4 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Memory of a connection while a stranger's body is drained. Beyond the strangers' budget the connection ends instead.
+const DRAIN_MEMORY_BYTES: usize = 128 * 1024;
 
 /// Runs the inner steps and drains the body after them. HTTP/2 needs none of this: there a request is a stream of its
 /// own.
@@ -34,6 +36,7 @@ pub(crate) async fn drain_body<F>(
 where
     F: Future<Output = Response<Body>>,
 {
+    let record = inbound.record.clone();
     let request = &inbound.request;
     if request.body().is_end_stream() || request.version() > Version::HTTP_11 {
         return inner(inbound).await;
@@ -45,7 +48,13 @@ where
     let mut response = inner(inbound).await;
     let ends = match remainder.take() {
         None => false,
-        Some(rest) => expects_continue || !drain(rest).await,
+        Some(rest) => {
+            let memory = match record.flow().is_known() {
+                true => None,
+                false => Some(record.connection().stranger_memory(DRAIN_MEMORY_BYTES)),
+            };
+            expects_continue || matches!(memory, Some(None)) || !drain(rest).await
+        }
     };
     if ends && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let close = HeaderValue::from_static("close");

@@ -17,7 +17,7 @@ pub(crate) fn limit<T>(
 where
     T: AsRef<Inbound>,
 {
-    let share = hub.caller_limit.acquire(&authenticated.caller.name)?;
+    let share = hub.caller_limit.acquire(&authenticated.caller)?;
     authenticated.request.as_ref().record.keep(share);
     Ok(authenticated)
 }

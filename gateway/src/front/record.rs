@@ -11,7 +11,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, LazyLock, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -29,7 +29,7 @@ use tracing::info;
 pub(crate) use self::running::Ending;
 use self::running::RunningState;
 use crate::{
-    front::socket::ClientConnection,
+    front::{connection::ConnectionState, socket::ClientConnection},
     hub::Hub,
     metrics::{Metrics, PhaseTimes, RequestEnd},
     seam::Caller,
@@ -52,9 +52,46 @@ pub(crate) struct RecordInner {
     audit: Option<AuditLog>,
     started: Instant,
     metrics: Arc<Metrics>,
+    connection: Arc<ConnectionState>,
+    flow: RequestFlow,
     fields: Mutex<AuditFields>,
     running: RunningState,
     _open: GaugeGuard,
+}
+
+/// Progress of a request, for limits and deadlines.
+#[derive(Default)]
+pub(crate) struct RequestFlow {
+    known: AtomicBool,
+    /// Number of turns between the answer's body and its client; odd while the client has the turn.
+    turns: AtomicU32,
+}
+
+impl RequestFlow {
+    /// True once the caller is authenticated.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    /// The client has to take bytes of the answer next.
+    pub(crate) fn block(&self) {
+        let turns = self.turns.load(Ordering::Relaxed);
+        let next = turns.wrapping_add(1 + (turns & 1));
+        self.turns.store(next, Ordering::Relaxed);
+    }
+
+    /// The answer's body has to yield bytes next.
+    pub(crate) fn unblock(&self) {
+        let turns = self.turns.load(Ordering::Relaxed);
+        self.turns
+            .store(turns.wrapping_add(turns & 1), Ordering::Relaxed);
+    }
+
+    /// Number of the turn if the client has it.
+    pub(crate) fn blocked(&self) -> Option<u32> {
+        let turns = self.turns.load(Ordering::Relaxed);
+        (turns & 1 == 1).then_some(turns)
+    }
 }
 
 #[derive(Default)]
@@ -72,8 +109,9 @@ struct AuditFields {
 }
 
 impl RequestRecord {
-    pub(crate) fn begin<B>(request: &Request<B>, peer: SocketAddr, hub: &Hub) -> Self {
-        let head = head_of(request, peer);
+    pub(crate) fn begin<B>(request: &Request<B>, connection: &ClientConnection, hub: &Hub) -> Self {
+        connection.state.request_begun();
+        let head = head_of(request, connection.peer);
         let kind = RequestKind::of(&head.path, head.query.as_deref().unwrap_or_default());
         RequestRecord(Arc::new(RecordInner {
             running: RunningState::new(&hub.requests, kind),
@@ -81,6 +119,8 @@ impl RequestRecord {
             audit: hub.audit.get().cloned(),
             started: Instant::now(),
             metrics: Arc::clone(&hub.metrics),
+            connection: Arc::clone(&connection.state),
+            flow: RequestFlow::default(),
             fields: Mutex::default(),
             _open: GaugeGuard::of(&hub.metrics.requests_open),
         }))
@@ -88,6 +128,15 @@ impl RequestRecord {
 
     pub(crate) fn id(&self) -> &str {
         &self.0.head.id
+    }
+
+    /// State of the connection that the request came on.
+    pub(crate) fn connection(&self) -> &Arc<ConnectionState> {
+        &self.0.connection
+    }
+
+    pub(crate) fn flow(&self) -> &RequestFlow {
+        &self.0.flow
     }
 
     fn fields(&self) -> MutexGuard<'_, AuditFields> {
@@ -100,6 +149,8 @@ impl RequestRecord {
         fields.party.tenant = caller.tenant.as_ref().map(ToString::to_string);
         drop(fields);
         self.enter(caller);
+        self.0.flow.known.store(true, Ordering::Relaxed);
+        self.0.connection.set_known(caller);
     }
 
     /// Notes the tenant of the cluster.
@@ -249,6 +300,7 @@ impl Drop for RecordInner {
             };
             audit.end_of(&self.head, std::mem::take(&mut fields.party), result);
         }
+        self.connection.request_ended();
         // Guards give back slots to waiting requests: last, after all is reported.
         fields.guards.clear();
     }

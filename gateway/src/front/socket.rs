@@ -10,7 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -25,6 +25,14 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
+use crate::{
+    front::{
+        connection::ConnectionState,
+        stalls::{ResetCause, StallWatch},
+    },
+    metrics::Metrics,
+};
+
 /// Idle time before the first keep-alive probe. A vanished client is noticed after this time plus nine intervals.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
@@ -36,6 +44,7 @@ pub(crate) struct ClientConnection {
     /// The server name in the TLS handshake.
     pub(crate) sni: Option<Arc<str>>,
     pub(crate) reset: ResetOnDrop,
+    pub(crate) state: Arc<ConnectionState>,
 }
 
 /// Whether the socket ends with a reset when it is dropped; clones share it.
@@ -55,16 +64,81 @@ impl ResetOnDrop {
 pub(crate) struct ClientSocket {
     tcp: TcpStream,
     reset: ResetOnDrop,
+    /// `None` once it belongs to an agent.
+    limits: Option<SocketLimits>,
+}
+
+/// Limits of a client's socket.
+pub(crate) struct SocketLimits {
+    pub(crate) state: Arc<ConnectionState>,
+    pub(crate) watch: StallWatch,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Bytes read, until that is of no interest.
+    pub(crate) read: usize,
+}
+
+/// Bytes per read of a stranger's connection. Larger reads would grow the buffers above.
+const STRANGER_READ_BYTES: usize = 4096;
+
+impl SocketLimits {
+    /// Reads into `buf` as much as the connection may send now.
+    fn poll_read(
+        &mut self,
+        tcp: &mut TcpStream,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.state.is_known() {
+            return Pin::new(tcp).poll_read(cx, buf);
+        }
+        if self.state.pauses_reading(self.read, cx) {
+            return Poll::Pending;
+        }
+        let mut bytes = [0; STRANGER_READ_BYTES];
+        let mut block = ReadBuf::new(&mut bytes);
+        let mut first = block.take(buf.remaining());
+        ready!(Pin::new(tcp).poll_read(cx, &mut first))?;
+        buf.put_slice(first.filled());
+        let count = first.filled().len();
+        if !self.state.count_head(self.read, count) {
+            let error = "a stranger's first head exceeds the memory budget";
+            return Poll::Ready(Err(io::Error::other(error)));
+        }
+        self.read = self.read.saturating_add(count);
+        Poll::Ready(Ok(()))
+    }
+
+    fn check<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.watch.progress();
+            return written;
+        }
+        let cause = ready!(self.watch.poll_stalled(cx));
+        self.metrics.stalled_reset(cause);
+        let error = match cause {
+            ResetCause::Timeout => "the client takes nothing",
+            ResetCause::Memory => "the client takes nothing, and its memory is needed",
+        };
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)))
+    }
 }
 
 impl ClientSocket {
-    pub(crate) fn new(tcp: TcpStream, reset: ResetOnDrop) -> Self {
+    pub(crate) fn new(tcp: TcpStream, reset: ResetOnDrop, limits: SocketLimits) -> Self {
         let keepalive = TcpKeepalive::new()
             .with_time(KEEPALIVE_IDLE)
             .with_interval(KEEPALIVE_INTERVAL);
         // Fails only on a dead socket; its first read reports that.
         let _ = SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
-        ClientSocket { tcp, reset }
+        ClientSocket {
+            tcp,
+            reset,
+            limits: Some(limits),
+        }
     }
 }
 
@@ -77,7 +151,7 @@ impl ClientSocket {
 pub(crate) fn agent_connection(
     upgraded: Upgraded,
 ) -> Result<Either<TlsStream<ReadAhead<ClientSocket>>, ClientSocket>, &'static str> {
-    let (io, read) = match upgraded.downcast::<TokioIo<TlsStream<ReadAhead<ClientSocket>>>>() {
+    let (mut io, read) = match upgraded.downcast::<TokioIo<TlsStream<ReadAhead<ClientSocket>>>>() {
         Ok(parts) => (Either::Left(parts.io.into_inner()), parts.read_buf),
         Err(other) => match other.downcast::<TokioIo<ClientSocket>>() {
             Ok(parts) => (Either::Right(parts.io.into_inner()), parts.read_buf),
@@ -88,10 +162,13 @@ pub(crate) fn agent_connection(
     if !read.is_empty() {
         return Err("it did not wait for the answer");
     }
-    match &io {
-        Either::Left(tls) => fairlead_dialer::set_link_options(&tls.get_ref().0.get_ref().tcp),
-        Either::Right(socket) => fairlead_dialer::set_link_options(&socket.tcp),
-    }
+    let socket = match &mut io {
+        Either::Left(tls) => tls.get_mut().0.get_mut(),
+        Either::Right(socket) => socket,
+    };
+    // A link has limits of its own.
+    socket.limits = None;
+    fairlead_dialer::set_link_options(&socket.tcp);
     Ok(io)
 }
 
@@ -105,11 +182,15 @@ impl Drop for ClientSocket {
 
 impl AsyncRead for ClientSocket {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_read(cx, buf)
+        let socket = self.get_mut();
+        match &mut socket.limits {
+            Some(limits) => limits.poll_read(&mut socket.tcp, cx, buf),
+            None => Pin::new(&mut socket.tcp).poll_read(cx, buf),
+        }
     }
 }
 
@@ -119,7 +200,11 @@ impl AsyncWrite for ClientSocket {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write(cx, buf)
+        let written = Pin::new(&mut self.tcp).poll_write(cx, buf);
+        match &mut self.limits {
+            Some(limits) => limits.check(cx, written),
+            None => written,
+        }
     }
 
     fn poll_write_vectored(
@@ -127,7 +212,11 @@ impl AsyncWrite for ClientSocket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs);
+        match &mut self.limits {
+            Some(limits) => limits.check(cx, written),
+            None => written,
+        }
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -7,7 +7,6 @@ use std::{future::Future, sync::Arc};
 use fairlead_api::{Code, Failure};
 use fairlead_exchange::Body;
 use http::Response;
-use tokio::sync::Semaphore;
 
 use crate::{
     front::{
@@ -23,24 +22,20 @@ use crate::{
         record::{Inbound, RequestRecord},
         respond::respond,
         route::{Route, route},
+        strangers::limit_strangers,
     },
     hub::Hub,
 };
 
-/// Limit of requests with unfinished answers, of all callers together.
-const MAX_REQUESTS: usize = 16_384;
-
 #[derive(Clone)]
 pub(crate) struct Stack {
     hub: Arc<Hub>,
-    load: Arc<Semaphore>,
 }
 
 impl Stack {
     pub(crate) fn new(hub: &Arc<Hub>) -> Self {
         Stack {
             hub: Arc::clone(hub),
-            load: Arc::new(Semaphore::new(MAX_REQUESTS)),
         }
     }
 
@@ -51,10 +46,13 @@ impl Stack {
         audit(inbound, |inbound| {
             // Reads the rest of a rejected request, so that its client gets the answer.
             drain_body(inbound, |inbound| {
-                // Turns any error below into one answer.
-                respond(hub, inbound, |inbound| {
-                    // Turns a bug of ours into one answer, not a lost connection.
-                    catch_panic(inbound.record.clone(), self.route_and_forward(inbound))
+                // Bounds requests until their caller is authenticated.
+                limit_strangers(inbound, |inbound| {
+                    // Turns any error below into one answer.
+                    respond(hub, inbound, |inbound| {
+                        // Turns a bug of ours into one answer, not a lost connection.
+                        catch_panic(inbound.record.clone(), self.route_and_forward(inbound))
+                    })
                 })
             })
         })
@@ -63,7 +61,6 @@ impl Stack {
 
     async fn route_and_forward(&self, inbound: Box<Inbound>) -> Result<Response<Body>, Failure> {
         let hub = &self.hub;
-        self.admit(&inbound)?; // before it costs anything
         // Rejects all that must not pass, before anything is authenticated.
         let routed = route(hub, inbound)?;
         let is_draining = hub.process.is_draining();
@@ -84,15 +81,6 @@ impl Stack {
                 unless_ended(&record, Box::pin(call_module(hub, inbound))).await
             }
         }
-    }
-
-    /// Takes a slot until the answer's last byte: a watch counts for as long as it runs.
-    fn admit(&self, inbound: &Inbound) -> Result<(), Failure> {
-        let slot = Arc::clone(&self.load).try_acquire_owned();
-        inbound
-            .record
-            .keep(slot.map_err(|_| Code::TooManyRequests)?);
-        Ok(())
     }
 }
 

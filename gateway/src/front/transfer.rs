@@ -105,6 +105,9 @@ impl RecordedDownload {
         bodiless: bool,
         format: StreamFormat,
     ) -> Self {
+        if !bodiless && !inner.is_end_stream() {
+            record.flow().block();
+        }
         RecordedDownload {
             over: bodiless || inner.is_end_stream(),
             left: inner.size_hint().exact(),
@@ -159,6 +162,27 @@ impl RecordedDownload {
         Poll::Ready(Some(Err(failure.clone().into())))
     }
 
+    fn poll_answer(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.may_end && !self.over && self.record.poll_ending(cx).is_some() {
+            let record = self.record.clone();
+            if let Some(ending) = record.ending() {
+                return self.poll_farewell(cx, ending);
+            }
+        }
+        let polled = self.poll_inner(cx);
+        if let Poll::Ready(Some(Err(_))) = &polled {
+            self.over = true;
+            self.record.set_outcome(RequestEnd::Aborted);
+            if let Some(reset) = &self.reset {
+                reset.arm();
+            }
+        }
+        polled
+    }
+
     fn poll_inner(
         &mut self,
         cx: &mut Context<'_>,
@@ -189,19 +213,10 @@ impl HttpBody for RecordedDownload {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if self.may_end && !self.over && self.record.poll_ending(cx).is_some() {
-            let record = self.record.clone();
-            if let Some(ending) = record.ending() {
-                return self.poll_farewell(cx, ending);
-            }
-        }
-        let polled = self.poll_inner(cx);
-        if let Poll::Ready(Some(Err(_))) = &polled {
-            self.over = true;
-            self.record.set_outcome(RequestEnd::Aborted);
-            if let Some(reset) = &self.reset {
-                reset.arm();
-            }
+        self.record.flow().unblock();
+        let polled = self.poll_answer(cx);
+        if let Poll::Ready(Some(Ok(_))) = &polled {
+            self.record.flow().block();
         }
         polled
     }

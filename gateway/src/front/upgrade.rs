@@ -53,6 +53,7 @@ pub(crate) fn join(
     let open = GaugeGuard::of(&hub.metrics.upgrades_open);
     // Armed until the end was clean, so that the end of the process is a reset too.
     reset.arm();
+    record.connection().set_upgraded();
     hub.process.spawn(async move {
         let _open = open;
         let client = match timeout(UPGRADE_TIMEOUT, client).await {

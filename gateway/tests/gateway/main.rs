@@ -29,6 +29,8 @@ mod silent;
 #[cfg(test)]
 mod stopped;
 #[cfg(test)]
+mod strangers;
+#[cfg(test)]
 mod tunnel;
 #[cfg(test)]
 mod waiting;

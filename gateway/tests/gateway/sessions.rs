@@ -302,15 +302,22 @@ async fn request_over_the_limit_is_asked_to_retry() {
     let rig = Rig::start();
     let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
-    let tls = rig.connect(HUB, "h2").await;
-    let (sender, connection) =
-        http2::handshake::<_, _, Empty<bytes::Bytes>>(TokioExecutor::new(), TokioIo::new(tls))
-            .await
-            .unwrap();
-    tokio::spawn(connection);
+    let connect = async || {
+        let tls = rig.connect(HUB, "h2").await;
+        let (sender, connection) =
+            http2::handshake::<_, _, Empty<bytes::Bytes>>(TokioExecutor::new(), TokioIo::new(tls))
+                .await
+                .unwrap();
+        tokio::spawn(connection);
+        sender
+    };
+    let mut sender = connect().await;
     let mut watches = Vec::new();
     let refused = loop {
         assert!(watches.len() < 600, "there is no cap");
+        if watches.len() % 100 == 99 {
+            sender = connect().await;
+        }
         let events = agent.next_stream();
         let request = Request::builder()
             .uri(format!("https://{HUB}{ROOT}/stream"))

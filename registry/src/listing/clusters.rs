@@ -43,6 +43,8 @@ pub(crate) struct ClusterPage<'a> {
     pub(crate) link: HeaderMap,
 }
 
+/// Limit of repeated `fact` parameters: each cluster is compared with each.
+const MAX_FACT_TERMS: usize = 16;
 const SORT_KEYS: [SortBy; 3] = [SortBy::Id, SortBy::Tenant, SortBy::DisplayName];
 
 impl ClusterListing {
@@ -82,6 +84,9 @@ impl ClusterListing {
     pub(crate) fn of(uri: &Uri) -> Result<Self, InvalidValue> {
         let listing = Listing::of(uri)?;
         let query = listing.query();
+        if query.all("fact").count() > MAX_FACT_TERMS {
+            return Err(invalid("fact: at most 16 terms"));
+        }
         let facts = query
             .all("fact")
             .map(|fact| match fact.split_once([':', '=']) {

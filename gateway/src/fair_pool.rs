@@ -1,0 +1,171 @@
+//! Pools that groups share evenly: request slots and bytes of memory.
+//!
+//! A group may hold as much as it leaves free. So one group alone gets half of a pool, `n` busy groups get about
+//! `1 / (n + 1)` each, and a new group always finds a share. Nothing is taken back.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// Number of groups beyond which those without a holder are forgotten.
+const MAX_IDLE_GROUPS: usize = 1024;
+
+/// A pool with groups of this key. Clones share it.
+pub(crate) struct FairPool<K>(Arc<PoolGroups<K>>);
+
+struct PoolGroups<K> {
+    total: Arc<PoolTotal>,
+    groups: Mutex<HashMap<K, Arc<Share>>>,
+}
+
+#[derive(Debug)]
+struct PoolTotal {
+    capacity: usize,
+    used: AtomicUsize,
+}
+
+/// Share of one group.
+#[derive(Debug)]
+pub(crate) struct Share {
+    total: Arc<PoolTotal>,
+    used: AtomicUsize,
+}
+
+/// Units taken from a pool; given back on drop.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    share: Arc<Share>,
+    units: usize,
+}
+
+impl<K> Clone for FairPool<K> {
+    fn clone(&self) -> Self {
+        FairPool(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Eq + Hash> FairPool<K> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let total = Arc::new(PoolTotal {
+            capacity,
+            used: AtomicUsize::new(0),
+        });
+        FairPool(Arc::new(PoolGroups {
+            total,
+            groups: Mutex::default(),
+        }))
+    }
+
+    /// The share of a group.
+    pub(crate) fn share(&self, key: K) -> Arc<Share> {
+        let groups = self.0.groups.lock();
+        let mut groups = groups.unwrap_or_else(PoisonError::into_inner);
+        if groups.len() >= MAX_IDLE_GROUPS {
+            groups.retain(|_, share| Arc::strong_count(share) > 1);
+        }
+        let share = groups.entry(key).or_insert_with(|| {
+            Arc::new(Share {
+                total: Arc::clone(&self.0.total),
+                used: AtomicUsize::new(0),
+            })
+        });
+        Arc::clone(share)
+    }
+}
+
+impl Share {
+    /// Takes `units`; `None` if the group has its share already. Concurrent calls may exceed the capacity by theirs.
+    pub(crate) fn take(self: &Arc<Self>, units: usize) -> Option<Taken> {
+        self.add(units).then(|| Taken {
+            share: Arc::clone(self),
+            units,
+        })
+    }
+
+    /// Units that the group holds.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, units: usize) -> bool {
+        let used = self.total.used.load(Ordering::Relaxed);
+        let free = self
+            .total
+            .capacity
+            .saturating_sub(used.saturating_add(units));
+        if self.used().saturating_add(units) > free {
+            return false;
+        }
+        self.total.used.fetch_add(units, Ordering::Relaxed);
+        self.used.fetch_add(units, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Taken {
+    /// Takes more of the same share; false if the group has its share already.
+    pub(crate) fn grow(&mut self, units: usize) -> bool {
+        let grown = self.share.add(units);
+        if grown {
+            self.units += units;
+        }
+        grown
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.share.used.fetch_sub(self.units, Ordering::Relaxed);
+        let total = &self.share.total;
+        total.used.fetch_sub(self.units, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(share: &Arc<Share>) -> Vec<Taken> {
+        std::iter::from_fn(|| share.take(1)).collect()
+    }
+
+    #[test]
+    fn each_busy_group_leaves_a_share_for_the_next() {
+        let pool = FairPool::new(120);
+        let shares: Vec<_> = (0..3).map(|key| pool.share(key)).collect();
+        let taken: Vec<_> = shares.iter().map(fill).collect();
+        let lengths: Vec<_> = taken.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [60, 30, 15]);
+        drop(taken);
+        assert_eq!(fill(&shares[2]).len(), 60);
+    }
+
+    #[test]
+    fn units_are_given_back_on_drop() {
+        let pool = FairPool::new(100);
+        let mut taken = pool.share("a").take(20).unwrap();
+        assert!(taken.grow(30) && !taken.grow(1));
+        assert!(pool.share("a").take(1).is_none());
+        assert!(pool.share("b").take(26).is_none() && pool.share("b").take(25).is_some());
+        drop(taken);
+        assert_eq!(pool.share("a").used(), 0);
+        assert!(pool.share("a").take(50).is_some());
+    }
+
+    #[test]
+    fn idle_groups_are_forgotten() {
+        let pool = FairPool::new(100);
+        let held = pool.share(0).take(10);
+        for key in 1..3 * MAX_IDLE_GROUPS {
+            pool.share(key);
+        }
+        assert!(pool.0.groups.lock().unwrap().len() <= MAX_IDLE_GROUPS);
+        assert_eq!(pool.share(0).used(), 10);
+        drop(held);
+    }
+}

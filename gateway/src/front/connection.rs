@@ -1,0 +1,335 @@
+//! State of one connection of the front, and the deadlines of a connection without an authenticated request.
+//!
+//! A connection belongs to a stranger until its first request is authenticated. Until then its number, time and memory
+//! are bounded.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::task::AtomicWaker;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::{
+    admission::Slot,
+    fair_pool::{Share, Taken},
+    front::{caller_limit::group, stranger_pools::StrangerPools},
+    seam::Caller,
+};
+
+/// Deadline for the first head, and for the next request of a stranger's connection.
+const STRANGER_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which a connection without an authenticated request takes no further requests.
+const STRANGER_LIFETIME: Duration = Duration::from_secs(60);
+/// Time for the last requests of a connection that is closed.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes that a connection may send before its first head: a head of 8 KiB, and as much for TLS. More counts as
+/// strangers' memory.
+const FREE_HEAD_BYTES: usize = 16 * 1024;
+/// Bytes that a stranger's HTTP/2 connection may send before the hub stops reading it. Its windows allow more.
+const MAX_STRANGER_H2_BYTES: usize = 192 * 1024;
+
+/// State of a connection, shared by its socket, its task and its requests.
+pub(crate) struct ConnectionState {
+    /// Request slots of strangers of this address.
+    pub(crate) strangers: Arc<Share>,
+    memory: Arc<Share>,
+    /// Memory of an unfinished first head.
+    head: Mutex<Option<Taken>>,
+    http2: AtomicBool,
+    upgraded: AtomicBool,
+    known: AtomicBool,
+    /// Name of the group that its first authenticated caller belongs to.
+    group: OnceLock<String>,
+    authenticated: Notify,
+    reader: AtomicWaker,
+    begun: AtomicU32,
+    ended: AtomicU32,
+}
+
+/// Reason to close a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CloseCause {
+    /// Too many connections of strangers.
+    Evicted,
+    /// No request came in time.
+    NoRequest,
+    /// No request was authenticated in time.
+    NotAuthenticated,
+    /// An authenticated HTTP/2 connection without requests.
+    Idle,
+}
+
+impl CloseCause {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            CloseCause::Evicted => "evicted",
+            CloseCause::NoRequest => "no-request",
+            CloseCause::NotAuthenticated => "not-authenticated",
+            CloseCause::Idle => "idle",
+        }
+    }
+
+    /// True if running requests may finish.
+    pub(crate) const fn is_graceful(self) -> bool {
+        matches!(self, CloseCause::NotAuthenticated | CloseCause::Idle)
+    }
+}
+
+impl ConnectionState {
+    pub(crate) fn new(pools: &StrangerPools, peer: SocketAddr) -> Arc<Self> {
+        Arc::new(ConnectionState {
+            strangers: pools.requests(peer.ip()),
+            memory: pools.memory(peer.ip()),
+            head: Mutex::default(),
+            http2: AtomicBool::new(false),
+            upgraded: AtomicBool::new(false),
+            known: AtomicBool::new(false),
+            group: OnceLock::new(),
+            authenticated: Notify::new(),
+            reader: AtomicWaker::new(),
+            begun: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+        })
+    }
+
+    pub(crate) fn set_http2(&self) {
+        self.http2.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_http2(&self) -> bool {
+        self.http2.load(Ordering::Relaxed)
+    }
+
+    /// From now on the connection carries no HTTP, so a reader may stop for as long as it wants.
+    pub(crate) fn set_upgraded(&self) {
+        self.upgraded.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_upgraded(&self) -> bool {
+        self.upgraded.load(Ordering::Relaxed)
+    }
+
+    /// True once a request was authenticated.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    /// Name of the group for the budget of stalled readers; `None` for strangers.
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.group.get().map(String::as_str)
+    }
+
+    pub(crate) fn set_known(&self, caller: &Caller) {
+        if self.is_known() {
+            return;
+        }
+        let _ = self.group.set(group(caller));
+        self.known.store(true, Ordering::Release);
+        self.authenticated.notify_one();
+        self.reader.wake();
+    }
+
+    /// Takes memory from the share of strangers of this address.
+    pub(crate) fn stranger_memory(&self, bytes: usize) -> Option<Taken> {
+        self.memory.take(bytes)
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn request_begun(&self) {
+        if self.begun.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.head_memory().take();
+        }
+    }
+
+    pub(crate) fn request_ended(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn head_memory(&self) -> std::sync::MutexGuard<'_, Option<Taken>> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts bytes of a connection without a request; false if it has sent more than strangers may.
+    pub(crate) fn count_head(&self, before: usize, bytes: usize) -> bool {
+        if before + bytes <= FREE_HEAD_BYTES || self.has_begun() {
+            return true;
+        }
+        let mut head = self.head_memory();
+        match head.as_mut() {
+            Some(taken) => taken.grow(bytes),
+            None => {
+                *head = self.memory.take(bytes);
+                head.is_some()
+            }
+        }
+    }
+
+    /// True if the hub stops reading for now.
+    pub(crate) fn pauses_reading(&self, read: usize, cx: &std::task::Context<'_>) -> bool {
+        if read < MAX_STRANGER_H2_BYTES || !self.is_http2() {
+            return false;
+        }
+        self.reader.register(cx.waker());
+        !self.known.load(Ordering::Acquire)
+    }
+
+    fn counts(&self) -> (u32, u32) {
+        let ended = self.ended.load(Ordering::Relaxed);
+        (self.begun.load(Ordering::Relaxed), ended)
+    }
+
+    /// Waits for a reason to close the connection. `slot` is given back once a request is authenticated.
+    pub(crate) async fn close_cause(&self, slot: Slot, idle_timeout: Duration) -> CloseCause {
+        let cause = tokio::select! {
+            () = self.authenticated.notified() => None,
+            cause = self.stranger_deadlines() => Some(cause),
+            () = slot.evicted() => Some(CloseCause::Evicted),
+        };
+        drop(slot);
+        match cause {
+            Some(cause) => cause,
+            None => self.idle(idle_timeout).await,
+        }
+    }
+
+    async fn stranger_deadlines(&self) -> CloseCause {
+        let opened = Instant::now();
+        let (mut seen, mut idle_since) = (self.counts(), opened);
+        while opened.elapsed() < STRANGER_LIFETIME {
+            sleep_until((idle_since + STRANGER_HEAD_TIMEOUT).min(opened + STRANGER_LIFETIME)).await;
+            let counts = self.counts();
+            let is_idle = counts.0 == counts.1;
+            if is_idle && counts == seen && idle_since.elapsed() >= STRANGER_HEAD_TIMEOUT {
+                return CloseCause::NoRequest;
+            }
+            (seen, idle_since) = (counts, Instant::now());
+        }
+        CloseCause::NotAuthenticated
+    }
+
+    /// hyper itself closes idle HTTP/1.1 connections.
+    async fn idle(&self, timeout: Duration) -> CloseCause {
+        if !self.is_http2() {
+            return std::future::pending().await;
+        }
+        loop {
+            let seen = self.counts();
+            sleep(timeout).await;
+            if seen.0 == seen.1 && self.counts() == seen {
+                return CloseCause::Idle;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seam::samples::caller;
+
+    fn connection() -> (StrangerPools, Arc<ConnectionState>) {
+        let pools = StrangerPools::default();
+        let state = ConnectionState::new(&pools, "192.0.2.1:1".parse().unwrap());
+        (pools, state)
+    }
+
+    async fn close_cause(pools: &StrangerPools, state: &ConnectionState) -> (CloseCause, u64) {
+        let slot = pools.connection([192, 0, 2, 1].into());
+        let opened = Instant::now();
+        let cause = state.close_cause(slot, Duration::from_secs(100)).await;
+        (cause, opened.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_without_a_head_is_closed_after_ten_seconds() {
+        let (pools, state) = connection();
+        let closed = close_cause(&pools, &state).await;
+        assert_eq!(closed, (CloseCause::NoRequest, 10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_without_an_authenticated_request_is_closed_after_a_minute() {
+        let (pools, state) = connection();
+        let requests = async {
+            loop {
+                state.request_begun();
+                sleep(Duration::from_secs(3)).await;
+                state.request_ended();
+            }
+        };
+        let closed = tokio::select! {
+            closed = close_cause(&pools, &state) => closed,
+            () = requests => unreachable!(),
+        };
+        assert_eq!(closed, (CloseCause::NotAuthenticated, 60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn running_request_of_a_stranger_ends_with_the_lifetime() {
+        let (pools, state) = connection();
+        state.request_begun();
+        let closed = close_cause(&pools, &state).await;
+        assert_eq!(closed, (CloseCause::NotAuthenticated, 60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn authenticated_http2_connection_is_closed_when_idle() {
+        let (pools, state) = connection();
+        state.set_http2();
+        state.request_begun();
+        state.set_known(&caller("ann"));
+        let ending = async {
+            sleep(Duration::from_secs(450)).await;
+            state.request_ended();
+        };
+        let (closed, ()) = tokio::join!(close_cause(&pools, &state), ending);
+        assert_eq!(closed, (CloseCause::Idle, 600));
+    }
+
+    #[test]
+    fn large_first_heads_share_the_memory_of_strangers() {
+        let (pools, state) = connection();
+        let mut read = 0;
+        while read < FREE_HEAD_BYTES {
+            assert!(state.count_head(read, 4096));
+            read += 4096;
+        }
+        assert_eq!(pools.memory([192, 0, 2, 1].into()).used(), 0);
+        while state.count_head(read, 4096) {
+            read += 4096;
+        }
+        assert_eq!(
+            read,
+            FREE_HEAD_BYTES + 4 * 1024 * 1024,
+            "half of the budget"
+        );
+        state.request_begun();
+        assert_eq!(pools.memory([192, 0, 2, 1].into()).used(), 0);
+    }
+
+    #[test]
+    fn http2_connection_of_a_stranger_is_read_up_to_a_limit() {
+        let (_pools, state) = connection();
+        let cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(
+            !state.pauses_reading(MAX_STRANGER_H2_BYTES, &cx),
+            "HTTP/1.1"
+        );
+        state.set_http2();
+        assert!(state.pauses_reading(MAX_STRANGER_H2_BYTES, &cx));
+        state.set_known(&caller("ann"));
+        assert!(!state.pauses_reading(MAX_STRANGER_H2_BYTES, &cx));
+    }
+}

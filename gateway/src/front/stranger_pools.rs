@@ -1,0 +1,50 @@
+//! Resources of strangers: requests and connections whose sender is not authenticated. Each address has an even share.
+
+use std::{net::IpAddr, sync::Arc};
+
+use crate::{
+    admission::{AdmissionPool, Slot},
+    fair_pool::{FairPool, Share},
+    network::network,
+};
+
+/// Limit of strangers' requests that wait, or have an answer that their client does not take.
+const MAX_REQUESTS: usize = 512;
+/// Limit of strangers' connections after TLS. Agents that reconnect at once pass through within a round trip.
+const MAX_CONNECTIONS: usize = 2048;
+/// Memory budget of strangers' bodies and oversized heads.
+const MEMORY_BYTES: usize = 8 * 1024 * 1024;
+
+/// Pools of strangers.
+pub(crate) struct StrangerPools {
+    requests: FairPool<IpAddr>,
+    memory: FairPool<IpAddr>,
+    connections: AdmissionPool,
+}
+
+impl Default for StrangerPools {
+    fn default() -> Self {
+        StrangerPools {
+            requests: FairPool::new(MAX_REQUESTS),
+            memory: FairPool::new(MEMORY_BYTES),
+            connections: AdmissionPool::new(MAX_CONNECTIONS),
+        }
+    }
+}
+
+impl StrangerPools {
+    /// The share of request slots of an address.
+    pub(crate) fn requests(&self, from: IpAddr) -> Arc<Share> {
+        self.requests.share(network(from))
+    }
+
+    /// The share of memory of an address, in bytes.
+    pub(crate) fn memory(&self, from: IpAddr) -> Arc<Share> {
+        self.memory.share(network(from))
+    }
+
+    /// A slot for a connection after TLS.
+    pub(crate) fn connection(&self, from: IpAddr) -> Slot {
+        self.connections.acquire(from)
+    }
+}
