@@ -1,0 +1,58 @@
+//! Tests of `authorize`.
+
+use super::*;
+
+fn permit(name: &str, role: Role, as_user: Option<&'static str>) -> Result<Permit, Failure> {
+    let caller = Caller {
+        token: None,
+        name: name.to_owned(),
+        role: Role::Admin,
+        tenant: None,
+        cluster: None,
+        subject: None,
+        expires: None,
+    };
+    let grant = Grant {
+        role,
+        tenant: "t-acme".parse().unwrap(),
+    };
+    let as_user = as_user.map(HeaderValue::from_static);
+    Permit::new(&"c-demo".parse().unwrap(), &caller, &grant, as_user)
+}
+
+#[test]
+fn permit_names_user_role_and_tenant_and_never_system() {
+    let permit = permit("system:masters", Role::Operator, None).unwrap();
+    let ImpersonatedNames::Caller { user, groups } = permit.names() else {
+        panic!("{permit:?}");
+    };
+    assert_eq!(user, "fairlead:system:masters");
+    assert_eq!(
+        groups,
+        &["fairlead:operator", "fairlead:tenant:t-acme:operator"]
+    );
+}
+
+#[test]
+fn only_an_admin_impersonates_another_user() {
+    let other = permit("ann", Role::Admin, Some("dev")).unwrap();
+    assert_eq!(
+        *other.names(),
+        ImpersonatedNames::Other(HeaderValue::from_static("dev"))
+    );
+    for role in [Role::Operator, Role::Viewer] {
+        let refused = permit("ann", role, Some("dev")).unwrap_err();
+        assert_eq!(refused, Failure::new(Code::NoImpersonation));
+    }
+}
+
+#[test]
+fn invalid_header_value_makes_no_permit() {
+    for name in ["a\r\nfairlead-group: x", "a\0", "a\n"] {
+        assert_eq!(
+            permit(name, Role::Viewer, None).unwrap_err().code,
+            Code::Internal,
+            "{name:?}"
+        );
+    }
+}
