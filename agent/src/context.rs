@@ -15,7 +15,7 @@ use fairlead_runtime::{Process, gauges::GaugeGuard};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::{metrics::Metrics, proxy::reserved::ReservedNamespace};
+use crate::{metrics::Metrics, reserved::ReservedNamespace};
 use fairlead_apiserver::Upstream;
 
 pub(crate) mod cluster_uid;

@@ -12,6 +12,7 @@ mod identity;
 mod link;
 mod metrics;
 mod proxy;
+mod reserved;
 mod role_bindings;
 pub mod uninstall;
 
@@ -42,7 +43,8 @@ use link::{
     supervisor::LinkSupervisor,
 };
 use metrics::Metrics;
-use proxy::{admit, reserved::ReservedNamespace};
+use proxy::admit;
+use reserved::ReservedNamespace;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};

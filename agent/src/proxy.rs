@@ -27,7 +27,6 @@ pub(crate) mod connect;
 pub(crate) mod headers;
 mod ping_responder;
 pub(crate) mod probe;
-pub(crate) mod reserved;
 mod running;
 
 use admit::ImpersonationRules;
@@ -130,7 +129,7 @@ impl RequestProxy {
         let permitted = self.rules.admit(request.headers())?;
         headers::check_path(request.uri())?;
         if let Some(reserved) = &self.context.reserved {
-            reserved.check(&permitted, request.method(), request.uri())?;
+            reserved.check(permitted.is_admin(), request.method(), request.uri())?;
         }
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = headers::upgrade(request.headers());

@@ -3,11 +3,9 @@
 use fairlead_testkit::layers;
 
 /// Top-level modules, lowest layer first. Modules of one layer are independent of each other.
-const LAYERS: [&[&str]; 8] = [
-    &["backoff", "body", "config", "metrics"],
-    &["target"],
-    &["upstream"],
-    &["hub_request", "identity", "objects", "role_bindings"],
+const LAYERS: [&[&str]; 6] = [
+    &["backoff", "config", "metrics", "reserved"],
+    &["hub_request", "identity", "role_bindings"],
     &["context"],
     &["configuration", "facts", "proxy"],
     &["link"],

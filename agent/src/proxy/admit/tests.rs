@@ -205,3 +205,30 @@ fn system_groups_cannot_be_allowed() {
     let names = ["ops".to_owned(), "acme:system:x".to_owned()];
     check_allowed(&names, &names).unwrap();
 }
+
+#[test]
+fn only_admins_reach_the_agents_namespace() {
+    let named = |name: &str, value: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_HEADER, "fairlead:ann".parse().unwrap());
+        headers.insert(HeaderName::try_from(name).unwrap(), value.parse().unwrap());
+        headers
+    };
+    let listed = ["ann@example.org".to_owned()];
+    let rules = ImpersonationRules::new(&"t-a".parse().unwrap(), &[], &listed);
+    for (group, is_admin) in [
+        ("fairlead:admin", true),
+        ("fairlead:operator", false),
+        ("fairlead:viewer", false),
+        ("fairlead:tenant:t-a:admin", false),
+    ] {
+        let user = rules.admit(&named(GROUP_HEADER, group)).unwrap();
+        assert_eq!(user.is_admin(), is_admin, "{group}");
+    }
+    let mut headers = named(AS_HEADER, "ann@example.org");
+    headers.remove(USER_HEADER);
+    assert!(
+        rules.admit(&headers).unwrap().is_admin(),
+        "only admins name another user"
+    );
+}
