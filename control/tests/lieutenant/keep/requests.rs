@@ -180,7 +180,11 @@ async fn a_slash_at_the_end_is_accepted_on_every_path() {
             continue;
         }
         let (one, two) = (rig.get(&real).await, rig.get(&format!("{real}/")).await);
-        assert_eq!((one.status, &one.text), (two.status, &two.text), "{path}");
+        assert_eq!(one.status, two.status, "{path}");
+        // The list of running requests holds the request for it.
+        if path != "/v1/requests" {
+            assert_eq!(one.text, two.text, "{path}");
+        }
         assert_ne!(one.header("fairlead-code"), "FL-1305", "{path}");
         paths += 1;
     }
