@@ -67,7 +67,8 @@ async fn started(
             says: code,
         });
     }
-    let target = format!("pod/{}", world.pod(0));
+    // Another test counts the forwards to the first pod.
+    let target = format!("pod/{}", world.pod(1));
     let (_, forward) = kubectl().port_forward(&target, ECHO_PORT).await?;
     calls.push(RunningCall {
         name: "port-forward",
