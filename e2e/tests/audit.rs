@@ -205,7 +205,7 @@ async fn tampering_shows(hub: &Hub) -> anyhow::Result<()> {
     let path = copy.to_str().context("path")?;
     let whole = hub.cli(["audit", "verify", path]).await?;
     ensure!(
-        whole.stderr.contains("none removed or changed"),
+        whole.text().contains("none removed or changed"),
         "{whole:?}"
     );
     let log = copy.join("00000001.jsonl");
@@ -218,11 +218,11 @@ async fn tampering_shows(hub: &Hub) -> anyhow::Result<()> {
     fs::write(&log, lines.join("\n") + "\n")?;
     let broken = hub.cli(["audit", "verify", path]).await?;
     ensure!(broken.status.code() == Some(1), "{broken:?}");
+    let told = format!("{}{}", broken.text(), broken.stderr);
     for expected in [":101: event 101 is missing", ":201: event 202", "FL-5108"] {
         ensure!(
-            broken.stderr.contains(expected),
-            "{expected} after {removed}: {}",
-            broken.stderr
+            told.contains(expected),
+            "{expected} after {removed}: {told}"
         );
     }
     Ok(())

@@ -42,8 +42,8 @@ Examples:
 
 const KILL_EXAMPLES: &str = "\
 Examples:
-  fairlead sessions kill 0123456789abcdef --reason maintenance
-  fairlead sessions kill --caller ann --kind exec";
+  fairlead sessions kill 0123456789abcdef --reason maintenance --yes
+  fairlead sessions kill --caller ann --kind exec --yes";
 
 #[derive(Subcommand)]
 pub enum SessionsArgs {

@@ -17,16 +17,15 @@ pub(crate) fn run(dir: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::because(Code::CannotRead, format_args!("{place}: {error}")))?;
     let (lines, segments) = (checked.lines, checked.segments);
     if checked.findings.is_empty() {
-        output::note(&format!(
-            "{lines} events in {segments} files, none removed or changed"
-        ));
-        if let Some((seq, hash)) = checked.last {
-            output::note(&format!("the last one is {seq} with hash {hash}"));
-        }
-        return Ok(());
+        let last = checked.last.map_or_else(String::new, |(seq, hash)| {
+            format!("the last one is {seq} with hash {hash}\n")
+        });
+        return Ok(output::print(&format!(
+            "{lines} events in {segments} files, none removed or changed\n{last}"
+        ))?);
     }
     for finding in &checked.findings {
-        output::note(&finding.to_string());
+        output::print(&format!("{finding}\n"))?;
     }
     let number = checked.findings.len();
     Err(Failure::because(

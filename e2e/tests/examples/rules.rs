@@ -94,6 +94,14 @@ const RULES: &[OutputRule] = &[
         "confirm-restore",
         "the hub of all examples was not restored",
     ),
+    left(
+        "recording ",
+        "the hub of all examples records no session; the test audit plays one",
+    ),
+    left(
+        "sessions kill 0123456789abcdef",
+        "no request has this id; the test kubectl ends one by its caller",
+    ),
     until("fairlead dev", "hub ready"),
     until("fairlead server", "hub ready"),
     until("fairlead agent --join", "configuration applied"),
@@ -107,6 +115,8 @@ const RULES: &[OutputRule] = &[
     silent("> demo.yaml"),
     silent("> store-key"),
     silent("source <("),
+    silent("sessions list --cluster c-demo"),
+    silent("audit requests --cluster demo --verb create"),
 ];
 
 /// Commands that break the assumptions of other pages, so they run last.
