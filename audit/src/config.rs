@@ -248,7 +248,7 @@ impl AuditConfig {
     }
 
     /// Sets the settings of the files that the configuration names.
-    pub fn apply(&self, journal: &mut crate::JournalSettings) {
+    pub fn apply(&self, journal: &mut crate::journal::JournalSettings) {
         let set = |span: &Option<Parsed<TimeSpan>>, to: &mut Duration| {
             if let Some(Parsed(span)) = span {
                 *to = span.0;
@@ -300,7 +300,7 @@ mod tests {
              [otlp.local]\nurl = \"http://127.0.0.1:4318/v1/logs\"\n",
         )
         .unwrap();
-        let mut journal = crate::JournalSettings::of("/x".into(), "hub".to_owned());
+        let mut journal = crate::journal::JournalSettings::of("/x".into(), "hub".to_owned());
         config.apply(&mut journal);
         assert_eq!(config.on_full(), OnFull::Drop);
         assert_eq!(

@@ -199,7 +199,7 @@ impl Recording {
 
 /// Like `20261123T194801Z_c-demo_ann_9f86d081884c7d65.cast.age`.
 fn file_name(head: &RequestHead, party: &RequestParty, at: OffsetDateTime) -> String {
-    let at = crate::timestamp(at).replace(['-', ':'], "");
+    let at = crate::event::timestamp(at).replace(['-', ':'], "");
     let at = at.split('.').next().unwrap_or_default().to_owned();
     let plain = |text: &str| -> String {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use crate::{CaPin, ClusterId, TenantId, resources::ClusterState};
+use super::status::ClusterState;
+use crate::{CaPin, ClusterId, TenantId};
 
 /// Response to `GET /v1/ca`, and to a step of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

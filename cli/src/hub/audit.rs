@@ -3,7 +3,6 @@
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use fairlead_api::{Code, Failure, HubUrl};
@@ -12,9 +11,6 @@ use fairlead_client::files;
 use fairlead_runtime::Process;
 
 use super::settings::Settings;
-
-/// Default of `--audit-keep`.
-pub(super) const AUDIT_KEEP: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Place of the writer, which outlives all requests.
 pub(crate) type AuditSlot = Arc<Mutex<Option<AuditWriter>>>;

@@ -20,13 +20,16 @@ use fairlead_runtime::config::{ListenAddress, MemorySize, Reader, TimeSpan};
 use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
 
-use super::{audit::AUDIT_KEEP, influx};
+use super::influx;
 use crate::{args::process::ProcessArgs, build_info::VERSION, settings::read_secret};
 
 /// Pinned image of Steward, a version that is tested with this hub.
 const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";
 /// Default of `--renew-grace`: a cluster that was off for a month can still renew its identity.
 const RENEW_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Default of `--audit-keep`.
+const AUDIT_KEEP: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Complete settings of a hub.
 pub(crate) struct Settings {
