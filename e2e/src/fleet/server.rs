@@ -26,14 +26,18 @@ impl Hub {
         Self::start_server_in(tempfile::tempdir()?, flags).await
     }
 
-    /// Starts `fairlead server` with its data in this folder, which may be a separate disk.
+    /// Starts `fairlead server` with its data in this folder, which may be a separate disk. Requests pass without events of
+    /// the audit log when the disk is full.
     ///
     /// # Errors
     /// It does not get ready.
     pub async fn start_server_on(disk: &Path) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         symlink(disk, folder.path().join("data"))?;
-        Self::start_server_in(folder, &[] as &[&str]).await
+        let audit = folder.path().join("audit.toml");
+        std::fs::write(&audit, "on-full = \"drop\"\n")?;
+        let flags = ["--audit-config".to_owned(), audit.display().to_string()];
+        Self::start_server_in(folder, &flags).await
     }
 
     /// Starts `fairlead server` on the data of a backup for [`BACKUP_RECIPIENT`](super::BACKUP_RECIPIENT).
