@@ -74,6 +74,9 @@ const fn request(code: Code) -> &'static str {
         Code::MethodNotAllowed => {
             "The header `Allow` of the answer lists the methods: `curl -sSi -X OPTIONS HUB/PATH`."
         }
+        Code::BodyMemoryFull => {
+            "Look at the size of the request's body, and at the number of values in it: small values cost more memory than their bytes. `fairlead sessions list` shows other running requests."
+        }
         Code::WrongContentType => {
             "Print the headers that the client sends: `curl -v` or `kubectl -v=9 COMMAND`. HTML forms and file uploads do not send JSON."
         }
