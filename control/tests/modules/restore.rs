@@ -9,6 +9,7 @@ use std::{
 use fairlead_api::{Code, resources::Role};
 use fairlead_certs::{AgentIdentity, SerialPrefix};
 use fairlead_control::backup::{HubData, RestoredAccess, Sink};
+use fairlead_testkit::wait::{TEST_DEADLINE, eventually};
 use secrecy::SecretString;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -56,8 +57,13 @@ async fn restored(file: &Path, dir: &TempDir, access: RestoredAccess) -> Rig {
         store: None,
     };
     let source = BufReader::new(File::open(file).unwrap());
-    // Epochs are seconds.
-    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    // Epochs are seconds of the system's clock: the restore is in a later one than the backup.
+    let second = || OffsetDateTime::now_utc().unix_timestamp();
+    let backed_up = second();
+    let later = async || (second() > backed_up).then_some(());
+    eventually(TEST_DEADLINE, "the next second", later)
+        .await
+        .unwrap();
     data.restore(Box::new(source), false, access).await.unwrap();
     Rig::opened(config(dir), OffsetDateTime::now_utc()).await
 }
