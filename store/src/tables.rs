@@ -33,6 +33,22 @@ pub(super) struct TableSpec {
 
 use ColumnType::{Flag, Int, Text};
 
+/// Columns of a line of the change log, also in its archive of people's lines.
+const LOG_COLUMNS: &[(&str, ColumnType)] = &[
+    ("revision", Int),
+    ("part", Int),
+    ("at", Int),
+    ("actor", Text),
+    ("kind", Text),
+    ("id", Text),
+    ("tenant", Text),
+    ("operation", Text),
+    ("before", Text),
+    ("after", Text),
+    ("audience", Text),
+    ("actor_token", Text),
+];
+
 pub(super) const TABLES: [TableSpec; 7] = [
     TableSpec {
         name: "revision",
@@ -67,20 +83,7 @@ pub(super) const TABLES: [TableSpec; 7] = [
     },
     TableSpec {
         name: "changes",
-        columns: &[
-            ("revision", Int),
-            ("part", Int),
-            ("at", Int),
-            ("actor", Text),
-            ("kind", Text),
-            ("id", Text),
-            ("tenant", Text),
-            ("operation", Text),
-            ("before", Text),
-            ("after", Text),
-            ("audience", Text),
-            ("actor_token", Text),
-        ],
+        columns: LOG_COLUMNS,
         key: "revision, part",
     },
     TableSpec {
@@ -99,20 +102,7 @@ pub(super) const TABLES: [TableSpec; 7] = [
     },
     TableSpec {
         name: "acts",
-        columns: &[
-            ("revision", Int),
-            ("part", Int),
-            ("at", Int),
-            ("actor", Text),
-            ("kind", Text),
-            ("id", Text),
-            ("tenant", Text),
-            ("operation", Text),
-            ("before", Text),
-            ("after", Text),
-            ("audience", Text),
-            ("actor_token", Text),
-        ],
+        columns: LOG_COLUMNS,
         key: "revision, part",
     },
 ];
