@@ -1,28 +1,17 @@
 //! Configuration file of the audit log (`--audit-config`).
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    path::{Path, PathBuf},
-    str::FromStr,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use fairlead_runtime::config::{MemorySize, TimeSpan};
 use reqwest::Url;
 use serde::{Deserialize, Deserializer, de::Error as _};
-
-use crate::{
-    log::OnFull,
-    recording::{Recorder, SessionFacts},
-};
 
 /// Content of the configuration file; everything is optional.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AuditConfig {
     /// Reaction to events that cannot be written.
-    pub(crate) on_full: FullPolicy,
+    pub(crate) on_full: OnFull,
     /// Size at which a new file begins.
     pub(crate) segment_size: Option<Parsed<MemorySize>>,
     /// Age at which a new file begins.
@@ -39,11 +28,14 @@ pub struct AuditConfig {
     pub(crate) recording: Option<RecordingConfig>,
 }
 
+/// Reaction to events that cannot be written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum FullPolicy {
+pub enum OnFull {
+    /// New requests are refused; no event is lost.
     #[default]
     Refuse,
+    /// Events are dropped and counted.
     Drop,
 }
 
@@ -69,16 +61,6 @@ pub(crate) struct RecordingConfig {
 
 const fn default_required() -> bool {
     true
-}
-
-impl RecordingConfig {
-    pub(crate) fn covers(&self, session: &SessionFacts<'_>) -> bool {
-        let has =
-            |list: &[String], value: &str| list.is_empty() || list.iter().any(|it| it == value);
-        has(&self.clusters, session.cluster)
-            && has(&self.tenants, session.tenant)
-            && has(&self.roles, session.role)
-    }
 }
 
 /// Name of a sink, which is a part of a file name.
@@ -230,21 +212,7 @@ impl AuditConfig {
     /// Reaction to events that cannot be written.
     #[must_use]
     pub const fn on_full(&self) -> OnFull {
-        match self.on_full {
-            FullPolicy::Refuse => OnFull::Refuse,
-            FullPolicy::Drop => OnFull::Drop,
-        }
-    }
-
-    /// Prepares recordings below the folder of the log; `None` without a policy.
-    ///
-    /// # Errors
-    /// The folder cannot be created.
-    pub fn recorder(&self, dir: &Path) -> std::io::Result<Option<Recorder>> {
-        let config = self.recording.clone();
-        config
-            .map(|config| Recorder::new(config, dir.join("recordings")))
-            .transpose()
+        self.on_full
     }
 
     /// Sets the settings of the files that the configuration names.

@@ -13,8 +13,9 @@ use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
 
 use crate::{
+    log::AuditLog,
     segment::{MAX_LINE_BYTES, numbers, path_of, replace},
-    sink::Sink,
+    sink::{Sink, Sinks},
 };
 
 const RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
@@ -33,6 +34,16 @@ pub(crate) struct Cursor {
 pub(crate) struct Batch {
     pub(crate) lines: Vec<String>,
     pub(crate) end: Cursor,
+}
+
+impl Sinks {
+    /// Delivers the log to all receivers, each in a task of the process.
+    pub fn start(self, log: &AuditLog, process: &Process) {
+        for sink in self.0 {
+            let (dir, written) = (log.dir().to_owned(), log.written());
+            process.spawn(deliver(dir, sink, written, process.clone()));
+        }
+    }
 }
 
 /// Delivers to one sink until the process drains. The rest is delivered after the next start.

@@ -8,6 +8,7 @@ mod deliver;
 mod event;
 mod journal;
 mod log;
+mod policy;
 mod read;
 mod recording;
 mod request_info;
@@ -18,17 +19,16 @@ mod tests;
 mod verify;
 
 pub use chain::{LineHash, hex, unhex};
-pub use config::AuditConfig;
+pub use config::{AuditConfig, OnFull};
 pub use event::{
     AuditEvent, Decision, EVENT_VERSION, EventCaller, EventKind, RequestHead, RequestParty,
     RequestResult, Stage, timestamp,
 };
 pub use journal::JournalSettings;
-pub use log::{AuditLog, AuditUnwritable, AuditWriter, OnFull};
+pub use log::{AuditLog, AuditUnwritable, AuditWriter};
+pub use policy::{Recorder, Recording, SessionFacts, Unrecordable};
 pub use read::{EventFilter, EventPage, read};
-pub use recording::{
-    OpenError, Piece, Recorder, Recording, SessionFacts, Unrecordable, open_recording,
-};
+pub use recording::{OpenError, Piece, open_recording};
 pub use request_info::{RequestInfo, ResourceInfo, harmless_query};
 pub use sink::Sinks;
 pub use verify::{Defect, Finding, Verification, verify};

@@ -19,11 +19,12 @@ use tokio::sync::watch;
 use tracing::{error, info};
 
 use crate::{
+    config::OnFull,
     event::{
         EventKind, PendingBody, PendingEvent, RequestHead, RequestParty, RequestResult, Stage,
     },
     journal::{Journal, JournalSettings},
-    recording::Recorder,
+    policy::Recorder,
 };
 
 /// Events that wait for the writer; beyond it new requests are refused.
@@ -38,16 +39,6 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const UPKEEP_INTERVAL_SECONDS: i64 = 60;
 /// Logged requests without a credential per second; strangers must not fill the disk.
 const MAX_STRANGERS_PER_SECOND: u64 = 50;
-
-/// Reaction to events that cannot be written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnFull {
-    /// New requests are refused; no event is lost.
-    #[default]
-    Refuse,
-    /// Events are dropped and counted.
-    Drop,
-}
 
 /// The audit log cannot be written: no new request may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

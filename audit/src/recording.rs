@@ -6,73 +6,23 @@ mod cast;
 mod frames;
 mod seal;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use time::OffsetDateTime;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    task::spawn_blocking,
-    time::Instant,
-};
+use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 use tracing::warn;
 
 use crate::{
-    config::RecordingConfig,
     event::{RequestHead, RequestParty, Stage},
     log::AuditLog,
-    request_info::RequestInfo,
-    segment::create_private_dir,
+    policy::{Recording, Unrecordable},
 };
 use cast::Cast;
 use frames::Direction;
 pub use seal::{OpenError, open_recording};
 
-/// Recordings at the same time; each occupies a thread.
-const MAX_RECORDINGS: usize = 256;
 /// Pieces of a session that wait for its writer; each has at most 32 KiB.
 const MAX_QUEUED_PIECES: usize = 32;
-/// Subprotocols whose messages begin with the number of a channel.
-const KNOWN_PROTOCOLS: [&str; 2] = ["v4.channel.k8s.io", "v5.channel.k8s.io"];
-
-/// The policy requires a recording, and there can be none.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the session must be recorded: {0}")]
-pub struct Unrecordable(String);
-
-/// Makes recordings according to a policy; clones share the limits.
-#[derive(Clone)]
-pub struct Recorder(Arc<RecorderInner>);
-
-struct RecorderInner {
-    config: RecordingConfig,
-    dir: PathBuf,
-    places: Arc<Semaphore>,
-}
-
-/// Facts of a session that the policy looks at.
-#[derive(Debug, Clone, Copy)]
-pub struct SessionFacts<'a> {
-    /// HTTP method.
-    pub method: &'a str,
-    /// Path on the API server.
-    pub path: &'a str,
-    /// Cluster of the session.
-    pub cluster: &'a str,
-    /// Tenant of the cluster.
-    pub tenant: &'a str,
-    /// Role of the caller in the cluster.
-    pub role: &'a str,
-    /// True for a WebSocket, false for SPDY.
-    pub is_websocket: bool,
-    /// Offered subprotocols, separated by commas.
-    pub protocols: &'a str,
-}
-
-/// A permitted recording that has not begun.
-pub struct Recording {
-    recorder: Recorder,
-    permit: OwnedSemaphorePermit,
-}
 
 /// A piece of a session.
 pub struct Piece {
@@ -103,59 +53,7 @@ impl Piece {
     }
 }
 
-impl Recorder {
-    pub(crate) fn new(config: RecordingConfig, dir: PathBuf) -> std::io::Result<Self> {
-        create_private_dir(&dir)?;
-        Ok(Recorder(Arc::new(RecorderInner {
-            config,
-            dir,
-            places: Arc::new(Semaphore::new(MAX_RECORDINGS)),
-        })))
-    }
-
-    /// Permits a request, with a recording if the policy wants one.
-    ///
-    /// # Errors
-    /// [`Unrecordable`] if the policy requires a recording that is not possible.
-    pub fn check(&self, session: SessionFacts<'_>) -> Result<Option<Recording>, Unrecordable> {
-        let config = &self.0.config;
-        if !is_terminal(&session) || !config.covers(&session) {
-            return Ok(None);
-        }
-        let protocols = session.protocols.split(',').map(str::trim);
-        let is_known = session.is_websocket
-            && protocols.clone().any(|it| !it.is_empty())
-            && protocols.clone().all(|it| KNOWN_PROTOCOLS.contains(&it));
-        let permit = Arc::clone(&self.0.places).try_acquire_owned();
-        let cause = match permit {
-            Ok(permit) if is_known => {
-                let recorder = self.clone();
-                return Ok(Some(Recording { recorder, permit }));
-            }
-            Ok(_) => "only WebSockets with v4 or v5.channel.k8s.io can be recorded",
-            Err(_) => "too many sessions are recorded now",
-        };
-        match config.required {
-            true => Err(Unrecordable(cause.to_owned())),
-            false => Ok(None),
-        }
-    }
-}
-
-/// True for `exec` and `attach` of pods.
-fn is_terminal(session: &SessionFacts<'_>) -> bool {
-    let info = RequestInfo::parse(session.method, session.path, None);
-    let resource = info.resource.unwrap_or_default();
-    resource.resource == "pods" && matches!(resource.subresource.as_str(), "exec" | "attach")
-}
-
 impl Recording {
-    /// True if the session must end when it cannot be recorded any more.
-    #[must_use]
-    pub fn is_required(&self) -> bool {
-        self.recorder.0.config.required
-    }
-
     /// Begins the file. The session sends its pieces to the result; the file ends when that is dropped.
     ///
     /// # Errors
@@ -233,7 +131,7 @@ mod tests {
     use std::{fs, io::Read, time::Duration};
 
     use super::*;
-    use crate::{AuditConfig, EventCaller, JournalSettings, OnFull, verify};
+    use crate::{AuditConfig, EventCaller, JournalSettings, OnFull, SessionFacts, verify};
 
     fn frame(opcode: u8, payload: &[u8], mask: bool) -> Vec<u8> {
         let mut frame = vec![0x80 | opcode];

@@ -7,13 +7,7 @@ mod tests;
 
 use std::{fs, path::Path};
 
-use fairlead_runtime::Process;
-
-use crate::{
-    config::{AuditConfig, HttpConfig},
-    deliver::deliver,
-    log::AuditLog,
-};
+use crate::config::{AuditConfig, HttpConfig};
 use http::{HttpFormat, HttpSink};
 use syslog::SyslogSink;
 
@@ -33,7 +27,7 @@ enum SinkKind {
 }
 
 /// All receivers of a configuration.
-pub struct Sinks(Vec<Sink>);
+pub struct Sinks(pub(crate) Vec<Sink>);
 
 impl Sinks {
     /// Prepares all receivers; files that the configuration names are read.
@@ -67,14 +61,6 @@ impl Sinks {
             sinks.push(of("otlp", HttpFormat::Otlp, &name.0, config)?);
         }
         Ok(Sinks(sinks))
-    }
-
-    /// Delivers the log to all receivers, each in a task of the process.
-    pub fn start(self, log: &AuditLog, process: &Process) {
-        for sink in self.0 {
-            let (dir, written) = (log.dir().to_owned(), log.written());
-            process.spawn(deliver(dir, sink, written, process.clone()));
-        }
     }
 }
 

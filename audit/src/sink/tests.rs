@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
+use fairlead_runtime::Process;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixDatagram},
@@ -10,7 +11,9 @@ use tokio::{
 };
 
 use super::*;
-use crate::{AuditWriter, JournalSettings, OnFull, RequestHead, RequestParty, RequestResult};
+use crate::{
+    AuditLog, AuditWriter, JournalSettings, OnFull, RequestHead, RequestParty, RequestResult,
+};
 
 const TEST_DEADLINE: Duration = Duration::from_secs(20);
 
