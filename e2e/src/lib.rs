@@ -4,6 +4,8 @@
 //! wait has a deadline.
 
 pub mod admin;
+pub mod calls;
+pub mod dex;
 pub mod fleet;
 pub mod kube;
 pub mod kubectl;
@@ -13,6 +15,7 @@ pub mod pod;
 pub mod pty;
 
 pub use admin::Metrics;
+pub use calls::{CALL_KINDS, END_DEADLINE, RunningCalls};
 pub use fleet::{BACKUP_IDENTITY, BACKUP_RECIPIENT, Hub, Joining, Site};
 pub use kube::Cluster;
 pub use kubectl::{Kubectl, Output, RunningKubectl, UpgradeProtocol};

@@ -113,7 +113,17 @@ impl Hub {
     /// # Errors
     /// The hub cannot be reached.
     pub async fn log_in(&self) -> anyhow::Result<()> {
-        let token = self.ready.token_file.display().to_string();
+        self.log_in_with(&self.token()?).await
+    }
+
+    /// Logs [`Hub::cli`] in with a token of another hub on the same database.
+    ///
+    /// # Errors
+    /// As [`Hub::log_in`].
+    pub async fn log_in_with(&self, token: &str) -> anyhow::Result<()> {
+        let file = self.folder.path().join("login.token");
+        std::fs::write(&file, token)?;
+        let token = file.display().to_string();
         let ca = self.ready.ca_file.display().to_string();
         let login = [
             "login",
