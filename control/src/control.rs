@@ -6,10 +6,10 @@ use fairlead_api::{
     Failure,
     resources::{CreateToken, CreatedToken, Role},
 };
-use fairlead_gateway::Seam;
 use fairlead_registry::{find_token, mint, mint_for};
 use fairlead_routes::RouteSpec;
 use fairlead_runtime::Process;
+use fairlead_seam::Seam;
 use fairlead_store::{Actor, Clock, Revision, model::Token};
 use rustls::ServerConfig;
 use secrecy::SecretString;

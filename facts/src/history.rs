@@ -8,12 +8,12 @@ use axum::{
     extract::{Query, State, rejection::QueryRejection},
 };
 use fairlead_api::{ClusterId, Code, facts::FactHistoryEntry, resources::List};
-use fairlead_gateway::Caller;
 use fairlead_registry::{FACT_FILTER, visible};
 use fairlead_routes::{
     ApiRoutes, InvalidValue, QueryParameter, RouteSpec, Tag, cursor_parameter, next_page,
     reply::{Answer, Authenticated, Path, Rejected},
 };
+use fairlead_seam::Caller;
 use fairlead_store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, StoreError, View, millis};
 use http::{HeaderMap, Uri};
 use serde::Deserialize;

@@ -17,7 +17,7 @@ use fairlead_api::{
     influxql::{self, Condition},
     resources::Role,
 };
-use fairlead_gateway::{Caller, Principal};
+use fairlead_seam::{Caller, Principal};
 use fairlead_store::{
     FactVersion, Span, StoreError, View, millis,
     model::{Cluster, Fact, FactSource},

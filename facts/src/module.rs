@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::{Router, routing::post};
 use fairlead_api::facts::FACTS_PATH;
-use fairlead_gateway::Module;
 use fairlead_registry::stale::Reporting;
 use fairlead_routes::{ApiModule, ApiRoutes, reply::finish};
 use fairlead_runtime::Process;
+use fairlead_seam::Module;
 use fairlead_store::{Clock, Store};
 
 use crate::{

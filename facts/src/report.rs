@@ -12,9 +12,9 @@ use fairlead_api::{
     facts::{MAX_REPORT_BYTES, Report, ReportReceipt},
     hello::Instance,
 };
-use fairlead_gateway::AgentPeer;
 use fairlead_registry::{RegistryError, admit};
 use fairlead_routes::reply::{Answer, JsonBody, Peer};
+use fairlead_seam::AgentPeer;
 use fairlead_store::{
     Actor, Record, StoreError, millis,
     model::{Cluster, FactSource},

@@ -11,9 +11,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use fairlead_seam::network;
 use tokio_util::sync::CancellationToken;
-
-use crate::network::network;
 
 #[derive(Clone)]
 pub(crate) struct AdmissionPool(Arc<PoolState>);

@@ -16,6 +16,7 @@ pub(crate) mod scrape;
 pub(crate) mod silence;
 pub(crate) mod status_queue;
 mod status_writer;
+pub(crate) mod stream_peer;
 pub(crate) mod table;
 pub(crate) mod wait_budget;
 

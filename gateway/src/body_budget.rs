@@ -2,11 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::{
-    fair_pool::FairPool,
-    front::{caller_limit::group, stranger_pools::StrangerPools},
-    seam::{AuthenticateError, BodyTerms, Caller},
-};
+use fairlead_seam::{AuthenticateError, BodyTerms, Caller, FairPool};
+
+use crate::front::{caller_limit::group, stranger_pools::StrangerPools};
 
 /// Budget of all authenticated callers. One tenant gets at most half of it.
 const CALLER_BODY_BYTES: usize = 256 * 1024 * 1024;

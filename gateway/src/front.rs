@@ -14,6 +14,7 @@ mod connect;
 pub(crate) mod connection;
 mod drain_body;
 mod ending;
+pub(crate) mod eviction;
 mod farewell;
 mod forward;
 mod frame_gate;
@@ -25,6 +26,8 @@ pub(crate) mod record;
 mod redirect;
 mod respond;
 mod route;
+#[cfg(test)]
+mod samples;
 mod socket;
 mod stack;
 pub(crate) mod stalls;
@@ -65,7 +68,6 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
 
-pub(crate) use self::record::head_of;
 use self::{
     connection::{CLOSE_TIMEOUT, ConnectionState},
     record::{Inbound, RequestRecord},
@@ -238,7 +240,14 @@ impl Front {
         connection: &ClientConnection,
         streams: Option<&StreamExecutor>,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
-        let record = RequestRecord::begin(&request, connection, &self.hub);
+        let hub = &self.hub;
+        let record = RequestRecord::begin(
+            &request,
+            connection,
+            &hub.requests,
+            hub.audit.get(),
+            &hub.metrics,
+        );
         if let Some(streams) = streams {
             streams.watch_next(&record);
         }

@@ -10,6 +10,7 @@ use fairlead_api::{Code, Failure};
 use fairlead_audit::AuditLog;
 use fairlead_dialer::{MemoryBudget, Resumable};
 use fairlead_runtime::{Process, gauges};
+use fairlead_seam::{Module, Presence, RunningRequests, Seam, refuse};
 use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -20,12 +21,11 @@ use crate::{
     body_budget::BodyBudget,
     config::Config,
     front::{
-        address::HubNames, caller_limit::CallerLimit, stalls::Stalls,
+        address::HubNames, caller_limit::CallerLimit, record::RecordInner, stalls::Stalls,
         stranger_pools::StrangerPools, wrong_tokens::WrongTokens,
     },
     metrics::Metrics,
-    requests::RunningRequests,
-    seam::{Module, Presence, Seam, refuse},
+    requests::RequestTable,
 };
 
 /// Limit of unfinished TLS handshakes, of the front and inside sessions.
@@ -53,7 +53,7 @@ pub(crate) struct Hub {
     pub(crate) audit: OnceLock<AuditLog>,
     pub(crate) sessions: Arc<SessionTable>,
     /// Running requests of authenticated callers.
-    pub(crate) requests: Arc<RunningRequests>,
+    pub(crate) requests: Arc<RequestTable<RecordInner>>,
     /// Routes of the modules on the front.
     pub(crate) modules: Router,
     pub(crate) agents: Router,
@@ -97,10 +97,11 @@ impl Hub {
             &MemoryBudget::METRICS,
         )?;
         let presence: Arc<dyn Presence> = Arc::clone(&sessions) as _;
-        let requests = Arc::<RunningRequests>::default();
+        let requests = Arc::<RequestTable<RecordInner>>::default();
+        let running: Arc<dyn RunningRequests> = Arc::clone(&requests) as _;
         for module in &seam.modules {
             module.attach(&presence);
-            module.attach_requests(&requests);
+            module.attach_requests(&running);
         }
         let routes = |of: fn(&dyn Module) -> Router| {
             let all = seam

@@ -1,21 +1,18 @@
-//! Gateway: accepts agents and kubectl and joins the two; the module seam. It never holds the CA key and never reads a
+//! Gateway: accepts agents and kubectl and joins the two. It never holds the CA key and never reads a
 //! database.
 //!
 //! `front` is the request pipeline from a socket to a session, `agents` is everything about sessions, `http` is shared
-//! by both, and `seam` is the interface to modules.
+//! by both.
 
 mod admission;
 mod agents;
 mod body_budget;
 mod config;
-mod fair_pool;
 mod front;
 mod http;
 mod hub;
 mod metrics;
-mod network;
-pub mod requests;
-pub mod seam;
+mod requests;
 mod supervisor;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -23,14 +20,10 @@ use std::{net::SocketAddr, sync::Arc};
 use fairlead_api::{Code, Failure};
 use fairlead_audit::AuditLog;
 use fairlead_runtime::{Process, listen};
+use fairlead_seam::Seam;
 use tokio::net::TcpListener;
 
 pub use config::{Config, GatewayLimits};
-pub use network::network;
-pub use seam::{
-    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence, Principal,
-    Recognition, Seam, Subject,
-};
 
 use hub::Hub;
 
@@ -106,9 +99,10 @@ impl Gateway {
             ..
         } = self;
         agents::start(&hub);
-        hub.process.spawn(requests::supervise(Arc::clone(&hub)));
         hub.process
-            .spawn(front::stalls::evict_under_pressure(Arc::clone(&hub)));
+            .spawn(requests::recheck::supervise(Arc::clone(&hub)));
+        hub.process
+            .spawn(front::eviction::evict_under_pressure(Arc::clone(&hub)));
         for module in &hub.seam.modules {
             let (module, process) = (Arc::clone(module), hub.process.clone());
             hub.process.spawn(supervisor::supervise(

@@ -9,8 +9,6 @@ use prometheus::{
     core::Collector,
 };
 
-use crate::front::{connection::CloseCause, stalls::ResetCause};
-
 /// Violation rule: a peer sent bytes that are not HTTP.
 pub(crate) const HTTP_VIOLATION: &str = "http";
 
@@ -19,6 +17,53 @@ const SECONDS_BUCKETS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 120.0,
 ];
+
+/// Reason to close a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CloseCause {
+    /// Too many connections of strangers.
+    Evicted,
+    /// No request came in time.
+    NoRequest,
+    /// No request was authenticated in time.
+    NotAuthenticated,
+    /// An authenticated HTTP/2 connection without requests.
+    Idle,
+}
+
+impl CloseCause {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            CloseCause::Evicted => "evicted",
+            CloseCause::NoRequest => "no-request",
+            CloseCause::NotAuthenticated => "not-authenticated",
+            CloseCause::Idle => "idle",
+        }
+    }
+
+    /// True if running requests may finish.
+    pub(crate) const fn is_graceful(self) -> bool {
+        matches!(self, CloseCause::NotAuthenticated | CloseCause::Idle)
+    }
+}
+
+/// Reason to reset an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResetCause {
+    /// Its client took nothing for the time limit.
+    Timeout,
+    /// The memory budget was used up.
+    Memory,
+}
+
+impl ResetCause {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            ResetCause::Timeout => "timeout",
+            ResetCause::Memory => "memory",
+        }
+    }
+}
 
 /// End of a request, as a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

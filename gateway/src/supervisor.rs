@@ -4,11 +4,12 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use fairlead_runtime::{Process, backoff::ExponentialDelay};
+use fairlead_seam::Module;
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep};
 use tracing::error;
 
-use crate::{http::panic::message, metrics::Metrics, seam::Module};
+use crate::{http::panic::message, metrics::Metrics};
 
 /// Delay after the first panic; it doubles with each further one.
 const RESTART_DELAY_MIN: Duration = Duration::from_secs(1);

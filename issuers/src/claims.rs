@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fairlead_api::ClusterId;
-use fairlead_gateway::{Subject, seam::AuthenticateError};
+use fairlead_seam::{AuthenticateError, Subject};
 use serde_json::Value;
 use time::OffsetDateTime;
 

@@ -7,7 +7,7 @@ use fairlead_api::{
     Failure,
     resources::{SignInFlow, SignInIssuer},
 };
-use fairlead_gateway::seam::AuthenticateError;
+use fairlead_seam::AuthenticateError;
 use jsonwebtoken::{
     Algorithm, Header, Validation, dangerous, decode, decode_header, errors::ErrorKind,
 };

@@ -20,8 +20,8 @@ use std::{net::IpAddr, path::Path};
 
 use async_trait::async_trait;
 use fairlead_api::{Code, Failure, resources::SignInOptions};
-use fairlead_gateway::{Caller, seam::AuthenticateError};
 use fairlead_registry::TokenVerifier;
+use fairlead_seam::{AuthenticateError, Caller};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 

@@ -4,7 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use fairlead_api::Failure;
-use fairlead_gateway::seam::AuthenticateError;
+use fairlead_seam::AuthenticateError;
 use reqwest::{Client, header};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use axum::{Json, extract::State};
 use fairlead_api::resources::SignInOptions;
-use fairlead_gateway::Module;
 use fairlead_routes::{ApiModule, ApiRoutes, RouteSpec, Tag};
+use fairlead_seam::Module;
 
 /// Module with the routes of sign-in.
 pub struct SignInModule(SignInOptions);

@@ -6,7 +6,7 @@ mod rig;
 use std::{net::Ipv4Addr, sync::Arc};
 
 use fairlead_api::{ClusterId, Code, TenantId, resources::Role};
-use fairlead_gateway::Subject;
+use fairlead_seam::Subject;
 use jsonwebtoken::Algorithm;
 use serde_json::json;
 use time::Duration;
@@ -504,7 +504,7 @@ async fn guesses_from_one_address_do_not_delay_other_addresses() {
     assert!(
         answers.iter().all(|it| matches!(
             it,
-            Ok(None) | Err(fairlead_gateway::seam::AuthenticateError::IssuerDown(_))
+            Ok(None) | Err(fairlead_seam::AuthenticateError::IssuerDown(_))
         )),
         "{answers:?}"
     );

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_gateway::{network, seam::AuthenticateError};
+use fairlead_seam::{AuthenticateError, network};
 use tokio::{
     sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
     time::timeout,

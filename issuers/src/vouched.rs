@@ -1,7 +1,7 @@
 //! Callers of external issuers.
 
 use fairlead_api::{ClusterId, TenantId, resources::Role};
-use fairlead_gateway::{Caller, Subject};
+use fairlead_seam::{Caller, Subject};
 use time::OffsetDateTime;
 
 /// A caller for whom a configured issuer vouches.

@@ -4,10 +4,8 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 use fairlead_api::ClusterId;
-use fairlead_gateway::{
-    Authenticator, Authorizer, Caller, Grant,
-    requests::Termination,
-    seam::{AuthenticateError, AuthorizeError},
+use fairlead_seam::{
+    AuthenticateError, Authenticator, AuthorizeError, Authorizer, Caller, Grant, Termination,
 };
 use fairlead_store::{
     View,

@@ -14,10 +14,10 @@ use fairlead_api::{
     Code, TenantId,
     resources::{ChangeEntry, Changes as ShownChanges},
 };
-use fairlead_gateway::Caller;
 use fairlead_routes::{
     ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, invalid, reply::Answer,
 };
+use fairlead_seam::Caller;
 use futures_util::stream;
 use http::{HeaderMap, Uri};
 use serde_json::json;

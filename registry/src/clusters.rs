@@ -15,12 +15,12 @@ use fairlead_api::{
     resources::{Cluster as Document, CreateCluster, CreatedCluster, Role},
 };
 use fairlead_certs::Registration;
-use fairlead_gateway::Caller;
 use fairlead_routes::{
     ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, dry_run_parameter,
     invalid,
     reply::{Answer, DocumentBody, Path, Rejected, Requester},
 };
+use fairlead_seam::Caller;
 use fairlead_store::{
     Draft, Record, View, millis,
     model::{Binding, Bootstrap, Cluster, FactSource},

@@ -6,7 +6,7 @@ use std::{net::IpAddr, sync::Arc};
 use async_trait::async_trait;
 use fairlead_api::{ClusterId, ClusterUid, HubUrl, resources::ClusterStatus};
 use fairlead_certs::{AgentIdentity, SerialPrefix};
-use fairlead_gateway::{Directory, Recognition, seam::DirectoryError};
+use fairlead_seam::{Directory, DirectoryError, Recognition};
 use fairlead_store::{
     Actor, Draft, Record, Store, StoreError, millis,
     model::{CloneSighting, Cluster, hex},

@@ -6,8 +6,8 @@ pub(crate) mod tenants;
 use std::sync::Arc;
 
 use fairlead_api::TenantId;
-use fairlead_gateway::Caller;
 use fairlead_routes::{InvalidValue, ListPosition, Page, Query, QueryParameter, invalid};
+use fairlead_seam::Caller;
 use fairlead_store::{Record, View, model::Cluster};
 use http::{HeaderMap, Uri};
 use serde_json::json;

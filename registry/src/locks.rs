@@ -13,11 +13,11 @@ use fairlead_api::{
     Code, Failure,
     resources::{CreateLock, List, Lock, LockKind, Role},
 };
-use fairlead_gateway::Caller;
 use fairlead_routes::{
     ApiRoutes, InvalidValue, ListPosition, Page, Right, RouteSpec, Tag, invalid,
     reply::{Answer, Authenticated, JsonBody, Path},
 };
+use fairlead_seam::Caller;
 use fairlead_store::{
     Actor, Draft, StoreError, View,
     model::{AccessLock, Cluster, LockTarget},

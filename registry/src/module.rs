@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use fairlead_gateway::{Module, Presence, requests::RunningRequests};
 use fairlead_routes::{ApiModule, ApiRoutes};
 use fairlead_runtime::Process;
+use fairlead_seam::{Module, Presence, RunningRequests};
 use tracing::warn;
 
 use crate::{
@@ -38,7 +38,7 @@ impl Module for RegistryModule {
         let _ = self.0.presence.set(Arc::clone(presence));
     }
 
-    fn attach_requests(&self, requests: &Arc<RunningRequests>) {
+    fn attach_requests(&self, requests: &Arc<dyn RunningRequests>) {
         let _ = self.0.requests.set(Arc::clone(requests));
     }
 

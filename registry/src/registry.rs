@@ -8,8 +8,8 @@ use std::{
 };
 
 use fairlead_api::{Code, Failure, resources::RunningRequest};
-use fairlead_gateway::{Caller, Presence, requests::RunningRequests};
 use fairlead_runtime::Process;
+use fairlead_seam::{Caller, Presence, RunningRequests};
 use fairlead_store::{
     Actor, Clock, Draft, Record, Retention, Store, View,
     model::Cluster,
@@ -41,7 +41,7 @@ pub struct Registry {
     /// Open agent sessions; set by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
     /// Running requests; set by the gateway when it starts.
-    pub(crate) requests: OnceLock<Arc<RunningRequests>>,
+    pub(crate) requests: OnceLock<Arc<dyn RunningRequests>>,
     /// Set when the modules run.
     pub(crate) process: OnceLock<Process>,
 }

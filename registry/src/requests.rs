@@ -10,11 +10,11 @@ use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
     resources::{EndedRequests, List, RequestKind, Role, RunningRequest},
 };
-use fairlead_gateway::{Caller, requests::RequestFilter};
 use fairlead_routes::{
     ApiRoutes, InvalidValue, ListPosition, Page, Query, QueryParameter, RouteSpec, Tag, invalid,
     reply::{Answer, Authenticated, Path},
 };
+use fairlead_seam::{Caller, RequestFilter};
 use fairlead_store::{
     Draft, View,
     model::{AccessLock, LockTarget, SelectedRequests, hex},

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use fairlead_api::{ClusterId, TenantId};
-use fairlead_gateway::Caller;
 use fairlead_routes::{Denied, Right};
+use fairlead_seam::Caller;
 use fairlead_store::{
     Record, View,
     model::{Cluster, Tenant},

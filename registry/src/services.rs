@@ -4,7 +4,7 @@ use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_api::{ClusterId, resources::JoinInfo};
-use fairlead_gateway::{Caller, seam::AuthenticateError};
+use fairlead_seam::{AuthenticateError, Caller};
 use fairlead_store::{
     Record, View,
     model::{Cluster, ClusterTemplate, RepoPhase, Tenant},

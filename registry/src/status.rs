@@ -11,10 +11,10 @@ use fairlead_api::{
     ClusterId, Code,
     resources::{ClusterStatusEntry, ClusterStatusUpdate},
 };
-use fairlead_gateway::Caller;
 use fairlead_routes::{
     ApiRoutes, InvalidValue, Query, Right, RouteSpec, Tag, invalid, reply::Answer,
 };
+use fairlead_seam::Caller;
 use fairlead_store::{Change, Kind, Record, Revision, StoreError, View, model::Cluster};
 use futures_util::stream;
 use http::{HeaderMap, Uri};

@@ -9,11 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::Code;
-use fairlead_gateway::{Caller, Principal};
 use fairlead_routes::{
     InvalidValue, Query, QueryParameter, invalid,
     reply::{Answer, Rejected},
 };
+use fairlead_seam::{Caller, Principal};
 use futures_util::{Stream, StreamExt};
 use http::{HeaderMap, HeaderValue, header, request::Parts};
 use serde::Serialize;

@@ -7,12 +7,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{Code, TenantId, resources::Tenant as Document};
-use fairlead_gateway::Caller;
 use fairlead_routes::{
     ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, dry_run_parameter,
     invalid,
     reply::{Answer, DocumentBody, Path, Rejected, Requester},
 };
+use fairlead_seam::Caller;
 use fairlead_store::{Draft, Record, StoreError, model::Tenant, whole_millis};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use serde_json::{Map, Value};

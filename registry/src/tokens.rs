@@ -13,11 +13,11 @@ use fairlead_api::{
     TenantId,
     resources::{ApiToken, CreateToken, CreatedToken, List, Role},
 };
-use fairlead_gateway::Caller;
 use fairlead_routes::{
     ApiRoutes, InvalidValue, ListPosition, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Path, Secret},
 };
+use fairlead_seam::Caller;
 use fairlead_store::{
     Actor, Draft, Record, Store, StoreError, View,
     model::{Token, hex},

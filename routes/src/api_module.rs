@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
-use fairlead_gateway::{Module, Presence, requests::RunningRequests};
 use fairlead_runtime::Process;
+use fairlead_seam::{Module, Presence, RunningRequests};
 
 use crate::{document_module::DocumentModule, routes::ApiRoutes, spec::RouteSpec};
 
@@ -64,7 +64,7 @@ impl Module for ServedModule {
         self.module.attach(presence);
     }
 
-    fn attach_requests(&self, requests: &Arc<RunningRequests>) {
+    fn attach_requests(&self, requests: &Arc<dyn RunningRequests>) {
         self.module.attach_requests(requests);
     }
 

@@ -9,7 +9,7 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use fairlead_api::Code;
-use fairlead_gateway::{Principal, seam::BodyTerms};
+use fairlead_seam::{BodyTerms, Principal};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 

@@ -11,7 +11,7 @@ use axum::{
 };
 use bytes::Bytes;
 use fairlead_api::{Code, Failure};
-use fairlead_gateway::Module;
+use fairlead_seam::Module;
 use http::{HeaderValue, header};
 use utoipa_swagger_ui::Config;
 

@@ -7,10 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{Code, Failure};
-use fairlead_gateway::{
-    AgentPeer, Caller, Principal,
-    seam::{AuthenticateError, refuse},
-};
+use fairlead_seam::{AgentPeer, AuthenticateError, Caller, Principal, refuse};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 

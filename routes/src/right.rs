@@ -1,7 +1,7 @@
 //! Permissions of roles for operations.
 
 use fairlead_api::resources::Role;
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 
 /// A denied permission.
 #[derive(Debug, Clone, PartialEq, Eq)]

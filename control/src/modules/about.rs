@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use fairlead_api::{HubUrl, resources::HubInfo};
-use fairlead_gateway::Module;
 use fairlead_routes::{ApiModule, ApiRoutes, RouteSpec, Tag, reply::Authenticated};
+use fairlead_seam::Module;
 
 /// Public settings of the hub.
 pub(crate) struct About {

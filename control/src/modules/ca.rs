@@ -16,13 +16,13 @@ use fairlead_api::{
     enroll::{CA_PATH, MAX_ENROLL_BODY_BYTES, StoredCa, StoredCaResponse},
     resources::{CaStatus, RetireCa, Role},
 };
-use fairlead_gateway::{AgentPeer, Caller, Module};
 use fairlead_registry::{admit, allow, by};
 use fairlead_routes::{
     ApiModule, ApiRoutes, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Peer, finish},
 };
 use fairlead_runtime::Process;
+use fairlead_seam::{AgentPeer, Caller, Module};
 use fairlead_store::{
     Actor, Clock, Draft, Revision, Store, StoreError,
     model::{AgentCa, Authorities, RetiredCa},

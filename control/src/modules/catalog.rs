@@ -13,12 +13,12 @@ use fairlead_api::{
     catalog::{CATALOG_PATH, Catalog, MAX_CATALOG_BYTES},
     resources::Role,
 };
-use fairlead_gateway::{AgentPeer, Module};
 use fairlead_registry::{RegistryError, admit, allow, by, check_tag, visible};
 use fairlead_routes::{
     ApiModule, ApiRoutes, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Path, Peer, Rejected, finish},
 };
+use fairlead_seam::{AgentPeer, Module};
 use fairlead_store::{Draft, Store, View};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;

@@ -12,9 +12,9 @@ use std::{
 use async_trait::async_trait;
 use fairlead_api::{Failure, moment::timestamp};
 use fairlead_certs::{Leaf, front_server, renew_at, session_server};
-use fairlead_gateway::Module;
 use fairlead_routes::ApiModule;
 use fairlead_runtime::Process;
+use fairlead_seam::Module;
 use fairlead_store::Clock;
 use prometheus::{IntGaugeVec, Opts};
 use rustls::ServerConfig;

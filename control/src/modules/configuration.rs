@@ -18,7 +18,6 @@ use fairlead_api::{
     config::{AgentConfig, AgentConfigStatus, CONFIG_PATH},
     resources::{AgentSettings as ShownSettings, List},
 };
-use fairlead_gateway::{AgentPeer, Module, Principal};
 use fairlead_registry::{
     Listing, RegistryError, admit, agent_settings, allow, by, check_unchanged, listed, tagged,
     visible,
@@ -28,6 +27,7 @@ use fairlead_routes::{
     reply::{Answer, Authenticated, JsonBody, Path, Peer, finish},
 };
 use fairlead_runtime::Process;
+use fairlead_seam::{AgentPeer, Module, Principal};
 use fairlead_store::{
     Record, Store, View,
     model::{AgentSettings, Cluster},

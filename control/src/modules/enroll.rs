@@ -22,9 +22,9 @@ use fairlead_api::{
     enroll::{ENROLL_PATH, RENEW_PATH},
     resources::JoinInfo,
 };
-use fairlead_gateway::Module;
 use fairlead_registry::{Invitations, RegistryError};
 use fairlead_routes::{ApiModule, ApiRoutes, reply::finish};
+use fairlead_seam::Module;
 use fairlead_store::{Clock, Store, model::Cluster};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;

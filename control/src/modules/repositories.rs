@@ -10,9 +10,9 @@ mod wanted;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use fairlead_gateway::Module;
 use fairlead_routes::ApiModule;
 use fairlead_runtime::Process;
+use fairlead_seam::Module;
 use fairlead_store::{Clock, Store};
 
 pub use wanted::{DesiredRepo, RepoOwner};

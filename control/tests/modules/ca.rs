@@ -9,7 +9,7 @@ use fairlead_api::{
 };
 use fairlead_certs::{AgentKey, Authority, agent_identity, ca_pins};
 use fairlead_control::Control;
-use fairlead_gateway::AgentPeer;
+use fairlead_seam::AgentPeer;
 use http::Request;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};

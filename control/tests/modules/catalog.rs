@@ -1,7 +1,7 @@
 //! Catalogs: versions, ETags, access limited to the own cluster.
 
 use fairlead_api::{Code, catalog::CATALOG_PATH, resources::Role};
-use fairlead_gateway::AgentPeer;
+use fairlead_seam::AgentPeer;
 use http::{Method, Request, StatusCode, header};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Configuration of agents: desired documents, and the revisions applied.
 
 use fairlead_api::{Code, config::CONFIG_PATH, resources::Role};
-use fairlead_gateway::AgentPeer;
 use fairlead_runtime::Process;
+use fairlead_seam::AgentPeer;
 use http::{Method, Request, StatusCode, header};
 use serde_json::json;
 use tokio::{

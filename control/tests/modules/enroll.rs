@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fairlead_api::{Code, enroll::RENEW_PATH, resources::JoinInfo};
 use fairlead_certs::{AgentIdentity, AgentKey, CLOCK_SLACK, LEAF_LIFETIME, agent_identity};
-use fairlead_gateway::{AgentPeer, Recognition};
+use fairlead_seam::{AgentPeer, Recognition};
 use http::{Request, StatusCode, header};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use fairlead_api::{
     facts::{FACTS_PATH, MAX_REPORT_BYTES},
     resources::Role,
 };
-use fairlead_gateway::AgentPeer;
+use fairlead_seam::AgentPeer;
 use http::{Method, Request, header};
 use serde_json::{Value, json};
 use time::Duration;
@@ -320,7 +320,7 @@ async fn a_silent_sources_facts_are_stale_and_can_be_excluded() {
 async fn steward_and_agent_do_not_alternate_versions_of_a_fact() {
     let rig = Rig::new().await;
     let agent = agent(&rig, "demo", "t-default").await;
-    let steward = fairlead_gateway::Caller {
+    let steward = fairlead_seam::Caller {
         cluster: Some("c-demo".parse().unwrap()),
         ..caller(Role::Cluster, None)
     };

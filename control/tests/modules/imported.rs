@@ -1,7 +1,7 @@
 //! Imported facts: shown as stale until a source reports to this hub.
 
 use fairlead_api::{Code, resources::Role};
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 

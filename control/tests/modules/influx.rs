@@ -2,7 +2,7 @@
 
 use fairlead_api::{Code, resources::Role};
 use fairlead_facts::{InfluxConfig, InfluxLogin};
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 use fairlead_testkit::fake_influxdb::FakeInfluxDb;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Lists: paged, conditional, filtered, limited to the caller's visibility.
 
 use fairlead_api::resources::Role;
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 use http::{Method, StatusCode, header};
 use serde_json::{Value, json};
 

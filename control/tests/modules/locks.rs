@@ -1,7 +1,7 @@
 //! Locks, and running requests that lose their access.
 
 use fairlead_api::{ClusterId, Code, resources::Role};
-use fairlead_gateway::{Caller, seam::AuthenticateError};
+use fairlead_seam::{AuthenticateError, Caller};
 use http::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};

@@ -196,7 +196,7 @@ async fn compile_metadata_has_a_bounded_row_per_instance_and_package() {
 async fn selected_facts_are_labels_and_silent_sources_stale() {
     let rig = Rig::new().await;
     rig.cluster("demo", "default").await;
-    let steward = fairlead_gateway::Caller {
+    let steward = fairlead_seam::Caller {
         cluster: Some("c-demo".parse().unwrap()),
         ..caller(Role::Cluster, None)
     };

@@ -1,7 +1,7 @@
 //! Names of callers: a token of a tenant or a cluster never collides with another caller's name.
 
 use fairlead_api::resources::{CreatedToken, Role};
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 use serde_json::{Value, json};
 
 use crate::rig::{FROM, Rig, admin, caller};

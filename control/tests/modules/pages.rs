@@ -1,7 +1,7 @@
 //! Pages of fact histories: together they are complete, even for changes within one millisecond.
 
 use fairlead_api::resources::Role;
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 use http::{Method, header};
 use serde_json::{Value, json};
 use time::Duration;

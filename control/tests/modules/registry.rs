@@ -4,7 +4,7 @@ use fairlead_api::{
     Code,
     resources::{CreateToken, CreatedToken, Role},
 };
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 use http::{Method, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ use axum::{Extension, Router, body::Body};
 use fairlead_api::resources::{JoinInfo, Role};
 use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
 use fairlead_control::Config;
-use fairlead_gateway::{AgentPeer, Caller, Principal};
+use fairlead_seam::{AgentPeer, Caller, Principal};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use secrecy::{ExposeSecret, SecretString};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fairlead_api::{Code, resources::Role};
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 use http::Method;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Status of clusters as a feed: resumed from a cursor, filtered by visibility.
 
 use fairlead_api::resources::{ClusterState, ClusterStatus, ClusterStatusUpdate, Role};
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 use http::header;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};

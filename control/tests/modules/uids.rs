@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use fairlead_api::{ClusterUid, Code, enroll::ENROLL_PATH, resources::JoinInfo};
 use fairlead_certs::{AgentIdentity, AgentKey, agent_identity};
-use fairlead_gateway::{AgentPeer, Recognition};
+use fairlead_seam::{AgentPeer, Recognition};
 use http::{Method, Request};
 use serde_json::{Value, json};
 use time::Duration;

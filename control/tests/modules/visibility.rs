@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use fairlead_api::resources::Role;
-use fairlead_gateway::Caller;
+use fairlead_seam::Caller;
 use http::{Method, header};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};

@@ -6,9 +6,9 @@ use fairlead_api::{
     Code, Failure,
     influxql::{Query, Selected, Tag, Within},
 };
-use fairlead_gateway::Caller;
 use fairlead_registry::sees_cluster;
 use fairlead_routes::InvalidValue;
+use fairlead_seam::Caller;
 use fairlead_store::View;
 use serde_json::{Value, json};
 use tracing::warn;

@@ -9,7 +9,9 @@ use http::{Request, Response};
 use http_body::Body as _;
 use tokio::time::Instant;
 
-use crate::{agents::routes::StreamPeer, front::head_of, hub::Hub, metrics::RequestEnd};
+use crate::{
+    agents::stream_peer::StreamPeer, front::record::head_of, hub::Hub, metrics::RequestEnd,
+};
 
 /// A running request of an agent.
 pub(crate) struct AuditedRequest {

@@ -11,6 +11,7 @@ use fairlead_api::{
 };
 use fairlead_dialer::CloseReason;
 use fairlead_exchange::Body;
+use fairlead_seam::{DirectoryError, Recognition};
 use http::{HeaderValue, Request, Response, header};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -19,7 +20,6 @@ use crate::{
     agents::{entry::SessionEntry, group::SessionIdentity},
     http::body,
     hub::Hub,
-    seam::{DirectoryError, Recognition},
 };
 
 /// Deadline for the body.

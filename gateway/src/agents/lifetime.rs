@@ -8,6 +8,7 @@ use fairlead_api::{
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session, SessionError};
+use fairlead_seam::DirectoryError;
 use time::OffsetDateTime;
 use tokio::{
     sync::Notify,
@@ -17,13 +18,10 @@ use tracing::info;
 
 use crate::{
     agents::{
-        entry::SessionEntry,
-        group::lost_status,
-        probe,
-        routes::{StreamPeer, serve_streams},
+        entry::SessionEntry, group::lost_status, probe, routes::serve_streams,
+        stream_peer::StreamPeer,
     },
     hub::Hub,
-    seam::DirectoryError,
 };
 
 /// Time for the requests of a replaced session to finish.

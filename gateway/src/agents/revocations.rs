@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use fairlead_api::{ClusterId, Code, Failure, error_chain, resources::ClusterState};
 use fairlead_dialer::CloseReason;
+use fairlead_seam::DirectoryError;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tracing::{info, warn};
 
-use crate::{agents::entry::SessionEntry, hub::Hub, seam::DirectoryError};
+use crate::{agents::entry::SessionEntry, hub::Hub};
 
 /// Follows revocations until the process drains.
 pub(crate) async fn end_sessions(hub: Arc<Hub>, mut revocations: broadcast::Receiver<ClusterId>) {

@@ -10,17 +10,17 @@ use fairlead_api::{
     enroll::{ENROLL_PATH, Issued, MAX_ENROLL_BODY_BYTES, RENEW_PATH},
     hello::HELLO_PATH,
 };
-use fairlead_certs::AgentIdentity;
 use fairlead_dialer::Session;
 use fairlead_exchange::{Body, serve};
+use fairlead_seam::AgentPeer;
 use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode};
 use time::OffsetDateTime;
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::task::JoinSet;
 use tracing::debug;
 
 use crate::{
-    agents::{audit::AuditedRequest, entry::SessionEntry, hello},
+    agents::{audit::AuditedRequest, entry::SessionEntry, hello, stream_peer::StreamPeer},
     http::{
         body,
         failure::{self, Shape},
@@ -28,21 +28,10 @@ use crate::{
     },
     hub::Hub,
     metrics::HTTP_VIOLATION,
-    seam::AgentPeer,
 };
 
 /// Limit of a renewal's answer, in bytes: a certificate chain and a few names.
 const MAX_ISSUED_BYTES: usize = 16 * MAX_ENROLL_BODY_BYTES;
-
-/// Peer of a session, for the rights of its requests.
-#[derive(Clone)]
-pub(crate) enum StreamPeer {
-    /// Address of the peer, and a wake-up for its idle timeout.
-    Anonymous(IpAddr, Arc<Notify>),
-    /// As an anonymous peer, with an identity that expired not too long ago.
-    Lapsed(Arc<AgentIdentity>, IpAddr, Arc<Notify>),
-    Agent(Arc<SessionEntry>),
-}
 
 /// Serves streams until the session ends.
 pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, stream_peer: StreamPeer) {

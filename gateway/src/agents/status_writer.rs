@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{ClusterId, error_chain, resources::ClusterStatus};
+use fairlead_seam::DirectoryError;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-use crate::{hub::Hub, seam::DirectoryError};
+use crate::hub::Hub;
 
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_DELAY: Duration = Duration::from_secs(1);

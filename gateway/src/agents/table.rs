@@ -16,6 +16,7 @@ use fairlead_api::{
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session};
+use fairlead_seam::Presence;
 use time::OffsetDateTime;
 use tokio::{
     sync::{Notify, watch},
@@ -31,7 +32,6 @@ use crate::{
         status_queue::StatusQueue,
     },
     metrics::Metrics,
-    seam::Presence,
 };
 
 pub(crate) struct SessionTable {

@@ -3,6 +3,7 @@
 use std::{any::Any, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
+use fairlead_seam::{AuthenticateError, BodyTerms, Caller, Identify, TooManyWrongTokens};
 use http::{HeaderValue, header};
 use secrecy::SecretString;
 use tokio::sync::OnceCell;
@@ -10,7 +11,6 @@ use tokio::sync::OnceCell;
 use crate::{
     front::record::{Inbound, RequestRecord},
     hub::Hub,
-    seam::{AuthenticateError, BodyTerms, Caller, Identify, TooManyWrongTokens},
 };
 
 /// Maximum length of a token, in bytes; some providers put all groups of a user into it.

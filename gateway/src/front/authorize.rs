@@ -2,12 +2,12 @@
 //! request reaches a cluster without one.
 
 use fairlead_api::{ClusterId, Code, Failure, impersonation, resources::Role};
+use fairlead_seam::{Caller, Grant};
 use http::HeaderValue;
 
 use crate::{
     front::{authenticate::AuthenticatedRequest, route::ClusterRequest},
     hub::Hub,
-    seam::{Caller, Grant},
 };
 
 /// Proof that a caller may work in a cluster, with the names to impersonate there.

@@ -12,11 +12,7 @@ use std::{
 };
 
 use fairlead_api::TenantId;
-
-use crate::{
-    fair_pool::{FairPool, Share, Taken},
-    seam::{AuthenticateError, Caller},
-};
+use fairlead_seam::{AuthenticateError, Caller, FairPool, Share, Taken};
 
 /// Number of callers beyond which those without a request are forgotten.
 const MAX_IDLE_CALLERS: usize = 1024;

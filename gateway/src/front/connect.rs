@@ -9,6 +9,7 @@ use fairlead_dialer::{
     accept::{accept_resumable, resume_only, upgrade_response},
 };
 use fairlead_exchange::Body;
+use fairlead_seam::DirectoryError;
 use http::Response;
 use hyper::upgrade::OnUpgrade;
 use time::OffsetDateTime;
@@ -24,7 +25,6 @@ use crate::{
     },
     hub::Hub,
     metrics::{HandshakeOutcome, TlsLayer},
-    seam::DirectoryError,
 };
 
 /// Deadline for the upgrade to take effect, and for the inner TLS after it.

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use fairlead_seam::{Caller, Share, Taken};
 use futures_util::task::AtomicWaker;
 use tokio::{
     sync::Notify,
@@ -20,9 +21,8 @@ use tokio::{
 
 use crate::{
     admission::Slot,
-    fair_pool::{Share, Taken},
     front::{caller_limit::group, stranger_pools::StrangerPools},
-    seam::Caller,
+    metrics::CloseCause,
 };
 
 /// Deadline for the first head, and for the next request of a stranger's connection.
@@ -53,35 +53,6 @@ pub(crate) struct ConnectionState {
     reader: AtomicWaker,
     begun: AtomicU32,
     ended: AtomicU32,
-}
-
-/// Reason to close a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CloseCause {
-    /// Too many connections of strangers.
-    Evicted,
-    /// No request came in time.
-    NoRequest,
-    /// No request was authenticated in time.
-    NotAuthenticated,
-    /// An authenticated HTTP/2 connection without requests.
-    Idle,
-}
-
-impl CloseCause {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            CloseCause::Evicted => "evicted",
-            CloseCause::NoRequest => "no-request",
-            CloseCause::NotAuthenticated => "not-authenticated",
-            CloseCause::Idle => "idle",
-        }
-    }
-
-    /// True if running requests may finish.
-    pub(crate) const fn is_graceful(self) -> bool {
-        matches!(self, CloseCause::NotAuthenticated | CloseCause::Idle)
-    }
 }
 
 impl ConnectionState {

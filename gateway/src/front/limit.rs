@@ -3,8 +3,8 @@
 use crate::{
     front::{authenticate::AuthenticatedRequest, record::Inbound},
     hub::Hub,
-    seam::AuthenticateError,
 };
+use fairlead_seam::AuthenticateError;
 
 /// Takes a slot of the caller until the answer's last byte: a watch counts for as long as it runs.
 ///

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use fairlead_api::Failure;
 use fairlead_exchange::Body;
+use fairlead_seam::Principal;
 use http::{Response, Uri, uri::PathAndQuery};
 
 use crate::{
     front::{authenticate::BearerPrincipal, record::Inbound},
     http::modules,
     hub::Hub,
-    seam::Principal,
 };
 
 /// Forwards a request to the modules' routes.

@@ -3,6 +3,9 @@
 //!
 //! Clones share the record. The request ends when the last clone is dropped.
 
+mod access;
+mod flow;
+mod inner;
 mod running;
 
 use std::{
@@ -10,29 +13,30 @@ use std::{
     hash::{BuildHasher, RandomState},
     net::SocketAddr,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        Arc, LazyLock, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use fairlead_api::{ClusterId, Code, TenantId, resources::RequestKind};
-use fairlead_audit::{
-    AuditLog, EventCaller, Piece, Recording, RequestHead, RequestParty, RequestResult, Unrecordable,
-};
+use fairlead_audit::{AuditLog, EventCaller, Piece, Recording, RequestHead, Unrecordable};
 use fairlead_exchange::Body;
 use fairlead_runtime::gauges::GaugeGuard;
+use fairlead_seam::Caller;
 use http::{HeaderValue, Request, StatusCode};
 use tokio::{sync::mpsc, time::Instant};
-use tracing::info;
 
-pub(crate) use self::running::Ending;
-use self::running::RunningState;
+pub(crate) use self::{
+    flow::RequestFlow,
+    inner::{RecordInner, RequestRecord},
+    running::{Ending, RequestAccess},
+};
+use self::{inner::AuditFields, running::RunningState};
 use crate::{
     front::{connection::ConnectionState, socket::ClientConnection},
-    hub::Hub,
-    metrics::{Metrics, PhaseTimes, RequestEnd},
-    seam::Caller,
+    metrics::{Metrics, RequestEnd},
+    requests::RequestTable,
 };
 
 /// A request on its way in.
@@ -44,85 +48,28 @@ pub(crate) struct Inbound {
     pub(crate) record: RequestRecord,
 }
 
-#[derive(Clone)]
-pub(crate) struct RequestRecord(Arc<RecordInner>);
-
-pub(crate) struct RecordInner {
-    head: Arc<RequestHead>,
-    audit: Option<AuditLog>,
-    started: Instant,
-    metrics: Arc<Metrics>,
-    connection: Arc<ConnectionState>,
-    flow: RequestFlow,
-    fields: Mutex<AuditFields>,
-    running: RunningState,
-    _open: GaugeGuard,
-}
-
-/// Progress of a request, for limits and deadlines.
-#[derive(Default)]
-pub(crate) struct RequestFlow {
-    known: AtomicBool,
-    /// Number of turns between the answer's body and its client; odd while the client has the turn.
-    turns: AtomicU32,
-}
-
-impl RequestFlow {
-    /// True once the caller is authenticated.
-    pub(crate) fn is_known(&self) -> bool {
-        self.known.load(Ordering::Relaxed)
-    }
-
-    /// The client has to take bytes of the answer next.
-    pub(crate) fn block(&self) {
-        let turns = self.turns.load(Ordering::Relaxed);
-        let next = turns.wrapping_add(1 + (turns & 1));
-        self.turns.store(next, Ordering::Relaxed);
-    }
-
-    /// The answer's body has to yield bytes next.
-    pub(crate) fn unblock(&self) {
-        let turns = self.turns.load(Ordering::Relaxed);
-        self.turns
-            .store(turns.wrapping_add(turns & 1), Ordering::Relaxed);
-    }
-
-    /// Number of the turn if the client has it.
-    pub(crate) fn blocked(&self) -> Option<u32> {
-        let turns = self.turns.load(Ordering::Relaxed);
-        (turns & 1 == 1).then_some(turns)
-    }
-}
-
-#[derive(Default)]
-struct AuditFields {
-    party: RequestParty,
-    is_start_reported: bool,
-    status: Option<StatusCode>,
-    code: Option<Code>,
-    outcome: Option<RequestEnd>,
-    omitted: bool,
-    head_after: Option<Duration>,
-    tunnel: Option<Duration>,
-    api: Option<Duration>,
-    guards: Vec<Box<dyn Any + Send>>,
-}
-
 impl RequestRecord {
-    pub(crate) fn begin<B>(request: &Request<B>, connection: &ClientConnection, hub: &Hub) -> Self {
+    pub(crate) fn begin<B>(
+        request: &Request<B>,
+        connection: &ClientConnection,
+        table: &Arc<RequestTable<RecordInner>>,
+        audit: Option<&AuditLog>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
         connection.state.request_begun();
         let head = head_of(request, connection.peer);
         let kind = RequestKind::of(&head.path, head.query.as_deref().unwrap_or_default());
         RequestRecord(Arc::new(RecordInner {
-            running: RunningState::new(&hub.requests, kind),
+            running: RunningState::new(kind),
+            table: Arc::clone(table),
             head: Arc::new(head),
-            audit: hub.audit.get().cloned(),
+            audit: audit.cloned(),
             started: Instant::now(),
-            metrics: Arc::clone(&hub.metrics),
+            metrics: Arc::clone(metrics),
             connection: Arc::clone(&connection.state),
             flow: RequestFlow::default(),
             fields: Mutex::default(),
-            _open: GaugeGuard::of(&hub.metrics.requests_open),
+            _open: GaugeGuard::of(&metrics.requests_open),
         }))
     }
 
@@ -140,7 +87,7 @@ impl RequestRecord {
     }
 
     fn fields(&self) -> MutexGuard<'_, AuditFields> {
-        self.0.fields.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.fields()
     }
 
     pub(crate) fn set_caller(&self, caller: &Caller) {
@@ -243,66 +190,6 @@ impl RequestRecord {
         let running = &self.0.running;
         running.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
         running.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);
-    }
-}
-
-impl Drop for RecordInner {
-    fn drop(&mut self) {
-        let address = std::ptr::from_ref(self).addr();
-        self.running.leave(address);
-        let bytes_in = self.running.bytes_in.load(Ordering::Relaxed);
-        let bytes_out = self.running.bytes_out.load(Ordering::Relaxed);
-        let fields = self
-            .fields
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
-        let tunnel = fields.tunnel.unwrap_or_default() + fields.api.unwrap_or_default();
-        let phases = PhaseTimes {
-            gateway: fields
-                .head_after
-                .unwrap_or_else(|| self.started.elapsed())
-                .saturating_sub(tunnel),
-            tunnel: fields.tunnel,
-            api: fields.api,
-        };
-        self.metrics.request(outcome, phases);
-        if !fields.omitted {
-            info!(
-                target: "audit",
-                request = self.head.id.as_str(),
-                caller = fields.party.caller.as_ref().map(|caller| caller.name.as_str()),
-                token = fields.party.caller.as_ref().and_then(|caller| caller.token.as_deref()),
-                "as" = fields.party.as_user.as_deref(),
-                cluster = fields.party.cluster.as_deref(),
-                method = self.head.method.as_str(),
-                path = self.head.path.as_str(),
-                status = fields.status.map(|status| status.as_u16()),
-                code = fields.code.map(tracing::field::display),
-                outcome = outcome.as_str(),
-                millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                bytes_in,
-                bytes_out,
-                peer = %self.head.from,
-                "request"
-            );
-        }
-        if !fields.omitted
-            && let Some(audit) = &self.audit
-        {
-            let result = RequestResult {
-                status: fields.status.map(|status| status.as_u16()),
-                code: fields.code.map(Code::number),
-                outcome: outcome.as_str(),
-                bytes_in,
-                bytes_out,
-                took: self.started.elapsed(),
-            };
-            audit.end_of(&self.head, std::mem::take(&mut fields.party), result);
-        }
-        self.connection.request_ended();
-        // Guards give back slots to waiting requests: last, after all is reported.
-        fields.guards.clear();
     }
 }
 

@@ -26,11 +26,8 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
 use crate::{
-    front::{
-        connection::ConnectionState,
-        stalls::{ResetCause, StallWatch},
-    },
-    metrics::Metrics,
+    front::{connection::ConnectionState, stalls::StallWatch},
+    metrics::{Metrics, ResetCause},
 };
 
 /// Idle time before the first keep-alive probe. A vanished client is noticed after this time plus nine intervals.

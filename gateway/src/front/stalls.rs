@@ -14,15 +14,12 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
-use tokio::time::{Instant, Sleep, interval, sleep_until};
-use tracing::warn;
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::{front::connection::ConnectionState, hub::Hub};
+use crate::{front::connection::ConnectionState, metrics::ResetCause};
 
 /// Time after which a stall is registered.
 const REGISTER_AFTER: Duration = Duration::from_secs(1);
-/// Interval of the check of the memory budget.
-const EVICT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Registered stalls of all connections. Clones share them.
 #[derive(Clone, Default)]
@@ -95,46 +92,9 @@ impl Stalls {
     }
 }
 
-/// Resets stalled answers while the sessions' memory budget is nearly used up, those of the group with the most first.
-pub(crate) async fn evict_under_pressure(hub: Arc<Hub>) {
-    let mut ticks = interval(EVICT_INTERVAL);
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = hub.process.draining() => return,
-        }
-        let memory = &hub.reserve;
-        if memory.unread() < memory.limit() - memory.limit() / 8 {
-            continue;
-        }
-        if let Some((group, count)) = hub.stalls.evict_from_largest() {
-            let group = group.as_deref().unwrap_or("strangers");
-            warn!(group, count, "memory budget used up, stalled answers reset");
-        }
-    }
-}
-
 impl Drop for StallGuard {
     fn drop(&mut self) {
         self.stalls.table().stalls.remove(&self.number);
-    }
-}
-
-/// Reason to reset an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ResetCause {
-    /// Its client took nothing for the time limit.
-    Timeout,
-    /// The memory budget was used up.
-    Memory,
-}
-
-impl ResetCause {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            ResetCause::Timeout => "timeout",
-            ResetCause::Memory => "memory",
-        }
     }
 }
 

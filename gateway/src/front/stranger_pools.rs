@@ -2,11 +2,9 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use crate::{
-    admission::{AdmissionPool, Slot},
-    fair_pool::{FairPool, Share},
-    network::network,
-};
+use fairlead_seam::{FairPool, Share, network};
+
+use crate::admission::{AdmissionPool, Slot};
 
 /// Limit of strangers' requests that wait, or have an answer that their client does not take.
 const MAX_REQUESTS: usize = 512;

@@ -10,10 +10,9 @@ use std::{
     time::Duration,
 };
 
+use fairlead_seam::{TooManyWrongTokens, network};
 use tokio::time::Instant;
 use tracing::warn;
-
-use crate::{network::network, seam::TooManyWrongTokens};
 
 /// Wrong tokens that an address may send in each [`RATE_WINDOW`].
 const MAX_WRONG_TOKENS: u32 = 30;

@@ -11,15 +11,15 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Code, Failure, resources::Role};
+use fairlead_seam::{AuthenticateError, Caller, Grant};
 use futures_util::StreamExt;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::info;
 
-use super::{RequestAccess, SHARD_COUNT};
+use super::SHARD_COUNT;
 use crate::{
-    front::record::RequestRecord,
+    front::record::{RequestAccess, RequestRecord},
     hub::Hub,
-    seam::{AuthenticateError, Caller, Grant},
 };
 
 /// Interval without changes of the store: a credential expires without one.
@@ -74,6 +74,7 @@ impl<'a> Pass<'a> {
         let mut is_any_ending = false;
         for shard in 0..SHARD_COUNT {
             for record in self.hub.requests.shard(shard) {
+                let record = RequestRecord::from(record);
                 if record.is_ending() {
                     record.wake();
                     is_any_ending = true;

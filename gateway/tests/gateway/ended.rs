@@ -7,7 +7,7 @@ use fairlead_api::{
     Code, Failure,
     resources::{ClusterState, RequestKind},
 };
-use fairlead_gateway::requests::{RequestFilter, Termination};
+use fairlead_seam::{RequestFilter, Termination};
 use fairlead_testkit::{agent::FakeAgent, raw::ByteStream};
 use http_body::Frame;
 use serde_json::Value;

@@ -22,11 +22,9 @@ use fairlead_api::{
     resources::{ClusterStatus, Role},
 };
 use fairlead_certs::AgentIdentity;
-use fairlead_gateway::{
-    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence, Principal,
-    Recognition,
-    requests::{RunningRequests, Termination},
-    seam::{AuthenticateError, AuthorizeError, DirectoryError},
+use fairlead_seam::{
+    AgentPeer, AuthenticateError, Authenticator, AuthorizeError, Authorizer, Caller, Directory,
+    DirectoryError, Grant, Module, Presence, Principal, Recognition, RunningRequests, Termination,
 };
 use futures_util::{
     StreamExt,
@@ -70,7 +68,7 @@ pub(crate) struct FakeModules {
     pub(crate) revoked: AtomicBool,
     pub(crate) access_changes: watch::Sender<u64>,
     pub(crate) terminations: Mutex<Vec<Termination>>,
-    pub(crate) requests: OnceLock<Arc<RunningRequests>>,
+    pub(crate) requests: OnceLock<Arc<dyn RunningRequests>>,
 }
 
 impl FakeModules {
@@ -281,7 +279,7 @@ impl Module for FakeModules {
         assert!(self.presence.set(Arc::clone(presence)).is_ok(), "once");
     }
 
-    fn attach_requests(&self, requests: &Arc<RunningRequests>) {
+    fn attach_requests(&self, requests: &Arc<dyn RunningRequests>) {
         assert!(self.requests.set(Arc::clone(requests)).is_ok(), "once");
     }
 
@@ -292,7 +290,7 @@ impl Module for FakeModules {
             .route("/v1/bug", get(bug))
             .route(
                 "/v1/refused",
-                get(|| async { fairlead_gateway::seam::refuse(Code::Conflict.into()) }),
+                get(|| async { fairlead_seam::refuse(Code::Conflict.into()) }),
             )
     }
 
@@ -324,8 +322,8 @@ fn issued(until: OffsetDateTime) -> Issued {
 /// The query stands for the token.
 async fn enroll(Extension(peer): Extension<AgentPeer>, uri: Uri) -> axum::response::Response {
     match uri.query() {
-        Some("wrong") => fairlead_gateway::seam::refuse(Code::BootstrapUnknown.into()),
-        Some("spent") => fairlead_gateway::seam::refuse(Code::BootstrapSpent.into()),
+        Some("wrong") => fairlead_seam::refuse(Code::BootstrapUnknown.into()),
+        Some("spent") => fairlead_seam::refuse(Code::BootstrapSpent.into()),
         _ => format!("{peer:?}").into_response(),
     }
 }
@@ -333,7 +331,7 @@ async fn enroll(Extension(peer): Extension<AgentPeer>, uri: Uri) -> axum::respon
 async fn whoami(Extension(asker): Extension<Principal>) -> axum::response::Response {
     match asker.caller().await {
         Ok(caller) => caller.name.into_response(),
-        Err(failure) => fairlead_gateway::seam::refuse(failure.into()),
+        Err(failure) => fairlead_seam::refuse(failure.into()),
     }
 }
 
@@ -341,7 +339,7 @@ async fn whoami(Extension(asker): Extension<Principal>) -> axum::response::Respo
 async fn waits(Extension(asker): Extension<Principal>) -> axum::response::Response {
     match asker.caller().await {
         Ok(_) => std::future::pending().await,
-        Err(failure) => fairlead_gateway::seam::refuse(failure.into()),
+        Err(failure) => fairlead_seam::refuse(failure.into()),
     }
 }
 

@@ -4,8 +4,9 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use fairlead_audit::{AuditLog, AuditWriter, JournalSettings, OnFull};
 use fairlead_certs::Authority;
-use fairlead_gateway::{Config, Gateway, Seam};
+use fairlead_gateway::{Config, Gateway};
 use fairlead_runtime::{Process, listen};
+use fairlead_seam::Seam;
 use fairlead_testkit::{
     agent::HubAccess,
     raw::{ByteStream, RawClient},

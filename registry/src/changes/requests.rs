@@ -5,11 +5,11 @@ use std::{path::Path, sync::Arc};
 use axum::{Json, extract::State};
 use fairlead_api::resources::List;
 use fairlead_audit::{AuditEvent, EventFilter, EventPage, Stage, read, timestamp};
-use fairlead_gateway::Caller;
 use fairlead_routes::{
     InvalidValue, Page, Query, QueryParameter, RouteSpec, Tag, invalid, next_page,
     reply::{Answer, Authenticated},
 };
+use fairlead_seam::Caller;
 use fairlead_store::View;
 use http::{HeaderMap, Uri};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};

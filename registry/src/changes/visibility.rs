@@ -5,8 +5,8 @@
 //! created. So a client that lists and follows the log keeps exactly the visible resources.
 
 use fairlead_api::TenantId;
-use fairlead_gateway::Caller;
 use fairlead_routes::Right;
+use fairlead_seam::Caller;
 use fairlead_store::{Change, Kind, Operation, View};
 
 use crate::rights::sees_tenant;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use fairlead_api::resources::AgentInvitation;
-use fairlead_gateway::Caller;
 use fairlead_routes::{
     Right,
     reply::{Answer, Secret},
 };
+use fairlead_seam::Caller;
 use fairlead_store::{Observed, Record, View, millis, model::Cluster};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use time::OffsetDateTime;

@@ -1,8 +1,8 @@
 //! Moves of clusters between tenants.
 
 use fairlead_api::TenantId;
-use fairlead_gateway::Caller;
 use fairlead_routes::Right;
+use fairlead_seam::Caller;
 use fairlead_store::{
     Draft,
     model::{Binding, Cluster},

@@ -3,8 +3,8 @@
 use std::{borrow::Cow, sync::Arc};
 
 use fairlead_api::resources::ClusterState;
-use fairlead_gateway::Caller;
 use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter, invalid};
+use fairlead_seam::Caller;
 use fairlead_store::{
     Observed, Record, View, millis,
     model::{Cluster, Fact},

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fairlead_gateway::Caller;
 use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter};
+use fairlead_seam::Caller;
 use fairlead_store::{Record, View, model::Tenant};
 use http::{HeaderMap, Uri};
 

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use fairlead_api::{Code, Failure, error_chain, site::SiteChoiceError};
 use fairlead_certs::CertsError;
-use fairlead_gateway::seam::DirectoryError;
+use fairlead_seam::DirectoryError;
 use fairlead_store::{Refusal, StoreError};
 
 use super::{

@@ -15,12 +15,12 @@ use fairlead_api::{
     resources::Role,
     site::{IMPERSONATION_PARAMETER, NAMESPACES_PARAMETER, SiteChoices},
 };
-use fairlead_gateway::seam::TooManyWrongTokens;
 use fairlead_registry::new_token;
 use fairlead_routes::{
     ApiRoutes, QueryParameter, RouteSpec, Tag,
     reply::{Answer, Rejected, Requester},
 };
+use fairlead_seam::TooManyWrongTokens;
 use fairlead_store::{
     Actor, Draft,
     model::{Bootstrap, Cluster, Token},
@@ -205,7 +205,7 @@ async fn steward(
         }
     };
     info!(%cluster, "Steward manifests issued");
-    let from = requester.principal().map(fairlead_gateway::Principal::from);
+    let from = requester.principal().map(fairlead_seam::Principal::from);
     let manifests = steward::manifests(&Steward {
         api: &api_url(&enroll, from, &headers),
         cluster: &cluster,

@@ -12,9 +12,9 @@ use fairlead_api::{
     moment::timestamp,
 };
 use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
-use fairlead_gateway::{AgentPeer, seam::DirectoryError};
 use fairlead_registry::admit;
 use fairlead_routes::reply::{Answer, JsonBody, Peer, Rejected};
+use fairlead_seam::{AgentPeer, DirectoryError};
 use fairlead_store::{
     Actor, Draft, Store, StoreError,
     model::{Cluster, LateRenewal, hex},

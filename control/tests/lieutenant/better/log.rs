@@ -7,7 +7,7 @@ use std::{
 
 use axum::{Extension, Router, body::Body};
 use fairlead_certs::AgentKey;
-use fairlead_gateway::AgentPeer;
+use fairlead_seam::AgentPeer;
 use http::Request;
 use serde_json::{Value, json};
 use tower::ServiceExt;

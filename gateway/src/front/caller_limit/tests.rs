@@ -7,7 +7,7 @@ use super::*;
 fn caller(name: &str, tenant: Option<&str>) -> Caller {
     Caller {
         tenant: tenant.map(|tenant| tenant.parse().unwrap()),
-        ..crate::seam::samples::caller(name)
+        ..crate::front::samples::caller(name)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tests of `connection`.
 
 use super::*;
-use crate::seam::samples::caller;
+use crate::front::samples::caller;
 
 fn connection() -> (StrangerPools, Arc<ConnectionState>) {
     let pools = StrangerPools::default();

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use fairlead_api::{Code, Failure};
 
 use crate::{
+    error::AuthenticateError,
     fair_pool::{Share, Taken},
-    seam::AuthenticateError,
 };
 
 /// Maximum size of a stranger's body, in bytes.
-pub(crate) const MAX_STRANGER_BODY_BYTES: usize = 64 * 1024;
+pub const MAX_STRANGER_BODY_BYTES: usize = 64 * 1024;
 /// Deadline for the arrival of a body.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 const STRANGER_BODY_DEADLINE: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ impl BodyTerms {
     }
 
     /// Terms within a share; `refusal` makes the sender a stranger.
-    pub(crate) fn within(share: Arc<Share>, refusal: Option<AuthenticateError>) -> Self {
+    pub fn within(share: Arc<Share>, refusal: Option<AuthenticateError>) -> Self {
         BodyTerms {
             share: Some(share),
             taken: None,

@@ -16,7 +16,7 @@ use std::{
 const MAX_IDLE_GROUPS: usize = 1024;
 
 /// A pool with groups of this key. Clones share it.
-pub(crate) struct FairPool<K>(Arc<PoolGroups<K>>);
+pub struct FairPool<K>(Arc<PoolGroups<K>>);
 
 struct PoolGroups<K> {
     total: Arc<PoolTotal>,
@@ -31,14 +31,14 @@ struct PoolTotal {
 
 /// Share of one group.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     total: Arc<PoolTotal>,
     used: AtomicUsize,
 }
 
 /// Units taken from a pool; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub struct Taken {
     share: Arc<Share>,
     units: usize,
 }
@@ -50,7 +50,9 @@ impl<K> Clone for FairPool<K> {
 }
 
 impl<K: Eq + Hash> FairPool<K> {
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// A pool of `capacity` units.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
         let total = Arc::new(PoolTotal {
             capacity,
             used: AtomicUsize::new(0),
@@ -62,7 +64,7 @@ impl<K: Eq + Hash> FairPool<K> {
     }
 
     /// The share of a group.
-    pub(crate) fn share(&self, key: K) -> Arc<Share> {
+    pub fn share(&self, key: K) -> Arc<Share> {
         let groups = self.0.groups.lock();
         let mut groups = groups.unwrap_or_else(PoisonError::into_inner);
         if groups.len() >= MAX_IDLE_GROUPS {
@@ -80,7 +82,7 @@ impl<K: Eq + Hash> FairPool<K> {
 
 impl Share {
     /// Takes `units`; `None` if the group has its share already. Concurrent calls may exceed the capacity by theirs.
-    pub(crate) fn take(self: &Arc<Self>, units: usize) -> Option<Taken> {
+    pub fn take(self: &Arc<Self>, units: usize) -> Option<Taken> {
         self.add(units).then(|| Taken {
             share: Arc::clone(self),
             units,
@@ -88,7 +90,7 @@ impl Share {
     }
 
     /// Units that the group holds.
-    pub(crate) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
@@ -109,7 +111,7 @@ impl Share {
 
 impl Taken {
     /// Takes more of the same share; false if the group has its share already.
-    pub(crate) fn grow(&mut self, units: usize) -> bool {
+    pub fn grow(&mut self, units: usize) -> bool {
         let grown = self.share.add(units);
         if grown {
             self.units += units;

@@ -1,4 +1,4 @@
-//! Tests of `seam`.
+//! Tests of callers.
 
 use time::Duration;
 

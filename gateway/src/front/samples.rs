@@ -2,7 +2,7 @@
 
 use fairlead_api::resources::Role;
 
-use super::Caller;
+use fairlead_seam::Caller;
 
 /// A viewer of all tenants.
 pub(crate) fn caller(name: &str) -> Caller {

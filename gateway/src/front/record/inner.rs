@@ -1,0 +1,171 @@
+//! State of a record, and the reports at its end.
+
+use std::{
+    any::Any,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use fairlead_api::{Code, Failure, resources::RunningRequest};
+use fairlead_audit::{AuditLog, RequestHead, RequestParty, RequestResult};
+use fairlead_runtime::gauges::GaugeGuard;
+use http::StatusCode;
+use time::OffsetDateTime;
+use tokio::time::Instant;
+use tracing::info;
+
+use super::{
+    flow::RequestFlow,
+    running::{Ending, RunningState},
+};
+use crate::{
+    front::connection::ConnectionState,
+    metrics::{Metrics, PhaseTimes, RequestEnd},
+    requests::{RequestTable, Running},
+};
+
+/// Record of one request. Clones share it.
+#[derive(Clone)]
+pub(crate) struct RequestRecord(pub(super) Arc<RecordInner>);
+
+pub(crate) struct RecordInner {
+    pub(super) head: Arc<RequestHead>,
+    pub(super) audit: Option<AuditLog>,
+    pub(super) started: Instant,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) connection: Arc<ConnectionState>,
+    pub(super) flow: RequestFlow,
+    pub(super) fields: Mutex<AuditFields>,
+    pub(super) table: Arc<RequestTable<RecordInner>>,
+    pub(super) running: RunningState,
+    pub(super) _open: GaugeGuard,
+}
+
+#[derive(Default)]
+pub(super) struct AuditFields {
+    pub(super) party: RequestParty,
+    pub(super) is_start_reported: bool,
+    pub(super) status: Option<StatusCode>,
+    pub(super) code: Option<Code>,
+    pub(super) outcome: Option<RequestEnd>,
+    pub(super) omitted: bool,
+    pub(super) head_after: Option<Duration>,
+    pub(super) tunnel: Option<Duration>,
+    pub(super) api: Option<Duration>,
+    pub(super) guards: Vec<Box<dyn Any + Send>>,
+}
+
+impl RecordInner {
+    pub(super) fn fields(&self) -> MutexGuard<'_, AuditFields> {
+        self.fields.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RecordInner {
+    fn drop(&mut self) {
+        let address = std::ptr::from_ref(self).addr();
+        if self.running.is_entered() {
+            self.table.remove(address);
+        }
+        let bytes_in = self.running.bytes_in.load(Ordering::Relaxed);
+        let bytes_out = self.running.bytes_out.load(Ordering::Relaxed);
+        let fields = self
+            .fields
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
+        let tunnel = fields.tunnel.unwrap_or_default() + fields.api.unwrap_or_default();
+        let phases = PhaseTimes {
+            gateway: fields
+                .head_after
+                .unwrap_or_else(|| self.started.elapsed())
+                .saturating_sub(tunnel),
+            tunnel: fields.tunnel,
+            api: fields.api,
+        };
+        self.metrics.request(outcome, phases);
+        if !fields.omitted {
+            info!(
+                target: "audit",
+                request = self.head.id.as_str(),
+                caller = fields.party.caller.as_ref().map(|caller| caller.name.as_str()),
+                token = fields.party.caller.as_ref().and_then(|caller| caller.token.as_deref()),
+                "as" = fields.party.as_user.as_deref(),
+                cluster = fields.party.cluster.as_deref(),
+                method = self.head.method.as_str(),
+                path = self.head.path.as_str(),
+                status = fields.status.map(|status| status.as_u16()),
+                code = fields.code.map(tracing::field::display),
+                outcome = outcome.as_str(),
+                millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                bytes_in,
+                bytes_out,
+                peer = %self.head.from,
+                "request"
+            );
+        }
+        if !fields.omitted
+            && let Some(audit) = &self.audit
+        {
+            let result = RequestResult {
+                status: fields.status.map(|status| status.as_u16()),
+                code: fields.code.map(Code::number),
+                outcome: outcome.as_str(),
+                bytes_in,
+                bytes_out,
+                took: self.started.elapsed(),
+            };
+            audit.end_of(&self.head, std::mem::take(&mut fields.party), result);
+        }
+        self.connection.request_ended();
+        // Guards give back slots to waiting requests: last, after all is reported.
+        fields.guards.clear();
+    }
+}
+
+impl Running for RecordInner {
+    fn snapshot(&self) -> Option<RunningRequest> {
+        let running = &self.running;
+        let access = running.known().access.clone()?;
+        let caller = &access.caller;
+        let subject = caller.subject.as_ref();
+        let tenant = match (&access.cluster, &access.grant) {
+            (Some(_), grant) => grant.as_ref().map(|it| it.tenant.clone()),
+            (None, _) => caller.tenant.clone(),
+        };
+        Some(RunningRequest {
+            id: self.head.id.clone(),
+            kind: running.kind,
+            caller: caller.name.clone(),
+            token: caller.token.clone(),
+            issuer: subject.map(|it| it.issuer.to_string()),
+            subject: subject.map(|it| it.sub.clone()),
+            tenant,
+            cluster: access.cluster,
+            started: OffsetDateTime::now_utc() - self.started.elapsed(),
+            method: self.head.method.clone(),
+            path: self.head.path.clone(),
+            bytes_in: running.bytes_in.load(Ordering::Relaxed),
+            bytes_out: running.bytes_out.load(Ordering::Relaxed),
+        })
+    }
+
+    fn end(&self, failure: &Failure) -> bool {
+        let ending = Ending {
+            failure: failure.clone(),
+            since: Instant::now(),
+        };
+        let is_first = self.running.ending.set(ending).is_ok();
+        if is_first {
+            let mut fields = self.fields();
+            fields.code = Some(failure.code);
+            fields.outcome = Some(RequestEnd::Ended);
+        }
+        self.running.waker.wake();
+        is_first
+    }
+
+    fn session(&self) -> Option<usize> {
+        self.running.known().session
+    }
+}

@@ -1,0 +1,67 @@
+//! Authentication of callers, and their authorization for clusters.
+
+use std::net::IpAddr;
+
+use async_trait::async_trait;
+use fairlead_api::ClusterId;
+use futures_util::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use secrecy::SecretString;
+
+use crate::{
+    caller::{Caller, Grant},
+    error::{AuthenticateError, AuthorizeError},
+    requests::Termination,
+};
+
+/// Authenticates callers.
+///
+/// Called for every request: an implementation caches checks that cost a signature or a network round trip.
+#[async_trait]
+pub trait Authenticator: Send + Sync {
+    /// Authenticates a token that came from this address. The address bounds the cost that one client may cause.
+    ///
+    /// # Errors
+    /// [`AuthenticateError`]
+    async fn authenticate(
+        &self,
+        token: &SecretString,
+        from: IpAddr,
+    ) -> Result<Caller, AuthenticateError>;
+
+    /// Authenticates a caller again, without its token: the caller now, with the rights of now.
+    ///
+    /// Called periodically for running requests, from memory.
+    ///
+    /// # Errors
+    /// [`AuthenticateError`]
+    async fn recheck(&self, caller: &Caller) -> Result<Caller, AuthenticateError> {
+        Ok(caller.clone())
+    }
+}
+
+/// Authorizes callers for clusters. Called for every request to a cluster.
+#[async_trait]
+pub trait Authorizer: Send + Sync {
+    /// Returns the caller's permission in a cluster.
+    ///
+    /// # Errors
+    /// [`AuthorizeError::NoSuchCluster`] if there is no such cluster *or* the caller may not see it, in the same time.
+    async fn authorize(
+        &self,
+        caller: &Caller,
+        cluster: &ClusterId,
+    ) -> Result<Grant, AuthorizeError>;
+
+    /// Notified of changes that may end the access of running requests.
+    fn access_changes(&self) -> BoxStream<'static, ()> {
+        stream::pending().boxed()
+    }
+
+    /// Recent orders of admins to end running requests.
+    fn terminations(&self) -> Vec<Termination> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,24 @@
+//! The module seam: the interface between the gateway and its modules. The gateway knows no module by name, and modules
+//! know no gateway.
+
+mod access;
+mod body;
+mod caller;
+mod directory;
+mod error;
+mod fair_pool;
+mod module;
+mod network;
+mod principal;
+mod requests;
+
+pub use access::{Authenticator, Authorizer};
+pub use body::{BodyTerms, MAX_STRANGER_BODY_BYTES};
+pub use caller::{Caller, Grant, Subject};
+pub use directory::{Directory, Recognition};
+pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
+pub use fair_pool::{FairPool, Share, Taken};
+pub use module::{AgentPeer, Module, Presence, Seam, refuse};
+pub use network::network;
+pub use principal::{Identify, Principal};
+pub use requests::{RequestFilter, RunningRequests, Termination};

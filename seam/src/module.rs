@@ -1,0 +1,106 @@
+//! Modules of a hub: routes and background work.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{
+    Router,
+    response::{IntoResponse, Response},
+};
+use fairlead_api::{ClusterId, Failure, Reason, resources::AgentSession};
+use fairlead_certs::AgentIdentity;
+use fairlead_runtime::Process;
+use http::{HeaderValue, StatusCode, header};
+
+use crate::{
+    access::{Authenticator, Authorizer},
+    directory::Directory,
+    requests::RunningRequests,
+};
+
+/// The other end of an agent's session.
+#[derive(Debug, Clone)]
+pub enum AgentPeer {
+    /// A peer without a certificate: may enrol, nothing else.
+    Anonymous,
+    /// A verified certificate of our authority, of a cluster that exists.
+    Agent(Arc<AgentIdentity>),
+    /// A certificate that had expired when the session began: may be renewed, nothing else.
+    ///
+    /// The certificate of an [`AgentPeer::Agent`] may have expired since, and have been renewed over the session.
+    Lapsed(Arc<AgentIdentity>),
+}
+
+/// The sessions of clusters at this moment, from memory.
+pub trait Presence: Send + Sync {
+    /// The registered sessions of a cluster, oldest first.
+    fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession>;
+}
+
+/// A pluggable part of the hub.
+#[async_trait]
+pub trait Module: Send + Sync {
+    /// Unique name, for logs and metrics.
+    fn name(&self) -> &'static str;
+
+    /// Gives the module access to the gateway. Called once, before all other methods but [`Module::name`].
+    fn attach(&self, presence: &Arc<dyn Presence>) {
+        let _ = presence;
+    }
+
+    /// Gives the module the running requests of this hub. Called once, after [`Module::attach`].
+    fn attach_requests(&self, requests: &Arc<dyn RunningRequests>) {
+        let _ = requests;
+    }
+
+    /// Routes for users, with their full path; each request has an `Extension<Principal>`. A trailing slash is removed.
+    fn user_routes(&self) -> Router {
+        Router::new()
+    }
+
+    /// Routes without authentication (the install manifests), with their full path.
+    fn open_routes(&self) -> Router {
+        Router::new()
+    }
+
+    /// Routes for agents, over their own sessions, with their full path below `/agent/v1/`.
+    ///
+    /// Each request has an `Extension<AgentPeer>`. Anonymous peers reach [`fairlead_api::enroll::ENROLL_PATH`] only.
+    fn agent_routes(&self) -> Router {
+        Router::new()
+    }
+
+    /// Background work; returns when `process` drains.
+    ///
+    /// After a panic it is restarted, and finds the state that it has left.
+    async fn run(&self, process: Process) {
+        process.draining().await;
+    }
+}
+
+/// All modules of one gateway.
+#[derive(Clone)]
+pub struct Seam {
+    /// Authenticates callers.
+    pub authenticator: Arc<dyn Authenticator>,
+    /// Authorizes callers for clusters.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// List and status of clusters.
+    pub directory: Arc<dyn Directory>,
+    /// Modules with routes and background work.
+    pub modules: Vec<Arc<dyn Module>>,
+}
+
+/// A module's answer that reports a failure: a [`Reason`], with the HTTP status of its code.
+///
+/// The response carries the failure in its extensions too, for the audit log.
+#[must_use]
+pub fn refuse(failure: Failure) -> Response {
+    let http_status = fairlead_api::status::http_status(failure.code);
+    let status = StatusCode::from_u16(http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let json = HeaderValue::from_static("application/json");
+    let body = Reason::from(&failure).to_json();
+    let mut response = (status, [(header::CONTENT_TYPE, json)], body).into_response();
+    response.extensions_mut().insert(failure);
+    response
+}
