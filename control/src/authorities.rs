@@ -10,16 +10,16 @@ use std::{
 };
 
 use fairlead_api::{CaPin, CaPins};
-use fairlead_certs::{Authority, AuthorityFiles, ca_pin};
+use fairlead_certs::{Authority, AuthorityFiles};
 use fairlead_runtime::atomic_file;
 use fairlead_store::{Actor, Draft, Store, model::CaRecord};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use crate::{
+    ca_error::CaError,
     keys::{self, SealingKey},
     keys_error::KeysError,
-    modules::ca::CaError,
 };
 
 /// Authorities of one moment.
@@ -245,9 +245,4 @@ fn rename(dir: &Path, from: &str, to: &str) -> Result<(), KeysError> {
     let (from, to) = (dir.join(from), dir.join(to));
     atomic_file::rename(&from, &to)
         .map_err(|source: io::Error| KeysError::File { path: from, source })
-}
-
-/// The pin in a text of PEM; `None` if there is no certificate.
-pub(crate) fn pin_in(pem: &str) -> Option<CaPin> {
-    ca_pin(pem).ok()
 }

@@ -12,16 +12,15 @@ use base64::{
     engine::general_purpose::{STANDARD, URL_SAFE},
 };
 use fairlead_api::CaPin;
-use fairlead_certs::{Authority, AuthorityFiles, keyfile};
+use fairlead_certs::{Authority, AuthorityFiles, ca_pin, keyfile};
 use fairlead_store::{DataDir, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tracing::info;
 
 use crate::{
-    authorities::pin_in,
+    bootstrap_key::BootstrapKey,
     files::{ALL_KEYS, KEYS},
     keys_error::KeysError,
-    modules::enroll::BootstrapKey,
 };
 
 /// Domain separation of this use of the sealing key.
@@ -167,7 +166,7 @@ pub(crate) async fn take_ca(
         let (Some(certificate), Some(key)) = pair else {
             continue;
         };
-        if pin_in(certificate.expose_secret()) == Some(pin) {
+        if ca_pin(certificate.expose_secret()).ok() == Some(pin) {
             keyfile::replace(&dir.join(to.key), key.expose_secret())?;
             keyfile::replace(&dir.join(to.certificate), certificate.expose_secret())?;
             return Ok(true);

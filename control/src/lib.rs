@@ -6,6 +6,8 @@
 pub mod backup;
 
 mod authorities;
+mod bootstrap_key;
+mod ca_error;
 mod config;
 mod control;
 mod epoch;

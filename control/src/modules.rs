@@ -23,6 +23,7 @@ use tracing::info;
 use crate::{
     authorities::TrustedAuthorities,
     backup::finish_restore,
+    bootstrap_key::BootstrapKey,
     config::Config,
     opening::{begin_membership, front_names, open_store},
 };
@@ -31,7 +32,7 @@ use ca::{CaModule, CaParts};
 use catalog::CatalogModule;
 use certificates::{Certificates, CertificatesModule, FrontCertificate};
 use configuration::{ConfigurationModule, DesiredRevisions};
-use enroll::{BootstrapKey, Enroll, EnrollModule, RenewalLimit};
+use enroll::{Enroll, EnrollModule, RenewalLimit};
 use repositories::RepositoriesModule;
 
 /// All parts of one hub.

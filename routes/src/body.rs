@@ -13,7 +13,7 @@ use fairlead_seam::{BodyTerms, Principal};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-use crate::reply::{Answer, Rejected, as_lieutenant};
+use crate::rejected::{Answer, Rejected, as_lieutenant};
 
 /// Memory of an object with one key in `serde_json`: a node of its tree has capacity for eleven.
 const OBJECT_BYTES: usize = 640;

@@ -12,6 +12,7 @@ mod gzip;
 mod invalid;
 mod page;
 mod parameter;
+mod rejected;
 pub mod reply;
 mod right;
 mod routes;

@@ -7,49 +7,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{Code, Failure};
-use fairlead_seam::{AgentPeer, AuthenticateError, Caller, Principal, refuse};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use fairlead_seam::{AgentPeer, AuthenticateError, Caller, Principal};
+use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 use serde::de::DeserializeOwned;
 
-use crate::body;
+pub use crate::rejected::{Answer, Rejected};
+use crate::{body, rejected::as_lieutenant};
 
 /// Limit for bodies of people's routes except the catalog's, in bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;
-
-/// A failure as an HTTP response.
-#[derive(Debug)]
-pub struct Rejected(Failure, Option<StatusCode>);
-
-/// Result of a handler.
-pub type Answer<T> = Result<T, Rejected>;
-
-impl<F: Into<Failure>> From<F> for Rejected {
-    fn from(failure: F) -> Self {
-        Rejected(failure.into(), None)
-    }
-}
-
-impl Rejected {
-    /// A failure of this code with a detail.
-    pub fn because(code: Code, detail: impl std::fmt::Display) -> Self {
-        Rejected(Failure::because(code, detail), None)
-    }
-
-    /// With this exact text, and an HTTP status other than the code's own.
-    pub fn saying(code: Code, status: StatusCode, words: &str) -> Self {
-        Rejected(Failure::with_cause(code, words), Some(status))
-    }
-}
-
-impl IntoResponse for Rejected {
-    fn into_response(self) -> Response {
-        let mut response = refuse(self.0);
-        if let Some(status) = self.1 {
-            *response.status_mut() = status;
-        }
-        response
-    }
-}
 
 /// JSON with a secret, which no cache on the way may store.
 pub struct Secret<T>(pub T);
@@ -92,18 +58,6 @@ impl Requester {
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.0.as_ref()
-    }
-}
-
-/// A failed authentication in Lieutenant's form: a missing token is a malformed request.
-pub(crate) fn as_lieutenant(error: AuthenticateError) -> Rejected {
-    match error {
-        AuthenticateError::NoToken => Rejected::saying(
-            Code::NoToken,
-            StatusCode::BAD_REQUEST,
-            "missing or malformed jwt",
-        ),
-        other => other.into(),
     }
 }
 
@@ -161,7 +115,7 @@ impl<S: Sync> FromRequest<S> for DocumentBody {
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
         check_type(&request)?;
         let bytes = body::read(request, MAX_DOCUMENT_BYTES).await?;
-        let invalid = |words: String| Rejected(Failure::with_cause(Code::Invalid, words), None);
+        let invalid = |words: String| Rejected::from(Failure::with_cause(Code::Invalid, words));
         if bytes.trim_ascii().is_empty() {
             return Err(invalid("value is required but missing".to_owned()));
         }

@@ -4,7 +4,6 @@
 //! Agents learn the pins from their configuration, and renew their identity, which brings the new CA. They report
 //! the trust that they have stored. No session ends.
 
-mod error;
 mod progress;
 
 use std::{sync::Arc, time::Duration};
@@ -34,9 +33,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::certificates::Certificates;
-use crate::{authorities::TrustedAuthorities, epoch};
-
-pub(crate) use error::CaError;
+use crate::{authorities::TrustedAuthorities, ca_error::CaError, epoch};
 
 const ROTATE_CA: Right = Right::new("rotating the CA", &[Role::Admin]).on_all_tenants();
 const CONFIRM_RESTORE: Right = Right::new("confirming a restore", &[Role::Admin]).on_all_tenants();

@@ -11,7 +11,6 @@ mod proxies;
 mod renewals;
 mod spend;
 mod steward;
-mod token;
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,14 +28,16 @@ use fairlead_store::{Clock, Store, model::Cluster};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
-use crate::authorities::TrustedAuthorities;
+use crate::{
+    authorities::TrustedAuthorities,
+    bootstrap_key::{BootstrapKey, MAX_TOKEN_BYTES},
+};
 use error::EnrollError;
 
 pub use manifest::{ManifestInput, manifest};
 pub use proxies::Network;
 pub(crate) use renewals::RenewalLimit;
 pub use spend::{Enrolled, SpendError, TokenClaim, spend};
-pub(crate) use token::BootstrapKey;
 
 /// Path of our agent's install manifest; the bootstrap token is its query. This is the one secret
 /// in a URL: single use, valid for half an hour, never logged.
@@ -158,7 +159,7 @@ fn install_url_of(enroll: &Enroll, path: &str, token: &SecretString) -> SecretSt
 fn install_url_without_token(enroll: &Enroll, path: &str) -> String {
     let parts = [&enroll.install_base, path, "?token="];
     let length: usize = parts.iter().map(|part| part.len()).sum();
-    let mut url = String::with_capacity(length + token::MAX_TOKEN_BYTES);
+    let mut url = String::with_capacity(length + MAX_TOKEN_BYTES);
     url.extend(parts);
     url
 }

@@ -12,8 +12,8 @@ use fairlead_store::{
 
 use time::OffsetDateTime;
 
-use super::CaError;
 use crate::authorities::CaSet;
+use crate::ca_error::CaError;
 
 /// Clusters with an enrolled agent that a retirement of the old authority would cut off.
 pub(super) fn behind(view: &View, newest: CaPin) -> Vec<ClusterId> {

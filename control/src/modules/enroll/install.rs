@@ -32,13 +32,14 @@ use serde_json::json;
 use time::Duration;
 use tracing::{info, warn};
 
+use crate::bootstrap_key::Claims;
+
 use super::{
     AGENT_PATH, Enroll, ManifestInput, STEWARD_PATH, SpendError,
     error::EnrollError,
     manifest,
     proxies::outside,
     steward::{self, Steward},
-    token::Claims,
 };
 
 /// Lifetime of Steward's token: it never requests another one.

@@ -21,7 +21,7 @@ use crate::keys_error::KeysError;
 
 const KEY_FILE: &str = "bootstrap.key";
 /// Upper bound for the length of our tokens, in bytes; longer texts are rejected unread.
-pub(super) const MAX_TOKEN_BYTES: usize = 255;
+pub(crate) const MAX_TOKEN_BYTES: usize = 255;
 /// Domain separation of this use of the key.
 const PURPOSE: &str = "fairlead bootstrap token v1|";
 
