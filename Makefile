@@ -17,7 +17,7 @@ UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -25,7 +25,7 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: ## every rung of the test ladder, except net, compat, commodore, schemathesis and crash
+test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, crash and million
 	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
 	@$(MAKE) --no-print-directory -j2 kube without-kube
 	@$(MAKE) --no-print-directory e2e
@@ -70,6 +70,14 @@ crash: ## a hub killed KILLS times while many write to it, and backed up meanwhi
 	fi
 	cargo test --locked --workspace --test crash
 	cargo test --locked --workspace --test crash -- --postgres $$(( $(KILLS) / 5 ))
+
+million: ## a million fact changes of one cluster displace no line of a person, on each store (seven minutes)
+	FAIRLEAD_FACT_CHANGES=1000000 cargo test --locked --workspace --test store -- million --nocapture
+	@if e2e/postgres/build > /dev/null; then \
+		FAIRLEAD_FACT_CHANGES=1000000 cargo test --locked --workspace --test postgres -- million --nocapture; \
+	else \
+		echo "SKIPPED: the store in PostgreSQL; e2e/postgres/build has told above why there is none"; \
+	fi
 
 kube: ## build the real Kubernetes binaries (cached outside the checkout)
 	@e2e/kube/build > /dev/null

@@ -18,6 +18,8 @@ mod hubs;
 mod influx;
 #[path = "../store/kit.rs"]
 mod kit;
+#[path = "../store/million.rs"]
+mod million;
 #[path = "../store/observed.rs"]
 mod observed;
 mod restart;

@@ -9,6 +9,7 @@
 mod contract;
 mod history;
 mod kit;
+mod million;
 mod observed;
 mod rig;
 mod spending;
