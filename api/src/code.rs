@@ -148,7 +148,7 @@ codes! {
     InfluxRefused = 5106, 502, "the InfluxDB rejected the query", "Query the hub itself with `backend=hub`.";
     AuditFull = 5107, 507, "the hub's audit log cannot be written, so new requests are refused", "Free space on the disk of the audit log, or mount it writable; the hub recovers by itself.";
     AuditBroken = 5108, 0, "the audit log was changed, or lines of it are missing", "Keep the files as they are, and compare them with the copies that the hub has delivered elsewhere.";
-    Unrecordable = 5109, 503, "the session must be recorded, and cannot be", "Use kubectl with its default transport (WebSocket); otherwise the platform operator looks at the hub's log and at the disk of its recordings.";
+    Unrecordable = 5109, 503, "the session must be recorded, and cannot be", "Use kubectl exec or attach; otherwise the platform operator looks at the hub's log and at the disk of its recordings.";
 }
 
 impl Code {

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     config::{AuditConfig, RecordingConfig},
-    request_info::RequestInfo,
+    request_info::{RequestInfo, decoded},
     segment::create_private_dir,
 };
 
@@ -47,9 +47,9 @@ pub struct SessionFacts<'a> {
     pub tenant: &'a str,
     /// Role of the caller in the cluster.
     pub role: &'a str,
-    /// True for a WebSocket, false for SPDY.
-    pub is_websocket: bool,
-    /// Offered subprotocols, separated by commas.
+    /// Protocol of the upgrade; `None` for a request without one.
+    pub upgrade: Option<&'a str>,
+    /// Offered subprotocols of a WebSocket, separated by commas.
     pub protocols: &'a str,
 }
 
@@ -57,6 +57,30 @@ pub struct SessionFacts<'a> {
 pub struct Recording {
     pub(crate) recorder: Recorder,
     pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) form: StreamForm,
+}
+
+/// Form of the streams of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamForm {
+    /// Messages of a WebSocket that begin with the number of a channel.
+    WebSocket,
+    /// Streams of SPDY/3.1, named by their headers.
+    Spdy,
+}
+
+impl StreamForm {
+    /// Form of the session; `None` if it is unknown.
+    fn of(session: &SessionFacts<'_>) -> Option<Self> {
+        let upgrade = session.upgrade?;
+        if upgrade.eq_ignore_ascii_case("SPDY/3.1") {
+            return Some(StreamForm::Spdy);
+        }
+        let mut protocols = session.protocols.split(',').map(str::trim);
+        let is_known = upgrade.eq_ignore_ascii_case("websocket")
+            && protocols.all(|it| KNOWN_PROTOCOLS.contains(&it));
+        is_known.then_some(StreamForm::WebSocket)
+    }
 }
 
 impl AuditConfig {
@@ -98,21 +122,27 @@ impl Recorder {
     /// [`Unrecordable`] if the policy requires a recording that is not possible.
     pub fn check(&self, session: SessionFacts<'_>) -> Result<Option<Recording>, Unrecordable> {
         let config = &self.0.config;
-        if !is_terminal(&session) || !config.covers(&session) {
+        let Some(terminal) = terminal(&session).filter(|_| config.covers(&session)) else {
             return Ok(None);
-        }
-        let protocols = session.protocols.split(',').map(str::trim);
-        let is_known = session.is_websocket
-            && protocols.clone().any(|it| !it.is_empty())
-            && protocols.clone().all(|it| KNOWN_PROTOCOLS.contains(&it));
+        };
+        let form = StreamForm::of(&session);
         let permit = Arc::clone(&self.0.places).try_acquire_owned();
-        let cause = match permit {
-            Ok(permit) if is_known => {
+        let cause = match (permit, form) {
+            (Ok(permit), Some(form)) if terminal == Terminal::Pod => {
                 let recorder = self.clone();
-                return Ok(Some(Recording { recorder, permit }));
+                return Ok(Some(Recording {
+                    recorder,
+                    permit,
+                    form,
+                }));
             }
-            Ok(_) => "only WebSockets with v4 or v5.channel.k8s.io can be recorded",
-            Err(_) => "too many sessions are recorded now",
+            (Ok(_), _) if terminal == Terminal::Kubelet => {
+                "a terminal through nodes/proxy cannot be recorded"
+            }
+            (Ok(_), _) => {
+                "only SPDY/3.1 and WebSockets with v4 or v5.channel.k8s.io can be recorded"
+            }
+            (Err(_), _) => "too many sessions are recorded now",
         };
         match config.required {
             true => Err(Unrecordable(cause.to_owned())),
@@ -121,11 +151,28 @@ impl Recorder {
     }
 }
 
-/// True for `exec` and `attach` of pods.
-fn is_terminal(session: &SessionFacts<'_>) -> bool {
+/// Path to a terminal in a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Terminal {
+    /// `exec` and `attach` of a pod.
+    Pod,
+    /// `exec`, `attach` and `run` of a node's own server, through the subresource `proxy` of the node.
+    Kubelet,
+}
+
+fn terminal(session: &SessionFacts<'_>) -> Option<Terminal> {
     let info = RequestInfo::parse(session.method, session.path, None);
-    let resource = info.resource.unwrap_or_default();
-    resource.resource == "pods" && matches!(resource.subresource.as_str(), "exec" | "attach")
+    let resource = info.resource?;
+    match (&*resource.resource, &*resource.subresource) {
+        ("pods", "exec" | "attach") => Some(Terminal::Pod),
+        ("nodes", "proxy") => {
+            let inside = decoded(session.path);
+            let (_, inside) = inside.split_once("/proxy/")?;
+            let first = inside.split('/').find(|part| !part.is_empty())?;
+            matches!(first, "exec" | "attach" | "run" | "cri").then_some(Terminal::Kubelet)
+        }
+        _ => None,
+    }
 }
 
 impl Recording {

@@ -5,6 +5,7 @@
 mod cast;
 mod frames;
 mod seal;
+mod spdy;
 
 use std::sync::Arc;
 
@@ -69,7 +70,7 @@ impl Recording {
         let sealed = seal::create(&inner.dir.join(&name), &inner.config.recipient.0);
         let sealed = sealed.map_err(|error| Unrecordable(error.to_string()))?;
         let (sender, mut pieces) = mpsc::channel::<Piece>(MAX_QUEUED_PIECES);
-        let mut cast = Cast::new(sealed, title(head, party), inner.config.input);
+        let mut cast = Cast::new(sealed, title(head, party), inner.config.input, self.form);
         let (log, head, party) = (log.clone(), Arc::clone(head), party.clone());
         log.recording(Stage::Start, &head, party.clone(), name.clone(), 0);
         let permit = self.permit;
@@ -160,7 +161,7 @@ mod tests {
             cluster: "c-a",
             tenant: "t-a",
             role,
-            is_websocket: true,
+            upgrade: Some("websocket"),
             protocols: "v5.channel.k8s.io, v4.channel.k8s.io",
         }
     }
@@ -189,10 +190,10 @@ mod tests {
             "another role"
         );
         let spdy = SessionFacts {
-            is_websocket: false,
+            upgrade: Some("SPDY/3.1"),
             ..facts("operator")
         };
-        assert!(recorder.check(spdy).is_err());
+        assert!(recorder.check(spdy).unwrap().is_some());
         let logs = SessionFacts {
             path: "/api/v1/namespaces/x/pods/p/log",
             ..spdy

@@ -93,7 +93,9 @@ impl RequestInfo {
     }
 }
 
+/// The API server splits the decoded path as well. The gateway rejects encoded slashes.
 fn resource(path: &str) -> Option<ResourceInfo> {
+    let path = decoded(path);
     let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
     let group = match parts.next()? {
         "api" => "",
@@ -107,14 +109,14 @@ fn resource(path: &str) -> Option<ResourceInfo> {
     }
     let first = parts.next()?;
     let mut info = ResourceInfo {
-        group: decoded(group),
-        version: decoded(version),
+        group: group.to_owned(),
+        version: version.to_owned(),
         ..ResourceInfo::default()
     };
     if first == "namespaces"
         && let Some(namespace) = parts.next()
     {
-        info.namespace = decoded(namespace);
+        namespace.clone_into(&mut info.namespace);
         match parts.next() {
             // The namespace's own subresources are not resources in it.
             Some(sub @ ("status" | "finalize")) => {
@@ -123,7 +125,7 @@ fn resource(path: &str) -> Option<ResourceInfo> {
                 info.subresource = sub.to_owned();
                 return Some(info);
             }
-            Some(resource) => info.resource = decoded(resource),
+            Some(resource) => resource.clone_into(&mut info.resource),
             None => {
                 info.resource = "namespaces".to_owned();
                 info.name.clone_from(&info.namespace);
@@ -131,10 +133,10 @@ fn resource(path: &str) -> Option<ResourceInfo> {
             }
         }
     } else {
-        info.resource = decoded(first);
+        first.clone_into(&mut info.resource);
     }
-    info.name = parts.next().map(decoded).unwrap_or_default();
-    info.subresource = parts.next().map(decoded).unwrap_or_default();
+    info.name = parts.next().unwrap_or_default().to_owned();
+    info.subresource = parts.next().unwrap_or_default().to_owned();
     Some(info)
 }
 
@@ -203,7 +205,8 @@ pub(crate) fn cut(text: &mut String, max: usize) {
     }
 }
 
-fn decoded(text: &str) -> String {
+/// Text with its percent-encoding resolved, once.
+pub(crate) fn decoded(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
     }
@@ -284,6 +287,11 @@ mod tests {
                 "patch apps,v1,a,deployments,d,scale",
             ),
             ("GET", "/apis/apps/v1", "get -"),
+            (
+                "GET",
+                "/%61pi/v1/%6eamespaces/a/%70ods/p/%65xec",
+                "get ,v1,a,pods,p,exec",
+            ),
             ("GET", "/version", "get -"),
             ("GET", "/", "get -"),
             ("BREW", "/api/v1/pods", "other ,v1,,pods,,"),

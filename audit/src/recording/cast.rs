@@ -10,7 +10,9 @@ use tokio::time::Instant;
 use super::{
     frames::{ChannelFrames, Direction},
     seal::SealedFile,
+    spdy::SpdyStreams,
 };
+use crate::policy::StreamForm;
 
 /// Channels of Kubernetes' remote commands.
 const STDIN_CHANNEL: u8 = 0;
@@ -33,11 +35,49 @@ pub(super) struct Cast {
     title: String,
     with_input: bool,
     began: Option<Instant>,
-    to_client: ChannelFrames,
-    to_server: ChannelFrames,
+    streams: Streams,
     output: Utf8Tail,
     input: Utf8Tail,
     bytes: u64,
+}
+
+/// Reader of the streams of a session, by their form.
+enum Streams {
+    WebSocket {
+        to_client: ChannelFrames,
+        to_server: ChannelFrames,
+    },
+    Spdy(Box<SpdyStreams>),
+}
+
+impl From<StreamForm> for Streams {
+    fn from(form: StreamForm) -> Self {
+        match form {
+            StreamForm::WebSocket => Streams::WebSocket {
+                to_client: ChannelFrames::default(),
+                to_server: ChannelFrames::default(),
+            },
+            StreamForm::Spdy => Streams::Spdy(Box::default()),
+        }
+    }
+}
+
+impl Streams {
+    /// Channels and data of these bytes.
+    fn parts(&mut self, direction: Direction, bytes: &[u8]) -> io::Result<Vec<(u8, Vec<u8>)>> {
+        let mut parts = Vec::new();
+        let mut each = |channel: u8, data: &[u8]| parts.push((channel, data.to_vec()));
+        match (self, direction) {
+            (Streams::WebSocket { to_client, .. }, Direction::ToClient) => {
+                to_client.follow(bytes, each);
+            }
+            (Streams::WebSocket { to_server, .. }, Direction::ToServer) => {
+                to_server.follow(bytes, each);
+            }
+            (Streams::Spdy(streams), _) => streams.follow(direction, bytes, &mut each)?,
+        }
+        Ok(parts)
+    }
 }
 
 /// The begin of a character whose rest has not come.
@@ -58,14 +98,13 @@ impl Utf8Tail {
 }
 
 impl Cast {
-    pub(super) fn new(file: SealedFile, title: String, with_input: bool) -> Self {
+    pub(super) fn new(file: SealedFile, title: String, with_input: bool, form: StreamForm) -> Self {
         Cast {
             file,
             title,
             with_input,
             began: None,
-            to_client: ChannelFrames::default(),
-            to_server: ChannelFrames::default(),
+            streams: form.into(),
             output: Utf8Tail::default(),
             input: Utf8Tail::default(),
             bytes: 0,
@@ -84,16 +123,7 @@ impl Cast {
         bytes: &[u8],
         at: Instant,
     ) -> io::Result<()> {
-        let mut parts = Vec::new();
-        let frames = match direction {
-            Direction::ToClient => &mut self.to_client,
-            Direction::ToServer => &mut self.to_server,
-        };
-        frames.follow(bytes, |channel, data| {
-            parts.push((channel, data.to_vec()));
-            Ok(())
-        })?;
-        for (channel, data) in parts {
+        for (channel, data) in self.streams.parts(direction, bytes)? {
             match (direction, channel) {
                 (Direction::ToClient, STDOUT_CHANNEL | STDERR_CHANNEL) => {
                     let text = self.output.text(&data);

@@ -26,11 +26,7 @@ pub(crate) struct ChannelFrames {
 
 impl ChannelFrames {
     /// Calls `each` with channel and data of each part of a message.
-    pub(crate) fn follow(
-        &mut self,
-        mut bytes: &[u8],
-        mut each: impl FnMut(u8, &[u8]) -> std::io::Result<()>,
-    ) -> std::io::Result<()> {
+    pub(crate) fn follow(&mut self, mut bytes: &[u8], mut each: impl FnMut(u8, &[u8])) {
         while !bytes.is_empty() {
             if self.left == 0 {
                 let Some((&byte, rest)) = bytes.split_first() else {
@@ -67,10 +63,9 @@ impl ChannelFrames {
                 data = behind;
             }
             if let Some(channel) = self.channel.filter(|_| !data.is_empty()) {
-                each(channel, data)?;
+                each(channel, data);
             }
         }
-        Ok(())
     }
 
     /// Begins the payload once the head is complete.

@@ -19,7 +19,7 @@ const DEFAULT_FACT_CHANGES: u64 = 20_000;
 /// Changes that are queued together; the store commits them together.
 const CHANGES_PER_STEP: u64 = 256;
 /// Removals of old lines while the cluster reports, as by the hourly one of a hub.
-const TIDIES: u64 = 10;
+const TIDY_COUNT: u64 = 10;
 const TENANTS: [&str; 3] = ["t-a", "t-b", "t-c"];
 /// Changes by people of each tenant: before, between and after those of the agent.
 const PEOPLES_CHANGES: u64 = 100;
@@ -110,7 +110,7 @@ async fn a_million_fact_changes_of_one_cluster_displace_no_line_of_a_person() {
         }
         let next = (written + CHANGES_PER_STEP).min(changes);
         report(&store, written..next).await;
-        if written * TIDIES / changes != next * TIDIES / changes {
+        if written * TIDY_COUNT / changes != next * TIDY_COUNT / changes {
             let tidying = Instant::now();
             store.tidy(&keep).await.unwrap();
             tidied = tidied.max(tidying.elapsed());

@@ -27,7 +27,7 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Begins a recording if the policy wants one for this upgrade.
+    /// Begins a recording if the policy wants one for this request.
     ///
     /// # Errors
     /// `FL-5109`
@@ -40,7 +40,7 @@ impl Tap {
         record: &RequestRecord,
     ) -> Result<Option<Tap>, Failure> {
         let recorder = hub.audit.get().and_then(|audit| audit.recorder());
-        let (Some(recorder), Some(upgrade)) = (recorder, upgrade) else {
+        let Some(recorder) = recorder else {
             return Ok(None);
         };
         begin(&recorder, permit, request, path, upgrade, record)
@@ -53,7 +53,7 @@ fn begin(
     permit: &Permit,
     request: &Request<Body>,
     path: &str,
-    upgrade: &HeaderValue,
+    upgrade: Option<&HeaderValue>,
     record: &RequestRecord,
 ) -> Result<Option<Tap>, Unrecordable> {
     let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
@@ -68,7 +68,7 @@ fn begin(
         cluster: permit.cluster().as_str(),
         tenant: grant.tenant.as_str(),
         role: grant.role.as_str(),
-        is_websocket: upgrade.as_bytes().eq_ignore_ascii_case(b"websocket"),
+        upgrade: upgrade.and_then(|it| it.to_str().ok()),
         protocols: &offered.join(","),
     })?;
     let Some(recording) = recording else {

@@ -39,7 +39,7 @@ pub(crate) struct UpgradeEnds {
     pub(crate) agent: Upgraded,
 }
 
-/// Joins both ends, which use `protocol` now, in a task of the process; only WebSockets have a recording.
+/// Joins both ends, which use `protocol` now, in a task of the process.
 pub(crate) fn join(
     hub: &Arc<Hub>,
     record: RequestRecord,
