@@ -112,6 +112,7 @@ schemathesis: ## requests of all kinds, made from the hub's own description of i
 net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; Linux, as root
 	@e2e/net/setup
 	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test balancer
 	cargo test --locked --workspace --test net -- --test-threads=1 $(NET)
 
 compat: ## rung 4 with the latest release as the hub, then as the agent; nothing while there is no release

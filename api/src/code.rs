@@ -66,6 +66,7 @@ codes! {
     HubTimeout = 1308, 504, "the hub did not complete the request in time", "Run the command again; if it fails again, send the time to the platform operator.";
     WrongContentType = 1309, 415, "the path does not accept this content type", "Send JSON with `Content-Type: application/json`; a PATCH may use `application/merge-patch+json`.";
     BodyMemoryFull = 1310, 429, "the memory budget for request bodies is used up", "Try again in a moment; send large documents one after the other.";
+    ProxyHeader = 1311, 0, "a connection has no valid PROXY header of a trusted proxy", "Let `--trusted-proxy` name each load balancer, and switch the PROXY protocol on at all of them or omit `--proxy-protocol`.";
     NeverConnected = 1401, 503, "the cluster has never connected", "Run the install command in the cluster; `fairlead cluster token show CLUSTER` prints it while its token is valid.";
     Lost = 1402, 503, "the cluster's agent has lost its connection", "Look at the agent's log in namespace fairlead of that cluster; the agent reconnects by itself.";
     AgentFull = 1403, 429, "the cluster's agent has reached its limit of open streams", "Close some watches or exec sessions, or try again in a moment.";

@@ -167,7 +167,7 @@ pub struct RequestHead {
     pub path: String,
     /// Query; only harmless parameters of it are written.
     pub query: Option<String>,
-    /// Address of the client.
+    /// Address of the client. Port 0: the port is not known.
     pub from: SocketAddr,
 }
 
@@ -267,6 +267,14 @@ impl PendingEvent {
     }
 }
 
+/// Text of an address; port 0 stands for one that is not known.
+fn address_text(address: SocketAddr) -> String {
+    match address.port() {
+        0 => address.ip().to_string(),
+        _ => address.to_string(),
+    }
+}
+
 fn request(head: &RequestHead, party: &RequestParty, result: Option<&RequestResult>) -> AuditEvent {
     let path = party.api_path.as_deref().unwrap_or(&head.path);
     let info = match party.cluster.is_some() && party.api_path.is_some() {
@@ -281,7 +289,7 @@ fn request(head: &RequestHead, party: &RequestParty, result: Option<&RequestResu
         id: Some(head.id.clone()),
         caller: party.caller.clone(),
         as_user: party.as_user.clone(),
-        from: Some(head.from.to_string()),
+        from: Some(address_text(head.from)),
         cluster: party.cluster.clone(),
         tenant: party.tenant.clone(),
         method: Some(head.method.clone()),

@@ -83,6 +83,7 @@ pub(crate) async fn serve(
         session_tls: control.session_tls(),
         trust_domain: control.trust_domain().to_owned(),
         limits: settings.gateway,
+        proxies: settings.proxies.clone(),
     };
     let open_routes = match &settings.dev {
         // kubectl does not trust the CA of a dev hub, so the admin port serves the manifests.

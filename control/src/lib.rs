@@ -25,6 +25,6 @@ pub use fairlead_issuers as issuers;
 pub use fairlead_registry::BOOTSTRAP_TTL;
 pub use modules::{
     certificates::CertificateExpiry,
-    enroll::{self, EnrollSettings, Network},
+    enroll::{self, EnrollSettings},
     repositories::{DesiredRepo, GitServer, GitServerError, GitServers, RepoOwner, ReportedRepo},
 };

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::HubUrl;
+use fairlead_runtime::proxies::Proxies;
 use rustls::ServerConfig;
 use tokio::sync::watch;
 
@@ -23,6 +24,8 @@ pub struct Config {
     pub trust_domain: String,
     /// Limits that the operator may change.
     pub limits: GatewayLimits,
+    /// Proxies in front of the gateway.
+    pub proxies: Proxies,
 }
 
 /// Limits of a gateway.

@@ -22,6 +22,7 @@ mod headers;
 mod limit;
 mod modules;
 mod pings;
+pub(crate) mod proxy_hop;
 pub(crate) mod record;
 mod redirect;
 mod respond;
@@ -114,6 +115,9 @@ impl Front {
     /// Serves one connection until it ends or is handed over to an upgrade.
     pub(crate) async fn serve(self, socket: TcpStream, peer: SocketAddr) {
         let _open = GaugeGuard::of(&self.hub.metrics.connections);
+        let Some((socket, peer)) = self.client(socket, peer).await else {
+            return;
+        };
         let (socket, reset, state) = self.client_socket(socket, peer);
         let Some(tls) = self.handshake(socket, peer.ip()).await else {
             return;
@@ -122,6 +126,7 @@ impl Front {
         let http2 = handshake.alpn_protocol() == Some(b"h2");
         let connection = ClientConnection {
             peer,
+            strangers: None,
             sni: handshake.server_name().map(Arc::from),
             reset,
             state,
@@ -136,14 +141,38 @@ impl Front {
     /// Serves a connection without TLS, which a proxy in front has ended.
     pub(crate) async fn serve_plain(self, socket: TcpStream, peer: SocketAddr) {
         let _open = GaugeGuard::of(&self.hub.metrics.connections);
+        let Some((socket, peer)) = self.client(socket, peer).await else {
+            return;
+        };
         let (socket, reset, state) = self.client_socket(socket, peer);
         let connection = ClientConnection {
             peer,
+            strangers: None,
             sni: None,
             reset,
             state,
         };
         self.http1(socket, connection).await;
+    }
+
+    /// The connection with the address of its client, which a proxy may report.
+    async fn client(
+        &self,
+        mut socket: TcpStream,
+        peer: SocketAddr,
+    ) -> Option<(TcpStream, SocketAddr)> {
+        if !self.hub.proxies.reads_header() {
+            return Some((socket, peer));
+        }
+        let slot = self.hub.front_handshakes.acquire(peer.ip());
+        tokio::select! {
+            client = self.hub.proxies.client_of(&mut socket, peer) => Some((socket, client?)),
+            () = slot.evicted() => {
+                let evicted = HandshakeOutcome::Evicted;
+                self.hub.metrics.handshake(TlsLayer::Front, evicted);
+                None
+            }
+        }
     }
 
     fn client_socket(
@@ -154,6 +183,10 @@ impl Front {
         let hub = &self.hub;
         let reset = ResetOnDrop::default();
         let state = ConnectionState::new(&hub.strangers, peer);
+        if hub.proxies.is_shared(peer) {
+            // Each of its requests has limits of its own.
+            state.set_shared();
+        }
         let limits = SocketLimits {
             watch: StallWatch::new(&hub.stalls, &state, hub.stall_timeout),
             state: Arc::clone(&state),
@@ -236,14 +269,21 @@ impl Front {
     /// Gives the request its id and passes it to the stack.
     fn request(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         connection: &ClientConnection,
         streams: Option<&StreamExecutor>,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
         let hub = &self.hub;
+        let mut connection = connection.clone();
+        connection.peer = hub
+            .proxies
+            .client_of_request(request.headers_mut(), connection.peer);
+        if !connection.state.strangers.are_of(connection.peer.ip()) {
+            connection.strangers = Some(hub.strangers.shares(connection.peer.ip()));
+        }
         let record = RequestRecord::begin(
             &request,
-            connection,
+            &connection,
             &hub.requests,
             hub.audit.get(),
             &hub.metrics,
@@ -253,7 +293,7 @@ impl Front {
         }
         let inbound = Box::new(Inbound {
             request: request.map(|body| body.map_err(BodyError::from).boxed_unsync()),
-            connection: connection.clone(),
+            connection,
             record,
         });
         self.stack.clone().answer(inbound).map(Ok)

@@ -11,6 +11,8 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod process;
+pub mod proxies;
+pub mod proxy_header;
 pub mod workers;
 
 pub use process::{Process, run};

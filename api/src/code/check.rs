@@ -77,6 +77,9 @@ const fn request(code: Code) -> &'static str {
         Code::BodyMemoryFull => {
             "Look at the size of the request's body, and at the number of values in it: small values cost more memory than their bytes. `fairlead sessions list` shows other running requests."
         }
+        Code::ProxyHeader => {
+            "The hub's log has the address and the cause: `PROXY header refused`. `tcpdump -A -c 20 port PORT` on the hub's machine shows the first bytes of a connection: `PROXY ` in version 1, `QUIT` in version 2."
+        }
         Code::WrongContentType => {
             "Print the headers that the client sends: `curl -v` or `kubectl -v=9 COMMAND`. HTML forms and file uploads do not send JSON."
         }

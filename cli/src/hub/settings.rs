@@ -16,7 +16,10 @@ use fairlead_control::{BOOTSTRAP_TTL, EnrollSettings};
 use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
 use fairlead_registry::{Discovery, RegistrySettings, stale::Reporting};
-use fairlead_runtime::config::{ListenAddress, MemorySize, Reader, TimeSpan};
+use fairlead_runtime::{
+    config::{ListenAddress, MemorySize, Reader, TimeSpan},
+    proxies::Proxies,
+};
 use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
 
@@ -54,6 +57,8 @@ pub(crate) struct Settings {
     /// Retention of the audit log of requests.
     pub(crate) audit_keep: Duration,
     pub(crate) gateway: GatewayLimits,
+    /// Proxies in front of the hub.
+    pub(crate) proxies: Proxies,
     pub(crate) registry: RegistrySettings,
     pub(crate) enroll: EnrollSettings,
     pub(crate) accept_data_loss: bool,
@@ -223,9 +228,12 @@ pub(crate) struct Server {
     /// Fact to add as a label of syn_lieutenant_cluster_facts, like distribution; repeatable [default: none]
     #[arg(long, value_name = "NAME")]
     metric_fact: Vec<String>,
-    /// Network of trusted proxies, like 10.0.0.0/8; their X-Forwarded-Proto and Host headers are used; repeatable
+    /// Network of trusted proxies, like 10.0.0.0/8; their X-Forwarded-For, X-Forwarded-Proto and Host headers are used; repeatable
     #[arg(long, value_name = "NETWORK")]
     trusted_proxy: Vec<String>,
+    /// Require a PROXY header (version 1 or 2) on each connection of a trusted proxy, and refuse it from all others
+    #[arg(long)]
+    proxy_protocol: bool,
     /// Discovery URL of the OIDC provider that GET / reports to Lieutenant's clients
     #[arg(long, value_name = "URL")]
     oidc_discovery_url: Option<String>,
@@ -281,6 +289,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         audit_config: reader.optional("audit-config"),
         audit_keep: reader.or("audit-keep", TimeSpan(AUDIT_KEEP)).0,
         gateway: read_limits(reader),
+        proxies: read_proxies(reader),
         registry: RegistrySettings {
             bootstrap_ttl: reader.or("bootstrap-ttl", TimeSpan(BOOTSTRAP_TTL)).0,
             retention: read_retention(reader),
@@ -294,7 +303,6 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
             version: VERSION.to_owned(),
             image: reader.or("image", default_image()),
             steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
-            trusted_proxies: reader.list("trusted-proxy"),
         },
         accept_data_loss: reader.or("accept-data-loss", false),
         dev: None,
@@ -323,13 +331,13 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
             resume_window: read_resume_window(reader),
             ..GatewayLimits::default()
         },
+        proxies: Proxies::default(),
         registry: RegistrySettings::default(),
         enroll: EnrollSettings {
             renew_grace: RENEW_GRACE,
             version: VERSION.to_owned(),
             image: reader.or("image", default_image()),
             steward_image: STEWARD_IMAGE.to_owned(),
-            trusted_proxies: Vec::new(),
         },
         accept_data_loss: reader.or("accept-data-loss", false),
         dev: Some(environment.clone()),
@@ -361,6 +369,18 @@ fn read_limits(reader: &mut Reader) -> GatewayLimits {
             .or("session-memory", MemorySize(default.session_memory))
             .0,
     }
+}
+
+fn read_proxies(reader: &mut Reader) -> Proxies {
+    let proxies = Proxies {
+        trusted: reader.list("trusted-proxy"),
+        proxy_protocol: reader.or("proxy-protocol", false),
+    };
+    if proxies.proxy_protocol && proxies.trusted.is_empty() {
+        reader
+            .mistake("proxy-protocol needs trusted-proxy with the networks of the load balancers");
+    }
+    proxies
 }
 
 fn read_resume_window(reader: &mut Reader) -> Duration {

@@ -35,7 +35,6 @@ use crate::{
 use error::EnrollError;
 
 pub use manifest::{ManifestInput, manifest};
-pub use proxies::Network;
 pub(crate) use renewals::RenewalLimit;
 pub use spend::{Enrolled, SpendError, TokenClaim, spend};
 
@@ -57,8 +56,6 @@ pub struct EnrollSettings {
     pub image: String,
     /// The image of Project Syn's Steward, for its install manifests.
     pub steward_image: String,
-    /// Proxies in front of the hub with trusted `X-Forwarded-Proto` and host.
-    pub trusted_proxies: Vec<Network>,
 }
 
 /// Issues invitations and identities.

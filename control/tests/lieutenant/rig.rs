@@ -9,7 +9,7 @@ use std::{net::SocketAddr, ops::Deref, path::PathBuf, time::Duration};
 use fairlead_api::resources::Role;
 use fairlead_control::{BOOTSTRAP_TTL, Config, Control};
 use fairlead_gateway::Gateway;
-use fairlead_runtime::{Process, listen};
+use fairlead_runtime::{Process, listen, proxies::Proxies};
 use fairlead_testkit::{
     raw::{RawAnswer, RawClient},
     wait::{TEST_DEADLINE, eventually},
@@ -84,6 +84,10 @@ impl Rig {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Rig::behind(Proxies::default(), change).await
+    }
+
+    pub(crate) async fn behind(proxies: Proxies, change: impl FnOnce(&mut Config)) -> Self {
         let hub = OpenHub::with(START, |config| {
             config.public_url = "https://hub.example".parse().unwrap();
             config.registry.bootstrap_ttl = BOOTSTRAP_TTL;
@@ -94,7 +98,7 @@ impl Rig {
         })
         .await;
         let process = Process::new();
-        let address = serve(&hub.control, &process);
+        let address = serve(&hub.control, &process, proxies);
         let mut rig = Rig {
             hub,
             address,
@@ -254,7 +258,7 @@ impl Drop for Rig {
     }
 }
 
-fn serve(control: &Control, process: &Process) -> SocketAddr {
+fn serve(control: &Control, process: &Process, proxies: Proxies) -> SocketAddr {
     let config = fairlead_gateway::Config {
         public_url: "https://hub.example".parse().unwrap(),
         cluster_domain: "clusters.hub.example".to_owned(),
@@ -262,6 +266,7 @@ fn serve(control: &Control, process: &Process) -> SocketAddr {
         session_tls: control.session_tls(),
         trust_domain: control.trust_domain().to_owned(),
         limits: fairlead_gateway::GatewayLimits::default(),
+        proxies,
     };
     let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let plain = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_seam::{Caller, Share, Taken};
+use fairlead_seam::{Caller, Taken};
 use futures_util::task::AtomicWaker;
 use tokio::{
     sync::Notify,
@@ -21,7 +21,10 @@ use tokio::{
 
 use crate::{
     admission::Slot,
-    front::{caller_limit::group, stranger_pools::StrangerPools},
+    front::{
+        caller_limit::group,
+        stranger_pools::{StrangerPools, StrangerShares},
+    },
     metrics::CloseCause,
 };
 
@@ -39,9 +42,8 @@ const MAX_STRANGER_H2_BYTES: usize = 192 * 1024;
 
 /// State of a connection, shared by its socket, its task and its requests.
 pub(crate) struct ConnectionState {
-    /// Request slots of strangers of this address.
-    pub(crate) strangers: Arc<Share>,
-    memory: Arc<Share>,
+    /// Shares of the address, as long as its requests are strangers'.
+    pub(crate) strangers: StrangerShares,
     /// Memory of an unfinished first head.
     head: Mutex<Option<Taken>>,
     http2: AtomicBool,
@@ -58,8 +60,7 @@ pub(crate) struct ConnectionState {
 impl ConnectionState {
     pub(crate) fn new(pools: &StrangerPools, peer: SocketAddr) -> Arc<Self> {
         Arc::new(ConnectionState {
-            strangers: pools.requests(peer.ip()),
-            memory: pools.memory(peer.ip()),
+            strangers: pools.shares(peer.ip()),
             head: Mutex::default(),
             http2: AtomicBool::new(false),
             upgraded: AtomicBool::new(false),
@@ -100,18 +101,22 @@ impl ConnectionState {
     }
 
     pub(crate) fn set_known(&self, caller: &Caller) {
-        if self.is_known() {
+        if self.group.get().is_some() {
             return;
         }
         let _ = self.group.set(group(caller));
+        self.lift_limits();
+    }
+
+    /// The connection of a trusted proxy, with requests of many clients.
+    pub(crate) fn set_shared(&self) {
+        self.lift_limits();
+    }
+
+    fn lift_limits(&self) {
         self.known.store(true, Ordering::Release);
         self.authenticated.notify_one();
         self.reader.wake();
-    }
-
-    /// Takes memory from the share of strangers of this address.
-    pub(crate) fn stranger_memory(&self, bytes: usize) -> Option<Taken> {
-        self.memory.take(bytes)
     }
 
     pub(crate) fn has_begun(&self) -> bool {
@@ -141,7 +146,7 @@ impl ConnectionState {
         match head.as_mut() {
             Some(taken) => taken.grow(bytes),
             None => {
-                *head = self.memory.take(bytes);
+                *head = self.strangers.memory.take(bytes);
                 head.is_some()
             }
         }

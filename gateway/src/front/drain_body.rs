@@ -51,7 +51,7 @@ where
         Some(rest) => {
             let memory = match record.flow().is_known() {
                 true => None,
-                false => Some(record.connection().stranger_memory(DRAIN_MEMORY_BYTES)),
+                false => Some(record.strangers().memory.take(DRAIN_MEMORY_BYTES)),
             };
             expects_continue || matches!(memory, Some(None)) || !drain(rest).await
         }

@@ -34,7 +34,9 @@ pub(crate) use self::{
 };
 use self::{inner::AuditFields, running::RunningState};
 use crate::{
-    front::{connection::ConnectionState, socket::ClientConnection},
+    front::{
+        connection::ConnectionState, socket::ClientConnection, stranger_pools::StrangerShares,
+    },
     metrics::{Metrics, RequestEnd},
     requests::RequestTable,
 };
@@ -66,6 +68,7 @@ impl RequestRecord {
             audit: audit.cloned(),
             started: Instant::now(),
             metrics: Arc::clone(metrics),
+            strangers: connection.strangers.clone(),
             connection: Arc::clone(&connection.state),
             flow: RequestFlow::default(),
             fields: Mutex::default(),
@@ -80,6 +83,12 @@ impl RequestRecord {
     /// State of the connection that the request came on.
     pub(crate) fn connection(&self) -> &Arc<ConnectionState> {
         &self.0.connection
+    }
+
+    /// Shares of strangers of the client's address.
+    pub(crate) fn strangers(&self) -> &StrangerShares {
+        let own = self.0.strangers.as_ref();
+        own.unwrap_or(&self.0.connection.strangers)
     }
 
     pub(crate) fn flow(&self) -> &RequestFlow {

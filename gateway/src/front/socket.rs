@@ -26,7 +26,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
 use crate::{
-    front::{connection::ConnectionState, stalls::StallWatch},
+    front::{connection::ConnectionState, stalls::StallWatch, stranger_pools::StrangerShares},
     metrics::{Metrics, ResetCause},
 };
 
@@ -37,7 +37,10 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// The connection that a request came on.
 #[derive(Clone)]
 pub(crate) struct ClientConnection {
+    /// Address of the client, of a request behind a trusted proxy its own.
     pub(crate) peer: SocketAddr,
+    /// Strangers' shares of that address, unless the connection has the same.
+    pub(crate) strangers: Option<StrangerShares>,
     /// The server name in the TLS handshake.
     pub(crate) sni: Option<Arc<str>>,
     pub(crate) reset: ResetOnDrop,

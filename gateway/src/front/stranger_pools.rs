@@ -20,6 +20,23 @@ pub(crate) struct StrangerPools {
     connections: AdmissionPool,
 }
 
+/// Shares of one address.
+#[derive(Clone)]
+pub(crate) struct StrangerShares {
+    from: IpAddr,
+    /// Request slots.
+    pub(crate) requests: Arc<Share>,
+    /// Bytes of memory.
+    pub(crate) memory: Arc<Share>,
+}
+
+impl StrangerShares {
+    /// True if these are the shares of this address.
+    pub(crate) fn are_of(&self, from: IpAddr) -> bool {
+        self.from == network(from)
+    }
+}
+
 impl Default for StrangerPools {
     fn default() -> Self {
         StrangerPools {
@@ -31,9 +48,14 @@ impl Default for StrangerPools {
 }
 
 impl StrangerPools {
-    /// The share of request slots of an address.
-    pub(crate) fn requests(&self, from: IpAddr) -> Arc<Share> {
-        self.requests.share(network(from))
+    /// The shares of an address.
+    pub(crate) fn shares(&self, from: IpAddr) -> StrangerShares {
+        let from = network(from);
+        StrangerShares {
+            from,
+            requests: self.requests.share(from),
+            memory: self.memory.share(from),
+        }
     }
 
     /// The share of memory of an address, in bytes.

@@ -38,7 +38,7 @@ where
             {
                 return polled.map(Some);
             }
-            slot = record.connection().strangers.take(1);
+            slot = record.strangers().requests.take(1);
             if slot.is_none() {
                 return Poll::Ready(None);
             }

@@ -12,7 +12,11 @@ use crate::{
 };
 
 /// All events of the log so far, once there are enough.
-async fn events(rig: &Rig, enough: usize, what: impl Fn(&AuditEvent) -> bool) -> Vec<AuditEvent> {
+pub(crate) async fn events(
+    rig: &Rig,
+    enough: usize,
+    what: impl Fn(&AuditEvent) -> bool,
+) -> Vec<AuditEvent> {
     let found = eventually(TEST_DEADLINE, "audit events", async || {
         let text = fs::read_to_string(rig.audit.dir().join("00000001.jsonl")).ok()?;
         let whole = text.rfind('\n').and_then(|end| text.get(..end))?;

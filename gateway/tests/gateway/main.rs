@@ -17,6 +17,8 @@ mod memory;
 #[cfg(test)]
 mod modules;
 #[cfg(test)]
+mod proxies;
+#[cfg(test)]
 mod replicas;
 #[cfg(test)]
 mod revoked;

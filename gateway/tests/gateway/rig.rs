@@ -67,6 +67,7 @@ impl Rig {
             session_tls: watch::channel(session_tls).1,
             trust_domain: authority.trust_domain().to_owned(),
             limits: fairlead_gateway::GatewayLimits::default(),
+            proxies: fairlead_runtime::proxies::Proxies::default(),
         };
         change(&mut config);
         let seam = Seam {

@@ -3,7 +3,7 @@
 //! Reading our agent's manifest spends nothing: the agent spends the token itself. Steward's
 //! manifest contains a token of its own, so the bootstrap token is spent first.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -38,7 +38,7 @@ use super::{
     AGENT_PATH, Enroll, ManifestInput, STEWARD_PATH, SpendError,
     error::EnrollError,
     manifest,
-    proxies::outside,
+    proxies::external_url,
     steward::{self, Steward},
 };
 
@@ -206,9 +206,9 @@ async fn steward(
         }
     };
     info!(%cluster, "Steward manifests issued");
-    let from = requester.principal().map(fairlead_seam::Principal::from);
+    let is_from_front = requester.principal().is_some();
     let manifests = steward::manifests(&Steward {
-        api: &api_url(&enroll, from, &headers),
+        api: &api_url(&enroll, is_from_front, &headers),
         cluster: &cluster,
         token: token.expose_secret(),
         image: &enroll.settings.steward_image,
@@ -228,8 +228,8 @@ fn lieutenant_rejection(error: EnrollError) -> Rejected {
 }
 
 /// URL of this API as Steward reaches it.
-fn api_url(enroll: &Enroll, from: Option<IpAddr>, headers: &HeaderMap) -> String {
-    let external = from.and_then(|from| outside(&enroll.settings.trusted_proxies, from, headers));
+fn api_url(enroll: &Enroll, is_from_front: bool, headers: &HeaderMap) -> String {
+    let external = is_from_front.then(|| external_url(headers)).flatten();
     external.unwrap_or_else(|| enroll.public_url.to_string())
 }
 

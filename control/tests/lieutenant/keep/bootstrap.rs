@@ -1,6 +1,7 @@
 //! From the registration of a cluster to the manifests of its agent.
 
 use fairlead_api::resources::Role;
+use fairlead_runtime::proxies::Proxies;
 use serde_json::{Value, json};
 
 use crate::rig::{Rig, install_path};
@@ -142,8 +143,11 @@ async fn only_a_trusted_proxy_determines_the_api_url() {
         (&["192.0.2.0/24"], "https://hub.example"),
         (&[], "https://hub.example"),
     ] {
-        let proxies = proxies.iter().map(|it| it.parse().unwrap()).collect();
-        let rig = Rig::with(|config| config.enroll.trusted_proxies = proxies).await;
+        let proxies = Proxies {
+            trusted: proxies.iter().map(|it| it.parse().unwrap()).collect(),
+            proxy_protocol: false,
+        };
+        let rig = Rig::behind(proxies, |_| {}).await;
         let made = rig.demo().await;
         let headers = [("host", "syn.example"), ("x-forwarded-proto", "https")];
         let list = rig.send("GET", &install_path(&made), &headers, "").await;

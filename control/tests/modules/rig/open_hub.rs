@@ -102,7 +102,6 @@ pub(crate) fn config(dir: &TempDir) -> Config {
             version: "0.1.0".to_owned(),
             image: "registry.example/fairlead:0.1.0".to_owned(),
             steward_image: "registry.example/steward:1".to_owned(),
-            trusted_proxies: Vec::new(),
         },
         git_servers: GitServers::default(),
     }

@@ -19,7 +19,7 @@ use super::{
     running::{Ending, RunningState},
 };
 use crate::{
-    front::connection::ConnectionState,
+    front::{connection::ConnectionState, stranger_pools::StrangerShares},
     metrics::{Metrics, PhaseTimes, RequestEnd},
     requests::{RequestTable, Running},
 };
@@ -34,6 +34,8 @@ pub(crate) struct RecordInner {
     pub(super) started: Instant,
     pub(super) metrics: Arc<Metrics>,
     pub(super) connection: Arc<ConnectionState>,
+    /// Shares of the client's address, if the connection is a proxy's.
+    pub(super) strangers: Option<StrangerShares>,
     pub(super) flow: RequestFlow,
     pub(super) fields: Mutex<AuditFields>,
     pub(super) table: Arc<RequestTable<RecordInner>>,
