@@ -74,7 +74,7 @@ impl<W: Transport> Client<W> {
     /// Sends one request, in origin form (or authority form for CONNECT).
     ///
     /// Upgrades get a new transport. A request is sent once more if its pooled transport died before a
-    /// response and the request is idempotent (RFC 9110, 9.2.2) without a body, or not a byte of it
+    /// response and the request is safe (RFC 9110, 9.2.1) without a body, or not a byte of it
     /// was sent. Dropping the future or the response's body resets the transport.
     ///
     /// # Errors
@@ -88,7 +88,18 @@ impl<W: Transport> Client<W> {
     where
         C: Future<Output = Result<W, E>>,
     {
-        let mut pending = PendingRequest::new(request).map_err(SendError::Request)?;
+        let pending = PendingRequest::new(request).map_err(SendError::Request)?;
+        self.send_pending(pending, connect).await
+    }
+
+    async fn send_pending<E, C>(
+        &self,
+        mut pending: PendingRequest,
+        connect: impl FnOnce() -> C,
+    ) -> Result<Answer, SendError<E>>
+    where
+        C: Future<Output = Result<W, E>>,
+    {
         let raw = pending.kind.upgrade || pending.kind.connect;
         if !raw && let Some(transport) = self.pool.take() {
             let mut in_flight = InFlight::new(transport, pending);
@@ -137,6 +148,27 @@ impl<W: Transport> Client<W> {
     }
 }
 
+/// A request whose head is encoded, for one session after the other.
+pub struct PreparedRequest(PendingRequest);
+
+impl PreparedRequest {
+    /// Encodes the head of a request.
+    ///
+    /// # Errors
+    ///
+    /// If the request contradicts itself about its length.
+    pub fn new(request: Request<Body>) -> Result<Self, ExchangeError> {
+        let pending = PendingRequest::new(request).map_err(ExchangeError::Request)?;
+        Ok(PreparedRequest(pending))
+    }
+
+    /// The same request for another session; `None` unless it is a read without a body and without an upgrade.
+    #[must_use]
+    pub fn copy(&self) -> Option<Self> {
+        self.0.copy().map(PreparedRequest)
+    }
+}
+
 /// Requests over the streams of one session. Clones share the idle streams.
 #[derive(Clone)]
 pub struct Exchanges {
@@ -176,7 +208,16 @@ impl Exchanges {
     ///
     /// See [`ExchangeError`]. A body that breaks off later reports an error itself.
     pub async fn send(&self, request: Request<Body>) -> Result<Answer, ExchangeError> {
-        let exchange = self.client.send(request, || self.session.open());
+        self.send_prepared(PreparedRequest::new(request)?).await
+    }
+
+    /// As [`Exchanges::send`], for an encoded head.
+    ///
+    /// # Errors
+    ///
+    /// As [`Exchanges::send`].
+    pub async fn send_prepared(&self, request: PreparedRequest) -> Result<Answer, ExchangeError> {
+        let exchange = self.client.send_pending(request.0, || self.session.open());
         let answer = match self.head_timeout {
             None => exchange.await,
             Some(limit) => timeout(limit, exchange)

@@ -45,7 +45,7 @@ pub(crate) enum InFlightError {
 pub(crate) struct PendingRequest {
     out: Outgoing,
     upload: UploadState,
-    /// The whole head, if the request may be sent again.
+    /// The whole head, if the request may be sent again: a read without a body.
     again: Option<Bytes>,
     pub(crate) kind: RequestKind,
 }
@@ -79,13 +79,31 @@ impl PendingRequest {
         } else {
             UploadState::Going(sending)
         };
-        let repeatable = matches!(upload, UploadState::Done) && parts.method.is_idempotent();
+        // RFC 9110 lets a client repeat PUT and DELETE, too. A second DELETE would answer 404 for the success of the first.
+        let repeatable = matches!(upload, UploadState::Done) && parts.method.is_safe();
         Ok(PendingRequest {
             again: repeatable.then(|| out.sealed()),
             out,
             upload,
             kind,
         })
+    }
+}
+
+impl PendingRequest {
+    /// The same request for another server, if it is a read without a body and switches no protocol.
+    pub(crate) fn copy(&self) -> Option<Self> {
+        let head = self.again.clone().filter(|_| !self.kind.upgrade)?;
+        Some(PendingRequest::repeated(head, self.kind))
+    }
+
+    fn repeated(head: Bytes, kind: RequestKind) -> Self {
+        PendingRequest {
+            out: head.clone().into(),
+            upload: UploadState::Done,
+            again: Some(head),
+            kind,
+        }
     }
 }
 
@@ -234,12 +252,7 @@ impl<W: Transport> InFlight<W> {
             kind,
         } = self.pending;
         if let Some(head) = again {
-            return Some(PendingRequest {
-                out: head.clone().into(),
-                upload: UploadState::Done,
-                again: Some(head),
-                kind,
-            });
+            return Some(PendingRequest::repeated(head, kind));
         }
         let refused = matches!(upload, UploadState::Refused(_));
         (!self.sent && !refused).then_some(PendingRequest {

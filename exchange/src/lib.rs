@@ -45,7 +45,7 @@ mod upgrade;
 
 pub use answer::Answer;
 pub use body::{Body, BodyError};
-pub use client::{Client, Exchanges, SendError};
+pub use client::{Client, Exchanges, PreparedRequest, SendError};
 pub use error::{ExchangeError, HttpError};
 pub use outgoing::Outgoing;
 pub use server::{serve, serve_on};
