@@ -5,6 +5,7 @@
 //! so no more of them run at once than there are cores.
 
 pub(crate) mod address;
+mod attempts;
 mod audit;
 pub(crate) mod authenticate;
 mod authorize;

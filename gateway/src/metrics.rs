@@ -147,6 +147,7 @@ pub(crate) struct Metrics {
     pub(crate) bytes: IntCounterVec,
     pub(crate) upgrades_open: IntGauge,
     pub(crate) requests_open: IntGauge,
+    pub(crate) reads_moved: IntCounter,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     /// Cache of the two vectors above, by outcome: a lookup by labels is slow.
@@ -224,6 +225,10 @@ impl Metrics {
                 "fairlead_requests_open",
                 "Requests with an unfinished answer.",
             )?,
+            reads_moved: to.add(IntCounter::new(
+                "fairlead_reads_moved_total",
+                "Reads sent again over another session, because their own gave no answer.",
+            )?)?,
             requests: to.counters(
                 "fairlead_requests_total",
                 "Finished requests by outcome.",

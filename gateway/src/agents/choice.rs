@@ -34,7 +34,7 @@ impl From<&ProbeResult> for ProbeOutcome {
 /// Properties of a session that decide the choice.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Candidate {
-    /// Its link is down.
+    /// Its link is down, or its agent silent.
     pub(crate) down: bool,
     /// Its agent was not recognised as being in its cluster.
     pub(crate) unknown: bool,

@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use tokio::sync::Notify;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-use super::silence::{Silence, SilentParty};
+use super::silence::{Silence, SilentParty, Unchanged};
 use crate::metrics::Metrics;
 
 /// Streams of a session reserved for probes and for the agent's own requests.
@@ -43,7 +43,15 @@ struct EntryState {
     registered: bool,
     end: Option<CloseReason>,
     valid_until: OffsetDateTime,
+    /// The last probe had no answer, or the session has no link.
+    unanswered: bool,
     silence: Option<Arc<Silence>>,
+}
+
+impl EntryState {
+    fn is_doubtful(&self) -> bool {
+        self.unanswered || self.silence.is_some()
+    }
 }
 
 /// Guard of one request on a session.
@@ -66,6 +74,7 @@ impl SessionEntry {
                 registered: false,
                 end: None,
                 valid_until: identity.not_after,
+                unanswered: false,
                 silence: None,
             }),
             probe_trigger: Notify::new(),
@@ -117,43 +126,49 @@ impl SessionEntry {
         }
     }
 
-    /// Sets the silence that the last probe found, or ends it.
-    pub(super) fn set_silence(&self, silence: Option<Silence>) {
+    /// Notes the last probe: its answer, and the silence that it found or ended.
+    pub(super) fn set_probed(&self, answered: bool, silence: Result<Option<Silence>, Unchanged>) {
         let party = |silence: Option<&Silence>| silence.map(|silence| silence.party);
-        let before = self.state.read(|it| party(it.silence.as_deref()));
-        if before != party(silence.as_ref()) {
-            let silence = silence.map(Arc::new);
-            self.state.update(|it| it.silence = silence);
+        let before = self
+            .state
+            .read(|it| (!it.unanswered, party(it.silence.as_deref())));
+        let new = silence.ok().filter(|new| party(new.as_ref()) != before.1);
+        if before.0 != answered || new.is_some() {
+            self.state.update(|it| {
+                it.unanswered = !answered;
+                if let Some(silence) = new {
+                    it.silence = silence.map(Arc::new);
+                }
+            });
         }
+    }
+
+    /// True while an answer is doubtful: without a link, after an unanswered probe, and during a silence.
+    pub(super) fn is_doubtful(&self) -> bool {
+        !self.session().is_up() || self.state.read(EntryState::is_doubtful)
+    }
+
+    /// Completes when an answer is doubtful.
+    pub(crate) async fn doubtful(&self) {
+        let doubtful = |it: &EntryState| it.is_doubtful().then_some(());
+        self.state.wait_for(doubtful).await;
+    }
+
+    /// Completes when an answer is expected again.
+    pub(crate) async fn trusted(&self) {
+        let trusted = |it: &EntryState| (!it.is_doubtful()).then_some(());
+        self.state.wait_for(trusted).await;
+    }
+
+    /// The current silence, if any.
+    pub(crate) fn silence(&self) -> Option<Arc<Silence>> {
+        self.state.read(|it| it.silence.clone())
     }
 
     /// The current silence of the agent, if any.
     pub(crate) fn silence_of_agent(&self) -> Option<Arc<Silence>> {
-        let silence = self.state.read(|it| it.silence.clone());
+        let silence = self.silence();
         silence.filter(|silence| silence.party == SilentParty::Agent)
-    }
-
-    /// Completes when an answer over this session is no longer expected.
-    pub(crate) async fn silence(&self) -> Arc<Silence> {
-        self.state.wait_for(|it| it.silence.clone()).await
-    }
-
-    /// Completes when this silence has ended, or another one has begun.
-    pub(crate) async fn silence_changed(&self, silence: &Arc<Silence>) {
-        let other = |it: &EntryState| {
-            let same = it
-                .silence
-                .as_ref()
-                .is_some_and(|it| Arc::ptr_eq(it, silence));
-            (!same).then_some(())
-        };
-        self.state.wait_for(other).await;
-    }
-
-    /// Completes when there is no silence.
-    pub(crate) async fn silence_over(&self) {
-        let silent = |it: &EntryState| it.silence.is_none().then_some(());
-        self.state.wait_for(silent).await;
     }
 
     /// Completes when the agent is reachable: it has a link and is not silent.

@@ -98,7 +98,7 @@ struct LastStatus {
 impl RegisteredSession {
     fn candidate(&self) -> Candidate {
         Candidate {
-            down: !self.entry.session().is_up(),
+            down: !self.entry.session().is_up() || self.entry.silence_of_agent().is_some(),
             unknown: !self.identity.known,
             full: self.entry.is_full(),
             probe: self.probe,

@@ -90,9 +90,9 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
             hub.metrics.rtt(rtt);
         }
         hub.sessions.record_probe(entry, &probed, rtt);
-        if let Ok(silence) = listener.after(&probed, down_since, Instant::now()) {
-            entry.set_silence(silence);
-        }
+        let answered = matches!(probed, ProbeResult::Good | ProbeResult::Bad(_));
+        let silence = listener.after(&probed, down_since, Instant::now());
+        entry.set_probed(answered, silence);
         if let Some(status) = health.after(probed, Instant::now()) {
             let code = status.last_error.as_ref().map(|error| error.code);
             info!(

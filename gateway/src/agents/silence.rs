@@ -17,6 +17,9 @@ pub(crate) const LINK_GRACE: Duration = Duration::from_secs(20);
 /// Time for a request to continue over a silent session.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
+/// Next step of a request that was sent, and is not known to have had no effect.
+pub(crate) const POSSIBLY_DONE: &str = "Check first whether it took effect, because it may have been carried out; then run the command again if needed.";
+
 /// The side that is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SilentParty {
@@ -41,12 +44,12 @@ impl Silence {
         let LastError { code, cause } = &self.error;
         match (self.party, read_only) {
             (SilentParty::Agent, true) => Some(self.lost_failure()),
-            (SilentParty::Agent, false) => Some(Failure::because(
-                Code::Timeout,
-                format_args!(
+            (SilentParty::Agent, false) => {
+                let detail = format_args!(
                     "nothing was heard of it since {since} ({code}: {cause}), and the request may have been carried out"
-                ),
-            )),
+                );
+                Some(Failure::because(Code::Timeout, detail).next(POSSIBLY_DONE))
+            }
             (SilentParty::ApiServer, true) => Some(Failure::because(
                 Code::ApiTimeout,
                 format_args!("none of the agent's probes since {since}: {cause}"),

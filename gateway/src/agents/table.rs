@@ -235,6 +235,23 @@ impl SessionTable {
         Ok(Acquired::Up(entry, running))
     }
 
+    /// Acquires another session of the same cluster for a read that `entry` does not answer; `None` if no other one
+    /// answers its probes.
+    pub(crate) fn acquire_other(
+        &self,
+        entry: &Arc<SessionEntry>,
+    ) -> Option<(Arc<SessionEntry>, Running)> {
+        let mut table = self.table();
+        table.turns += 1;
+        let turn = table.turns;
+        let other = table.groups.get_mut(entry.cluster())?.choose(turn)?;
+        let usable = !Arc::ptr_eq(&other, entry) && !other.is_doubtful() && !other.is_full();
+        usable.then(|| {
+            let running = other.token();
+            (other, running)
+        })
+    }
+
     /// Open sessions of a cluster, or of all clusters.
     pub(crate) fn open_sessions(&self, cluster: Option<&ClusterId>) -> Vec<Arc<SessionEntry>> {
         let table = self.table();

@@ -25,7 +25,9 @@ use crate::hub::Hub;
 const MAX_WAIT: Duration = Duration::from_secs(20);
 /// Wait for a cluster that has been away for longer than [`MAX_WAIT`].
 const MIN_WAIT: Duration = Duration::from_secs(1);
-const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+/// Wait budget without a timeout of the client: the answer comes within [`MAX_WAIT`].
+const DEFAULT_BUDGET: Duration = MAX_WAIT.saturating_sub(CLIENT_MARGIN);
 /// Maximum time by which the answer precedes the client's own timeout; a quarter of that timeout if less. An answer at
 /// the very timeout is too late.
 const CLIENT_MARGIN: Duration = Duration::from_millis(500);
@@ -38,9 +40,18 @@ pub(crate) fn wait_budget(path: &PathAndQuery) -> Duration {
     let mut parameters = path.query().unwrap_or_default().split('&');
     parameters
         .find_map(|one| go_duration(one.strip_prefix("timeout=")?).filter(|own| !own.is_zero()))
-        .map_or(MAX_WAIT, |own| {
-            (own - CLIENT_MARGIN.min(own / 4)).min(MAX_WAIT)
+        .map_or(DEFAULT_BUDGET, |own| {
+            (own - CLIENT_MARGIN.min(own / 4)).min(DEFAULT_BUDGET)
         })
+}
+
+/// Time from the arrival of a request to its answer while its session is in doubt.
+pub(crate) fn answer_budget(wait: Duration) -> Duration {
+    // A watch in flight continues after a short cut, although a new one does not wait.
+    match wait.is_zero() {
+        true => DEFAULT_BUDGET,
+        false => wait,
+    }
 }
 
 /// Parses a duration of Go, the format of kubectl's `--request-timeout`: `1.5s`, `1m30s`, `500ms`.

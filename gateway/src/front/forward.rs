@@ -4,22 +4,18 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
-    Code, Failure, headers as ours,
+    Code, Failure, error_chain, headers as ours,
     impersonation::{AS_HEADER, GROUP_HEADER, USER_HEADER},
 };
-use fairlead_dialer::OpenError;
-use fairlead_exchange::{Answer, Body, ExchangeError, OnUpgrade};
+use fairlead_exchange::{Answer, Body, OnUpgrade, PreparedRequest};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use http_body_util::BodyExt;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::{
-    agents::{
-        entry::SessionEntry,
-        silence::{ANSWER_GRACE, is_read_only},
-        wait_budget,
-    },
+    agents::{silence::is_read_only, wait_budget},
     front::{
+        attempts::Attempts,
         authorize::{ImpersonatedNames, Permit, PermittedRequest},
         farewell::Farewell,
         headers,
@@ -35,7 +31,6 @@ use crate::{
         body,
     },
     hub::Hub,
-    metrics::HTTP_VIOLATION,
 };
 
 /// The agent replaces it by its API server's own name.
@@ -80,9 +75,6 @@ pub(crate) async fn forward(
         record,
         ..
     } = *inbound;
-    // A draining session ends only after this guard is dropped.
-    record.keep(running);
-    record.set_session(Arc::as_ptr(&session).addr());
 
     let wanted = headers::requested_upgrade(&request);
     let user = wanted
@@ -112,8 +104,17 @@ pub(crate) async fn forward(
     let request = Request::from_parts(head, upload.boxed_unsync());
 
     let sent = Instant::now();
-    let read_only = is_read_only(request.method(), user.is_some());
-    let answer = answer_of(hub, &session, request, &progress, read_only).await?;
+    let attempts = Attempts {
+        hub,
+        cluster: permit.cluster(),
+        record: &record,
+        progress: &progress,
+        read_only: is_read_only(request.method(), user.is_some()),
+        deadline: record.started() + wait_budget::answer_budget(budget),
+    };
+    let request = PreparedRequest::new(request)
+        .map_err(|error| Failure::because(Code::BadRequest, error_chain(&error)))?;
+    let answer = attempts.answer(session, running, request).await?;
     let took = sent.elapsed();
     match answer {
         Answer::Response(response) => {
@@ -149,26 +150,6 @@ pub(crate) async fn forward(
     }
 }
 
-/// Sends a request and waits for the head of its answer.
-async fn answer_of(
-    hub: &Hub,
-    session: &SessionEntry,
-    request: Request<Body>,
-    progress: &UploadProgress,
-    read_only: bool,
-) -> Result<Answer, Failure> {
-    let answer = tokio::select! {
-        answer = send(session, request, progress, hub.head_timeout) => answer,
-        failure = silence(session, read_only) => return Err(failure),
-    };
-    answer.map_err(|error| {
-        if error.is_violation() {
-            hub.metrics.violation(HTTP_VIOLATION);
-        }
-        failure_of(&error)
-    })
-}
-
 /// Sets the headers that the gateway sends to the agent.
 fn set_headers(
     headers: &mut HeaderMap,
@@ -197,54 +178,6 @@ fn set_headers(
         headers.insert(header::UPGRADE, protocol);
     }
     Ok(())
-}
-
-/// The deadline restarts while the upload moves: the API server may answer only after the last byte.
-async fn send(
-    session: &SessionEntry,
-    request: Request<Body>,
-    progress: &UploadProgress,
-    head_timeout: Duration,
-) -> Result<Answer, ExchangeError> {
-    let mut sending = std::pin::pin!(session.exchanges().send(request));
-    loop {
-        let seen = progress.frames();
-        match timeout(head_timeout, &mut sending).await {
-            Ok(answered) => return answered,
-            Err(_) if progress.frames() != seen => {}
-            Err(_) => return Err(ExchangeError::Timeout(head_timeout)),
-        }
-    }
-}
-
-/// Completes when an answer is no longer expected.
-async fn silence(session: &SessionEntry, read_only: bool) -> Failure {
-    loop {
-        let silence = session.silence().await;
-        if timeout(ANSWER_GRACE, session.silence_over()).await.is_ok() {
-            continue;
-        }
-        match silence.failure_for(read_only) {
-            Some(failure) => return failure,
-            None => session.silence_changed(&silence).await,
-        }
-    }
-}
-
-fn failure_of(error: &ExchangeError) -> Failure {
-    match error {
-        ExchangeError::Open(OpenError::Full) => Failure::new(Code::AgentFull),
-        ExchangeError::Open(OpenError::Closed(cause)) => Failure::because(Code::TunnelBroke, cause),
-        ExchangeError::Broken(cause) => Failure::because(Code::TunnelBroke, cause),
-        ExchangeError::Timeout(time) => Failure::because(
-            Code::Timeout,
-            format_args!("nothing within {} s", time.as_secs()),
-        ),
-        ExchangeError::Request(cause) => Failure::because(
-            Code::BadRequest,
-            format_args!("its body broke off: {cause}"),
-        ),
-    }
 }
 
 async fn answered(

@@ -76,6 +76,10 @@ impl RequestRecord {
         }))
     }
 
+    pub(crate) fn started(&self) -> Instant {
+        self.0.started
+    }
+
     pub(crate) fn id(&self) -> &str {
         &self.0.head.id
     }

@@ -17,6 +17,8 @@ mod memory;
 #[cfg(test)]
 mod modules;
 #[cfg(test)]
+mod moved;
+#[cfg(test)]
 mod proxies;
 #[cfg(test)]
 mod replicas;

@@ -19,7 +19,7 @@ use fairlead_testkit::agent::{FakeAgent, data};
 
 /// Deadline of every answer once a cluster is `Lost`.
 const LOST_DEADLINE: Duration = Duration::from_secs(2);
-const EMPTY: &str = "content-length: 0\r\n";
+pub(crate) const EMPTY: &str = "content-length: 0\r\n";
 
 /// A cluster that was connected, with an agent that answers nothing from now on.
 async fn stopped(rig: &Rig) -> FakeAgent {
@@ -31,7 +31,7 @@ async fn stopped(rig: &Rig) -> FakeAgent {
 
 /// Advances the clock in small steps until the condition holds. After each step bytes in flight have real time to
 /// arrive.
-async fn pass_until(is_so: impl Fn() -> bool) {
+pub(crate) async fn pass_until(is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(60), "it never is");
@@ -44,7 +44,7 @@ async fn pass_until(is_so: impl Fn() -> bool) {
     }
 }
 
-fn is(rig: &Rig, state: ClusterState) -> impl Fn() -> bool {
+pub(crate) fn is(rig: &Rig, state: ClusterState) -> impl Fn() -> bool {
     let (reported, cluster) = (rig.modules.reported.subscribe(), "c-a".parse().unwrap());
     move || {
         reported
@@ -55,12 +55,12 @@ fn is(rig: &Rig, state: ClusterState) -> impl Fn() -> bool {
 }
 
 /// Number of requests with unfinished answers.
-fn under_way(rig: &Rig) -> f64 {
+pub(crate) fn under_way(rig: &Rig) -> f64 {
     rig.metric("fairlead_requests_open", &[])
 }
 
 /// Waits for bytes in flight, while the clock is paused.
-async fn spin_until(is_so: impl Fn() -> bool) {
+pub(crate) async fn spin_until(is_so: impl Fn() -> bool) {
     while !is_so() {
         tokio::task::yield_now().await;
     }
@@ -75,7 +75,11 @@ async fn timed(rig: &Rig, method: &str, path: &str) -> (RawAnswer, Duration) {
     answered(rig, before, answer).await
 }
 
-async fn answered(rig: &Rig, before: f64, answer: JoinHandle<RawAnswer>) -> (RawAnswer, Duration) {
+pub(crate) async fn answered(
+    rig: &Rig,
+    before: f64,
+    answer: JoinHandle<RawAnswer>,
+) -> (RawAnswer, Duration) {
     let begun = Instant::now();
     pass_until(|| under_way(rig) <= before).await;
     let took = begun.elapsed();

@@ -44,6 +44,8 @@ pub struct ApiScript {
     pub received: Mutex<Vec<ReceivedRequest>>,
     /// `/readyz` fails.
     pub unready: AtomicBool,
+    /// Requests are not answered.
+    pub hangs: AtomicBool,
     /// Requests with another token get 401.
     pub token: Mutex<Option<String>>,
     /// Number of running watches.
@@ -69,6 +71,7 @@ impl Default for ApiScript {
         Self {
             received: Mutex::default(),
             unready: AtomicBool::new(false),
+            hangs: AtomicBool::new(false),
             token: Mutex::default(),
             watches: AtomicUsize::new(0),
             stream_inputs: Mutex::default(),

@@ -1,0 +1,182 @@
+//! Attempts at one request. A read without an answer moves to another session of its cluster. Any other request is sent
+//! once, because it may have been carried out.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_dialer::{LinkState, OpenError};
+use fairlead_exchange::{Answer, ExchangeError, PreparedRequest};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    agents::{
+        entry::{Running, SessionEntry},
+        silence::{ANSWER_GRACE, POSSIBLY_DONE},
+        wait_budget::{self, RETRY_INTERVAL},
+    },
+    front::{record::RequestRecord, transfer::UploadProgress},
+    hub::Hub,
+    metrics::HTTP_VIOLATION,
+};
+
+/// Limit of sessions that a read is sent over.
+const MAX_ATTEMPTS: usize = 3;
+/// Interval of looks for another session while an answer is doubtful.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A request on its way to the head of its answer.
+pub(crate) struct Attempts<'a> {
+    pub(crate) hub: &'a Hub,
+    pub(crate) cluster: &'a ClusterId,
+    pub(crate) record: &'a RequestRecord,
+    pub(crate) progress: &'a UploadProgress,
+    pub(crate) read_only: bool,
+    /// Time of a read's answer while its session is in doubt.
+    pub(crate) deadline: Instant,
+}
+
+/// Another session for a read.
+type OtherSession = (Arc<SessionEntry>, Running);
+
+impl Attempts<'_> {
+    /// Sends the request, and waits for the head of its answer.
+    ///
+    /// # Errors
+    /// `FL-1402` for a read without a session that answers, `FL-1404` or `FL-1405` for any other request, and those of
+    /// [`wait_budget::acquire`].
+    pub(crate) async fn answer(
+        &self,
+        mut session: Arc<SessionEntry>,
+        mut running: Running,
+        mut request: PreparedRequest,
+    ) -> Result<Answer, Failure> {
+        let mut attempt = 1;
+        loop {
+            self.record.set_session(Arc::as_ptr(&session).addr());
+            let copy = request
+                .copy()
+                .filter(|_| self.read_only && attempt < MAX_ATTEMPTS);
+            let movable = copy.is_some();
+            let other = tokio::select! {
+                sent = self.send(&session, request) => match sent {
+                    Ok(answer) => {
+                        // A draining session ends only after this guard is dropped.
+                        self.record.keep(running);
+                        return Ok(answer);
+                    }
+                    Err(error) => self.after_error(&session, &error, movable).await,
+                },
+                doubt = self.doubt(&session, movable) => doubt,
+            };
+            let (other, guard) = other?;
+            request = copy.ok_or(Code::Internal)?;
+            self.hub.metrics.reads_moved.inc();
+            (session, running) = (other, guard);
+            attempt += 1;
+        }
+    }
+
+    /// The deadline of the head restarts while the upload moves: the API server may answer only after the last byte.
+    async fn send(
+        &self,
+        session: &SessionEntry,
+        request: PreparedRequest,
+    ) -> Result<Answer, ExchangeError> {
+        let head_timeout = self.hub.head_timeout;
+        let mut sending = std::pin::pin!(session.exchanges().send_prepared(request));
+        loop {
+            let seen = self.progress.frames();
+            match timeout(head_timeout, &mut sending).await {
+                Ok(answered) => return answered,
+                Err(_) if self.progress.frames() != seen => {}
+                Err(_) => return Err(ExchangeError::Timeout(head_timeout)),
+            }
+        }
+    }
+
+    /// Another session, if this one has ended under a read.
+    async fn after_error(
+        &self,
+        session: &SessionEntry,
+        error: &ExchangeError,
+        movable: bool,
+    ) -> Result<OtherSession, Failure> {
+        if error.is_violation() {
+            self.hub.metrics.violation(HTTP_VIOLATION);
+        }
+        let failure = self.failure_of(error);
+        if !movable || failure.code != Code::TunnelBroke || self.hub.process.is_draining() {
+            return Err(failure);
+        }
+        // A single stream ends for reasons of its own.
+        let ended = session.session().closed();
+        let cause = timeout(RETRY_INTERVAL, ended).await.map_err(|_| failure)?;
+        tracing::debug!(request = self.record.id(), %cause, "read moves to another session");
+        // The ended session stays in the table until its own task has run.
+        sleep(RETRY_INTERVAL).await;
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        wait_budget::acquire(self.hub, self.cluster, left).await
+    }
+
+    /// Completes when an answer over this session is no longer expected.
+    async fn doubt(
+        &self,
+        session: &Arc<SessionEntry>,
+        movable: bool,
+    ) -> Result<OtherSession, Failure> {
+        loop {
+            session.doubtful().await;
+            let mut pause = ANSWER_GRACE;
+            while timeout(pause, session.trusted()).await.is_err() {
+                if movable && let Some(other) = self.hub.sessions.acquire_other(session) {
+                    return Ok(other);
+                }
+                if let Some(failure) = self.given_up(session) {
+                    return Err(failure);
+                }
+                let left = self.deadline.saturating_duration_since(Instant::now());
+                pause = match left {
+                    Duration::ZERO => POLL_INTERVAL,
+                    left => left.min(POLL_INTERVAL),
+                };
+            }
+        }
+    }
+
+    /// The failure of a request that nothing is expected for; `None`: it keeps waiting.
+    fn given_up(&self, session: &SessionEntry) -> Option<Failure> {
+        if let Some(silence) = session.silence() {
+            return silence.failure_for(self.read_only);
+        }
+        let late = self.read_only && Instant::now() >= self.deadline;
+        late.then(|| match &*session.session().link().borrow() {
+            LinkState::Down { last_error, .. } => Failure::because(
+                Code::Lost,
+                format_args!("last error {}: {last_error}", Code::SessionBroke),
+            ),
+            LinkState::Up => Failure::because(Code::Lost, "the last probe had no answer"),
+        })
+    }
+
+    fn failure_of(&self, error: &ExchangeError) -> Failure {
+        let sent = match error {
+            ExchangeError::Open(OpenError::Full) => return Code::AgentFull.into(),
+            ExchangeError::Open(OpenError::Closed(cause)) => {
+                return Failure::because(Code::TunnelBroke, cause);
+            }
+            ExchangeError::Request(cause) => {
+                let detail = format_args!("its body broke off: {cause}");
+                return Failure::because(Code::BadRequest, detail);
+            }
+            ExchangeError::Broken(cause) => Failure::because(Code::TunnelBroke, cause),
+            ExchangeError::Timeout(time) => {
+                let detail = format_args!("nothing within {} s", time.as_secs());
+                Failure::because(Code::Timeout, detail)
+            }
+        };
+        match self.read_only {
+            true => sent,
+            false => sent.next(POSSIBLY_DONE),
+        }
+    }
+}
