@@ -4,7 +4,7 @@ pub(crate) mod local;
 
 use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
-    resources::{ApiToken, CreateToken, CreatedToken, List},
+    resources::{ApiToken, CreateToken, CreatedToken, HandOverToken, List},
 };
 use fairlead_client::{Environment, HubClient, lookup::id_of, query_of};
 use secrecy::ExposeSecret;
@@ -47,7 +47,7 @@ pub(crate) fn run(
                     role,
                     tenant,
                     cluster,
-                    ttl_seconds: Some(ttl.0.as_secs()),
+                    ttl_seconds: ttl.map(|it| it.0.as_secs()),
                 };
                 let created: CreatedToken = hub.post("/v1/tokens", &create).await?;
                 Ok::<_, Failure>(output::show(&output.output, &created, created_text)?)
@@ -68,6 +68,7 @@ pub(crate) fn run(
                     cells,
                 )?)
             }
+            args::TokenArgs::HandOver { name, to } => hand_over(&hub, &name, &to).await,
             args::TokenArgs::Delete { names, yes } => delete(&hub, &names, yes).await,
         }
     })?
@@ -91,6 +92,26 @@ fn on(cluster: Option<&ClusterId>, tenant: Option<&TenantId>) -> String {
         (None, Some(tenant)) => tenant.to_string(),
         (None, None) => "all".to_owned(),
     }
+}
+
+/// Hands a token over. Names of tokens become ids; the hub knows `me` and the names of people.
+async fn hand_over(hub: &HubClient, name: &str, to: &str) -> Result<(), Failure> {
+    let known: List<ApiToken> = hub.get("/v1/tokens").await?;
+    let token = named(&known.items, name)?;
+    let to = match named(&known.items, to) {
+        Ok(owner) => owner.id.clone(),
+        Err(failure) if failure.code == Code::Invalid => return Err(failure),
+        Err(_) => to.to_owned(),
+    };
+    let path = format!("/v1/tokens/{}/owner", token.id);
+    let given: ApiToken = hub.put(&path, &HandOverToken { to }).await?;
+    let owner = given.owner.as_ref().map_or("the hub", |it| &it.name);
+    Ok(output::print(&format!(
+        "{} ({}) is owned by {owner} and ends {}.\n",
+        given.id,
+        given.name,
+        output::time(given.expires)
+    ))?)
 }
 
 async fn delete(hub: &HubClient, names: &[String], yes: bool) -> Result<(), Failure> {
@@ -142,29 +163,38 @@ fn named<'a>(tokens: &'a [ApiToken], name: &str) -> Result<&'a ApiToken, Failure
     }
 }
 
-fn columns() -> [TableColumn; 8] {
+fn columns() -> [TableColumn; 11] {
     [
         TableColumn::id("NAME"),
         TableColumn::key("ID"),
         TableColumn::word("ROLE"),
         TableColumn::id("ON"),
+        TableColumn::id("OWNER").spare(2),
+        TableColumn::word("LAST USED"),
         TableColumn::word("EXPIRES IN"),
         TableColumn::word("AGE").spare(1),
         TableColumn::word("EXPIRES").wide(),
         TableColumn::text("MADE BY").wide(),
+        TableColumn::text("FALLEN").wide(),
     ]
 }
 
-fn cells(token: &ApiToken) -> [Cell; 8] {
+fn cells(token: &ApiToken) -> [Cell; 11] {
     [
         token.name.clone().into(),
         token.id.clone().into(),
         token.role.to_string().into(),
         on(token.cluster.as_ref(), token.tenant.as_ref()).into(),
-        Cell::Until(token.expires),
+        token.owner.as_ref().map(|it| it.name.clone()).into(),
+        token.last_used.map_or_else(|| "never".into(), Cell::Since),
+        match token.fallen {
+            Some(_) => "fallen".into(),
+            None => Cell::Until(token.expires),
+        },
         Cell::Since(token.created),
         output::time(token.expires).into(),
         token.created_by.clone().into(),
+        token.fallen.clone().into(),
     ]
 }
 
@@ -186,6 +216,10 @@ mod tests {
             created: OffsetDateTime::UNIX_EPOCH,
             expires: OffsetDateTime::UNIX_EPOCH,
             created_by: None,
+            owner: None,
+            exchanged: false,
+            last_used: None,
+            fallen: None,
         };
         let all = [token("k-1", "ci"), token("k-2", "ann"), token("k-3", "ann")];
         assert_eq!(named(&all, "ci").unwrap().id, "k-1");

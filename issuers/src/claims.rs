@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use fairlead_api::ClusterId;
-use fairlead_seam::{AuthenticateError, Subject};
+use fairlead_registry::NoRole;
+use fairlead_seam::Subject;
 use serde_json::Value;
 use time::OffsetDateTime;
 
@@ -23,17 +24,27 @@ impl Mapping {
     /// Maps claims of this issuer to a caller.
     ///
     /// # Errors
-    /// [`AuthenticateError::NoRole`] without a usable name or a matching role.
+    /// [`NoRole`] without a usable name or a matching role.
     pub(super) fn apply(
         &self,
         issuer: &Arc<str>,
         claims: &Value,
         expires: Option<OffsetDateTime>,
-    ) -> Result<Vouched, AuthenticateError> {
-        let no_role = AuthenticateError::NoRole;
+    ) -> Result<Vouched, NoRole> {
         let subject = find(claims, &self.name_claim)
             .and_then(Value::as_str)
             .unwrap_or_default();
+        // Reviewed tokens have a user name instead.
+        let sub = claims.get("sub").and_then(Value::as_str).unwrap_or(subject);
+        let known = Subject {
+            issuer: Arc::clone(issuer),
+            sub: sub.to_owned(),
+        };
+        let no_role = |cause| NoRole {
+            cause,
+            subject: (!sub.is_empty()).then(|| known.clone()),
+            credential_ends: expires,
+        };
         let is_email = self.name_claim == EMAIL_CLAIM;
         if is_email && !is_verified(claims) {
             let cause = "the issuer has not verified the email address of the token";
@@ -48,8 +59,6 @@ impl Mapping {
                 self.name_claim
             )));
         }
-        // Reviewed tokens have a user name instead.
-        let sub = claims.get("sub").and_then(Value::as_str);
         for rule in &self.rules {
             let Some(star) = find(claims, &rule.claim).and_then(|value| rule.value.star_in(value))
             else {
@@ -71,10 +80,7 @@ impl Mapping {
                 role: rule.role,
                 tenant: rule.tenant.clone(),
                 cluster,
-                subject: Subject {
-                    issuer: Arc::clone(issuer),
-                    sub: sub.unwrap_or(subject).to_owned(),
-                },
+                subject: known,
                 expires,
             });
         }

@@ -18,7 +18,7 @@ use super::{
     config::{Issuer, Mapping},
     fetch,
     keys::{KeyLookup, KeySource, Keys},
-    vouched::Vouched,
+    vouched::{VouchError, Vouched},
 };
 
 /// Unverified content of a token.
@@ -90,6 +90,10 @@ impl JwtIssuer {
         &self.mapping
     }
 
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(super) fn is(&self, unverified: &Unverified) -> bool {
         unverified.issuer == *self.url
     }
@@ -103,22 +107,20 @@ impl JwtIssuer {
         token: &str,
         unverified: &Unverified,
         now: OffsetDateTime,
-    ) -> Result<(Vouched, OffsetDateTime), AuthenticateError> {
+    ) -> Result<(Vouched, OffsetDateTime), VouchError> {
         let rejected = |cause: &dyn std::fmt::Display| {
             AuthenticateError::BadToken(Some(format!("issuer {}: {cause}", self.name)))
         };
         if !self.algorithms.contains(&unverified.header.alg) {
-            return Err(rejected(&format_args!(
-                "algorithm {:?} is not allowed",
-                unverified.header.alg
-            )));
+            let cause = format_args!("algorithm {:?} is not allowed", unverified.header.alg);
+            return Err(rejected(&cause).into());
         }
         let keys = match self.keys.find(unverified.header.kid.as_deref()).await {
             KeyLookup::Keys(keys) => keys,
-            KeyLookup::None => return Err(rejected(&"unknown signing key")),
+            KeyLookup::None => return Err(rejected(&"unknown signing key").into()),
             KeyLookup::Unreachable(cause) => {
                 let cause = format!("issuer {}: {cause}", self.name);
-                return Err(AuthenticateError::IssuerDown(cause));
+                return Err(AuthenticateError::IssuerDown(cause).into());
             }
         };
         let mut validation = Validation::new(unverified.header.alg);

@@ -20,8 +20,8 @@ use std::{net::IpAddr, path::Path};
 
 use async_trait::async_trait;
 use fairlead_api::{Code, Failure, resources::SignInOptions};
-use fairlead_registry::TokenVerifier;
-use fairlead_seam::{AuthenticateError, Caller};
+use fairlead_registry::{TokenVerifier, Verified};
+use fairlead_seam::AuthenticateError;
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
@@ -29,6 +29,7 @@ use cache::Cache;
 use jwt::JwtIssuer;
 use review::Reviewer;
 use turns::ReviewLimiter;
+use vouched::VouchError;
 
 pub use sign_in::SignInModule;
 pub use vouched::Vouched;
@@ -90,6 +91,15 @@ impl Issuers {
         from: IpAddr,
         now: OffsetDateTime,
     ) -> Result<Option<Vouched>, AuthenticateError> {
+        Ok(self.resolve(token, from, now).await?)
+    }
+
+    async fn resolve(
+        &self,
+        token: &SecretString,
+        from: IpAddr,
+        now: OffsetDateTime,
+    ) -> Result<Option<Vouched>, VouchError> {
         if self.tokens.is_empty() && self.reviewers.is_empty() {
             return Ok(None);
         }
@@ -112,7 +122,7 @@ impl Issuers {
         text: &str,
         from: IpAddr,
         now: OffsetDateTime,
-    ) -> Result<Option<Vouched>, AuthenticateError> {
+    ) -> Result<Option<Vouched>, VouchError> {
         if self.reviewers.is_empty() {
             return Ok(None);
         }
@@ -131,11 +141,13 @@ impl Issuers {
                 }
                 Ok(None) => {}
                 // Another reviewing cluster may know the token.
-                Err(error @ AuthenticateError::IssuerDown(_)) => unreachable = Some(error),
+                Err(VouchError::Other(error @ AuthenticateError::IssuerDown(_))) => {
+                    unreachable = Some(error);
+                }
                 Err(error) => return Err(error),
             }
         }
-        unreachable.map_or(Ok(None), Err)
+        unreachable.map_or(Ok(None), |error| Err(error.into()))
     }
 }
 
@@ -158,13 +170,23 @@ impl TokenVerifier for Issuers {
         mappings.any(|it| it.can_produce(name))
     }
 
+    fn knows(&self, issuer: &str) -> bool {
+        self.tokens.iter().any(|it| it.url() == issuer)
+            || self.reviewers.iter().any(|it| it.url() == issuer)
+    }
+
     async fn verify(
         &self,
         token: &SecretString,
         from: IpAddr,
         now: OffsetDateTime,
-    ) -> Result<Option<Caller>, AuthenticateError> {
-        Ok(self.vouch(token, from, now).await?.map(Caller::from))
+    ) -> Result<Verified, AuthenticateError> {
+        match self.resolve(token, from, now).await {
+            Ok(Some(vouched)) => Ok(Verified::Caller(vouched.into())),
+            Ok(None) => Ok(Verified::Unknown),
+            Err(VouchError::NoRole(person)) => Ok(Verified::NoRole(person)),
+            Err(VouchError::Other(error)) => Err(error),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use time::Duration;
 use super::{
     config::{Mapping, Review},
     fetch::{self, FetchError, fetch},
-    vouched::Vouched,
+    vouched::{VouchError, Vouched},
 };
 
 /// Lifetime of a cached review.
@@ -61,6 +61,10 @@ impl Reviewer {
         })
     }
 
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(super) const fn mapping(&self) -> &Mapping {
         &self.mapping
     }
@@ -68,9 +72,9 @@ impl Reviewer {
     /// Reviews a token; `None` if the cluster does not know it.
     ///
     /// # Errors
-    /// [`AuthenticateError::IssuerDown`] if the cluster is unreachable, [`AuthenticateError::NoRole`] if the caller has
-    /// no role here.
-    pub(super) async fn review(&self, token: &str) -> Result<Option<Vouched>, AuthenticateError> {
+    /// [`AuthenticateError::IssuerDown`] if the cluster is unreachable, [`VouchError::NoRole`] if the caller has no role
+    /// here.
+    pub(super) async fn review(&self, token: &str) -> Result<Option<Vouched>, VouchError> {
         let status = self.post_review(token).await.map_err(|cause| {
             AuthenticateError::IssuerDown(format!("review {}: {cause}", self.name))
         })?;
@@ -81,7 +85,8 @@ impl Reviewer {
         {
             return Ok(None);
         }
-        self.mapping.apply(&self.url, &status.user, None).map(Some)
+        let vouched = self.mapping.apply(&self.url, &status.user, None);
+        Ok(Some(vouched?))
     }
 
     async fn post_review(&self, token: &str) -> Result<TokenReviewStatus, FetchError> {

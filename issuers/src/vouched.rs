@@ -1,7 +1,8 @@
 //! Callers of external issuers.
 
 use fairlead_api::{ClusterId, TenantId, resources::Role};
-use fairlead_seam::{Caller, Subject};
+use fairlead_registry::NoRole;
+use fairlead_seam::{AuthenticateError, Caller, Subject};
 use time::OffsetDateTime;
 
 /// A caller for whom a configured issuer vouches.
@@ -31,6 +32,34 @@ impl From<Vouched> for Caller {
             cluster: vouched.cluster,
             subject: Some(vouched.subject),
             expires: vouched.expires,
+        }
+    }
+}
+
+/// Reason for which nobody vouches for a token.
+#[derive(Debug)]
+pub(crate) enum VouchError {
+    NoRole(NoRole),
+    Other(AuthenticateError),
+}
+
+impl From<NoRole> for VouchError {
+    fn from(person: NoRole) -> Self {
+        VouchError::NoRole(person)
+    }
+}
+
+impl From<AuthenticateError> for VouchError {
+    fn from(error: AuthenticateError) -> Self {
+        VouchError::Other(error)
+    }
+}
+
+impl From<VouchError> for AuthenticateError {
+    fn from(error: VouchError) -> Self {
+        match error {
+            VouchError::NoRole(person) => AuthenticateError::NoRole(person.cause),
+            VouchError::Other(error) => error,
         }
     }
 }

@@ -7,17 +7,14 @@ use fairlead_api::ClusterId;
 use fairlead_seam::{
     AuthenticateError, Authenticator, AuthorizeError, Authorizer, Caller, Grant, Termination,
 };
-use fairlead_store::{
-    View,
-    model::{LockTarget, Token},
-};
+use fairlead_store::model::LockTarget;
 use futures_util::{
     StreamExt,
     stream::{self, BoxStream},
 };
 use secrecy::SecretString;
 
-use crate::{locks, registry::Registry, requests, rights::visible, tokens};
+use crate::{locks, registry::Registry, requests, rights::visible, services::Verified, tokens};
 
 #[async_trait]
 impl Authenticator for Registry {
@@ -29,13 +26,27 @@ impl Authenticator for Registry {
         if !tokens::is_one(token) {
             // Only the hub itself checks tokens with its own prefix.
             let issuers = &self.services.issuers;
-            let caller = issuers.verify(token, from, self.now()).await?;
-            let caller = caller.ok_or(AuthenticateError::BadToken(None))?;
-            return self.unless_locked(&self.store.view(), caller);
+            return match issuers.verify(token, from, self.now()).await? {
+                Verified::Caller(caller) => {
+                    if let Some(subject) = &caller.subject {
+                        self.note_rights(subject, &caller);
+                    }
+                    self.unless_locked(&self.store.view(), caller)
+                }
+                Verified::NoRole(person) => {
+                    if let Some(subject) = &person.subject {
+                        self.note_no_role(subject, person.credential_ends);
+                    }
+                    Err(AuthenticateError::NoRole(person.cause))
+                }
+                Verified::Unknown => Err(AuthenticateError::BadToken(None)),
+            };
         }
         let view = self.store.view();
         let found = tokens::find(&view, token).ok_or(AuthenticateError::BadToken(None))?;
-        self.caller_of(&view, &found.value)
+        let caller = self.caller_of(&view, &found.value)?;
+        self.store.token_used(&found.value.id);
+        Ok(caller)
     }
 
     /// A token of an issuer keeps its claims until it expires.
@@ -49,36 +60,6 @@ impl Authenticator for Registry {
         };
         let token = view.token(id).ok_or(AuthenticateError::BadToken(None))?;
         self.caller_of(&view, &token.value)
-    }
-}
-
-impl Registry {
-    fn caller_of(&self, view: &View, token: &Token) -> Result<Caller, AuthenticateError> {
-        let hub = view.authorities();
-        if hub.is_some_and(|hub| !hub.value.admits_made_at(token.created)) {
-            let detail = "it predates a restore of the hub, and no admin has confirmed it yet";
-            return Err(AuthenticateError::BadToken(Some(detail.to_owned())));
-        }
-        if self.now() >= token.expires {
-            return Err(AuthenticateError::Expired);
-        }
-        let caller = Caller {
-            name: token.caller_name(),
-            token: Some(token.id.clone()),
-            role: token.role,
-            tenant: token.tenant.clone(),
-            cluster: token.cluster.clone(),
-            subject: None,
-            expires: Some(token.expires),
-        };
-        self.unless_locked(view, caller)
-    }
-
-    fn unless_locked(&self, view: &View, caller: Caller) -> Result<Caller, AuthenticateError> {
-        match locks::lock_of_caller(view, &caller, self.now()) {
-            None => Ok(caller),
-            Some(lock) => Err(AuthenticateError::Locked(lock)),
-        }
     }
 }
 

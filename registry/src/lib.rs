@@ -23,11 +23,13 @@ mod locks;
 mod metrics;
 mod module;
 mod names;
+mod owners;
 mod registry;
 mod requests;
 mod rights;
 mod selector;
 mod services;
+mod sign_ins;
 pub mod stale;
 mod status;
 mod streams;
@@ -42,10 +44,11 @@ pub use etag::{answer as tagged, check_tag, check_unchanged, listed};
 pub use listing::{FACT_FILTER, Listing};
 pub use module::RegistryModule;
 pub use names::caller_name;
-pub use registry::{BOOTSTRAP_TTL, Discovery, Registry, RegistrySettings, by};
+pub use registry::{BOOTSTRAP_TTL, Discovery, PERSON_TOKEN_TTL, Registry, RegistrySettings, by};
 pub use rights::{allow, sees_cluster, visible};
 pub use services::{
-    DesiredConfigs, Invitations, RepoStatus, Services, ShownRepoState, TokenVerifier,
+    DesiredConfigs, Invitations, NoRole, RepoStatus, Services, ShownRepoState, TokenVerifier,
+    Verified,
 };
 pub use template::{Effective, template_of};
 pub use tokens::{find as find_token, mint, mint_for, new as new_token, refuse_reserved};

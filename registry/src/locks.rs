@@ -31,8 +31,7 @@ use tracing::info;
 use crate::{
     error::RegistryError,
     registry::{Registry, by},
-    rights::{allow, sees_tenant, visible, visible_tenant},
-    tokens::sees_token,
+    rights::{allow, sees_tenant, sees_token, visible, visible_tenant},
 };
 
 /// Lock users, tokens, clusters and tenants, and end running requests.

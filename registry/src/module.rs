@@ -15,6 +15,8 @@ use crate::{
 
 /// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
 const EXPIRED_TOKEN_RETENTION: time::Duration = time::Duration::days(7);
+/// Interval of writing the last uses of tokens.
+const USES_INTERVAL: Duration = Duration::from_secs(60);
 const TRIM_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The registry as a module of the hub, and as directory, authenticator and authorizer of the gateway.
@@ -51,6 +53,25 @@ impl Module for RegistryModule {
         if let Err(error) = registered {
             warn!(%error, "registry metrics not registered");
         }
+        tokio::join!(self.tidy(&process), self.record_uses(&process));
+    }
+}
+
+impl RegistryModule {
+    /// Writes the last uses of tokens; the store writes the rest when it closes.
+    async fn record_uses(&self, process: &Process) {
+        loop {
+            tokio::select! {
+                () = process.draining() => return,
+                () = tokio::time::sleep(USES_INTERVAL) => {}
+            }
+            if let Err(error) = self.0.store.persist_token_uses().await {
+                warn!(%error, "last uses of tokens not written");
+            }
+        }
+    }
+
+    async fn tidy(&self, process: &Process) {
         loop {
             let before = self.0.now() - EXPIRED_TOKEN_RETENTION;
             if let Err(error) = tokens::forget(&self.0, before).await {

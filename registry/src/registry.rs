@@ -1,15 +1,16 @@
 //! State of the registry's handlers.
 
 use std::{
+    collections::HashSet,
     ops::RangeInclusive,
     path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
 use fairlead_api::{Code, Failure, resources::RunningRequest};
 use fairlead_runtime::Process;
-use fairlead_seam::{Caller, Presence, RunningRequests};
+use fairlead_seam::{Caller, Presence, RunningRequests, Subject};
 use fairlead_store::{
     Actor, Clock, Draft, Record, Retention, Store, View,
     model::Cluster,
@@ -25,6 +26,11 @@ use crate::{
 const MAX_METRIC_FACTS: usize = 32;
 /// Default lifetime of a bootstrap token.
 pub const BOOTSTRAP_TTL: Duration = Duration::from_secs(1800);
+/// Default of the longest lifetime of a person's API token.
+pub const PERSON_TOKEN_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Longest lifetimes of a person's API token that may be configured.
+const PERSON_TOKEN_TTL_RANGE: RangeInclusive<Duration> =
+    Duration::from_secs(3600)..=Duration::from_secs(366 * 24 * 3600);
 /// Lifetimes of a bootstrap token that may be configured.
 const BOOTSTRAP_TTL_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(60)..=Duration::from_secs(7 * 24 * 3600);
@@ -42,6 +48,8 @@ pub struct Registry {
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
     /// Running requests; set by the gateway when it starts.
     pub(crate) requests: OnceLock<Arc<dyn RunningRequests>>,
+    /// People of whom changed rights are being written.
+    pub(crate) pending_people: Arc<Mutex<HashSet<Subject>>>,
     /// Set when the modules run.
     pub(crate) process: OnceLock<Process>,
 }
@@ -51,6 +59,9 @@ pub struct Registry {
 pub struct RegistrySettings {
     /// Lifetime of a bootstrap token.
     pub bootstrap_ttl: Duration,
+    /// Longest lifetime of an API token that a person owns, from its creation or hand-over. A person who never signs in
+    /// again loses no role at the hub, so this bounds the time.
+    pub person_token_ttl: Duration,
     /// Time for which the change log and the fact history are kept.
     pub retention: Retention,
     /// Intervals of the sources of facts.
@@ -76,6 +87,7 @@ impl Default for RegistrySettings {
     fn default() -> Self {
         RegistrySettings {
             bootstrap_ttl: BOOTSTRAP_TTL,
+            person_token_ttl: PERSON_TOKEN_TTL,
             retention: Retention::default(),
             reporting: Reporting::default(),
             discovery: Discovery::default(),
@@ -93,6 +105,10 @@ impl RegistrySettings {
     pub fn check(&self) -> Result<(), Failure> {
         if !BOOTSTRAP_TTL_RANGE.contains(&self.bootstrap_ttl) {
             let detail = "a bootstrap token's lifetime is one minute to one week";
+            return Err(Failure::because(Code::BadConfig, detail));
+        }
+        if !PERSON_TOKEN_TTL_RANGE.contains(&self.person_token_ttl) {
+            let detail = "the longest lifetime of a person's token is one hour to 366 days";
             return Err(Failure::because(Code::BadConfig, detail));
         }
         self.reporting.check()?;
@@ -124,6 +140,7 @@ impl Registry {
             documents: DocumentCache::default(),
             presence: OnceLock::new(),
             requests: OnceLock::new(),
+            pending_people: Arc::default(),
             process: OnceLock::new(),
         })
     }

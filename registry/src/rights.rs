@@ -10,7 +10,7 @@ use fairlead_routes::{Denied, Right};
 use fairlead_seam::Caller;
 use fairlead_store::{
     Record, View,
-    model::{Cluster, Tenant},
+    model::{Cluster, Tenant, Token},
 };
 
 use crate::error::RegistryError;
@@ -75,4 +75,17 @@ pub(crate) fn visible_tenant(
     let tenant = view.tenant(&id);
     let tenant = tenant.filter(|_| sees_tenant(view, caller, &id));
     tenant.cloned().ok_or(RegistryError::NoSuchTenant)
+}
+
+/// Tenant of a token; `None` for all tenants.
+pub(crate) fn tenant_of<'a>(view: &'a View, token: &'a Token) -> Option<&'a TenantId> {
+    match &token.cluster {
+        Some(cluster) => view.cluster(cluster).map(|it| &it.value.tenant),
+        None => token.tenant.as_ref(),
+    }
+}
+
+pub(crate) fn sees_token(view: &View, caller: &Caller, token: &Token) -> bool {
+    let tenant = tenant_of(view, token);
+    caller.tenant.is_none() || tenant.is_some_and(|it| sees_tenant(view, caller, it))
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_api::{ClusterId, resources::JoinInfo};
-use fairlead_seam::{AuthenticateError, Caller};
+use fairlead_seam::{AuthenticateError, Caller, Subject};
 use fairlead_store::{
     Record, View,
     model::{Cluster, ClusterTemplate, RepoPhase, Tenant},
@@ -34,7 +34,10 @@ pub trait TokenVerifier: Send + Sync {
     /// True if an issuer can produce this name for a caller, so that no token of the hub may have it.
     fn reserves(&self, name: &str) -> bool;
 
-    /// The token's owner; `None` if no issuer is responsible for it.
+    /// True if an issuer with this URL is configured; callers of all others are void.
+    fn knows(&self, issuer: &str) -> bool;
+
+    /// The caller of a token.
     ///
     /// # Errors
     /// [`AuthenticateError`]: the token is invalid or cannot be checked now.
@@ -43,7 +46,29 @@ pub trait TokenVerifier: Send + Sync {
         token: &SecretString,
         from: IpAddr,
         now: OffsetDateTime,
-    ) -> Result<Option<Caller>, AuthenticateError>;
+    ) -> Result<Verified, AuthenticateError>;
+}
+
+/// A token checked by the issuers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verified {
+    /// A caller with a role.
+    Caller(Caller),
+    /// The token is valid, and no rule gives its person a role.
+    NoRole(NoRole),
+    /// No issuer is responsible for the token.
+    Unknown,
+}
+
+/// A person or program of an issuer without a role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoRole {
+    /// Reason for the refusal.
+    pub cause: String,
+    /// The person as its issuer names it, if the token tells.
+    pub subject: Option<Subject>,
+    /// End of the token; `None` for a reviewed one.
+    pub credential_ends: Option<OffsetDateTime>,
 }
 
 /// Issues the material with which an agent enrols.

@@ -1,6 +1,8 @@
 //! `/v1/tokens`: bearer tokens of people and programs. The secret is shown once; only its hash is
 //! stored, and the token's id is the beginning of that hash.
 
+mod hand_over;
+
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
@@ -9,18 +11,17 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use fairlead_api::{
-    TenantId,
-    resources::{ApiToken, CreateToken, CreatedToken, List, Role},
+use fairlead_api::resources::{
+    ApiToken, ApiTokenOwner, CreateToken, CreatedToken, HandOverToken, List, Role,
 };
 use fairlead_routes::{
-    ApiRoutes, InvalidValue, ListPosition, Right, RouteSpec, Tag,
+    ApiRoutes, InvalidValue, ListPosition, Right, RouteSpec, Tag, invalid,
     reply::{Answer, Authenticated, JsonBody, Path, Secret},
 };
 use fairlead_seam::Caller;
 use fairlead_store::{
     Actor, Draft, Record, Store, StoreError, View,
-    model::{Token, hex},
+    model::{Token, TokenOwner, hex},
     random::{self, RandomError},
     whole_millis,
 };
@@ -36,8 +37,9 @@ use crate::{
     etag,
     listing::Listing,
     names::caller_name,
+    owners::{MAX_OWNER_CHAIN, as_owner, chain_length, latest_end, may_have},
     registry::{Registry, by},
-    rights::{allow, sees_tenant, visible},
+    rights::{allow, sees_tenant, sees_token, tenant_of, visible},
     services::TokenVerifier,
 };
 
@@ -85,13 +87,28 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
                 "Revoke an API token",
             )
             .needs(&[Right::TOKENS])
-            .path_parameter(
-                "tokenId",
-                json!({ "type": "string", "pattern": "^k-[0-9a-f]{16}$" }),
-            )
+            .path_parameter("tokenId", token_id())
             .gives_nothing(204),
             remove,
         )
+        .route(
+            RouteSpec::put(
+                TAG,
+                "/v1/tokens/{tokenId}/owner",
+                "handOverToken",
+                "Hand an API token over to another owner, also one that fell with its owner",
+            )
+            .needs(&[Right::TOKENS])
+            .path_parameter("tokenId", token_id())
+            .takes::<HandOverToken>()
+            .example(json!({ "to": "me" }))
+            .gives::<ApiToken>(200),
+            hand_over::hand_over,
+        )
+}
+
+fn token_id() -> serde_json::Value {
+    json!({ "type": "string", "pattern": "^k-[0-9a-f]{16}$" })
 }
 
 /// Creates a token and stores its hash.
@@ -108,31 +125,45 @@ pub async fn mint(
     mint_for(store, now, actor, asked, |_| Ok::<_, RegistryError>(())).await
 }
 
-/// Like [`mint`]; `hand_over` receives the token before the store knows it.
+/// Like [`mint`]; `deliver` receives the token before the store knows it.
 ///
 /// # Errors
-/// As [`mint`], and those of `hand_over`; then there is no token.
+/// As [`mint`], and those of `deliver`; then there is no token.
 pub async fn mint_for<E: From<RegistryError>>(
     store: &Store,
     now: OffsetDateTime,
     actor: Actor,
     asked: CreateToken,
-    hand_over: impl FnOnce(&SecretString) -> Result<(), E>,
+    deliver: impl FnOnce(&SecretString) -> Result<(), E>,
+) -> Result<CreatedToken, E> {
+    mint_owned(store, now, actor, asked, Ownership::default(), deliver).await
+}
+
+/// Owner of a new token, and the end of the owner's right to it.
+#[derive(Default)]
+struct Ownership {
+    owner: Option<TokenOwner>,
+    latest_end: Option<OffsetDateTime>,
+}
+
+async fn mint_owned<E: From<RegistryError>>(
+    store: &Store,
+    now: OffsetDateTime,
+    actor: Actor,
+    asked: CreateToken,
+    ownership: Ownership,
+    deliver: impl FnOnce(&SecretString) -> Result<(), E>,
 ) -> Result<CreatedToken, E> {
     check(&asked).map_err(RegistryError::from)?;
-    let ttl = asked.ttl_seconds.unwrap_or(DEFAULT_TTL_SECONDS);
-    if !(MIN_TTL_SECONDS..=MAX_TTL_SECONDS).contains(&ttl) {
-        let detail = format!("ttlSeconds: expected {MIN_TTL_SECONDS} to {MAX_TTL_SECONDS}");
-        return Err(RegistryError::from(InvalidValue::because(detail)).into());
-    }
-    let lifetime = Duration::seconds(i64::try_from(ttl).unwrap_or(i64::MAX));
+    let lifetime = lifetime(&asked, now, ownership.latest_end).map_err(RegistryError::from)?;
     let minted = new(&asked.name, asked.role, whole_millis(now), lifetime);
     let (mut kept, token) = minted.map_err(RegistryError::from)?;
     kept.tenant = asked.tenant;
     kept.cluster = asked.cluster;
     kept.created_by = Some(actor.to_string());
-    let about = shown(&kept);
-    hand_over(&token)?;
+    kept.owner = ownership.owner;
+    let about = shown(&store.view(), &kept);
+    deliver(&token)?;
     let decide = move |draft: &mut Draft| draft.put_token(kept.clone());
     let done = store.change(actor, decide).await;
     done.map_err(|error| match error {
@@ -141,6 +172,35 @@ pub async fn mint_for<E: From<RegistryError>>(
     })?;
     info!(token = about.id, name = about.name, role = %about.role, tenant = about.tenant.as_ref().map(tracing::field::display), "token created");
     Ok(CreatedToken { about, token })
+}
+
+/// Lifetime of a new token: an explicit one must fit, the default ends with the owner.
+fn lifetime(
+    asked: &CreateToken,
+    now: OffsetDateTime,
+    latest_end: Option<OffsetDateTime>,
+) -> Result<Duration, InvalidValue> {
+    let left = latest_end.map_or(MAX_TTL_SECONDS, |end| {
+        u64::try_from((end - now).whole_seconds()).unwrap_or(0)
+    });
+    let longest = left.min(MAX_TTL_SECONDS);
+    if longest < MIN_TTL_SECONDS {
+        return Err(invalid("the owner of the token ends in less than a minute"));
+    }
+    let ttl = asked
+        .ttl_seconds
+        .unwrap_or(DEFAULT_TTL_SECONDS.min(longest));
+    if ttl > longest && ttl <= MAX_TTL_SECONDS {
+        return Err(invalid(format_args!(
+            "ttlSeconds: at most {longest}: a token ends no later than its owner's right to it"
+        )));
+    }
+    if !(MIN_TTL_SECONDS..=MAX_TTL_SECONDS).contains(&ttl) {
+        return Err(invalid(format_args!(
+            "ttlSeconds: expected {MIN_TTL_SECONDS} to {MAX_TTL_SECONDS}"
+        )));
+    }
+    Ok(Duration::seconds(i64::try_from(ttl).unwrap_or(i64::MAX)))
 }
 
 /// Generates a secret and the record to store.
@@ -166,6 +226,8 @@ pub fn new(
         created,
         expires: created + lifetime,
         created_by: None,
+        owner: None,
+        exchanged: false,
     };
     Ok((kept, token))
 }
@@ -195,19 +257,6 @@ fn check(asked: &CreateToken) -> Result<(), InvalidValue> {
         _ => return Ok(()),
     };
     Err(InvalidValue::because(wrong))
-}
-
-/// Tenant of a token; `None` for all tenants.
-fn tenant_of<'a>(view: &'a View, token: &'a Token) -> Option<&'a TenantId> {
-    match &token.cluster {
-        Some(cluster) => view.cluster(cluster).map(|it| &it.value.tenant),
-        None => token.tenant.as_ref(),
-    }
-}
-
-pub(crate) fn sees_token(view: &View, caller: &Caller, token: &Token) -> bool {
-    let tenant = tenant_of(view, token);
-    caller.tenant.is_none() || tenant.is_some_and(|it| sees_tenant(view, caller, it))
 }
 
 /// True if the text has the form of our tokens.
@@ -240,7 +289,24 @@ fn id_of(hash: &[u8; 32]) -> String {
     format!("k-{}", hex::encode(start))
 }
 
-fn shown(token: &Token) -> ApiToken {
+/// A token without last use, which only the database knows, and without the check of its owner.
+fn shown(view: &View, token: &Token) -> ApiToken {
+    let owner = token.owner.as_ref().map(|owner| match owner {
+        TokenOwner::Token { token } => ApiTokenOwner {
+            name: view
+                .token(token)
+                .map_or_else(|| token.clone(), |it| it.value.caller_name()),
+            token: Some(token.clone()),
+            issuer: None,
+            sub: None,
+        },
+        TokenOwner::Person(person) => ApiTokenOwner {
+            name: person.name.clone(),
+            token: None,
+            issuer: Some(person.issuer.clone()),
+            sub: Some(person.sub.clone()),
+        },
+    });
     ApiToken {
         id: token.id.clone(),
         name: token.name.clone(),
@@ -250,6 +316,10 @@ fn shown(token: &Token) -> ApiToken {
         created: token.created,
         expires: token.expires,
         created_by: token.created_by.clone(),
+        owner,
+        exchanged: token.exchanged,
+        last_used: None,
+        fallen: None,
     }
 }
 
@@ -277,6 +347,7 @@ async fn list(
 ) -> Answer<Response> {
     let asked = Listing::of(&uri)?;
     allow(&caller, Right::TOKENS)?;
+    let uses = registry.store.token_uses().await?;
     let view = registry.store.view();
     let scope = asked.scope(&view, &caller);
     let found = view.tokens().filter(|it| {
@@ -287,7 +358,12 @@ async fn list(
     });
     let placed = found.map(|it| (ListPosition::of(&it.value.id), it));
     let (found, link) = asked.cut(placed.collect());
-    let items = found.into_iter().map(|it| shown(&it.value)).collect();
+    let described = |token: &Token| ApiToken {
+        last_used: uses.get(&token.id).copied(),
+        fallen: registry.fallen(&view, token),
+        ..shown(&view, token)
+    };
+    let items = found.into_iter().map(|it| described(&it.value)).collect();
     Ok(etag::listed(&headers, &view, &List { items }, link)?)
 }
 
@@ -316,8 +392,32 @@ async fn create(
         // Same answer as for a missing one.
         return Err(RegistryError::UnknownScope.into());
     }
-    let created = mint(&registry.store, registry.now(), by(&caller), asked).await?;
+    let ownership = ownership(&registry, &view, &caller)?;
+    let (store, now) = (&registry.store, registry.now());
+    let deliver = |_: &SecretString| Ok::<_, RegistryError>(());
+    let created = mint_owned(store, now, by(&caller), asked, ownership, deliver).await?;
     Ok((StatusCode::CREATED, Secret(created)))
+}
+
+/// The caller as the owner of a new token.
+fn ownership(
+    registry: &Registry,
+    view: &View,
+    caller: &Caller,
+) -> Result<Ownership, RegistryError> {
+    let Some(owner) = as_owner(view, caller) else {
+        return Ok(Ownership::default());
+    };
+    if chain_length(view, &owner, None).is_none_or(|length| length >= MAX_OWNER_CHAIN) {
+        let detail = format!("at most {MAX_OWNER_CHAIN} tokens may own each other in a chain");
+        return Err(InvalidValue::because(detail).into());
+    }
+    let ttl = registry.settings.person_token_ttl;
+    let latest_end = latest_end(view, &owner, registry.now(), ttl);
+    Ok(Ownership {
+        owner: Some(owner),
+        latest_end,
+    })
 }
 
 async fn remove(

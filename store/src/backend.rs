@@ -145,6 +145,13 @@ pub(super) trait Backend: Send + Sync {
         folded: &[(String, String)],
     ) -> Result<()>;
 
+    /// Last use of each API token, in milliseconds since 1970.
+    async fn token_uses(&self) -> Result<Vec<(String, i64)>>;
+
+    /// Records uses of API tokens that exist; an older use never replaces a newer one. Not
+    /// necessarily durable on return.
+    async fn record_token_uses(&self, uses: &[(String, i64)]) -> Result<()>;
+
     /// All hubs of this database, including ended ones with remaining observations.
     async fn hubs(&self) -> Result<Vec<HubRow>>;
 

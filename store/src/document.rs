@@ -122,6 +122,16 @@ impl StoredDocument for Token {
     fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
         &mut view.tokens
     }
+
+    fn index(view: &mut View, before: Option<&Self>, after: Option<&Self>) {
+        let key = |token: &Token| {
+            let person = token.person()?;
+            let subject = (person.issuer.clone(), person.sub.clone());
+            Some((subject, token.id.clone()))
+        };
+        view.by_person
+            .moved(before.and_then(key), after.and_then(key));
+    }
 }
 
 impl StoredDocument for Authorities {

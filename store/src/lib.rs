@@ -37,6 +37,7 @@ mod shared;
 mod sqlite;
 mod store;
 mod tables;
+mod token_uses;
 mod unusable;
 mod view;
 mod writer;

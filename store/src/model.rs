@@ -27,4 +27,4 @@ pub use fairlead_api::{
 pub use git::{GitRepo, RepoState};
 pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use tenant::{ClusterTemplate, Tenant};
-pub use token::Token;
+pub use token::{PersonOwner, Token, TokenOwner};

@@ -222,6 +222,15 @@ impl Backend for PostgresBackend {
         written.await.unwrap_or(Err(StoreError::Away))
     }
 
+    async fn token_uses(&self) -> Result<Vec<(String, i64)>> {
+        with_retries(|| reads::token_uses(&self.pool)).await
+    }
+
+    async fn record_token_uses(&self, uses: &[(String, i64)]) -> Result<()> {
+        let written = timeout(WAIT_BUDGET, hubs::record_token_uses(&self.pool, uses));
+        written.await.unwrap_or(Err(StoreError::Away))
+    }
+
     async fn hubs(&self) -> Result<Vec<HubRow>> {
         with_retries(|| hubs::all(&self.pool)).await
     }

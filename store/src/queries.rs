@@ -17,6 +17,10 @@ pub(super) const KEYS: &str = "SELECT sealed FROM keys";
 pub(super) const KEEP_KEYS: &str =
     "INSERT INTO keys (one, sealed) VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
 pub(super) const REPLACE_KEYS: &str = "UPDATE keys SET sealed = $2 WHERE sealed = $1";
+pub(super) const TOKEN_USES: &str = "SELECT token, at FROM token_uses";
+/// Uses of deleted tokens.
+pub(super) const FORGET_TOKEN_USES: &str = "DELETE FROM token_uses WHERE NOT EXISTS (
+         SELECT 1 FROM documents WHERE kind = 'token' AND id = token)";
 /// Newest migration of the store.
 pub(super) const TABLES: &str = "SELECT max(version) FROM _sqlx_migrations";
 pub(super) const PROGRAM: &str = "SELECT version FROM program";
@@ -274,6 +278,11 @@ macro_rules! reads {
         ) -> Result<bool> {
             let replaced = sqlx::query(queries::REPLACE_KEYS).bind(old).bind(new);
             Ok(replaced.execute(pool).await?.rows_affected() == 1)
+        }
+
+        pub(super) async fn token_uses(pool: &Pool<Database>) -> Result<Vec<(String, i64)>> {
+            let read = sqlx::query_as(queries::TOKEN_USES);
+            Ok(read.fetch_all(pool).await?)
         }
 
         pub(super) async fn changes(

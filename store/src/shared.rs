@@ -14,6 +14,7 @@ use crate::{
     record::Kind,
     remote_commits::RemoteCommits,
     revision::Revision,
+    token_uses::TokenUses,
     view::View,
 };
 
@@ -24,6 +25,8 @@ pub(crate) struct StoreState {
     pub(crate) view: ArcSwap<View>,
     pub(crate) revision: watch::Sender<Revision>,
     pub(crate) observations: Observations,
+    /// Last uses of API tokens at this hub.
+    pub(crate) token_uses: TokenUses,
     pub(crate) meter: Meter,
     /// Revisions committed by other hubs.
     pub(crate) remote_commits: RemoteCommits,

@@ -50,7 +50,7 @@ use crate::{
     schema::{SchemaMismatch, VERSION, newest},
     tables::DumpPart,
 };
-use commit::{Committer, observe};
+use commit::{Committer, observe, record_token_uses};
 
 const MAX_READERS: u32 = 4;
 /// Deadline for a pooled connection, generous for a busy machine.
@@ -170,6 +170,19 @@ impl Backend for SqliteBackend {
         if done.is_err() {
             // After SQLite rolled back a transaction itself, as on a full disk, sqlx's connection
             // state is wrong.
+            connection.close_on_drop();
+        }
+        done
+    }
+
+    async fn token_uses(&self) -> Result<Vec<(String, i64)>> {
+        reads::token_uses(&self.readers).await
+    }
+
+    async fn record_token_uses(&self, uses: &[(String, i64)]) -> Result<()> {
+        let mut connection = self.reporter.acquire().await?;
+        let done = record_token_uses(&mut connection, uses).await;
+        if done.is_err() {
             connection.close_on_drop();
         }
         done

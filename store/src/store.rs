@@ -3,6 +3,7 @@
 pub(crate) mod begin;
 mod check;
 mod history;
+mod uses;
 
 use std::{
     sync::{Arc, OnceLock},
@@ -17,6 +18,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::warn;
 
 use crate::{
     backend::Backend,
@@ -37,6 +39,7 @@ use crate::{
     remote_commits::RemoteCommits,
     revision::Revision,
     shared::StoreState,
+    token_uses::TokenUses,
     unusable::unusable,
     view::View,
     writer::{self, Done, PendingChange, QUEUE_CAPACITY, QueuedChange},
@@ -103,6 +106,7 @@ impl Store {
             backend,
             clock,
             observations,
+            token_uses: TokenUses::default(),
             meter,
             remote_commits: RemoteCommits::default(),
             remote_change: Notify::new(),
@@ -317,6 +321,9 @@ async fn work(
         writer::listen(Arc::clone(&shared), end.clone()),
         membership::run(Arc::clone(&shared), end.clone()),
     );
+    if let Err(error) = shared.persist_token_uses().await {
+        warn!(%error, "last uses of tokens not written");
+    }
     membership::announce_end(&shared).await;
     shared.backend.close().await;
 }

@@ -49,7 +49,7 @@ const LOG_COLUMNS: &[(&str, ColumnType)] = &[
     ("actor_token", Text),
 ];
 
-pub(super) const TABLES: [TableSpec; 7] = [
+pub(super) const TABLES: [TableSpec; 8] = [
     TableSpec {
         name: "revision",
         columns: &[("one", Int), ("revision", Int), ("compacted", Int)],
@@ -104,6 +104,11 @@ pub(super) const TABLES: [TableSpec; 7] = [
         name: "acts",
         columns: LOG_COLUMNS,
         key: "revision, part",
+    },
+    TableSpec {
+        name: "token_uses",
+        columns: &[("token", Text), ("at", Int)],
+        key: "token",
     },
 ];
 

@@ -27,6 +27,8 @@ pub struct View {
     pub(super) authorities: OrdMap<String, Arc<Record<Authorities>>>,
     pub(super) by_tenant: Groups<TenantId, ClusterId>,
     pub(super) children: Groups<TenantId, TenantId>,
+    /// Tokens by issuer and subject of the person who owns them.
+    pub(super) by_person: Groups<(String, String), String>,
 }
 
 /// Version and revision of a cluster's catalog. The objects are not in memory.
@@ -102,6 +104,20 @@ impl View {
         self.tokens.values()
     }
 
+    /// API tokens of a person, in the order of their ids.
+    pub fn tokens_of_person(
+        &self,
+        issuer: &str,
+        sub: &str,
+    ) -> impl Iterator<Item = &Arc<Record<Token>>> {
+        let key = (issuer.to_owned(), sub.to_owned());
+        let ids: Vec<&String> = match self.by_person.is_empty() {
+            true => Vec::new(),
+            false => self.by_person.of(&key).collect(),
+        };
+        ids.into_iter().filter_map(|id| self.tokens.get(id))
+    }
+
     /// Authorities of the hub; `None` before the first rotation or restore.
     #[must_use]
     pub fn authorities(&self) -> Option<&Arc<Record<Authorities>>> {
@@ -143,6 +159,10 @@ impl<K: Ord, V: Ord> Default for Groups<K, V> {
 }
 
 impl<K: Ord + Clone, V: Ord + Clone> Groups<K, V> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn of(&self, key: &K) -> impl Iterator<Item = &V> {
         self.0.get(key).into_iter().flatten()
     }

@@ -34,6 +34,48 @@ pub struct ApiToken {
     /// Caller that created the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
+    /// Owner; the token falls with it. Missing for tokens of the hub and of its operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<ApiTokenOwner>,
+    /// True if the token was exchanged for one of an issuer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exchanged: bool,
+    /// Last use; up to a minute late if the use was at another hub.
+    #[serde(
+        with = "time::serde::rfc3339::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_used: Option<OffsetDateTime>,
+    /// Reason for which the token is void ahead of its expiry, such as a deleted owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallen: Option<String>,
+}
+
+/// Owner of an API token: another token, or a person of an issuer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiTokenOwner {
+    /// Name of the owner.
+    pub name: String,
+    /// Id of the token that is the owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// Issuer of the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// Subject within the issuer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub: Option<String>,
+}
+
+/// Body of `PUT /v1/tokens/{tokenId}/owner`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HandOverToken {
+    /// New owner: `me`, the id of a token, or the name of a person who owns a token.
+    #[schema(min_length = 1, max_length = 256)]
+    pub to: String,
 }
 
 /// Body of `POST /v1/tokens`.
@@ -51,7 +93,7 @@ pub struct CreateToken {
     /// Cluster of the token; only for the role `cluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
-    /// Lifetime, 1 minute to 1 year; 8 hours if missing.
+    /// Lifetime, 1 minute to 1 year, and no longer than that of the owner. If missing: 8 hours, or less with its owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 60, maximum = 31_622_400, default = 28_800)]
     pub ttl_seconds: Option<u64>,

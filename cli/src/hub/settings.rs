@@ -12,7 +12,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::Parser;
 use fairlead_api::HubUrl;
 use fairlead_client::Environment;
-use fairlead_control::{BOOTSTRAP_TTL, EnrollSettings};
+use fairlead_control::{BOOTSTRAP_TTL, EnrollSettings, PERSON_TOKEN_TTL};
 use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
 use fairlead_registry::{Discovery, RegistrySettings, stale::Reporting};
@@ -202,6 +202,9 @@ pub(crate) struct Server {
     /// Lifetime of bootstrap tokens [default: 30m]
     #[arg(long, value_name = "DURATION")]
     bootstrap_ttl: Option<String>,
+    /// Longest lifetime of API tokens that people make, from creation or hand-over [default: 30d]
+    #[arg(long, value_name = "DURATION")]
+    person_token_ttl: Option<String>,
     /// Time after its expiry in which an agent's identity can be renewed, unless another agent has enrolled; 0s disables it [default: 30d]
     #[arg(long, value_name = "DURATION")]
     renew_grace: Option<String>,
@@ -292,6 +295,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         proxies: read_proxies(reader),
         registry: RegistrySettings {
             bootstrap_ttl: reader.or("bootstrap-ttl", TimeSpan(BOOTSTRAP_TTL)).0,
+            person_token_ttl: (reader.or("person-token-ttl", TimeSpan(PERSON_TOKEN_TTL))).0,
             retention: read_retention(reader),
             reporting: read_reporting(reader),
             discovery: read_discovery(reader),

@@ -68,6 +68,14 @@ Examples:
   fairlead token create steward --role cluster --cluster c-demo
   fairlead token create ann --role admin --data /var/lib/fairlead    # on the hub's machine, without a login";
 
+const HAND_OVER_EXAMPLES: &str = "\
+The owner of a token is the caller that created it. If the owner is deleted, expires, is locked or loses the role
+admin, its tokens are void. A token that fell is valid again with its new owner, until its own expiry.
+
+Examples:
+  fairlead token hand-over ci --to me
+  fairlead token hand-over k-0123456789abcdef --to corp.ann@example.com";
+
 /// Data of a hub on this machine, for an operator without a valid token.
 #[derive(clap::Args)]
 pub struct LocalHub {
@@ -98,9 +106,9 @@ pub enum TokenArgs {
         /// Cluster of the token; only for role cluster
         #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         cluster: Option<String>,
-        /// Lifetime of the token
-        #[arg(long, value_name = "DURATION", default_value = "8h")]
-        ttl: fairlead_runtime::config::TimeSpan,
+        /// Lifetime of the token, no longer than that of its owner [default: 8h, or less with its owner]
+        #[arg(long, value_name = "DURATION")]
+        ttl: Option<fairlead_runtime::config::TimeSpan>,
         #[command(flatten)]
         local: LocalHub,
         #[command(flatten)]
@@ -109,6 +117,16 @@ pub enum TokenArgs {
     /// List the visible tokens, without their secrets
     #[command(visible_alias = "ls")]
     List(TokenList),
+    /// Hand a token over to another owner, with whom it falls from then on
+    #[command(after_help = HAND_OVER_EXAMPLES)]
+    HandOver {
+        /// Token, by id or by unique name
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(tokens))]
+        name: String,
+        /// New owner: `me`, a token by id or unique name, or a person who owns a token
+        #[arg(long, value_name = "OWNER")]
+        to: String,
+    },
     /// Revoke tokens, by id or by unique name
     Delete {
         #[arg(value_name = "NAME|ID", required = true, add = ArgValueCompleter::new(tokens))]

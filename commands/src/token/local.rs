@@ -47,7 +47,7 @@ pub(super) fn run(
         role,
         tenant,
         cluster,
-        ttl_seconds: Some(ttl.0.as_secs()),
+        ttl_seconds: ttl.map(|it| it.0.as_secs()),
     };
     let place = args::HubPlace {
         data,

@@ -2,7 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fairlead_store::{Kind, Operation, Revision};
+use fairlead_api::resources::Role;
+use fairlead_store::{
+    Kind, Operation, Revision,
+    model::{PersonOwner, TokenOwner},
+};
 use serde_json::json;
 
 use crate::*;
@@ -353,4 +357,71 @@ async fn yield_times(times: usize) {
     for _ in 0..times {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn last_uses_of_tokens_are_kept_and_the_newest_wins() {
+    let (one, home) = store().await;
+    put_tenant(&one, tenant("t-acme")).await.unwrap();
+    for id in ["k-1", "k-2"] {
+        put_token(&one, token(id, Some("t-acme"), NOW))
+            .await
+            .unwrap();
+    }
+    let revision = one.view().revision();
+    one.token_used("k-1");
+    one.token_used("k-gone");
+    assert_eq!(one.persist_token_uses().await.unwrap(), 1);
+    assert_eq!(one.persist_token_uses().await.unwrap(), 0);
+    let first = one.token_uses().await.unwrap()["k-1"];
+    // The store writes the last uses when it closes.
+    one.token_used("k-2");
+    one.close().await;
+    let one = open(&home).await;
+    let uses = one.token_uses().await.unwrap();
+    assert_eq!((uses.len(), uses["k-1"]), (2, first));
+    assert_eq!(one.view().revision(), revision);
+    one.token_used("k-1");
+    let newer = one.token_uses().await.unwrap()["k-1"];
+    assert!(newer >= first);
+    change(&one, |draft| draft.delete_token("k-2"))
+        .await
+        .unwrap();
+    one.persist_token_uses().await.unwrap();
+    let uses = one.token_uses().await.unwrap();
+    assert_eq!((uses.len(), uses["k-1"]), (1, newer));
+}
+
+#[tokio::test]
+async fn tokens_of_a_person_are_found_by_issuer_and_subject() {
+    let (store, home) = store().await;
+    let person = PersonOwner {
+        issuer: "https://login".to_owned(),
+        sub: "jane".to_owned(),
+        name: "corp.jane".to_owned(),
+        role: Some(Role::Admin),
+        tenant: None,
+        cluster: None,
+        credential_ends: Some(NOW),
+    };
+    let mut owned = token("k-1", None, NOW);
+    owned.owner = Some(TokenOwner::Person(person.clone()));
+    put_token(&store, owned.clone()).await.unwrap();
+    put_token(&store, token("k-2", None, NOW)).await.unwrap();
+    let found = |store: &Store, sub: &str| {
+        let view = store.view();
+        let tokens = view.tokens_of_person("https://login", sub);
+        tokens.map(|it| it.value.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&store, "jane"), [owned.clone()]);
+    assert_eq!(found(&store, "bob"), []);
+    store.close().await;
+    let store = open(&home).await;
+    assert_eq!(found(&store, "jane"), [owned.clone()]);
+    owned.owner = Some(TokenOwner::Token {
+        token: "k-2".to_owned(),
+    });
+    put_token(&store, owned.clone()).await.unwrap();
+    assert_eq!(found(&store, "jane"), []);
+    assert_eq!(store.view().token("k-1").unwrap().value, owned);
 }

@@ -81,6 +81,8 @@ pub(crate) fn token(id: &str, tenant: Option<&str>, expires: OffsetDateTime) -> 
         created: NOW,
         expires,
         created_by: None,
+        owner: None,
+        exchanged: false,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     backend::{Heartbeat, ObservedRow},
     error::Result,
     heartbeats::HubRow,
+    queries,
 };
 
 /// Time an ended hub without remaining observations stays listed, in milliseconds.
@@ -58,6 +59,31 @@ pub(super) async fn observe(
         .execute(&mut *tx)
         .await?;
     }
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Writes the last uses of API tokens; several hubs may report the same token.
+pub(super) async fn record_token_uses(pool: &PgPool, uses: &[(String, i64)]) -> Result<()> {
+    let (tokens, times): (Vec<&str>, Vec<i64>) =
+        uses.iter().map(|(token, at)| (token.as_str(), *at)).unzip();
+    let mut tx = pool.begin().await?;
+    lightly(&mut tx).await?;
+    // Ordered, so that two hubs never wait for each other.
+    sqlx::query(
+        "INSERT INTO token_uses (token, at)
+         SELECT used.token, used.at FROM UNNEST($1::TEXT[], $2::BIGINT[]) AS used (token, at)
+         JOIN documents ON documents.kind = 'token' AND documents.id = used.token
+         ORDER BY used.token
+         ON CONFLICT (token) DO UPDATE SET at = EXCLUDED.at WHERE token_uses.at < EXCLUDED.at",
+    )
+    .bind(tokens)
+    .bind(times)
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query(queries::FORGET_TOKEN_USES)
+        .execute(&mut *tx)
+        .await?;
     tx.commit().await?;
     Ok(())
 }

@@ -13,6 +13,7 @@ use crate::{
     error::{Result, StoreError},
     history::{Change, FactVersion},
     millis::millis,
+    queries,
     revision::Revision,
     rows::int,
 };
@@ -202,5 +203,24 @@ pub(super) async fn observe(
         Ok(())
     });
     bind.await?;
+    script.commit().await
+}
+
+pub(super) async fn record_token_uses(
+    connection: &mut SqliteConnection,
+    uses: &[(String, i64)],
+) -> Result<()> {
+    let mut script = SqlScript::begin(connection);
+    let put = "INSERT INTO token_uses (token, at) SELECT column1, column2 FROM (VALUES";
+    let newer = ") WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'token' AND id = column1)
+         ON CONFLICT (token) DO UPDATE SET at = excluded.at WHERE token_uses.at < excluded.at";
+    let bind = script.add(put, uses, newer, |values, (token, at)| {
+        values.push_bind(token).push_bind(*at);
+        Ok(())
+    });
+    bind.await?;
+    script.statement(|text| {
+        text.push(queries::FORGET_TOKEN_USES);
+    });
     script.commit().await
 }
