@@ -21,6 +21,7 @@ pub mod hub;
 pub mod influxdb;
 pub mod layers;
 pub mod mounts;
+pub mod opened;
 pub mod postgres;
 pub mod process;
 pub mod proxy;

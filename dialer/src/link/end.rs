@@ -6,7 +6,9 @@ use crate::{close::CloseReason, error::SessionError, tls::explain, websocket::Ws
 /// Reason for the end of a link, or for its failure to begin.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum LinkEnd {
-    #[error("closed by the peer ({0:?})")]
+    /// Outside of the inner TLS, so possibly by a middlebox: a hint at most. The peer itself ends a session by a GOAWAY
+    /// inside of the inner TLS.
+    #[error("the link was closed ({0:?})")]
     Closed(CloseReason),
     #[error("the peer has been silent for {0:?}")]
     Silent(std::time::Duration),
@@ -41,7 +43,11 @@ impl LinkEnd {
     pub(crate) fn is_resumable(&self) -> bool {
         matches!(
             self,
-            LinkEnd::Silent(_) | LinkEnd::Eof | LinkEnd::Broken(_) | LinkEnd::Garbled(_)
+            LinkEnd::Closed(_)
+                | LinkEnd::Silent(_)
+                | LinkEnd::Eof
+                | LinkEnd::Broken(_)
+                | LinkEnd::Garbled(_)
         )
     }
 
@@ -74,7 +80,6 @@ impl LinkEnd {
 impl From<LinkEnd> for SessionError {
     fn from(end: LinkEnd) -> Self {
         match end {
-            LinkEnd::Closed(reason) => SessionError::Peer(reason),
             LinkEnd::Silent(silence) => SessionError::Silent(silence),
             other => match other.rule() {
                 None => SessionError::Broken(other.to_string()),

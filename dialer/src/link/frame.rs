@@ -22,6 +22,9 @@
 //! PROOF, the hub RESUMED (see `wire/resume`). `received` is then the count of DATA bytes that have arrived; each side
 //! continues with the first byte that the other has not received.
 //!
+//! CLOSE is outside of the inner TLS, so it proves nothing: on a running session it counts as a cut. The end of a session
+//! is a GOAWAY of yamux inside of the inner TLS.
+//!
 //! If the HELLO names another session, either side may decline it with CLOSE: an agent that wants only its own session,
 //! or a draining hub.
 //!
@@ -56,7 +59,7 @@ pub enum Frame<'a> {
     Probe(u64),
     /// Acknowledgement of the probe with this count.
     ProbeAck(u64),
-    /// End of the session, with the code of its reason.
+    /// End of the link, with the code of a reason that proves nothing.
     Close(u16),
     /// The hub's nonce.
     Challenge(Nonce),

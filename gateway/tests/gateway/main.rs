@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod boxes;
+#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod ended;
