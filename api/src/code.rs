@@ -141,6 +141,8 @@ codes! {
     SignInMismatch = 4135, 0, "the answer does not belong to this sign-in", "Run the command again and use the newest address only; if it repeats, another program interferes.";
     SignInEnded = 4136, 0, "the sign-in has ended", "Sign in again with `fairlead login URL`.";
     NoSignIn = 4137, 0, "the hub offers no such sign-in", "Pass a token with `--token-file`, or ask the platform operator for an issuer with `client_id`.";
+    QuotaExceeded = 4140, 403, "the quota of the tenant is used up", "Delete resources that are not needed, or ask an admin of the hub to raise the quota: `fairlead tenant set TENANT --quota NAME=NUMBER`.";
+    TooManyChanges = 4141, 429, "the tenant has used up its changes of this minute", "Try again in the next minute, or ask an admin of the hub to raise the quota: `fairlead tenant set TENANT --quota changesPerMinute=NUMBER`.";
     Internal = 5101, 500, "an internal error occurred", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store cannot read or write the data", "Look at the hub's log and the free space on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Free space on its disk, or mount it writable; the hub recovers by itself, and nothing was changed.";

@@ -6,6 +6,7 @@ mod ca;
 mod change;
 mod cluster;
 mod compile;
+mod quota;
 mod repo;
 mod request;
 mod role;
@@ -27,6 +28,7 @@ pub use cluster::{
     CreatedCluster, JoinInfo, MoveCluster,
 };
 pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
+pub use quota::TenantQuotas;
 pub use repo::{
     CreationPolicy, Credentials, DeletionPolicy, DeployKey, KubeApi, RepoDocument, RepoKind,
     RepoPhase, RepoStateDocument, TenantRepoDocument, without_secret,

@@ -78,6 +78,9 @@ pub struct TenantFields {
     /// Revision of the global repository to compile from
     #[arg(long, value_name = "REVISION")]
     pub(crate) global_revision: Option<String>,
+    /// Quota to set: clusters, tokens, catalogs, catalogBytes or changesPerMinute; NAME- for the hub's default; repeatable
+    #[arg(long = "quota", value_name = "NAME=NUMBER")]
+    pub(crate) quotas: Vec<String>,
 }
 
 /// Fields of a cluster for the given flags.
@@ -125,7 +128,24 @@ pub(crate) fn of_tenant(given: TenantFields) -> Result<Map<String, Value>, Failu
     fields.text(&["gitRepo", "revision"], given.git_revision);
     fields.text(&["globalGitRepoURL"], given.global_git_repo);
     fields.text(&["globalGitRepoRevision"], given.global_revision);
+    fields.put(&["quotas"], quotas(&given.quotas)?);
     Ok(fields.0)
+}
+
+/// Parses `NAME=NUMBER`, and `NAME-` as a removal.
+fn quotas(given: &[String]) -> Result<Option<Value>, Failure> {
+    let Some(Value::Object(mut quotas)) = pairs("--quota", given)? else {
+        return Ok(None);
+    };
+    for (name, value) in &mut quotas {
+        let Value::String(text) = value else { continue };
+        let number = text.parse::<u32>().map_err(|_| {
+            let detail = format_args!("--quota {name}={text}: expected a number");
+            Failure::because(Code::Usage, detail)
+        })?;
+        *value = number.into();
+    }
+    Ok(Some(quotas.into()))
 }
 
 /// Returns a text, or the content of the file in `@FILE`.

@@ -26,6 +26,7 @@ pub(crate) async fn open_store(
     refuse_lost_store(data_dir, &place, accepted).await?;
     let claim = Claim::of(&place)?;
     let store = Store::open(&place, clock.clone()).await?;
+    store.set_quotas(config.registry.quotas);
     let keys = async {
         refuse_lost_keys(data_dir, &store, accepted).await?;
         match &sealing {

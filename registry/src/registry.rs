@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{Code, Failure, resources::RunningRequest};
+use fairlead_api::{
+    Code, Failure,
+    resources::{RunningRequest, TenantQuotas},
+};
 use fairlead_runtime::Process;
 use fairlead_seam::{Caller, Presence, RunningRequests, Subject};
 use fairlead_store::{
@@ -70,6 +73,8 @@ pub struct RegistrySettings {
     pub discovery: Discovery,
     /// Names of facts that become labels of metrics.
     pub metric_facts: Vec<String>,
+    /// Default quotas of tenants.
+    pub quotas: TenantQuotas,
     /// Folder of the audit log of requests; without one the log is empty.
     pub audit_dir: Option<PathBuf>,
 }
@@ -92,6 +97,7 @@ impl Default for RegistrySettings {
             reporting: Reporting::default(),
             discovery: Discovery::default(),
             metric_facts: Vec::new(),
+            quotas: TenantQuotas::default(),
             audit_dir: None,
         }
     }
@@ -177,7 +183,7 @@ impl Registry {
         decide: impl FnMut(&mut Draft) -> Result<T, RegistryError> + Send + 'static,
     ) -> Result<T, RegistryError> {
         if dry_run {
-            return self.store.attempt(decide);
+            return self.store.attempt(&by(caller), decide);
         }
         Ok(self.store.change(by(caller), decide).await?.value)
     }

@@ -213,9 +213,9 @@ fn written(
     kept.ok_or(RegistryError::NoSuchTenant)
 }
 
-/// Only an admin of all tenants may change a parent.
+/// Only an admin of all tenants may change a parent or a quota.
 fn may_write(caller: &Caller, before: &Tenant, spec: &TenantSpec) -> Result<(), RegistryError> {
-    if spec.parent == before.parent {
+    if spec.parent == before.parent && spec.quotas == before.quotas {
         allow(caller, Right::WRITE_TENANT)
     } else {
         allow(caller, Right::MANAGE_TENANTS)
@@ -236,6 +236,7 @@ async fn put(
     let ours = OwnFields {
         parent: given.mentions("tenantRef"),
         template: given.mentions("clusterTemplate"),
+        quotas: given.mentions("quotas"),
     };
     let spec = TenantSpec::read(&mut given)?;
     let has_repo = spec.needs_repo();

@@ -6,7 +6,11 @@ use fairlead_api::{Code, Failure, error_chain};
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use tracing::error;
 
-use crate::{random::RandomError, revision::Revision};
+use crate::{
+    quota::{ExceededQuota, QuotaKind},
+    random::RandomError,
+    revision::Revision,
+};
 
 /// A failed operation; nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -23,6 +27,9 @@ pub enum StoreError {
     /// Cycle in the tree of tenants.
     #[error("a tenant would be its own ancestor")]
     Nesting,
+    /// A quota of a tenant is used up.
+    #[error("{0}")]
+    Quota(ExceededQuota),
     /// The requested revision is older than the log.
     #[error(
         "changes since that revision are no longer retained; the oldest revision to resume from is {oldest}"
@@ -166,6 +173,10 @@ impl StoreError {
             StoreError::Missing => Code::NotFound,
             StoreError::InUse => Code::InUse,
             StoreError::Nesting => Code::Invalid,
+            StoreError::Quota(exceeded) => match exceeded.kind {
+                QuotaKind::Changes => Code::TooManyChanges,
+                _ => Code::QuotaExceeded,
+            },
             StoreError::Compacted { .. } => Code::Compacted,
             StoreError::Away => Code::StoreAway,
             StoreError::Full(_) => Code::StoreFull,
@@ -184,7 +195,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = error.code();
         match &error {
-            StoreError::Nesting => Failure::because(code, &error),
+            StoreError::Nesting | StoreError::Quota(_) => Failure::because(code, &error),
             StoreError::Compacted { oldest } => {
                 let detail = format_args!("the oldest revision to resume from is {oldest}");
                 Failure::because(code, detail)

@@ -79,6 +79,12 @@ impl RemoteHubs {
         self.known.get(id).is_some_and(|hub| hub.alive)
     }
 
+    /// Number of live hubs with another name.
+    pub(super) fn live_others(&self, id: &str) -> u32 {
+        let others = self.known.iter().filter(|(it, hub)| *it != id && hub.alive);
+        u32::try_from(others.count()).unwrap_or(u32::MAX)
+    }
+
     /// True if a live hub has a name that sorts before this one.
     pub(super) fn has_live_hub_before(&self, id: &str) -> bool {
         let mut before = self.known.range::<str, _>((Unbounded, Excluded(id)));

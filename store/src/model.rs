@@ -21,7 +21,7 @@ pub use fairlead_api::{
     facts::FactSource,
     resources::{
         AgentSettings, CompileMeta, CreationPolicy, Credentials, DeletionPolicy, DeployKey,
-        InstanceVersion, KubeApi, RepoKind, RepoPhase, SourceVersion,
+        InstanceVersion, KubeApi, RepoKind, RepoPhase, SourceVersion, TenantQuotas,
     },
 };
 pub use git::{GitRepo, RepoState};

@@ -223,6 +223,11 @@ impl Observations {
         self.table().peers.recent_url(hub, Instant::now()).cloned()
     }
 
+    /// Number of live hubs, this one included.
+    pub(super) fn live_hubs(&self) -> u32 {
+        self.table().peers.live_others(&self.me).saturating_add(1)
+    }
+
     pub(super) fn leads(&self) -> bool {
         !self.table().peers.has_live_hub_before(&self.me)
     }

@@ -10,7 +10,9 @@ use crate::{
     backend::{Backend, DocumentRow},
     clock::Clock,
     metrics::Meter,
+    model::TenantQuotas,
     observations::Observations,
+    quota::QuotaTerms,
     record::Kind,
     remote_commits::RemoteCommits,
     revision::Revision,
@@ -34,6 +36,8 @@ pub(crate) struct StoreState {
     pub(crate) remote_change: Notify,
     /// Clusters with a revoked identity.
     pub(crate) revocations: broadcast::Sender<ClusterId>,
+    /// Default quotas of tenants, set by [`Store::set_quotas`].
+    pub(crate) quotas: OnceLock<TenantQuotas>,
     /// URL of this hub, set by [`Store::begin`].
     pub(crate) url: OnceLock<HubUrl>,
 }
@@ -41,6 +45,14 @@ pub(crate) struct StoreState {
 impl StoreState {
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.load_full()
+    }
+
+    pub(crate) fn quota_terms(&self) -> QuotaTerms {
+        QuotaTerms {
+            defaults: self.quotas.get().copied().unwrap_or_default(),
+            hubs: self.observations.live_hubs(),
+            minute: self.clock.now().unix_timestamp().div_euclid(60),
+        }
     }
 
     /// The database, counted as a read that memory cannot serve.

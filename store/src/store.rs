@@ -29,12 +29,12 @@ use crate::{
     journal::Actor,
     membership,
     metrics::{ChangeOutcome, Meter},
-    model::{Cluster, FactSource, hex},
+    model::{Cluster, FactSource, TenantQuotas, hex},
     observations::Observations,
     observed::Observed,
     open::{BUSY_TIMEOUT, as_it_is, backend},
     place::Place,
-    random,
+    quota, random,
     record::Record,
     remote_commits::RemoteCommits,
     revision::Revision,
@@ -111,6 +111,7 @@ impl Store {
             remote_commits: RemoteCommits::default(),
             remote_change: Notify::new(),
             revocations: broadcast::Sender::new(REVOCATION_QUEUE_CAPACITY),
+            quotas: OnceLock::new(),
             url: OnceLock::new(),
         });
         let (queue, waiting) = mpsc::channel(QUEUE_CAPACITY);
@@ -177,16 +178,26 @@ impl Store {
         answer.unwrap_or_else(|_| Err(StoreError::CutOff.into()))
     }
 
+    /// Sets the default quotas of tenants, once.
+    pub fn set_quotas(&self, defaults: TenantQuotas) {
+        let _ = self.shared.quotas.set(defaults);
+    }
+
     /// Evaluates a change against the current registry without keeping it; takes no turn of the
     /// writer.
     ///
     /// # Errors
-    /// The error of `decide`.
-    pub fn attempt<T, E>(
+    /// The error of `decide`, or an exceeded quota.
+    pub fn attempt<T, E: From<StoreError>>(
         &self,
+        actor: &Actor,
         decide: impl FnOnce(&mut Draft) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        decide(&mut Draft::new(View::clone(&self.view())))
+        let mut draft = Draft::new(View::clone(&self.view()));
+        let outcome = decide(&mut draft)?;
+        let checked = quota::check(&mut draft, actor, self.shared.quota_terms());
+        checked.map_err(StoreError::Quota)?;
+        Ok(outcome)
     }
 
     /// Counts a change that was rejected before its turn because of an outdated precondition.

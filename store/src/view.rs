@@ -8,6 +8,7 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::{
     model::{AccessLock, Authorities, Cluster, Tenant, Token},
+    quota::ChangeCount,
     record::Record,
     revision::Revision,
 };
@@ -29,6 +30,8 @@ pub struct View {
     pub(super) children: Groups<TenantId, TenantId>,
     /// Tokens by issuer and subject of the person who owns them.
     pub(super) by_person: Groups<(String, String), String>,
+    /// Changes of this minute that this hub has made.
+    pub(super) change_counts: OrdMap<TenantId, ChangeCount>,
 }
 
 /// Version and revision of a cluster's catalog. The objects are not in memory.

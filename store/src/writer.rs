@@ -24,6 +24,7 @@ use crate::{
     metrics::ChangeOutcome,
     millis::whole_millis,
     observations::PERSIST_DELAY,
+    quota,
     revision::Revision,
     shared::StoreState,
     view::View,
@@ -51,6 +52,8 @@ pub(super) trait QueuedChange: Send {
     /// Decides, possibly repeatedly; returns the outcome if the draft is to be dropped.
     fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), ChangeOutcome>;
     fn actor(&self) -> &Actor;
+    /// Replaces the outcome by an error.
+    fn refuse(&mut self, error: StoreError);
     /// Sends the result.
     fn complete(self: Box<Self>, revision: Revision);
     fn fail(self: Box<Self>, error: StoreError);
@@ -82,6 +85,10 @@ where
 
     fn actor(&self) -> &Actor {
         &self.actor
+    }
+
+    fn refuse(&mut self, error: StoreError) {
+        self.outcome = Some(Err(E::from(error)));
     }
 
     fn complete(self: Box<Self>, revision: Revision) {
@@ -223,6 +230,7 @@ async fn commit(shared: &StoreState, jobs: &mut [Box<dyn QueuedChange>]) -> Resu
 
 fn decide(shared: &StoreState, base: &View, jobs: &mut [Box<dyn QueuedChange>]) -> Result<Decided> {
     let at = whole_millis(shared.clock.now());
+    let terms = shared.quota_terms();
     let mut decided = Decided {
         view: base.clone(),
         batch: ChangeBatch::default(),
@@ -232,6 +240,9 @@ fn decide(shared: &StoreState, base: &View, jobs: &mut [Box<dyn QueuedChange>]) 
         let mut draft = Draft::new(decided.view.clone());
         let outcome = if let Err(outcome) = job.decide(&mut draft) {
             outcome
+        } else if let Err(exceeded) = quota::check(&mut draft, job.actor(), terms) {
+            job.refuse(StoreError::Quota(exceeded));
+            ChangeOutcome::Refused
         } else if journal::record(&draft, job.actor(), at, &mut decided.batch)? {
             decided.view = draft.view;
             ChangeOutcome::Written

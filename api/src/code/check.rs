@@ -11,6 +11,7 @@ impl Code {
             11..=13 => request(self),
             14..=15 => cluster(self),
             20..=39 => session(self),
+            41 if self.number() >= 4140 => quota(self),
             41 if self.number() > 4130 => sign_in(self),
             _ => here(self),
         }
@@ -345,6 +346,19 @@ const fn authority(code: Code) -> &'static str {
         }
         Code::CaBehind => {
             "Run `fairlead ca status`: it lists each cluster that is behind with its last contact. Start its agent, or check it with `fairlead cluster describe CLUSTER`."
+        }
+        _ => MISSING,
+    }
+}
+
+/// Quotas of tenants.
+const fn quota(code: Code) -> &'static str {
+    match code {
+        Code::QuotaExceeded => {
+            "`fairlead tenant describe TENANT` shows the quotas of the tenant and its clusters; `fairlead token list` shows its tokens. Limits that are not shown are the hub's `--tenant-quota`."
+        }
+        Code::TooManyChanges => {
+            "`fairlead audit --tenant TENANT` shows the last changes and their authors: look for a script in a loop."
         }
         _ => MISSING,
     }

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::{
     agent::AgentSettings,
+    quota::TenantQuotas,
     repo::{CreationPolicy, DeletionPolicy, RepoDocument, RepoKind, TenantRepoDocument},
 };
 use crate::TenantId;
@@ -52,6 +53,9 @@ pub struct Tenant {
     /// Defaults for clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_template: Option<TemplateDocument>,
+    /// Upper limits of its own resources; only an admin of the hub may change them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quotas: Option<TenantQuotas>,
     /// Fields of later versions.
     #[serde(flatten)]
     #[schema(ignore)]

@@ -10,7 +10,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
-use fairlead_api::HubUrl;
+use fairlead_api::{HubUrl, resources::TenantQuotas};
 use fairlead_client::Environment;
 use fairlead_control::{BOOTSTRAP_TTL, EnrollSettings, PERSON_TOKEN_TTL};
 use fairlead_facts::InfluxConfig;
@@ -217,6 +217,10 @@ pub(crate) struct Server {
     /// Time after which an answer is reset if its client takes nothing of it; an answer with nothing to send stays [default: 30s]
     #[arg(long, value_name = "DURATION")]
     stall_timeout: Option<String>,
+    /// Default quota of each tenant, like clusters=100; also tokens, catalogs, catalogBytes, changesPerMinute; repeatable
+    /// [default: no limits]
+    #[arg(long = "tenant-quota", value_name = "NAME=NUMBER")]
+    tenant_quota: Vec<String>,
     /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
     /// budget of this size is for data that clients do not read; beyond it answers of the tenant with the most such clients are
     /// reset, and new requests are refused [default: 1GiB]
@@ -300,6 +304,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
             reporting: read_reporting(reader),
             discovery: read_discovery(reader),
             metric_facts: reader.list("metric-fact"),
+            quotas: read_quotas(reader),
             audit_dir: None,
         },
         enroll: EnrollSettings {
@@ -373,6 +378,22 @@ fn read_limits(reader: &mut Reader) -> GatewayLimits {
             .or("session-memory", MemorySize(default.session_memory))
             .0,
     }
+}
+
+/// Default quotas of tenants.
+fn read_quotas(reader: &mut Reader) -> TenantQuotas {
+    let mut quotas = serde_json::Map::new();
+    for given in reader.list::<String>("tenant-quota") {
+        let number = given.split_once('=');
+        match number.and_then(|(name, text)| Some((name, text.parse::<u32>().ok()?))) {
+            Some((name, number)) => drop(quotas.insert(name.to_owned(), number.into())),
+            None => reader.mistake(format!("tenant-quota {given:?}: expected NAME=NUMBER")),
+        }
+    }
+    serde_json::from_value(quotas.into()).unwrap_or_else(|error| {
+        reader.mistake(format!("tenant-quota: {error}"));
+        TenantQuotas::default()
+    })
 }
 
 fn read_proxies(reader: &mut Reader) -> Proxies {

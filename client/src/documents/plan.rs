@@ -11,9 +11,10 @@ use crate::{
 };
 
 /// Fields that PUT keeps if a document omits them.
-const KEPT_BY_PUT: [(DocumentKind, &str); 6] = [
+const KEPT_BY_PUT: [(DocumentKind, &str); 7] = [
     (DocumentKind::Tenant, "tenantRef"),
     (DocumentKind::Tenant, "clusterTemplate"),
+    (DocumentKind::Tenant, "quotas"),
     (DocumentKind::Cluster, "kubeApi"),
     (DocumentKind::Cluster, "creationPolicy"),
     (DocumentKind::Cluster, "deletionPolicy"),

@@ -25,6 +25,40 @@ async fn tenants_never_become_their_own_ancestors() {
 }
 
 #[tokio::test]
+async fn quota_of_a_tenant_refuses_with_a_reason_on_lieutenants_paths() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let quotas = json!({ "quotas": { "clusters": 1, "tokens": 5 } });
+    let shown = rig.patch("/tenants/t-acme", &quotas).await.good();
+    assert_eq!(shown["quotas"], quotas["quotas"]);
+    let second = json!({ "id": "two", "tenant": "t-acme" }).to_string();
+    for (method, path) in [
+        ("POST", "/clusters"),
+        ("PUT", "/clusters/two"),
+        ("PUT", "/clusters/two?dryRun=true"),
+    ] {
+        let refused = rig.call(method, path, &second).await;
+        refused.is(403, "t-acme may have 1 clusters");
+        assert_eq!(refused.json()["code"], "FL-4140");
+    }
+    // Lieutenant's clients know no quotas, so their PUT keeps them.
+    let put = json!({ "gitRepo": { "type": "unmanaged" } }).to_string();
+    let kept = rig.call("PUT", "/tenants/t-acme", &put).await.good();
+    assert_eq!(kept["quotas"], quotas["quotas"]);
+    let owner = rig.token(Role::Tenant, Some("t-acme"), None).await;
+    let more = json!({ "quotas": { "clusters": 9 } }).to_string();
+    let raised = rig.as_who(&owner, "PATCH", "/tenants/t-acme", &more).await;
+    assert_eq!(raised.status, 403, "{raised:?}");
+    rig.patch("/tenants/t-acme", &json!({ "quotas": { "pods": 1 } }))
+        .await
+        .is(400, "quotas");
+    let gone = json!({ "quotas": { "clusters": null, "tokens": null } });
+    let shown = rig.patch("/tenants/t-acme", &gone).await.good();
+    assert_eq!(shown.get("quotas"), None);
+    rig.call("POST", "/clusters", &second).await.good();
+}
+
+#[tokio::test]
 async fn lists_are_filtered_by_facts_selectors_status_and_text() {
     let rig = Rig::new().await;
     rig.demo().await;

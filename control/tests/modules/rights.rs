@@ -14,7 +14,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 62] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 63] = [
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -33,6 +33,12 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 62] = [
     ),
     ("PATCH", "/tenants/t-a", r#"{"displayName":"A"}"#, "+--+?-"),
     ("PATCH", "/tenants/t-a", r#"{"tenantRef":"t-b"}"#, "+---?-"),
+    (
+        "PATCH",
+        "/tenants/t-a",
+        r#"{"quotas":{"clusters":9}}"#,
+        "+---?-",
+    ),
     ("DELETE", "/tenants/t-a?cascade=true", "", "+---?-"),
     ("GET", "/clusters", "", "++++++"),
     ("POST", "/clusters", r#"{"tenant":"t-a"}"#, "+--+--"),

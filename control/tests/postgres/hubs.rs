@@ -10,7 +10,7 @@ use std::{
 
 use fairlead_api::{
     Failure,
-    resources::{CreateToken, Role},
+    resources::{CreateToken, Role, TenantQuotas},
 };
 use fairlead_control::backup::HubData;
 use fairlead_store::{Place, Presented, Revision, dump::migrate};
@@ -51,6 +51,38 @@ async fn of_two_hundred_on_two_hubs_that_race_for_one_token_exactly_one_wins() {
         racer.await.unwrap();
     }
     assert_eq!(won.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_hubs_together_grant_no_more_clusters_than_the_quota() {
+    let (one, home) = store().await;
+    let two = open(&home).await;
+    let mut acme = tenant("t-acme");
+    acme.quotas = Some(TenantQuotas {
+        clusters: Some(7),
+        ..TenantQuotas::default()
+    });
+    put_tenant(&one, acme).await.unwrap();
+    let racers: Vec<_> = (0..100)
+        .map(|n| {
+            let store = if n % 2 == 0 { one.clone() } else { two.clone() };
+            let new = cluster(&format!("c-{n}"), "t-acme");
+            tokio::spawn(async move { put_cluster(&store, new).await })
+        })
+        .collect();
+    let (mut granted, mut refused) = (0, 0);
+    for racer in racers {
+        match racer.await.unwrap() {
+            Ok(()) => granted += 1,
+            Err(StoreError::Quota(_)) => refused += 1,
+            // The other hub may not know the tenant yet.
+            Err(StoreError::Missing) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(granted, 7);
+    assert!(refused > 0);
+    assert_eq!(one.view().clusters_of(&tenant_id("t-acme")).count(), 7);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -22,6 +22,8 @@ mod kit;
 mod million;
 #[path = "../store/observed.rs"]
 mod observed;
+#[path = "../store/quotas.rs"]
+mod quotas;
 mod restart;
 mod rig;
 mod sessions;

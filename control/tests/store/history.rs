@@ -20,7 +20,7 @@ use crate::*;
 const START_MILLIS: i64 = 1_795_262_400_000;
 
 /// A store with a test clock, in milliseconds since START_MILLIS.
-async fn clocked() -> (Store, Home, Arc<AtomicI64>) {
+pub(crate) async fn clocked() -> (Store, Home, Arc<AtomicI64>) {
     let home = home().await;
     let now = Arc::new(AtomicI64::new(0));
     let clock = Arc::clone(&now);

@@ -11,6 +11,7 @@ mod history;
 mod kit;
 mod million;
 mod observed;
+mod quotas;
 mod rig;
 mod spending;
 mod sqlite;

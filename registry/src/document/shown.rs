@@ -178,6 +178,7 @@ impl Serialize for ShownTenant<'_> {
             "clusterTemplate",
             tenant::template_document(tenant),
         )?;
+        entry(&mut map, "quotas", tenant.quotas)?;
         map.serialize_entry("created", &time(tenant.created))?;
         map.serialize_entry("version", &self.0.version)?;
         map.end()

@@ -7,7 +7,7 @@ use fairlead_api::{
     resources::{TemplateDocument, TenantRepoDocument},
 };
 use fairlead_routes::{InvalidValue, invalid};
-use fairlead_store::model::{AgentSettings, ClusterTemplate, Tenant};
+use fairlead_store::model::{AgentSettings, ClusterTemplate, Tenant, TenantQuotas};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Fields allowed in a PATCH.
-const PATCH_FIELDS: [&str; 7] = [
+const PATCH_FIELDS: [&str; 8] = [
     "annotations",
     "displayName",
     "gitRepo",
@@ -29,12 +29,14 @@ const PATCH_FIELDS: [&str; 7] = [
     "globalGitRepoRevision",
     "tenantRef",
     "clusterTemplate",
+    "quotas",
 ];
 
 /// Presence of our own fields in a PUT.
 pub(crate) struct OwnFields {
     pub(crate) parent: bool,
     pub(crate) template: bool,
+    pub(crate) quotas: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +49,7 @@ pub(crate) struct TenantSpec {
     global_url: Option<String>,
     global_revision: Option<String>,
     template: Option<ClusterTemplate>,
+    pub(crate) quotas: Option<TenantQuotas>,
 }
 
 impl TenantSpec {
@@ -76,6 +79,11 @@ impl TenantSpec {
             global_url: given.text("globalGitRepoURL")?,
             global_revision: given.text("globalGitRepoRevision")?,
             template: given.object("clusterTemplate")?.map(template).transpose()?,
+            quotas: given
+                .object("quotas")?
+                .map(quotas)
+                .transpose()?
+                .filter(|quotas| !quotas.is_empty()),
         })
     }
 
@@ -133,6 +141,7 @@ impl TenantSpec {
             json!(tenant.global_git_repo_revision),
         );
         put("clusterTemplate", json!(template_document(tenant)));
+        put("quotas", json!(tenant.quotas));
         fields
     }
 
@@ -143,6 +152,9 @@ impl TenantSpec {
         }
         if !named.template {
             self.template.clone_from(&before.cluster_template);
+        }
+        if !named.quotas {
+            self.quotas = before.quotas;
         }
         self
     }
@@ -157,6 +169,7 @@ impl TenantSpec {
         tenant.global_git_repo_url = self.global_url;
         tenant.global_git_repo_revision = self.global_revision;
         tenant.cluster_template = self.template;
+        tenant.quotas = self.quotas;
     }
 }
 
@@ -210,6 +223,12 @@ fn template(mut given: Fields) -> Result<ClusterTemplate, InvalidValue> {
     };
     given.reject_rest()?;
     Ok(template)
+}
+
+/// Quotas; an object without limits is none.
+fn quotas(given: Fields) -> Result<TenantQuotas, InvalidValue> {
+    serde_json::from_value(given.into_rest().into())
+        .map_err(|error| invalid(format_args!("quotas: {error}")))
 }
 
 fn agent(given: Fields) -> Result<AgentSettings, InvalidValue> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairlead_api::{
     TenantId,
-    resources::{AgentSettings, CreationPolicy, DeletionPolicy},
+    resources::{AgentSettings, CreationPolicy, DeletionPolicy, TenantQuotas},
 };
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -44,6 +44,9 @@ pub struct Tenant {
     /// Defaults for clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_template: Option<ClusterTemplate>,
+    /// Upper limits of its own resources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quotas: Option<TenantQuotas>,
     /// Time of creation.
     #[serde(with = "time::serde::rfc3339")]
     pub created: OffsetDateTime,
@@ -64,6 +67,7 @@ impl Tenant {
             global_git_repo_url: None,
             global_git_repo_revision: None,
             cluster_template: None,
+            quotas: None,
             created,
         }
     }
