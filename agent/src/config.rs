@@ -34,8 +34,8 @@ pub struct Config {
     pub allow_as: Vec<String>,
     /// Interval of fact collection. Overrides the hub's configuration. Zero: never.
     pub facts_every: Option<Duration>,
-    /// Namespaces in which operators get the ClusterRole `edit`. Outside of a pod only: there the install manifest
-    /// binds them.
+    /// Namespaces in which operators get the ClusterRole `edit`, and whose groups may be impersonated. The install
+    /// manifest binds them; an agent with a kubeconfig does so itself.
     pub operator_namespaces: Vec<OperatorNamespace>,
     /// Addresses (`host:port`) for plain TCP connections, compared exactly with the CONNECT request.
     pub allow_connect: Vec<String>,

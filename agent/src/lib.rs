@@ -30,7 +30,7 @@ use context::{
     configuration::ConfigurationState,
 };
 use facts::FactReporter;
-use fairlead_api::{Code, Failure, error_chain, hello::Instance};
+use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
@@ -83,12 +83,13 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     }
     let namespace = own_namespace(&config);
     let uid = poll_cluster_uid(&process, &upstream);
+    let of_namespaces = impersonation::namespace_groups(&config.operator_namespaces);
     let context = Arc::new(AgentContext {
         reserved: reserved_namespace(&config),
         process: process.clone(),
         upstream,
         allow_connect: config.allow_connect,
-        allow_groups: config.allow_groups,
+        allow_groups: [config.allow_groups, of_namespaces].concat(),
         allow_as: config.allow_as,
         metrics: metrics.clone(),
         reconnect_spread: ReconnectSpread::default(),

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 const RBAC_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Binding of a role's group.
+/// Binding of a role's group. In a namespace also of the group of that namespace alone.
 struct GroupBinding<'a> {
     role: Role,
     cluster_role: &'static str,
@@ -29,10 +29,15 @@ pub(crate) async fn bind_missing(upstream: &Upstream, operator_namespaces: &[Ope
         cluster_role: role.default_cluster_role(),
         namespace: None,
     });
-    let in_namespaces = operator_namespaces.iter().map(|namespace| GroupBinding {
-        role: Role::Operator,
-        cluster_role: OPERATOR_CLUSTER_ROLE,
-        namespace: Some(namespace),
+    let in_namespaces = operator_namespaces.iter().flat_map(|namespace| {
+        impersonation::NAMESPACE_ROLES.map(|role| GroupBinding {
+            role,
+            cluster_role: match role {
+                Role::Operator => OPERATOR_CLUSTER_ROLE,
+                _ => role.default_cluster_role(),
+            },
+            namespace: Some(namespace),
+        })
     });
     for binding in in_cluster.into_iter().chain(in_namespaces) {
         let (group, cluster_role) = (impersonation::group(binding.role), binding.cluster_role);
@@ -72,6 +77,12 @@ impl GroupBinding<'_> {
                 format!("{RBAC_PATH}/namespaces/{}/rolebindings", namespace.as_str()),
             ),
         };
+        let of_namespace = self
+            .namespace
+            .map(|it| impersonation::namespace_group(it, self.role));
+        let groups = std::iter::once(impersonation::group(self.role)).chain(of_namespace);
+        let subjects =
+            groups.map(|name| json!({ "apiGroup": rbac, "kind": "Group", "name": name }));
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": kind,
@@ -80,11 +91,7 @@ impl GroupBinding<'_> {
                 "labels": { "app.kubernetes.io/part-of": "fairlead" },
             },
             "roleRef": { "apiGroup": rbac, "kind": "ClusterRole", "name": self.cluster_role },
-            "subjects": [{
-                "apiGroup": rbac,
-                "kind": "Group",
-                "name": impersonation::group(self.role),
-            }],
+            "subjects": subjects.collect::<Vec<_>>(),
         });
         let body = Some(binding.to_string());
         let (status, _) = upstream.request(Method::POST, &path, body).await?;

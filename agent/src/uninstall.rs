@@ -19,8 +19,8 @@ const POLICIES: [(&str, &str); 2] = [
     ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
 ];
 const POLICY_NAME: &str = "fairlead-namespace";
-/// Binding of operators in a namespace of the site operator's choice.
-const OPERATOR_BINDING: &str = "fairlead-operator";
+/// Bindings in a namespace of the site operator's choice.
+const NAMESPACE_BINDINGS: [&str; 2] = ["fairlead-operator", "fairlead-viewer"];
 const NAME_POINTER: &str = "/metadata/name";
 const LABEL_POINTER: &str = "/metadata/labels/app.kubernetes.io~1part-of";
 const AGENT_NAME: &str = "fairlead-agent";
@@ -253,7 +253,8 @@ async fn add_bindings(
             if own.contains(&installed.path) {
                 continue;
             }
-            if namespace.is_some() && name == OPERATOR_BINDING && installed.is_ours(&binding) {
+            let is_installed = namespace.is_some() && NAMESPACE_BINDINGS.contains(&name);
+            if is_installed && installed.is_ours(&binding) {
                 inventory.objects.insert(0, installed);
             } else if let Some(target) = binds(&binding) {
                 let kept = format!("{kind} {shown}: it binds {target}");

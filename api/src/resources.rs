@@ -41,7 +41,10 @@ pub use status::{
     DetectedClone, LastError,
 };
 pub use tenant::{CreateTenant, TemplateDocument, Tenant};
-pub use token::{ApiToken, ApiTokenOwner, CreateToken, CreatedToken, HandOverToken, WhoAmI};
+pub use token::{
+    ApiToken, ApiTokenOwner, CallerGrant, CallerGrantKind, CreateToken, CreatedToken,
+    HandOverToken, WhoAmI,
+};
 
 /// Response to `GET /v1/hub`: the data to write a kubeconfig.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

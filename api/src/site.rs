@@ -34,7 +34,7 @@ pub enum SiteChoiceError {
 }
 
 /// Namespace in which operators get the ClusterRole [`OPERATOR_CLUSTER_ROLE`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperatorNamespace(String);
 
 impl OperatorNamespace {

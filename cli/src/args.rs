@@ -157,7 +157,7 @@ pub(crate) struct AgentArgs {
     /// User that admins of the hub may impersonate with `kubectl --as`, exact name; repeatable [default: none]
     #[arg(long, value_name = "USER")]
     allow_as: Vec<String>,
-    /// Namespaces in which operators get the ClusterRole edit, with --kubeconfig only; separated by commas [default: none]
+    /// Namespaces in which operators get the ClusterRole edit, and callers roles of their own; separated by commas [default: none]
     #[arg(long, value_name = "NAMESPACE,...", value_delimiter = ',')]
     operator_namespaces: Vec<String>,
     /// Address that the hub may open plain TCP connections to; repeatable [default: none]

@@ -1,6 +1,9 @@
 //! `fairlead whoami`: name, role and access of the caller.
 
-use fairlead_api::{Failure, resources::WhoAmI};
+use fairlead_api::{
+    Failure,
+    resources::{CallerGrant, CallerGrantKind, WhoAmI},
+};
 use fairlead_client::{Environment, HubClient};
 
 use crate::{args, output, runtime::block_on};
@@ -24,8 +27,39 @@ fn lines(who: &WhoAmI) -> String {
         (Some(user), None) => format!("user {user}"),
         (Some(user), Some(group)) => format!("user {user}, group {group}"),
     };
-    format!(
-        "name:      {}\nrole:      {} on {on}\nclusters:  {in_clusters}\n",
-        who.name, who.role
-    )
+    let mut text = format!(
+        "name:      {}\nrole:      {} on {on}{}\nclusters:  {in_clusters}\n",
+        who.name,
+        who.role,
+        in_namespaces(&who.namespaces)
+    );
+    for grant in &who.grants {
+        text.push_str(&format!("also:      {}\n", described(grant)));
+    }
+    text
+}
+
+fn described(grant: &CallerGrant) -> String {
+    let on = match (&grant.cluster, &grant.tenant) {
+        (Some(cluster), _) => format!("the cluster {cluster}"),
+        (None, Some(tenant)) => format!("the tenant {tenant}"),
+        (None, None) => "all tenants".to_owned(),
+    };
+    let source = match (grant.kind, &grant.request) {
+        (CallerGrantKind::Standing, _) => String::new(),
+        (CallerGrantKind::Temporary, None) => " for a time".to_owned(),
+        (CallerGrantKind::Temporary, Some(id)) => format!(" for a time, by {id}"),
+        (CallerGrantKind::BreakGlass, _) => {
+            " in an emergency, with `fairlead access break-glass`".to_owned()
+        }
+    };
+    let namespaces = in_namespaces(&grant.namespaces);
+    format!("{} on {on}{namespaces}{source}", grant.role)
+}
+
+fn in_namespaces(namespaces: &[String]) -> String {
+    match namespaces.is_empty() {
+        true => String::new(),
+        false => format!(", namespaces {}", namespaces.join(", ")),
+    }
 }

@@ -26,7 +26,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use fairlead_registry::{RegistryError, allow, by, visible};
+use fairlead_registry::{RegistryError, allow_in, by, visible};
 use fairlead_routes::{
     ApiRoutes, InvalidValue, QueryParameter, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Rejected},
@@ -94,11 +94,10 @@ async fn store(
         check(name, value)?;
     }
     let caller = principal.caller().await?;
-    let id = visible(&state.store.view(), &caller, &sent.cluster)?
-        .value
-        .id
-        .clone();
-    allow(&caller, STORE_INVENTORY)?;
+    let view = state.store.view();
+    let known = visible(&view, &caller, &sent.cluster)?;
+    let caller = allow_in(&view, &caller, &known.value, STORE_INVENTORY)?;
+    let id = known.value.id.clone();
     let now = millis(state.now());
     let changed = state.store.change(by(&caller), {
         let id = id.clone();

@@ -1,15 +1,15 @@
-//! Maps a verified token's claims to a name and the role of the first matching rule.
+//! Maps a verified token's claims to a name and the roles of all matching rules.
 
 use std::sync::Arc;
 
 use fairlead_api::ClusterId;
 use fairlead_registry::NoRole;
-use fairlead_seam::Subject;
+use fairlead_seam::{GrantKind, GrantScope, ScopedGrant, Subject};
 use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::{
-    config::{ClusterMatch, Mapping, Pattern},
+    config::{ClusterMatch, Mapping, Pattern, Rule},
     vouched::Vouched,
 };
 
@@ -19,6 +19,8 @@ const EMAIL_CLAIM: &str = "email";
 const EMAIL_VERIFIED_CLAIM: &str = "email_verified";
 /// The agent accepts users of 256 bytes, `fairlead:` included.
 const MAX_NAME_BYTES: usize = 240;
+/// Roles of one caller; further ones are ignored.
+const MAX_GRANTS: usize = 64;
 
 impl Mapping {
     /// Maps claims of this issuer to a caller.
@@ -59,32 +61,60 @@ impl Mapping {
                 self.name_claim
             )));
         }
+        let mut grants = self.grants_of(claims);
+        let standing = grants.iter().enumerate();
+        let standing = standing.filter(|(_, it)| it.kind == GrantKind::Standing);
+        let widest = standing.min_by_key(|(_, it)| rank(&it.scope));
+        let Some((at, _)) = widest else {
+            return Err(no_role(format!("{name} matches no role rule")));
+        };
+        let own = grants.remove(at);
+        Ok(Vouched {
+            name,
+            role: own.role,
+            tenant: own.scope.tenant,
+            cluster: own.scope.cluster,
+            namespaces: own.scope.namespaces,
+            grants: grants.into(),
+            subject: known,
+            expires,
+        })
+    }
+
+    /// Roles of all matching rules. Of the rules with one scope the first decides.
+    fn grants_of(&self, claims: &Value) -> Vec<ScopedGrant> {
+        let mut grants: Vec<ScopedGrant> = Vec::new();
         for rule in &self.rules {
-            let Some(star) = find(claims, &rule.claim).and_then(|value| rule.value.star_in(value))
-            else {
-                continue;
-            };
             if rule.claim == EMAIL_CLAIM && !is_verified(claims) {
                 continue;
             }
-            let cluster = match &rule.cluster {
-                None => None,
-                Some(ClusterMatch::Cluster(id)) => Some(id.clone()),
-                Some(ClusterMatch::ByStar) => match star.parse::<ClusterId>() {
-                    Ok(id) => Some(id),
-                    Err(_) => continue,
-                },
+            let Some(value) = find(claims, &rule.claim) else {
+                continue;
             };
-            return Ok(Vouched {
-                name,
-                role: rule.role,
-                tenant: rule.tenant.clone(),
-                cluster,
-                subject: known,
-                expires,
-            });
+            let stars = rule.value.stars_in(value);
+            for scope in stars.into_iter().filter_map(|star| rule.scope(star)) {
+                if grants.len() >= MAX_GRANTS {
+                    return grants;
+                }
+                let is_first = grants.iter().all(|it| it.scope != scope);
+                if !is_first {
+                    continue;
+                }
+                if let Some(role) = rule.break_glass {
+                    grants.push(ScopedGrant {
+                        role,
+                        scope: scope.clone(),
+                        kind: GrantKind::BreakGlass,
+                    });
+                }
+                grants.push(ScopedGrant {
+                    role: rule.role,
+                    scope,
+                    kind: GrantKind::Standing,
+                });
+            }
         }
-        Err(no_role(format!("{name} matches no role rule")))
+        grants
     }
 
     /// True if a caller of this issuer may have the name.
@@ -93,6 +123,31 @@ impl Mapping {
             "" => name.contains('@'),
             prefix => name.starts_with(prefix),
         }
+    }
+}
+
+/// Order of scopes, the widest first.
+fn rank(scope: &GrantScope) -> (bool, bool, bool) {
+    (
+        !scope.namespaces.is_empty(),
+        scope.cluster.is_some(),
+        scope.tenant.is_some(),
+    )
+}
+
+impl Rule {
+    /// Scope of a match; `None` if the text matched by the star is no cluster's id.
+    fn scope(&self, star: &str) -> Option<GrantScope> {
+        let cluster = match &self.cluster {
+            None => None,
+            Some(ClusterMatch::Cluster(id)) => Some(id.clone()),
+            Some(ClusterMatch::ByStar) => Some(star.parse::<ClusterId>().ok()?),
+        };
+        Some(GrantScope {
+            tenant: self.tenant.clone(),
+            cluster,
+            namespaces: self.namespaces.clone(),
+        })
     }
 }
 
@@ -139,16 +194,15 @@ fn find<'a>(claims: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 impl Pattern {
-    /// The text matched by the star, in a string or the first matching list item; empty without a
-    /// star.
-    fn star_in<'a>(&self, value: &'a Value) -> Option<&'a str> {
+    /// The texts matched by the star, in a string or in the items of a list; empty texts without a star.
+    fn stars_in<'a>(&self, value: &'a Value) -> Vec<&'a str> {
         match value {
-            Value::String(text) => self.star(text),
-            Value::Array(all) => all
-                .iter()
-                .filter_map(Value::as_str)
-                .find_map(|text| self.star(text)),
-            _ => None,
+            Value::String(text) => self.star(text).into_iter().collect(),
+            Value::Array(all) => {
+                let texts = all.iter().filter_map(Value::as_str);
+                texts.filter_map(|text| self.star(text)).collect()
+            }
+            _ => Vec::new(),
         }
     }
 

@@ -2,20 +2,22 @@
 //! clusters that review tokens.
 
 mod fields;
+mod rules;
 
 use std::{
-    fmt::Display,
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
 };
 
-use fairlead_api::{ClusterId, Failure, TenantId, resources::Role};
+use fairlead_api::Failure;
 use fairlead_runtime::config::TimeSpan;
 use jsonwebtoken::{Algorithm, jwk::JwkSet};
 use toml::de::DeTable;
 
 use fields::{LocatedValue, Mistakes, TableFields};
+use rules::rules;
+pub(super) use rules::{ClusterMatch, Pattern, Rule};
 
 /// Default tolerance for clock differences.
 const DEFAULT_LEEWAY: Duration = Duration::from_secs(60);
@@ -75,31 +77,8 @@ pub(super) struct Mapping {
     pub(super) name_claim: String,
     /// Prefix of every name, so that callers of two issuers never share a name.
     pub(super) prefix: String,
-    /// The first matching rule decides.
+    /// All matching rules count; of those with one scope the first decides.
     pub(super) rules: Vec<Rule>,
-}
-
-/// Grants a role to tokens with a matching claim.
-pub(super) struct Rule {
-    /// Name of the claim; dots separate nested names.
-    pub(super) claim: String,
-    pub(super) value: Pattern,
-    pub(super) role: Role,
-    pub(super) tenant: Option<TenantId>,
-    /// Required by the role `cluster`.
-    pub(super) cluster: Option<ClusterMatch>,
-}
-
-/// A literal text, or a prefix if it ends with a star.
-pub(super) enum Pattern {
-    Exactly(String),
-    Starts(String),
-}
-
-pub(super) enum ClusterMatch {
-    Cluster(ClusterId),
-    /// The text matched by the pattern's star.
-    ByStar,
 }
 
 /// Reads the configuration and all files that it names: a mistake surfaces at start, not at the
@@ -408,84 +387,4 @@ fn algorithm(text: &str) -> Option<Algorithm> {
         "EdDSA" => Algorithm::EdDSA,
         _ => return None,
     })
-}
-
-fn rules(table: &mut TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Vec<Rule>> {
-    let given = table.list("roles", mistakes)?;
-    if given.is_empty() {
-        let cause = "roles is empty: no caller would be admitted";
-        mistakes.note(table.at(), table.name(), cause);
-    }
-    let rules = given.into_iter().map(|rule| rule_of(rule, mistakes));
-    rules.collect::<Vec<_>>().into_iter().collect()
-}
-
-fn rule_of(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
-    let (claim, value) = (
-        table.required::<String>("claim", mistakes),
-        table.required::<String>("value", mistakes),
-    );
-    let role = table.required("role", mistakes);
-    let tenant = table.optional("tenant", mistakes);
-    let cluster = table.optional::<String>("cluster", mistakes);
-    let (at, name) = (table.at(), table.name().to_owned());
-    table.finish(mistakes);
-    let mut wrong = |at: usize, cause: &dyn Display| mistakes.note(at, &name, cause);
-
-    let value = value.map(|given| match given.value.strip_suffix('*') {
-        Some(start) => Pattern::Starts(start.to_owned()),
-        None => Pattern::Exactly(given.value),
-    });
-    let role: Option<Role> = role.and_then(|given: LocatedValue<String>| {
-        let role = given.value.parse();
-        role.map_err(|error| wrong(given.at, &format_args!("role: {error}")))
-            .ok()
-    });
-    let has_tenant = tenant.is_some();
-    let tenant: Option<Option<TenantId>> = match tenant {
-        None => Some(None),
-        Some(given) => LocatedValue::<String>::parse(given, "tenant", &mut wrong).map(Some),
-    };
-    let by_star = cluster.as_ref().is_some_and(|it| it.value == "*");
-    if by_star && matches!(value, Some(Pattern::Exactly(_))) {
-        let cause = "cluster: \"*\" stands for the text matched by a star at the end of value, and value has none";
-        wrong(at, &cause);
-    }
-    if role.is_some_and(|role| (role == Role::Cluster) != cluster.is_some()) {
-        wrong(at, &"cluster: allowed with the role cluster only");
-    }
-    if role == Some(Role::Tenant) && !has_tenant {
-        wrong(at, &"tenant: required by the role tenant");
-    }
-    let cluster = match cluster {
-        None => Some(None),
-        Some(_) if by_star => Some(Some(ClusterMatch::ByStar)),
-        Some(given) => {
-            let id = given.parse("cluster", &mut wrong);
-            id.map(|id| Some(ClusterMatch::Cluster(id)))
-        }
-    };
-    if claim.as_ref().is_some_and(|it| it.value.is_empty()) {
-        wrong(at, &"claim: empty");
-    }
-    Some(Rule {
-        claim: claim?.value,
-        value: value?,
-        role: role?,
-        tenant: tenant?,
-        cluster: cluster?,
-    })
-}
-
-impl LocatedValue<String> {
-    fn parse<T: FromStr<Err: Display>>(
-        self,
-        field: &str,
-        wrong: &mut impl FnMut(usize, &dyn Display),
-    ) -> Option<T> {
-        let parsed = self.value.parse();
-        parsed
-            .map_err(|error| wrong(self.at, &format_args!("{field}: {error}")))
-            .ok()
-    }
 }

@@ -1,6 +1,7 @@
 //! Runs against a real HTTPS server on loopback: a token issuer, and a cluster that reviews tokens.
 
 mod config;
+mod grants;
 mod rig;
 
 use std::{net::Ipv4Addr, sync::Arc};
@@ -33,6 +34,8 @@ async fn a_valid_token_yields_a_caller_and_keys_are_fetched_once() {
         role: Role::Operator,
         tenant: Some("t-acme".parse().unwrap()),
         cluster: None,
+        namespaces: Vec::new(),
+        grants: Arc::default(),
         subject: Subject {
             issuer: idp.url().into(),
             sub: "Jane@Corp.example".to_owned(),
@@ -379,7 +382,7 @@ async fn keys_are_read_from_a_file() {
 }
 
 #[tokio::test]
-async fn the_first_matching_rule_decides_and_a_star_names_the_cluster() {
+async fn the_widest_matching_rule_gives_the_own_role_and_a_star_names_the_cluster() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");
     for (more, role, tenant, cluster) in [

@@ -1,8 +1,10 @@
 //! Callers of external issuers.
 
-use fairlead_api::{ClusterId, TenantId, resources::Role};
+use std::sync::Arc;
+
+use fairlead_api::{ClusterId, TenantId, resources::Role, site::OperatorNamespace};
 use fairlead_registry::NoRole;
-use fairlead_seam::{AuthenticateError, Caller, Subject};
+use fairlead_seam::{AuthenticateError, Caller, ScopedGrant, Subject};
 use time::OffsetDateTime;
 
 /// A caller for whom a configured issuer vouches.
@@ -10,12 +12,16 @@ use time::OffsetDateTime;
 pub struct Vouched {
     /// Name with the issuer's prefix.
     pub name: String,
-    /// Role of the first matching rule.
+    /// Role with the widest scope.
     pub role: Role,
     /// `None` grants the role on all tenants.
     pub tenant: Option<TenantId>,
-    /// The one cluster of a caller with role `cluster`.
+    /// `None` grants the role in all clusters of the tenant.
     pub cluster: Option<ClusterId>,
+    /// Namespaces of the role; empty: whole clusters.
+    pub namespaces: Vec<OperatorNamespace>,
+    /// Roles with narrower scopes, and those for emergencies.
+    pub grants: Arc<[ScopedGrant]>,
     /// The caller as its issuer names it.
     pub subject: Subject,
     /// End of the token, with the tolerance for clocks; `None` for a reviewed token, which does not tell it.
@@ -30,6 +36,8 @@ impl From<Vouched> for Caller {
             role: vouched.role,
             tenant: vouched.tenant,
             cluster: vouched.cluster,
+            namespaces: vouched.namespaces,
+            grants: vouched.grants,
             subject: Some(vouched.subject),
             expires: vouched.expires,
         }

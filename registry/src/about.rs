@@ -9,13 +9,18 @@ use axum::{
 };
 use fairlead_api::{
     impersonation,
-    resources::{AgentSession, ClusterStatus, JoinInfo, List, MoveCluster, WhoAmI},
+    resources::{
+        AgentSession, CallerGrant, CallerGrantKind, ClusterStatus, JoinInfo, List, MoveCluster,
+        WhoAmI,
+    },
+    site::OperatorNamespace,
 };
 use fairlead_certs::Registration;
 use fairlead_routes::{
     ApiRoutes, InvalidValue, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Path},
 };
+use fairlead_seam::{GrantKind, ScopedGrant};
 use fairlead_store::{
     Draft,
     model::{Binding, Bootstrap},
@@ -160,16 +165,47 @@ async fn root(State(registry): State<Arc<Registry>>) -> Json<Metadata> {
 }
 
 async fn who_am_i(Authenticated(caller): Authenticated) -> Json<WhoAmI> {
-    let group = caller.role.in_clusters();
+    let has_clusters = caller.role.in_clusters().is_some()
+        || caller
+            .grants
+            .iter()
+            .any(|it| it.kind != GrantKind::BreakGlass && it.role.in_clusters().is_some());
+    let group = caller
+        .role
+        .in_clusters()
+        .filter(|_| caller.namespaces.is_empty());
     Json(WhoAmI {
-        user: group.map(|_| impersonation::user(&caller.name)),
+        user: has_clusters.then(|| impersonation::user(&caller.name)),
         group: group.map(impersonation::group),
         name: caller.name,
         token: caller.token,
         role: caller.role,
         tenant: caller.tenant,
         cluster: caller.cluster,
+        namespaces: names(&caller.namespaces),
+        grants: caller.grants.iter().map(shown_grant).collect(),
     })
+}
+
+fn names(namespaces: &[OperatorNamespace]) -> Vec<String> {
+    let names = namespaces.iter();
+    names.map(|it| it.as_str().to_owned()).collect()
+}
+
+fn shown_grant(grant: &ScopedGrant) -> CallerGrant {
+    let (kind, request) = match &grant.kind {
+        GrantKind::Standing => (CallerGrantKind::Standing, None),
+        GrantKind::Temporary(id) => (CallerGrantKind::Temporary, Some(id.to_string())),
+        GrantKind::BreakGlass => (CallerGrantKind::BreakGlass, None),
+    };
+    CallerGrant {
+        role: grant.role,
+        kind,
+        tenant: grant.scope.tenant.clone(),
+        cluster: grant.scope.cluster.clone(),
+        namespaces: names(&grant.scope.namespaces),
+        request,
+    }
 }
 
 async fn status(

@@ -14,7 +14,9 @@ use futures_util::{
 };
 use secrecy::SecretString;
 
-use crate::{locks, registry::Registry, requests, rights::visible, services::Verified, tokens};
+use crate::{
+    grants, locks, registry::Registry, requests, rights::visible, services::Verified, tokens,
+};
 
 #[async_trait]
 impl Authenticator for Registry {
@@ -78,14 +80,9 @@ impl Authorizer for Registry {
             return Err(AuthorizeError::Locked(lock));
         }
         // Permissions inside a cluster are the cluster's own RBAC.
-        let not_allowed = || AuthorizeError::NotAllowed {
+        grants::grant_of(&view, caller, &cluster.value).ok_or_else(|| AuthorizeError::NotAllowed {
             caller: caller.name.clone(),
             role: caller.role,
-        };
-        let role = caller.role.in_clusters().ok_or_else(not_allowed)?;
-        Ok(Grant {
-            role,
-            tenant: cluster.value.tenant.clone(),
         })
     }
 

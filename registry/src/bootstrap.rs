@@ -30,7 +30,7 @@ use crate::{
     etag,
     listing::Listing,
     registry::{Registry, by},
-    rights::{allow, visible},
+    rights::{allow_in, allow_somewhere, visible},
 };
 
 pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
@@ -115,7 +115,7 @@ async fn list(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let asked = Listing::of(&uri)?;
-    allow(&caller, Right::INVITE)?;
+    let caller = allow_somewhere(&caller, Right::INVITE)?;
     let view = registry.store.view();
     let (found, link) = asked.clusters(&view, &caller);
     let now = registry.now();
@@ -129,8 +129,9 @@ async fn show(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Response> {
-    let cluster = visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::INVITE)?;
+    let view = registry.store.view();
+    let cluster = visible(&view, &caller, &id)?;
+    allow_in(&view, &caller, &cluster.value, Right::INVITE)?;
     let bootstrap = &cluster.value.binding.bootstrap;
     let why = match state(bootstrap, registry.now()) {
         BootstrapState::Valid => return invited(&registry, &cluster.value),
@@ -149,8 +150,9 @@ async fn renew(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Response> {
-    let current = visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::INVITE)?;
+    let view = registry.store.view();
+    let current = visible(&view, &caller, &id)?;
+    let caller = allow_in(&view, &caller, &current.value, Right::INVITE)?;
     let current = current.value.binding.bootstrap.generation;
     let expires = registry.bootstrap_expiry(whole_millis(registry.now()));
     let who = caller.clone();
@@ -179,8 +181,9 @@ async fn revoke(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Response> {
-    visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::INVITE)?;
+    let view = registry.store.view();
+    let current = visible(&view, &caller, &id)?;
+    let caller = allow_in(&view, &caller, &current.value, Right::INVITE)?;
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let mut cluster = visible(draft, &who, &id)?.value.clone();

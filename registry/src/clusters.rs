@@ -42,7 +42,7 @@ use crate::{
     listing::clusters::ClusterListing,
     names::generated,
     registry::{Registry, by},
-    rights::{allow, sees_cluster, sees_tenant, visible},
+    rights::{allow_in, allow_in_tenant, sees_cluster, sees_tenant, visible},
     template::{Effective, template_of, unprotected},
 };
 use answers::{answer, created, dry_run_result};
@@ -175,7 +175,8 @@ async fn create(
     let spec = ClusterSpec::read(&mut given)?;
     spec.reject_credentials()?;
     let caller = requester.caller().await?;
-    allow(&caller, Right::WRITE_CLUSTER)?;
+    let view = registry.store.view();
+    let caller = allow_in_tenant(&view, &caller, &tenant, Right::WRITE_CLUSTER)?;
     for _ in 0..MAX_ID_ATTEMPTS {
         let id = match &requested {
             Some(id) => id.clone(),
@@ -288,7 +289,8 @@ async fn put(
     spec.reject_credentials()?;
     let precondition = Precondition::of(&headers);
     let caller = requester.caller().await?;
-    allow(&caller, Right::WRITE_CLUSTER)?;
+    let view = registry.store.view();
+    let caller = allow_in_tenant(&view, &caller, &tenant, Right::WRITE_CLUSTER)?;
     let new = new_cluster(&registry, &caller, id.clone(), tenant.clone())?;
     let (principal, now) = (caller.clone(), millis(new.created));
     let decide = move |draft: &mut Draft| {
@@ -371,6 +373,7 @@ async fn patch(
     let record = visible(&view, &caller, &id)?;
     ClusterSpec::check_patch(&patch)?;
     let patch = patch.into_rest();
+    let mut caller = caller;
     let source = match caller.role {
         Role::Cluster if ClusterSpec::is_of_agent(&patch) => FactSource::Steward,
         Role::Cluster => {
@@ -378,7 +381,7 @@ async fn patch(
             return Err(Rejected::because(Code::NotAllowed, detail));
         }
         _ => {
-            allow(&caller, Right::WRITE_CLUSTER)?;
+            caller = allow_in(&view, &caller, &record.value, Right::WRITE_CLUSTER)?;
             FactSource::People
         }
     };
@@ -478,8 +481,9 @@ async fn delete(
 ) -> Answer<Response> {
     let precondition = Precondition::of(&headers);
     let caller = requester.caller().await?;
-    visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::WRITE_CLUSTER)?;
+    let view = registry.store.view();
+    let known = visible(&view, &caller, &id)?;
+    let caller = allow_in(&view, &caller, &known.value, Right::WRITE_CLUSTER)?;
     let principal = caller.clone();
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &principal, &id)?;

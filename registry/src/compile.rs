@@ -24,7 +24,7 @@ use crate::{
     etag::{self, Precondition},
     listing::Listing,
     registry::{Registry, by},
-    rights::{allow, sees_cluster, visible},
+    rights::{allow, allow_in, sees_cluster, visible},
 };
 
 /// Upper limit of `staleDays`.
@@ -87,8 +87,9 @@ async fn report(
     let meta = compile_meta(body)?;
     let precondition = Precondition::of(&headers);
     let caller = requester.caller().await?;
-    visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, COMPILE)?;
+    let view = registry.store.view();
+    let known = visible(&view, &caller, &id)?;
+    let caller = allow_in(&view, &caller, &known.value, COMPILE)?;
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &who, &id)?;

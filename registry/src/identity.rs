@@ -18,7 +18,7 @@ use tracing::info;
 use crate::{
     error::RegistryError,
     registry::{Registry, by},
-    rights::{allow, visible},
+    rights::{allow_in, visible},
 };
 
 const REVOKE_IDENTITY: Right =
@@ -44,8 +44,9 @@ async fn revoke(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Response> {
-    visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, REVOKE_IDENTITY)?;
+    let view = registry.store.view();
+    let known = visible(&view, &caller, &id)?;
+    let caller = allow_in(&view, &caller, &known.value, REVOKE_IDENTITY)?;
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let cluster = visible(draft, &who, &id)?;

@@ -20,7 +20,7 @@ use crate::{
     document::fields::Fields,
     error::RegistryError,
     registry::{Registry, by},
-    rights::{allow, visible},
+    rights::{allow_in, visible},
 };
 
 pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
@@ -48,8 +48,9 @@ async fn take(
     let facts = given.values("facts")?;
     let facts = facts.ok_or_else(|| invalid("property \"facts\" is missing"))?;
     given.reject_rest()?;
-    visible(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::WRITE_CLUSTER)?;
+    let view = registry.store.view();
+    let known = visible(&view, &caller, &id)?;
+    let caller = allow_in(&view, &caller, &known.value, Right::WRITE_CLUSTER)?;
     let (who, now) = (caller.clone(), millis(registry.now()));
     let decide = move |draft: &mut Draft| {
         let mut cluster = visible(draft, &who, &id)?.value.clone();

@@ -16,6 +16,7 @@ mod document_cache;
 mod effective_fact;
 mod error;
 mod etag;
+mod grants;
 mod identity;
 mod imported;
 mod listing;
@@ -45,7 +46,7 @@ pub use listing::{FACT_FILTER, Listing};
 pub use module::RegistryModule;
 pub use names::caller_name;
 pub use registry::{BOOTSTRAP_TTL, Discovery, PERSON_TOKEN_TTL, Registry, RegistrySettings, by};
-pub use rights::{allow, sees_cluster, visible};
+pub use rights::{allow, allow_in, allow_in_tenant, sees_cluster, sees_tenant, visible};
 pub use services::{
     DesiredConfigs, Invitations, NoRole, RepoStatus, Services, ShownRepoState, TokenVerifier,
     Verified,

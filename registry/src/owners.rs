@@ -1,6 +1,8 @@
 //! Owners of API tokens. A token is valid only while its owner has the right to have it: an owner that is deleted, expired
 //! or locked, or that loses its role, takes its tokens along. Nothing is written for that; each authentication looks.
 
+use std::sync::Arc;
+
 use fairlead_routes::Right;
 use fairlead_seam::{AuthenticateError, Caller, Subject};
 use fairlead_store::{
@@ -53,6 +55,8 @@ impl Registry {
             role: token.role,
             tenant: token.tenant.clone(),
             cluster: token.cluster.clone(),
+            namespaces: Vec::new(),
+            grants: Arc::default(),
             subject: person.map(subject_of),
             expires: Some(token.expires),
         };
@@ -125,6 +129,8 @@ impl Registry {
                     role: person.role.ok_or_else(no_role)?,
                     tenant: person.tenant.clone(),
                     cluster: person.cluster.clone(),
+                    namespaces: Vec::new(),
+                    grants: Arc::default(),
                     subject: Some(subject_of(person)),
                     expires: None,
                 };
@@ -192,7 +198,8 @@ pub(crate) fn person(subject: &Subject, caller: &Caller) -> PersonOwner {
         issuer: subject.issuer.to_string(),
         sub: subject.sub.clone(),
         name: caller.name.clone(),
-        role: Some(caller.role),
+        // No token is limited to namespaces.
+        role: caller.namespaces.is_empty().then_some(caller.role),
         tenant: caller.tenant.clone(),
         cluster: caller.cluster.clone(),
         credential_ends: caller.expires,

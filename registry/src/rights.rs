@@ -1,13 +1,14 @@
 //! Permissions of roles, and visibility: all, a tenant with its descendants, or one cluster.
 //!
-//! Visibility is checked first. A hidden resource is answered like a missing one, whatever the
+//! Roles add up. [`allow`] holds for everything that the caller sees, so all its roles must have the right; [`allow_in`]
+//! picks the role that has it. Visibility is checked first. A hidden resource is answered like a missing one, whatever the
 //! role.
 
 use std::sync::Arc;
 
 use fairlead_api::{ClusterId, TenantId};
 use fairlead_routes::{Denied, Right};
-use fairlead_seam::Caller;
+use fairlead_seam::{Caller, GrantKind};
 use fairlead_store::{
     Record, View,
     model::{Cluster, Tenant, Token},
@@ -27,24 +28,94 @@ pub fn allow(caller: &Caller, right: Right) -> Result<(), RegistryError> {
     Err(RegistryError::NotAllowed { detail, next })
 }
 
-/// True if the caller may know of the tenant.
-pub(crate) fn sees_tenant(view: &View, caller: &Caller, tenant: &TenantId) -> bool {
-    match (&caller.cluster, &caller.tenant) {
-        (Some(_), _) => false,
-        (None, None) => true,
-        (None, Some(own)) => view.within(tenant, own),
+/// Checks a permission on a visible cluster; returns the caller with the one role that has it, and nothing else.
+///
+/// # Errors
+/// `FL-1201`
+pub fn allow_in(
+    view: &View,
+    caller: &Caller,
+    cluster: &Cluster,
+    right: Right,
+) -> Result<Caller, RegistryError> {
+    let covering = |it: &Caller| covers(view, scope_of(it), cluster);
+    acting(caller.each_role().filter(covering), caller, right)
+}
+
+/// Like [`allow_in`], for a visible tenant.
+///
+/// # Errors
+/// `FL-1201`
+pub fn allow_in_tenant(
+    view: &View,
+    caller: &Caller,
+    tenant: &TenantId,
+    right: Right,
+) -> Result<Caller, RegistryError> {
+    let covering = |it: &Caller| sees_tenant(view, it, tenant);
+    acting(caller.each_role().filter(covering), caller, right)
+}
+
+/// Checks a permission on no particular thing; returns the caller with the widest role that has it.
+///
+/// # Errors
+/// `FL-1201`
+pub(crate) fn allow_somewhere(caller: &Caller, right: Right) -> Result<Caller, RegistryError> {
+    acting(caller.each_role(), caller, right)
+}
+
+fn acting(
+    covering: impl Iterator<Item = Caller>,
+    caller: &Caller,
+    right: Right,
+) -> Result<Caller, RegistryError> {
+    let mut refused = None;
+    for role in covering {
+        match right.check(&role) {
+            Ok(()) => return Ok(role),
+            Err(denied) => refused = refused.or(Some(denied)),
+        }
     }
+    match refused {
+        Some(Denied { detail, next }) => Err(RegistryError::NotAllowed { detail, next }),
+        None => {
+            // Nothing covers the thing. The own role alone does not see it, either.
+            let own = caller.with_own_role();
+            allow(&own, right)?;
+            Ok(own)
+        }
+    }
+}
+
+type ScopeRef<'a> = (Option<&'a TenantId>, Option<&'a ClusterId>);
+
+fn scope_of(caller: &Caller) -> ScopeRef<'_> {
+    (caller.tenant.as_ref(), caller.cluster.as_ref())
+}
+
+/// True if a scope contains the cluster.
+pub(crate) fn covers(view: &View, (tenant, only): ScopeRef<'_>, cluster: &Cluster) -> bool {
+    only.is_none_or(|only| *only == cluster.id)
+        && tenant.is_none_or(|tenant| view.within(&cluster.tenant, tenant))
+}
+
+/// Scopes of all lasting roles: the caller knows of everything in them.
+fn scopes(caller: &Caller) -> impl Iterator<Item = ScopeRef<'_>> {
+    let more = caller.grants.iter();
+    let more = more.filter(|it| it.kind == GrantKind::Standing);
+    let more = more.map(|it| (it.scope.tenant.as_ref(), it.scope.cluster.as_ref()));
+    std::iter::once(scope_of(caller)).chain(more)
+}
+
+/// True if the caller may know of the tenant.
+pub fn sees_tenant(view: &View, caller: &Caller, tenant: &TenantId) -> bool {
+    scopes(caller)
+        .any(|(own, cluster)| cluster.is_none() && own.is_none_or(|own| view.within(tenant, own)))
 }
 
 /// True if the caller may know of the cluster.
 pub fn sees_cluster(view: &View, caller: &Caller, cluster: &Cluster) -> bool {
-    match &caller.cluster {
-        Some(own) => *own == cluster.id,
-        None => match &caller.tenant {
-            None => true,
-            Some(own) => view.within(&cluster.tenant, own),
-        },
-    }
+    scopes(caller).any(|scope| covers(view, scope, cluster))
 }
 
 /// The cluster if it exists and is visible; both cases take the same lookup.

@@ -30,7 +30,7 @@ use crate::{
     listing::tenants::TenantListing,
     names::generated,
     registry::{Registry, by},
-    rights::{allow, sees_tenant, visible_tenant},
+    rights::{allow, allow_in_tenant, sees_tenant, visible_tenant},
     template::unprotected,
 };
 
@@ -256,7 +256,8 @@ async fn put(
         (Err(refused), Ok(())) => return Err(refused),
         (Err(_), Err(lacking)) => return Err(lacking.into()),
     };
-    allow(&caller, Right::WRITE_TENANT)?;
+    let view = registry.store.view();
+    let caller = allow_in_tenant(&view, &caller, &id, Right::WRITE_TENANT)?;
     let (principal, created) = (caller.clone(), whole_millis(registry.now()));
     let decide = move |draft: &mut Draft| {
         let there = draft.tenant(&id).cloned();
@@ -302,8 +303,9 @@ async fn patch(
     TenantSpec::read(&mut Fields::of(Value::Object(alone))?)?.reject_credentials()?;
     let precondition = Precondition::of(&headers);
     let caller = requester.caller().await?;
-    visible_tenant(&registry.store.view(), &caller, &id)?;
-    allow(&caller, Right::WRITE_TENANT)?;
+    let view = registry.store.view();
+    let known = visible_tenant(&view, &caller, &id)?;
+    let caller = allow_in_tenant(&view, &caller, &known.value.id, Right::WRITE_TENANT)?;
     TenantSpec::check_patch(&patch)?;
     let patch = patch.into_rest();
     let principal = caller.clone();

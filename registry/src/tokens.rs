@@ -346,6 +346,7 @@ async fn list(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let asked = Listing::of(&uri)?;
+    let caller = caller.with_own_role();
     allow(&caller, Right::TOKENS)?;
     let uses = registry.store.token_uses().await?;
     let view = registry.store.view();
@@ -372,6 +373,7 @@ async fn create(
     Authenticated(caller): Authenticated,
     JsonBody(asked): JsonBody<CreateToken>,
 ) -> Answer<impl IntoResponse> {
+    let caller = caller.with_own_role();
     allow(&caller, Right::TOKENS)?;
     check(&asked)?;
     refuse_reserved(registry.services.issuers.as_ref(), &asked.name)?;
@@ -425,6 +427,7 @@ async fn remove(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
+    let caller = caller.with_own_role();
     allow(&caller, Right::TOKENS)?;
     let (who, deleted_id) = (caller.clone(), id.clone());
     let decide = move |draft: &mut Draft| -> Result<(), RegistryError> {

@@ -64,10 +64,19 @@ impl Right {
         }
     }
 
-    /// True if the caller has the right on the resources visible to it.
+    /// True if the caller has the right on all resources visible to it.
     #[must_use]
     pub fn allows(&self, caller: &Caller) -> bool {
-        self.roles.contains(&caller.role) && !(self.on_all_tenants && caller.tenant.is_some())
+        let own = self.roles.contains(&caller.hub_role());
+        if self.on_all_tenants && caller.tenant.is_some() {
+            return false;
+        }
+        // Without limits the own role covers all others.
+        own && (caller.is_unlimited()
+            || caller
+                .each_role()
+                .skip(1)
+                .all(|it| self.roles.contains(&it.hub_role())))
     }
 
     /// Checks the right of a caller.
@@ -86,7 +95,8 @@ impl Right {
         };
         let detail = format!(
             "{:?} has the role {} on {on}; {operation} needs {needed}",
-            caller.name, caller.role
+            caller.name,
+            caller.hub_role()
         );
         let next = format!("Use a token with {needed}; `fairlead whoami` shows yours.");
         Err(Denied { detail, next })

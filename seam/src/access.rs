@@ -55,6 +55,11 @@ pub trait Authorizer: Send + Sync {
         cluster: &ClusterId,
     ) -> Result<Grant, AuthorizeError>;
 
+    /// Reason for the end of a temporary role, for its holder; `None` if it has not ended.
+    fn end_of_access(&self, _id: &str) -> Option<String> {
+        None
+    }
+
     /// Notified of changes that may end the access of running requests.
     fn access_changes(&self) -> BoxStream<'static, ()> {
         stream::pending().boxed()

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, TenantId, resources::Role};
+use fairlead_api::{ClusterId, TenantId, resources::Role, site::OperatorNamespace};
 use time::OffsetDateTime;
+
+use crate::grants::{GrantKind, NamespaceGrant, ScopedGrant};
 
 /// An authenticated user or program on the kubectl side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +20,10 @@ pub struct Caller {
     pub tenant: Option<TenantId>,
     /// Cluster that the caller is limited to; `None`: all clusters of the tenant.
     pub cluster: Option<ClusterId>,
+    /// Namespaces that the role is limited to in clusters; empty: whole clusters.
+    pub namespaces: Vec<OperatorNamespace>,
+    /// Further roles in parts of the hub.
+    pub grants: Arc<[ScopedGrant]>,
     /// Subject of a caller that an issuer vouches for; `None` for API tokens.
     pub subject: Option<Subject>,
     /// End of the credential; `None` if the hub does not know one.
@@ -34,18 +40,74 @@ impl Caller {
             role,
             tenant,
             cluster,
+            namespaces,
+            grants,
             subject,
             expires: _,
         } = self;
-        (name, token, role, tenant, cluster, subject)
-            == (
-                &other.name,
-                &other.token,
-                &other.role,
-                &other.tenant,
-                &other.cluster,
-                &other.subject,
-            )
+        (
+            name, token, role, tenant, cluster, namespaces, grants, subject,
+        ) == (
+            &other.name,
+            &other.token,
+            &other.role,
+            &other.tenant,
+            &other.cluster,
+            &other.namespaces,
+            &other.grants,
+            &other.subject,
+        )
+    }
+
+    /// Role on the hub's own routes. A role in namespaces reads only. An admin of one cluster is an operator there:
+    /// tokens, locks and the audit belong to tenants.
+    #[must_use]
+    pub fn hub_role(&self) -> Role {
+        match (self.role, &self.cluster, self.namespaces.is_empty()) {
+            (_, _, false) => Role::Viewer,
+            (Role::Admin, Some(_), true) => Role::Operator,
+            (role, _, true) => role,
+        }
+    }
+
+    /// True if the own role covers all clusters of all tenants.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        self.tenant.is_none() && self.cluster.is_none()
+    }
+
+    /// The caller with its own role alone.
+    #[must_use]
+    pub fn with_own_role(&self) -> Caller {
+        Caller {
+            grants: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The caller once for its own role, then once for each further lasting role, with that role alone.
+    pub fn each_role(&self) -> impl Iterator<Item = Caller> {
+        let own = self.with_own_role();
+        let more = self.grants.iter();
+        let more = more.filter(|it| it.kind == GrantKind::Standing);
+        let more = more.map(|it| Caller {
+            role: it.role,
+            tenant: it.scope.tenant.clone(),
+            cluster: it.scope.cluster.clone(),
+            namespaces: it.scope.namespaces.clone(),
+            grants: Arc::default(),
+            ..self.clone()
+        });
+        std::iter::once(own).chain(more)
+    }
+
+    /// True if the caller has each right that `before` had. A temporary role counts in clusters only, and is checked there.
+    #[must_use]
+    pub fn keeps_rights_of(&self, before: &Caller) -> bool {
+        let standing = before.grants.iter();
+        let mut standing = standing.filter(|it| it.kind == GrantKind::Standing);
+        self.with_own_role().is_same_as(&before.with_own_role())
+            && standing.all(|it| self.grants.contains(it))
     }
 }
 
@@ -61,10 +123,38 @@ pub struct Subject {
 /// Permission of a caller in a cluster. The gateway makes the permit from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Role of the caller in the cluster.
-    pub role: Role,
+    /// Role of the caller in the whole cluster; `None`: in namespaces only.
+    pub role: Option<Role>,
+    /// Stronger roles in namespaces.
+    pub namespaces: Vec<NamespaceGrant>,
     /// The tenant of the cluster.
     pub tenant: TenantId,
+    /// Ids of access requests from which these roles come.
+    pub access: Vec<Arc<str>>,
+}
+
+impl Grant {
+    /// A role in a whole cluster of this tenant.
+    #[must_use]
+    pub fn of(role: Role, tenant: TenantId) -> Self {
+        Grant {
+            role: Some(role),
+            namespaces: Vec::new(),
+            tenant,
+            access: Vec::new(),
+        }
+    }
+
+    /// Strongest role, in the whole cluster or in a namespace.
+    #[must_use]
+    pub fn strongest(&self) -> Role {
+        let namespaces = self.namespaces.iter().map(|it| it.role);
+        let roles = self.role.into_iter().chain(namespaces);
+        roles.fold(
+            Role::Viewer,
+            |best, it| if best.includes(it) { best } else { it },
+        )
+    }
 }
 
 #[cfg(test)]

@@ -113,6 +113,10 @@ impl ImpersonationRules {
                 )));
             }
             if !self.allows(group) {
+                // The site may not have chosen the namespace: RBAC has no right to grant then.
+                if is_namespace_group(group) {
+                    continue;
+                }
                 return Err(refused(&format!(
                     "group {group:?} is not in the agent's list"
                 )));
@@ -166,6 +170,11 @@ fn is_system(group: &str) -> bool {
         .trim()
         .get(..SYSTEM_PREFIX.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(SYSTEM_PREFIX))
+}
+
+fn is_namespace_group(group: &HeaderValue) -> bool {
+    let group = group.to_str();
+    group.is_ok_and(impersonation::is_namespace_group)
 }
 
 fn is_user(user: &HeaderValue) -> bool {

@@ -60,6 +60,17 @@ impl Role {
         }
     }
 
+    /// True if this role allows everything in clusters that `other` allows.
+    #[must_use]
+    pub const fn includes(self, other: Role) -> bool {
+        matches!(
+            (self, other),
+            (Role::Admin, _)
+                | (Role::Operator, Role::Operator | Role::Viewer)
+                | (Role::Viewer, Role::Viewer)
+        )
+    }
+
     /// ClusterRole that the install manifest binds to the group `fairlead:<role>` in the whole cluster; the site
     /// operator may change it. Operators write only in namespaces that the site operator chose.
     #[must_use]

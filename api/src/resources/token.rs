@@ -121,9 +121,15 @@ pub struct WhoAmI {
     /// Tenant of the caller; `None` for all tenants.
     #[schema(required = true)]
     pub tenant: Option<TenantId>,
-    /// Cluster of a token with the role `cluster`.
+    /// Cluster that the role is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
+    /// Namespaces that the role is limited to in clusters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Further roles in parts of the hub.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<CallerGrant>,
     /// User of the caller in clusters; `None` without access to clusters.
     #[schema(required = true)]
     pub user: Option<String>,
@@ -133,4 +139,37 @@ pub struct WhoAmI {
     /// Id of the API token; `None` for a token of an issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+}
+
+/// A role of the caller in a part of the hub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CallerGrant {
+    /// The role.
+    pub role: Role,
+    /// Source and validity.
+    pub kind: CallerGrantKind,
+    /// The tenant with all below it; `None`: all tenants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// `None`: all clusters of the tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterId>,
+    /// Namespaces of the role in clusters; empty: whole clusters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Id of the access request of a temporary role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+}
+
+/// Kind of a [`CallerGrant`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CallerGrantKind {
+    /// From a rule of the issuer.
+    Standing,
+    /// From an access request, until its end.
+    Temporary,
+    /// Not in effect: `fairlead access break-glass` takes it.
+    BreakGlass,
 }

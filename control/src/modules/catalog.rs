@@ -13,7 +13,7 @@ use fairlead_api::{
     catalog::{CATALOG_PATH, Catalog, MAX_CATALOG_BYTES},
     resources::Role,
 };
-use fairlead_registry::{RegistryError, admit, allow, by, check_tag, visible};
+use fairlead_registry::{RegistryError, admit, allow_in, by, check_tag, visible};
 use fairlead_routes::{
     ApiModule, ApiRoutes, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Path, Peer, Rejected, finish},
@@ -82,8 +82,9 @@ async fn show(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<impl IntoResponse> {
-    let cluster = visible(&store.view(), &caller, &id)?;
-    allow(&caller, READ_CATALOG)?;
+    let view = store.view();
+    let cluster = visible(&view, &caller, &id)?;
+    allow_in(&view, &caller, &cluster.value, READ_CATALOG)?;
     let catalog = store.catalog(&cluster.value.id).await?;
     Ok((etag(catalog.version)?, Json(catalog)))
 }
@@ -95,8 +96,9 @@ async fn put(
     headers: HeaderMap,
     JsonBody(catalog): JsonBody<Catalog, MAX_CATALOG_BYTES>,
 ) -> Answer<impl IntoResponse> {
-    visible(&store.view(), &caller, &id)?;
-    allow(&caller, WRITE_CATALOG)?;
+    let view = store.view();
+    let known = visible(&view, &caller, &id)?;
+    let caller = allow_in(&view, &caller, &known.value, WRITE_CATALOG)?;
     for (at, object) in catalog.objects.iter().enumerate() {
         check_object(object).map_err(|field| {
             Rejected::because(Code::Invalid, format_args!("objects[{at}] has no {field}"))

@@ -19,7 +19,7 @@ use fairlead_api::{
     resources::{AgentSettings as ShownSettings, List},
 };
 use fairlead_registry::{
-    Listing, RegistryError, admit, agent_settings, allow, by, check_unchanged, listed, tagged,
+    Listing, RegistryError, admit, agent_settings, allow_in, by, check_unchanged, listed, tagged,
     visible,
 };
 use fairlead_routes::{
@@ -189,8 +189,9 @@ async fn put(
 ) -> Answer<Response> {
     agent_settings::check(&settings)?;
     let caller = principal.caller().await?;
-    visible(&state.store.view(), &caller, &id)?;
-    allow(&caller, Right::WRITE_CLUSTER)?;
+    let view = state.store.view();
+    let known = visible(&view, &caller, &id)?;
+    let caller = allow_in(&view, &caller, &known.value, Right::WRITE_CLUSTER)?;
     let (principal, sent) = (caller.clone(), settings.clone());
     let changed = state.store.change(by(&caller), move |draft| {
         let cluster = visible(draft, &principal, &id)?;

@@ -13,6 +13,7 @@ mod configuration;
 mod dry_run;
 mod enroll;
 mod facts;
+mod grants;
 mod hub;
 mod imported;
 mod influx;

@@ -1,5 +1,7 @@
 //! The hub's own API as a whole; tenants and tokens.
 
+use std::sync::Arc;
+
 use fairlead_api::{
     Code,
     resources::{CreateToken, CreatedToken, Role},
@@ -218,6 +220,8 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
         role: Role::Operator,
         tenant: None,
         cluster: None,
+        namespaces: Vec::new(),
+        grants: Arc::default(),
         subject: None,
         expires: Some(made.about.expires),
     };

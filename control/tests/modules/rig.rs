@@ -53,6 +53,8 @@ pub(crate) fn caller(role: Role, tenant: Option<&str>) -> Caller {
         role,
         tenant: tenant.map(|tenant| tenant.parse().unwrap()),
         cluster: None,
+        namespaces: Vec::new(),
+        grants: Arc::default(),
         subject: None,
         expires: None,
     }

@@ -10,6 +10,9 @@ use crate::{
     hub::Hub,
 };
 
+/// An agent takes 32 groups.
+const MAX_NAMESPACE_GROUPS: usize = 24;
+
 /// Proof that a caller may work in a cluster, with the names to impersonate there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Permit {
@@ -24,7 +27,7 @@ pub(crate) enum ImpersonatedNames {
     /// The caller's own user and groups.
     Caller {
         user: HeaderValue,
-        groups: [HeaderValue; 2],
+        groups: Vec<HeaderValue>,
     },
     /// The user of an admin's `kubectl --as`. The agent decides whether to impersonate it.
     Other(HeaderValue),
@@ -50,16 +53,12 @@ impl Permit {
                 )
             })
         };
-        let role = grant.role;
         let names = match as_user {
-            Some(user) if role == Role::Admin => ImpersonatedNames::Other(user),
+            Some(user) if grant.role == Some(Role::Admin) => ImpersonatedNames::Other(user),
             Some(_) => return Err(Code::NoImpersonation.into()),
             None => ImpersonatedNames::Caller {
                 user: value(impersonation::user(&caller.name))?,
-                groups: [
-                    value(impersonation::group(role))?,
-                    value(impersonation::tenant_group(&grant.tenant, role))?,
-                ],
+                groups: groups_of(grant).map(value).collect::<Result<_, _>>()?,
             },
         };
         Ok(Permit {
@@ -80,6 +79,18 @@ impl Permit {
     pub(crate) fn names(&self) -> &ImpersonatedNames {
         &self.names
     }
+}
+
+/// Groups of a grant: of the role, of the role in the tenant, and of roles in namespaces.
+fn groups_of(grant: &Grant) -> impl Iterator<Item = String> {
+    let whole = grant.role.into_iter().flat_map(|role| {
+        [
+            impersonation::group(role),
+            impersonation::tenant_group(&grant.tenant, role),
+        ]
+    });
+    let namespaces = grant.namespaces.iter().take(MAX_NAMESPACE_GROUPS);
+    whole.chain(namespaces.map(|it| impersonation::namespace_group(&it.namespace, it.role)))
 }
 
 /// A request that may go to its cluster.

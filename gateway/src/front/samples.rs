@@ -1,5 +1,7 @@
 //! Values for unit tests.
 
+use std::sync::Arc;
+
 use fairlead_api::resources::Role;
 
 use fairlead_seam::Caller;
@@ -12,6 +14,8 @@ pub(crate) fn caller(name: &str) -> Caller {
         role: Role::Viewer,
         tenant: None,
         cluster: None,
+        namespaces: Vec::new(),
+        grants: Arc::default(),
         subject: None,
         expires: None,
     }

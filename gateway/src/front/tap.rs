@@ -67,7 +67,7 @@ fn begin(
         path,
         cluster: permit.cluster().as_str(),
         tenant: grant.tenant.as_str(),
-        role: grant.role.as_str(),
+        role: grant.strongest().as_str(),
         upgrade: upgrade.and_then(|it| it.to_str().ok()),
         protocols: &offered.join(","),
     })?;

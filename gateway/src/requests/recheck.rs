@@ -11,7 +11,7 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Code, Failure, resources::Role};
-use fairlead_seam::{AuthenticateError, Caller, Grant};
+use fairlead_seam::{AuthenticateError, Caller, Grant, NamespaceGrant};
 use futures_util::StreamExt;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::info;
@@ -119,7 +119,7 @@ impl<'a> Pass<'a> {
             }
         }?;
         let (Some(cluster), Some(grant)) = (&access.cluster, &access.grant) else {
-            return match access.cluster.is_some() || caller.is_same_as(&access.caller) {
+            return match access.cluster.is_some() || caller.keeps_rights_of(&access.caller) {
                 // Not authorized yet: the request itself is about to be.
                 true => Ok(()),
                 false => Err(changed("the role or scope of the caller has changed")),
@@ -139,13 +139,16 @@ impl<'a> Pass<'a> {
         if now.tenant != grant.tenant {
             return Err(changed("the cluster has moved to another tenant"));
         }
-        if !covers(now.role, grant.role) {
-            return Err(changed(format_args!(
-                "the caller's role in the cluster is {} now",
-                now.role
-            )));
+        if covers(&now, grant) {
+            return Ok(());
         }
-        Ok(())
+        let authorizer = &self.hub.seam.authorizer;
+        let ended = grant.access.iter().filter(|id| !now.access.contains(id));
+        let mut ended = ended.filter_map(|id| authorizer.end_of_access(id));
+        match ended.next() {
+            Some(reason) => Err(changed(reason)),
+            None => Err(changed(role_now(&now, grant))),
+        }
     }
 
     /// The caller now. A failure to check keeps the request, as it keeps requests of the hub's own routes.
@@ -182,6 +185,8 @@ impl<'a> Pass<'a> {
             caller.role.as_str(),
             caller.tenant.as_ref().map(|it| it.as_str()),
             caller.cluster.as_ref().map(|it| it.as_str()),
+            &caller.namespaces,
+            &caller.grants,
         ))
     }
 }
@@ -191,20 +196,60 @@ fn changed(cause: impl std::fmt::Display) -> Failure {
 }
 
 /// True if `now` allows everything in a cluster that `before` allows.
-fn covers(now: Role, before: Role) -> bool {
-    now == before || now == Role::Admin || (now, before) == (Role::Operator, Role::Viewer)
+fn covers(now: &Grant, before: &Grant) -> bool {
+    let has = |role: Role| now.role.is_some_and(|own| own.includes(role));
+    let has_in = |it: &NamespaceGrant| {
+        let mut namespaces = now.namespaces.iter();
+        has(it.role)
+            || namespaces.any(|own| own.namespace == it.namespace && own.role.includes(it.role))
+    };
+    before.role.is_none_or(has) && before.namespaces.iter().all(has_in)
+}
+
+fn role_now(now: &Grant, before: &Grant) -> String {
+    match (now.role, now.role == before.role) {
+        (Some(role), false) => format!("the caller's role in the cluster is {role} now"),
+        (None, false) => "the caller has a role in namespaces of the cluster only now".to_owned(),
+        (_, true) => "the caller's roles in namespaces of the cluster have changed".to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn grant(role: Option<Role>, namespaces: &[(&str, Role)]) -> Grant {
+        let namespaces = namespaces.iter().map(|(name, role)| NamespaceGrant {
+            namespace: name.parse().unwrap(),
+            role: *role,
+        });
+        Grant {
+            role,
+            namespaces: namespaces.collect(),
+            tenant: "t-a".parse().unwrap(),
+            access: Vec::new(),
+        }
+    }
+
     #[test]
     fn only_a_stronger_role_covers_another() {
-        assert!(covers(Role::Admin, Role::Viewer));
-        assert!(covers(Role::Operator, Role::Viewer));
-        assert!(covers(Role::Viewer, Role::Viewer));
-        assert!(!covers(Role::Viewer, Role::Operator));
-        assert!(!covers(Role::Operator, Role::Admin));
+        let of = |role| grant(Some(role), &[]);
+        assert!(covers(&of(Role::Admin), &of(Role::Viewer)));
+        assert!(covers(&of(Role::Operator), &of(Role::Viewer)));
+        assert!(covers(&of(Role::Viewer), &of(Role::Viewer)));
+        assert!(!covers(&of(Role::Viewer), &of(Role::Operator)));
+        assert!(!covers(&of(Role::Operator), &of(Role::Admin)));
+        assert!(!covers(&grant(None, &[]), &of(Role::Viewer)));
+    }
+
+    #[test]
+    fn each_namespace_is_covered_by_itself_or_the_whole_cluster() {
+        let shop = grant(None, &[("shop", Role::Operator)]);
+        let both = grant(None, &[("shop", Role::Operator), ("web", Role::Viewer)]);
+        assert!(covers(&both, &shop));
+        assert!(!covers(&shop, &both));
+        assert!(covers(&grant(Some(Role::Operator), &[]), &both));
+        assert!(!covers(&grant(Some(Role::Viewer), &[]), &both));
+        assert!(!covers(&grant(None, &[("shop", Role::Viewer)]), &shop));
     }
 }

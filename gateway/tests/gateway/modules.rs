@@ -116,6 +116,8 @@ impl Authenticator for FakeModules {
             role: Role::Admin,
             tenant: None,
             cluster: None,
+            namespaces: Vec::new(),
+            grants: Arc::default(),
             subject: None,
             expires: None,
         };
@@ -146,10 +148,7 @@ impl Authorizer for FakeModules {
         if !self.clusters.lock().unwrap().contains_key(cluster) {
             return Err(AuthorizeError::NoSuchCluster);
         }
-        Ok(Grant {
-            role: caller.role,
-            tenant: "t-acme".parse().unwrap(),
-        })
+        Ok(Grant::of(caller.role, "t-acme".parse().unwrap()))
     }
 
     fn access_changes(&self) -> BoxStream<'static, ()> {

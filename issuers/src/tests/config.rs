@@ -101,10 +101,6 @@ fn each_mistake_is_reported_with_its_table() {
             "star",
         ),
         (
-            issuer(&role.replace("\"admin\"", "\"admin\", cluster = \"c-a\"")),
-            "cluster",
-        ),
-        (
             issuer(&role.replace("\"admin\"", "\"admin\", tenant = \"x\"")),
             "tenant",
         ),
@@ -131,5 +127,38 @@ fn no_algorithm_with_a_shared_secret_can_be_configured() {
             "[issuer.a]\nurl = \"https://a.example\"\naudience = [\"b\"]\nalgorithms = [\"{hmac:?}\"]\nroles = [{{ claim = \"sub\", value = \"x\", role = \"viewer\" }}]"
         );
         assert!(read(&text).is_err(), "{hmac:?}");
+    }
+}
+
+#[test]
+fn scopes_that_no_role_has_are_mistakes() {
+    let issuer = |more: &str| {
+        format!("[issuer.corp]\nurl = \"https://idp.example\"\naudience = [\"fairlead\"]\n{more}\n")
+    };
+    let role = "roles = [{ claim = \"sub\", value = \"x\", role = \"admin\" }]";
+    for (text, expected) in [
+        (
+            issuer(&role.replace("\"admin\"", "\"compile\", cluster = \"c-a\"")),
+            "cluster",
+        ),
+        (
+            issuer(&role.replace("\"admin\"", "\"admin\", namespaces = [\"shop\"]")),
+            "operator and viewer only",
+        ),
+        (
+            issuer(&role.replace("\"admin\"", "\"viewer\", namespaces = []")),
+            "1 to 16 names",
+        ),
+        (
+            issuer(&role.replace("\"admin\"", "\"viewer\", namespaces = [\"kube-system\"]")),
+            "reserved",
+        ),
+        (
+            issuer(&role.replace("\"admin\"", "\"viewer\", break_glass = \"tenant\"")),
+            "break_glass",
+        ),
+    ] {
+        let failure = read(&text).err().unwrap_or_else(|| panic!("{text}"));
+        assert!(failure.cause.contains(expected), "{expected}: {failure}");
     }
 }

@@ -18,6 +18,19 @@ pub(crate) fn visible_operation(
     caller: &Caller,
     change: &Change,
 ) -> Option<Operation> {
+    if caller.grants.is_empty() {
+        return operation_of_role(view, caller, change);
+    }
+    let mut roles = caller.each_role();
+    let first = roles.find_map(|role| operation_of_role(view, &role, change))?;
+    // A resource that moves between two roles stays visible.
+    let all_agree = roles
+        .filter_map(|role| operation_of_role(view, &role, change))
+        .all(|it| it == first);
+    Some(if all_agree { first } else { change.operation })
+}
+
+fn operation_of_role(view: &View, caller: &Caller, change: &Change) -> Option<Operation> {
     if let Some(own) = &caller.cluster {
         let is_own = is_of_cluster(change.kind) && change.id == own.as_str();
         return is_own.then_some(change.operation);

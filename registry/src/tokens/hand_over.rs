@@ -28,6 +28,7 @@ pub(super) async fn hand_over(
     Path(id): Path<String>,
     JsonBody(asked): JsonBody<HandOverToken>,
 ) -> Answer<axum::Json<ApiToken>> {
+    let caller = caller.with_own_role();
     allow(&caller, Right::TOKENS)?;
     let (deciding, who, token) = (Arc::clone(&registry), caller.clone(), id.clone());
     let decide = move |draft: &mut Draft| give(&deciding, draft, &who, &token, &asked.to);

@@ -12,6 +12,8 @@ fn renewed_credential_has_the_same_caller() {
         role: Role::Operator,
         tenant: None,
         cluster: None,
+        namespaces: Vec::new(),
+        grants: Arc::default(),
         subject: Some(Subject {
             issuer: "https://corp.test".into(),
             sub: sub.to_owned(),

@@ -66,6 +66,19 @@ const REFUSED: &[(&[&str], &[&str])] = &[
     (&["fairlead:ann"], &["fairlead:tenant:T-acme:admin"]),
     (&["fairlead:ann"], &["fairlead:tenant::admin"]),
     (&["fairlead:ann"], &["fairlead:tenant:t-acme:admin:x"]),
+    (&["fairlead:ann"], &["fairlead:namespace:shop:admin"]),
+    (&["fairlead:ann"], &["fairlead:namespace:shop"]),
+    (&["fairlead:ann"], &["fairlead:namespace:shop:operator:x"]),
+    (&["fairlead:ann"], &["fairlead:namespace:Shop:operator"]),
+    (
+        &["fairlead:ann"],
+        &["fairlead:namespace:kube-system:operator"],
+    ),
+    (&["fairlead:ann"], &["fairlead:namespace:fairlead:viewer"]),
+    (
+        &["fairlead:ann"],
+        &["fairlead:namespace:shop,system:masters:operator"],
+    ),
     (&["fairlead:ann"], &["admin"]),
     (&["fairlead:ann"], &["Ops"]),
     (&["fairlead:ann"], &[""]),
@@ -204,6 +217,21 @@ fn system_groups_cannot_be_allowed() {
     }
     let names = ["ops".to_owned(), "acme:system:x".to_owned()];
     check_allowed(&names, &names).unwrap();
+}
+
+#[test]
+fn groups_of_namespaces_pass_only_where_the_site_chose_them() {
+    let chosen = impersonation::namespace_groups(&["shop".parse().unwrap()]);
+    let rules = ImpersonationRules::new(&"t-acme".parse().unwrap(), &chosen, &[]);
+    let asked = [
+        "fairlead:viewer",
+        "fairlead:namespace:shop:operator",
+        "fairlead:namespace:blog:operator",
+    ];
+    let permitted = rules.admit(&headers(&["fairlead:ann"], &asked)).unwrap();
+    let expected = ["fairlead:viewer", "fairlead:namespace:shop:operator"];
+    assert_eq!(permitted.groups(), expected);
+    assert!(!permitted.is_admin());
 }
 
 #[test]

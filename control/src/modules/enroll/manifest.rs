@@ -79,7 +79,7 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         }),
     ];
     objects.extend(guard::policy());
-    objects.extend(rights::of_agent(&input.tenant, input.choices.impersonation));
+    objects.extend(rights::of_agent(&input.tenant, &input.choices));
     objects.extend(rights::of_users(&input.choices));
     objects.push(json!({
         "apiVersion": "v1",

@@ -1,6 +1,9 @@
 //! Tests of `authorize`.
 
+use std::sync::Arc;
+
 use super::*;
+use fairlead_seam::NamespaceGrant;
 
 fn permit(name: &str, role: Role, as_user: Option<&'static str>) -> Result<Permit, Failure> {
     let caller = Caller {
@@ -9,13 +12,12 @@ fn permit(name: &str, role: Role, as_user: Option<&'static str>) -> Result<Permi
         role: Role::Admin,
         tenant: None,
         cluster: None,
+        namespaces: Vec::new(),
+        grants: Arc::default(),
         subject: None,
         expires: None,
     };
-    let grant = Grant {
-        role,
-        tenant: "t-acme".parse().unwrap(),
-    };
+    let grant = Grant::of(role, "t-acme".parse().unwrap());
     let as_user = as_user.map(HeaderValue::from_static);
     Permit::new(&"c-demo".parse().unwrap(), &caller, &grant, as_user)
 }
@@ -31,6 +33,28 @@ fn permit_names_user_role_and_tenant_and_never_system() {
         groups,
         &["fairlead:operator", "fairlead:tenant:t-acme:operator"]
     );
+}
+
+#[test]
+fn permit_for_namespaces_names_no_role_in_the_cluster() {
+    let grant = Grant {
+        role: None,
+        namespaces: vec![NamespaceGrant {
+            namespace: "shop".parse().unwrap(),
+            role: Role::Operator,
+        }],
+        ..Grant::of(Role::Viewer, "t-acme".parse().unwrap())
+    };
+    let groups: Vec<_> = groups_of(&grant).collect();
+    assert_eq!(groups, ["fairlead:namespace:shop:operator"]);
+    let as_user = Some(HeaderValue::from_static("dev"));
+    let refused = Permit::new(
+        &"c-demo".parse().unwrap(),
+        &crate::front::samples::caller("ann"),
+        &grant,
+        as_user,
+    );
+    assert_eq!(refused.unwrap_err().code, Code::NoImpersonation);
 }
 
 #[test]

@@ -28,10 +28,10 @@ const REQUEST_VERBS: [&str; 8] = [
 const PATH_VERBS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
 /// Roles of the agent with their bindings.
-pub(super) fn of_agent(tenant: &TenantId, impersonation: ImpersonationMode) -> Vec<Value> {
+pub(super) fn of_agent(tenant: &TenantId, choices: &SiteChoices) -> Vec<Value> {
     let agent = || json!({ "kind": "ServiceAccount", "name": AGENT_NAME, "namespace": NAMESPACE });
     vec![
-        cluster_role(AGENT_NAME, impersonation_rules(tenant, impersonation)),
+        cluster_role(AGENT_NAME, impersonation_rules(tenant, choices)),
         cluster_binding(AGENT_NAME, AGENT_NAME, agent()),
         namespace_role(),
         json!({
@@ -58,26 +58,37 @@ pub(super) fn of_users(choices: &SiteChoices) -> Vec<Value> {
         let name = format!("fairlead-{role}");
         cluster_binding(&name, role.default_cluster_role(), group(role))
     });
-    let in_namespaces = choices.operator_namespaces.iter().map(operator_binding);
+    let in_namespaces = choices.operator_namespaces.iter().flat_map(|namespace| {
+        impersonation::NAMESPACE_ROLES.map(|role| namespace_binding(namespace, role))
+    });
     in_cluster.into_iter().chain(in_namespaces).collect()
 }
 
-fn operator_binding(namespace: &OperatorNamespace) -> Value {
+/// Binds a role's group in a namespace, and the group of those with the role in this namespace only.
+fn namespace_binding(namespace: &OperatorNamespace, role: Role) -> Value {
+    let cluster_role = match role {
+        Role::Operator => OPERATOR_CLUSTER_ROLE,
+        _ => role.default_cluster_role(),
+    };
     json!({
         "apiVersion": RBAC_VERSION,
         "kind": "RoleBinding",
         "metadata": {
-            "name": format!("fairlead-{}", Role::Operator),
+            "name": format!("fairlead-{role}"),
             "namespace": namespace.as_str(),
             "labels": labels(),
         },
-        "roleRef": { "apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": OPERATOR_CLUSTER_ROLE },
-        "subjects": [group(Role::Operator)],
+        "roleRef": { "apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": cluster_role },
+        "subjects": [group(role), named_group(impersonation::namespace_group(namespace, role))],
     })
 }
 
 fn group(role: Role) -> Value {
-    json!({ "apiGroup": RBAC_GROUP, "kind": "Group", "name": impersonation::group(role) })
+    named_group(impersonation::group(role))
+}
+
+fn named_group(name: String) -> Value {
+    json!({ "apiGroup": RBAC_GROUP, "kind": "Group", "name": name })
 }
 
 fn cluster_role(name: &str, rules: Value) -> Value {
@@ -101,8 +112,12 @@ fn cluster_binding(name: &str, role: &str, subject: Value) -> Value {
 
 /// Groups are granted by name. RBAC cannot grant users by prefix, so the agent rejects every user outside
 /// `fairlead:` itself.
-fn impersonation_rules(tenant: &TenantId, mode: ImpersonationMode) -> Value {
-    let groups = impersonation::groups(tenant);
+fn impersonation_rules(tenant: &TenantId, choices: &SiteChoices) -> Value {
+    let mode = choices.impersonation;
+    let mut groups = impersonation::groups(tenant);
+    groups.extend(impersonation::namespace_groups(
+        &choices.operator_namespaces,
+    ));
     // The namespace's UID distinguishes this cluster from one with a copied identity.
     let uid = json!({
         "apiGroups": [""],

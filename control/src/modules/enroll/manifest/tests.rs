@@ -119,7 +119,32 @@ fn operators_write_in_the_chosen_namespaces_only() {
         assert_eq!(binding["kind"], "RoleBinding");
         assert_eq!(binding["metadata"]["namespace"], namespace);
         assert_eq!(binding["subjects"][0]["name"], "fairlead:operator");
+        let own = format!("fairlead:namespace:{namespace}:operator");
+        assert_eq!(binding["subjects"][1]["name"], own);
     }
+    // The agent may impersonate exactly the groups of these namespaces.
+    for mode in [ImpersonationMode::Plain, ImpersonationMode::Constrained] {
+        input.choices.impersonation = mode;
+        let objects = self::objects(&input);
+        let role = find(&objects, "ClusterRole", AGENT_NAME);
+        let groups = role["rules"][0]["resourceNames"].as_array().unwrap();
+        let of_namespaces = groups.iter().filter_map(Value::as_str);
+        let of_namespaces = of_namespaces.filter(|it| it.starts_with("fairlead:namespace:"));
+        assert_eq!(
+            of_namespaces.collect::<Vec<_>>(),
+            [
+                "fairlead:namespace:shop:operator",
+                "fairlead:namespace:shop:viewer",
+                "fairlead:namespace:web:operator",
+                "fairlead:namespace:web:viewer",
+            ]
+        );
+    }
+    let variables = &find(&objects, "Deployment", AGENT_NAME)["spec"]["template"]["spec"]["containers"]
+        [0]["env"];
+    let variable = variables.as_array().unwrap().iter();
+    let mut variable = variable.filter(|it| it["name"] == "FAIRLEAD_OPERATOR_NAMESPACES");
+    assert_eq!(variable.next().unwrap()["value"], "shop,web");
 }
 
 #[test]

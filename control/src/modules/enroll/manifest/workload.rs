@@ -1,5 +1,6 @@
 //! The Deployment of the agent, and the network policy of its pods.
 
+use fairlead_api::site::OperatorNamespace;
 use serde_json::{Value, json};
 
 use super::{ADMIN_PORT, AGENT_NAME, IMAGE_UID, JOIN_SECRET, ManifestInput, labels, metadata};
@@ -61,21 +62,28 @@ fn container(input: &ManifestInput) -> Value {
             "failureThreshold": failures,
         })
     };
+    let mut variables = vec![
+        json!({
+            "name": "FAIRLEAD_JOIN",
+            "valueFrom": { "secretKeyRef": { "name": JOIN_SECRET, "key": "join" } },
+        }),
+        json!({ "name": "FAIRLEAD_ADMIN", "value": format!("0.0.0.0:{ADMIN_PORT}") }),
+        json!({
+            "name": "FAIRLEAD_POD_UID",
+            "valueFrom": { "fieldRef": { "fieldPath": "metadata.uid" } },
+        }),
+    ];
+    let namespaces = input.choices.operator_namespaces.iter();
+    let namespaces: Vec<&str> = namespaces.map(OperatorNamespace::as_str).collect();
+    if !namespaces.is_empty() {
+        let value = namespaces.join(",");
+        variables.push(json!({ "name": "FAIRLEAD_OPERATOR_NAMESPACES", "value": value }));
+    }
     json!({
         "name": "agent",
         "image": input.image,
         "args": ["agent"],
-        "env": [
-            {
-                "name": "FAIRLEAD_JOIN",
-                "valueFrom": { "secretKeyRef": { "name": JOIN_SECRET, "key": "join" } },
-            },
-            { "name": "FAIRLEAD_ADMIN", "value": format!("0.0.0.0:{ADMIN_PORT}") },
-            {
-                "name": "FAIRLEAD_POD_UID",
-                "valueFrom": { "fieldRef": { "fieldPath": "metadata.uid" } },
-            },
-        ],
+        "env": variables,
         "ports": [{ "name": "admin", "containerPort": ADMIN_PORT }],
         "readinessProbe": probe("/readyz", 3),
         "livenessProbe": probe("/healthz", 6),

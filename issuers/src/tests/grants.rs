@@ -1,0 +1,90 @@
+//! Roles of several rules, per tenant, cluster and namespace.
+
+use fairlead_registry::NoRole;
+use fairlead_seam::{GrantKind, ScopedGrant};
+use serde_json::Value;
+
+use super::*;
+use crate::{config, vouched::Vouched};
+
+const RULES: &str = r#"
+[issuer.corp]
+url = "https://idp.example"
+audience = ["fairlead"]
+roles = [
+  { claim = "groups", value = "a-admins", role = "admin", tenant = "t-a" },
+  { claim = "groups", value = "a-staff", role = "viewer", tenant = "t-a" },
+  { claim = "groups", value = "c-1-ops", role = "operator", cluster = "c-1" },
+  { claim = "groups", value = "run-*", role = "operator", cluster = "*" },
+  { claim = "groups", value = "shop", role = "operator", cluster = "c-2", namespaces = ["shop", "shop-test"] },
+  { claim = "groups", value = "staff", role = "viewer", break_glass = "admin" },
+]
+"#;
+
+fn vouched(groups: &[&str]) -> Result<Vouched, NoRole> {
+    let config = config::read(RULES).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let claims: Value = json!({ "sub": "ann", "groups": groups });
+    let mapping = &config.issuers[0].mapping;
+    mapping.apply(&"https://idp.example".into(), &claims, None)
+}
+
+/// Role, scope and kind in one text.
+fn shown(grant: &ScopedGrant) -> String {
+    let scope = &grant.scope;
+    let tenant = scope.tenant.as_ref().map_or("*", TenantId::as_str);
+    let cluster = scope.cluster.as_ref().map_or("*", ClusterId::as_str);
+    let namespaces: Vec<&str> = scope.namespaces.iter().map(|it| it.as_str()).collect();
+    let kind = match grant.kind {
+        GrantKind::Standing => "",
+        GrantKind::Temporary(_) => " for a time",
+        GrantKind::BreakGlass => " in an emergency",
+    };
+    let namespaces = namespaces.join(",");
+    format!("{} {tenant} {cluster} [{namespaces}]{kind}", grant.role)
+}
+
+#[test]
+fn all_matching_rules_count_and_the_widest_is_the_own_role() {
+    let ann = vouched(&["c-1-ops", "a-admins", "staff", "shop"]).unwrap();
+    assert_eq!(
+        (ann.role, &ann.tenant, &ann.cluster),
+        (Role::Viewer, &None, &None)
+    );
+    let more: Vec<String> = ann.grants.iter().map(shown).collect();
+    assert_eq!(
+        more,
+        [
+            "admin t-a * []",
+            "operator * c-1 []",
+            "operator * c-2 [shop,shop-test]",
+            "admin * * [] in an emergency",
+        ]
+    );
+}
+
+#[test]
+fn of_rules_with_one_scope_the_first_decides() {
+    let ann = vouched(&["a-staff", "a-admins"]).unwrap();
+    assert_eq!((ann.role, ann.grants.len()), (Role::Admin, 0));
+}
+
+#[test]
+fn a_star_gives_a_role_in_each_cluster_of_the_list() {
+    let ann = vouched(&["run-c-5", "run-c-6", "run-x"]).unwrap();
+    assert_eq!(ann.cluster.as_ref().map(ClusterId::as_str), Some("c-5"));
+    let more: Vec<String> = ann.grants.iter().map(shown).collect();
+    assert_eq!(more, ["operator * c-6 []"]);
+}
+
+#[test]
+fn a_role_in_namespaces_alone_is_limited_to_them() {
+    let ann = vouched(&["shop"]).unwrap();
+    assert_eq!((ann.role, ann.namespaces.len()), (Role::Operator, 2));
+    assert_eq!(ann.cluster.as_ref().map(ClusterId::as_str), Some("c-2"));
+    assert!(
+        vouched(&["other"])
+            .unwrap_err()
+            .cause
+            .contains("no role rule")
+    );
+}

@@ -1,0 +1,47 @@
+//! Roles of a caller in parts of the hub, in addition to its own role.
+
+use std::sync::Arc;
+
+use fairlead_api::{ClusterId, TenantId, resources::Role, site::OperatorNamespace};
+
+/// A role of a caller in a part of the hub. Roles add up: the strongest one of a cluster counts there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ScopedGrant {
+    /// Role in the scope.
+    pub role: Role,
+    /// Clusters and namespaces of the role.
+    pub scope: GrantScope,
+    /// Source and validity.
+    pub kind: GrantKind,
+}
+
+/// Part of the hub in which a role counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct GrantScope {
+    /// The tenant with all below it; `None`: all tenants.
+    pub tenant: Option<TenantId>,
+    /// `None`: all clusters of the tenant.
+    pub cluster: Option<ClusterId>,
+    /// Namespaces of the role in clusters; empty: whole clusters.
+    pub namespaces: Vec<OperatorNamespace>,
+}
+
+/// Kind of a [`ScopedGrant`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum GrantKind {
+    /// Lasts as long as the credential.
+    Standing,
+    /// Lasts for a time, and counts in clusters only. Holds the id of its access request.
+    Temporary(Arc<str>),
+    /// Not in effect: the caller may take this role in an emergency.
+    BreakGlass,
+}
+
+/// A role in one namespace of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceGrant {
+    /// The namespace.
+    pub namespace: OperatorNamespace,
+    /// Role in it.
+    pub role: Role,
+}
