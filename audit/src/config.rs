@@ -57,6 +57,10 @@ pub(crate) struct RecordingConfig {
     /// No session without a recording.
     #[serde(default = "default_required")]
     pub(crate) required: bool,
+    /// Age at which a recording is removed; kept for ever without.
+    pub(crate) keep: Option<Parsed<TimeSpan>>,
+    /// Total size of all recordings, beyond which the oldest are removed.
+    pub(crate) max_size: Option<Parsed<MemorySize>>,
 }
 
 const fn default_required() -> bool {

@@ -28,7 +28,7 @@ pub enum EventKind {
     Suppressed,
     /// The last line was incomplete after a crash, and was removed.
     Recovered,
-    /// A recording of a terminal session has begun or ended.
+    /// A recording of a terminal session has begun or ended, or was removed.
     Recording,
 }
 
@@ -40,6 +40,8 @@ pub enum Stage {
     Start,
     /// The request has ended.
     End,
+    /// The recording was removed because of its age or the total size (`recording`).
+    Removed,
 }
 
 /// Decision about a request.
@@ -228,6 +230,10 @@ pub(crate) enum PendingBody {
         file: String,
         bytes: u64,
     },
+    RecordingRemoved {
+        file: String,
+        bytes: u64,
+    },
 }
 
 impl PendingEvent {
@@ -257,6 +263,13 @@ impl PendingEvent {
                 name: Some(file.clone()),
                 bytes_out: (*stage == Stage::End).then_some(*bytes),
                 ..request(head, party, None)
+            },
+            PendingBody::RecordingRemoved { file, bytes } => AuditEvent {
+                kind: EventKind::Recording,
+                stage: Some(Stage::Removed),
+                name: Some(file.clone()),
+                bytes_out: Some(*bytes),
+                ..AuditEvent::default()
             },
         };
         AuditEvent {

@@ -28,7 +28,7 @@ pub use journal::JournalSettings;
 pub use log::{AuditLog, AuditUnwritable, AuditWriter};
 pub use policy::{Recorder, Recording, SessionFacts, Unrecordable};
 pub use read::{EventFilter, EventPage, read};
-pub use recording::{OpenError, Piece, open_recording};
+pub use recording::{OpenError, Piece, RecordingFile, open_recording, recordings};
 pub use request_info::{RequestInfo, ResourceInfo, harmless_query};
 pub use sink::Sinks;
 pub use verify::{Defect, Finding, Verification, verify};

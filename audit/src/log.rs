@@ -227,6 +227,11 @@ impl AuditLog {
         });
     }
 
+    /// Reports the removal of a recording by the retention.
+    pub(crate) fn recording_removed(&self, file: String, bytes: u64) {
+        self.push(PendingBody::RecordingRemoved { file, bytes });
+    }
+
     fn push(&self, body: PendingBody) {
         let at = OffsetDateTime::now_utc();
         let is_stranger =

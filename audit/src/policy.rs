@@ -1,9 +1,10 @@
 //! Policy of recordings: the sessions that get one, and those that may not pass without.
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -32,6 +33,8 @@ pub(crate) struct RecorderInner {
     pub(crate) config: RecordingConfig,
     pub(crate) dir: PathBuf,
     places: Arc<Semaphore>,
+    /// Files that are being written.
+    pub(crate) running: Mutex<BTreeSet<String>>,
 }
 
 /// Facts of a session that the policy looks at.
@@ -113,6 +116,7 @@ impl Recorder {
             config,
             dir,
             places: Arc::new(Semaphore::new(MAX_RECORDINGS)),
+            running: Mutex::default(),
         })))
     }
 

@@ -4,6 +4,8 @@
 
 mod cast;
 mod frames;
+mod reserved;
+mod retention;
 mod seal;
 mod spdy;
 
@@ -20,6 +22,8 @@ use crate::{
 };
 use cast::Cast;
 use frames::Direction;
+use retention::RunningFile;
+pub use retention::{RecordingFile, recordings};
 pub use seal::{OpenError, open_recording};
 
 /// Pieces of a session that wait for its writer; each has at most 32 KiB.
@@ -74,6 +78,7 @@ impl Recording {
         let (log, head, party) = (log.clone(), Arc::clone(head), party.clone());
         log.recording(Stage::Start, &head, party.clone(), name.clone(), 0);
         let permit = self.permit;
+        let running = RunningFile::of(&self.recorder, &name);
         spawn_blocking(move || {
             let mut written = Ok(());
             while let Some(piece) = pieces.blocking_recv() {
@@ -90,7 +95,7 @@ impl Recording {
                 warn!(%error, file = name, "recording broke off");
             }
             log.recording(Stage::End, &head, party, name, bytes);
-            drop(permit);
+            drop((permit, running));
         });
         Ok(sender)
     }

@@ -7,19 +7,23 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{Code, Failure};
-use fairlead_audit::{OpenError, open_recording};
+use fairlead_api::{Code, Failure, resources::List};
+use fairlead_audit::{OpenError, RecordingFile, open_recording, recordings};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::{args::RecordingArgs, output, runtime::block_on};
+use crate::{
+    args::{OutputArgs, RecordingArgs},
+    output::{self, Cell, TableColumn},
+    runtime::block_on,
+};
 
 /// Longest pause of a playback.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(command: &RecordingArgs) -> Result<(), Failure> {
     match command {
-        RecordingArgs::List { dir } => list(dir),
+        RecordingArgs::List { dir, output } => list(dir, output),
         RecordingArgs::Play {
             file,
             identity,
@@ -28,24 +32,29 @@ pub(crate) fn run(command: &RecordingArgs) -> Result<(), Failure> {
     }
 }
 
-fn list(dir: &Path) -> Result<(), Failure> {
-    let entries = fs::read_dir(dir).map_err(|error| unreadable(dir, &error))?;
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| unreadable(dir, &error))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".cast.age") {
-            names.push(name);
-        }
-    }
-    names.sort_unstable();
-    for name in &names {
-        output::print(&format!("{name}\n"))?;
-    }
-    if names.is_empty() {
-        output::note("no recordings");
-    }
+fn list(dir: &Path, output: &OutputArgs) -> Result<(), Failure> {
+    let items = recordings(dir).map_err(|error| unreadable(dir, &error))?;
+    let items = List { items };
+    output::show_list(&output.output, &items, "recordings", &columns(), cells)?;
     Ok(())
+}
+
+fn columns() -> [TableColumn; 4] {
+    [
+        TableColumn::id("FILE"),
+        TableColumn::word("BYTES"),
+        TableColumn::word("BEGAN"),
+        TableColumn::word("REMOVED-AFTER"),
+    ]
+}
+
+fn cells(file: &RecordingFile) -> [Cell; 4] {
+    [
+        file.name.clone().into(),
+        file.bytes.to_string().into(),
+        file.began.clone().into(),
+        file.expires.clone().unwrap_or_default().into(),
+    ]
 }
 
 async fn play(file: &Path, identity: &Path, cast: bool) -> Result<(), Failure> {

@@ -285,7 +285,13 @@ async fn exec_is_recorded_for_the_auditor_over_websocket_and_spdy() -> anyhow::R
     );
 
     let dir = hub.dir().join("data/audit/recordings");
-    let listed = ["recording", "list", dir.to_str().context("path")?];
+    let listed = [
+        "recording",
+        "list",
+        dir.to_str().context("path")?,
+        "-o",
+        "name",
+    ];
     let names = hub.cli(listed).await?.success()?;
     let names: Vec<&str> = names.lines().collect();
     ensure!(names.len() == 2, "{names:?}");

@@ -12,10 +12,10 @@
 #[path = "killed/client.rs"]
 mod client;
 
-use std::{fs, path::Path};
+use std::{fs, io::Write, path::Path, time::Duration};
 
 use anyhow::ensure;
-use fairlead_e2e::{Cluster, Hub, Site};
+use fairlead_e2e::{BACKUP_RECIPIENT, Cluster, Hub, Site, eventually};
 use fairlead_testkit::mounts;
 use serde_json::{Value, json};
 
@@ -23,6 +23,10 @@ use client::{LoadClient, Request};
 
 /// Mount options: space for the hub's keys and some hundred tenants.
 const DISK_OPTIONS: &str = "size=6m,mode=0700";
+const AUDIT_DISK_OPTIONS: &str = "size=2m,mode=0700";
+/// Less than a recording reserves.
+const SPACE_FOR_EVENTS_BYTES: u64 = 128 << 10;
+const AUDIT_DEADLINE: Duration = Duration::from_secs(60);
 /// Bytes that are freed at the end.
 const BALLAST_BYTES: usize = 2 << 20;
 /// Bytes written per tenant while there is much space.
@@ -54,6 +58,15 @@ async fn within(disk: &Path) -> anyhow::Result<()> {
     }
     let told = writes_fail_with_a_code_and_everything_else_continues(disk).await;
     // The mount ends with this process, but the folder must be empty when its owner deletes it.
+    let _ = mounts::run("umount", &["--lazy"], disk);
+    told?;
+    mounts::run(
+        "mount",
+        &["-t", "tmpfs", "-o", AUDIT_DISK_OPTIONS, "none"],
+        disk,
+    )
+    .map_err(anyhow::Error::msg)?;
+    let told = a_full_audit_disk_refuses_requests_until_there_is_space(disk).await;
     let _ = mounts::run("umount", &["--lazy"], disk);
     told?;
     println!("a hub with a full disk reported it, and recovered once there was space");
@@ -96,6 +109,68 @@ async fn writes_fail_with_a_code_and_everything_else_continues(disk: &Path) -> a
     let data = hub.data().display().to_string();
     let whole = hub.cli(["store", "check", "--data", &data]).await?;
     ensure!(whole.success()? == "The store is whole.\n");
+    Ok(())
+}
+
+/// A hub with its default `on-full = "refuse"`, and with required recordings.
+async fn a_full_audit_disk_refuses_requests_until_there_is_space(
+    disk: &Path,
+) -> anyhow::Result<()> {
+    let hub = Hub::start_server_with_audit_on(
+        disk,
+        &format!("[recording]\nrecipient = \"{BACKUP_RECIPIENT}\"\n"),
+    )
+    .await?;
+    hub.log_in().await?;
+    let cluster = Cluster::start().await?;
+    let joining = hub.create_cluster("demo").await?;
+    let _site = Site::start(&hub, &cluster, &joining).await?;
+    let kubectl = hub.kubectl(&cluster, "demo").await?;
+    let pods = ["get", "pods", "-l", "app=demo", "-o", "name"];
+    let pods = kubectl.clone().args(pods).run().await?.success()?;
+    let pod = pods.lines().next().unwrap_or_default().to_owned();
+    let get = kubectl.clone().args(["get", "namespaces", "-o", "name"]);
+    let exec = kubectl.args(["exec", &pod, "--", "sh", "-c", "echo seen"]);
+    get.clone().run().await?.success()?;
+    ensure!(exec.clone().run().await?.success()? == "seen\n");
+
+    // Enough for events, and too little for a recording.
+    let ballast = disk.join("ballast");
+    let mut file = fs::File::create(&ballast)?;
+    while file.write_all(&[1; 4096]).is_ok() {}
+    let length = file.metadata()?.len();
+    file.set_len(length - SPACE_FOR_EVENTS_BYTES)?;
+    get.clone().run().await?.success()?;
+    let refused = exec.run().await?;
+    ensure!(refused.stderr.contains("FL-5109"), "{refused:?}");
+
+    while file.write_all(&[1; 4096]).is_ok() {}
+    while file.write_all(&[1]).is_ok() {}
+    // The last page of the log has space for some more events.
+    eventually(AUDIT_DEADLINE, "a refusal", async || {
+        let refused = get.clone().run().await.ok()?;
+        refused.stderr.contains("FL-5107").then_some(())
+    })
+    .await?;
+    let connected = hub.process.log()?;
+    ensure!(
+        connected.contains("audit log cannot be written"),
+        "{connected}"
+    );
+    drop(file);
+    fs::remove_file(ballast)?;
+    eventually(AUDIT_DEADLINE, "an answer", async || {
+        let answered = get.clone().run().await.ok()?;
+        answered.status.success().then_some(())
+    })
+    .await?;
+    let dir = hub.data().join("audit").display().to_string();
+    let verified = hub.cli(["audit", "verify", &dir]).await?;
+    ensure!(
+        verified.text().contains("none removed or changed")
+            || verified.text().contains("incomplete"),
+        "{verified:?}"
+    );
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! asciicast version 2 (`docs.asciinema.org/manual/asciicast/v2`): a head, then a line per event.
 
-use std::io::{self, Write};
+use std::io;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -181,12 +181,11 @@ impl Cast {
     fn line(&mut self, line: &serde_json::Value) -> io::Result<()> {
         let line = format!("{line}\n");
         self.bytes += line.len() as u64;
-        self.file.write_all(line.as_bytes())
+        self.file.write(line.as_bytes())
     }
 
     /// Writes the last block, without which the file counts as cut.
     pub(super) fn finish(self) -> io::Result<()> {
-        let file = self.file.finish()?;
-        file.sync_all()
+        self.file.finish()
     }
 }

@@ -2,15 +2,33 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
 use age::{Decryptor, Encryptor, Identity, Recipient, stream::StreamWriter, x25519};
 
+use super::reserved::{DiskFull, ReservedFile};
+
 /// A sealed file that is being written.
-pub(super) type SealedFile = StreamWriter<File>;
+pub(super) struct SealedFile {
+    writer: StreamWriter<ReservedFile>,
+    disk_full: DiskFull,
+}
+
+impl SealedFile {
+    /// Writes text; the file is complete after an error because of a full disk, too.
+    pub(super) fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        self.writer.write_all(text)?;
+        self.disk_full.check()
+    }
+
+    /// Writes the last block, and syncs.
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.writer.finish()?.finish()
+    }
+}
 
 /// Reason not to open a recording.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +44,7 @@ pub enum OpenError {
     Sealed(#[from] age::DecryptError),
 }
 
-/// Creates a file of mode 0600, which must not exist.
+/// Creates a file of mode 0600, which must not exist. A full disk leaves none.
 pub(super) fn create(path: &Path, recipient: &x25519::Recipient) -> io::Result<SealedFile> {
     let mut options = OpenOptions::new();
     let file = options
@@ -36,7 +54,15 @@ pub(super) fn create(path: &Path, recipient: &x25519::Recipient) -> io::Result<S
         .open(path)?;
     let recipients = std::iter::once(recipient as &dyn Recipient);
     let encryptor = Encryptor::with_recipients(recipients).map_err(io::Error::other)?;
-    encryptor.wrap_output(file)
+    let sealed = ReservedFile::new(file).and_then(|file| {
+        let disk_full = file.disk_full();
+        let writer = encryptor.wrap_output(file)?;
+        Ok(SealedFile { writer, disk_full })
+    });
+    if sealed.is_err() {
+        std::fs::remove_file(path)?;
+    }
+    sealed
 }
 
 /// Opens a recording with the text of an identity file.

@@ -51,6 +51,7 @@ pub(super) fn open(
     let recorder = config.recorder(log.dir());
     let recorder = recorder.map_err(|error| mistake_in(settings, &error.to_string()))?;
     if let Some(recorder) = recorder {
+        recorder.start_retention(&log, process);
         log.record_sessions(recorder);
     }
     sinks.start(&log, process);

@@ -151,6 +151,8 @@ pub enum RecordingArgs {
         /// Folder: audit/recordings in the data folder of a hub, or a copy of it
         #[arg(value_name = "DIR")]
         dir: std::path::PathBuf,
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// Play a recording on this terminal
     Play {

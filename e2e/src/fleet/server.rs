@@ -1,7 +1,8 @@
 //! Hubs and sites in network namespaces: `fairlead server` as its users reach it, and an agent in its site's
 //! network.
 
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use anyhow::{bail, ensure};
@@ -27,7 +28,7 @@ impl Hub {
     }
 
     /// Starts `fairlead server` with its data in this folder, which may be a separate disk. Requests pass without events of
-    /// the audit log when the disk is full.
+    /// the audit log when the disk is full (`on-full = "drop"`): tests of the store's errors must get as far as the store.
     ///
     /// # Errors
     /// It does not get ready.
@@ -36,6 +37,23 @@ impl Hub {
         symlink(disk, folder.path().join("data"))?;
         let audit = folder.path().join("audit.toml");
         std::fs::write(&audit, "on-full = \"drop\"\n")?;
+        let flags = ["--audit-config".to_owned(), audit.display().to_string()];
+        Self::start_server_in(folder, &flags).await
+    }
+
+    /// Starts `fairlead server` with its audit log in this folder, which may be a separate disk, and with this configuration
+    /// of the log.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub async fn start_server_with_audit_on(disk: &Path, config: &str) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data)?;
+        std::fs::set_permissions(&data, Permissions::from_mode(0o700))?;
+        symlink(disk, data.join("audit"))?;
+        let audit = folder.path().join("audit.toml");
+        std::fs::write(&audit, config)?;
         let flags = ["--audit-config".to_owned(), audit.display().to_string()];
         Self::start_server_in(folder, &flags).await
     }
