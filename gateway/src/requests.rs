@@ -3,6 +3,7 @@
 //! It holds weak references: a request enters it once its caller is known, and leaves it with its record.
 
 pub(crate) mod recheck;
+pub(crate) mod reviews;
 
 use std::{
     collections::HashMap,
@@ -11,6 +12,10 @@ use std::{
 
 use fairlead_api::{Failure, resources::RunningRequest};
 use fairlead_seam::{RequestFilter, RunningRequests};
+use tokio::sync::Notify;
+
+use self::reviews::{ReviewedToken, ReviewedTokens};
+use crate::front::record::RequestAccess;
 
 /// Parts of the table with a lock each, so that cores seldom wait for each other.
 pub(crate) const SHARD_COUNT: usize = 64;
@@ -27,11 +32,26 @@ pub(crate) trait Running: Send + Sync {
 
     /// Address of the entry of the agent's session.
     fn session(&self) -> Option<usize>;
+
+    /// Access of the caller when the request began; `None` before it is known.
+    fn access(&self) -> Option<RequestAccess>;
+
+    /// The token, if it has to be reviewed again.
+    fn reviewed_token(&self) -> Option<Arc<ReviewedToken>>;
+
+    /// True from the decision to end the request until its last byte.
+    fn is_ending(&self) -> bool;
+
+    /// Wakes the task that ends the request.
+    fn wake(&self);
 }
 
 /// Running requests of authenticated callers at this hub; the sessions of agents excluded.
 pub(crate) struct RequestTable<R> {
     shards: [Mutex<Shard<R>>; SHARD_COUNT],
+    pub(crate) reviewed: ReviewedTokens,
+    /// Notified when requests end outside of a pass, which has to wake them until they are gone.
+    ended: Notify,
 }
 
 /// Records by their address.
@@ -41,6 +61,8 @@ impl<R> Default for RequestTable<R> {
     fn default() -> Self {
         RequestTable {
             shards: std::array::from_fn(|_| Mutex::default()),
+            reviewed: ReviewedTokens::default(),
+            ended: Notify::new(),
         }
     }
 }
@@ -58,6 +80,7 @@ impl<R: Running> RunningRequests for RequestTable<R> {
                 ended += 1;
             }
         }
+        self.ended.notify_one();
         ended
     }
 }
@@ -70,6 +93,7 @@ impl<R: Running> RequestTable<R> {
                 record.end(failure);
             }
         }
+        self.ended.notify_one();
     }
 
     fn all(&self) -> impl Iterator<Item = Arc<R>> {

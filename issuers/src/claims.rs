@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fairlead_api::ClusterId;
 use fairlead_registry::NoRole;
-use fairlead_seam::{GrantKind, GrantScope, ScopedGrant, Subject};
+use fairlead_seam::{GrantKind, GrantScope, ScopedGrant, Subject, SubjectProof};
 use serde_json::Value;
 use time::OffsetDateTime;
 
@@ -32,6 +32,7 @@ impl Mapping {
         issuer: &Arc<str>,
         claims: &Value,
         expires: Option<OffsetDateTime>,
+        proof: SubjectProof,
     ) -> Result<Vouched, NoRole> {
         let subject = find(claims, &self.name_claim)
             .and_then(Value::as_str)
@@ -41,6 +42,7 @@ impl Mapping {
         let known = Subject {
             issuer: Arc::clone(issuer),
             sub: sub.to_owned(),
+            proof,
         };
         let no_role = |cause| NoRole {
             cause,

@@ -7,7 +7,7 @@ use fairlead_api::{
     Failure,
     resources::{SignInFlow, SignInIssuer},
 };
-use fairlead_seam::AuthenticateError;
+use fairlead_seam::{AuthenticateError, SubjectProof};
 use jsonwebtoken::{
     Algorithm, Header, Validation, dangerous, decode, decode_header, errors::ErrorKind,
 };
@@ -147,7 +147,26 @@ impl JwtIssuer {
         }
         let claims = verified.ok_or(problem)?;
         let until = self.times(&claims, now)?;
-        Ok((self.mapping.apply(&self.url, &claims, Some(until))?, until))
+        let proof = self.proof(&claims);
+        let vouched = self.mapping.apply(&self.url, &claims, Some(until), proof)?;
+        Ok((vouched, until))
+    }
+
+    /// Tokens of the sign-in client have one set of scopes: a newer one with fewer rights means that rights were removed.
+    fn proof(&self, claims: &Value) -> SubjectProof {
+        let Some(sign_in) = &self.sign_in else {
+            return SubjectProof::Signed;
+        };
+        let is_client = |it: &Value| it.as_str() == Some(&sign_in.client_id);
+        let is_for_client = match claims.get("aud") {
+            Some(Value::Array(all)) => all.iter().any(is_client),
+            Some(one) => is_client(one),
+            None => false,
+        };
+        match time_at(claims, "iat") {
+            Some(issued) if is_for_client => SubjectProof::SignIn { issued },
+            _ => SubjectProof::Signed,
+        }
     }
 
     /// Checks `nbf` and `exp`; returns the expiry.
@@ -156,14 +175,7 @@ impl JwtIssuer {
         claims: &Value,
         now: OffsetDateTime,
     ) -> Result<OffsetDateTime, AuthenticateError> {
-        let at = |name: &str| {
-            let seconds = claims.get(name)?.as_f64()?;
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "saturates to a value that is no valid date"
-            )]
-            OffsetDateTime::from_unix_timestamp(seconds as i64).ok()
-        };
+        let at = |name: &str| time_at(claims, name);
         let Some(expires) = at("exp") else {
             let cause = format!("issuer {}: claim exp is missing", self.name);
             return Err(AuthenticateError::BadToken(Some(cause)));
@@ -179,6 +191,16 @@ impl JwtIssuer {
         }
         Ok(until)
     }
+}
+
+/// A claim with seconds since 1970.
+fn time_at(claims: &Value, name: &str) -> Option<OffsetDateTime> {
+    let seconds = claims.get(name)?.as_f64()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "saturates to a value that is no valid date"
+    )]
+    OffsetDateTime::from_unix_timestamp(seconds as i64).ok()
 }
 
 fn sign_in(config: &Issuer) -> Result<Option<SignInIssuer>, Failure> {

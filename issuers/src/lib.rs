@@ -111,7 +111,7 @@ impl Issuers {
             && let Some(issuer) = self.tokens.iter().find(|issuer| issuer.is(&unverified))
         {
             let (vouched, until) = issuer.verify(text, &unverified, now).await?;
-            self.known.put(text, &vouched, now, until);
+            self.known.put(text, &vouched, now, (until, until));
             return Ok(Some(vouched));
         }
         self.review(text, from, now).await
@@ -135,8 +135,9 @@ impl Issuers {
         for reviewer in &self.reviewers {
             match reviewer.review(text).await {
                 Ok(Some(vouched)) => {
-                    self.known
-                        .put(text, &vouched, now, now + review::REVIEW_TTL);
+                    let fresh_until = now + review::REVIEW_TTL;
+                    let until = now + review::REVIEW_TTL_DURING_OUTAGE;
+                    self.known.put(text, &vouched, now, (fresh_until, until));
                     return Ok(Some(vouched));
                 }
                 Ok(None) => {}
@@ -144,10 +145,22 @@ impl Issuers {
                 Err(VouchError::Other(error @ AuthenticateError::IssuerDown(_))) => {
                     unreachable = Some(error);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.known.remove(text);
+                    return Err(error);
+                }
             }
         }
-        unreachable.map_or(Ok(None), |error| Err(error.into()))
+        match unreachable {
+            Some(error) => match self.known.find_stale(text, now) {
+                Some(vouched) => Ok(Some(vouched)),
+                None => Err(error.into()),
+            },
+            None => {
+                self.known.remove(text);
+                Ok(None)
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use fairlead_api::Failure;
-use fairlead_seam::AuthenticateError;
+use fairlead_seam::{AuthenticateError, SubjectProof};
 use reqwest::{Client, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,8 +16,10 @@ use super::{
     vouched::{VouchError, Vouched},
 };
 
-/// Lifetime of a cached review.
-pub(super) const REVIEW_TTL: Duration = Duration::seconds(60);
+/// Lifetime of a cached review: a deleted token is refused after this time, and its running requests end within 10 s.
+pub(super) const REVIEW_TTL: Duration = Duration::seconds(4);
+/// Lifetime of a cached review while no reviewing cluster can be reached.
+pub(super) const REVIEW_TTL_DURING_OUTAGE: Duration = Duration::seconds(60);
 
 pub(super) struct Reviewer {
     name: String,
@@ -85,7 +87,7 @@ impl Reviewer {
         {
             return Ok(None);
         }
-        let vouched = self.mapping.apply(&self.url, &status.user, None);
+        let vouched = (self.mapping).apply(&self.url, &status.user, None, SubjectProof::Reviewed);
         Ok(Some(vouched?))
     }
 

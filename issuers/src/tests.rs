@@ -7,7 +7,7 @@ mod rig;
 use std::{net::Ipv4Addr, sync::Arc};
 
 use fairlead_api::{ClusterId, Code, TenantId, resources::Role};
-use fairlead_seam::Subject;
+use fairlead_seam::{Subject, SubjectProof};
 use jsonwebtoken::Algorithm;
 use serde_json::json;
 use time::Duration;
@@ -39,6 +39,7 @@ async fn a_valid_token_yields_a_caller_and_keys_are_fetched_once() {
         subject: Subject {
             issuer: idp.url().into(),
             sub: "Jane@Corp.example".to_owned(),
+            proof: SubjectProof::Signed,
         },
         // With the default tolerance of a minute; the cache forgets it earlier.
         expires: Some(NOW + Duration::hours(1) + Duration::minutes(1)),

@@ -15,7 +15,8 @@ use futures_util::{
 use secrecy::SecretString;
 
 use crate::{
-    grants, locks, registry::Registry, requests, rights::visible, services::Verified, tokens,
+    grants, locks, registry::Registry, requests, rights::visible, services::Verified, signed_in,
+    tokens,
 };
 
 #[async_trait]
@@ -31,12 +32,15 @@ impl Authenticator for Registry {
             return match issuers.verify(token, from, self.now()).await? {
                 Verified::Caller(caller) => {
                     if let Some(subject) = &caller.subject {
+                        signed_in::note(self, subject, Some(&caller)).await;
+                        signed_in::check(&self.store.view(), &caller)?;
                         self.note_rights(subject, &caller);
                     }
                     self.unless_locked(&self.store.view(), caller)
                 }
                 Verified::NoRole(person) => {
                     if let Some(subject) = &person.subject {
+                        signed_in::note(self, subject, None).await;
                         self.note_no_role(subject, person.credential_ends);
                     }
                     Err(AuthenticateError::NoRole(person.cause))
@@ -51,13 +55,14 @@ impl Authenticator for Registry {
         Ok(caller)
     }
 
-    /// A token of an issuer keeps its claims until it expires.
+    /// A token of an issuer keeps its claims until it expires, or until a newer one of its person has fewer rights.
     async fn recheck(&self, caller: &Caller) -> Result<Caller, AuthenticateError> {
         let view = self.store.view();
         let Some(id) = &caller.token else {
             if caller.expires.is_some_and(|expires| self.now() >= expires) {
                 return Err(AuthenticateError::Expired);
             }
+            signed_in::check(&view, caller)?;
             return self.unless_locked(&view, caller.clone());
         };
         let token = view.token(id).ok_or(AuthenticateError::BadToken(None))?;
@@ -87,9 +92,18 @@ impl Authorizer for Registry {
     }
 
     fn access_changes(&self) -> BoxStream<'static, ()> {
-        stream::unfold(self.store.watch(), async |mut revisions| {
-            revisions.changed().await.ok()?;
-            Some(((), revisions))
+        let state = (self.store.watch(), self.store.clone(), self.store.view());
+        stream::unfold(state, async |(mut revisions, store, mut known)| {
+            // Facts change all the time, and access seldom.
+            loop {
+                revisions.changed().await.ok()?;
+                let view = store.view();
+                let is_same = view.has_same_access(&known);
+                known = view;
+                if !is_same {
+                    return Some(((), (revisions, store, known)));
+                }
+            }
         })
         .boxed()
     }

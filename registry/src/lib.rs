@@ -31,6 +31,7 @@ mod rights;
 mod selector;
 mod services;
 mod sign_ins;
+mod signed_in;
 pub mod stale;
 mod status;
 mod streams;

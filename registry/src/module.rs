@@ -10,7 +10,7 @@ use tracing::warn;
 
 use crate::{
     about, bootstrap, changes, clusters, compile, identity, imported, locks, metrics,
-    registry::Registry, requests, status, tenants, tokens,
+    registry::Registry, requests, signed_in, status, tenants, tokens,
 };
 
 /// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
@@ -79,6 +79,9 @@ impl RegistryModule {
             }
             if let Err(error) = locks::forget(&self.0, self.0.now()).await {
                 warn!(%error, "ended locks not deleted");
+            }
+            if let Err(error) = signed_in::forget(&self.0).await {
+                warn!(%error, "people not forgotten");
             }
             if let Err(error) = self.0.store.tidy(&self.0.settings.retention).await {
                 warn!(%error, "history not trimmed");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fairlead_routes::Right;
-use fairlead_seam::{AuthenticateError, Caller, Subject};
+use fairlead_seam::{AuthenticateError, Caller, Subject, SubjectProof};
 use fairlead_store::{
     View,
     model::{PersonOwner, Token, TokenOwner},
@@ -210,6 +210,8 @@ fn subject_of(person: &PersonOwner) -> Subject {
     Subject {
         issuer: person.issuer.as_str().into(),
         sub: person.sub.clone(),
+        // The token of the hub proves itself.
+        proof: SubjectProof::Signed,
     }
 }
 

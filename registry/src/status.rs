@@ -336,7 +336,7 @@ fn alters_visibility(change: &Change) -> bool {
     let field = match change.kind {
         Kind::Tenant => "parent",
         Kind::Cluster => "tenant",
-        Kind::Token | Kind::Catalog | Kind::Authority | Kind::Lock => return false,
+        Kind::Token | Kind::Catalog | Kind::Authority | Kind::Lock | Kind::Person => return false,
     };
     before.get(field) != after.get(field)
 }

@@ -45,18 +45,22 @@ impl Caller {
             subject,
             expires: _,
         } = self;
-        (
-            name, token, role, tenant, cluster, namespaces, grants, subject,
-        ) == (
-            &other.name,
-            &other.token,
-            &other.role,
-            &other.tenant,
-            &other.cluster,
-            &other.namespaces,
-            &other.grants,
-            &other.subject,
-        )
+        let is_same_subject = match (subject, &other.subject) {
+            (Some(one), Some(other)) => one.is_same_as(other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        let rights = (name, token, role, tenant, cluster, namespaces, grants);
+        is_same_subject
+            && rights
+                == (
+                    &other.name,
+                    &other.token,
+                    &other.role,
+                    &other.tenant,
+                    &other.cluster,
+                    &other.namespaces,
+                    &other.grants,
+                )
     }
 
     /// Role on the hub's own routes. A role in namespaces reads only. An admin of one cluster is an operator there:
@@ -118,6 +122,30 @@ pub struct Subject {
     pub issuer: Arc<str>,
     /// Claim `sub`; for a reviewing cluster the user name.
     pub sub: String,
+    /// Kind of the credential.
+    pub proof: SubjectProof,
+}
+
+/// Kind of the credential with which an issuer vouches for a caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SubjectProof {
+    /// A signed token, valid until its end.
+    Signed,
+    /// A signed token of the client for the sign-in of people. A newer one may narrow the rights of its person.
+    SignIn {
+        /// Time of issue.
+        issued: OffsetDateTime,
+    },
+    /// A token that only its reviewer understands.
+    Reviewed,
+}
+
+impl Subject {
+    /// True if both are the same person or program.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Subject) -> bool {
+        (&self.issuer, &self.sub) == (&other.issuer, &other.sub)
+    }
 }
 
 /// Permission of a caller in a cluster. The gateway makes the permit from it.

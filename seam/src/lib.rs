@@ -15,7 +15,7 @@ mod requests;
 
 pub use access::{Authenticator, Authorizer};
 pub use body::{BodyTerms, MAX_STRANGER_BODY_BYTES};
-pub use caller::{Caller, Grant, Subject};
+pub use caller::{Caller, Grant, Subject, SubjectProof};
 pub use directory::{Directory, Recognition};
 pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
 pub use fair_pool::{FairPool, Share, Taken};

@@ -10,7 +10,7 @@ use crate::{
     backend::Backend,
     backend::{DocumentRow, LoadedRows},
     error::{Result, StoreError},
-    model::{AccessLock, Authorities, Cluster, LockTarget, Tenant, Token},
+    model::{AccessLock, Authorities, Cluster, LockTarget, Person, Tenant, Token},
     record::{Kind, Record},
     revision::Revision,
     view::{CatalogHead, View},
@@ -188,6 +188,28 @@ impl StoredDocument for AccessLock {
     }
 }
 
+/// People belong to an issuer, and to no tenant.
+impl StoredDocument for Person {
+    type Id = String;
+    const KIND: Kind = Kind::Person;
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.people
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.people
+    }
+}
+
 fn locked_tenant(view: &View, kind: LockKind, name: &str) -> Option<TenantId> {
     let of_cluster = |id: &ClusterId| view.cluster(id).map(|it| it.value.tenant.clone());
     match kind {
@@ -249,6 +271,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Token => view.take::<Token>(row)?,
             Kind::Authority => view.take::<Authorities>(row)?,
             Kind::Lock => view.take::<AccessLock>(row)?,
+            Kind::Person => view.take::<Person>(row)?,
             Kind::Catalog => {}
         }
     }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
-    model::{AccessLock, Authorities, Cluster, Tenant, Token},
+    model::{AccessLock, Authorities, Cluster, Person, Tenant, Token},
     record::Record,
     revision::Revision,
     view::{CatalogHead, View},
@@ -29,6 +29,7 @@ pub struct Draft {
     pub(super) tokens: BTreeSet<String>,
     pub(super) authorities: BTreeSet<String>,
     pub(super) locks: BTreeSet<String>,
+    pub(super) people: BTreeSet<String>,
     /// New catalogs, as JSON.
     pub(super) catalogs: BTreeMap<ClusterId, String>,
 }
@@ -52,6 +53,7 @@ impl Draft {
             tokens: BTreeSet::new(),
             authorities: BTreeSet::new(),
             locks: BTreeSet::new(),
+            people: BTreeSet::new(),
             catalogs: BTreeMap::new(),
         }
     }
@@ -199,6 +201,23 @@ impl Draft {
         self.view.lock(id).ok_or(StoreError::Missing)?;
         self.locks.insert(id.to_owned());
         self.view.set::<AccessLock>(&id.to_owned(), None);
+        Ok(())
+    }
+
+    /// Creates or replaces the rights of a person.
+    pub fn put_person(&mut self, person: Person) {
+        self.people.insert(person.id.clone());
+        self.put(person);
+    }
+
+    /// Forgets a person.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_person(&mut self, id: &str) -> Result<()> {
+        self.view.person(id).ok_or(StoreError::Missing)?;
+        self.people.insert(id.to_owned());
+        self.view.set::<Person>(&id.to_owned(), None);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::{
     error::{Result, StoreError},
     history::{Change, FactVersion},
     millis::millis,
-    model::{AccessLock, Authorities, Cluster, FactSource, Facts, Tenant, Token},
+    model::{AccessLock, Authorities, Cluster, FactSource, Facts, Person, Tenant, Token},
     record::{Kind, Record},
     revision::Revision,
     view::View,
@@ -95,6 +95,9 @@ pub(super) fn record(
     }
     for id in &draft.locks {
         journal.document::<AccessLock>(draft, id)?;
+    }
+    for id in &draft.people {
+        journal.document::<Person>(draft, id)?;
     }
     for (cluster, body) in &draft.catalogs {
         journal.catalog(draft, cluster, body);

@@ -10,6 +10,7 @@ mod fact;
 mod git;
 pub mod hex;
 mod lock;
+mod person;
 mod tenant;
 mod token;
 
@@ -26,5 +27,6 @@ pub use fairlead_api::{
 };
 pub use git::{GitRepo, RepoState};
 pub use lock::{AccessLock, LockTarget, SelectedRequests};
+pub use person::{Person, PersonRights, PersonRole};
 pub use tenant::{ClusterTemplate, Tenant};
 pub use token::{PersonOwner, Token, TokenOwner};

@@ -7,7 +7,7 @@ use fairlead_api::{ClusterId, TenantId};
 use imbl::{OrdMap, OrdSet};
 
 use crate::{
-    model::{AccessLock, Authorities, Cluster, Tenant, Token},
+    model::{AccessLock, Authorities, Cluster, Person, Tenant, Token},
     quota::ChangeCount,
     record::Record,
     revision::Revision,
@@ -24,6 +24,7 @@ pub struct View {
     pub(super) clusters: OrdMap<ClusterId, Arc<Record<Cluster>>>,
     pub(super) tokens: OrdMap<String, Arc<Record<Token>>>,
     pub(super) locks: OrdMap<String, Arc<Record<AccessLock>>>,
+    pub(super) people: OrdMap<String, Arc<Record<Person>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
     pub(super) authorities: OrdMap<String, Arc<Record<Authorities>>>,
     pub(super) by_tenant: Groups<TenantId, ClusterId>,
@@ -142,6 +143,30 @@ impl View {
     /// All locks and orders to end requests, in the order of their ids.
     pub fn locks(&self) -> impl ExactSizeIterator<Item = &Arc<Record<AccessLock>>> {
         self.locks.values()
+    }
+
+    /// True if both give the same access to the same callers: facts and other properties of clusters do not matter.
+    ///
+    /// Compares addresses only. May be false for equal views.
+    #[must_use]
+    pub fn has_same_access(&self, other: &View) -> bool {
+        self.tokens.ptr_eq(&other.tokens)
+            && self.locks.ptr_eq(&other.locks)
+            && self.people.ptr_eq(&other.people)
+            && self.tenants.ptr_eq(&other.tenants)
+            && self.authorities.ptr_eq(&other.authorities)
+            && self.by_tenant.0.ptr_eq(&other.by_tenant.0)
+    }
+
+    /// Rights of the person with this id.
+    #[must_use]
+    pub fn person(&self, id: &str) -> Option<&Arc<Record<Person>>> {
+        self.people.get(id)
+    }
+
+    /// All people who have signed in, in the order of their ids.
+    pub fn people(&self) -> impl Iterator<Item = &Arc<Record<Person>>> {
+        self.people.values()
     }
 
     /// `None` if no catalog was written.

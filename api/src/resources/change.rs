@@ -57,6 +57,8 @@ pub enum ResourceKind {
     Authority,
     /// Lock, or order to end running requests.
     Lock,
+    /// Rights of a person who signs in.
+    Person,
 }
 
 impl ResourceKind {
@@ -70,6 +72,7 @@ impl ResourceKind {
             ResourceKind::Catalog => "catalog",
             ResourceKind::Authority => "authority",
             ResourceKind::Lock => "lock",
+            ResourceKind::Person => "person",
         }
     }
 }
@@ -88,8 +91,8 @@ pub struct UnknownName;
 impl FromStr for ResourceKind {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        use ResourceKind::{Authority, Catalog, Cluster, Lock, Tenant, Token};
-        [Tenant, Cluster, Token, Catalog, Authority, Lock]
+        use ResourceKind::{Authority, Catalog, Cluster, Lock, Person, Tenant, Token};
+        [Tenant, Cluster, Token, Catalog, Authority, Lock, Person]
             .into_iter()
             .find(|kind| kind.as_str() == text)
             .ok_or(UnknownName)

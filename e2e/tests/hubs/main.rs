@@ -6,6 +6,8 @@
     reason = "a test may panic, and waits for one future at a time"
 )]
 
+mod revoked;
+
 use std::time::Duration;
 
 use anyhow::{Context, ensure};

@@ -3,7 +3,9 @@
 use std::{any::Any, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
-use fairlead_seam::{AuthenticateError, BodyTerms, Caller, Identify, TooManyWrongTokens};
+use fairlead_seam::{
+    AuthenticateError, BodyTerms, Caller, Identify, SubjectProof, TooManyWrongTokens,
+};
 use http::{HeaderValue, header};
 use secrecy::SecretString;
 use tokio::sync::OnceCell;
@@ -76,11 +78,11 @@ impl BearerPrincipal {
             other => other?,
         };
         self.record.set_caller(&caller);
-        if caller.token.is_none()
-            && caller.expires.is_none()
+        let proof = caller.subject.as_ref().map(|it| it.proof);
+        if proof == Some(SubjectProof::Reviewed)
             && let Ok(token) = token
         {
-            self.record.set_opaque_token(token, self.from);
+            self.record.set_reviewed_token(token);
         }
         Ok(caller)
     }

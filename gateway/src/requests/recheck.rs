@@ -1,5 +1,5 @@
-//! Re-checks the access of running requests: after each change of the store, and every two seconds for credentials that
-//! expire.
+//! Re-checks the access of running requests: after each change of access in the store, and every few
+//! seconds.
 //!
 //! One check covers all requests of a credential and a cluster, so a hundred thousand watches cost one pass over the table.
 
@@ -11,57 +11,82 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Code, Failure, resources::Role};
-use fairlead_seam::{AuthenticateError, Caller, Grant, NamespaceGrant};
+use fairlead_seam::{AuthenticateError, Authenticator, Authorizer, Caller, Grant, NamespaceGrant};
 use futures_util::StreamExt;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
 use tracing::info;
 
-use super::SHARD_COUNT;
-use crate::{
-    front::record::{RequestAccess, RequestRecord},
-    hub::Hub,
+use super::{
+    RequestTable, Running, SHARD_COUNT,
+    reviews::{self, ReviewedToken},
 };
+use crate::{front::record::RequestAccess, hub::Hub};
 
-/// Interval without changes of the store: a credential expires without one.
-const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Longest time from one pass to the next: credentials and temporary access end without a change of the store.
+const MAX_PASS_INTERVAL: Duration = Duration::from_secs(5);
 /// Shortest time from one pass to the next, and time for a last message to be flushed.
 const MIN_PASS_INTERVAL: Duration = Duration::from_millis(500);
 
+/// The table, and the parts of the hub that check access.
+struct Recheck<'a, R> {
+    requests: &'a RequestTable<R>,
+    authenticator: &'a dyn Authenticator,
+    authorizer: &'a dyn Authorizer,
+}
+
 /// Re-checks running requests until the process drains and no session is left.
 pub(crate) async fn supervise(hub: Arc<Hub>) {
-    let mut changes = hub.seam.authorizer.access_changes();
-    let watching = async {
+    let recheck = Recheck {
+        requests: &*hub.requests,
+        authenticator: hub.seam.authenticator.as_ref(),
+        authorizer: hub.seam.authorizer.as_ref(),
+    };
+    hub.sessions_ended
+        .run_until_cancelled(recheck.repeat())
+        .await;
+}
+
+impl<R: Running> Recheck<'_, R> {
+    async fn repeat(&self) {
+        let reviewed = Notify::new();
+        let reviewing = reviews::repeat(&self.requests.reviewed, self.authenticator, &reviewed);
+        tokio::join!(self.repeat_passes(&reviewed), reviewing);
+    }
+
+    async fn repeat_passes(&self, reviewed: &Notify) {
+        let mut changes = self.authorizer.access_changes();
         loop {
-            let is_any_ending = Pass::new(&hub).run().await;
+            let started = Instant::now();
+            let is_any_ending = Pass::new(self).run().await;
             sleep(MIN_PASS_INTERVAL).await;
             if is_any_ending {
                 continue;
             }
-            let next = Instant::now() + (RECHECK_INTERVAL - MIN_PASS_INTERVAL);
             tokio::select! {
                 Some(()) = changes.next() => {}
-                () = sleep_until(next) => {}
+                () = reviewed.notified() => {}
+                () = self.requests.ended.notified() => {}
+                () = sleep_until(started + MAX_PASS_INTERVAL) => {}
             }
         }
-    };
-    tokio::select! {
-        () = watching => {}
-        () = hub.sessions_ended.cancelled() => {}
     }
 }
 
 /// One pass over the table, with the results of its checks.
-struct Pass<'a> {
-    hub: &'a Hub,
+struct Pass<'a, R> {
+    recheck: &'a Recheck<'a, R>,
     hasher: RandomState,
     callers: HashMap<u64, Result<Arc<Caller>, Failure>>,
     grants: HashMap<(u64, ClusterId), Result<Grant, Failure>>,
 }
 
-impl<'a> Pass<'a> {
-    fn new(hub: &'a Hub) -> Self {
+impl<'a, R: Running> Pass<'a, R> {
+    fn new(recheck: &'a Recheck<'a, R>) -> Self {
         Pass {
-            hub,
+            recheck,
             hasher: RandomState::new(),
             callers: HashMap::new(),
             grants: HashMap::new(),
@@ -70,11 +95,10 @@ impl<'a> Pass<'a> {
 
     /// Ends requests without access; true if a request is about to end.
     async fn run(mut self) -> bool {
-        let terminations = self.hub.seam.authorizer.terminations();
+        let terminations = self.recheck.authorizer.terminations();
         let mut is_any_ending = false;
         for shard in 0..SHARD_COUNT {
-            for record in self.hub.requests.shard(shard) {
-                let record = RequestRecord::from(record);
+            for record in self.recheck.requests.shard(shard) {
                 if record.is_ending() {
                     record.wake();
                     is_any_ending = true;
@@ -91,10 +115,11 @@ impl<'a> Pass<'a> {
                 });
                 let failure = match ordered {
                     Some(order) => Some(order.failure.clone()),
-                    None => self.check(&record, &access).await.err(),
+                    None => self.check(record.as_ref(), &access).await.err(),
                 };
                 if let Some(failure) = failure {
-                    info!(request = record.id(), caller = access.caller.name, code = %failure.code, cause = failure.cause, "running request ended");
+                    let request = record.snapshot().map(|it| it.id);
+                    info!(request, caller = access.caller.name, code = %failure.code, cause = failure.cause, "running request ended");
                     record.end(&failure);
                     is_any_ending = true;
                 }
@@ -104,16 +129,14 @@ impl<'a> Pass<'a> {
         is_any_ending
     }
 
-    async fn check(
-        &mut self,
-        record: &RequestRecord,
-        access: &RequestAccess,
-    ) -> Result<(), Failure> {
-        let key = self.key(&access.caller);
+    async fn check(&mut self, record: &R, access: &RequestAccess) -> Result<(), Failure> {
+        let reviewed = record.reviewed_token();
+        let key = self.key(&access.caller, reviewed.as_ref());
         let caller = match self.callers.get(&key) {
             Some(known) => known.clone(),
             None => {
-                let checked = self.caller(record, &access.caller).await;
+                let latest = reviewed.and_then(|it| it.latest());
+                let checked = self.caller(latest, &access.caller).await;
                 self.callers.insert(key, checked.clone());
                 checked
             }
@@ -129,7 +152,7 @@ impl<'a> Pass<'a> {
         let now = match self.grants.get(&id) {
             Some(known) => known.clone(),
             None => {
-                let authorizer = &self.hub.seam.authorizer;
+                let authorizer = self.recheck.authorizer;
                 let granted = authorizer.authorize(&caller, cluster).await;
                 let granted = granted.map_err(Failure::from);
                 self.grants.insert(id, granted.clone());
@@ -142,7 +165,7 @@ impl<'a> Pass<'a> {
         if covers(&now, grant) {
             return Ok(());
         }
-        let authorizer = &self.hub.seam.authorizer;
+        let authorizer = self.recheck.authorizer;
         let ended = grant.access.iter().filter(|id| !now.access.contains(id));
         let mut ended = ended.filter_map(|id| authorizer.end_of_access(id));
         match ended.next() {
@@ -151,33 +174,33 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The caller now. A failure to check keeps the request, as it keeps requests of the hub's own routes.
+    /// The caller now, by the latest review of its token if there is one. A failure to check keeps the request.
     async fn caller(
         &self,
-        record: &RequestRecord,
+        latest: Option<Result<Arc<Caller>, AuthenticateError>>,
         caller: &Arc<Caller>,
     ) -> Result<Arc<Caller>, Failure> {
-        let authenticator = &self.hub.seam.authenticator;
-        let checked = match record.opaque_token() {
-            Some((token, from)) => match authenticator.authenticate(&token, from).await {
-                Ok(now) => Ok(now),
-                Err(error) => Err(error),
-            },
-            None => authenticator.recheck(caller).await,
+        let checked = match latest.unwrap_or_else(|| Ok(Arc::clone(caller))) {
+            Ok(caller) => self.recheck.authenticator.recheck(&caller).await,
+            Err(error) => Err(error),
         };
         match checked {
             Ok(now) => Ok(Arc::new(now)),
             Err(error) if error.is_temporary() => Ok(Arc::clone(caller)),
-            Err(AuthenticateError::BadToken(_)) => {
+            Err(AuthenticateError::BadToken(None)) => {
                 Err(changed("the caller's token was deleted or revoked"))
             }
+            Err(AuthenticateError::BadToken(Some(cause))) => Err(changed(cause)),
             Err(AuthenticateError::Expired) => Err(changed("the caller's token has expired")),
+            Err(error @ AuthenticateError::NoRole(_)) => Err(changed(error)),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn key(&self, caller: &Caller) -> u64 {
+    /// Two tokens of one account are two credentials.
+    fn key(&self, caller: &Caller, reviewed: Option<&Arc<ReviewedToken>>) -> u64 {
         self.hasher.hash_one((
+            reviewed.map(|it| Arc::as_ptr(it).addr()),
             &caller.name,
             &caller.token,
             &caller.subject,
@@ -215,41 +238,4 @@ fn role_now(now: &Grant, before: &Grant) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn grant(role: Option<Role>, namespaces: &[(&str, Role)]) -> Grant {
-        let namespaces = namespaces.iter().map(|(name, role)| NamespaceGrant {
-            namespace: name.parse().unwrap(),
-            role: *role,
-        });
-        Grant {
-            role,
-            namespaces: namespaces.collect(),
-            tenant: "t-a".parse().unwrap(),
-            access: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn only_a_stronger_role_covers_another() {
-        let of = |role| grant(Some(role), &[]);
-        assert!(covers(&of(Role::Admin), &of(Role::Viewer)));
-        assert!(covers(&of(Role::Operator), &of(Role::Viewer)));
-        assert!(covers(&of(Role::Viewer), &of(Role::Viewer)));
-        assert!(!covers(&of(Role::Viewer), &of(Role::Operator)));
-        assert!(!covers(&of(Role::Operator), &of(Role::Admin)));
-        assert!(!covers(&grant(None, &[]), &of(Role::Viewer)));
-    }
-
-    #[test]
-    fn each_namespace_is_covered_by_itself_or_the_whole_cluster() {
-        let shop = grant(None, &[("shop", Role::Operator)]);
-        let both = grant(None, &[("shop", Role::Operator), ("web", Role::Viewer)]);
-        assert!(covers(&both, &shop));
-        assert!(!covers(&shop, &both));
-        assert!(covers(&grant(Some(Role::Operator), &[]), &both));
-        assert!(!covers(&grant(Some(Role::Viewer), &[]), &both));
-        assert!(!covers(&grant(None, &[("shop", Role::Viewer)]), &shop));
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! Roles of several rules, per tenant, cluster and namespace.
 
 use fairlead_registry::NoRole;
-use fairlead_seam::{GrantKind, ScopedGrant};
+use fairlead_seam::{GrantKind, ScopedGrant, SubjectProof};
 use serde_json::Value;
 
 use super::*;
@@ -25,7 +25,12 @@ fn vouched(groups: &[&str]) -> Result<Vouched, NoRole> {
     let config = config::read(RULES).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     let claims: Value = json!({ "sub": "ann", "groups": groups });
     let mapping = &config.issuers[0].mapping;
-    mapping.apply(&"https://idp.example".into(), &claims, None)
+    mapping.apply(
+        &"https://idp.example".into(),
+        &claims,
+        None,
+        SubjectProof::Signed,
+    )
 }
 
 /// Role, scope and kind in one text.

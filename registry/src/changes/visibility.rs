@@ -35,7 +35,9 @@ fn operation_of_role(view: &View, caller: &Caller, change: &Change) -> Option<Op
         let is_own = is_of_cluster(change.kind) && change.id == own.as_str();
         return is_own.then_some(change.operation);
     }
-    if matches!(change.kind, Kind::Token | Kind::Lock) && !Right::TOKENS.allows(caller) {
+    if matches!(change.kind, Kind::Token | Kind::Lock | Kind::Person)
+        && !Right::TOKENS.allows(caller)
+    {
         return None;
     }
     let Some(own) = &caller.tenant else {
@@ -100,7 +102,7 @@ fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Chang
         // Such a line does not name the tenant of a token limited to one cluster.
         Kind::Token | Kind::Cluster | Kind::Catalog | Kind::Lock => change.tenant.clone(),
         Kind::Tenant => change.id.parse().ok(),
-        Kind::Authority => None,
+        Kind::Authority | Kind::Person => None,
     };
     whose.is_some_and(|it| it == *own || sees_tenant(view, caller, &it))
 }

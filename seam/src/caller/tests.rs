@@ -17,6 +17,7 @@ fn renewed_credential_has_the_same_caller() {
         subject: Some(Subject {
             issuer: "https://corp.test".into(),
             sub: sub.to_owned(),
+            proof: SubjectProof::Signed,
         }),
         expires,
     };

@@ -142,6 +142,7 @@ fn kept(view: &View, kind: Kind, id: &str) -> Option<Revision> {
         Kind::Token => Some(view.token(id)?.revision),
         Kind::Authority => Some(view.authorities().filter(|it| it.value.id == id)?.revision),
         Kind::Lock => Some(view.lock(id)?.revision),
+        Kind::Person => Some(view.person(id)?.revision),
         Kind::Catalog => Some(view.catalog(&id.parse().ok()?)?.revision),
     }
 }

@@ -2,23 +2,18 @@
 
 use std::{
     future::poll_fn,
-    net::IpAddr,
     sync::{Arc, MutexGuard, atomic::Ordering},
     task::{Context, Poll},
 };
 
-use fairlead_api::{
-    ClusterId, Failure,
-    resources::{RequestKind, RunningRequest},
-};
+use fairlead_api::{ClusterId, Failure, resources::RequestKind};
 use fairlead_seam::{Caller, Grant};
 use secrecy::SecretString;
 
 use super::{
-    inner::{RecordInner, RequestRecord},
+    inner::RequestRecord,
     running::{Ending, KnownFields, RequestAccess, RunningState},
 };
-use crate::requests::Running;
 
 impl RequestRecord {
     fn running(&self) -> &RunningState {
@@ -44,7 +39,8 @@ impl RequestRecord {
         if known.access.replace(access).is_none() {
             drop(known);
             let weak = Arc::downgrade(&self.0);
-            self.0.table.insert(Arc::as_ptr(&self.0).addr(), weak);
+            let address = Arc::as_ptr(&self.0).addr();
+            self.0.table.insert(address, weak);
         }
     }
 
@@ -53,12 +49,9 @@ impl RequestRecord {
     }
 
     /// Notes a token that only its reviewer understands: it is sent there again while the request runs.
-    pub(crate) fn set_opaque_token(&self, token: SecretString, from: IpAddr) {
-        self.known().opaque_token = Some((token, from));
-    }
-
-    pub(crate) fn opaque_token(&self) -> Option<(SecretString, IpAddr)> {
-        self.known().opaque_token.clone()
+    pub(crate) fn set_reviewed_token(&self, token: SecretString) {
+        let token = self.0.table.reviewed.enter(token);
+        self.known().reviewed = Some(token);
     }
 
     /// Notes the permission in the cluster.
@@ -71,24 +64,6 @@ impl RequestRecord {
     /// Notes the agent's session, by the address of its entry.
     pub(crate) fn set_session(&self, session: usize) {
         self.known().session = Some(session);
-    }
-
-    pub(crate) fn access(&self) -> Option<RequestAccess> {
-        self.known().access.clone()
-    }
-
-    /// Ends the request with this reason.
-    pub(crate) fn end(&self, failure: &Failure) {
-        self.0.end(failure);
-    }
-
-    /// The request as the API shows it; `None` before its caller is known.
-    pub(crate) fn snapshot(&self) -> Option<RunningRequest> {
-        self.0.snapshot()
-    }
-
-    pub(crate) fn wake(&self) {
-        self.running().waker.wake();
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -126,11 +101,5 @@ impl RequestRecord {
             None => Poll::Pending,
         })
         .await
-    }
-}
-
-impl From<Arc<RecordInner>> for RequestRecord {
-    fn from(inner: Arc<RecordInner>) -> Self {
-        RequestRecord(inner)
     }
 }

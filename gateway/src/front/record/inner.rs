@@ -16,12 +16,12 @@ use tracing::info;
 
 use super::{
     flow::RequestFlow,
-    running::{Ending, RunningState},
+    running::{Ending, RequestAccess, RunningState},
 };
 use crate::{
     front::{connection::ConnectionState, stranger_pools::StrangerShares},
     metrics::{Metrics, PhaseTimes, RequestEnd},
-    requests::{RequestTable, Running},
+    requests::{RequestTable, Running, reviews::ReviewedToken},
 };
 
 /// Record of one request. Clones share it.
@@ -169,5 +169,21 @@ impl Running for RecordInner {
 
     fn session(&self) -> Option<usize> {
         self.running.known().session
+    }
+
+    fn access(&self) -> Option<RequestAccess> {
+        self.running.known().access.clone()
+    }
+
+    fn reviewed_token(&self) -> Option<Arc<ReviewedToken>> {
+        self.running.known().reviewed.clone()
+    }
+
+    fn is_ending(&self) -> bool {
+        self.running.ending.get().is_some()
+    }
+
+    fn wake(&self) {
+        self.running.waker.wake();
     }
 }

@@ -1,18 +1,16 @@
 //! State of a request while it runs.
 
-use std::{
-    net::IpAddr,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+    atomic::{AtomicBool, AtomicU64},
 };
 
 use fairlead_api::{ClusterId, Failure, resources::RequestKind};
 use fairlead_seam::{Caller, Grant};
 use futures_util::task::AtomicWaker;
-use secrecy::SecretString;
 use tokio::time::Instant;
+
+use crate::requests::reviews::ReviewedToken;
 
 /// Access of a running request when it began.
 #[derive(Clone)]
@@ -40,8 +38,8 @@ pub(super) struct RunningState {
 pub(super) struct KnownFields {
     pub(super) access: Option<RequestAccess>,
     pub(super) cluster: Option<ClusterId>,
-    /// Token that only its reviewer understands, with the address of its sender.
-    pub(super) opaque_token: Option<(SecretString, IpAddr)>,
+    /// Token that only its reviewer understands.
+    pub(super) reviewed: Option<Arc<ReviewedToken>>,
     /// Address of the entry of the agent's session.
     pub(super) session: Option<usize>,
 }

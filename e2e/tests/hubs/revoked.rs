@@ -1,0 +1,179 @@
+//! Running calls at two hubs whose access ends by an act at one of them: each ends within seconds, with the reason.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{
+    CALL_KINDS, Cluster, END_DEADLINE, Hub, Joining, Kubectl, RunningCalls, Site,
+    dex::{Dex, Person},
+    eventually,
+};
+use tokio::{task::JoinSet, time::Instant};
+
+use crate::{HubPair, get};
+
+const JANE: &str = "corp.jane@corp.example";
+
+/// Two hubs, each with a session of a cluster of its own.
+struct RevokedWorld {
+    // Its fields are dropped in this order.
+    _sites: [Site; 2],
+    pair: HubPair,
+    joinings: [Joining; 2],
+    cluster: Cluster,
+    pods: Vec<String>,
+    dex: Dex,
+}
+
+impl RevokedWorld {
+    async fn start() -> anyhow::Result<Self> {
+        let dex = Dex::start(&[]).await?;
+        let issuers = dex.issuers_file()?;
+        let flags = ["--issuers", &issuers];
+        let (cluster, pair) = tokio::try_join!(Cluster::start(), HubPair::start(&flags))?;
+        pair.two.log_in_with(&pair.token).await?;
+        let (at_one, at_two) = (
+            pair.one.create_cluster("at-one").await?,
+            pair.two.create_cluster("at-two").await?,
+        );
+        let sites = [
+            Site::start(&pair.one, &cluster, &at_one).await?,
+            Site::start(&pair.two, &cluster, &at_two).await?,
+        ];
+        let pods = cluster.kubectl();
+        let pods = pods.args(["get", "pods", "-l", "app=demo", "-o", "name"]);
+        let pods = pods.run().await?.success()?;
+        Ok(Self {
+            _sites: sites,
+            pair,
+            joinings: [at_one, at_two],
+            cluster,
+            pods: pods
+                .lines()
+                .map(|it| it.trim_start_matches("pod/").to_owned())
+                .collect(),
+            dex,
+        })
+    }
+
+    fn hubs(&self) -> [(&Hub, &'static str); 2] {
+        [(&self.pair.one, "at-one"), (&self.pair.two, "at-two")]
+    }
+
+    /// Starts calls of this caller at both hubs.
+    async fn calls(
+        &self,
+        caller: &str,
+        kubectl: &[Kubectl; 2],
+    ) -> anyhow::Result<Vec<RunningCalls>> {
+        let mut calls = Vec::new();
+        for ((hub, name), kubectl) in self.hubs().into_iter().zip(kubectl) {
+            let label = format!("{caller} {name}");
+            let pods = [self.pods[0].as_str(), self.pods[1].as_str()];
+            calls.push(RunningCalls::start(label, || kubectl.clone(), pods).await?);
+            let path = format!("/v1/requests?caller={caller}");
+            eventually(END_DEADLINE, "four requests in the list", async || {
+                let (_, listed) = get(hub, &self.pair.token, &path).await.ok()?;
+                let listed = listed["items"].to_string();
+                let has = |kind: &&str| listed.contains(&format!("\"kind\":\"{kind}\""));
+                CALL_KINDS.iter().all(has).then_some(())
+            })
+            .await?;
+        }
+        Ok(calls)
+    }
+
+    /// Jane signs in at both hubs, as one person on two machines.
+    async fn sign_in(&self) -> anyhow::Result<[Kubectl; 2]> {
+        let mut signed_in = Vec::new();
+        for (hub, name) in self.hubs() {
+            let jane = Person::new(hub)?;
+            let said = jane.sign_in(&self.dex, hub, "jane").await?;
+            ensure!(said.contains(JANE), "{said}");
+            signed_in.push(jane.kubectl(&self.cluster, name).await?);
+            // Its home folder stays until the end of the test.
+            std::mem::forget(jane);
+        }
+        signed_in.try_into().ok().context("two hubs")
+    }
+}
+
+async fn all_end(
+    calls: Vec<RunningCalls>,
+    act: &str,
+    since: Instant,
+    reason: &str,
+) -> anyhow::Result<()> {
+    let mut longest = Duration::ZERO;
+    let mut failed = Vec::new();
+    let ended: JoinSet<_> = calls
+        .into_iter()
+        .map(|calls| {
+            let reason = reason.to_owned();
+            async move { calls.all_end(since, &reason).await }
+        })
+        .collect();
+    for ended in ended.join_all().await {
+        match ended {
+            Ok(time) => longest = longest.max(time),
+            Err(error) => failed.push(error.to_string()),
+        }
+    }
+    ensure!(failed.is_empty(), "{act}:\n{}", failed.join("\n"));
+    eprintln!("{act}: the last of 8 calls at two hubs ended after {longest:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> {
+    let world = RevokedWorld::start().await?;
+    let (one, two) = (&world.pair.one, &world.pair.two);
+
+    // A token that is deleted at one hub.
+    let create = ["token", "create", "robot", "--role", "admin", "-o"];
+    let create = create.into_iter().chain(["jsonpath={.token}"]);
+    let token = one.cli(create).await?.success()?;
+    let token = format!("--token={}", token.trim());
+    let robot = [
+        one.kubectl(&world.cluster, "at-one").await?.args([&token]),
+        two.kubectl(&world.cluster, "at-two").await?.args([&token]),
+    ];
+    let calls = world.calls("robot", &robot).await?;
+    let since = Instant::now();
+    let delete = ["token", "delete", "robot", "--yes"];
+    one.cli(delete).await?.success()?;
+    all_end(calls, "token deleted", since, "FL-1205").await?;
+
+    // A group that is removed: a hub notices with the next token of the person.
+    let jane = world.sign_in().await?;
+    let calls = world.calls(JANE, &jane).await?;
+    world.dex.set_people(&[])?;
+    let since = Instant::now();
+    let refused = Person::new(two)?;
+    let refused = refused.sign_in(&world.dex, two, "jane").await?;
+    ensure!(refused.contains("FL-1106"), "{refused}");
+    all_end(calls, "group removed", since, "FL-1205").await?;
+    // The older token is void, too.
+    let older = jane[0].clone().args(["get", "namespaces"]).run().await?;
+    ensure!(!older.status.success(), "{older:?}");
+
+    // A locked user.
+    world.dex.set_people(&["platform"])?;
+    let jane = world.sign_in().await?;
+    let calls = world.calls(JANE, &jane).await?;
+    let since = Instant::now();
+    let lock = ["lock", "user", JANE, "--reason", "laptop stolen"];
+    two.cli(lock).await?.success()?;
+    all_end(calls, "user locked", since, "FL-1203").await?;
+    one.cli(["unlock", "user", JANE]).await?.success()?;
+
+    // Revoked identities of both clusters, each at the hub without its session.
+    let calls = world.calls(JANE, &jane).await?;
+    let since = Instant::now();
+    for (hub, joining) in [(two, &world.joinings[0]), (one, &world.joinings[1])] {
+        let revoke = ["cluster", "identity", "revoke", &joining.id, "--yes"];
+        hub.cli(revoke).await?.success()?;
+    }
+    all_end(calls, "clusters revoked", since, "FL-").await?;
+    Ok(())
+}
