@@ -16,13 +16,73 @@ use hyper_util::{
 use prometheus::TextEncoder;
 #[cfg(target_os = "linux")]
 use prometheus::process_collector::ProcessCollector;
-use std::{net::SocketAddr, time::Duration};
-use tokio::net::{TcpListener, TcpStream};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
 use tracing::{debug, warn};
 
 use crate::{listen, process::Process};
 
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// Connections at the same time; further ones are closed at once.
+const MAX_CONNECTIONS: usize = 256;
+/// Connections of one address, so that others still reach health and metrics.
+const MAX_CONNECTIONS_PER_ADDRESS: usize = 32;
+/// Lifetime of a connection, however slowly its client reads.
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
+
+/// Open connections by address; clones share them.
+#[derive(Clone, Default)]
+struct Connections(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// Place of an open connection.
+struct ConnectionPlace {
+    connections: Connections,
+    address: IpAddr,
+}
+
+impl Connections {
+    fn open(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place, if there is one for this address.
+    fn acquire(&self, address: IpAddr) -> Option<ConnectionPlace> {
+        let mut open = self.open();
+        let total: usize = open.values().sum();
+        let own = open.entry(address).or_default();
+        if total >= MAX_CONNECTIONS || *own >= MAX_CONNECTIONS_PER_ADDRESS {
+            if *own == 0 {
+                open.remove(&address);
+            }
+            return None;
+        }
+        *own += 1;
+        Some(ConnectionPlace {
+            connections: self.clone(),
+            address,
+        })
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        let mut open = self.connections.open();
+        if let Some(own) = open.get_mut(&self.address) {
+            *own -= 1;
+            if *own == 0 {
+                open.remove(&self.address);
+            }
+        }
+    }
+}
 
 /// Serves the admin routes, and `more` beside them, until the process drains. Metrics of the process itself are
 /// included.
@@ -39,11 +99,15 @@ pub async fn serve(listener: TcpListener, process: Process, more: Router) {
         .with_state(process.clone())
         .merge(more);
     let (owner, service) = (process.clone(), TowerToHyperService::new(router));
+    let connections = Connections::default();
     listen::accept_loop(
         listener,
         &process,
         process.draining(),
-        move |socket, peer| connection(socket, peer, service.clone(), owner.clone()),
+        move |socket, peer| {
+            let place = connections.acquire(peer.ip());
+            connection(socket, peer, service.clone(), owner.clone(), place)
+        },
     )
     .await;
 }
@@ -53,8 +117,12 @@ async fn connection(
     peer: SocketAddr,
     service: TowerToHyperService<Router>,
     process: Process,
+    place: Option<ConnectionPlace>,
 ) {
-    let mut server = auto::Builder::new(TokioExecutor::new());
+    let Some(_place) = place else {
+        return debug!(%peer, "too many admin connections");
+    };
+    let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
     server
         .http1()
         .timer(TokioTimer::new())
@@ -67,6 +135,7 @@ async fn connection(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        () = sleep(MAX_CONNECTION_AGE) => return debug!(%peer, "admin connection is too old"),
     };
     if let Err(error) = ended {
         debug!(%peer, %error, "admin connection ended");
@@ -116,6 +185,41 @@ mod tests {
         let mut answer = String::new();
         socket.read_to_string(&mut answer).await.unwrap();
         answer
+    }
+
+    #[tokio::test]
+    async fn one_address_cannot_open_connections_without_end() {
+        let process = Process::new();
+        let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(serve(listener, process.clone(), Router::new()));
+        let mut open = Vec::new();
+        for _ in 0..MAX_CONNECTIONS_PER_ADDRESS {
+            let mut socket = TcpStream::connect(address).await.unwrap();
+            socket
+                .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+                .await
+                .unwrap();
+            assert!(socket.read(&mut [0; 64]).await.unwrap() > 0);
+            open.push(socket);
+        }
+        let mut refused = TcpStream::connect(address).await.unwrap();
+        let read = refused.read(&mut [0; 64]).await;
+        assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+        open.pop();
+        for _ in 0..100 {
+            let mut again = TcpStream::connect(address).await.unwrap();
+            let sent = again
+                .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+                .await;
+            if sent.is_ok() && matches!(again.read(&mut [0; 64]).await, Ok(1..)) {
+                process.start_drain();
+                drop((open, again));
+                return serving.await.unwrap();
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        panic!("a free place is not used");
     }
 
     #[tokio::test]
