@@ -84,6 +84,9 @@ pub struct AuditEvent {
     pub at: String,
     /// Kind of the event.
     pub kind: EventKind,
+    /// Hub that wrote the event; with `seq` it names the event among all hubs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hub: Option<String>,
     /// Stage of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,

@@ -95,7 +95,8 @@ impl Journal {
         }
         let mut end = self.end;
         let mut lines = Vec::with_capacity(events.len() * 512);
-        for event in events {
+        for mut event in events {
+            event.hub = Some(self.settings.hub.clone());
             end.append(event, &mut lines);
         }
         let Some(segment) = &mut self.segment else {

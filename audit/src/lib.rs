@@ -6,6 +6,7 @@ mod chain;
 mod config;
 mod deliver;
 mod event;
+mod heads;
 mod journal;
 mod log;
 mod policy;
@@ -24,6 +25,7 @@ pub use event::{
     AuditEvent, Decision, EVENT_VERSION, EventCaller, EventKind, RequestHead, RequestParty,
     RequestResult, Stage, timestamp,
 };
+pub use heads::{ChainHeads, chain_heads};
 pub use journal::JournalSettings;
 pub use log::{AuditLog, AuditUnwritable, AuditWriter};
 pub use policy::{Recorder, Recording, SessionFacts, Unrecordable};
@@ -31,4 +33,4 @@ pub use read::{EventFilter, EventPage, read};
 pub use recording::{OpenError, Piece, RecordingFile, open_recording, recordings};
 pub use request_info::{RequestInfo, ResourceInfo, harmless_query};
 pub use sink::Sinks;
-pub use verify::{Defect, Finding, Verification, verify};
+pub use verify::{Defect, Finding, Verification, verify, verify_with};

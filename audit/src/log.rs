@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tracing::{error, info};
 
 use crate::{
+    chain::hex,
     config::OnFull,
     event::{
         EventKind, PendingBody, PendingEvent, RequestHead, RequestParty, RequestResult, Stage,
@@ -37,6 +38,8 @@ const GATHER_TIME: Duration = Duration::from_millis(5);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of notes about events that were not logged, and of checks for old segments.
 const UPKEEP_INTERVAL_SECONDS: i64 = 60;
+/// Interval of notes of the chain's head in the hub's own log.
+const HEAD_INTERVAL_SECONDS: i64 = 300;
 /// Logged requests without a credential per second; strangers must not fill the disk.
 const MAX_STRANGERS_PER_SECOND: u64 = 50;
 
@@ -317,6 +320,9 @@ struct Writer {
     is_failing: bool,
     unsynced_since: Option<tokio::time::Instant>,
     upkeep_at: i64,
+    head_at: i64,
+    /// Number of the last noted head.
+    head: u64,
 }
 
 impl Writer {
@@ -328,6 +334,8 @@ impl Writer {
             is_failing: false,
             unsynced_since: None,
             upkeep_at: 0,
+            head_at: 0,
+            head: 0,
         }
     }
 
@@ -337,6 +345,7 @@ impl Writer {
             self.upkeep();
             self.write();
             self.sync(is_closed);
+            self.note_head(is_closed);
             if is_closed && (self.is_failing || self.pending.is_empty()) {
                 let left = self.pending.len() as u64;
                 if left > 0 {
@@ -429,6 +438,17 @@ impl Writer {
         self.state.is_failing.store(true, Ordering::Relaxed);
         if self.state.on_full == OnFull::Drop {
             self.state.lose(mem::take(&mut self.pending).len() as u64);
+        }
+    }
+
+    /// Notes the head of the chain in the hub's own log, which is usually kept at another place than the files.
+    fn note_head(&mut self, is_closed: bool) {
+        let now = OffsetDateTime::now_utc().unix_timestamp();
+        let end = self.journal.end;
+        if end.seq > self.head && (is_closed || now >= self.head_at) {
+            self.head_at = now + HEAD_INTERVAL_SECONDS;
+            self.head = end.seq;
+            info!(seq = end.seq, hash = hex(&end.hash), "audit chain head");
         }
     }
 

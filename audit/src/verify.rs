@@ -11,6 +11,7 @@ use std::{
 use crate::{
     chain::{GENESIS, LineHash, hash, split, unhex},
     event::{AuditEvent, EventKind},
+    heads::ChainHeads,
     segment::{first_event, numbers, path_of, read_head},
 };
 
@@ -55,6 +56,11 @@ pub enum Defect {
         /// Number of the event.
         seq: u64,
     },
+    /// The line has another hash than at an earlier time: the chain was computed anew.
+    Rewritten {
+        /// Number of the event.
+        seq: u64,
+    },
     /// The line is no event.
     Unreadable,
     /// The last line has no end: a crash came while it was written.
@@ -73,6 +79,10 @@ impl fmt::Display for Finding {
             ),
             Defect::Inserted { seq } => write!(f, "event {seq} was inserted"),
             Defect::Reordered { seq } => write!(f, "event {seq} is not in its place"),
+            Defect::Rewritten { seq } => write!(
+                f,
+                "event {seq} has another hash than at an earlier time: the log was rewritten"
+            ),
             Defect::Unreadable => write!(f, "the line is no event of this log"),
             Defect::Incomplete => write!(f, "the last line is incomplete"),
         }
@@ -99,7 +109,18 @@ pub struct Verification {
 /// # Errors
 /// The folder or a segment cannot be read.
 pub fn verify(dir: &Path) -> io::Result<Verification> {
-    let mut check = Check::default();
+    verify_with(dir, &ChainHeads::new())
+}
+
+/// Checks all segments of a folder, also against hashes that were noted at another place.
+///
+/// # Errors
+/// The folder or a segment cannot be read.
+pub fn verify_with(dir: &Path, heads: &ChainHeads) -> io::Result<Verification> {
+    let mut check = Check {
+        heads: heads.clone(),
+        ..Check::default()
+    };
     let numbers = numbers(dir)?;
     // Read first: events of a running hub only come after it.
     let noted = read_head(dir)?;
@@ -113,6 +134,7 @@ pub fn verify(dir: &Path) -> io::Result<Verification> {
         let from = check.max_seq + 1;
         check.report(0, Defect::Removed { from, to: end.seq });
     }
+    check.missing_at_end();
     check.removed_at_begin(numbers.first().copied());
     if let Some(hash) = check.hashes.get(&check.max_seq) {
         check.result.last = Some((check.max_seq, crate::chain::hex(hash)));
@@ -132,6 +154,7 @@ pub fn verify(dir: &Path) -> io::Result<Verification> {
 #[derive(Default)]
 struct Check {
     result: Verification,
+    heads: ChainHeads,
     file: String,
     max_seq: u64,
     /// Number of the last event before the first segment.
@@ -235,6 +258,9 @@ impl Check {
         } else if is_genuine != Some(true) {
             self.report(place, Defect::Changed { seq });
         }
+        if self.heads.get(&seq).is_some_and(|noted| *noted != stated) {
+            self.report(place, Defect::Rewritten { seq });
+        }
         if event.kind == EventKind::Retention {
             self.retired = self.retired.max(event.count.unwrap_or_default());
         }
@@ -242,6 +268,16 @@ impl Check {
         self.hashes.insert(seq, stated);
         while self.hashes.len() > KEPT_HASHES {
             self.hashes.pop_first();
+        }
+    }
+
+    /// Noted events must be there, unless the retention has removed them.
+    fn missing_at_end(&mut self) {
+        if let Some((&to, _)) = self.heads.last_key_value()
+            && to > self.max_seq
+        {
+            let from = self.max_seq + 1;
+            self.report(0, Defect::Removed { from, to });
         }
     }
 

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Failure> {
     match &args.command {
         Some(args::AuditCommand::Requests(args)) => return requests::run(args, environment),
-        Some(args::AuditCommand::Verify { dir }) => return verify::run(dir),
+        Some(args::AuditCommand::Verify { dir, heads }) => return verify::run(dir, heads),
         None => {}
     }
     let hub = HubClient::from_environment(environment)?;

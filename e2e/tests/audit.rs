@@ -189,7 +189,54 @@ async fn each_of_10000_requests_has_one_event_at_the_hub_and_one_at_the_api_serv
     let listed: Value = serde_json::from_str(&hub.cli(args).await?.success()?)?;
     ensure!(listed["items"][0]["caller"]["name"] == one.1, "{listed}");
 
+    ensure!(
+        listed["items"][0]["hub"] == hub.ready().url,
+        "an event names its hub: {listed}"
+    );
+    tenants_see_their_own(&hub, &joining.id, &front).await?;
     tampering_shows(&hub).await
+}
+
+/// Events as an admin of one tenant sees them.
+async fn tenants_see_their_own(hub: &Hub, cluster: &str, front: &RawClient) -> anyhow::Result<()> {
+    hub.cli(["tenant", "create", "other"]).await?.success()?;
+    for (tenant, role, sees_cluster) in [
+        ("t-default", "admin", Some(true)),
+        ("t-other", "admin", Some(false)),
+        ("t-default", "viewer", None),
+        ("t-other", "operator", None),
+    ] {
+        let name = format!("{tenant}-{role}");
+        let create = [
+            "token",
+            "create",
+            &name,
+            "--role",
+            role,
+            "--tenant",
+            tenant,
+            "-o",
+            "jsonpath={.token}",
+        ];
+        let token = hub.cli(create).await?.success()?.trim().to_owned();
+        let head = format!(
+            "GET /v1/audit/requests?limit=1000&cluster={cluster} HTTP/1.1\r\nHost: {}\r\n\
+             Authorization: Bearer {token}\r\n\r\n",
+            front.address(),
+        );
+        let mut answer = front.open(head.as_bytes()).await?;
+        let body = answer.body().await?;
+        let Some(sees_cluster) = sees_cluster else {
+            ensure!(answer.status == 403, "{name}: {}", answer.head);
+            continue;
+        };
+        let list: Value = serde_json::from_slice(&body)?;
+        let items = list["items"].as_array().context("no list")?;
+        ensure!(items.is_empty() != sees_cluster, "{name}: {list}");
+        let is_own = items.iter().all(|it| it["tenant"] == tenant);
+        ensure!(is_own, "{name} sees events of others: {list}");
+    }
+    Ok(())
 }
 
 /// Changes a copy of the log, and verifies it.
@@ -208,6 +255,7 @@ async fn tampering_shows(hub: &Hub) -> anyhow::Result<()> {
         whole.text().contains("none removed or changed"),
         "{whole:?}"
     );
+    hashes_of_another_place_show_more(hub, &dir, &copy).await?;
     let log = copy.join("00000001.jsonl");
     let text = fs::read_to_string(&log)?;
     let mut lines: Vec<&str> = text.lines().collect();
@@ -226,6 +274,40 @@ async fn tampering_shows(hub: &Hub) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// A truncated log whose chain is whole, against hashes from the hub's own log and from a receiver.
+async fn hashes_of_another_place_show_more(
+    hub: &Hub,
+    dir: &Path,
+    copy: &Path,
+) -> anyhow::Result<()> {
+    let own = hub.dir().join("hub.log");
+    fs::write(&own, hub.process.log()?)?;
+    let text = |path: &Path| path.display().to_string();
+    let compare =
+        |heads: &Path| ["audit", "verify", &text(copy), "--heads", &text(heads)].map(str::to_owned);
+    let whole = hub.cli(compare(&own)).await?;
+    ensure!(
+        whole.text().contains("earlier hashes were compared"),
+        "{whole:?}"
+    );
+    let log = copy.join("00000001.jsonl");
+    let lines = fs::read_to_string(&log)?;
+    let cut = lines.lines().count() - 5;
+    let short: Vec<&str> = lines.lines().take(cut).collect();
+    fs::write(&log, short.join("\n") + "\n")?;
+    let alone = hub.cli(["audit", "verify", &text(copy)]).await?;
+    ensure!(
+        alone.text().contains("none removed or changed"),
+        "{alone:?}"
+    );
+    let shown = hub.cli(compare(&dir.join("00000001.jsonl"))).await?;
+    ensure!(
+        shown.status.code() == Some(1) && shown.text().contains("are missing"),
+        "{shown:?}"
+    );
+    Ok(fs::write(&log, lines)?)
 }
 
 #[tokio::test]

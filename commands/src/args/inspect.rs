@@ -93,8 +93,9 @@ Examples:
   fairlead audit requests --caller ann -o json";
 
 const VERIFY_EXAMPLES: &str = "\
-Example:
-  fairlead audit verify /var/lib/fairlead/audit";
+Examples:
+  fairlead audit verify /var/lib/fairlead/audit
+  fairlead audit verify /var/lib/fairlead/audit --heads hub.log";
 
 #[derive(Subcommand)]
 pub(crate) enum AuditCommand {
@@ -106,6 +107,9 @@ pub(crate) enum AuditCommand {
         /// Folder of the log: audit in the data folder of a hub, or a copy of it
         #[arg(value_name = "DIR")]
         dir: std::path::PathBuf,
+        /// File with earlier hashes: the hub's own log, or lines of the audit log as delivered elsewhere; repeatable
+        #[arg(long, value_name = "FILE")]
+        heads: Vec<std::path::PathBuf>,
     },
 }
 
