@@ -103,3 +103,29 @@ async fn killed_exec_prints_the_reason_of_the_admin() -> anyhow::Result<()> {
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn token_falls_with_its_owner_and_its_running_calls_end() -> anyhow::Result<()> {
+    let world = KubectlWorld::shared().await?;
+    create_token(world, "falling-owner").await?;
+    let token = create_token(world, "falling").await?;
+    let give = ["token", "hand-over", "falling", "--to", "falling-owner"];
+    let given = world.hub.cli(give).await?.success()?;
+    ensure!(given.contains("is owned by falling-owner"), "{given}");
+    let calls = started(world, &token, UpgradeProtocol::WebSocket).await?;
+    let since = Instant::now();
+    let delete = ["token", "delete", "falling-owner", "--yes"];
+    world.hub.cli(delete).await?.success()?;
+    calls.all_end(since, "FL-1205").await?;
+    let get = ["get", "nodes"];
+    let kubectl = world.kubectl(CallRoute::Path).args([token.as_str()]);
+    let refused = kubectl.args(get).run().await?;
+    ensure!(refused.stderr.contains("FL-1102"), "{refused:?}");
+    let give = ["token", "hand-over", "falling", "--to", "me"];
+    world.hub.cli(give).await?.success()?;
+    let kubectl = world.kubectl(CallRoute::Path).args([token.as_str()]);
+    kubectl.args(get).run().await?.success()?;
+    let listed = world.hub.cli(["token", "list"]).await?.success()?;
+    ensure!(listed.contains("LAST USED"), "{listed}");
+    Ok(())
+}
