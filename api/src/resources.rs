@@ -6,6 +6,7 @@ mod ca;
 mod change;
 mod cluster;
 mod compile;
+mod exchange;
 mod quota;
 mod repo;
 mod request;
@@ -28,6 +29,7 @@ pub use cluster::{
     CreatedCluster, JoinInfo, MoveCluster,
 };
 pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
+pub use exchange::{ExchangeToken, ExchangedToken};
 pub use quota::TenantQuotas;
 pub use repo::{
     CreationPolicy, Credentials, DeletionPolicy, DeployKey, KubeApi, RepoDocument, RepoKind,
@@ -35,7 +37,7 @@ pub use repo::{
 };
 pub use request::{CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest};
 pub use role::{Role, UnknownRole};
-pub use sign_in::{SignInFlow, SignInIssuer, SignInOptions};
+pub use sign_in::{ExchangeIssuer, SignInFlow, SignInIssuer, SignInOptions};
 pub use status::{
     AgentSession, ClusterState, ClusterStatus, ClusterStatusEntry, ClusterStatusUpdate,
     DetectedClone, LastError,

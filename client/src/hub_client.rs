@@ -8,16 +8,25 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use fairlead_api::{Code, Failure, HubUrl, Reason};
+use fairlead_api::{
+    Code, Failure, HubUrl, Reason,
+    resources::{ExchangeToken, ExchangedToken},
+};
 use fairlead_dialer::ProxyRules;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{Client, Response, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use time::OffsetDateTime;
 
 use crate::{
-    environment::Environment, files, http_client::client_builder, logins, sign_in::SignInStore,
+    environment::Environment,
+    exchanged::{CachedToken, ExchangeStore},
+    files,
+    http_client::client_builder,
+    logins::{self, SavedLogin},
+    sign_in::SignInStore,
 };
 
 pub use error::HubError;
@@ -60,6 +69,8 @@ pub enum Credential {
     Token(Option<SecretString>),
     /// A stored sign-in, refreshed ahead of its end.
     SignIn(SignInStore),
+    /// A token of a CI's issuer, exchanged at the hub.
+    Exchange(ExchangeStore),
 }
 
 /// Client of one hub with the caller's token.
@@ -80,18 +91,13 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl HubClient {
     /// Client for the hub of `FAIRLEAD_URL`, `FAIRLEAD_TOKEN` (or `FAIRLEAD_TOKEN_FILE`) and `FAIRLEAD_CA_FILE`. Each variable
-    /// takes precedence over the stored login.
+    /// takes precedence over the stored login. A token of an issuer (`FAIRLEAD_ISSUER_TOKEN_FILE`, `FAIRLEAD_ISSUER_TOKEN`)
+    /// is exchanged, if there is no other one.
     ///
     /// # Errors
     /// `FL-4106` without hub or token, `FL-4101` for an invalid variable; unreadable files.
     pub fn from_environment(environment: &Environment) -> Result<Self, Failure> {
-        let asked = environment
-            .get("FAIRLEAD_URL")
-            .map(str::parse::<HubUrl>)
-            .transpose();
-        let asked = asked.map_err(|error| {
-            Failure::because(Code::BadConfig, format_args!("FAIRLEAD_URL: {error}"))
-        })?;
+        let place = Place::of(environment, None)?;
         let token = match (
             environment.get("FAIRLEAD_TOKEN"),
             environment.get("FAIRLEAD_TOKEN_FILE"),
@@ -100,30 +106,45 @@ impl HubClient {
             (None, Some(file)) => Some(files::token(file.as_ref())?),
             (None, None) => None,
         };
-        let ca = environment
-            .get("FAIRLEAD_CA_FILE")
-            .map(|file| files::read(file.as_ref()))
-            .transpose()?;
-        let known = logins::load(environment)?.remove(asked.as_ref());
-        let url = asked.or_else(|| known.as_ref().map(|hub| hub.url.clone()));
-        let url = url.ok_or(Code::NotLoggedIn)?;
-        let token = token.or_else(|| known.as_ref().and_then(|hub| hub.token.clone()));
-        let is_signed_in = known.as_ref().is_some_and(|hub| hub.issuer.is_some());
-        let credential = match token {
-            Some(token) => Credential::Token(Some(token)),
-            None if is_signed_in => Credential::SignIn(SignInStore::of(environment)?),
-            None => {
-                let cause = format!("no token for {url} is known");
+        let exchange = ExchangeStore::of(environment, None).filter(|_| token.is_none());
+        let known = place.known.as_ref();
+        let token = token.or_else(|| known.and_then(|hub| hub.token.clone()));
+        let is_signed_in = known.is_some_and(|hub| hub.issuer.is_some());
+        let credential = match (exchange, token) {
+            (Some(exchange), _) => Credential::Exchange(exchange),
+            (None, Some(token)) => Credential::Token(Some(token)),
+            (None, None) if is_signed_in => Credential::SignIn(SignInStore::of(environment)?),
+            (None, None) => {
+                let cause = format!("no token for {} is known", place.url);
                 return Err(Failure::with_cause(Code::NotLoggedIn, cause));
             }
         };
-        let step = logins::new_token_step(environment, &url, known.as_ref());
-        let ca = ca.or_else(|| known.and_then(|hub| hub.ca));
-        let hub = HubClient::with_credential(url, credential, ca, environment.proxy()?)?;
+        let step = match &credential {
+            Credential::Exchange(_) => {
+                "Give the job a new token of its issuer; `fairlead token exchange` shows whether the hub accepts it.".to_owned()
+            }
+            _ => logins::new_token_step(environment, &place.url, known),
+        };
+        let hub =
+            HubClient::with_credential(place.url, credential, place.ca, environment.proxy()?)?;
         Ok(HubClient {
             new_token_step: Some(step.into()),
             ..hub
         })
+    }
+
+    /// Client that exchanges tokens of this store, for `hub` or else the hub of `FAIRLEAD_URL` or the current login.
+    ///
+    /// # Errors
+    /// `FL-4106` without hub, `FL-4101` for an invalid variable; unreadable files.
+    pub fn exchanging(
+        environment: &Environment,
+        hub: Option<&HubUrl>,
+        store: ExchangeStore,
+    ) -> Result<Self, Failure> {
+        let place = Place::of(environment, hub)?;
+        let credential = Credential::Exchange(store);
+        HubClient::with_credential(place.url, credential, place.ca, environment.proxy()?)
     }
 
     /// Client for a hub with a certificate of the system's CAs or of `ca` (PEM).
@@ -187,6 +208,7 @@ impl HubClient {
     pub async fn token(&self) -> Result<Option<SecretString>, Failure> {
         match &self.credential {
             Credential::Token(token) => Ok(token.clone()),
+            Credential::Exchange(store) => Ok(Some(self.exchanged(store).await?.token().clone())),
             Credential::SignIn(store) => match store.current(&self.url).await {
                 Ok(stored) => Ok(Some(stored.token().clone())),
                 Err(error) => {
@@ -199,6 +221,47 @@ impl HubClient {
                 }
             },
         }
+    }
+
+    /// The token of the hub for a token of an issuer, exchanged again ahead of its end.
+    ///
+    /// # Errors
+    /// Failures of the hub; `FL-4119`, `FL-4112`.
+    pub async fn exchanged(&self, store: &ExchangeStore) -> Result<CachedToken, Failure> {
+        let issuer_token = store.issuer_token()?;
+        let known = store.load(&self.url, &issuer_token);
+        let is_fresh = |it: &CachedToken| OffsetDateTime::now_utc() < it.refresh_after();
+        if let Some(known) = known.as_ref().filter(|it| is_fresh(it)) {
+            return Ok(known.clone());
+        }
+        match (self.exchange_token(&issuer_token).await, known) {
+            (Ok(exchanged), _) => {
+                let cached = CachedToken::new(self.url.clone(), &exchanged);
+                store.save(&cached, &issuer_token)?;
+                Ok(cached)
+            }
+            // The token of the issuer ends before the one of the hub.
+            (Err(_), Some(known)) => Ok(known),
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// Exchanges a token of an issuer (RFC 8693).
+    ///
+    /// # Errors
+    /// Failures of the hub.
+    pub async fn exchange_token(
+        &self,
+        issuer_token: &SecretString,
+    ) -> Result<ExchangedToken, Failure> {
+        let form = percent_encoded(&[
+            ("grant_type", ExchangeToken::GRANT_TYPE),
+            ("subject_token_type", ExchangeToken::JWT),
+            ("subject_token", issuer_token.expose_secret()),
+        ]);
+        let path = ExchangeToken::PATH;
+        let answer = self.request_as(None, Method::POST, path, None, form.into());
+        Ok(from_json(&answer.await?.1)?)
     }
 
     /// CA of the hub's certificate, if it is not one of the system's.
@@ -357,6 +420,18 @@ impl HubClient {
         body: Bytes,
     ) -> Result<(HeaderMap, Bytes), HubError> {
         let token = self.token().await?;
+        self.request_as(token, method, path, precondition, body)
+            .await
+    }
+
+    async fn request_as(
+        &self,
+        token: Option<SecretString>,
+        method: Method,
+        path: &str,
+        precondition: Option<(HeaderName, String)>,
+        body: Bytes,
+    ) -> Result<(HeaderMap, Bytes), HubError> {
         let exchange = tokio::time::timeout(
             REQUEST_DEADLINE,
             self.exchange(method, path, token, precondition, body),
@@ -391,6 +466,8 @@ impl HubClient {
     ) -> Result<(StatusCode, HeaderMap, Bytes), BoxError> {
         let content_type = match method {
             Method::PATCH => "application/merge-patch+json",
+            // The one route with a form.
+            _ if path == ExchangeToken::PATH => "application/x-www-form-urlencoded",
             _ => "application/json",
         };
         let mut request = self
@@ -425,6 +502,60 @@ impl HubClient {
     fn unreachable(&self, cause: &str) -> Failure {
         Failure::because(Code::HubUnreachable, format_args!("{}: {cause}", self.url))
     }
+}
+
+/// A hub, its CA and the stored login.
+struct Place {
+    url: HubUrl,
+    ca: Option<String>,
+    known: Option<SavedLogin>,
+}
+
+impl Place {
+    /// The given hub, or else that of the environment, or else the current one.
+    fn of(environment: &Environment, hub: Option<&HubUrl>) -> Result<Self, Failure> {
+        let asked = environment
+            .get("FAIRLEAD_URL")
+            .filter(|_| hub.is_none())
+            .map(str::parse::<HubUrl>)
+            .transpose();
+        let asked = asked.map_err(|error| {
+            Failure::because(Code::BadConfig, format_args!("FAIRLEAD_URL: {error}"))
+        })?;
+        let asked = asked.or_else(|| hub.cloned());
+        let ca = environment
+            .get("FAIRLEAD_CA_FILE")
+            .map(|file| files::read(file.as_ref()))
+            .transpose()?;
+        let known = logins::load(environment)?.remove(asked.as_ref());
+        let url = asked.or_else(|| known.as_ref().map(|hub| hub.url.clone()));
+        Ok(Place {
+            url: url.ok_or(Code::NotLoggedIn)?,
+            ca: ca.or_else(|| known.as_ref().and_then(|hub| hub.ca.clone())),
+            known,
+        })
+    }
+}
+
+/// A form. The names are safe; of a value, all but unreserved characters are encoded.
+fn percent_encoded(fields: &[(&str, &str)]) -> String {
+    let mut form = String::new();
+    for (name, value) in fields {
+        if !form.is_empty() {
+            form.push('&');
+        }
+        form.push_str(name);
+        form.push('=');
+        for byte in value.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    form.push(char::from(byte));
+                }
+                _ => form.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+    form
 }
 
 /// HTTP client for one hub. The rules decide about the proxy: reqwest's own reading of NO_PROXY differs from that of agents.

@@ -6,6 +6,7 @@ pub mod changes;
 mod differences;
 pub mod documents;
 mod environment;
+mod exchanged;
 pub mod files;
 mod http_client;
 mod hub_client;
@@ -18,5 +19,6 @@ pub mod sign_in;
 
 pub use differences::{Difference, differences};
 pub use environment::Environment;
+pub use exchanged::{CachedToken, ExchangeStore};
 pub use hub_client::{Credential, HubClient, HubError, Precondition, Tagged};
 pub use query::query_of;

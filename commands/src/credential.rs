@@ -2,7 +2,7 @@
 
 use fairlead_api::{Code, Failure};
 use fairlead_client::{
-    Environment, logins,
+    Environment, ExchangeStore, HubClient, logins,
     sign_in::{SignInError, SignInStore},
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -17,6 +17,12 @@ const EXEC_INFO: &str = "KUBERNETES_EXEC_INFO";
 
 pub(crate) fn run(args: &args::Credential, environment: &Environment) -> Result<(), Failure> {
     check_request(environment)?;
+    if let Some(store) = ExchangeStore::of(environment, args.issuer_token_file.clone()) {
+        let hub = HubClient::exchanging(environment, Some(&args.hub), store.clone())?;
+        let cached = block_on(hub.exchanged(&store))??;
+        let credential = credential(cached.token(), Some(cached.refresh_after()))?;
+        return Ok(output::print(&format!("{credential}\n"))?);
+    }
     let known = logins::load(environment)?.remove(Some(&args.hub));
     let step = format!("Run `fairlead login {}`.", args.hub);
     let not_known = || {

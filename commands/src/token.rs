@@ -1,5 +1,6 @@
 //! `fairlead token` and its subcommands.
 
+mod exchange;
 pub(crate) mod local;
 
 use fairlead_api::{
@@ -25,6 +26,14 @@ pub(crate) fn run(
     let command = match local::run(command, environment, create_locally)? {
         Some(command) => command,
         None => return Ok(()),
+    };
+    let command = match command {
+        args::TokenArgs::Exchange {
+            issuer_token_file,
+            hub,
+            output,
+        } => return exchange::run(issuer_token_file, hub.as_ref(), &output, environment),
+        command => command,
     };
     let hub = HubClient::from_environment(environment)?;
     block_on(async {
@@ -68,6 +77,7 @@ pub(crate) fn run(
                     cells,
                 )?)
             }
+            args::TokenArgs::Exchange { .. } => Ok(()),
             args::TokenArgs::HandOver { name, to } => hand_over(&hub, &name, &to).await,
             args::TokenArgs::Delete { names, yes } => delete(&hub, &names, yes).await,
         }

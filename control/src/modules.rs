@@ -8,6 +8,7 @@ mod catalog;
 pub(crate) mod certificates;
 mod configuration;
 pub mod enroll;
+mod exchange;
 pub(crate) mod repositories;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use catalog::CatalogModule;
 use certificates::{Certificates, CertificatesModule, FrontCertificate};
 use configuration::{ConfigurationModule, DesiredRevisions};
 use enroll::{Enroll, EnrollModule, RenewalLimit};
+use exchange::ExchangeModule;
 use repositories::RepositoriesModule;
 
 /// All parts of one hub.
@@ -119,6 +121,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         )),
         Arc::new(AboutModule(Arc::new(about))),
         Arc::new(SignInModule::new(issuers.sign_in_options())),
+        Arc::new(ExchangeModule::new(&issuers, &store, &clock)),
     ];
     Ok(Wired {
         store,

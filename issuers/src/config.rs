@@ -5,6 +5,7 @@ mod fields;
 mod rules;
 
 use std::{
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
@@ -26,6 +27,10 @@ const MAX_LEEWAY: Duration = Duration::from_secs(600);
 const DEFAULT_SCOPES: [&str; 3] = ["openid", "email", "offline_access"];
 /// Some issuers permit `localhost` only, against the advice of RFC 8252, section 8.3.
 const REDIRECT_HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
+/// Default lifetime of an exchanged token: the CI's own token lives for minutes, its job for longer.
+const DEFAULT_EXCHANGE_TTL: Duration = Duration::from_secs(3600);
+const EXCHANGE_TTL_RANGE: RangeInclusive<Duration> =
+    Duration::from_secs(60)..=Duration::from_secs(12 * 3600);
 const MAX_PREFIX_BYTES: usize = 32;
 
 #[derive(Default)]
@@ -47,6 +52,8 @@ pub(super) struct Issuer {
     pub(super) leeway: Duration,
     /// Present if people may sign in through this issuer.
     pub(super) sign_in: Option<SignInSettings>,
+    /// Lifetime of exchanged tokens; `None` if its tokens are not exchanged.
+    pub(super) exchange: Option<Duration>,
     pub(super) mapping: Mapping,
 }
 
@@ -72,6 +79,7 @@ pub(super) struct Review {
 }
 
 /// Meaning of claims on this hub.
+#[derive(Debug)]
 pub(super) struct Mapping {
     /// Claim that holds the name.
     pub(super) name_claim: String,
@@ -150,6 +158,7 @@ fn issuer(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Iss
     });
     let ca_file = ca_file(&mut table, mistakes);
     let sign_in = sign_in(&mut table, mistakes);
+    let exchange = exchange(&mut table, mistakes);
     let name_claim = table.optional("name_claim", mistakes);
     let name_claim = name_claim.map_or_else(|| "sub".to_owned(), |it| it.value);
     let prefix = prefix(&mut table, &name, &name_claim, mistakes);
@@ -177,7 +186,34 @@ fn issuer(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Iss
         ca_file,
         leeway,
         sign_in,
+        exchange,
     })
+}
+
+/// Lifetime of exchanged tokens; `None` unless `exchange` is true.
+fn exchange(table: &mut TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Duration> {
+    let is_on = table.optional::<bool>("exchange", mistakes);
+    let ttl = table.optional::<String>("exchange_ttl", mistakes);
+    let is_on = is_on.is_some_and(|it| it.value);
+    let Some(given) = ttl else {
+        return is_on.then_some(DEFAULT_EXCHANGE_TTL);
+    };
+    if !is_on {
+        let cause = "exchange_ttl: needs exchange = true";
+        mistakes.note(given.at, table.name(), cause);
+    }
+    match TimeSpan::from_str(&given.value) {
+        Ok(TimeSpan(ttl)) if EXCHANGE_TTL_RANGE.contains(&ttl) => return is_on.then_some(ttl),
+        Ok(_) => mistakes.note(given.at, table.name(), "exchange_ttl: expected 1m to 12h"),
+        Err(cause) => {
+            mistakes.note(
+                given.at,
+                table.name(),
+                format_args!("exchange_ttl: {cause}"),
+            );
+        }
+    }
+    None
 }
 
 /// Settings for the sign-in of people; `None` without `client_id`.

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::digest;
 use fairlead_api::{
-    Failure,
-    resources::{SignInFlow, SignInIssuer},
+    Failure, hex,
+    resources::{ExchangeIssuer, SignInFlow, SignInIssuer},
 };
 use fairlead_seam::{AuthenticateError, SubjectProof};
 use jsonwebtoken::{
@@ -18,7 +19,7 @@ use super::{
     config::{Issuer, Mapping},
     fetch,
     keys::{KeyLookup, KeySource, Keys},
-    vouched::{VouchError, Vouched},
+    vouched::{ExchangeTerms, VouchError, Vouched},
 };
 
 /// Unverified content of a token.
@@ -50,6 +51,7 @@ pub(super) struct JwtIssuer {
     algorithms: Vec<Algorithm>,
     leeway: Duration,
     sign_in: Option<SignInIssuer>,
+    exchange: Option<ExchangeTerms>,
     mapping: Mapping,
     keys: Keys,
 }
@@ -76,6 +78,10 @@ impl JwtIssuer {
             algorithms: config.algorithms,
             leeway: config.leeway.try_into().unwrap_or(Duration::ZERO),
             sign_in,
+            exchange: config.exchange.map(|lifetime| ExchangeTerms {
+                lifetime: lifetime.try_into().unwrap_or(Duration::HOUR),
+                rules: digest_of(&config.mapping),
+            }),
             mapping: config.mapping,
             keys: Keys::new(source),
         })
@@ -84,6 +90,21 @@ impl JwtIssuer {
     /// Properties for the sign-in of people; `None` if this issuer has no client for it.
     pub(super) const fn sign_in(&self) -> Option<&SignInIssuer> {
         self.sign_in.as_ref()
+    }
+
+    /// Terms of an exchange; `None` if the issuer's tokens are not exchanged.
+    pub(super) const fn exchange(&self) -> Option<&ExchangeTerms> {
+        self.exchange.as_ref()
+    }
+
+    pub(super) fn exchange_issuer(&self) -> Option<ExchangeIssuer> {
+        let terms = self.exchange.as_ref()?;
+        Some(ExchangeIssuer {
+            name: self.name.clone(),
+            url: self.url.to_string(),
+            audience: self.audience.clone(),
+            ttl_seconds: terms.lifetime.whole_seconds().unsigned_abs(),
+        })
     }
 
     pub(super) const fn mapping(&self) -> &Mapping {
@@ -219,4 +240,10 @@ fn sign_in(config: &Issuer) -> Result<Option<SignInIssuer>, Failure> {
         redirect_host: settings.redirect_host.clone(),
         ca: fetch::ca_pem(&table, config.ca_file.as_deref())?,
     }))
+}
+
+/// Digest of the rules of an issuer, equal on all hubs of one version.
+fn digest_of(mapping: &Mapping) -> String {
+    let digest = digest::digest(&digest::SHA256, format!("{mapping:?}").as_bytes());
+    hex::encode(digest.as_ref().get(..8).unwrap_or_default())
 }

@@ -32,7 +32,7 @@ use turns::ReviewLimiter;
 use vouched::VouchError;
 
 pub use sign_in::SignInModule;
-pub use vouched::Vouched;
+pub use vouched::{ExchangeTerms, Vouched};
 
 /// All configured issuers, in the order of their names.
 #[derive(Default)]
@@ -117,6 +117,27 @@ impl Issuers {
         self.review(text, from, now).await
     }
 
+    /// Resolves a token that is to be exchanged: one of an issuer that permits it.
+    ///
+    /// # Errors
+    /// [`AuthenticateError`]
+    pub async fn vouch_for_exchange(
+        &self,
+        token: &SecretString,
+        now: OffsetDateTime,
+    ) -> Result<(Vouched, ExchangeTerms), AuthenticateError> {
+        let refused = |cause: &str| AuthenticateError::BadToken(Some(cause.to_owned()));
+        let text = token.expose_secret();
+        let unverified = jwt::Unverified::read(text)
+            .ok_or_else(|| refused("it is no JSON Web Token of an issuer"))?;
+        let issuer = self.tokens.iter().find(|issuer| issuer.is(&unverified));
+        let terms = issuer.and_then(|issuer| Some((issuer, issuer.exchange()?)));
+        let (issuer, terms) =
+            terms.ok_or_else(|| refused("tokens of its issuer are not exchanged"))?;
+        let (vouched, _) = issuer.verify(text, &unverified, now).await?;
+        Ok((vouched, terms.clone()))
+    }
+
     async fn review(
         &self,
         text: &str,
@@ -171,6 +192,9 @@ impl Issuers {
         let issuers = self.tokens.iter().filter_map(JwtIssuer::sign_in);
         SignInOptions {
             issuers: issuers.cloned().collect(),
+            token_exchange: (self.tokens.iter())
+                .filter_map(JwtIssuer::exchange_issuer)
+                .collect(),
         }
     }
 }
@@ -186,6 +210,11 @@ impl TokenVerifier for Issuers {
     fn knows(&self, issuer: &str) -> bool {
         self.tokens.iter().any(|it| it.url() == issuer)
             || self.reviewers.iter().any(|it| it.url() == issuer)
+    }
+
+    fn exchange_rules(&self, issuer: &str) -> Option<String> {
+        let issuer = self.tokens.iter().find(|it| it.url() == issuer)?;
+        issuer.exchange().map(|terms| terms.rules.clone())
     }
 
     async fn verify(

@@ -44,6 +44,15 @@ impl From<Vouched> for Caller {
     }
 }
 
+/// Terms under which an issuer's tokens are exchanged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExchangeTerms {
+    /// Lifetime of an exchanged token.
+    pub lifetime: time::Duration,
+    /// Digest of the rules that give the role.
+    pub rules: String,
+}
+
 /// Reason for which nobody vouches for a token.
 #[derive(Debug)]
 pub(crate) enum VouchError {

@@ -76,6 +76,13 @@ impl Registry {
             return Ok(());
         };
         let caller = self.owner_as_caller(view, owner, remaining)?;
+        if let Some(person) = token.person().filter(|_| token.exchanged) {
+            let rules = self.services.issuers.exchange_rules(&person.issuer);
+            if rules.is_none() || rules != token.exchange_rules {
+                let cause = "the rules of its issuer have changed since the exchange";
+                return Err(void(cause));
+            }
+        }
         match may_have(view, &caller, token) {
             true => Ok(()),
             false => Err(void(format_args!(
@@ -186,6 +193,7 @@ pub(crate) fn as_owner(view: &View, caller: &Caller) -> Option<TokenOwner> {
     let subject = caller.subject.as_ref()?;
     let present = person(subject, caller);
     let tokens = view.tokens_of_person(&subject.issuer, &subject.sub);
+    let tokens = tokens.filter(|it| !it.value.exchanged);
     let newer = tokens.filter_map(|it| it.value.person());
     let newer = newer.filter(|it| present.is_older_than(it));
     let newest = newer.max_by_key(|it| it.credential_ends).cloned();

@@ -37,6 +37,9 @@ pub trait TokenVerifier: Send + Sync {
     /// True if an issuer with this URL is configured; callers of all others are void.
     fn knows(&self, issuer: &str) -> bool;
 
+    /// Digest of the rules of an issuer whose tokens are exchanged; `None` for all others.
+    fn exchange_rules(&self, issuer: &str) -> Option<String>;
+
     /// The caller of a token.
     ///
     /// # Errors

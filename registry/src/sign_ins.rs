@@ -24,7 +24,8 @@ impl Registry {
     /// Notes that a person has no role any more.
     pub(crate) fn note_no_role(&self, subject: &Subject, credential_ends: Option<OffsetDateTime>) {
         let view = self.store.view();
-        let mut tokens = view.tokens_of_person(&subject.issuer, &subject.sub);
+        let tokens = view.tokens_of_person(&subject.issuer, &subject.sub);
+        let mut tokens = tokens.filter(|it| !it.value.exchanged);
         let Some(known) = tokens.find_map(|it| it.value.person().cloned()) else {
             return;
         };
@@ -73,7 +74,8 @@ fn lock(pending: &Mutex<HashSet<Subject>>) -> MutexGuard<'_, HashSet<Subject>> {
 }
 
 fn has_changed(token: &Token, present: &PersonOwner) -> bool {
-    let known = token.person();
+    // Tokens of a CI differ by job, not only by subject: one job must not end the tokens of another.
+    let known = token.person().filter(|_| !token.exchanged);
     known.is_some_and(|it| !it.has_rights_of(present) && !present.is_older_than(it))
 }
 

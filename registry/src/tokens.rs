@@ -228,6 +228,7 @@ pub fn new(
         created_by: None,
         owner: None,
         exchanged: false,
+        exchange_rules: None,
     };
     Ok((kept, token))
 }
@@ -328,8 +329,13 @@ pub(super) async fn forget(
     registry: &Registry,
     before: OffsetDateTime,
 ) -> Result<usize, StoreError> {
+    let before_exchanged = registry.now();
     let decide = move |draft: &mut Draft| {
-        let old = draft.tokens().filter(|it| it.value.expires < before);
+        // Exchanged tokens are many, and nobody asks for an old one.
+        let old = draft.tokens().filter(|it| match it.value.exchanged {
+            true => it.value.expires < before_exchanged,
+            false => it.value.expires < before,
+        });
         let old: Vec<String> = old.map(|it| it.value.id.clone()).collect();
         for id in &old {
             draft.delete_token(id)?;

@@ -8,6 +8,7 @@ mod body;
 mod described;
 mod document;
 mod document_module;
+mod form;
 mod gzip;
 mod invalid;
 mod page;

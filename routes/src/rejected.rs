@@ -24,6 +24,12 @@ impl Rejected {
         Rejected(Failure::because(code, detail), None)
     }
 
+    /// The failure, without an HTTP status of its own.
+    #[must_use]
+    pub fn into_failure(self) -> Failure {
+        self.0
+    }
+
     /// With this exact text, and an HTTP status other than the code's own.
     pub fn saying(code: Code, status: StatusCode, words: &str) -> Self {
         Rejected(Failure::with_cause(code, words), Some(status))

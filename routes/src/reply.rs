@@ -11,8 +11,11 @@ use fairlead_seam::{AgentPeer, AuthenticateError, Caller, Principal};
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 use serde::de::DeserializeOwned;
 
-pub use crate::rejected::{Answer, Rejected};
 use crate::{body, rejected::as_lieutenant};
+pub use crate::{
+    form::FormBody,
+    rejected::{Answer, Rejected},
+};
 
 /// Limit for bodies of people's routes except the catalog's, in bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;

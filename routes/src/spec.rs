@@ -4,8 +4,7 @@ use axum::routing::MethodFilter;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::right::Right;
-use crate::{parameter::QueryParameter, schemas::NamedSchema};
+use crate::{form::FORM, parameter::QueryParameter, right::Right, schemas::NamedSchema};
 
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -183,6 +182,13 @@ impl RouteSpec {
     #[must_use]
     pub fn takes<T: ToSchema>(mut self) -> Self {
         self.body = Some((JSON, NamedSchema::of::<T>()));
+        self
+    }
+
+    /// A form, as in OAuth 2.0.
+    #[must_use]
+    pub fn takes_form<T: ToSchema>(mut self) -> Self {
+        self.body = Some((FORM, NamedSchema::of::<T>()));
         self
     }
 

@@ -8,6 +8,27 @@ use utoipa::ToSchema;
 pub struct SignInOptions {
     /// Issuers, ordered by name; empty if this hub knows its own tokens only.
     pub issuers: Vec<SignInIssuer>,
+    /// Issuers whose tokens `POST /v1/token` exchanges, ordered by name.
+    #[serde(
+        default,
+        rename = "tokenExchange",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub token_exchange: Vec<ExchangeIssuer>,
+}
+
+/// An issuer, such as a CI, whose tokens are exchanged (RFC 8693).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExchangeIssuer {
+    /// Name of the issuer on this hub.
+    pub name: String,
+    /// The `iss` of its tokens.
+    pub url: String,
+    /// Audiences of the tokens that the hub accepts.
+    pub audience: Vec<String>,
+    /// Lifetime of an exchanged token.
+    pub ttl_seconds: u64,
 }
 
 /// An OpenID Connect issuer with a public client for the command line.

@@ -122,6 +122,7 @@ pub struct Login {
 const CREDENTIAL_EXAMPLES: &str = "\
 Example:
   fairlead credential --hub https://hub.example.com
+  fairlead credential --hub https://hub.example.com --issuer-token-file ci.jwt
 
 A kubeconfig of `fairlead kubeconfig` runs it, so that the file holds no token. The hub is one of `fairlead hub list`.";
 
@@ -132,6 +133,9 @@ pub struct Credential {
     /// URL of the hub
     #[arg(long, value_name = "URL", add = ArgValueCompleter::new(complete::hubs))]
     pub(crate) hub: HubUrl,
+    /// File with a token of a CI's issuer, to exchange it at the hub [default: FAIRLEAD_ISSUER_TOKEN_FILE, FAIRLEAD_ISSUER_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) issuer_token_file: Option<PathBuf>,
 }
 
 #[derive(Parser)]

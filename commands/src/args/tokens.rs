@@ -68,6 +68,14 @@ Examples:
   fairlead token create steward --role cluster --cluster c-demo
   fairlead token create ann --role admin --data /var/lib/fairlead    # on the hub's machine, without a login";
 
+const EXCHANGE_EXAMPLES: &str = "\
+All commands, and kubectl with a kubeconfig of `fairlead kubeconfig`, exchange the token of these variables by
+themselves, and keep the result until it ends.
+
+Examples:
+  fairlead token exchange --issuer-token-file ci.jwt
+  FAIRLEAD_URL=https://hub.example.com FAIRLEAD_ISSUER_TOKEN_FILE=ci.jwt fairlead kubeconfig --merge";
+
 const HAND_OVER_EXAMPLES: &str = "\
 The owner of a token is the caller that created it. If the owner is deleted, expires, is locked or loses the role
 admin, its tokens are void. A token that fell is valid again with its new owner, until its own expiry.
@@ -117,6 +125,18 @@ pub enum TokenArgs {
     /// List the visible tokens, without their secrets
     #[command(visible_alias = "ls")]
     List(TokenList),
+    /// Exchange a token of a CI's own issuer for a short-lived token of the hub (RFC 8693)
+    #[command(after_help = EXCHANGE_EXAMPLES)]
+    Exchange {
+        /// File with the token of the issuer, or - for standard input [default: FAIRLEAD_ISSUER_TOKEN_FILE, FAIRLEAD_ISSUER_TOKEN]
+        #[arg(long, value_name = "FILE")]
+        issuer_token_file: Option<std::path::PathBuf>,
+        /// URL of the hub [default: FAIRLEAD_URL, or the current hub]
+        #[arg(long, value_name = "URL")]
+        hub: Option<fairlead_api::HubUrl>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Hand a token over to another owner, with whom it falls from then on
     #[command(after_help = HAND_OVER_EXAMPLES)]
     HandOver {

@@ -143,6 +143,7 @@ mod tests {
         };
         SignInOptions {
             issuers: names.iter().map(issuer).collect(),
+            token_exchange: Vec::new(),
         }
     }
 

@@ -12,6 +12,7 @@ mod clusters;
 mod configuration;
 mod dry_run;
 mod enroll;
+mod exchange;
 mod facts;
 mod grants;
 mod hub;

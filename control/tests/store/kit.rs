@@ -83,6 +83,7 @@ pub(crate) fn token(id: &str, tenant: Option<&str>, expires: OffsetDateTime) -> 
         created_by: None,
         owner: None,
         exchanged: false,
+        exchange_rules: None,
     }
 }
 

@@ -83,6 +83,18 @@ const RULES: &[OutputRule] = &[
         "it needs an issuer and a browser; the test sign_in has both",
     ),
     left(
+        "ISSUER_TOKEN_FILE",
+        "it needs a token of a CI; the test sign_in exchanges one",
+    ),
+    left(
+        "issuer-token-file",
+        "it needs a token of a CI; the test sign_in exchanges one",
+    ),
+    left(
+        "/v1/token -d",
+        "it needs a token of a CI; the test sign_in exchanges one",
+    ),
+    left(
         "ca rotate",
         "the test ca rotates the CA of a hub of its own",
     ),

@@ -10,6 +10,7 @@ use super::fields::{LocatedValue, Mistakes, TableFields};
 const MAX_NAMESPACES: usize = 16;
 
 /// Grants a role to tokens with a matching claim.
+#[derive(Debug)]
 pub(in super::super) struct Rule {
     /// Name of the claim; dots separate nested names.
     pub(in super::super) claim: String,
@@ -25,11 +26,13 @@ pub(in super::super) struct Rule {
 }
 
 /// A literal text, or a prefix if it ends with a star.
+#[derive(Debug)]
 pub(in super::super) enum Pattern {
     Exactly(String),
     Starts(String),
 }
 
+#[derive(Debug)]
 pub(in super::super) enum ClusterMatch {
     Cluster(ClusterId),
     /// The text matched by the pattern's star.

@@ -98,7 +98,8 @@ fn named(view: &View, caller: &Caller, to: &str) -> Result<TokenOwner, RegistryE
             token: token.value.id.clone(),
         }),
         _ => tokens.find_map(|it| {
-            let person = it.value.person().filter(|person| person.name == to)?;
+            let person = it.value.person().filter(|_| !it.value.exchanged);
+            let person = person.filter(|person| person.name == to)?;
             Some(TokenOwner::Person(person.clone()))
         }),
     };

@@ -38,6 +38,9 @@ pub struct Token {
     /// True if the token was exchanged for one of an issuer; its owner is then the subject of that token.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exchanged: bool,
+    /// Digest of the issuer's rules at the exchange: with other rules the token is void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange_rules: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "signature of serde")]
