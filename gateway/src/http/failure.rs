@@ -90,13 +90,24 @@ fn set_headers(response: &mut Response<Body>, code: Code) {
     if http_status == 401 {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    // client-go retries on this header before it reports anything. That fits rate limits, and an unavailable database:
-    // it recovers by itself, and the rejected request had no effect. A lost cluster is reported to the user at once;
-    // programs find the seconds in the `Status`.
-    let asks_again = http_status == 429 || code == Code::StoreAway;
-    if let Some(seconds) = status::retry_after(code).filter(|_| asks_again) {
+    if let Some(seconds) = status::retry_after(code).filter(|_| retries_soon(code)) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
+}
+
+/// True if a client's own retry soon helps, and the rejected request had no effect.
+///
+/// client-go retries ten times on a `Retry-After` with 429 or 5xx before it reports anything. All other failures reach a
+/// person at once; programs find the seconds in the `Status`.
+const fn retries_soon(code: Code) -> bool {
+    matches!(
+        code,
+        // Limits on concurrent requests and memory: others end at any moment.
+        Code::BodyMemoryFull | Code::AgentFull | Code::TooManyRequests | Code::AgentOverBudget
+            // The next connection reaches another hub, or the restarted one.
+            | Code::Draining
+            | Code::StoreAway
+    )
 }
 
 #[cfg(test)]

@@ -25,12 +25,39 @@ async fn failure_has_the_accepted_encoding() {
     assert_eq!(status["reason"], "TooManyRequests");
 }
 
+/// Each code with a status that makes client-go look for `Retry-After`, and the seconds of that header.
+const RETRIES: [(Code, Option<&str>); 15] = [
+    // A wrong token stays wrong.
+    (Code::TooManyWrongTokens, None),
+    (Code::IssuerDown, None),
+    (Code::BodyMemoryFull, Some("1")),
+    (Code::NeverConnected, None),
+    // The hub has waited for the agent already.
+    (Code::Lost, None),
+    (Code::AgentFull, Some("1")),
+    (Code::Draining, Some("2")),
+    (Code::TooManyRequests, Some("1")),
+    (Code::OtherHub, None),
+    (Code::AgentOverBudget, Some("1")),
+    (Code::Store, None),
+    (Code::StoreAway, Some("5")),
+    (Code::InfluxAway, None),
+    // The client has to change its transport, or a person the hub.
+    (Code::Unrecordable, None),
+    // Possibly carried out.
+    (Code::Timeout, None),
+];
+
 #[test]
-fn only_429_and_an_unavailable_database_ask_for_a_retry() {
+fn clients_retry_only_where_a_retry_soon_helps() {
     for &code in Code::ALL {
         let response = render(&Failure::new(code), Shape::Reason);
-        let asks = response.headers().contains_key(header::RETRY_AFTER);
-        let should = response.status() == 429 || code == Code::StoreAway;
-        assert_eq!(asks, should, "{code}");
+        let sent = response.headers().get(header::RETRY_AFTER);
+        let sent = sent.map(|sent| sent.to_str().unwrap());
+        let expected = RETRIES.iter().find(|(of, _)| *of == code);
+        if matches!(response.status().as_u16(), 429 | 503) {
+            assert!(expected.is_some(), "{code}: does a retry soon help?");
+        }
+        assert_eq!(sent, expected.and_then(|(_, seconds)| *seconds), "{code}");
     }
 }
