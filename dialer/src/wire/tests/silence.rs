@@ -19,7 +19,7 @@ const PING: &[u8] = &[0x89, 0];
 const PONG: &[u8] = &[0x8a, 0];
 /// Head of a message of 16,000 bytes.
 const HEAD: &[u8] = &[0x82, 126, 0x3e, 0x80];
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(19_500);
 
 /// Sends the pieces at this interval, then stays silent.
 async fn says(mut far: DuplexStream, pieces: Vec<Vec<u8>>, every: Duration) {
