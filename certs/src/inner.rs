@@ -25,7 +25,7 @@ use crate::{
     error::CertsError,
     leaf::{Leaf, validity},
     pin,
-    tls::{algorithms, internal, provider},
+    tls::{algorithms, inner_provider, internal, provider},
 };
 
 /// Server name of every hub inside the tunnel. It is in no DNS and needs none.
@@ -57,7 +57,7 @@ pub fn session_server(
         .allow_unauthenticated()
         .build()
         .map_err(internal)?;
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_provider(inner_provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?
         .with_client_cert_verifier(Arc::new(GracefulClientVerifier {
@@ -80,7 +80,7 @@ pub fn session_client(
     pins: impl Into<CaPins>,
     identity: Option<&Leaf>,
 ) -> Result<Arc<ClientConfig>, CertsError> {
-    let builder = ClientConfig::builder_with_provider(provider())
+    let builder = ClientConfig::builder_with_provider(inner_provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?
         .dangerous()

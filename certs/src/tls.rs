@@ -4,7 +4,7 @@ use std::{error::Error as StdError, fmt, sync::Arc};
 
 use fairlead_api::{CaPins, moment::unix_timestamp};
 use rustls::{
-    AlertDescription, CertificateError, CipherSuite, Error, OtherError,
+    AlertDescription, CertificateError, CipherSuite, Error, NamedGroup, OtherError,
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs},
 };
 
@@ -12,12 +12,28 @@ use crate::error::CertsError;
 
 /// Never the process default: that depends on the other crates in the program.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(with_cheap_ciphers())
+}
+
+/// Provider of the inner TLS: its key exchange is X25519MLKEM768, unless a peer knows only a classic one.
+///
+/// Recorded traffic therefore stays secret from a later quantum computer. The ClientHello grows to two TCP segments,
+/// which no box on the path can see: it is inside of a WebSocket.
+pub(crate) fn inner_provider() -> Arc<CryptoProvider> {
+    let mut provider = with_cheap_ciphers();
+    provider
+        .kx_groups
+        .sort_by_key(|group| group.name() != NamedGroup::X25519MLKEM768);
+    Arc::new(provider)
+}
+
+fn with_cheap_ciphers() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     // Between our own two ends the client's order decides: 128 bits are as safe here, and a quarter cheaper than 256.
     provider
         .cipher_suites
         .sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
-    Arc::new(provider)
+    provider
 }
 
 pub(crate) fn algorithms() -> WebPkiSupportedAlgorithms {

@@ -8,6 +8,7 @@
 
 mod front;
 mod inner;
+mod key_exchange;
 mod rotation;
 
 use std::sync::Arc;
