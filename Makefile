@@ -5,6 +5,7 @@ CACHE := $(or $(FAIRLEAD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/fairlead)
 TOOLS := $(CACHE)/tools
 export PATH := $(TOOLS)/bin:$(PATH)
 DENY_VERSION := 0.20.2
+CYCLONEDX_VERSION := 0.5.9
 FUZZ_VERSION := 0.13.2
 MDBOOK_VERSION := 0.5.4
 HYPERLINK_VERSION := 0.3.2
@@ -17,7 +18,7 @@ UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -126,6 +127,26 @@ compat: ## rung 4 with the latest release as the hub, then as the agent; nothing
 deny: $(TOOLS)/bin/cargo-deny ## licences, bans and sources of dependencies, and the order of the rooms
 	cargo deny check bans licenses sources
 
+advisories: $(TOOLS)/bin/cargo-deny ## known vulnerabilities of dependencies (RustSec); fetches its database from GitHub, and fails without it
+	@cargo deny fetch db > /dev/null 2>&1 || { \
+		echo "the database of advisories cannot be fetched: nothing was checked. Run this where https://github.com/rustsec/advisory-db can be reached."; exit 1; }
+	cargo deny check advisories
+
+RELEASE_FILES := target/release-files
+
+sbom: $(TOOLS)/bin/cargo-cyclonedx ## a bill of materials (CycloneDX 1.5) of the program in target/release-files
+	@mkdir -p $(RELEASE_FILES)
+	@# The tool writes a file beside each crate; the one of the program has all of its dependencies.
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) cargo cyclonedx -q --manifest-path cli/Cargo.toml --format json --spec-version 1.5 \
+		--no-build-deps --override-filename fairlead-sbom
+	sed 's|file://$(CURDIR)|file://|g' cli/fairlead-sbom.json > $(RELEASE_FILES)/fairlead.cdx.json
+	@rm -f */fairlead-sbom.json */*/fairlead-sbom.json
+
+release: sbom ## the program for this machine, its bill of materials and checksums in target/release-files
+	cargo build --profile dist --locked -p fairlead
+	cp target/dist/fairlead $(RELEASE_FILES)/fairlead
+	cd $(RELEASE_FILES) && sha256sum fairlead fairlead.cdx.json > SHA256SUMS
+
 fuzz: $(TOOLS)/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS
 	cd fuzz && cargo +nightly fuzz build && for target in $$(cargo fuzz list); do \
 		echo "== $$target"; mkdir -p corpus/$$target; \
@@ -161,6 +182,9 @@ clean: ## remove what was built here (the cache outside stays)
 
 $(TOOLS)/bin/cargo-deny:
 	cargo install cargo-deny --version $(DENY_VERSION) --locked --root $(TOOLS)
+
+$(TOOLS)/bin/cargo-cyclonedx:
+	cargo install cargo-cyclonedx --version $(CYCLONEDX_VERSION) --locked --root $(TOOLS)
 
 $(TOOLS)/bin/cargo-fuzz:
 	cargo install cargo-fuzz --version $(FUZZ_VERSION) --locked --root $(TOOLS)
