@@ -55,7 +55,7 @@ impl From<StreamForm> for Streams {
         match form {
             StreamForm::WebSocket => Streams::WebSocket {
                 to_client: ChannelFrames::default(),
-                to_server: ChannelFrames::default(),
+                to_server: ChannelFrames::of_client(),
             },
             StreamForm::Spdy => Streams::Spdy(Box::default()),
         }
@@ -69,10 +69,10 @@ impl Streams {
         let mut each = |channel: u8, data: &[u8]| parts.push((channel, data.to_vec()));
         match (self, direction) {
             (Streams::WebSocket { to_client, .. }, Direction::ToClient) => {
-                to_client.follow(bytes, each);
+                to_client.follow(bytes, each)?;
             }
             (Streams::WebSocket { to_server, .. }, Direction::ToServer) => {
-                to_server.follow(bytes, each);
+                to_server.follow(bytes, each)?;
             }
             (Streams::Spdy(streams), _) => streams.follow(direction, bytes, &mut each)?,
         }

@@ -1,5 +1,7 @@
 //! Messages of a WebSocket with channels (`v4.channel.k8s.io`, `v5.channel.k8s.io`), from pieces of its bytes.
 
+use std::io;
+
 /// Direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
@@ -7,6 +9,8 @@ pub(crate) enum Direction {
     ToServer,
 }
 
+/// Bit of the last frame of a message.
+const FIN_BIT: u8 = 0x80;
 /// Longest head of a frame: two bytes, a length of eight, a mask of four.
 const MAX_HEAD_BYTES: usize = 14;
 
@@ -20,13 +24,31 @@ pub(crate) struct ChannelFrames {
     /// Bytes of the payload that were taken.
     taken: u64,
     is_control: bool,
+    /// A message in several frames is an error.
+    is_whole_only: bool,
     /// Channel of the message, once its first byte has come.
     channel: Option<u8>,
 }
 
 impl ChannelFrames {
+    /// Reader of a client's frames. Kubernetes' server takes each frame for a message with a channel of its own, and other
+    /// servers do not: a message in several frames could pass as another channel.
+    pub(crate) fn of_client() -> Self {
+        ChannelFrames {
+            is_whole_only: true,
+            ..ChannelFrames::default()
+        }
+    }
+
     /// Calls `each` with channel and data of each part of a message.
-    pub(crate) fn follow(&mut self, mut bytes: &[u8], mut each: impl FnMut(u8, &[u8])) {
+    ///
+    /// # Errors
+    /// A message of a client has several frames.
+    pub(crate) fn follow(
+        &mut self,
+        mut bytes: &[u8],
+        mut each: impl FnMut(u8, &[u8]),
+    ) -> io::Result<()> {
         while !bytes.is_empty() {
             if self.left == 0 {
                 let Some((&byte, rest)) = bytes.split_first() else {
@@ -34,7 +56,7 @@ impl ChannelFrames {
                 };
                 self.head.push(byte);
                 bytes = rest;
-                self.read_head();
+                self.read_head()?;
                 continue;
             }
             let length = usize::try_from(self.left)
@@ -66,12 +88,13 @@ impl ChannelFrames {
                 each(channel, data);
             }
         }
+        Ok(())
     }
 
     /// Begins the payload once the head is complete.
-    fn read_head(&mut self) {
+    fn read_head(&mut self) -> io::Result<()> {
         let &[first, second, ref rest @ ..] = self.head.as_slice() else {
-            return;
+            return Ok(());
         };
         let (extended, is_masked) = (second & 0x7f, second & 0x80 != 0);
         let size = match extended {
@@ -81,7 +104,7 @@ impl ChannelFrames {
         };
         let mask_bytes = if is_masked { 4 } else { 0 };
         if rest.len() < size + mask_bytes && self.head.len() < MAX_HEAD_BYTES {
-            return;
+            return Ok(());
         }
         let (length, mask) = rest.split_at(size.min(rest.len()));
         self.left = match size {
@@ -98,6 +121,45 @@ impl ChannelFrames {
         if matches!(opcode, 1 | 2) {
             self.channel = None;
         }
+        let is_fragment = !self.is_control && (opcode == 0 || first & FIN_BIT == 0);
         self.head.clear();
+        match is_fragment && self.is_whole_only {
+            true => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a message of the client has several frames",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_of_a_client_cannot_pass_as_another_channel() {
+        // A resize without FIN, then input as its continuation.
+        let sent = [&[0x02, 2, 4, b'{', 0x80, 4, 0][..], b"id\n"].concat();
+        for size in 1..sent.len() {
+            let (mut client, mut server) = (ChannelFrames::of_client(), ChannelFrames::default());
+            let mut pieces = sent.chunks(size);
+            assert!(
+                pieces.any(|it| client.follow(it, |_, _| {}).is_err()),
+                "{size}"
+            );
+            let mut pieces = sent.chunks(size);
+            assert!(
+                pieces.all(|it| server.follow(it, |_, _| {}).is_ok()),
+                "{size}"
+            );
+        }
+        let mut found = Vec::new();
+        let whole = [&[0x82, 4, 0][..], b"id\n", &[0x89, 0], &[0x88, 0]].concat();
+        let followed = ChannelFrames::of_client().follow(&whole, |channel, data| {
+            found.push((channel, data.to_vec()));
+        });
+        assert!(followed.is_ok());
+        assert_eq!(found, [(0, b"id\n".to_vec())]);
     }
 }
