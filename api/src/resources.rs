@@ -35,7 +35,9 @@ pub use repo::{
     CreationPolicy, Credentials, DeletionPolicy, DeployKey, KubeApi, RepoDocument, RepoKind,
     RepoPhase, RepoStateDocument, TenantRepoDocument, without_secret,
 };
-pub use request::{CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest};
+pub use request::{
+    CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest, RunningRequestList,
+};
 pub use role::{Role, UnknownRole};
 pub use sign_in::{ExchangeIssuer, SignInFlow, SignInIssuer, SignInOptions};
 pub use status::{

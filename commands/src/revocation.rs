@@ -2,7 +2,10 @@
 
 use fairlead_api::{
     Failure, TenantId, percent,
-    resources::{CreateLock, EndedRequests, List, Lock, LockKind, RequestKind, RunningRequest},
+    resources::{
+        CreateLock, EndedRequests, List, Lock, LockKind, RequestKind, RunningRequest,
+        RunningRequestList,
+    },
 };
 use fairlead_client::{Environment, HubClient, lookup::id_of, query_of};
 
@@ -22,16 +25,24 @@ pub(crate) fn sessions(
         match command {
             args::SessionsArgs::List { filters, output } => {
                 let query = query(&hub, &filters, None).await?;
-                let running: List<RunningRequest> =
-                    hub.get(&format!("/v1/requests?{query}")).await?;
+                let running: RunningRequestList = hub.get(&format!("/v1/requests?{query}")).await?;
                 let format = &output.output;
-                Ok::<_, Failure>(output::show_list(
+                let items = List {
+                    items: running.items,
+                };
+                output::show_list(
                     format,
-                    &running,
+                    &items,
                     "running requests",
                     &session_columns(),
                     session_cells,
-                )?)
+                )?;
+                for hub in running.incomplete_hubs {
+                    output::note(&format!(
+                        "Requests at {hub} are missing: it did not answer."
+                    ));
+                }
+                Ok::<_, Failure>(())
             }
             args::SessionsArgs::Kill {
                 id,
@@ -79,27 +90,30 @@ async fn query(
     ]))
 }
 
-fn session_columns() -> [TableColumn; 8] {
+fn session_columns() -> [TableColumn; 9] {
     [
         TableColumn::key("ID"),
         TableColumn::word("KIND"),
         TableColumn::id("CALLER"),
         TableColumn::id("CLUSTER"),
         TableColumn::word("AGE"),
+        TableColumn::text("HUB").wide(),
         TableColumn::word("BYTES IN").wide(),
         TableColumn::word("BYTES OUT").wide(),
         TableColumn::text("REQUEST").spare(1),
     ]
 }
 
-fn session_cells(request: &RunningRequest) -> [Cell; 8] {
+fn session_cells(request: &RunningRequest) -> [Cell; 9] {
     let cluster = request.cluster.as_ref();
+    let hub = request.hub.as_ref();
     [
         request.id.clone().into(),
         request.kind.to_string().into(),
         request.caller.clone().into(),
         cluster.map_or_else(String::new, ToString::to_string).into(),
         Cell::Since(request.started),
+        hub.map_or_else(String::new, ToString::to_string).into(),
         request.bytes_in.to_string().into(),
         request.bytes_out.to_string().into(),
         format!("{} {}", request.method, request.path).into(),

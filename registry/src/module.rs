@@ -45,6 +45,7 @@ impl Module for RegistryModule {
     }
 
     async fn run(&self, process: Process) {
+        requests::offer_part(&self.0);
         // Called once. Set earlier only if the module restarts.
         let _ = self.0.process.set(process.clone());
         let registered = metrics::RegistryMetrics::new(&self.0)

@@ -1,14 +1,14 @@
-//! `/v1/requests`: running requests at this hub, and their end at all hubs of the store.
+//! `/v1/requests`: running requests at all hubs of the store, and their end.
 //!
-//! Hubs have no traffic between them. A list shows this hub's requests. An order to end requests is a document of the store
-//! that each hub reads; it is in the change log, and each hub follows it for a minute.
+//! Hubs have no traffic between them. For a list, each hub writes its part into the database. An order to end requests is a
+//! document of the store that each hub reads; it is in the change log, and each hub follows it for a minute.
 
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
-    resources::{EndedRequests, List, RequestKind, Role, RunningRequest},
+    resources::{EndedRequests, RequestKind, Role, RunningRequest, RunningRequestList},
 };
 use fairlead_routes::{
     ApiRoutes, InvalidValue, ListPosition, Page, Query, QueryParameter, RouteSpec, Tag, invalid,
@@ -16,11 +16,12 @@ use fairlead_routes::{
 };
 use fairlead_seam::{Caller, RequestFilter};
 use fairlead_store::{
-    Draft, View,
+    Draft, HubPart, View,
     model::{AccessLock, LockTarget, SelectedRequests, hex},
     random, whole_millis,
 };
 use http::{HeaderMap, Uri};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::Duration;
 use tracing::info;
@@ -34,6 +35,8 @@ use crate::{
 
 /// Time for which all hubs follow an order: longer than a hub can be behind the database.
 const ORDER_LIFETIME: Duration = Duration::minutes(1);
+/// Maximum number of requests in the part of one hub, about 5 MB.
+const MAX_PART_REQUESTS: usize = 10_000;
 /// Reason of an order without one.
 const NO_REASON: &str = "no reason given";
 
@@ -47,11 +50,11 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
                 TAG,
                 ALL,
                 "listRequests",
-                "List running requests at this hub: all that admins and tenants may see, else your own",
+                "List running requests at all hubs: all that admins and tenants may see, else your own",
             )
             .query(filters())
             .query(Page::parameters())
-            .gives_list::<RunningRequest>(200, "Requests"),
+            .gives::<RunningRequestList>(200),
             list,
         )
         .route(
@@ -168,15 +171,71 @@ fn sees(view: &View, caller: &Caller, request: &RunningRequest) -> bool {
     is_own || caller.each_role().any(sees_as)
 }
 
+/// A hub's part of a list.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListPart {
+    items: Vec<RunningRequest>,
+    is_complete: bool,
+}
+
+/// Makes this hub's part of the lists of other hubs; the newest requests are left out first.
+pub(crate) fn offer_part(registry: &Arc<Registry>) {
+    let registry = Arc::downgrade(registry);
+    let Some(store) = registry.upgrade().map(|it| it.store.clone()) else {
+        return;
+    };
+    store.set_part_source(move || {
+        let requests = registry.upgrade();
+        let mut items = requests.map_or_else(Vec::new, |it| it.running_requests());
+        let is_complete = items.len() <= MAX_PART_REQUESTS;
+        items.sort_by_key(|it| it.started);
+        items.truncate(MAX_PART_REQUESTS);
+        serde_json::to_string(&ListPart { items, is_complete }).unwrap_or_default()
+    });
+}
+
+/// Running requests of all hubs, and the hubs of which some are missing.
+async fn everywhere(registry: &Registry) -> Answer<RunningRequestList> {
+    let mut items = registry.running_requests();
+    let own = registry.store.hub_url();
+    for request in &mut items {
+        request.hub = own.cloned();
+    }
+    let mut incomplete_hubs = Vec::new();
+    let parts = registry.store.parts_of_others().await;
+    for HubPart { hub, body } in parts.map_err(RegistryError::from)? {
+        let part = body.and_then(|it| serde_json::from_str::<ListPart>(&it).ok());
+        if part.as_ref().is_none_or(|it| !it.is_complete) {
+            incomplete_hubs.push(hub.clone());
+        }
+        for mut request in part.into_iter().flat_map(|it| it.items) {
+            request.hub = Some(hub.clone());
+            items.push(request);
+        }
+    }
+    Ok(RunningRequestList {
+        items,
+        incomplete_hubs,
+    })
+}
+
 async fn list(
     State(registry): State<Arc<Registry>>,
     Authenticated(caller): Authenticated,
     uri: Uri,
-) -> Answer<(HeaderMap, Json<List<RunningRequest>>)> {
+) -> Answer<(HeaderMap, Json<RunningRequestList>)> {
     let page = Page::of(&uri)?;
     let view = registry.store.view();
     let filter = filter(&view, &selected(page.query())?);
-    let mut found = registry.running_requests();
+    let RunningRequestList {
+        items: mut found,
+        mut incomplete_hubs,
+    } = everywhere(&registry).await?;
+    if !matches!(caller.role, Role::Admin | Role::Tenant) {
+        // Addresses of hubs are for those who see the requests of others.
+        incomplete_hubs.clear();
+    }
     found.retain(|it| filter.matches(it) && sees(&view, &caller, it));
     found.sort_by(|one, other| (one.started, &one.id).cmp(&(other.started, &other.id)));
     let keys: Vec<String> = found.iter().map(|it| it.id.clone()).collect();
@@ -189,7 +248,11 @@ async fn list(
     placed.sort_by(|(one, _), (other, _)| one.cmp(other));
     let (mut items, link) = page.cut(placed);
     items.sort_by_key(|it: &RunningRequest| it.started);
-    Ok((link, Json(List { items })))
+    let list = RunningRequestList {
+        items,
+        incomplete_hubs,
+    };
+    Ok((link, Json(list)))
 }
 
 async fn end_matching(

@@ -11,6 +11,7 @@ use crate::{
     error::Result,
     heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
+    parts::PartRow,
     record::Kind,
     revision::Revision,
     tables::DumpPart,
@@ -157,6 +158,26 @@ pub(super) trait Backend: Send + Sync {
 
     /// Records that this hub at `url` is alive, or has ended.
     async fn beat(&self, hub: &str, url: &str, beat: Heartbeat<'_>) -> Result<()>;
+
+    /// Calls all hubs for their parts of a list; returns the number of the call.
+    async fn call_for_parts(&self) -> Result<i64> {
+        Ok(0)
+    }
+
+    /// Number of the last call; 0 without one.
+    async fn part_call(&self) -> Result<i64> {
+        Ok(0)
+    }
+
+    /// Writes this hub's answer to a call. Not necessarily durable on return.
+    async fn put_part(&self, _hub: &str, _seq: i64, _body: &str) -> Result<()> {
+        Ok(())
+    }
+
+    /// Answers to this call, or to a later one.
+    async fn parts(&self, _seq: i64) -> Result<Vec<PartRow>> {
+        Ok(Vec::new())
+    }
 
     /// Complete changes after `since`; the page ends with the change that reaches `limit` lines.
     async fn changes(&self, since: Revision, limit: u32) -> Result<LogPage>;

@@ -12,6 +12,7 @@ use crate::{
     document::{whole, with},
     error::Result,
     heartbeats::{HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT},
+    parts,
     shared::StoreState,
     view::View,
 };
@@ -48,6 +49,7 @@ pub(super) async fn run(shared: Arc<StoreState>, end: CancellationToken) {
         return;
     }
     let mut last_heartbeat = Instant::now();
+    let mut answered_call = 0;
     let polling = async {
         loop {
             sleep(OBSERVATIONS_POLL_INTERVAL).await;
@@ -59,6 +61,10 @@ pub(super) async fn run(shared: Arc<StoreState>, end: CancellationToken) {
             }
             if let Err(error) = read_observations(&shared).await {
                 debug!(%error, "observations of other hubs not read");
+            }
+            match parts::answer(&shared, answered_call).await {
+                Ok(seq) => answered_call = seq,
+                Err(error) => debug!(%error, "call of another hub not answered"),
             }
         }
     };

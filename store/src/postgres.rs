@@ -29,6 +29,7 @@ use crate::{
     error::{Result, StoreError, cannot_be_reached, has_ended},
     heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
+    parts::PartRow,
     random,
     revision::Revision,
     rows::uint,
@@ -238,6 +239,25 @@ impl Backend for PostgresBackend {
     async fn beat(&self, hub: &str, url: &str, beat: Heartbeat<'_>) -> Result<()> {
         let beaten = timeout(WAIT_BUDGET, hubs::beat(&self.pool, hub, url, beat));
         beaten.await.unwrap_or(Err(StoreError::Away))
+    }
+
+    async fn call_for_parts(&self) -> Result<i64> {
+        with_retries(|| hubs::call_for_parts(&self.pool)).await
+    }
+
+    async fn part_call(&self) -> Result<i64> {
+        let read = timeout(WAIT_BUDGET, hubs::part_call(&self.pool));
+        read.await.unwrap_or(Err(StoreError::Away))
+    }
+
+    async fn put_part(&self, hub: &str, seq: i64, body: &str) -> Result<()> {
+        let written = timeout(WAIT_BUDGET, hubs::put_part(&self.pool, hub, seq, body));
+        written.await.unwrap_or(Err(StoreError::Away))
+    }
+
+    async fn parts(&self, seq: i64) -> Result<Vec<PartRow>> {
+        let read = timeout(WAIT_BUDGET, hubs::parts(&self.pool, seq));
+        read.await.unwrap_or(Err(StoreError::Away))
     }
 
     async fn changes(&self, since: Revision, limit: u32) -> Result<LogPage> {

@@ -12,6 +12,7 @@ use crate::{
     metrics::Meter,
     model::TenantQuotas,
     observations::Observations,
+    parts::Parts,
     quota::QuotaTerms,
     record::Kind,
     remote_commits::RemoteCommits,
@@ -40,6 +41,7 @@ pub(crate) struct StoreState {
     pub(crate) quotas: OnceLock<TenantQuotas>,
     /// URL of this hub, set by [`Store::begin`].
     pub(crate) url: OnceLock<HubUrl>,
+    pub(crate) parts: Parts,
 }
 
 impl StoreState {

@@ -33,6 +33,7 @@ use crate::{
     observations::Observations,
     observed::Observed,
     open::{BUSY_TIMEOUT, as_it_is, backend},
+    parts::Parts,
     place::Place,
     quota, random,
     record::Record,
@@ -113,6 +114,7 @@ impl Store {
             revocations: broadcast::Sender::new(REVOCATION_QUEUE_CAPACITY),
             quotas: OnceLock::new(),
             url: OnceLock::new(),
+            parts: Parts::default(),
         });
         let (queue, waiting) = mpsc::channel(QUEUE_CAPACITY);
         let (end, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -124,6 +126,10 @@ impl Store {
             end,
             tasks,
         })
+    }
+
+    pub(crate) fn state(&self) -> &StoreState {
+        &self.shared
     }
 
     /// The current registry.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use crate::{ClusterId, TenantId};
+use crate::{ClusterId, HubUrl, TenantId};
 
 /// Kind of a running request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -82,12 +82,16 @@ impl fmt::Display for RequestKind {
     }
 }
 
-/// A request that runs at this hub.
+/// A running request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunningRequest {
     /// Id of the request, as in the audit log.
     pub id: String,
+    /// Hub of the request; missing if the store has one hub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub hub: Option<HubUrl>,
     /// Kind of the request.
     pub kind: RequestKind,
     /// Name of the caller.
@@ -118,6 +122,18 @@ pub struct RunningRequest {
     pub bytes_in: u64,
     /// Bytes to the client so far.
     pub bytes_out: u64,
+}
+
+/// Response to `GET /v1/requests`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningRequestList {
+    /// Running requests.
+    pub items: Vec<RunningRequest>,
+    /// Live hubs of which requests are missing: they did not answer in time, or have too many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub incomplete_hubs: Vec<HubUrl>,
 }
 
 /// Response to `DELETE /v1/requests`.

@@ -71,12 +71,21 @@ impl RevokedWorld {
             let label = format!("{caller} {name}");
             let pods = [self.pods[0].as_str(), self.pods[1].as_str()];
             calls.push(RunningCalls::start(label, || kubectl.clone(), pods).await?);
-            let path = format!("/v1/requests?caller={caller}");
-            eventually(END_DEADLINE, "four requests in the list", async || {
-                let (_, listed) = get(hub, &self.pair.token, &path).await.ok()?;
-                let listed = listed["items"].to_string();
-                let has = |kind: &&str| listed.contains(&format!("\"kind\":\"{kind}\""));
-                CALL_KINDS.iter().all(has).then_some(())
+        }
+        // Each hub lists the requests of both.
+        let path = format!("/v1/requests?caller={caller}");
+        for (asked, _) in self.hubs() {
+            eventually(END_DEADLINE, "eight requests in the list", async || {
+                let (_, listed) = get(asked, &self.pair.token, &path).await.ok()?;
+                let items = listed["items"].as_array()?;
+                let is_there = |hub: &Hub, kind: &str| {
+                    let url = hub.ready().url.as_str();
+                    let mut items = items.iter();
+                    items.any(|it| it["hub"] == url && it["kind"] == kind)
+                };
+                let complete = |kind: &&str| self.hubs().iter().all(|(hub, _)| is_there(hub, kind));
+                (listed["incompleteHubs"].is_null() && CALL_KINDS.iter().all(complete))
+                    .then_some(())
             })
             .await?;
         }
@@ -126,7 +135,7 @@ async fn all_end(
 
 #[tokio::test]
 async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> {
-    let world = RevokedWorld::start().await?;
+    let mut world = RevokedWorld::start().await?;
     let (one, two) = (&world.pair.one, &world.pair.two);
 
     // A token that is deleted at one hub.
@@ -167,6 +176,15 @@ async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> 
     all_end(calls, "user locked", since, "FL-1203").await?;
     one.cli(["unlock", "user", JANE]).await?.success()?;
 
+    // Requests that an admin ends at one hub.
+    let calls = world.calls(JANE, &jane).await?;
+    let since = Instant::now();
+    let kill = ["sessions", "kill", "--caller", JANE, "--reason"];
+    one.cli(kill.into_iter().chain(["maintenance", "--yes"]))
+        .await?
+        .success()?;
+    all_end(calls, "requests killed", since, "maintenance").await?;
+
     // Revoked identities of both clusters, each at the hub without its session.
     let calls = world.calls(JANE, &jane).await?;
     let since = Instant::now();
@@ -175,5 +193,12 @@ async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> 
         hub.cli(revoke).await?.success()?;
     }
     all_end(calls, "clusters revoked", since, "FL-").await?;
+
+    // A hub that does not answer is named.
+    let gone = two.ready().url.clone();
+    world.pair.two.process.kill_9()?;
+    let list = world.pair.one.cli(["sessions", "list"]).await?;
+    let said = format!("Requests at {gone} are missing");
+    ensure!(list.stderr.contains(&said), "{list:?}");
     Ok(())
 }

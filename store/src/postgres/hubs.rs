@@ -7,6 +7,7 @@ use crate::{
     backend::{Heartbeat, ObservedRow},
     error::Result,
     heartbeats::HubRow,
+    parts::PartRow,
     queries,
 };
 
@@ -133,6 +134,44 @@ pub(super) async fn beat(pool: &PgPool, hub: &str, url: &str, beat: Heartbeat<'_
     .await?;
     tx.commit().await?;
     Ok(())
+}
+
+pub(super) async fn call_for_parts(pool: &PgPool) -> Result<i64> {
+    let call = sqlx::query_scalar(
+        "INSERT INTO part_calls (one, seq) VALUES (1, 1)
+         ON CONFLICT (one) DO UPDATE SET seq = part_calls.seq + 1 RETURNING seq",
+    );
+    Ok(call.fetch_one(pool).await?)
+}
+
+pub(super) async fn part_call(pool: &PgPool) -> Result<i64> {
+    let read = sqlx::query_scalar("SELECT seq FROM part_calls");
+    Ok(read.fetch_optional(pool).await?.unwrap_or_default())
+}
+
+pub(super) async fn put_part(pool: &PgPool, hub: &str, seq: i64, body: &str) -> Result<()> {
+    let mut tx = pool.begin().await?;
+    lightly(&mut tx).await?;
+    // Parts of hubs that have ended.
+    sqlx::query("DELETE FROM parts WHERE NOT EXISTS (SELECT 1 FROM hubs WHERE hubs.id = parts.hub AND NOT hubs.ended)")
+        .execute(&mut *tx)
+        .await?;
+    sqlx::query(
+        "INSERT INTO parts (hub, seq, body) VALUES ($1, $2, $3)
+         ON CONFLICT (hub) DO UPDATE SET seq = EXCLUDED.seq, body = EXCLUDED.body",
+    )
+    .bind(hub)
+    .bind(seq)
+    .bind(body)
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+pub(super) async fn parts(pool: &PgPool, seq: i64) -> Result<Vec<PartRow>> {
+    let read = sqlx::query_as("SELECT hub, body FROM parts WHERE seq >= $1");
+    Ok(read.bind(seq).fetch_all(pool).await?)
 }
 
 async fn lightly(tx: &mut PgConnection) -> Result<()> {

@@ -137,6 +137,7 @@ impl Running for RecordInner {
         };
         Some(RunningRequest {
             id: self.head.id.clone(),
+            hub: None,
             kind: running.kind,
             caller: caller.name.clone(),
             token: caller.token.clone(),

@@ -31,6 +31,7 @@ impl Running for FakeRequest {
     fn snapshot(&self) -> Option<RunningRequest> {
         Some(RunningRequest {
             id: "0".to_owned(),
+            hub: None,
             kind: RequestKind::Watch,
             caller: self.access.caller.name.clone(),
             token: None,
