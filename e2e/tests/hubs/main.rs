@@ -7,6 +7,7 @@
 )]
 
 mod revoked;
+mod rotated;
 
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ struct HubPair {
     two: Hub,
     /// Token of an admin, valid at both.
     token: String,
+    /// URL of the database.
+    store_url: String,
     _store: PostgresServer,
     _keys: tempfile::TempDir,
 }
@@ -49,6 +52,7 @@ impl HubPair {
         one.log_in().await?;
         Ok(Self {
             token: one.token()?,
+            store_url: url,
             one,
             two,
             _store: store,
