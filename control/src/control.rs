@@ -6,7 +6,7 @@ use fairlead_api::{
     Failure,
     resources::{CreateToken, CreatedToken, Role},
 };
-use fairlead_registry::{find_token, mint, mint_for};
+use fairlead_registry::{TokenCondition, find_token, mint, mint_for};
 use fairlead_routes::RouteSpec;
 use fairlead_runtime::Process;
 use fairlead_seam::Seam;
@@ -143,17 +143,20 @@ impl Control {
         Ok(mint(&self.0.store, self.now(), Actor::Hub, create).await?)
     }
 
-    /// As [`Control::mint_token`], for the first login. `hand_over` stores the token before it
+    /// As [`Control::mint_token`], for a login on this machine. `hand_over` stores the token before it
     /// becomes valid, so a hub that ends in between creates another one at its next start.
     ///
     /// # Errors
-    /// As [`Control::mint_token`], and the error of `hand_over`; no token exists then.
-    pub async fn mint_first_token(
+    /// As [`Control::mint_token`], and the error of `hand_over`; no token exists then. `FL-4108` if the condition
+    /// does not hold.
+    pub async fn mint_token_if(
         &self,
+        condition: TokenCondition,
         create: CreateToken,
         hand_over: impl FnOnce(&SecretString) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let minted = mint_for(&self.0.store, self.now(), Actor::Hub, create, hand_over).await;
+        let (store, now) = (&self.0.store, self.now());
+        let minted = mint_for(store, now, Actor::Hub, create, condition, hand_over).await;
         minted.map(drop)
     }
 

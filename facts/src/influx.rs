@@ -15,7 +15,7 @@ mod spool;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure};
 use fairlead_runtime::{Process, backoff::ExponentialDelay};
@@ -93,6 +93,20 @@ impl fmt::Debug for InfluxUrl {
     }
 }
 
+/// True if nobody on the network can read requests to this URL.
+fn is_confidential(url: &Url) -> bool {
+    let is_loopback = match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => {
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            host.parse::<IpAddr>()
+                .is_ok_and(|ip| ip.to_canonical().is_loopback())
+        }
+        None => false,
+    };
+    url.scheme() == "https" || is_loopback
+}
+
 /// Writer and reader of facts in one InfluxDB.
 pub struct Influx {
     client: Arc<InfluxClient>,
@@ -114,6 +128,10 @@ impl Influx {
             return Err(Failure::because(Code::BadConfig, detail));
         }
         let url = &config.url.0;
+        if !matches!(config.login, InfluxLogin::Nobody) && !is_confidential(url) {
+            let detail = "influx-url: credentials need https, except on loopback";
+            return Err(Failure::because(Code::BadConfig, detail));
+        }
         let client = InfluxClient::new(
             url,
             &config.database,

@@ -7,6 +7,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
+    hash::Hash,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -14,47 +15,75 @@ use std::{
 use fairlead_seam::network;
 use tokio_util::sync::CancellationToken;
 
-#[derive(Clone)]
-pub(crate) struct AdmissionPool(Arc<PoolState>);
+pub(crate) struct AdmissionPool<K = IpAddr>(Arc<PoolState<K>>);
 
-struct PoolState {
+struct PoolState<K> {
     capacity: usize,
-    pending: Mutex<PendingPeers>,
+    /// Limit of slots of one peer.
+    max_per_key: usize,
+    pending: Mutex<PendingPeers<K>>,
 }
 
-#[derive(Default)]
-struct PendingPeers {
+struct PendingPeers<K> {
     next: u64,
     count: usize,
-    /// By network, oldest first.
-    waiting: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
+    /// By peer, oldest first.
+    waiting: HashMap<K, BTreeMap<u64, CancellationToken>>,
 }
 
 /// A slot in the pool; given back on drop.
-pub(crate) struct Slot {
-    pool: Arc<PoolState>,
-    from: IpAddr,
+pub(crate) struct Slot<K: Key = IpAddr> {
+    pool: Arc<PoolState<K>>,
+    from: K,
     number: u64,
     evicted: CancellationToken,
 }
 
+/// Key of the peers in a pool.
+pub(crate) trait Key: Eq + Hash + Clone {}
+
+impl<K: Eq + Hash + Clone> Key for K {}
+
 impl AdmissionPool {
     pub(crate) fn new(capacity: usize) -> Self {
-        AdmissionPool(Arc::new(PoolState {
-            capacity,
-            pending: Mutex::default(),
-        }))
+        AdmissionPool::build(capacity, usize::MAX)
     }
 
     /// Takes a slot; never fails. A full pool evicts the oldest slot of the largest holder.
     pub(crate) fn acquire(&self, from: IpAddr) -> Slot {
-        let from = network(from);
+        self.enter(network(from))
+    }
+}
+
+impl<K: Key> AdmissionPool<K> {
+    /// A pool without a common limit: beyond `max` slots a peer loses its own oldest one.
+    pub(crate) fn per_peer(max: usize) -> Self {
+        AdmissionPool::build(usize::MAX, max)
+    }
+
+    fn build(capacity: usize, max_per_key: usize) -> Self {
+        AdmissionPool(Arc::new(PoolState {
+            capacity,
+            max_per_key,
+            pending: Mutex::new(PendingPeers {
+                next: 0,
+                count: 0,
+                waiting: HashMap::new(),
+            }),
+        }))
+    }
+
+    /// Takes a slot of this peer; never fails.
+    pub(crate) fn enter(&self, from: K) -> Slot<K> {
         let evicted = CancellationToken::new();
         let mut pending = self.0.pending();
         if pending.count >= self.0.capacity {
             pending.evict();
         }
-        let number = pending.add(from, evicted.clone());
+        if pending.held_by(&from) >= self.0.max_per_key {
+            pending.evict_of(&from);
+        }
+        let number = pending.add(from.clone(), evicted.clone());
         Slot {
             pool: Arc::clone(&self.0),
             from,
@@ -64,14 +93,31 @@ impl AdmissionPool {
     }
 }
 
-impl PoolState {
-    fn pending(&self) -> MutexGuard<'_, PendingPeers> {
+impl<K> PoolState<K> {
+    fn pending(&self) -> MutexGuard<'_, PendingPeers<K>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl PendingPeers {
-    fn add(&mut self, from: IpAddr, evicted: CancellationToken) -> u64 {
+impl<K: Key> PendingPeers<K> {
+    fn held_by(&self, from: &K) -> usize {
+        self.waiting.get(from).map_or(0, BTreeMap::len)
+    }
+
+    /// Evicts the oldest slot of this peer.
+    fn evict_of(&mut self, from: &K) {
+        let oldest = self
+            .waiting
+            .get(from)
+            .and_then(|of_one| of_one.keys().next());
+        if let Some(&number) = oldest
+            && let Some(token) = self.remove(from, number)
+        {
+            token.cancel();
+        }
+    }
+
+    fn add(&mut self, from: K, evicted: CancellationToken) -> u64 {
         let number = self.next;
         self.next += 1;
         self.count += 1;
@@ -88,35 +134,39 @@ impl PendingPeers {
             let oldest = of_one.keys().next().copied();
             (of_one.len(), Reverse(oldest))
         });
-        let oldest = most.and_then(|(&from, of_one)| Some((from, *of_one.keys().next()?)));
-        if let Some((from, number)) = oldest
-            && let Some(token) = self.remove(from, number)
-        {
-            token.cancel();
+        if let Some((from, _)) = most {
+            let from = from.clone();
+            self.evict_of(&from);
         }
     }
 
-    fn remove(&mut self, from: IpAddr, number: u64) -> Option<CancellationToken> {
-        let of_one = self.waiting.get_mut(&from)?;
+    fn remove(&mut self, from: &K, number: u64) -> Option<CancellationToken> {
+        let of_one = self.waiting.get_mut(from)?;
         let token = of_one.remove(&number)?;
         if of_one.is_empty() {
-            self.waiting.remove(&from);
+            self.waiting.remove(from);
         }
         self.count -= 1;
         Some(token)
     }
 }
 
-impl Slot {
+impl<K: Key> Slot<K> {
     /// Completes when the pool needs the slot for another peer.
     pub(crate) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 }
 
-impl Drop for Slot {
+impl<K: Key> Drop for Slot<K> {
     fn drop(&mut self) {
-        self.pool.pending().remove(self.from, self.number);
+        self.pool.pending().remove(&self.from, self.number);
+    }
+}
+
+impl<K> Clone for AdmissionPool<K> {
+    fn clone(&self) -> Self {
+        AdmissionPool(Arc::clone(&self.0))
     }
 }
 

@@ -29,7 +29,7 @@ mod redirect;
 mod respond;
 mod route;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod socket;
 mod stack;
 pub(crate) mod stalls;

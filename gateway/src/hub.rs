@@ -6,7 +6,7 @@ use std::{
 };
 
 use axum::Router;
-use fairlead_api::{Code, Failure};
+use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_audit::AuditLog;
 use fairlead_dialer::{MemoryBudget, Resumable};
 use fairlead_runtime::{Process, gauges};
@@ -35,6 +35,8 @@ use crate::{
 const MAX_HANDSHAKES: usize = 4096;
 /// Limit of sessions without a valid identity; an agent that enrols needs one for a second or two.
 const MAX_VISITORS: usize = 512;
+/// Limit of sessions of one cluster without a hello: twice its links, so that all of them may return at once.
+const MAX_UNREGISTERED: usize = 32;
 
 pub(crate) struct Hub {
     pub(crate) process: Process,
@@ -68,6 +70,8 @@ pub(crate) struct Hub {
     pub(crate) front_handshakes: AdmissionPool,
     pub(crate) session_handshakes: AdmissionPool,
     pub(crate) visitors: AdmissionPool,
+    /// Sessions of admitted agents that have not sent their hello.
+    pub(crate) unregistered: AdmissionPool<ClusterId>,
 }
 
 impl Hub {
@@ -137,6 +141,7 @@ impl Hub {
             front_handshakes: AdmissionPool::new(MAX_HANDSHAKES),
             session_handshakes: AdmissionPool::new(MAX_HANDSHAKES),
             visitors: AdmissionPool::new(MAX_VISITORS),
+            unregistered: AdmissionPool::per_peer(MAX_UNREGISTERED),
             process: process.clone(),
             sessions_ended: CancellationToken::new(),
             seam,

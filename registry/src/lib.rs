@@ -53,4 +53,6 @@ pub use services::{
     Verified,
 };
 pub use template::{Effective, template_of};
-pub use tokens::{find as find_token, mint, mint_for, new as new_token, refuse_reserved};
+pub use tokens::{
+    TokenCondition, find as find_token, mint, mint_for, new as new_token, refuse_reserved,
+};

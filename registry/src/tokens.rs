@@ -122,21 +122,37 @@ pub async fn mint(
     actor: Actor,
     asked: CreateToken,
 ) -> Result<CreatedToken, RegistryError> {
-    mint_for(store, now, actor, asked, |_| Ok::<_, RegistryError>(())).await
+    let deliver = |_: &SecretString| Ok::<_, RegistryError>(());
+    mint_for(store, now, actor, asked, TokenCondition::Always, deliver).await
+}
+
+/// Condition under which a token is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenCondition {
+    /// None.
+    Always,
+    /// The store has no token yet. Of several hubs that start at once one succeeds.
+    FirstToken,
 }
 
 /// Like [`mint`]; `deliver` receives the token before the store knows it.
 ///
 /// # Errors
-/// As [`mint`], and those of `deliver`; then there is no token.
+/// As [`mint`], and those of `deliver`; then there is no token. [`RegistryError::Conflict`] if the condition does not
+/// hold.
 pub async fn mint_for<E: From<RegistryError>>(
     store: &Store,
     now: OffsetDateTime,
     actor: Actor,
     asked: CreateToken,
+    condition: TokenCondition,
     deliver: impl FnOnce(&SecretString) -> Result<(), E>,
 ) -> Result<CreatedToken, E> {
-    mint_owned(store, now, actor, asked, Ownership::default(), deliver).await
+    let ownership = Ownership {
+        must_be_first: condition == TokenCondition::FirstToken,
+        ..Ownership::default()
+    };
+    mint_owned(store, now, actor, asked, ownership, deliver).await
 }
 
 /// Owner of a new token, and the end of the owner's right to it.
@@ -144,6 +160,8 @@ pub async fn mint_for<E: From<RegistryError>>(
 struct Ownership {
     owner: Option<TokenOwner>,
     latest_end: Option<OffsetDateTime>,
+    /// The store must have no token.
+    must_be_first: bool,
 }
 
 async fn mint_owned<E: From<RegistryError>>(
@@ -161,13 +179,19 @@ async fn mint_owned<E: From<RegistryError>>(
     kept.tenant = asked.tenant;
     kept.cluster = asked.cluster;
     kept.created_by = Some(actor.to_string());
-    kept.owner = ownership.owner;
+    kept.owner.clone_from(&ownership.owner);
     let about = shown(&store.view(), &kept);
     deliver(&token)?;
-    let decide = move |draft: &mut Draft| draft.put_token(kept.clone());
+    let decide = move |draft: &mut Draft| {
+        if ownership.must_be_first && draft.tokens().next().is_some() {
+            return Err(StoreError::Conflict);
+        }
+        draft.put_token(kept.clone())
+    };
     let done = store.change(actor, decide).await;
     done.map_err(|error| match error {
         StoreError::Missing => RegistryError::UnknownScope,
+        StoreError::Conflict => RegistryError::Conflict,
         other => other.into(),
     })?;
     info!(token = about.id, name = about.name, role = %about.role, tenant = about.tenant.as_ref().map(tracing::field::display), "token created");
@@ -425,6 +449,7 @@ fn ownership(
     Ok(Ownership {
         owner: Some(owner),
         latest_end,
+        must_be_first: false,
     })
 }
 

@@ -9,7 +9,7 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use fairlead_api::Code;
-use fairlead_seam::{BodyTerms, Principal};
+use fairlead_seam::{BodyTerms, Principal, SharedBodyTerms};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
@@ -26,18 +26,23 @@ const VALUE_BYTES: usize = 96;
 /// `FL-1304`, `FL-1310`, and the sender's authentication error if only a caller may send that much.
 pub(crate) async fn read(request: Request, max: usize) -> Answer<Bytes> {
     let principal = request.extensions().get::<Principal>().cloned();
+    let shared = request.extensions().get::<SharedBodyTerms>().cloned();
     let body = request.into_body();
-    let mut terms = match &principal {
-        Some(principal) if !body.is_end_stream() => principal.body_terms().await,
-        _ => BodyTerms::unlimited(),
+    let mut terms = match (&principal, &shared) {
+        _ if body.is_end_stream() => BodyTerms::unlimited(),
+        (Some(principal), _) => principal.body_terms().await,
+        (None, Some(shared)) => shared.terms(),
+        (None, None) => BodyTerms::unlimited(),
     };
     let collecting = timeout(terms.deadline(), collect(body, max, &mut terms));
     let read = collecting
         .await
         .map_err(|_| Rejected::because(Code::BadRequest, "the body did not arrive in time"))??;
     terms.take(parsed_bytes(&read))?;
-    if let Some(principal) = principal {
-        principal.keep_memory(terms);
+    match (principal, shared) {
+        (Some(principal), _) => principal.keep_memory(terms),
+        (None, Some(shared)) => shared.keep_memory(terms),
+        (None, None) => {}
     }
     Ok(read)
 }

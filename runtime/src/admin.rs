@@ -31,6 +31,8 @@ use tracing::{debug, warn};
 use crate::{listen, process::Process};
 
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// Limit of a head in bytes.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// Connections at the same time; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 256;
 /// Connections of one address, so that others still reach health and metrics.
@@ -126,7 +128,8 @@ async fn connection(
     server
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_DEADLINE);
+        .header_read_timeout(HEAD_DEADLINE)
+        .max_buf_size(MAX_HEAD_BYTES);
     let connection = server.serve_connection(TokioIo::new(socket), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
@@ -220,6 +223,26 @@ mod tests {
             sleep(Duration::from_millis(10)).await;
         }
         panic!("a free place is not used");
+    }
+
+    #[tokio::test]
+    async fn large_head_is_refused() {
+        let process = Process::new();
+        let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(serve(listener, process.clone(), Router::new()));
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        let head = format!("GET /{} HTTP/1.1\r\n", "x".repeat(2 * MAX_HEAD_BYTES));
+        // The hub may end the connection before it has read everything.
+        let _ = socket.write_all(head.as_bytes()).await;
+        let mut status = [0; 10];
+        let read = socket.read(&mut status).await;
+        assert!(
+            matches!(read, Ok(0) | Err(_)) || status.starts_with(b"HTTP/1.1 4"),
+            "{status:?}"
+        );
+        process.start_drain();
+        serving.await.unwrap();
     }
 
     #[tokio::test]

@@ -1,6 +1,9 @@
 //! Terms for reading the body of a request: its maximum size, and its share of the memory budget.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use fairlead_api::{Code, Failure};
 
@@ -17,8 +20,9 @@ const STRANGER_BODY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Terms for the body of one request. They hold its memory until they are dropped.
 pub struct BodyTerms {
-    share: Option<Arc<Share>>,
-    taken: Option<Taken>,
+    /// Shares that the memory counts against; empty without limits.
+    shares: Vec<Arc<Share>>,
+    taken: Vec<Taken>,
     refusal: Option<AuthenticateError>,
 }
 
@@ -27,17 +31,17 @@ impl BodyTerms {
     #[must_use]
     pub fn unlimited() -> Self {
         BodyTerms {
-            share: None,
-            taken: None,
+            shares: Vec::new(),
+            taken: Vec::new(),
             refusal: None,
         }
     }
 
-    /// Terms within a share; `refusal` makes the sender a stranger.
-    pub fn within(share: Arc<Share>, refusal: Option<AuthenticateError>) -> Self {
+    /// Terms within all of these shares; `refusal` makes the sender a stranger.
+    pub fn within(shares: Vec<Arc<Share>>, refusal: Option<AuthenticateError>) -> Self {
         BodyTerms {
-            share: Some(share),
-            taken: None,
+            shares,
+            taken: Vec::new(),
             refusal,
         }
     }
@@ -63,19 +67,40 @@ impl BodyTerms {
     /// # Errors
     /// `FL-1310`
     pub fn take(&mut self, bytes: usize) -> Result<(), Failure> {
-        let Some(share) = &self.share else {
+        if self.taken.is_empty() {
+            let all = self.shares.iter().map(|share| share.take(bytes));
+            self.taken = all.collect::<Option<_>>().ok_or(Code::BodyMemoryFull)?;
             return Ok(());
-        };
-        let granted = match &mut self.taken {
-            Some(taken) => taken.grow(bytes),
-            None => {
-                self.taken = share.take(bytes);
-                self.taken.is_some()
-            }
-        };
-        match granted {
+        }
+        match self.taken.iter_mut().all(|taken| taken.grow(bytes)) {
             true => Ok(()),
             false => Err(Code::BodyMemoryFull.into()),
         }
+    }
+}
+
+/// Terms for the bodies of a sender without a [`Principal`](crate::Principal), in the extensions of its request. Clones
+/// share the memory, which is held until the last one is dropped.
+#[derive(Clone)]
+pub struct SharedBodyTerms(Arc<Mutex<BodyTerms>>);
+
+impl SharedBodyTerms {
+    /// Terms within these shares.
+    #[must_use]
+    pub fn within(shares: Vec<Arc<Share>>) -> Self {
+        SharedBodyTerms(Arc::new(Mutex::new(BodyTerms::within(shares, None))))
+    }
+
+    /// Terms for one body.
+    #[must_use]
+    pub fn terms(&self) -> BodyTerms {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        BodyTerms::within(kept.shares.clone(), None)
+    }
+
+    /// Keeps the memory of a body until the request has ended.
+    pub fn keep_memory(&self, mut terms: BodyTerms) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.taken.append(&mut terms.taken);
     }
 }

@@ -63,6 +63,11 @@ impl<K: Eq + Hash> FairPool<K> {
         }))
     }
 
+    /// True if nothing is taken.
+    pub fn is_idle(&self) -> bool {
+        self.0.total.used.load(Ordering::Relaxed) == 0
+    }
+
     /// The share of a group.
     pub fn share(&self, key: K) -> Arc<Share> {
         let groups = self.0.groups.lock();
@@ -110,6 +115,12 @@ impl Share {
 }
 
 impl Taken {
+    /// Units held.
+    #[must_use]
+    pub fn units(&self) -> usize {
+        self.units
+    }
+
     /// Takes more of the same share; false if the group has its share already.
     pub fn grow(&mut self, units: usize) -> bool {
         let grown = self.share.add(units);

@@ -14,7 +14,7 @@ mod principal;
 mod requests;
 
 pub use access::{Authenticator, Authorizer};
-pub use body::{BodyTerms, MAX_STRANGER_BODY_BYTES};
+pub use body::{BodyTerms, MAX_STRANGER_BODY_BYTES, SharedBodyTerms};
 pub use caller::{Caller, Grant, Subject, SubjectProof};
 pub use directory::{Directory, Recognition};
 pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};

@@ -10,6 +10,7 @@ use fairlead_api::{
 use fairlead_client::{HubClient, files, logins};
 use fairlead_control::Control;
 use fairlead_dialer::ProxyRules;
+use fairlead_registry::TokenCondition;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use tracing::{info, warn};
@@ -73,10 +74,13 @@ pub(super) async fn first_login(
     if let Some(ca) = &ready.ca_file {
         files::write(ca, &control.ca_pem())?;
     }
-    let mint = settings.dev.is_some() || control.is_new().await?;
-    if mint {
-        mint_admin(control, &ready.token_file).await?;
-    }
+    let mint = match settings.dev {
+        Some(_) => mint_admin(control, TokenCondition::Always, &ready.token_file).await?,
+        None if control.is_new().await? => {
+            mint_admin(control, TokenCondition::FirstToken, &ready.token_file).await?
+        }
+        None => false,
+    };
     if let Some(environment) = &settings.dev {
         let ca = ready.ca_file.as_deref().map(files::read).transpose()?;
         let token = files::read(&ready.token_file)?.trim().into();
@@ -123,7 +127,12 @@ fn log_token_state(settings: &Settings, control: &Control, file: &Path, minted: 
     }
 }
 
-async fn mint_admin(control: &Control, file: &Path) -> Result<(), Failure> {
+/// Makes a token of an admin; false if another hub has made the first one meanwhile.
+async fn mint_admin(
+    control: &Control,
+    condition: TokenCondition,
+    file: &Path,
+) -> Result<bool, Failure> {
     let create = CreateToken {
         name: "admin".to_owned(),
         role: Role::Admin,
@@ -135,5 +144,13 @@ async fn mint_admin(control: &Control, file: &Path) -> Result<(), Failure> {
         let text = format!("{}\n", token.expose_secret());
         files::write(file, &text).map_err(Failure::from)
     };
-    control.mint_first_token(create, keep).await
+    match control.mint_token_if(condition, create, keep).await {
+        Ok(()) => Ok(true),
+        Err(failure) if failure.code == Code::Conflict => {
+            // Its token never became valid.
+            let _ = std::fs::remove_file(file);
+            Ok(false)
+        }
+        Err(failure) => Err(failure),
+    }
 }

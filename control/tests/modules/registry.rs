@@ -6,6 +6,7 @@ use fairlead_api::{
     Code,
     resources::{CreateToken, CreatedToken, Role},
 };
+use fairlead_registry::TokenCondition;
 use fairlead_seam::Caller;
 use http::{Method, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
@@ -334,7 +335,10 @@ async fn the_first_token_is_handed_over_before_it_is_valid() {
         ttl_seconds: None,
     };
     let full = |_: &SecretString| Err(Code::DataDir.into());
-    let failure = rig.control.mint_first_token(create(), full).await;
+    let failure = rig
+        .control
+        .mint_token_if(TokenCondition::FirstToken, create(), full)
+        .await;
     assert_eq!(failure.unwrap_err().code, Code::DataDir);
     assert!(rig.control.is_new().await.unwrap(), "nobody has one");
     let mut handed = None;
@@ -342,8 +346,34 @@ async fn the_first_token_is_handed_over_before_it_is_valid() {
         handed = Some(token.clone());
         Ok(())
     };
-    rig.control.mint_first_token(create(), keep).await.unwrap();
+    rig.control
+        .mint_token_if(TokenCondition::FirstToken, create(), keep)
+        .await
+        .unwrap();
     let authenticator = rig.control.seam().authenticator;
     let caller = authenticator.authenticate(&handed.unwrap(), FROM).await;
     assert_eq!(caller.unwrap().name, "admin");
+}
+
+#[tokio::test]
+async fn of_hubs_that_start_at_once_one_makes_the_first_token() {
+    let rig = Rig::new().await;
+    let create = || CreateToken {
+        name: "admin".into(),
+        role: Role::Admin,
+        tenant: None,
+        cluster: None,
+        ttl_seconds: None,
+    };
+    // Each has found that there is no token.
+    let start = || {
+        let first = TokenCondition::FirstToken;
+        rig.control.mint_token_if(first, create(), |_| Ok(()))
+    };
+    let (one, two, three) = tokio::join!(start(), start(), start());
+    let results = [one, two, three];
+    assert_eq!(results.iter().filter(|it| it.is_ok()).count(), 1);
+    let refused = results.into_iter().filter_map(Result::err);
+    assert!(refused.map(|it| it.code).all(|code| code == Code::Conflict));
+    assert!(!rig.control.is_new().await.unwrap());
 }

@@ -384,3 +384,19 @@ fn pauses_grow_up_to_a_limit() {
         whole = (whole * 2).min(RETRY_DELAY_MAX);
     }
 }
+
+#[test]
+fn credentials_travel_over_https_or_loopback_only() {
+    for (url, confidential) in [
+        ("https://influx.example:8086", true),
+        ("http://127.0.0.1:8086", true),
+        ("http://[::1]:8086", true),
+        ("http://localhost:8086", true),
+        ("http://influx.example:8086", false),
+        ("http://10.0.0.1:8086", false),
+        ("http://localhost.example:8086", false),
+    ] {
+        let url: InfluxUrl = url.parse().unwrap();
+        assert_eq!(is_confidential(&url.0), confidential, "{url}");
+    }
+}

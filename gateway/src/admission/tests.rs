@@ -75,3 +75,17 @@ fn one_network_counts_as_one_client() {
     let flood: Vec<_> = flood.map(|from: IpAddr| pool.acquire(from)).collect();
     assert_eq!((still(&few), still(&flood)), (4, 6));
 }
+
+#[tokio::test]
+async fn beyond_its_limit_a_peer_loses_its_own_oldest_slot() {
+    let pool = AdmissionPool::per_peer(2);
+    let other = pool.enter("other");
+    let mut slots: Vec<_> = (0..5).map(|_| pool.enter("busy")).collect();
+    let is_evicted = |slot: &Slot<&str>| slot.evicted.is_cancelled();
+    assert!(slots[..3].iter().all(is_evicted) && !slots[3..].iter().any(is_evicted));
+    assert!(!is_evicted(&other));
+    // An evicted slot is given back once.
+    slots.truncate(4);
+    slots.push(pool.enter("busy"));
+    assert!(!is_evicted(&slots[3]) && !is_evicted(&slots[4]));
+}

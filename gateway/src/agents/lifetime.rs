@@ -115,7 +115,7 @@ async fn ending(hub: &Hub, entry: &SessionEntry) -> CloseReason {
         Box::pin(entry.idle()).await;
     };
     let no_hello = async {
-        if Box::pin(sends_hello(entry)).await {
+        if Box::pin(sends_hello(hub, entry)).await {
             std::future::pending::<()>().await;
         }
     };
@@ -127,15 +127,23 @@ async fn ending(hub: &Hub, entry: &SessionEntry) -> CloseReason {
     }
 }
 
-/// True if the agent sends its hello in time. Time without a link does not count.
-async fn sends_hello(entry: &SessionEntry) -> bool {
-    while timeout(HELLO_TIMEOUT, entry.registered()).await.is_err() {
-        if entry.session().is_up() {
-            return false;
+/// True if the agent sends its hello in time, and before its cluster opens too many other sessions. Time without a link does not count.
+async fn sends_hello(hub: &Hub, entry: &SessionEntry) -> bool {
+    let slot = hub.unregistered.enter(entry.cluster().clone());
+    let greeting = async {
+        while timeout(HELLO_TIMEOUT, entry.registered()).await.is_err() {
+            if entry.session().is_up() {
+                return false;
+            }
+            entry.up().await;
         }
-        entry.up().await;
+        true
+    };
+    tokio::select! {
+        biased;
+        greeted = greeting => greeted,
+        () = slot.evicted() => false,
     }
-    true
 }
 
 /// Completes when an end was requested and its grace period is over.

@@ -108,8 +108,16 @@ async fn handle(
         StreamPeer::Agent(entry) => AgentPeer::Agent(Arc::clone(entry.identity())),
     };
     hub.check_audit()?;
+    let bodies = match &peer {
+        AgentPeer::Anonymous => hub.bodies.for_agent("", "without identity"),
+        AgentPeer::Lapsed(identity) | AgentPeer::Agent(identity) => hub
+            .bodies
+            .for_agent(identity.tenant.as_str(), identity.cluster.as_str()),
+    };
     request.extensions_mut().insert(peer);
+    request.extensions_mut().insert(bodies.clone());
     let response = modules::call(hub.agents.clone(), request).await?;
+    drop(bodies);
     match stream_peer {
         StreamPeer::Anonymous(from, _) => count_wrong_secret(hub, *from, response),
         StreamPeer::Agent(entry) if renews && response.status() == StatusCode::OK => {

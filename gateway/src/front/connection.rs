@@ -6,7 +6,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -22,7 +22,7 @@ use tokio::{
 use crate::{
     admission::Slot,
     front::{
-        caller_limit::group,
+        stalls::StallOwner,
         stranger_pools::{StrangerPools, StrangerShares},
     },
     metrics::CloseCause,
@@ -37,7 +37,10 @@ pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that a connection may send before its first head: a head of 8 KiB, and as much for TLS. More counts as
 /// strangers' memory.
 const FREE_HEAD_BYTES: usize = 16 * 1024;
-/// Bytes that a stranger's HTTP/2 connection may send before the hub stops reading it. Its windows allow more.
+/// Bytes per read of a stranger's connection. Larger reads would grow the buffers above.
+pub(crate) const STRANGER_READ_BYTES: usize = 4096;
+/// Bytes that a stranger's HTTP/2 connection may send before the hub stops reading it. Its windows allow more. Those
+/// beyond [`FREE_HEAD_BYTES`] count as strangers' memory, and without it the hub stops earlier.
 const MAX_STRANGER_H2_BYTES: usize = 192 * 1024;
 
 /// State of a connection, shared by its socket, its task and its requests.
@@ -46,11 +49,13 @@ pub(crate) struct ConnectionState {
     pub(crate) strangers: StrangerShares,
     /// Memory of an unfinished first head.
     head: Mutex<Option<Taken>>,
+    /// Memory of bytes that a stranger's HTTP/2 connection has sent after it.
+    unread: Mutex<Option<Taken>>,
     http2: AtomicBool,
     upgraded: AtomicBool,
     known: AtomicBool,
-    /// Name of the group that its first authenticated caller belongs to.
-    group: OnceLock<String>,
+    /// Last authenticated caller.
+    owner: Mutex<Option<Arc<StallOwner>>>,
     authenticated: Notify,
     reader: AtomicWaker,
     begun: AtomicU32,
@@ -62,10 +67,11 @@ impl ConnectionState {
         Arc::new(ConnectionState {
             strangers: pools.shares(peer.ip()),
             head: Mutex::default(),
+            unread: Mutex::default(),
             http2: AtomicBool::new(false),
             upgraded: AtomicBool::new(false),
             known: AtomicBool::new(false),
-            group: OnceLock::new(),
+            owner: Mutex::default(),
             authenticated: Notify::new(),
             reader: AtomicWaker::new(),
             begun: AtomicU32::new(0),
@@ -95,16 +101,19 @@ impl ConnectionState {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// Name of the group for the budget of stalled readers; `None` for strangers.
-    pub(crate) fn group(&self) -> Option<&str> {
-        self.group.get().map(String::as_str)
+    /// Last authenticated caller; `None` for strangers.
+    pub(crate) fn owner(&self) -> Option<Arc<StallOwner>> {
+        let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        owner.clone()
     }
 
     pub(crate) fn set_known(&self, caller: &Caller) {
-        if self.group.get().is_some() {
+        let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        if owner.as_ref().is_some_and(|owner| owner.is(caller)) {
             return;
         }
-        let _ = self.group.set(group(caller));
+        *owner = Some(Arc::new(StallOwner::of(caller)));
+        drop(owner);
         self.lift_limits();
     }
 
@@ -114,6 +123,9 @@ impl ConnectionState {
     }
 
     fn lift_limits(&self) {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        unread.take();
+        drop(unread);
         self.known.store(true, Ordering::Release);
         self.authenticated.notify_one();
         self.reader.wake();
@@ -154,11 +166,31 @@ impl ConnectionState {
 
     /// True if the hub stops reading for now.
     pub(crate) fn pauses_reading(&self, read: usize, cx: &std::task::Context<'_>) -> bool {
-        if read < MAX_STRANGER_H2_BYTES || !self.is_http2() {
+        if read < FREE_HEAD_BYTES || !self.is_http2() {
+            return false;
+        }
+        // An unfinished first head takes memory as it is counted.
+        if read < MAX_STRANGER_H2_BYTES && (!self.has_begun() || self.takes_memory_of(read)) {
             return false;
         }
         self.reader.register(cx.waker());
         !self.known.load(Ordering::Acquire)
+    }
+
+    /// Takes the memory of bytes read so far, and of the next ones; false if strangers have none left.
+    fn takes_memory_of(&self, read: usize) -> bool {
+        let needed = read + STRANGER_READ_BYTES - FREE_HEAD_BYTES;
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        match unread.as_mut() {
+            Some(taken) => {
+                let missing = needed.saturating_sub(taken.units());
+                missing == 0 || taken.grow(missing)
+            }
+            None => {
+                *unread = self.strangers.memory.take(needed);
+                unread.is_some()
+            }
+        }
     }
 
     fn counts(&self) -> (u32, u32) {

@@ -26,7 +26,11 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
 use crate::{
-    front::{connection::ConnectionState, stalls::StallWatch, stranger_pools::StrangerShares},
+    front::{
+        connection::{ConnectionState, STRANGER_READ_BYTES},
+        stalls::StallWatch,
+        stranger_pools::StrangerShares,
+    },
     metrics::{Metrics, ResetCause},
 };
 
@@ -76,9 +80,6 @@ pub(crate) struct SocketLimits {
     /// Bytes read, until that is of no interest.
     pub(crate) read: usize,
 }
-
-/// Bytes per read of a stranger's connection. Larger reads would grow the buffers above.
-const STRANGER_READ_BYTES: usize = 4096;
 
 impl SocketLimits {
     /// Reads into `buf` as much as the connection may send now.

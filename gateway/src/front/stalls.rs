@@ -13,10 +13,14 @@ use std::{
     time::Duration,
 };
 
+use fairlead_seam::Caller;
 use futures_util::task::AtomicWaker;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::{front::connection::ConnectionState, metrics::ResetCause};
+use crate::{
+    front::{caller_limit::group, connection::ConnectionState},
+    metrics::ResetCause,
+};
 
 /// Time after which a stall is registered.
 const REGISTER_AFTER: Duration = Duration::from_secs(1);
@@ -32,9 +36,36 @@ struct StallTable {
     stalls: BTreeMap<u64, Arc<Stall>>,
 }
 
+/// Owner of a stalled answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StallOwner {
+    /// Tenant, or caller of all tenants.
+    pub(crate) group: String,
+    /// Token, or caller of an issuer.
+    pub(crate) token: String,
+}
+
+impl StallOwner {
+    pub(crate) fn of(caller: &Caller) -> Self {
+        StallOwner {
+            group: group(caller),
+            token: token(caller).to_owned(),
+        }
+    }
+
+    /// True if this is the caller. A token never changes its tenant.
+    pub(crate) fn is(&self, caller: &Caller) -> bool {
+        self.token == token(caller)
+    }
+}
+
+fn token(caller: &Caller) -> &str {
+    caller.token.as_ref().unwrap_or(&caller.name)
+}
+
 struct Stall {
     /// `None` for strangers.
-    group: Option<String>,
+    owner: Option<Arc<StallOwner>>,
     evicted: AtomicBool,
     waker: AtomicWaker,
 }
@@ -51,9 +82,9 @@ impl Stalls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn register(&self, group: Option<&str>) -> StallGuard {
+    fn register(&self, owner: Option<Arc<StallOwner>>) -> StallGuard {
         let stall = Arc::new(Stall {
-            group: group.map(str::to_owned),
+            owner,
             evicted: AtomicBool::new(false),
             waker: AtomicWaker::new(),
         });
@@ -68,28 +99,36 @@ impl Stalls {
         }
     }
 
-    /// Resets the oldest stalls of the group with the most, a sixteenth of them. Returns group and number.
-    pub(crate) fn evict_from_largest(&self) -> Option<(Option<String>, usize)> {
+    /// Resets stalls of the token with the most, in the tenant with the most: the oldest, a sixteenth of the tenant's.
+    /// Returns their owner and number.
+    pub(crate) fn evict_from_largest(&self) -> Option<(Option<Arc<StallOwner>>, usize)> {
         let table = self.table();
-        let mut by_group: HashMap<Option<&str>, Vec<&Arc<Stall>>> = HashMap::new();
-        for stall in table.stalls.values() {
-            if !stall.evicted.load(Ordering::Relaxed) {
-                by_group
-                    .entry(stall.group.as_deref())
-                    .or_default()
-                    .push(stall);
-            }
-        }
-        let (group, of_one) = by_group
-            .into_iter()
-            .max_by_key(|(_, stalls)| stalls.len())?;
-        let count = of_one.len().div_ceil(16);
-        for stall in of_one.iter().take(count) {
+        let open = table.stalls.values();
+        let open = open.filter(|stall| !stall.evicted.load(Ordering::Relaxed));
+        let of_tenant = largest(open, |owner| owner.group.as_str())?;
+        let count = of_tenant.len().div_ceil(16);
+        let of_token = largest(of_tenant, |owner| owner.token.as_str())?;
+        let owner = of_token.first()?.owner.clone();
+        let evicted = of_token.into_iter().take(count);
+        let evicted = evicted.map(|stall| {
             stall.evicted.store(true, Ordering::Release);
             stall.waker.wake();
-        }
-        Some((group.map(str::to_owned), count))
+        });
+        Some((owner, evicted.count()))
     }
+}
+
+/// The stalls of the largest group, in their order.
+fn largest<'a>(
+    stalls: impl IntoIterator<Item = &'a Arc<Stall>>,
+    key: impl Fn(&StallOwner) -> &str,
+) -> Option<Vec<&'a Arc<Stall>>> {
+    let mut groups: HashMap<Option<&str>, Vec<&Arc<Stall>>> = HashMap::new();
+    for stall in stalls {
+        let group = stall.owner.as_deref().map(&key);
+        groups.entry(group).or_default().push(stall);
+    }
+    groups.into_values().max_by_key(Vec::len)
 }
 
 impl Drop for StallGuard {
@@ -169,7 +208,7 @@ impl StallWatch {
                 return Poll::Ready(ResetCause::Timeout);
             }
             if stalled.guard.is_none() && now >= stalled.since + REGISTER_AFTER {
-                stalled.guard = Some(self.stalls.register(self.connection.group()));
+                stalled.guard = Some(self.stalls.register(self.connection.owner()));
             }
             let next = match &stalled.guard {
                 None => stalled.since + REGISTER_AFTER,
@@ -185,18 +224,29 @@ impl StallWatch {
 mod tests {
     use super::*;
 
+    fn owned(stalls: &Stalls, group: &str, token: &str, count: usize) -> Vec<StallGuard> {
+        let owner = Arc::new(StallOwner {
+            group: group.to_owned(),
+            token: token.to_owned(),
+        });
+        let all = (0..count).map(|_| stalls.register(Some(Arc::clone(&owner))));
+        all.collect()
+    }
+
     #[test]
-    fn oldest_stalls_of_the_largest_group_are_reset_first() {
+    fn oldest_stalls_of_the_largest_token_in_the_largest_tenant_are_reset_first() {
         let stalls = Stalls::default();
-        let few: Vec<_> = (0..3).map(|_| stalls.register(Some("few"))).collect();
-        let many: Vec<_> = (0..32).map(|_| stalls.register(Some("many"))).collect();
+        // The largest token of all belongs to a small tenant.
+        let small = owned(&stalls, "small", "s", 20);
+        let quiet = owned(&stalls, "large", "quiet", 14);
+        let busy = owned(&stalls, "large", "busy", 18);
         let stranger = stalls.register(None);
-        let evicted = stalls.evict_from_largest();
-        assert_eq!(evicted, Some((Some("many".to_owned()), 2)));
+        let (owner, count) = stalls.evict_from_largest().unwrap();
+        assert_eq!((owner.unwrap().token.as_str(), count), ("busy", 2));
         let is_evicted = |guard: &StallGuard| guard.stall.evicted.load(Ordering::Relaxed);
-        assert!(many[..2].iter().all(is_evicted) && !many[2..].iter().any(is_evicted));
-        assert!(!few.iter().any(is_evicted) && !is_evicted(&stranger));
-        drop((few, many, stranger));
+        assert!(busy[..2].iter().all(is_evicted) && !busy[2..].iter().any(is_evicted));
+        assert!(!quiet.iter().chain(&small).any(is_evicted) && !is_evicted(&stranger));
+        drop((small, quiet, busy, stranger));
         assert_eq!(stalls.evict_from_largest(), None);
         assert!(stalls.table().stalls.is_empty());
     }

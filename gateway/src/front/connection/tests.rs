@@ -49,6 +49,17 @@ async fn running_request_of_a_stranger_ends_with_the_lifetime() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn idle_http2_connection_of_a_stranger_is_closed_after_its_request() {
+    let (pools, state) = connection();
+    state.set_http2();
+    state.request_begun();
+    state.request_ended();
+    let (cause, seconds) = close_cause(&pools, &state).await;
+    assert_eq!(cause, CloseCause::NoRequest);
+    assert!(seconds <= 20, "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn authenticated_http2_connection_is_closed_when_idle() {
     let (pools, state) = connection();
     state.set_http2();
@@ -95,4 +106,39 @@ fn http2_connection_of_a_stranger_is_read_up_to_a_limit() {
     assert!(state.pauses_reading(MAX_STRANGER_H2_BYTES, &cx));
     state.set_known(&caller("ann"));
     assert!(!state.pauses_reading(MAX_STRANGER_H2_BYTES, &cx));
+}
+
+#[test]
+fn unread_bytes_of_an_http2_stranger_count_as_memory_until_it_is_known() {
+    let pools = StrangerPools::default();
+    let waker = futures_util::task::noop_waker();
+    let cx = std::task::Context::from_waker(&waker);
+    let open = || {
+        let state = ConnectionState::new(&pools, "192.0.2.1:1".parse().unwrap());
+        state.set_http2();
+        state.request_begun();
+        state
+    };
+    let read_all = |state: &ConnectionState| {
+        let mut read = 0;
+        while read < MAX_STRANGER_H2_BYTES && !state.pauses_reading(read, &cx) {
+            read += STRANGER_READ_BYTES;
+        }
+        read
+    };
+    let all: Vec<_> = (0..200).map(|_| open()).collect();
+    let unread: usize = all.iter().map(|state| read_all(state)).sum();
+    let most = 4 * 1024 * 1024 + all.len() * FREE_HEAD_BYTES;
+    assert!(unread <= most, "{unread} bytes of one address");
+    // A caller's token is in the first bytes, so a caller is never paused for long.
+    let last = all.last().unwrap();
+    assert!(last.pauses_reading(FREE_HEAD_BYTES, &cx));
+    last.set_known(&caller("ann"));
+    assert!(!last.pauses_reading(MAX_STRANGER_H2_BYTES, &cx));
+    drop(all);
+    assert_eq!(
+        read_all(&open()),
+        MAX_STRANGER_H2_BYTES,
+        "memory is given back"
+    );
 }
