@@ -332,12 +332,7 @@ async fn a_pass_over_a_hundred_thousand_requests() {
     const REQUEST_COUNT: usize = 100_000;
     let rig = Rig::start();
     let requests: Vec<_> = (0..REQUEST_COUNT)
-        .map(|at| {
-            rig.request(
-                caller(&format!("caller-{}", at % 1000), Some(1 << 40)),
-                None,
-            )
-        })
+        .map(|at| rig.request(caller(&format!("caller-{}", at % 1000), None), None))
         .collect();
     let recheck = Recheck {
         requests: &*rig.table,
