@@ -1,0 +1,78 @@
+//! Tries of kubectl per failure, counted at the hub: a failure for a person is requested once.
+
+#![allow(
+    clippy::large_futures,
+    reason = "a test waits for one future at a time"
+)]
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use fairlead_e2e::{Cluster, Hub, Kubectl, Output, Site};
+
+const STEP_DEADLINE: Duration = Duration::from_secs(30);
+/// More than an address may send per minute.
+const WRONG_TOKENS: usize = 40;
+/// One request per try.
+const GET: [&str; 3] = ["get", "--raw", "/api/v1/nodes"];
+
+/// Finished requests with this outcome.
+async fn requests(hub: &Hub, outcome: &str) -> anyhow::Result<f64> {
+    let label = format!("outcome=\"{outcome}\"");
+    Ok(hub
+        .metrics()
+        .await?
+        .sum("fairlead_requests_total", &[&label]))
+}
+
+/// A failed call of kubectl, and the number of its requests.
+async fn tries(hub: &Hub, kubectl: &Kubectl, outcome: &str) -> anyhow::Result<(Output, f64)> {
+    let before = requests(hub, outcome).await?;
+    let get = kubectl.clone().deadline(2 * STEP_DEADLINE);
+    let output = get.args(GET).run().await?;
+    ensure!(!output.status.success(), "{output:?}");
+    Ok((output, requests(hub, outcome).await? - before))
+}
+
+#[tokio::test]
+async fn failure_for_a_person_is_requested_once() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::shared(), Hub::start())?;
+    hub.create_cluster("never").await?;
+    let kubectl = hub.kubectl(cluster, "never").await?;
+    let (output, count) = tries(&hub, &kubectl, "failed").await?;
+    ensure!(
+        output.stderr.contains("FL-1401") && count == 1.0,
+        "{count} {output:?}"
+    );
+
+    let joining = hub.create_cluster("lost").await?;
+    let mut site = Site::start(&hub, cluster, &joining).await?;
+    let kubectl = hub.kubectl(cluster, "lost").await?;
+    site.process.kill_9()?;
+    let (output, count) = tries(&hub, &kubectl, "failed").await?;
+    ensure!(
+        output.stderr.contains("FL-1402") && count == 1.0,
+        "{count} {output:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn wrong_tokens_beyond_the_limit_are_not_repeated() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::shared(), Hub::start())?;
+    hub.create_cluster("guessed").await?;
+    let kubectl = hub.kubectl(cluster, "guessed").await?;
+    let front = hub.front()?;
+    let guess = format!(
+        "GET /v1/whoami HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer fl_wrong\r\n\r\n",
+        front.address()
+    );
+    for _ in 0..WRONG_TOKENS {
+        front.send(guess.as_bytes()).await?;
+    }
+    let wrong = kubectl.args(["--token", "fl_wrong"]);
+    let (output, count) = tries(&hub, &wrong, "refused").await?;
+    ensure!(output.stderr.contains("FL-1104"), "{output:?}");
+    ensure!(count == 1.0, "{count} {output:?}");
+    Ok(())
+}
