@@ -56,6 +56,7 @@ codes! {
     Locked = 1203, 403, "an admin has locked this user, token, cluster or tenant", "Ask the author of the lock named in the cause; an admin removes it with `fairlead unlock`, and `fairlead locks list` shows all.";
     RequestEnded = 1204, 403, "an admin has ended this request", "Ask the admin named in the cause, then run the command again.";
     AccessEnded = 1205, 403, "the access of this running request has ended", "Run `fairlead whoami` to see your access now, and ask an admin of the tenant if you still need it.";
+    SecondPerson = 1206, 403, "a second person has to decide on this request", "Ask another admin of the tenant: nobody decides on the own request, nor on one of a token that they own.";
     NoSuchCluster = 1301, 404, "no cluster with this id is visible to you", "List the visible clusters with `fairlead cluster list`.";
     WrongHost = 1302, 421, "the host of the request differs from the TLS server name", "Write the kubeconfig again with `fairlead kubeconfig`, and check for a proxy that rewrites the host.";
     BadPath = 1303, 400, "the path of the request is ambiguous", "Send the path as the Kubernetes API defines it: no `//`, no dot segments, no encoded slashes or dots.";

@@ -1,6 +1,7 @@
 //! Resources of the hub's own API: JSON in camelCase, times in RFC 3339. The hub's `/openapi.json` describes every path and
 //! field. Failures are [`crate::Reason`]s.
 
+mod access;
 mod agent;
 mod ca;
 mod change;
@@ -21,6 +22,7 @@ use utoipa::ToSchema;
 
 use crate::HubUrl;
 
+pub use access::{AccessComment, AccessDecision, AccessRequest, AccessState, CreateAccessRequest};
 pub use agent::AgentSettings;
 pub use ca::{CaBehind, CaInfo, CaPhase, CaStatus, RetireCa, RetiredCaInfo};
 pub use change::{ChangeEntry, Changes, Operation, ResourceKind, UnknownName};

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 /// Prefixes of namespaces that operators never get: Kubernetes' own and the agent's.
 const RESERVED_PREFIXES: [&str; 2] = ["kube-", "fairlead"];
 /// Maximum length of a namespace's name, in bytes (RFC 1123).
@@ -34,7 +36,8 @@ pub enum SiteChoiceError {
 }
 
 /// Namespace in which operators get the ClusterRole [`OPERATOR_CLUSTER_ROLE`].
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct OperatorNamespace(String);
 
 impl OperatorNamespace {
@@ -42,6 +45,20 @@ impl OperatorNamespace {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<OperatorNamespace> for String {
+    fn from(namespace: OperatorNamespace) -> Self {
+        namespace.0
+    }
+}
+
+impl TryFrom<String> for OperatorNamespace {
+    type Error = SiteChoiceError;
+
+    fn try_from(name: String) -> Result<Self, SiteChoiceError> {
+        name.parse()
     }
 }
 

@@ -30,6 +30,9 @@ pub enum EventKind {
     Recovered,
     /// A recording of a terminal session has begun or ended, or was removed.
     Recording,
+    /// A person took a role in an emergency.
+    #[serde(rename = "break-glass")]
+    BreakGlass,
 }
 
 /// Stage of a request.
@@ -108,6 +111,9 @@ pub struct AuditEvent {
     /// Tenant of the cluster, or of the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// Ids of access requests from which the caller's roles come.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<String>,
     /// HTTP method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
@@ -187,6 +193,10 @@ pub struct RequestParty {
     pub cluster: Option<String>,
     /// Tenant of the cluster, or of the caller.
     pub tenant: Option<String>,
+    /// Ids of access requests from which the caller's roles come.
+    pub access: Vec<String>,
+    /// Kind of the request's event.
+    pub kind: EventKind,
     /// Path on the API server, if it differs from the path of the request.
     pub api_path: Option<String>,
 }
@@ -300,7 +310,7 @@ fn request(head: &RequestHead, party: &RequestParty, result: Option<&RequestResu
     let mut path = path.to_owned();
     cut(&mut path, MAX_PATH_BYTES);
     let mut event = AuditEvent {
-        kind: EventKind::Request,
+        kind: party.kind,
         stage: Some(Stage::Start),
         id: Some(head.id.clone()),
         caller: party.caller.clone(),
@@ -308,6 +318,7 @@ fn request(head: &RequestHead, party: &RequestParty, result: Option<&RequestResu
         from: Some(address_text(head.from)),
         cluster: party.cluster.clone(),
         tenant: party.tenant.clone(),
+        access: party.access.clone(),
         method: Some(head.method.clone()),
         path: Some(path),
         verb: Some(info.verb.to_owned()),

@@ -273,10 +273,11 @@ fn party() -> RequestParty {
             token: Some("tok-1".to_owned()),
             ..EventCaller::default()
         }),
-        as_user: None,
         cluster: Some("c-a".to_owned()),
         tenant: Some("t-a".to_owned()),
+        access: vec!["ar-1".to_owned()],
         api_path: Some("/api/v1/namespaces/x/pods/p/exec".to_owned()),
+        ..RequestParty::default()
     }
 }
 

@@ -188,6 +188,7 @@ fn control_config(
             audit_dir: Some(audit::dir(settings)),
             ..settings.registry.clone()
         },
+        access: settings.access.clone(),
         enroll: settings.enroll.clone(),
         git_servers: fairlead_control::GitServers::default(),
     })

@@ -12,6 +12,7 @@ mod agent_settings;
 mod ca;
 mod common;
 mod fields;
+mod grants;
 mod inspect;
 mod lists;
 mod registry;
@@ -28,6 +29,7 @@ pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 pub(crate) use self::ca::{CaArgs, ConfirmRestore, RetireArgs};
 pub use self::common::{HubPlace, OutputArgs};
 pub(crate) use self::fields::{NewCluster, SetCluster};
+pub(crate) use self::grants::{AccessArgs, AccessDecisionArgs, AccessWish};
 pub(crate) use self::inspect::{
     Audit, AuditCommand, AuditRequests, ClusterCatalog, Compiled, InventoryArgs, RecordingArgs,
 };
@@ -67,6 +69,9 @@ pub enum HubCommand {
     /// Rotate the hub's CA, without an end of any session
     #[command(subcommand)]
     Ca(CaArgs),
+    /// Request, approve and end roles for a time
+    #[command(subcommand)]
+    Access(AccessArgs),
     /// List and end running requests: exec, port-forward, logs, watches
     #[command(subcommand)]
     Sessions(SessionsArgs),

@@ -1,5 +1,6 @@
 //! Commands of `fairlead` that talk to a hub. Each command is a module; `args` defines its flags.
 
+mod access;
 mod apply;
 mod args;
 mod audit;
@@ -60,6 +61,7 @@ pub fn run(
         HubCommand::Token(command) => token::run(command, environment, create_locally),
         HubCommand::ConfirmRestore(asked) => ca::confirm_restore(&asked, environment),
         HubCommand::Ca(command) => ca::run(command, environment),
+        HubCommand::Access(command) => access::run(command, environment),
         HubCommand::Sessions(command) => revocation::sessions(command, environment),
         HubCommand::Lock(args) => revocation::lock(args, environment),
         HubCommand::Unlock(args) => revocation::unlock(&args, environment),

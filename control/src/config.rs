@@ -9,7 +9,7 @@ use fairlead_registry::RegistrySettings;
 use fairlead_store::Place;
 use secrecy::SecretString;
 
-use crate::modules::{enroll::EnrollSettings, repositories::GitServers};
+use crate::modules::{access::AccessSettings, enroll::EnrollSettings, repositories::GitServers};
 
 /// Settings for opening the modules.
 #[derive(Debug, Clone)]
@@ -37,6 +37,8 @@ pub struct Config {
     pub issuers: Option<PathBuf>,
     /// Settings of the registry.
     pub registry: RegistrySettings,
+    /// Limits of roles for a time.
+    pub access: AccessSettings,
     /// Settings of enrolment.
     pub enroll: EnrollSettings,
     /// Plugged-in Git servers.

@@ -24,6 +24,7 @@ pub use control::Control;
 pub use fairlead_issuers as issuers;
 pub use fairlead_registry::{BOOTSTRAP_TTL, PERSON_TOKEN_TTL};
 pub use modules::{
+    access::{ACCESS_MAX, AccessSettings, EMERGENCY_MAX},
     certificates::CertificateExpiry,
     enroll::{self, EnrollSettings},
     repositories::{DesiredRepo, GitServer, GitServerError, GitServers, RepoOwner, ReportedRepo},

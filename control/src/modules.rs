@@ -3,6 +3,7 @@
 //! A module imports no other one. A new module is its own file or folder, its `mod` line here, and one line in [`wire`].
 
 mod about;
+pub(crate) mod access;
 pub(crate) mod ca;
 mod catalog;
 pub(crate) mod certificates;
@@ -29,6 +30,7 @@ use crate::{
     opening::{begin_membership, front_names, open_store},
 };
 use about::{About, AboutModule};
+use access::AccessModule;
 use ca::{CaModule, CaParts};
 use catalog::CatalogModule;
 use certificates::{Certificates, CertificatesModule, FrontCertificate};
@@ -95,11 +97,13 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         services,
     )?;
     let registry = Arc::new(registry);
+    let access = AccessModule::shared(&store, &clock, &config.access)?;
     let about = about(&config, (&certificates, &authorities));
     let modules: Vec<Arc<dyn ApiModule>> = vec![
         Arc::new(RegistryModule::new(registry.clone())),
         Arc::new(EnrollModule(enroll)),
         Arc::new(CatalogModule(store.clone())),
+        access,
         Arc::new(FactsModule::new(
             store.clone(),
             clock.clone(),

@@ -91,6 +91,10 @@ impl Authorizer for Registry {
         })
     }
 
+    fn end_of_access(&self, id: &str) -> Option<String> {
+        grants::end_of(&self.store.view(), id, self.now())
+    }
+
     fn access_changes(&self) -> BoxStream<'static, ()> {
         let state = (self.store.watch(), self.store.clone(), self.store.view());
         stream::unfold(state, async |(mut revisions, store, mut known)| {

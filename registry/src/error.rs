@@ -36,6 +36,15 @@ pub enum RegistryError {
     /// No token has this id, or it is hidden from the caller.
     #[error("no token has the id {0:?}")]
     NoSuchToken(String),
+    /// No access request has this id, or it is hidden from the caller.
+    #[error("no access request has the id {0:?}")]
+    NoSuchAccess(String),
+    /// The caller may be the requester.
+    #[error("it is your own request, or of the owner or holder of your token")]
+    SecondPerson,
+    /// The request is not in the state for this decision.
+    #[error("{0}")]
+    Decided(String),
     /// The id is taken, or the resource has changed since the request was checked.
     #[error("it exists already, or has changed meanwhile")]
     Conflict,
@@ -84,10 +93,13 @@ impl RegistryError {
             RegistryError::NoSuchTenant
             | RegistryError::UnknownTenant
             | RegistryError::UnknownScope
-            | RegistryError::NoSuchToken(_) => Code::NotFound,
-            RegistryError::Conflict | RegistryError::NameUsed(_) | RegistryError::Overruled(_) => {
-                Code::Conflict
-            }
+            | RegistryError::NoSuchToken(_)
+            | RegistryError::NoSuchAccess(_) => Code::NotFound,
+            RegistryError::SecondPerson => Code::SecondPerson,
+            RegistryError::Conflict
+            | RegistryError::NameUsed(_)
+            | RegistryError::Overruled(_)
+            | RegistryError::Decided(_) => Code::Conflict,
             RegistryError::Outdated => Code::ChangedMeanwhile,
             RegistryError::InUse(_) => Code::InUse,
             RegistryError::Protected(_) => Code::Protected,
@@ -151,6 +163,10 @@ impl From<RegistryError> for Failure {
             RegistryError::Invalid(_) | RegistryError::UnknownTenant => {
                 Failure::with_cause(code, error.to_string())
             }
+            RegistryError::Decided(cause) => Failure::with_cause(code, cause)
+                .next("List the requests with `fairlead access list`."),
+            RegistryError::NoSuchAccess(_) => Failure::with_cause(code, error.to_string())
+                .next("List the requests with `fairlead access list`."),
             RegistryError::NameUsed(cause) => Failure::with_cause(code, cause)
                 .next("Choose another name, or allow two of one name with `--allow-duplicate-name`."),
             RegistryError::NotReached { .. } => Failure::with_cause(code, error.to_string()).next(

@@ -1,10 +1,18 @@
-//! Roles of a caller in one cluster: the strongest of all that cover it, and stronger ones in namespaces.
+//! Roles of a caller in one cluster: the strongest of all that cover it, and stronger ones in namespaces. Roles for a
+//! time are looked up at each request, and at each re-check of a running one.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use fairlead_api::{resources::Role, site::OperatorNamespace};
-use fairlead_seam::{Caller, Grant, GrantKind, NamespaceGrant};
-use fairlead_store::{View, model::Cluster};
+use fairlead_api::{
+    resources::{AccessState, Role},
+    site::OperatorNamespace,
+};
+use fairlead_seam::{Caller, Grant, GrantKind, GrantScope, NamespaceGrant, ScopedGrant};
+use fairlead_store::{
+    View,
+    model::{AccessGrant, AccessHolder, Cluster},
+};
+use time::OffsetDateTime;
 
 use crate::rights::covers;
 
@@ -69,4 +77,68 @@ pub(crate) fn grant_of(view: &View, caller: &Caller, cluster: &Cluster) -> Optio
         tenant: cluster.tenant.clone(),
         access,
     })
+}
+
+/// The caller as the holder of roles for a time.
+#[must_use]
+pub fn holder_of(caller: &Caller) -> AccessHolder {
+    let subject = caller.subject.as_ref();
+    AccessHolder {
+        name: caller.name.clone(),
+        token: caller.token.clone(),
+        subject: subject.map(|it| (it.issuer.to_string(), it.sub.clone())),
+    }
+}
+
+/// The caller with its roles for a time as of now, in place of earlier ones.
+pub(crate) fn with_temporary(view: &View, mut caller: Caller, now: OffsetDateTime) -> Caller {
+    let is_temporary = |it: &ScopedGrant| matches!(it.kind, GrantKind::Temporary(_));
+    let had = caller.grants.iter().any(is_temporary);
+    if !had && view.access_requests().len() == 0 {
+        return caller;
+    }
+    let key = holder_of(&caller).key();
+    let active = view.access_of(&key).map(|it| &it.value);
+    let active =
+        active.filter(|it| it.state(now) == AccessState::Active && is_of_cluster(view, it));
+    let active: Vec<ScopedGrant> = active.map(scoped).collect();
+    if had || !active.is_empty() {
+        let lasting = caller.grants.iter().filter(|it| !is_temporary(it)).cloned();
+        caller.grants = lasting.chain(active).collect();
+    }
+    caller
+}
+
+/// True if the cluster is still the one of the request: not deleted, registered again or moved.
+fn is_of_cluster(view: &View, access: &AccessGrant) -> bool {
+    let cluster = view.cluster(&access.cluster);
+    cluster.is_some_and(|it| {
+        it.value.tenant == access.tenant && it.value.binding.registration == access.registration
+    })
+}
+
+fn scoped(access: &AccessGrant) -> ScopedGrant {
+    ScopedGrant {
+        role: access.role,
+        scope: GrantScope {
+            tenant: Some(access.tenant.clone()),
+            cluster: Some(access.cluster.clone()),
+            namespaces: access.namespaces.clone(),
+        },
+        kind: GrantKind::Temporary(access.id.as_str().into()),
+    }
+}
+
+/// Reason for the end of a role for a time; `None` while it lasts.
+pub(crate) fn end_of(view: &View, id: &str, now: OffsetDateTime) -> Option<String> {
+    let Some(access) = view.access_request(id) else {
+        return Some(format!("access {id} was removed"));
+    };
+    let access = &access.value;
+    if let Some(act) = &access.revoked {
+        let comment = act.comment.as_ref();
+        let comment = comment.map_or_else(String::new, |it| format!(": {it}"));
+        return Some(format!("access {id} was revoked by {}{comment}", act.by));
+    }
+    (access.state(now) != AccessState::Active).then(|| format!("access {id} has ended"))
 }

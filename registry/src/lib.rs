@@ -43,11 +43,15 @@ pub use directory::{RESTARTED, admit};
 pub use effective_fact::EffectiveFact;
 pub use error::RegistryError;
 pub use etag::{answer as tagged, check_tag, check_unchanged, listed};
+pub use grants::holder_of;
 pub use listing::{FACT_FILTER, Listing};
+pub use locks::checked_reason;
 pub use module::RegistryModule;
 pub use names::caller_name;
 pub use registry::{BOOTSTRAP_TTL, Discovery, PERSON_TOKEN_TTL, Registry, RegistrySettings, by};
-pub use rights::{allow, allow_in, allow_in_tenant, sees_cluster, sees_tenant, visible};
+pub use rights::{
+    allow, allow_in, allow_in_tenant, covers_cluster, sees_cluster, sees_tenant, visible,
+};
 pub use services::{
     DesiredConfigs, Invitations, NoRole, RepoStatus, Services, ShownRepoState, TokenVerifier,
     Verified,

@@ -256,7 +256,10 @@ fn new(
 }
 
 /// A reason as one line of text.
-pub(crate) fn checked_reason(reason: &str) -> Result<&str, InvalidValue> {
+///
+/// # Errors
+/// `FL-4109`
+pub fn checked_reason(reason: &str) -> Result<&str, InvalidValue> {
     let reason = reason.trim();
     let is_line = !reason.is_empty() && !reason.chars().any(char::is_control);
     match is_line && reason.chars().count() <= MAX_REASON_CHARS {

@@ -12,7 +12,7 @@ use fairlead_store::{
 use time::OffsetDateTime;
 
 use crate::{
-    locks,
+    grants, locks,
     registry::Registry,
     rights::{sees_tenant, visible},
 };
@@ -151,8 +151,9 @@ impl Registry {
         view: &View,
         caller: Caller,
     ) -> Result<Caller, AuthenticateError> {
-        match locks::lock_of_caller(view, &caller, self.now()) {
-            None => Ok(caller),
+        let now = self.now();
+        match locks::lock_of_caller(view, &caller, now) {
+            None => Ok(grants::with_temporary(view, caller, now)),
             Some(lock) => Err(AuthenticateError::Locked(lock)),
         }
     }

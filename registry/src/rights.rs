@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fairlead_api::{ClusterId, TenantId};
 use fairlead_routes::{Denied, Right};
-use fairlead_seam::{Caller, GrantKind};
+use fairlead_seam::{Caller, GrantKind, GrantScope};
 use fairlead_store::{
     Record, View,
     model::{Cluster, Tenant, Token},
@@ -97,6 +97,16 @@ fn scope_of(caller: &Caller) -> ScopeRef<'_> {
 pub(crate) fn covers(view: &View, (tenant, only): ScopeRef<'_>, cluster: &Cluster) -> bool {
     only.is_none_or(|only| *only == cluster.id)
         && tenant.is_none_or(|tenant| view.within(&cluster.tenant, tenant))
+}
+
+/// True if the scope of a role contains the cluster.
+#[must_use]
+pub fn covers_cluster(view: &View, scope: &GrantScope, cluster: &Cluster) -> bool {
+    covers(
+        view,
+        (scope.tenant.as_ref(), scope.cluster.as_ref()),
+        cluster,
+    )
 }
 
 /// Scopes of all lasting roles: the caller knows of everything in them.

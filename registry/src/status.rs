@@ -336,7 +336,12 @@ fn alters_visibility(change: &Change) -> bool {
     let field = match change.kind {
         Kind::Tenant => "parent",
         Kind::Cluster => "tenant",
-        Kind::Token | Kind::Catalog | Kind::Authority | Kind::Lock | Kind::Person => return false,
+        Kind::Token
+        | Kind::Catalog
+        | Kind::Authority
+        | Kind::Lock
+        | Kind::Person
+        | Kind::Access => return false,
     };
     before.get(field) != after.get(field)
 }

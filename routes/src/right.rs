@@ -112,6 +112,7 @@ impl Right {
         };
         match names.as_slice() {
             all if all.len() == Role::ALL.len() => "any role".to_owned(),
+            [] => "a rule of your issuer".to_owned(),
             ["cluster"] => "the role cluster, on that cluster".to_owned(),
             [first @ .., last] if !first.is_empty() => {
                 format!("the role {} or {last}{scope}", first.join(", "))

@@ -7,7 +7,7 @@ use axum::{
     Router,
     response::{IntoResponse, Response},
 };
-use fairlead_api::{ClusterId, Failure, Reason, resources::AgentSession};
+use fairlead_api::{ClusterId, Failure, Reason, TenantId, resources::AgentSession};
 use fairlead_certs::AgentIdentity;
 use fairlead_runtime::Process;
 use http::{HeaderValue, StatusCode, header};
@@ -89,6 +89,18 @@ pub struct Seam {
     pub directory: Arc<dyn Directory>,
     /// Modules with routes and background work.
     pub modules: Vec<Arc<dyn Module>>,
+}
+
+/// Note on a module's answer, in its extensions: the caller took a role in an emergency. The audit log has an event of its
+/// own kind for it.
+#[derive(Debug, Clone)]
+pub struct EmergencyNote {
+    /// Id of the access request.
+    pub access: Arc<str>,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Tenant of the cluster.
+    pub tenant: TenantId,
 }
 
 /// A module's answer that reports a failure: a [`Reason`], with the HTTP status of its code.

@@ -10,7 +10,7 @@ use crate::{
     backend::Backend,
     backend::{DocumentRow, LoadedRows},
     error::{Result, StoreError},
-    model::{AccessLock, Authorities, Cluster, LockTarget, Person, Tenant, Token},
+    model::{AccessGrant, AccessLock, Authorities, Cluster, LockTarget, Person, Tenant, Token},
     record::{Kind, Record},
     revision::Revision,
     view::{CatalogHead, View},
@@ -210,6 +210,36 @@ impl StoredDocument for Person {
     }
 }
 
+impl StoredDocument for AccessGrant {
+    type Id = String;
+    const KIND: Kind = Kind::Access;
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        Some(&self.tenant)
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.access
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.access
+    }
+
+    fn index(view: &mut View, before: Option<&Self>, after: Option<&Self>) {
+        let key = |it: &AccessGrant| {
+            let is_kept = it.approved.is_some() && it.revoked.is_none();
+            is_kept.then(|| (it.holder.key(), it.id.clone()))
+        };
+        let (before, after) = (before.and_then(key), after.and_then(key));
+        view.by_holder.moved(before, after);
+    }
+}
+
 fn locked_tenant(view: &View, kind: LockKind, name: &str) -> Option<TenantId> {
     let of_cluster = |id: &ClusterId| view.cluster(id).map(|it| it.value.tenant.clone());
     match kind {
@@ -272,6 +302,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Authority => view.take::<Authorities>(row)?,
             Kind::Lock => view.take::<AccessLock>(row)?,
             Kind::Person => view.take::<Person>(row)?,
+            Kind::Access => view.take::<AccessGrant>(row)?,
             Kind::Catalog => {}
         }
     }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
-    model::{AccessLock, Authorities, Cluster, Person, Tenant, Token},
+    model::{AccessGrant, AccessLock, Authorities, Cluster, Person, Tenant, Token},
     record::Record,
     revision::Revision,
     view::{CatalogHead, View},
@@ -30,6 +30,7 @@ pub struct Draft {
     pub(super) authorities: BTreeSet<String>,
     pub(super) locks: BTreeSet<String>,
     pub(super) people: BTreeSet<String>,
+    pub(super) access: BTreeSet<String>,
     /// New catalogs, as JSON.
     pub(super) catalogs: BTreeMap<ClusterId, String>,
 }
@@ -54,6 +55,7 @@ impl Draft {
             authorities: BTreeSet::new(),
             locks: BTreeSet::new(),
             people: BTreeSet::new(),
+            access: BTreeSet::new(),
             catalogs: BTreeMap::new(),
         }
     }
@@ -218,6 +220,23 @@ impl Draft {
         self.view.person(id).ok_or(StoreError::Missing)?;
         self.people.insert(id.to_owned());
         self.view.set::<Person>(&id.to_owned(), None);
+        Ok(())
+    }
+
+    /// Creates or replaces an access request.
+    pub fn put_access(&mut self, access: AccessGrant) {
+        self.access.insert(access.id.clone());
+        self.put(access);
+    }
+
+    /// Removes an access request.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_access(&mut self, id: &str) -> Result<()> {
+        self.view.access_request(id).ok_or(StoreError::Missing)?;
+        self.access.insert(id.to_owned());
+        self.view.set::<AccessGrant>(&id.to_owned(), None);
         Ok(())
     }
 

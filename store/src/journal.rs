@@ -15,7 +15,9 @@ use crate::{
     error::{Result, StoreError},
     history::{Change, FactVersion},
     millis::millis,
-    model::{AccessLock, Authorities, Cluster, FactSource, Facts, Person, Tenant, Token},
+    model::{
+        AccessGrant, AccessLock, Authorities, Cluster, FactSource, Facts, Person, Tenant, Token,
+    },
     record::{Kind, Record},
     revision::Revision,
     view::View,
@@ -98,6 +100,9 @@ pub(super) fn record(
     }
     for id in &draft.people {
         journal.document::<Person>(draft, id)?;
+    }
+    for id in &draft.access {
+        journal.document::<AccessGrant>(draft, id)?;
     }
     for (cluster, body) in &draft.catalogs {
         journal.catalog(draft, cluster, body);

@@ -4,6 +4,7 @@
 //! The fields follow Project Syn's SDD 0007. Each is optional on disk, so that older rows stay
 //! readable.
 
+mod access;
 mod authorities;
 mod cluster;
 mod fact;
@@ -14,6 +15,7 @@ mod person;
 mod tenant;
 mod token;
 
+pub use access::{AccessAct, AccessGrant, AccessHolder};
 pub use authorities::{Authorities, CaRecord, RetiredCa};
 pub use cluster::{AgentCa, Binding, Bootstrap, CloneSighting, Cluster, LateRenewal};
 pub use fact::{Fact, Facts};

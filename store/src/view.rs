@@ -7,7 +7,7 @@ use fairlead_api::{ClusterId, TenantId};
 use imbl::{OrdMap, OrdSet};
 
 use crate::{
-    model::{AccessLock, Authorities, Cluster, Person, Tenant, Token},
+    model::{AccessGrant, AccessLock, Authorities, Cluster, Person, Tenant, Token},
     quota::ChangeCount,
     record::Record,
     revision::Revision,
@@ -25,10 +25,13 @@ pub struct View {
     pub(super) tokens: OrdMap<String, Arc<Record<Token>>>,
     pub(super) locks: OrdMap<String, Arc<Record<AccessLock>>>,
     pub(super) people: OrdMap<String, Arc<Record<Person>>>,
+    pub(super) access: OrdMap<String, Arc<Record<AccessGrant>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
     pub(super) authorities: OrdMap<String, Arc<Record<Authorities>>>,
     pub(super) by_tenant: Groups<TenantId, ClusterId>,
     pub(super) children: Groups<TenantId, TenantId>,
+    /// Approved access requests by the key of their holder.
+    pub(super) by_holder: Groups<String, String>,
     /// Tokens by issuer and subject of the person who owns them.
     pub(super) by_person: Groups<(String, String), String>,
     /// Changes of this minute that this hub has made.
@@ -153,6 +156,7 @@ impl View {
         self.tokens.ptr_eq(&other.tokens)
             && self.locks.ptr_eq(&other.locks)
             && self.people.ptr_eq(&other.people)
+            && self.access.ptr_eq(&other.access)
             && self.tenants.ptr_eq(&other.tenants)
             && self.authorities.ptr_eq(&other.authorities)
             && self.by_tenant.0.ptr_eq(&other.by_tenant.0)
@@ -167,6 +171,23 @@ impl View {
     /// All people who have signed in, in the order of their ids.
     pub fn people(&self) -> impl Iterator<Item = &Arc<Record<Person>>> {
         self.people.values()
+    }
+
+    /// The access request with this id, in any state.
+    #[must_use]
+    pub fn access_request(&self, id: &str) -> Option<&Arc<Record<AccessGrant>>> {
+        self.access.get(id)
+    }
+
+    /// All access requests, in the order of their ids.
+    pub fn access_requests(&self) -> impl ExactSizeIterator<Item = &Arc<Record<AccessGrant>>> {
+        self.access.values()
+    }
+
+    /// Approved access requests of a holder that nobody revoked; they may have expired.
+    pub fn access_of(&self, holder: &str) -> impl Iterator<Item = &Arc<Record<AccessGrant>>> {
+        let ids = self.by_holder.0.get(holder).into_iter().flatten();
+        ids.filter_map(|id| self.access.get(id))
     }
 
     /// `None` if no catalog was written.

@@ -56,6 +56,9 @@ const fn request(code: Code) -> &'static str {
         Code::AccessEnded => {
             "Run `fairlead whoami`, then `fairlead cluster get CLUSTER`: they show your role and the tenant of the cluster now. `fairlead audit` lists the change to an admin."
         }
+        Code::SecondPerson => {
+            "Compare `fairlead whoami` with the requester in `fairlead access list`. `fairlead token list -o wide` shows the owner of a token to an admin."
+        }
         Code::NoSuchCluster => {
             "Run `fairlead cluster list` and compare ids and names. `fairlead whoami` shows your tenant: clusters of other tenants are not listed."
         }

@@ -59,6 +59,8 @@ pub enum ResourceKind {
     Lock,
     /// Rights of a person who signs in.
     Person,
+    /// Request for a role for a time.
+    Access,
 }
 
 impl ResourceKind {
@@ -73,6 +75,7 @@ impl ResourceKind {
             ResourceKind::Authority => "authority",
             ResourceKind::Lock => "lock",
             ResourceKind::Person => "person",
+            ResourceKind::Access => "access",
         }
     }
 }
@@ -91,11 +94,13 @@ pub struct UnknownName;
 impl FromStr for ResourceKind {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        use ResourceKind::{Authority, Catalog, Cluster, Lock, Person, Tenant, Token};
-        [Tenant, Cluster, Token, Catalog, Authority, Lock, Person]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
-            .ok_or(UnknownName)
+        use ResourceKind::{Access, Authority, Catalog, Cluster, Lock, Person, Tenant, Token};
+        [
+            Tenant, Cluster, Token, Catalog, Authority, Lock, Person, Access,
+        ]
+        .into_iter()
+        .find(|kind| kind.as_str() == text)
+        .ok_or(UnknownName)
     }
 }
 

@@ -16,6 +16,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "kubeconfig",
             "credential",
             "token",
+            "access",
             "lock",
             "unlock",
             "locks",

@@ -12,7 +12,9 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::Parser;
 use fairlead_api::{HubUrl, resources::TenantQuotas};
 use fairlead_client::Environment;
-use fairlead_control::{BOOTSTRAP_TTL, EnrollSettings, PERSON_TOKEN_TTL};
+use fairlead_control::{
+    ACCESS_MAX, AccessSettings, BOOTSTRAP_TTL, EMERGENCY_MAX, EnrollSettings, PERSON_TOKEN_TTL,
+};
 use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
 use fairlead_registry::{Discovery, RegistrySettings, stale::Reporting};
@@ -61,6 +63,7 @@ pub(crate) struct Settings {
     pub(crate) proxies: Proxies,
     pub(crate) registry: RegistrySettings,
     pub(crate) enroll: EnrollSettings,
+    pub(crate) access: AccessSettings,
     pub(crate) accept_data_loss: bool,
     /// Set for `fairlead dev`: install manifests on the admin port, and a login for this user.
     pub(crate) dev: Option<Environment>,
@@ -199,6 +202,12 @@ pub(crate) struct Server {
     /// TOML file of trusted token issuers: OpenID Connect, Kubernetes clusters [default: none]
     #[arg(long, value_name = "FILE")]
     issuers: Option<String>,
+    /// Longest time of a role that a second person approved [default: 8h]
+    #[arg(long, value_name = "DURATION")]
+    access_max: Option<String>,
+    /// Longest time of a role that was taken in an emergency [default: 1h]
+    #[arg(long, value_name = "DURATION")]
+    break_glass_max: Option<String>,
     /// Lifetime of bootstrap tokens [default: 30m]
     #[arg(long, value_name = "DURATION")]
     bootstrap_ttl: Option<String>,
@@ -307,6 +316,10 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
             quotas: read_quotas(reader),
             audit_dir: None,
         },
+        access: AccessSettings {
+            max: reader.or("access-max", TimeSpan(ACCESS_MAX)).0,
+            emergency_max: reader.or("break-glass-max", TimeSpan(EMERGENCY_MAX)).0,
+        },
         enroll: EnrollSettings {
             renew_grace: reader.or("renew-grace", TimeSpan(RENEW_GRACE)).0,
             version: VERSION.to_owned(),
@@ -342,6 +355,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         },
         proxies: Proxies::default(),
         registry: RegistrySettings::default(),
+        access: AccessSettings::default(),
         enroll: EnrollSettings {
             renew_grace: RENEW_GRACE,
             version: VERSION.to_owned(),

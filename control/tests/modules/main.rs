@@ -6,6 +6,7 @@
     reason = "a test fails by panicking; clippy knows its helpers only inside of a test module"
 )]
 
+mod access;
 mod ca;
 mod catalog;
 mod clusters;

@@ -14,7 +14,50 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 63] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 71] = [
+    ("GET", "/v1/access-requests", "", "++++++"),
+    (
+        "POST",
+        "/v1/access-requests",
+        r#"{"cluster":"c-of-a","role":"viewer","reason":"x"}"#,
+        "++++--",
+    ),
+    (
+        "GET",
+        "/v1/access-requests/ar-0000000000000000",
+        "",
+        "??????",
+    ),
+    (
+        "POST",
+        "/v1/access-requests/ar-0000000000000000/approve",
+        "{}",
+        "??????",
+    ),
+    (
+        "POST",
+        "/v1/access-requests/ar-0000000000000000/deny",
+        "{}",
+        "??????",
+    ),
+    (
+        "POST",
+        "/v1/access-requests/ar-0000000000000000/revoke",
+        "{}",
+        "??????",
+    ),
+    (
+        "POST",
+        "/v1/access-requests/ar-0000000000000000/review",
+        "{}",
+        "??????",
+    ),
+    (
+        "POST",
+        "/v1/break-glass",
+        r#"{"cluster":"c-of-a","reason":"x"}"#,
+        "------",
+    ),
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -435,6 +478,7 @@ fn real(path: &str) -> String {
         "{clusterId}" => "c-of-a".to_owned(),
         "{tenantId}" => "t-a".to_owned(),
         "{tokenId}" => "k-none".to_owned(),
+        "{accessRequestId}" => "ar-0000000000000000".to_owned(),
         segment if segment.starts_with('{') => "x".to_owned(),
         segment => segment.to_owned(),
     };

@@ -114,6 +114,14 @@ const RULES: &[OutputRule] = &[
         "sessions kill 0123456789abcdef",
         "no request has this id; the test kubectl ends one by its caller",
     ),
+    left(
+        "ar-0123456789abcdef",
+        "no request has this id; the tests of the modules decide on one",
+    ),
+    left(
+        "access break-glass",
+        "nobody may without a rule of an issuer; the tests of the modules have one",
+    ),
     until("fairlead dev", "hub ready"),
     until("fairlead server", "hub ready"),
     until("fairlead agent --join", "configuration applied"),

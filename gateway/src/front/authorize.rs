@@ -117,6 +117,7 @@ pub(crate) async fn authorize(
     let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take())?;
     let record = &request.inbound.record;
     record.set_tenant(&grant.tenant);
+    record.set_access(&grant.access);
     record.report_start();
     Ok(PermittedRequest {
         permit,

@@ -20,10 +20,12 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Code, TenantId, resources::RequestKind};
-use fairlead_audit::{AuditLog, EventCaller, Piece, Recording, RequestHead, Unrecordable};
+use fairlead_audit::{
+    AuditLog, EventCaller, EventKind, Piece, Recording, RequestHead, Unrecordable,
+};
 use fairlead_exchange::Body;
 use fairlead_runtime::gauges::GaugeGuard;
-use fairlead_seam::Caller;
+use fairlead_seam::{Caller, EmergencyNote};
 use http::{HeaderValue, Request, StatusCode};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -116,6 +118,22 @@ impl RequestRecord {
     /// Notes the tenant of the cluster.
     pub(crate) fn set_tenant(&self, tenant: &TenantId) {
         self.fields().party.tenant = Some(tenant.to_string());
+    }
+
+    /// Notes the access requests from which the caller's roles come.
+    pub(crate) fn set_access(&self, access: &[Arc<str>]) {
+        let mut fields = self.fields();
+        fields.party.access = access.iter().map(ToString::to_string).collect();
+    }
+
+    /// Notes that the caller took a role in an emergency.
+    pub(crate) fn set_emergency(&self, note: &EmergencyNote) {
+        let mut fields = self.fields();
+        let party = &mut fields.party;
+        party.kind = EventKind::BreakGlass;
+        party.access = vec![note.access.to_string()];
+        party.cluster = Some(note.cluster.to_string());
+        party.tenant = Some(note.tenant.to_string());
     }
 
     /// Reports the start to the audit log, once the caller is authorized; repeated calls do nothing.

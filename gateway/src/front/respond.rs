@@ -7,6 +7,7 @@ use std::{future::Future, sync::Arc};
 
 use fairlead_api::{Code, Failure, headers::REQUEST_ID};
 use fairlead_exchange::Body;
+use fairlead_seam::EmergencyNote;
 use http::{HeaderValue, Response, Uri, Version, header};
 
 use crate::{
@@ -28,6 +29,9 @@ where
     let context = FailureContext::of(&inbound);
     let (mut response, code) = match inner(inbound).await {
         Ok(response) => {
+            if let Some(note) = response.extensions().get::<EmergencyNote>() {
+                record.set_emergency(note);
+            }
             let failed = response.extensions().get::<Failure>().is_some();
             match failed {
                 true => render_embedded(response, context.shape(hub)),

@@ -35,8 +35,10 @@ fn operation_of_role(view: &View, caller: &Caller, change: &Change) -> Option<Op
         let is_own = is_of_cluster(change.kind) && change.id == own.as_str();
         return is_own.then_some(change.operation);
     }
-    if matches!(change.kind, Kind::Token | Kind::Lock | Kind::Person)
-        && !Right::TOKENS.allows(caller)
+    if matches!(
+        change.kind,
+        Kind::Token | Kind::Lock | Kind::Person | Kind::Access
+    ) && !Right::TOKENS.allows(caller)
     {
         return None;
     }
@@ -100,7 +102,9 @@ const fn is_of_cluster(kind: Kind) -> bool {
 fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Change) -> bool {
     let whose = match change.kind {
         // Such a line does not name the tenant of a token limited to one cluster.
-        Kind::Token | Kind::Cluster | Kind::Catalog | Kind::Lock => change.tenant.clone(),
+        Kind::Token | Kind::Cluster | Kind::Catalog | Kind::Lock | Kind::Access => {
+            change.tenant.clone()
+        }
         Kind::Tenant => change.id.parse().ok(),
         Kind::Authority | Kind::Person => None,
     };

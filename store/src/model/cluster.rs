@@ -239,17 +239,20 @@ impl Bootstrap {
 }
 
 /// In lower-case hexadecimal.
-mod registration {
+pub(super) mod registration {
     use fairlead_certs::Registration;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     use crate::model::hex;
 
-    pub(super) fn serialize<S: Serializer>(it: &Registration, to: S) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<S: Serializer>(
+        it: &Registration,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         to.serialize_str(&hex::encode(it.as_bytes()))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Registration, D::Error> {
         let text = String::deserialize(from)?;

@@ -143,6 +143,7 @@ fn kept(view: &View, kind: Kind, id: &str) -> Option<Revision> {
         Kind::Authority => Some(view.authorities().filter(|it| it.value.id == id)?.revision),
         Kind::Lock => Some(view.lock(id)?.revision),
         Kind::Person => Some(view.person(id)?.revision),
+        Kind::Access => Some(view.access_request(id)?.revision),
         Kind::Catalog => Some(view.catalog(&id.parse().ok()?)?.revision),
     }
 }

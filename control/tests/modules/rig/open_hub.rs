@@ -1,7 +1,7 @@
 //! A hub without a front in a temporary directory, with a clock of the test.
 
 use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::{Config, Control, EnrollSettings, GitServers};
+use fairlead_control::{AccessSettings, Config, Control, EnrollSettings, GitServers};
 use fairlead_registry::RegistrySettings;
 use fairlead_store::Clock;
 use fairlead_testkit::wall_clock::WallClock;
@@ -97,6 +97,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
             metric_facts: vec!["distribution".to_owned()],
             ..RegistrySettings::default()
         },
+        access: AccessSettings::default(),
         enroll: EnrollSettings {
             renew_grace: std::time::Duration::from_hours(48),
             version: "0.1.0".to_owned(),
