@@ -49,7 +49,7 @@ pub use status::{
 pub use tenant::{CreateTenant, TemplateDocument, Tenant};
 pub use token::{
     ApiToken, ApiTokenOwner, CallerGrant, CallerGrantKind, CreateToken, CreatedToken,
-    HandOverToken, WhoAmI,
+    HandOverToken, RotateStewardToken, RotatedStewardToken, WhoAmI,
 };
 
 /// Response to `GET /v1/hub`: the data to write a kubeconfig.

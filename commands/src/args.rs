@@ -38,7 +38,7 @@ pub(crate) use self::registry::{
     Apply, ChangesArgs, ClusterArgs, FactsArgs, Find, Import, OneCluster, TenantArgs,
 };
 pub(crate) use self::revocation::{LockArgs, LocksArgs, RequestFilters, SessionsArgs, UnlockArgs};
-pub(crate) use self::tokens::{ClusterIdentity, ClusterToken, LocalHub, TokenArgs};
+pub(crate) use self::tokens::{ClusterIdentity, ClusterSteward, ClusterToken, LocalHub, TokenArgs};
 
 /// Command that talks to a hub.
 #[derive(Subcommand)]

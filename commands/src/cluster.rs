@@ -6,6 +6,7 @@ mod catalog;
 mod describe;
 mod identity;
 mod remove;
+mod steward;
 mod table;
 mod token;
 mod views;
@@ -63,6 +64,7 @@ pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Resu
             }
             args::ClusterArgs::Token { command } => token::run(&hub, command).await,
             args::ClusterArgs::Identity { command } => identity::run(&hub, command).await,
+            args::ClusterArgs::Steward { command } => steward::run(&hub, command).await,
             args::ClusterArgs::Effective(asked) => views::effective(&hub, asked).await,
             args::ClusterArgs::Config(asked) => views::config(&hub, asked).await,
             args::ClusterArgs::Sessions(asked) => views::sessions(&hub, asked).await,

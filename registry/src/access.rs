@@ -52,6 +52,7 @@ impl Authenticator for Registry {
         let found = tokens::find(&view, token).ok_or(AuthenticateError::BadToken(None))?;
         let caller = self.caller_of(&view, &found.value)?;
         self.store.token_used(&found.value.id);
+        self.end_replaced(&found.value);
         Ok(caller)
     }
 

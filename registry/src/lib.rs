@@ -26,6 +26,7 @@ mod module;
 mod names;
 mod owners;
 mod registry;
+mod replaced;
 mod requests;
 mod rights;
 mod selector;

@@ -253,6 +253,7 @@ pub fn new(
         owner: None,
         exchanged: false,
         exchange_rules: None,
+        replaces: false,
     };
     Ok((kept, token))
 }

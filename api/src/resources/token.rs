@@ -173,3 +173,35 @@ pub enum CallerGrantKind {
     /// Not in effect: `fairlead access break-glass` takes it.
     BreakGlass,
 }
+
+/// Body of `POST /v1/clusters/{clusterId}/steward-token`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RotateStewardToken {
+    /// Rotates only if the newest token is at least this old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 316_224_000)]
+    pub older_than_seconds: Option<u64>,
+}
+
+/// Response to `POST /v1/clusters/{clusterId}/steward-token`. Without a token the newest one is younger than requested.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RotatedStewardToken {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Id of the new token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_id: Option<String>,
+    /// Expiry of the new token.
+    #[serde(
+        with = "time::serde::rfc3339::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub expires: Option<OffsetDateTime>,
+    /// The Secret `syn/steward` with the new token, to apply in the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub secret: Option<serde_json::Value>,
+}

@@ -11,7 +11,7 @@ use super::{
     fields::{NewCluster, SetCluster},
     inspect::{ClusterCatalog, Compiled},
     lists::{CLUSTER_LIST_EXAMPLES, ClusterList, TENANT_LIST_EXAMPLES, TenantList},
-    tokens::{ClusterIdentity, ClusterToken},
+    tokens::{ClusterIdentity, ClusterSteward, ClusterToken},
 };
 use crate::{
     complete::{clusters, tenants},
@@ -209,6 +209,11 @@ pub enum ClusterArgs {
     Identity {
         #[command(subcommand)]
         command: ClusterIdentity,
+    },
+    /// Manage the token of Project Syn's Steward
+    Steward {
+        #[command(subcommand)]
+        command: ClusterSteward,
     },
     /// Show the effective values of a cluster, each from the cluster or its tenant's template
     Effective(OneCluster),

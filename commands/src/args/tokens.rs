@@ -54,6 +54,35 @@ pub enum ClusterIdentity {
     },
 }
 
+const STEWARD_EXAMPLES: &str = "\
+The new token goes into the Secret syn/steward of the cluster, through the hub and with your own rights there, and
+Steward restarts. Earlier tokens end 10 minutes after the first use of the new one, so Steward is never refused.
+
+Examples:
+  fairlead cluster steward rotate demo --yes
+  fairlead cluster steward rotate --older-than 90d --yes        # all visible clusters, for a job that runs every day
+  fairlead cluster steward rotate --print demo | kubectl apply -f -";
+
+#[derive(Subcommand)]
+pub enum ClusterSteward {
+    /// Give Steward a new token, with overlap
+    #[command(after_help = STEWARD_EXAMPLES)]
+    Rotate {
+        /// Clusters, by name or id [default: all visible ones with Steward]
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        names: Vec<String>,
+        /// Only if the newest token is at least this old
+        #[arg(long, value_name = "DURATION")]
+        older_than: Option<fairlead_runtime::config::TimeSpan>,
+        /// Print the Secret of one cluster instead of writing it there
+        #[arg(long, value_name = "NAME|ID", conflicts_with = "names", add = ArgValueCompleter::new(clusters))]
+        print: Option<String>,
+        /// Skip the confirmation prompt
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
 const TOKEN_EXAMPLES: &str = "\
 Roles, for all tenants, or for one tenant and its descendants with --tenant:
   admin     everything: tenants, clusters, catalogs, tokens, audit; cluster-admin in clusters by default

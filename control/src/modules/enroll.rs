@@ -9,6 +9,7 @@ mod issue;
 mod manifest;
 mod proxies;
 mod renewals;
+mod rotation;
 mod spend;
 mod steward;
 
@@ -105,7 +106,9 @@ impl Module for EnrollModule {
 
 impl ApiModule for EnrollModule {
     fn api_routes(&self) -> ApiRoutes {
-        install::routes().with_state(Arc::clone(&self.0))
+        install::routes()
+            .merge(rotation::routes())
+            .with_state(Arc::clone(&self.0))
     }
 }
 

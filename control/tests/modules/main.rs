@@ -38,6 +38,7 @@ mod restore;
 mod rig;
 mod rights;
 mod status;
+mod steward;
 mod strict;
 mod uids;
 mod visibility;

@@ -95,6 +95,10 @@ const RULES: &[OutputRule] = &[
         "it needs a token of a CI; the test sign_in exchanges one",
     ),
     left(
+        "cluster steward rotate",
+        "no Steward is installed in the test cluster",
+    ),
+    left(
         "ca rotate",
         "the test ca rotates the CA of a hub of its own",
     ),

@@ -41,6 +41,9 @@ pub struct Token {
     /// Digest of the issuer's rules at the exchange: with other rules the token is void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_rules: Option<String>,
+    /// True until the first use, which ends the earlier tokens of the same holder shortly afterwards.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub replaces: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "signature of serde")]

@@ -43,9 +43,9 @@ use super::{
 };
 
 /// Lifetime of Steward's token: it never requests another one.
-const STEWARD_TOKEN_TTL: Duration = Duration::days(3660);
+pub(super) const STEWARD_TOKEN_TTL: Duration = Duration::days(3660);
 /// Creator recorded with Steward's token.
-const CREATED_BY: &str = "steward.json";
+pub(super) const CREATED_BY: &str = "steward.json";
 
 /// The token from the query, as in Lieutenant's URLs, or from a bearer token, which proxies do not
 /// log. It contains no character that a URL would encode.
@@ -272,6 +272,6 @@ async fn issue_steward_token(
     Ok((id, token))
 }
 
-fn is_stewards(token: &Token, cluster: &ClusterId) -> bool {
+pub(super) fn is_stewards(token: &Token, cluster: &ClusterId) -> bool {
     token.cluster.as_ref() == Some(cluster) && token.created_by.as_deref() == Some(CREATED_BY)
 }

@@ -46,15 +46,20 @@ pub(super) fn manifests(steward: &Steward) -> Value {
             "metadata": { "name": NAME, "namespace": NAMESPACE },
         }),
         deployment(steward),
-        json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": { "name": NAME, "namespace": NAMESPACE },
-            "type": "Opaque",
-            "stringData": { "token": steward.token },
-        }),
+        secret(steward.token),
     ];
     json!({ "apiVersion": "v1", "kind": "List", "items": items })
+}
+
+/// The Secret from which Steward reads its token when it starts.
+pub(super) fn secret(token: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "name": NAME, "namespace": NAMESPACE },
+        "type": "Opaque",
+        "stringData": { "token": token },
+    })
 }
 
 fn deployment(steward: &Steward) -> Value {
