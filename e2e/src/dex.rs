@@ -94,7 +94,7 @@ impl Dex {
         let issuers = format!(
             "[issuer.corp]\nurl = \"{}\"\naudience = [\"fairlead\"]\nca_file = \"{}\"\nclient_id = \"fairlead\"\n\
              scopes = [\"openid\", \"email\", \"groups\", \"offline_access\"]\ndevice = true\n\
-             redirect_host = \"localhost\"\nname_claim = \"email\"\nroles = [\n\
+             redirect_host = \"localhost\"\nname_claim = \"email\"\nexchange = true\nroles = [\n\
              {{ claim = \"groups\", value = \"platform\", role = \"admin\" }},\n\
              {{ claim = \"groups\", value = \"readers\", role = \"viewer\" }} ]\n",
             self.url,
@@ -272,6 +272,29 @@ impl Person {
         let page = dex.enter(&url, &[], name).await?;
         ensure!(page.contains("Return to the terminal"), "{page}");
         ended(&mut login).await
+    }
+
+    /// Runs the client with client-go on the kubeconfig that [`Person::kubectl`] has written; returns its output.
+    ///
+    /// # Errors
+    /// It cannot be built, or fails.
+    pub async fn client_go(&self, args: &[&str]) -> anyhow::Result<String> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("client-go/build");
+        let built = Command::new(script).stderr(Stdio::inherit()).output()?;
+        ensure!(built.status.success(), "client-go/build failed");
+        let launch = Launch::fairlead()?;
+        let plugin = launch.program().parent().context("no folder")?;
+        let output = tokio::process::Command::new(String::from_utf8(built.stdout)?.trim())
+            .args(args)
+            .env_clear()
+            .env("HOME", self.home.path())
+            .env("PATH", format!("{}:/usr/bin:/bin", plugin.display()))
+            .env("KUBECONFIG", self.home.path().join("fl.yaml"))
+            .output()
+            .await?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "client-go: {error}");
+        Ok(String::from_utf8(output.stdout)?)
     }
 
     /// File of the stored sign-in, and its text.

@@ -14,6 +14,7 @@ use fairlead_e2e::{
     Cluster, Site,
     dex::{Dex, Person, ended},
     eventually,
+    fleet::fairlead,
 };
 use serde_json::Value;
 
@@ -47,6 +48,16 @@ async fn browser_sign_in_serves_kubectl_through_the_exec_plugin() -> anyhow::Res
         user["username"] == "fairlead:corp.jane@corp.example",
         "{user}"
     );
+
+    // client-go runs the same plugin, and runs it again when the token is due.
+    let whoami: Value = serde_json::from_str(&jane.client_go(&["whoami"]).await?)?;
+    ensure!(
+        whoami["username"] == "fairlead:corp.jane@corp.example",
+        "{whoami}"
+    );
+    let lists: Value = serde_json::from_str(&jane.client_go(&["watch", "25"]).await?)?;
+    ensure!(lists["lists"].as_u64() >= Some(10), "{lists}");
+    ensure!(jane.stored()?.1 != first, "client-go got no new token");
 
     // The plugin refreshes by itself, with a key that the hub has not seen before.
     eventually(Duration::from_secs(60), "a refreshed token", async || {
@@ -144,5 +155,79 @@ async fn device_sign_in_and_its_failures() -> anyhow::Result<()> {
         said.contains("as corp.jane").then_some(())
     })
     .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn ci_job_exchanges_its_token_and_uses_kubectl() -> anyhow::Result<()> {
+    let dex = Dex::start(&[]).await?;
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), dex.hub())?;
+    let joining = hub.create_cluster("demo").await?;
+    let _site = Site::start(&hub, &cluster, &joining).await?;
+    let jane = Person::new(&hub)?;
+    jane.sign_in(&dex, &hub, "jane").await?;
+    let (_, stored) = jane.stored()?;
+    let id_token = stored
+        .lines()
+        .find_map(|line| line.strip_prefix("id_token = "));
+    let id_token = id_token.context("no ID token")?.trim_matches('"');
+
+    // The job has a token of the issuer, and no login.
+    let job = Person::new(&hub)?;
+    let file = job.home().join("ci.jwt").display().to_string();
+    fs::write(&file, format!("{id_token}\n"))?;
+    let url = hub.ready().url.clone();
+    let variables = [
+        ("FAIRLEAD_URL", url.as_str()),
+        ("FAIRLEAD_CA_FILE", job.hub_ca()),
+        ("FAIRLEAD_ISSUER_TOKEN_FILE", file.as_str()),
+    ];
+    let run = async |args: &[&str]| {
+        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        fairlead(job.home(), &args, &variables).await
+    };
+    let exchanged = run(&["token", "exchange"]).await?.success()?;
+    ensure!(exchanged.starts_with("flt_"), "{exchanged}");
+    let whoami = run(&["whoami"]).await?.success()?;
+    ensure!(whoami.contains("corp.jane@corp.example"), "{whoami}");
+    let config = job.home().join("fl.yaml").display().to_string();
+    run(&["kubeconfig", "--cluster", "demo", "--output", &config])
+        .await?
+        .success()?;
+    let text = fs::read_to_string(&config)?;
+    ensure!(text.contains("exec:") && !text.contains("token:"), "{text}");
+    let launch = fairlead_e2e::Launch::fairlead()?;
+    let plugin = launch.program().parent().context("no folder")?;
+    let kubectl = cluster.kubectl().kubeconfig(&config);
+    let kubectl = kubectl.env("HOME", job.home());
+    let kubectl = kubectl.env("PATH", format!("{}:/usr/bin:/bin", plugin.display()));
+    let kubectl = variables
+        .into_iter()
+        .fold(kubectl, |kubectl, (name, value)| kubectl.env(name, value));
+    for _ in 0..3 {
+        let get = kubectl.clone().args(["get", "namespaces"]);
+        get.run().await?.success()?;
+    }
+    // All calls of the job share one token of the hub; `token exchange` made another one.
+    let listed = hub.cli(["token", "list", "-o", "json"]).await?.success()?;
+    ensure!(
+        listed.matches("\"exchanged\": true").count() == 2,
+        "{listed}"
+    );
+
+    // A lock of the subject ends the job's access.
+    let lock = [
+        "lock",
+        "user",
+        "corp.jane@corp.example",
+        "--reason",
+        "stolen",
+    ];
+    hub.cli(lock).await?.success()?;
+    let refused = run(&["whoami"]).await?;
+    ensure!(refused.stderr.contains("FL-1203"), "{refused:?}");
+    fs::write(&file, "a.b.c\n")?;
+    let refused = run(&["token", "exchange"]).await?;
+    ensure!(refused.stderr.contains("FL-1102"), "{refused:?}");
     Ok(())
 }
