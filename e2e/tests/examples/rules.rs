@@ -120,7 +120,7 @@ const RULES: &[OutputRule] = &[
     ),
     left(
         "ar-0123456789abcdef",
-        "no request has this id; the tests of the modules decide on one",
+        "no request has this id; the test kubectl decides on one",
     ),
     left(
         "access break-glass",

@@ -7,6 +7,7 @@
     reason = "a test may panic, and waits for one future at a time"
 )]
 
+mod access;
 mod copy;
 mod ended;
 mod follow;
