@@ -93,7 +93,7 @@ Roles, for all tenants, or for one tenant and its descendants with --tenant:
   compile   for Commodore: reads everything, writes compilation results; no access to clusters
 
 Examples:
-  fairlead token create ci --role operator --tenant t-acme --ttl 7d
+  fairlead token create ci --role operator --tenant t-acme --ttl 6h
   fairlead token create steward --role cluster --cluster c-demo
   fairlead token create ann --role admin --data /var/lib/fairlead    # on the hub's machine, without a login";
 
@@ -110,7 +110,7 @@ The owner of a token is the caller that created it. If the owner is deleted, exp
 admin, its tokens are void. A token that fell is valid again with its new owner, until its own expiry.
 
 Examples:
-  fairlead token hand-over ci --to me
+  fairlead token hand-over deploy --to me
   fairlead token hand-over k-0123456789abcdef --to corp.ann@example.com";
 
 /// Data of a hub on this machine, for an operator without a valid token.

@@ -110,6 +110,17 @@ const RULES: &[OutputRule] = &[
         "confirm-restore",
         "the hub of all examples was not restored",
     ),
+    left("hub-b/audit", "it needs the files of two hubs"),
+    left(
+        "hub.log",
+        "it needs the log of a service; the tests of audit check heads of one",
+    ),
+    left("docker ", "it needs a registry of images"),
+    left("--image registry", "it needs an image in a registry"),
+    left(
+        "k-0123456789abcdef",
+        "no token has this id; the tests of the modules hand one over",
+    ),
     left(
         "recording ",
         "the hub of all examples records no session; the test audit plays one",

@@ -26,7 +26,7 @@ async fn failure_has_the_accepted_encoding() {
 }
 
 /// Each code with a status that makes client-go look for `Retry-After`, and the seconds of that header.
-const RETRIES: [(Code, Option<&str>); 15] = [
+const RETRIES: [(Code, Option<&str>); 16] = [
     // A wrong token stays wrong.
     (Code::TooManyWrongTokens, None),
     (Code::IssuerDown, None),
@@ -41,6 +41,8 @@ const RETRIES: [(Code, Option<&str>); 15] = [
     (Code::AgentOverBudget, Some("1")),
     (Code::Store, None),
     (Code::StoreAway, Some("5")),
+    // A person reads the text and its quota.
+    (Code::TooManyChanges, None),
     (Code::InfluxAway, None),
     // The client has to change its transport, or a person the hub.
     (Code::Unrecordable, None),
