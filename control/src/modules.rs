@@ -11,6 +11,7 @@ mod configuration;
 pub mod enroll;
 mod exchange;
 pub(crate) mod repositories;
+mod requests;
 
 use std::sync::Arc;
 
@@ -38,6 +39,7 @@ use configuration::{ConfigurationModule, DesiredRevisions};
 use enroll::{Enroll, EnrollModule, RenewalLimit};
 use exchange::ExchangeModule;
 use repositories::RepositoriesModule;
+use requests::RequestsModule;
 
 /// All parts of one hub.
 pub(crate) struct Wired {
@@ -90,17 +92,17 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         repositories: Arc::new(config.git_servers.clone()),
         configurations: desired.clone(),
     };
-    let registry = Registry::new(
+    let registry = Arc::new(Registry::new(
         store.clone(),
         clock.clone(),
         config.registry.clone(),
         services,
-    )?;
-    let registry = Arc::new(registry);
+    )?);
     let access = AccessModule::shared(&store, &clock, &config.access)?;
     let about = about(&config, (&certificates, &authorities));
     let modules: Vec<Arc<dyn ApiModule>> = vec![
         Arc::new(RegistryModule::new(registry.clone())),
+        Arc::new(RequestsModule::new(store.clone(), clock.clone())),
         Arc::new(EnrollModule(enroll)),
         Arc::new(CatalogModule(store.clone())),
         access,

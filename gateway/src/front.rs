@@ -32,6 +32,7 @@ mod route;
 pub(crate) mod samples;
 mod socket;
 mod stack;
+mod stall_owner;
 pub(crate) mod stalls;
 pub(crate) mod stranger_pools;
 mod strangers;

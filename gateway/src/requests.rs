@@ -10,17 +10,25 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use fairlead_api::{Failure, resources::RunningRequest};
-use fairlead_seam::{RequestFilter, RunningRequests};
+use fairlead_api::{ClusterId, Failure, resources::RunningRequest};
+use fairlead_seam::{Caller, Grant, RequestFilter, RunningRequests};
 use tokio::sync::Notify;
 
 use self::reviews::{ReviewedToken, ReviewedTokens};
-use crate::front::record::RequestAccess;
 
 /// Parts of the table with a lock each, so that cores seldom wait for each other.
 pub(crate) const SHARD_COUNT: usize = 64;
 /// Allocator's granularity for records, so that their addresses spread over the shards.
 const RECORD_ALIGNMENT: usize = 128;
+
+/// Access of a running request when it began.
+#[derive(Clone)]
+pub(crate) struct RequestAccess {
+    pub(crate) caller: Arc<Caller>,
+    /// Permission in the cluster; `None` for the hub's own routes.
+    pub(crate) grant: Option<Grant>,
+    pub(crate) cluster: Option<ClusterId>,
+}
 
 /// A request in the table.
 pub(crate) trait Running: Send + Sync {

@@ -15,7 +15,7 @@ use futures_util::{
 use secrecy::SecretString;
 
 use crate::{
-    grants, locks, registry::Registry, requests, rights::visible, services::Verified, signed_in,
+    grants, locks, orders, registry::Registry, rights::visible, services::Verified, signed_in,
     tokens,
 };
 
@@ -122,9 +122,9 @@ impl Authorizer for Registry {
             LockTarget::Named { .. } => None,
         });
         let orders = orders.map(|(order, selected)| Termination {
-            filter: requests::filter(&view, selected),
+            filter: orders::order_filter(&view, selected),
             started_before: order.created,
-            failure: requests::failure(order),
+            failure: orders::order_failure(order),
         });
         orders.collect()
     }

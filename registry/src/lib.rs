@@ -24,10 +24,10 @@ mod locks;
 mod metrics;
 mod module;
 mod names;
+mod orders;
 mod owners;
 mod registry;
 mod replaced;
-mod requests;
 mod rights;
 mod selector;
 mod services;
@@ -46,12 +46,14 @@ pub use error::RegistryError;
 pub use etag::{answer as tagged, check_tag, check_unchanged, listed};
 pub use grants::holder_of;
 pub use listing::{FACT_FILTER, Listing};
-pub use locks::checked_reason;
+pub use locks::{LOCK, checked_reason};
 pub use module::RegistryModule;
 pub use names::caller_name;
+pub use orders::{order_failure, order_filter};
 pub use registry::{BOOTSTRAP_TTL, Discovery, PERSON_TOKEN_TTL, Registry, RegistrySettings, by};
 pub use rights::{
-    allow, allow_in, allow_in_tenant, covers_cluster, sees_cluster, sees_tenant, visible,
+    allow, allow_in, allow_in_tenant, allow_somewhere, covers_cluster, sees_cluster, sees_tenant,
+    visible,
 };
 pub use services::{
     DesiredConfigs, Invitations, NoRole, RepoStatus, Services, ShownRepoState, TokenVerifier,

@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// Lock users, tokens, clusters and tenants, and end running requests.
-pub(crate) const LOCK: Right = Right::new("locking, or ending requests of others,", &[Role::Admin]);
+pub const LOCK: Right = Right::new("locking, or ending requests of others,", &[Role::Admin]);
 const MAX_REASON_CHARS: usize = 256;
 const MIN_TTL_SECONDS: u64 = 60;
 const MAX_TTL_SECONDS: u64 = 366 * 24 * 3600;

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use fairlead_routes::{ApiModule, ApiRoutes};
 use fairlead_runtime::Process;
-use fairlead_seam::{Module, Presence, RunningRequests};
+use fairlead_seam::{Module, Presence};
 use tracing::warn;
 
 use crate::{
     about, bootstrap, changes, clusters, compile, identity, imported, locks, metrics,
-    registry::Registry, requests, signed_in, status, tenants, tokens,
+    registry::Registry, signed_in, status, tenants, tokens,
 };
 
 /// Retention of expired tokens: they answer "expired" instead of "unknown" for this long.
@@ -40,12 +40,7 @@ impl Module for RegistryModule {
         let _ = self.0.presence.set(Arc::clone(presence));
     }
 
-    fn attach_requests(&self, requests: &Arc<dyn RunningRequests>) {
-        let _ = self.0.requests.set(Arc::clone(requests));
-    }
-
     async fn run(&self, process: Process) {
-        requests::offer_part(&self.0);
         // Called once. Set earlier only if the module restarts.
         let _ = self.0.process.set(process.clone());
         let registered = metrics::RegistryMetrics::new(&self.0)
@@ -108,7 +103,6 @@ impl ApiModule for RegistryModule {
             .merge(status::routes())
             .merge(tokens::routes())
             .merge(locks::routes())
-            .merge(requests::routes())
             .with_state(Arc::clone(&self.0))
     }
 }

@@ -8,12 +8,9 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{
-    Code, Failure,
-    resources::{RunningRequest, TenantQuotas},
-};
+use fairlead_api::{Code, Failure, resources::TenantQuotas};
 use fairlead_runtime::Process;
-use fairlead_seam::{Caller, Presence, RunningRequests, Subject};
+use fairlead_seam::{Caller, Presence, Subject};
 use fairlead_store::{
     Actor, Clock, Draft, Record, Retention, Store, View,
     model::Cluster,
@@ -49,8 +46,6 @@ pub struct Registry {
     pub(crate) documents: DocumentCache,
     /// Open agent sessions; set by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
-    /// Running requests; set by the gateway when it starts.
-    pub(crate) requests: OnceLock<Arc<dyn RunningRequests>>,
     /// People of whom changed rights are being written.
     pub(crate) pending_people: Arc<Mutex<HashSet<Subject>>>,
     /// Set when the modules run.
@@ -145,7 +140,6 @@ impl Registry {
             services,
             documents: DocumentCache::default(),
             presence: OnceLock::new(),
-            requests: OnceLock::new(),
             pending_people: Arc::default(),
             process: OnceLock::new(),
         })
@@ -153,12 +147,6 @@ impl Registry {
 
     pub(crate) fn now(&self) -> OffsetDateTime {
         self.clock.now()
-    }
-
-    /// Running requests at this hub, in no order.
-    pub(crate) fn running_requests(&self) -> Vec<RunningRequest> {
-        let requests = self.requests.get();
-        requests.map_or_else(Vec::new, |it| it.list())
     }
 
     /// Expiry of a bootstrap token issued now, in whole seconds as encoded in the token.

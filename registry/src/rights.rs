@@ -60,7 +60,7 @@ pub fn allow_in_tenant(
 ///
 /// # Errors
 /// `FL-1201`
-pub(crate) fn allow_somewhere(caller: &Caller, right: Right) -> Result<Caller, RegistryError> {
+pub fn allow_somewhere(caller: &Caller, right: Right) -> Result<Caller, RegistryError> {
     acting(caller.each_role(), caller, right)
 }
 

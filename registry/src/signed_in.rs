@@ -13,7 +13,7 @@ use fairlead_store::{
 use time::{Duration, OffsetDateTime};
 use tracing::{info, warn};
 
-use crate::registry::Registry;
+use crate::{error::RegistryError, registry::Registry};
 
 /// Time after which a person is forgotten, longer than any token of the sign-in lives.
 const PERSON_RETENTION: Duration = Duration::days(30);
@@ -187,7 +187,7 @@ async fn write(registry: &Registry, sighting: Sighting) {
         }
         Ok(_) => {}
         Err(error) => {
-            let cause = Failure::from(crate::RegistryError::from(error)).cause;
+            let cause = Failure::from(RegistryError::from(error)).cause;
             warn!(cause, "rights of a person not noted");
         }
     }

@@ -7,7 +7,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use tracing::error;
 
 use crate::{
-    quota::{ExceededQuota, QuotaKind},
+    exceeded_quota::{ExceededQuota, QuotaKind},
     random::RandomError,
     revision::Revision,
 };

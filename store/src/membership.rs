@@ -12,7 +12,6 @@ use crate::{
     document::{whole, with},
     error::Result,
     heartbeats::{HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT},
-    parts,
     shared::StoreState,
     view::View,
 };
@@ -62,7 +61,7 @@ pub(super) async fn run(shared: Arc<StoreState>, end: CancellationToken) {
             if let Err(error) = read_observations(&shared).await {
                 debug!(%error, "observations of other hubs not read");
             }
-            match parts::answer(&shared, answered_call).await {
+            match answer_call(&shared, answered_call).await {
                 Ok(seq) => answered_call = seq,
                 Err(error) => debug!(%error, "call of another hub not answered"),
             }
@@ -117,4 +116,18 @@ pub(super) async fn announce_end(shared: &StoreState) {
     if !matches!(sent, Ok(Ok(()))) {
         debug!("end of this hub not announced");
     }
+}
+
+/// Answers the last call unless this hub has; returns its number.
+async fn answer_call(state: &StoreState, answered: i64) -> Result<i64> {
+    let Some(source) = state.parts.source.get() else {
+        return Ok(answered);
+    };
+    let seq = state.backend.part_call().await?;
+    // The number falls back after a crash of the server.
+    if seq != answered && seq != 0 {
+        let me = state.observations.me();
+        state.backend.put_part(me, seq, &source()).await?;
+    }
+    Ok(seq)
 }

@@ -2,24 +2,10 @@
 //!
 //! A hub answers once per second at most, with its state of that moment.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::{Arc, OnceLock};
 
 use fairlead_api::HubUrl;
-use tokio::{
-    sync::Mutex,
-    time::{Instant, sleep},
-};
-
-use crate::{
-    error::Result, heartbeats::HEARTBEAT_TIMEOUT, heartbeats::HubRow, shared::StoreState,
-    store::Store,
-};
-
-/// Wait budget for the answers; a hub looks for calls every second.
-const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
-const ANSWER_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time for which all callers at this hub share the answers to one call.
-const SHARED_TIME: Duration = Duration::from_secs(1);
+use tokio::{sync::Mutex, time::Instant};
 
 /// Part of a list that another live hub contributes.
 #[derive(Debug, Clone)]
@@ -38,89 +24,11 @@ pub(super) struct PartRow {
 }
 
 /// Source of this hub's own part.
-type PartSource = Arc<dyn Fn() -> String + Send + Sync>;
+pub(super) type PartSource = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// State of the calls at this hub.
 #[derive(Default)]
 pub(crate) struct Parts {
-    source: std::sync::OnceLock<PartSource>,
-    latest: Mutex<Option<(Instant, Vec<HubPart>)>>,
-}
-
-impl Store {
-    /// URL of this hub, once it has begun on a shared database.
-    #[must_use]
-    pub fn hub_url(&self) -> Option<&HubUrl> {
-        self.state().url.get()
-    }
-
-    /// Sets the source of this hub's part. It is called at most once per second, and must be quick.
-    pub fn set_part_source(&self, source: impl Fn() -> String + Send + Sync + 'static) {
-        let _ = self.state().parts.source.set(Arc::new(source));
-    }
-
-    /// Parts of all other live hubs, not older than a second.
-    ///
-    /// # Errors
-    /// [`StoreError`](crate::StoreError)
-    pub async fn parts_of_others(&self) -> Result<Vec<HubPart>> {
-        let state = self.state();
-        if !state.backend.is_shared() {
-            return Ok(Vec::new());
-        }
-        // Concurrent callers share one call.
-        let mut latest = state.parts.latest.lock().await;
-        if let Some((at, parts)) = latest.as_ref()
-            && at.elapsed() < SHARED_TIME
-        {
-            return Ok(parts.clone());
-        }
-        let parts = gather(state).await?;
-        *latest = Some((Instant::now(), parts.clone()));
-        Ok(parts)
-    }
-}
-
-async fn gather(state: &StoreState) -> Result<Vec<HubPart>> {
-    let me = state.observations.me();
-    let others = state.backend.hubs().await?.into_iter();
-    let others: Vec<HubRow> = others.filter(|it| it.id != me && is_alive(it)).collect();
-    if others.is_empty() {
-        return Ok(Vec::new());
-    }
-    let seq = state.backend.call_for_parts().await?;
-    let deadline = Instant::now() + ANSWER_DEADLINE;
-    loop {
-        let rows = state.backend.parts(seq).await?;
-        let body = |id: &str| Some(rows.iter().find(|it| it.hub == id)?.body.clone());
-        let parts = others.iter().filter_map(|it| {
-            let hub = it.url.parse().ok()?;
-            let body = body(&it.id);
-            Some(HubPart { hub, body })
-        });
-        let parts: Vec<HubPart> = parts.collect();
-        if parts.iter().all(|it| it.body.is_some()) || Instant::now() >= deadline {
-            return Ok(parts);
-        }
-        sleep(ANSWER_POLL_INTERVAL).await;
-    }
-}
-
-fn is_alive(hub: &HubRow) -> bool {
-    let age = Duration::from_millis(u64::try_from(hub.age).unwrap_or_default());
-    !hub.ended && age < HEARTBEAT_TIMEOUT
-}
-
-/// Answers the last call unless this hub has; returns its number.
-pub(super) async fn answer(state: &StoreState, answered: i64) -> Result<i64> {
-    let Some(source) = state.parts.source.get() else {
-        return Ok(answered);
-    };
-    let seq = state.backend.part_call().await?;
-    // The number falls back after a crash of the server.
-    if seq != answered && seq != 0 {
-        let me = state.observations.me();
-        state.backend.put_part(me, seq, &source()).await?;
-    }
-    Ok(seq)
+    pub(super) source: OnceLock<PartSource>,
+    pub(super) latest: Mutex<Option<(Instant, Vec<HubPart>)>>,
 }

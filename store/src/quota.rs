@@ -1,68 +1,16 @@
 //! Quotas of tenants, checked in the writer's turn: a decision counts all earlier changes of all hubs.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 use fairlead_api::{ClusterId, TenantId};
 
-use crate::{draft::Draft, journal::Actor, model::TenantQuotas, view::View};
-
-/// A change exceeds a quota.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExceededQuota {
-    /// Tenant with the quota.
-    pub tenant: TenantId,
-    /// Limited kind.
-    pub kind: QuotaKind,
-    /// Its limit.
-    pub limit: u32,
-}
-
-/// Kind of a quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QuotaKind {
-    /// Clusters.
-    Clusters,
-    /// API tokens.
-    Tokens,
-    /// Clusters with a catalog.
-    Catalogs,
-    /// Bytes of one catalog.
-    CatalogBytes,
-    /// Changes in one minute.
-    Changes,
-}
-
-impl fmt::Display for ExceededQuota {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (limit, tenant) = (self.limit, &self.tenant);
-        match self.kind {
-            QuotaKind::Clusters => write!(f, "{tenant} may have {limit} clusters"),
-            QuotaKind::Tokens => write!(f, "{tenant} may have {limit} tokens"),
-            QuotaKind::Catalogs => write!(f, "{tenant} may have {limit} catalogs"),
-            QuotaKind::CatalogBytes => {
-                write!(f, "a catalog of {tenant} may have {limit} bytes")
-            }
-            QuotaKind::Changes => write!(f, "{tenant} may make {limit} changes in a minute"),
-        }
-    }
-}
-
-/// Changes of one tenant in one minute.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ChangeCount {
-    minute: i64,
-    changes: u32,
-}
-
-/// Default quotas, and the present share of this hub in the changes of a minute.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct QuotaTerms {
-    pub(super) defaults: TenantQuotas,
-    /// Live hubs. Each grants an even part of the changes, so that all together keep the limit.
-    pub(super) hubs: u32,
-    /// Minutes since 1970.
-    pub(super) minute: i64,
-}
+use crate::{
+    draft::Draft,
+    exceeded_quota::{ExceededQuota, QuotaKind},
+    journal::Actor,
+    quota_terms::{ChangeCount, QuotaTerms},
+    view::View,
+};
 
 /// Checks the quotas of all tenants that the draft touches, and counts the change. The hub itself and agents have none.
 pub(super) fn check(

@@ -13,7 +13,7 @@ use crate::{
     model::TenantQuotas,
     observations::Observations,
     parts::Parts,
-    quota::QuotaTerms,
+    quota_terms::QuotaTerms,
     record::Kind,
     remote_commits::RemoteCommits,
     revision::Revision,

@@ -8,7 +8,7 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::{
     model::{AccessGrant, AccessLock, Authorities, Cluster, Person, Tenant, Token},
-    quota::ChangeCount,
+    quota_terms::ChangeCount,
     record::Record,
     revision::Revision,
 };

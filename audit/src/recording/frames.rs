@@ -133,6 +133,10 @@ impl ChannelFrames {
     }
 }
 
+pub(super) fn invalid(cause: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, cause)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

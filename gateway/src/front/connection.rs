@@ -22,7 +22,7 @@ use tokio::{
 use crate::{
     admission::Slot,
     front::{
-        stalls::StallOwner,
+        stall_owner::StallOwner,
         stranger_pools::{StrangerPools, StrangerShares},
     },
     metrics::CloseCause,

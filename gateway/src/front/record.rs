@@ -32,7 +32,7 @@ use tokio::{sync::mpsc, time::Instant};
 pub(crate) use self::{
     flow::RequestFlow,
     inner::{RecordInner, RequestRecord},
-    running::{Ending, RequestAccess},
+    running::Ending,
 };
 use self::{inner::AuditFields, running::RunningState};
 use crate::{

@@ -13,12 +13,11 @@ use std::{
     time::Duration,
 };
 
-use fairlead_seam::Caller;
 use futures_util::task::AtomicWaker;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{
-    front::{caller_limit::group, connection::ConnectionState},
+    front::{connection::ConnectionState, stall_owner::StallOwner},
     metrics::ResetCause,
 };
 
@@ -34,33 +33,6 @@ struct StallTable {
     next: u64,
     /// Oldest first.
     stalls: BTreeMap<u64, Arc<Stall>>,
-}
-
-/// Owner of a stalled answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StallOwner {
-    /// Tenant, or caller of all tenants.
-    pub(crate) group: String,
-    /// Token, or caller of an issuer.
-    pub(crate) token: String,
-}
-
-impl StallOwner {
-    pub(crate) fn of(caller: &Caller) -> Self {
-        StallOwner {
-            group: group(caller),
-            token: token(caller).to_owned(),
-        }
-    }
-
-    /// True if this is the caller. A token never changes its tenant.
-    pub(crate) fn is(&self, caller: &Caller) -> bool {
-        self.token == token(caller)
-    }
-}
-
-fn token(caller: &Caller) -> &str {
-    caller.token.as_ref().unwrap_or(&caller.name)
 }
 
 struct Stall {

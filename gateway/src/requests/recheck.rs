@@ -20,10 +20,10 @@ use tokio::{
 use tracing::info;
 
 use super::{
-    RequestTable, Running, SHARD_COUNT,
+    RequestAccess, RequestTable, Running, SHARD_COUNT,
     reviews::{self, ReviewedToken},
 };
-use crate::{front::record::RequestAccess, hub::Hub};
+use crate::hub::Hub;
 
 /// Longest time from one pass to the next: credentials and temporary access end without a change of the store.
 const MAX_PASS_INTERVAL: Duration = Duration::from_secs(5);

@@ -11,29 +11,29 @@ const MAX_NAMESPACES: usize = 16;
 
 /// Grants a role to tokens with a matching claim.
 #[derive(Debug)]
-pub(in super::super) struct Rule {
+pub(crate) struct Rule {
     /// Name of the claim; dots separate nested names.
-    pub(in super::super) claim: String,
-    pub(in super::super) value: Pattern,
-    pub(in super::super) role: Role,
-    pub(in super::super) tenant: Option<TenantId>,
+    pub(crate) claim: String,
+    pub(crate) value: Pattern,
+    pub(crate) role: Role,
+    pub(crate) tenant: Option<TenantId>,
     /// Required by the role `cluster`.
-    pub(in super::super) cluster: Option<ClusterMatch>,
+    pub(crate) cluster: Option<ClusterMatch>,
     /// Namespaces of the role; empty: whole clusters.
-    pub(in super::super) namespaces: Vec<OperatorNamespace>,
+    pub(crate) namespaces: Vec<OperatorNamespace>,
     /// Role that the caller may take in an emergency.
-    pub(in super::super) break_glass: Option<Role>,
+    pub(crate) break_glass: Option<Role>,
 }
 
 /// A literal text, or a prefix if it ends with a star.
 #[derive(Debug)]
-pub(in super::super) enum Pattern {
+pub(crate) enum Pattern {
     Exactly(String),
     Starts(String),
 }
 
 #[derive(Debug)]
-pub(in super::super) enum ClusterMatch {
+pub(crate) enum ClusterMatch {
     Cluster(ClusterId),
     /// The text matched by the pattern's star.
     ByStar,

@@ -245,14 +245,11 @@ pub(super) mod registration {
 
     use crate::model::hex;
 
-    pub(in super::super) fn serialize<S: Serializer>(
-        it: &Registration,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(it: &Registration, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&hex::encode(it.as_bytes()))
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Registration, D::Error> {
         let text = String::deserialize(from)?;

@@ -9,7 +9,7 @@ use miniz_oxide::inflate::{
     },
 };
 
-use super::invalid;
+use crate::recording::frames::invalid;
 
 static DICTIONARY: &[u8] = include_bytes!("../spdy_dictionary.bin");
 /// Begin of the zlib stream: method, flags with the bit of a dictionary, and its Adler-32 checksum. The level is free.

@@ -19,7 +19,8 @@ use time::OffsetDateTime;
 use tracing::info;
 
 use super::{
-    AccessParts, DECIDE, comment_of, find, id_schema, may_decide, second_person::is_same_person,
+    parts::{AccessParts, DECIDE, comment_of, find, id_schema, may_decide},
+    second_person::is_same_person,
     shown,
 };
 

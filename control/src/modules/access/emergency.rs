@@ -21,12 +21,16 @@ use fairlead_store::{
     model::{AccessAct, AccessGrant, Cluster},
 };
 use http::StatusCode;
-use prometheus::{IntCounter, IntGauge};
 use serde_json::json;
 use time::OffsetDateTime;
 use tracing::warn;
 
-use super::{AccessParts, REQUEST, Wanted, not_in_force, put, shown};
+use super::{
+    metrics::EmergencyMetrics,
+    parts::{AccessParts, REQUEST, not_in_force},
+    shown,
+    wanted::{Wanted, put},
+};
 
 /// Interval of the gauges: a role ends without a change of the store.
 const GAUGE_INTERVAL: Duration = Duration::from_secs(5);
@@ -35,36 +39,6 @@ const RETENTION: time::Duration = time::Duration::days(30);
 
 /// Take a role in an emergency: a rule of the issuer permits it, no role does.
 const EMERGENCY: Right = Right::new("taking a role in an emergency", &[]);
-
-/// Metrics of emergencies.
-pub(crate) struct EmergencyMetrics {
-    taken: IntCounter,
-    active: IntGauge,
-    unreviewed: IntGauge,
-}
-
-impl EmergencyMetrics {
-    /// Makes the metrics; `upkeep` registers them.
-    ///
-    /// # Errors
-    /// An invalid Prometheus name.
-    pub(super) fn new() -> prometheus::Result<Self> {
-        Ok(EmergencyMetrics {
-            taken: IntCounter::new(
-                "fairlead_break_glass_total",
-                "Roles taken in an emergency at this hub.",
-            )?,
-            active: IntGauge::new(
-                "fairlead_break_glass_active",
-                "Roles taken in an emergency that are in effect, of all hubs.",
-            )?,
-            unreviewed: IntGauge::new(
-                "fairlead_break_glass_unreviewed",
-                "Roles taken in an emergency that wait for a review, of all hubs.",
-            )?,
-        })
-    }
-}
 
 pub(super) fn routes() -> ApiRoutes<Arc<AccessParts>> {
     ApiRoutes::new().route(

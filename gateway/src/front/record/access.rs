@@ -12,8 +12,9 @@ use secrecy::SecretString;
 
 use super::{
     inner::RequestRecord,
-    running::{Ending, KnownFields, RequestAccess, RunningState},
+    running::{Ending, KnownFields, RunningState},
 };
+use crate::requests::RequestAccess;
 
 impl RequestRecord {
     fn running(&self) -> &RunningState {

@@ -16,12 +16,12 @@ use tracing::info;
 
 use super::{
     flow::RequestFlow,
-    running::{Ending, RequestAccess, RunningState},
+    running::{Ending, RunningState},
 };
 use crate::{
     front::{connection::ConnectionState, stranger_pools::StrangerShares},
     metrics::{Metrics, PhaseTimes, RequestEnd},
-    requests::{RequestTable, Running, reviews::ReviewedToken},
+    requests::{RequestAccess, RequestTable, Running, reviews::ReviewedToken},
 };
 
 /// Record of one request. Clones share it.

@@ -6,20 +6,10 @@ use std::sync::{
 };
 
 use fairlead_api::{ClusterId, Failure, resources::RequestKind};
-use fairlead_seam::{Caller, Grant};
 use futures_util::task::AtomicWaker;
 use tokio::time::Instant;
 
-use crate::requests::reviews::ReviewedToken;
-
-/// Access of a running request when it began.
-#[derive(Clone)]
-pub(crate) struct RequestAccess {
-    pub(crate) caller: Arc<Caller>,
-    /// Permission in the cluster; `None` for the hub's own routes.
-    pub(crate) grant: Option<Grant>,
-    pub(crate) cluster: Option<ClusterId>,
-}
+use crate::requests::{RequestAccess, reviews::ReviewedToken};
 
 /// State of a request while it runs.
 pub(super) struct RunningState {

@@ -3,20 +3,27 @@
 //! Hubs have no traffic between them. For a list, each hub writes its part into the database. An order to end requests is a
 //! document of the store that each hub reads; it is in the change log, and each hub follows it for a minute.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use async_trait::async_trait;
 use axum::{Json, extract::State};
 use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
     resources::{EndedRequests, RequestKind, Role, RunningRequest, RunningRequestList},
 };
+use fairlead_registry::{
+    LOCK, RegistryError, allow_somewhere, by, checked_reason, order_failure, order_filter,
+    sees_cluster, sees_tenant,
+};
 use fairlead_routes::{
-    ApiRoutes, InvalidValue, ListPosition, Page, Query, QueryParameter, RouteSpec, Tag, invalid,
+    ApiModule, ApiRoutes, InvalidValue, ListPosition, Page, Query, QueryParameter, RouteSpec, Tag,
+    invalid,
     reply::{Answer, Authenticated, Path},
 };
-use fairlead_seam::{Caller, RequestFilter};
+use fairlead_runtime::Process;
+use fairlead_seam::{Caller, Module, RunningRequests};
 use fairlead_store::{
-    Draft, HubPart, View,
+    Clock, Draft, HubPart, Store, View,
     model::{AccessLock, LockTarget, SelectedRequests, hex},
     random, whole_millis,
 };
@@ -26,13 +33,6 @@ use serde_json::json;
 use time::Duration;
 use tracing::info;
 
-use crate::{
-    error::RegistryError,
-    locks::{LOCK, checked_reason},
-    registry::{Registry, by},
-    rights::{allow_somewhere, sees_cluster, sees_tenant},
-};
-
 /// Time for which all hubs follow an order: longer than a hub can be behind the database.
 const ORDER_LIFETIME: Duration = Duration::minutes(1);
 /// Maximum number of requests in the part of one hub, about 5 MB.
@@ -40,7 +40,58 @@ const MAX_PART_REQUESTS: usize = 10_000;
 /// Reason of an order without one.
 const NO_REASON: &str = "no reason given";
 
-pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
+/// Needs of the module.
+struct RequestsParts {
+    store: Store,
+    clock: Clock,
+    /// Set by the gateway when it starts.
+    running: OnceLock<Arc<dyn RunningRequests>>,
+}
+
+/// Lists and ends running requests.
+pub(crate) struct RequestsModule(Arc<RequestsParts>);
+
+impl RequestsModule {
+    pub(crate) fn new(store: Store, clock: Clock) -> Self {
+        RequestsModule(Arc::new(RequestsParts {
+            store,
+            clock,
+            running: OnceLock::new(),
+        }))
+    }
+}
+
+#[async_trait]
+impl Module for RequestsModule {
+    fn name(&self) -> &'static str {
+        "requests"
+    }
+
+    fn attach_requests(&self, requests: &Arc<dyn RunningRequests>) {
+        let _ = self.0.running.set(Arc::clone(requests));
+    }
+
+    async fn run(&self, process: Process) {
+        offer_part(&self.0);
+        process.draining().await;
+    }
+}
+
+impl ApiModule for RequestsModule {
+    fn api_routes(&self) -> ApiRoutes {
+        routes().with_state(Arc::clone(&self.0))
+    }
+}
+
+impl RequestsParts {
+    /// Running requests at this hub, in no order.
+    fn here(&self) -> Vec<RunningRequest> {
+        let running = self.running.get();
+        running.map_or_else(Vec::new, |it| it.list())
+    }
+}
+
+fn routes() -> ApiRoutes<Arc<RequestsParts>> {
     const TAG: Tag = Tag::SYSTEM;
     const ALL: &str = "/v1/requests";
     let reason = || QueryParameter::text("reason", "Reason, shown to the clients");
@@ -128,33 +179,6 @@ fn selected(query: &Query) -> Result<SelectedRequests, InvalidValue> {
     })
 }
 
-/// The filter of an order, with the tenants of now.
-pub(crate) fn filter(view: &View, selected: &SelectedRequests) -> RequestFilter {
-    let limits = [&selected.tenant, &selected.within];
-    let limits: Vec<&TenantId> = limits.into_iter().flatten().collect();
-    let tenants = (!limits.is_empty()).then(|| {
-        let all = view.tenants().map(|it| &it.value.id);
-        let inside = all.filter(|id| limits.iter().all(|above| view.within(id, above)));
-        inside.cloned().collect()
-    });
-    RequestFilter {
-        id: selected.id.clone(),
-        caller: selected.caller.clone(),
-        token: selected.token.clone(),
-        tenants,
-        cluster: selected.cluster.clone(),
-        kind: selected.kind,
-    }
-}
-
-/// Reason of an order for the clients.
-pub(crate) fn failure(order: &AccessLock) -> Failure {
-    Failure::because(
-        Code::RequestEnded,
-        format_args!("{}: {}", order.created_by, order.reason),
-    )
-}
-
 /// Admins and tenants see the requests in their clusters; everybody sees the own ones.
 fn sees(view: &View, caller: &Caller, request: &RunningRequest) -> bool {
     let is_own = request.caller == caller.name && request.token == caller.token;
@@ -180,14 +204,14 @@ struct ListPart {
 }
 
 /// Makes this hub's part of the lists of other hubs; the newest requests are left out first.
-pub(crate) fn offer_part(registry: &Arc<Registry>) {
-    let registry = Arc::downgrade(registry);
-    let Some(store) = registry.upgrade().map(|it| it.store.clone()) else {
+fn offer_part(parts: &Arc<RequestsParts>) {
+    let parts = Arc::downgrade(parts);
+    let Some(store) = parts.upgrade().map(|it| it.store.clone()) else {
         return;
     };
     store.set_part_source(move || {
-        let requests = registry.upgrade();
-        let mut items = requests.map_or_else(Vec::new, |it| it.running_requests());
+        let requests = parts.upgrade();
+        let mut items = requests.map_or_else(Vec::new, |it| it.here());
         let is_complete = items.len() <= MAX_PART_REQUESTS;
         items.sort_by_key(|it| it.started);
         items.truncate(MAX_PART_REQUESTS);
@@ -196,14 +220,14 @@ pub(crate) fn offer_part(registry: &Arc<Registry>) {
 }
 
 /// Running requests of all hubs, and the hubs of which some are missing.
-async fn everywhere(registry: &Registry) -> Answer<RunningRequestList> {
-    let mut items = registry.running_requests();
-    let own = registry.store.hub_url();
+async fn everywhere(parts: &RequestsParts) -> Answer<RunningRequestList> {
+    let mut items = parts.here();
+    let own = parts.store.hub_url();
     for request in &mut items {
         request.hub = own.cloned();
     }
     let mut incomplete_hubs = Vec::new();
-    let parts = registry.store.parts_of_others().await;
+    let parts = parts.store.parts_of_others().await;
     for HubPart { hub, body } in parts.map_err(RegistryError::from)? {
         let part = body.and_then(|it| serde_json::from_str::<ListPart>(&it).ok());
         if part.as_ref().is_none_or(|it| !it.is_complete) {
@@ -221,17 +245,17 @@ async fn everywhere(registry: &Registry) -> Answer<RunningRequestList> {
 }
 
 async fn list(
-    State(registry): State<Arc<Registry>>,
+    State(parts): State<Arc<RequestsParts>>,
     Authenticated(caller): Authenticated,
     uri: Uri,
 ) -> Answer<(HeaderMap, Json<RunningRequestList>)> {
     let page = Page::of(&uri)?;
-    let view = registry.store.view();
-    let filter = filter(&view, &selected(page.query())?);
+    let view = parts.store.view();
+    let filter = order_filter(&view, &selected(page.query())?);
     let RunningRequestList {
         items: mut found,
         mut incomplete_hubs,
-    } = everywhere(&registry).await?;
+    } = everywhere(&parts).await?;
     if !matches!(caller.role, Role::Admin | Role::Tenant) {
         // Addresses of hubs are for those who see the requests of others.
         incomplete_hubs.clear();
@@ -256,7 +280,7 @@ async fn list(
 }
 
 async fn end_matching(
-    State(registry): State<Arc<Registry>>,
+    State(parts): State<Arc<RequestsParts>>,
     Authenticated(caller): Authenticated,
     uri: Uri,
 ) -> Answer<Json<EndedRequests>> {
@@ -265,22 +289,22 @@ async fn end_matching(
     if selected == SelectedRequests::default() {
         return Err(invalid("a filter is needed: caller, token, tenant, cluster or kind").into());
     }
-    let ended = order(&registry, &caller, selected, &query).await?;
+    let ended = order(&parts, &caller, selected, &query).await?;
     Ok(Json(EndedRequests { ended }))
 }
 
 async fn end_one(
-    State(registry): State<Arc<Registry>>,
+    State(parts): State<Arc<RequestsParts>>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     uri: Uri,
 ) -> Answer<Json<EndedRequests>> {
     let query = Query::of(&uri)?;
     let caller = allow_somewhere(&caller, LOCK)?;
-    let view = registry.store.view();
-    let mut running = registry.running_requests().into_iter();
+    let view = parts.store.view();
+    let mut running = parts.here().into_iter();
     let is_here = running.any(|it| it.id == id && sees(&view, &caller, &it));
-    if !is_here && !registry.store.is_shared() {
+    if !is_here && !parts.store.is_shared() {
         let cause = format!("no running request has the id {id:?}");
         let failure = Failure::with_cause(Code::NotFound, cause);
         return Err(failure
@@ -291,13 +315,13 @@ async fn end_one(
         id: Some(id),
         ..SelectedRequests::default()
     };
-    let ended = order(&registry, &caller, selected, &query).await?;
+    let ended = order(&parts, &caller, selected, &query).await?;
     Ok(Json(EndedRequests { ended }))
 }
 
 /// Stores the order for all hubs, and follows it here at once. Returns the number of requests here.
 async fn order(
-    registry: &Registry,
+    parts: &RequestsParts,
     caller: &Caller,
     mut selected: SelectedRequests,
     query: &Query,
@@ -306,7 +330,7 @@ async fn order(
     let reason = checked_reason(reason)?.to_owned();
     let caller = &allow_somewhere(caller, LOCK)?;
     selected.within.clone_from(&caller.tenant);
-    let now = whole_millis(registry.now());
+    let now = whole_millis(parts.clock.now());
     let suffix: [u8; 8] = random::bytes().map_err(RegistryError::from)?;
     let order = AccessLock {
         id: format!("requests/{}", hex::encode(&suffix)),
@@ -321,12 +345,12 @@ async fn order(
         draft.put_lock(kept.clone());
         Ok::<_, RegistryError>(())
     };
-    registry.store.change(by(caller), decide).await?;
-    let filter = filter(&registry.store.view(), &selected);
-    let ended = registry
-        .requests
+    parts.store.change(by(caller), decide).await?;
+    let filter = order_filter(&parts.store.view(), &selected);
+    let ended = parts
+        .running
         .get()
-        .map_or(0, |running| running.end(&filter, &failure(&order)));
+        .map_or(0, |running| running.end(&filter, &order_failure(&order)));
     info!(
         order = order.id,
         caller = caller.name,
