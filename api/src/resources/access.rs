@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use crate::{ClusterId, TenantId, resources::Role};
+use super::role::Role;
+use crate::{ClusterId, TenantId};
 
 /// State of an [`AccessRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
