@@ -230,6 +230,14 @@ impl Person {
         Ok(kubectl.env("HOME", self.home.path()).env("PATH", &path))
     }
 
+    /// The program `fairlead` under test, for its use as a plugin.
+    ///
+    /// # Errors
+    /// It was not built.
+    pub fn program(&self) -> anyhow::Result<PathBuf> {
+        Ok(Launch::fairlead()?.program().to_owned())
+    }
+
     /// Runs `fairlead ARGS`.
     ///
     /// # Errors

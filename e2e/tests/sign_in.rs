@@ -16,7 +16,8 @@ use fairlead_e2e::{
     eventually,
     fleet::fairlead,
 };
-use serde_json::Value;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
 
 const STEP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -59,6 +60,13 @@ async fn browser_sign_in_serves_kubectl_through_the_exec_plugin() -> anyhow::Res
     ensure!(lists["lists"].as_u64() >= Some(10), "{lists}");
     ensure!(jane.stored()?.1 != first, "client-go got no new token");
 
+    // The crate `kube` runs it, too.
+    let review = self_review(&jane).await?;
+    ensure!(
+        review["status"]["userInfo"]["username"] == "fairlead:corp.jane@corp.example",
+        "{review}"
+    );
+
     // The plugin refreshes by itself, with a key that the hub has not seen before.
     eventually(Duration::from_secs(60), "a refreshed token", async || {
         let nodes = kubectl().args(["get", "namespaces"]).run().await.ok()?;
@@ -97,6 +105,29 @@ async fn browser_sign_in_serves_kubectl_through_the_exec_plugin() -> anyhow::Res
     let ended = kubectl().args(["get", "namespaces"]).run().await?;
     ensure!(ended.stderr.contains("FL-4106"), "{ended:?}");
     Ok(())
+}
+
+/// The user as the API server knows it, by the crate `kube` on the kubeconfig of the person.
+async fn self_review(person: &Person) -> anyhow::Result<Value> {
+    let mut file = Kubeconfig::read_from(person.home().join("fl.yaml"))?;
+    let plugins = file.auth_infos.iter_mut();
+    for plugin in plugins.filter_map(|it| it.auth_info.as_mut()?.exec.as_mut()) {
+        plugin.command = Some(person.program()?.display().to_string());
+        let home = person.home().display().to_string();
+        let home = [("name", "HOME".to_owned()), ("value", home)];
+        let home = home.map(|(key, text)| (key.to_owned(), text));
+        plugin.env.get_or_insert_default().push(home.into());
+    }
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(file, &options).await?;
+    let client = kube::Client::try_from(config)?;
+    let review = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
+    });
+    let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+        .header("content-type", "application/json")
+        .body(review.to_string().into_bytes())?;
+    Ok(client.request(request).await?)
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ impl RevokedWorld {
         kubectl: &[Kubectl; 2],
     ) -> anyhow::Result<Vec<RunningCalls>> {
         let mut calls = Vec::new();
-        for ((hub, name), kubectl) in self.hubs().into_iter().zip(kubectl) {
+        for ((_, name), kubectl) in self.hubs().into_iter().zip(kubectl) {
             let label = format!("{caller} {name}");
             let pods = [self.pods[0].as_str(), self.pods[1].as_str()];
             calls.push(RunningCalls::start(label, || kubectl.clone(), pods).await?);
