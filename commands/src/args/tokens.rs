@@ -110,7 +110,7 @@ The owner of a token is the caller that created it. If the owner is deleted, exp
 admin, its tokens are void. A token that fell is valid again with its new owner, until its own expiry.
 
 Examples:
-  fairlead token hand-over deploy --to me
+  fairlead token hand-over ci --to me
   fairlead token hand-over k-0123456789abcdef --to corp.ann@example.com";
 
 /// Data of a hub on this machine, for an operator without a valid token.
