@@ -72,6 +72,10 @@ async fn agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyhow:
         .args(["get", "namespaces", "-w", "-o", "name"]);
     let mut watch = watch.spawn()?;
     watch.next_line().await?.context("the watch has ended")?;
+    // A watch without a first answer would move to the next session.
+    let seen = kubectl.clone().args(["create", "namespace", "seen"]).run();
+    seen.await?.success()?;
+    while watch.next_line().await?.context("the watch has ended")? != "namespace/seen" {}
     agent.process.kill_9()?;
     world.hub.wait_state("pod", "Lost").await?;
     agent.restart()?;
