@@ -51,6 +51,7 @@ codes! {
     TooManyWrongTokens = 1104, 429, "this address has sent too many invalid tokens", "Correct the client's token and try again in a minute; requests with valid tokens are not affected.";
     IssuerDown = 1105, 503, "the issuer of this token cannot be reached", "Try again in a moment; the hub's log names the issuer and the error for the platform operator.";
     NoRole = 1106, 403, "the user of this token has no role on this hub", "Ask the platform operator to add a rule to the hub's issuers file, or to create a token of the hub.";
+    TokenTooLong = 1107, 431, "the bearer token is longer than 16 KiB", "Let the issuer put fewer claims into the token, for example only the groups that the hub's issuers file names.";
     NotAllowed = 1201, 403, "your role does not allow this", "Ask an admin of the tenant for a token with the right role (`fairlead token create --help` lists them).";
     NoImpersonation = 1202, 403, "only the gateway may set impersonation headers", "Omit `--as` and `--as-group`, or use a token of that user; an admin may use `--as` with the users in the agent's `--allow-as`.";
     Locked = 1203, 403, "an admin has locked this user, token, cluster or tenant", "Ask the author of the lock named in the cause; an admin removes it with `fairlead unlock`, and `fairlead locks list` shows all.";

@@ -1,7 +1,7 @@
 //! Facts of clusters. An agent reports them with `POST /agent/v1/facts` over its session: only the changes since the last
 //! acknowledged report. A hub that does not have that base requests a full report.
 
-use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use utoipa::{
     openapi::schema::{Object, ObjectBuilder, Type},
 };
 
-use crate::{ClusterId, TenantId, hello::Instance};
+use crate::{ClusterId, TenantId, checked_text::checked_text, hello::Instance};
 
 /// Path to which an agent posts a [`Report`].
 pub const FACTS_PATH: &str = "/agent/v1/facts";
@@ -202,54 +202,24 @@ pub struct FactMatch {
     pub stale: bool,
 }
 
-/// Name of a fact: 1 to 128 letters, digits, dots, dashes, slashes and underscores.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct FactName(Arc<str>);
+checked_text!(
+    /// Name of a fact: 1 to 128 letters, digits, dots, dashes, slashes and underscores.
+    FactName,
+    FactNameError,
+    |text| {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'/' | b'_');
+        if (1..=128).contains(&text.len()) && text.bytes().all(plain) {
+            Ok(text.into())
+        } else {
+            Err(FactNameError)
+        }
+    }
+);
 
 /// Error of parsing a [`FactName`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a fact's name is 1 to 128 letters, digits, dots, dashes, slashes and underscores")]
 pub struct FactNameError;
-
-impl FactName {
-    /// The name as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for FactName {
-    type Err = FactNameError;
-    fn from_str(text: &str) -> Result<Self, FactNameError> {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'/' | b'_');
-        if (1..=128).contains(&text.len()) && text.bytes().all(plain) {
-            Ok(FactName(text.into()))
-        } else {
-            Err(FactNameError)
-        }
-    }
-}
-
-impl TryFrom<String> for FactName {
-    type Error = FactNameError;
-    fn try_from(text: String) -> Result<Self, FactNameError> {
-        text.parse()
-    }
-}
-
-impl From<FactName> for String {
-    fn from(name: FactName) -> Self {
-        name.0.as_ref().to_owned()
-    }
-}
-
-impl fmt::Display for FactName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Nesting of lists and objects; 0 for a scalar.
 #[must_use]

@@ -2,9 +2,11 @@
 //! intermediary can forge it. It distinguishes the agents of one cluster and the links of one agent, and it reveals an
 //! identity that was copied into another Kubernetes cluster.
 
-use std::{fmt, num::ParseIntError, str::FromStr, sync::Arc};
+use std::{fmt, num::ParseIntError, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+
+use crate::checked_text::checked_text;
 
 /// Path for the [`Hello`]; the agent repeats it when it learns the cluster's UID.
 pub const HELLO_PATH: &str = "/agent/v1/hello";
@@ -45,10 +47,19 @@ pub struct LinkIndex(u8);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkCount(u8);
 
-/// Identifier of a Kubernetes cluster: the UID of its namespace `kube-system`. 1 to 64 letters, digits and dashes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ClusterUid(Arc<str>);
+checked_text!(
+    /// Identifier of a Kubernetes cluster: the UID of its namespace `kube-system`. 1 to 64 letters, digits and dashes.
+    ClusterUid,
+    HelloError,
+    |text| {
+        let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if plain && (1..=64).contains(&text.len()) {
+            Ok(text.into())
+        } else {
+            Err(HelloError::Uid)
+        }
+    }
+);
 
 /// Error of parsing a part of a [`Hello`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -183,45 +194,6 @@ impl FromStr for LinkCount {
             number @ 1..=LinkCount::MAX_LINKS => Ok(LinkCount(number)),
             _ => Err(HelloError::LinkCount),
         }
-    }
-}
-
-impl ClusterUid {
-    /// The UID as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for ClusterUid {
-    type Err = HelloError;
-    fn from_str(text: &str) -> Result<Self, HelloError> {
-        let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        if plain && (1..=64).contains(&text.len()) {
-            Ok(ClusterUid(text.into()))
-        } else {
-            Err(HelloError::Uid)
-        }
-    }
-}
-
-impl TryFrom<String> for ClusterUid {
-    type Error = HelloError;
-    fn try_from(text: String) -> Result<Self, HelloError> {
-        text.parse()
-    }
-}
-
-impl From<ClusterUid> for String {
-    fn from(uid: ClusterUid) -> Self {
-        uid.0.as_ref().to_owned()
-    }
-}
-
-impl fmt::Display for ClusterUid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

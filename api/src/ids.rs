@@ -1,13 +1,14 @@
-//! Ids of clusters and tenants in the form of Project Syn: `c-` or `t-`, then lower-case letters, digits and inner dashes.
+//! Ids of resources in the form of Project Syn: a letter for the kind and a dash, like `c-` or `t-`, then lower-case letters, digits and inner dashes.
 //! With at most 63 characters an id is also a DNS label and a Kubernetes name.
 
-use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
-use serde::{Deserialize, Serialize};
 use utoipa::openapi::{
     RefOr,
     schema::{ObjectBuilder, Schema, Type},
 };
+
+use crate::checked_text::checked_text;
 
 /// Error of parsing an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +22,12 @@ pub enum IdError {
     /// The text has this character, which is not allowed.
     #[error("an id has lower-case letters, digits and inner dashes, not {0:?}")]
     Character(char),
+    /// The ULID has this character, which is not allowed.
+    #[error("the id of a run has digits and upper-case letters except I, L, O and U, not {0:?}")]
+    Ulid(char),
+    /// The ULID is not one of 128 bits.
+    #[error("the id of a run has 26 characters after `run-`, the first one 0 to 7")]
+    UlidLength,
 }
 
 fn parse(text: &str, prefix: &'static str) -> Result<Arc<str>, IdError> {
@@ -50,20 +57,11 @@ fn id_schema() -> RefOr<Schema> {
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(Arc<str>);
+        checked_text!($(#[$doc])* $name, IdError, |text| parse(text, $prefix));
 
         impl $name {
             /// Prefix of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
-
-            /// The id as text.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
 
             /// Makes an id of a name; a missing prefix is added.
             ///
@@ -71,32 +69,6 @@ macro_rules! id {
             /// [`IdError`] if the name is not valid in an id.
             pub fn from_name(name: &str) -> Result<Self, IdError> {
                 if name.starts_with($prefix) { name.parse() } else { format!(concat!($prefix, "{}"), name).parse() }
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = IdError;
-            fn from_str(text: &str) -> Result<Self, IdError> {
-                parse(text, $prefix).map(Self)
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = IdError;
-            fn try_from(text: String) -> Result<Self, IdError> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(id: $name) -> Self {
-                id.0.as_ref().to_owned()
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
             }
         }
 
@@ -112,12 +84,6 @@ macro_rules! id {
                 Cow::Borrowed("Id")
             }
         }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
     };
 }
 
@@ -131,6 +97,52 @@ id!(
     TenantId,
     "t-"
 );
+id!(
+    /// Permanent id of a source, like `s-platform`.
+    SourceId,
+    "s-"
+);
+id!(
+    /// Permanent id of a bundle, like `b-shop`.
+    BundleId,
+    "b-"
+);
+id!(
+    /// Permanent id of a group of clusters, like `g-edge`.
+    GroupId,
+    "g-"
+);
+id!(
+    /// Permanent id of a rollout, like `r-shop-8`.
+    RolloutId,
+    "r-"
+);
+
+checked_text!(
+    /// Permanent id of a run: `run-` and a [ULID](https://github.com/ulid/spec).
+    RunId,
+    IdError,
+    parse_run
+);
+
+impl RunId {
+    /// Prefix of every id of a run.
+    pub const PREFIX: &'static str = "run-";
+}
+
+fn parse_run(text: &str) -> Result<Arc<str>, IdError> {
+    let rest = text.strip_prefix(RunId::PREFIX);
+    let rest = rest.ok_or(IdError::Prefix(RunId::PREFIX))?;
+    // Crockford's alphabet has no I, L, O and U; 26 characters above 7 overflow 128 bits.
+    let invalid = |c: &char| !matches!(c, '0'..='9' | 'A'..='H' | 'J' | 'K' | 'M' | 'N' | 'P'..='T' | 'V'..='Z');
+    if let Some(c) = rest.chars().find(invalid) {
+        return Err(IdError::Ulid(c));
+    }
+    match rest.chars().next() {
+        Some('0'..='7') if rest.len() == 26 => Ok(text.into()),
+        _ => Err(IdError::UlidLength),
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -153,6 +165,24 @@ mod tests {
                 .parse::<ClusterId>()
                 .is_err()
         );
+    }
+
+    #[test]
+    fn id_of_a_run_is_a_ulid() {
+        let good = "run-01ARZ3NDEKTSV4RRFFQ69G5FAV";
+        assert_eq!(good.parse::<RunId>().unwrap().as_str(), good);
+        for bad in [
+            "",
+            "run-",
+            "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "run-01ARZ3NDEKTSV4RRFFQ69G5FA",
+            "run-01ARZ3NDEKTSV4RRFFQ69G5FAVX",
+            "run-81ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "run-01arz3ndektsv4rrffq69g5fav",
+            "run-01ARZ3NDEKTSV4RRFFQ69G5FAI",
+        ] {
+            assert!(bad.parse::<RunId>().is_err(), "{bad:?} must be refused");
+        }
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //! codes, and the Kubernetes `Status` of a failure. This crate does no I/O.
 
 pub mod catalog;
+mod checked_text;
 pub mod code;
 pub mod config;
+pub mod delivery;
 pub mod enroll;
 mod error_chain;
 pub mod facts;
@@ -20,13 +22,17 @@ pub mod reason;
 pub mod resources;
 mod schema;
 mod secret;
+pub mod selector;
 pub mod site;
 pub mod status;
 pub mod streaming;
+mod time_span;
 
 pub use code::{Code, Failure};
 pub use error_chain::error_chain;
 pub use hello::ClusterUid;
-pub use ids::{ClusterId, IdError, TenantId};
+pub use ids::{BundleId, ClusterId, GroupId, IdError, RolloutId, RunId, SourceId, TenantId};
 pub use join::{CaPin, CaPins, HubUrl, JoinString};
 pub use reason::Reason;
+pub use selector::{Selector, SelectorError};
+pub use time_span::{TimeSpan, TimeSpanError};

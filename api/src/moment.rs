@@ -5,8 +5,9 @@ use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 /// Formats a time as RFC 3339 in UTC with whole seconds, like `2026-11-23T08:15:00Z`.
 #[must_use]
 pub fn timestamp(at: OffsetDateTime) -> String {
-    let whole = at.to_offset(UtcOffset::UTC).replace_nanosecond(0);
-    let text = whole.ok().and_then(|at| at.format(&Rfc3339).ok());
+    let whole = at.checked_to_offset(UtcOffset::UTC);
+    let whole = whole.and_then(|at| at.replace_nanosecond(0).ok());
+    let text = whole.and_then(|at| at.format(&Rfc3339).ok());
     text.unwrap_or_else(|| at.to_string())
 }
 

@@ -8,6 +8,7 @@ mod change;
 mod cluster;
 mod compile;
 mod exchange;
+mod present;
 mod quota;
 mod repo;
 mod request;

@@ -16,6 +16,24 @@ fn texts(min_length: Option<usize>, max_length: usize) -> Array {
         .build()
 }
 
+/// Describes a type that is a text in JSON.
+macro_rules! text_schema {
+    ($name:ident, $pattern:literal, $max_length:literal) => {
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .pattern(Some($pattern))
+                    .max_length(Some($max_length))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    };
+}
+pub(crate) use text_schema;
+
 /// Names of collectors.
 pub(crate) fn collectors() -> Array {
     texts(None, 64)

@@ -2,12 +2,12 @@
 //!
 //! The hash of a line is SHA-256 over the hash of the line before and the line without its own hash.
 
-use std::fmt::Write;
-
 use aws_lc_rs::digest::{Context, SHA256};
-use serde::Serialize;
 
-use crate::event::AuditEvent;
+use crate::{
+    event::AuditEvent,
+    line::{begin_line, encode_event},
+};
 
 /// Hash of a line.
 pub type LineHash = [u8; 32];
@@ -32,26 +32,25 @@ impl ChainEnd {
         hash: GENESIS,
     };
 
-    /// Appends an event as the next line, with its line feed.
-    pub(crate) fn append(&mut self, mut event: AuditEvent, to: &mut Vec<u8>) {
-        event.seq = self.seq + 1;
-        event.hash = None;
+    /// Appends an encoded event as the next line, with its line feed.
+    pub(crate) fn append_encoded(&mut self, encoded: &[u8], to: &mut Vec<u8>) {
         let begin = to.len();
-        if event
-            .serialize(&mut serde_json::Serializer::new(&mut *to))
-            .is_err()
-        {
-            // Only a failing writer causes an error, and a vector never fails.
-            to.truncate(begin);
-            return;
-        }
-        let hash = hash(&self.hash, to.get(begin..).unwrap_or_default());
+        self.seq += 1;
+        begin_line(self.seq, to);
+        to.extend_from_slice(encoded);
+        to.push(b'}');
+        self.hash = hash(&self.hash, to.get(begin..).unwrap_or_default());
         to.pop(); // the closing brace
-        to.extend(HASH_MEMBER.as_bytes());
-        to.extend(hex(&hash).as_bytes());
-        to.extend(b"\"}\n");
-        self.seq = event.seq;
-        self.hash = hash;
+        to.extend_from_slice(HASH_MEMBER.as_bytes());
+        to.extend_from_slice(&hex_digits(&self.hash));
+        to.extend_from_slice(b"\"}\n");
+    }
+
+    /// Appends an event as the next line, with its line feed.
+    pub(crate) fn append(&mut self, event: AuditEvent, to: &mut Vec<u8>) {
+        let mut encoded = Vec::new();
+        encode_event(event, &mut encoded);
+        self.append_encoded(&encoded, to);
     }
 }
 
@@ -79,12 +78,16 @@ pub(crate) fn split(line: &[u8]) -> Option<(Vec<u8>, LineHash)> {
 /// Hash as hexadecimal digits.
 #[must_use]
 pub fn hex(hash: &LineHash) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in hash {
-        // Writing to a string never fails.
-        let _ = write!(text, "{byte:02x}");
+    hex_digits(hash).into_iter().map(char::from).collect()
+}
+
+fn hex_digits(hash: &LineHash) -> [u8; 64] {
+    let digit = |value: u8| value + if value < 10 { b'0' } else { b'a' - 10 };
+    let mut digits = [0; 64];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(hash) {
+        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
     }
-    text
+    digits
 }
 
 /// Hash from hexadecimal digits.

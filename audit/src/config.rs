@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use fairlead_runtime::config::{MemorySize, TimeSpan};
+use fairlead_api::TimeSpan;
+use fairlead_runtime::config::MemorySize;
 use reqwest::Url;
 use serde::{Deserialize, Deserializer, de::Error as _};
 

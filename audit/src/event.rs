@@ -167,38 +167,62 @@ pub struct AuditEvent {
     pub hash: Option<String>,
 }
 
-/// Head of a request, shared by its start and its end.
-#[derive(Debug)]
-pub struct RequestHead {
+/// Head of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestHead<'a> {
     /// Id of the request.
-    pub id: String,
+    pub id: &'a str,
     /// HTTP method.
-    pub method: String,
+    pub method: &'a str,
     /// Path without the query.
-    pub path: String,
+    pub path: &'a str,
     /// Query; only harmless parameters of it are written.
-    pub query: Option<String>,
+    pub query: Option<&'a str>,
     /// Address of the client. Port 0: the port is not known.
     pub from: SocketAddr,
 }
 
+/// Names of a caller.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallerNames<'a> {
+    /// Name of the caller; `agent:<cluster>` for an agent.
+    pub name: &'a str,
+    /// Id of the API token.
+    pub token: Option<&'a str>,
+    /// Issuer of the caller's token.
+    pub issuer: Option<&'a str>,
+    /// Subject (`sub`) at that issuer.
+    pub subject: Option<&'a str>,
+}
+
+impl From<CallerNames<'_>> for EventCaller {
+    fn from(names: CallerNames<'_>) -> Self {
+        EventCaller {
+            name: names.name.to_owned(),
+            token: names.token.map(str::to_owned),
+            issuer: names.issuer.map(str::to_owned),
+            subject: names.subject.map(str::to_owned),
+        }
+    }
+}
+
 /// Facts about a request that are known once it is authorized.
-#[derive(Debug, Clone, Default)]
-pub struct RequestParty {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RequestParty<'a> {
     /// Sender of the request.
-    pub caller: Option<EventCaller>,
+    pub caller: Option<CallerNames<'a>>,
     /// User of `kubectl --as`.
-    pub as_user: Option<String>,
+    pub as_user: Option<&'a str>,
     /// Cluster of the request.
-    pub cluster: Option<String>,
+    pub cluster: Option<&'a str>,
     /// Tenant of the cluster, or of the caller.
-    pub tenant: Option<String>,
+    pub tenant: Option<&'a str>,
     /// Ids of access requests from which the caller's roles come.
-    pub access: Vec<String>,
+    pub access: &'a [Arc<str>],
     /// Kind of the request's event.
     pub kind: EventKind,
     /// Path on the API server, if it differs from the path of the request.
-    pub api_path: Option<String>,
+    pub api_path: Option<&'a str>,
 }
 
 /// Result of a request.
@@ -218,81 +242,6 @@ pub struct RequestResult {
     pub took: Duration,
 }
 
-/// An event on its way to the writer.
-#[derive(Debug)]
-pub(crate) struct PendingEvent {
-    pub(crate) at: OffsetDateTime,
-    pub(crate) body: PendingBody,
-}
-
-#[derive(Debug)]
-pub(crate) enum PendingBody {
-    Request {
-        head: Arc<RequestHead>,
-        party: RequestParty,
-        result: Option<RequestResult>,
-    },
-    Note {
-        kind: EventKind,
-        count: u64,
-    },
-    Recording {
-        stage: Stage,
-        head: Arc<RequestHead>,
-        party: RequestParty,
-        file: String,
-        bytes: u64,
-    },
-    RecordingRemoved {
-        file: String,
-        bytes: u64,
-    },
-}
-
-impl PendingEvent {
-    /// Makes the documented form.
-    pub(crate) fn event(&self) -> AuditEvent {
-        let at = timestamp(self.at);
-        let event = match &self.body {
-            PendingBody::Request {
-                head,
-                party,
-                result,
-            } => request(head, party, result.as_ref()),
-            PendingBody::Note { kind, count } => AuditEvent {
-                kind: *kind,
-                count: Some(*count),
-                ..AuditEvent::default()
-            },
-            PendingBody::Recording {
-                stage,
-                head,
-                party,
-                file,
-                bytes,
-            } => AuditEvent {
-                kind: EventKind::Recording,
-                stage: Some(*stage),
-                name: Some(file.clone()),
-                bytes_out: (*stage == Stage::End).then_some(*bytes),
-                ..request(head, party, None)
-            },
-            PendingBody::RecordingRemoved { file, bytes } => AuditEvent {
-                kind: EventKind::Recording,
-                stage: Some(Stage::Removed),
-                name: Some(file.clone()),
-                bytes_out: Some(*bytes),
-                ..AuditEvent::default()
-            },
-        };
-        AuditEvent {
-            v: EVENT_VERSION,
-            at,
-            ..event
-        }
-    }
-}
-
 /// Text of an address; port 0 stands for one that is not known.
 fn address_text(address: SocketAddr) -> String {
     match address.port() {
@@ -301,33 +250,34 @@ fn address_text(address: SocketAddr) -> String {
     }
 }
 
-fn request(head: &RequestHead, party: &RequestParty, result: Option<&RequestResult>) -> AuditEvent {
-    let path = party.api_path.as_deref().unwrap_or(&head.path);
+/// Event of a request, without its time and hub.
+pub(crate) fn request_event(
+    head: &RequestHead<'_>,
+    party: &RequestParty<'_>,
+    result: Option<&RequestResult>,
+) -> AuditEvent {
+    let path = party.api_path.unwrap_or(head.path);
     let info = match party.cluster.is_some() && party.api_path.is_some() {
-        true => RequestInfo::parse(&head.method, path, head.query.as_deref()),
-        false => RequestInfo::of_method(&head.method),
+        true => RequestInfo::parse(head.method, path, head.query),
+        false => RequestInfo::of_method(head.method),
     };
     let mut path = path.to_owned();
     cut(&mut path, MAX_PATH_BYTES);
     let mut event = AuditEvent {
         kind: party.kind,
         stage: Some(Stage::Start),
-        id: Some(head.id.clone()),
-        caller: party.caller.clone(),
-        as_user: party.as_user.clone(),
+        id: Some(head.id.to_owned()),
+        caller: party.caller.map(EventCaller::from),
+        as_user: party.as_user.map(str::to_owned),
         from: Some(address_text(head.from)),
-        cluster: party.cluster.clone(),
-        tenant: party.tenant.clone(),
-        access: party.access.clone(),
-        method: Some(head.method.clone()),
+        cluster: party.cluster.map(str::to_owned),
+        tenant: party.tenant.map(str::to_owned),
+        access: party.access.iter().map(ToString::to_string).collect(),
+        method: Some(head.method.to_owned()),
         path: Some(path),
         verb: Some(info.verb.to_owned()),
         resource: info.resource,
-        query: head
-            .query
-            .as_deref()
-            .map(harmless_query)
-            .unwrap_or_default(),
+        query: head.query.map(harmless_query).unwrap_or_default(),
         decision: Some(Decision::Allowed),
         ..AuditEvent::default()
     };
@@ -345,7 +295,7 @@ fn request(head: &RequestHead, party: &RequestParty, result: Option<&RequestResu
 }
 
 /// Codes 11xx to 13xx and 21xx are refusals of the hub; all others are failures.
-const fn decision(code: Option<u16>) -> Decision {
+pub(crate) const fn decision(code: Option<u16>) -> Decision {
     match code {
         None => Decision::Allowed,
         Some(1100..1400 | 2100..2200) => Decision::Denied,

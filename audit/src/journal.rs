@@ -11,8 +11,14 @@ use time::OffsetDateTime;
 use crate::{
     chain::{ChainEnd, hex},
     event::{AuditEvent, EVENT_VERSION, EventKind, timestamp},
+    line::EncodedEvents,
     segment::{self, OpenSegment},
 };
+
+/// Memory that is kept from one write to the next, in bytes.
+const MAX_KEPT_BYTES: usize = 512 * 1024;
+/// Bytes of a line besides its encoded event: version, number and hash.
+const OWN_MEMBERS_BYTES: usize = 112;
 
 /// Settings of the files.
 #[derive(Debug, Clone)]
@@ -51,6 +57,8 @@ pub(crate) struct Journal {
     settings: JournalSettings,
     pub(crate) end: ChainEnd,
     segment: Option<OpenSegment>,
+    /// Memory of the last write, for the next one.
+    lines: Vec<u8>,
     /// One process writes a chain.
     _lock: fs::File,
     #[cfg(test)]
@@ -70,6 +78,7 @@ impl Journal {
             settings,
             end: resumed.end,
             segment: resumed.segment,
+            lines: Vec::new(),
             _lock: lock,
             #[cfg(test)]
             disk_full: std::sync::Arc::default(),
@@ -88,16 +97,37 @@ impl Journal {
         self.settings.sync
     }
 
+    /// Name of the hub.
+    pub(crate) fn hub(&self) -> &str {
+        &self.settings.hub
+    }
+
     /// Appends events, all or nothing. After an error nothing has changed.
     pub(crate) fn write(&mut self, events: Vec<AuditEvent>, now: OffsetDateTime) -> io::Result<()> {
+        let mut encoded = EncodedEvents::default();
+        for mut event in events {
+            event.hub = Some(self.settings.hub.clone());
+            encoded.push_event(event);
+        }
+        self.write_encoded(&encoded, now)
+    }
+
+    /// Appends encoded events, all or nothing. After an error nothing has changed.
+    pub(crate) fn write_encoded(
+        &mut self,
+        events: &EncodedEvents,
+        now: OffsetDateTime,
+    ) -> io::Result<()> {
         if self.is_segment_full(now) {
             self.rotate(now)?;
         }
         let mut end = self.end;
-        let mut lines = Vec::with_capacity(events.len() * 512);
-        for mut event in events {
-            event.hub = Some(self.settings.hub.clone());
-            end.append(event, &mut lines);
+        self.lines.clear();
+        self.lines.shrink_to(MAX_KEPT_BYTES);
+        self.lines
+            .reserve(events.size() + events.len() * OWN_MEMBERS_BYTES);
+        for encoded in events.iter() {
+            end.append_encoded(encoded, &mut self.lines);
         }
         let Some(segment) = &mut self.segment else {
             return Err(io::Error::other("no open segment"));
@@ -106,7 +136,7 @@ impl Journal {
         {
             segment.disk_full = std::sync::Arc::clone(&self.disk_full);
         }
-        segment.append(&lines)?;
+        segment.append(&self.lines)?;
         self.end = end;
         Ok(())
     }

@@ -8,6 +8,7 @@ mod deliver;
 mod event;
 mod heads;
 mod journal;
+mod line;
 mod log;
 mod policy;
 mod read;
@@ -22,8 +23,8 @@ mod verify;
 pub use chain::{LineHash, hex, unhex};
 pub use config::{AuditConfig, OnFull};
 pub use event::{
-    AuditEvent, Decision, EVENT_VERSION, EventCaller, EventKind, RequestHead, RequestParty,
-    RequestResult, Stage, timestamp,
+    AuditEvent, CallerNames, Decision, EVENT_VERSION, EventCaller, EventKind, RequestHead,
+    RequestParty, RequestResult, Stage, timestamp,
 };
 pub use heads::{ChainHeads, chain_heads};
 pub use journal::JournalSettings;

@@ -1,7 +1,7 @@
 //! Audit log of a hub: a bounded queue, and one thread that writes it.
 //!
-//! A request costs two short locks. The thread wakes at most 200 times a second, and encodes, hashes and writes all
-//! queued events together.
+//! A request encodes its own two events, and takes a short lock for each. The thread wakes at most 200 times a second. It
+//! numbers, hashes and writes all queued events together.
 
 use std::{
     io, mem,
@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use time::OffsetDateTime;
@@ -21,10 +21,9 @@ use tracing::{error, info};
 use crate::{
     chain::hex,
     config::OnFull,
-    event::{
-        EventKind, PendingBody, PendingEvent, RequestHead, RequestParty, RequestResult, Stage,
-    },
+    event::{AuditEvent, EventKind, RequestHead, RequestParty, RequestResult, Stage, timestamp},
     journal::{Journal, JournalSettings},
+    line::{EncodedEvents, encode_event, encode_request, with_scratch},
     policy::Recorder,
 };
 
@@ -60,6 +59,8 @@ pub struct AuditWriter {
 
 struct LogState {
     dir: PathBuf,
+    /// Name of the hub.
+    hub: String,
     on_full: OnFull,
     queue: Mutex<Queue>,
     wake: Condvar,
@@ -75,10 +76,10 @@ struct LogState {
 
 #[derive(Default)]
 struct Queue {
-    events: Vec<PendingEvent>,
+    events: EncodedEvents,
     is_closed: bool,
     /// Second and number of its requests without a credential.
-    strangers: (i64, u64),
+    strangers: (u64, u64),
 }
 
 /// Metrics of the log.
@@ -127,6 +128,7 @@ impl AuditLog {
     ) -> io::Result<AuditWriter> {
         let log = AuditLog(Arc::new(LogState {
             dir,
+            hub: journal.hub().to_owned(),
             on_full,
             queue: Mutex::default(),
             wake: Condvar::new(),
@@ -195,63 +197,62 @@ impl AuditLog {
     }
 
     /// Reports the start of an authorized request.
-    pub fn start_of(&self, head: &Arc<RequestHead>, party: RequestParty) {
-        self.push(PendingBody::Request {
-            head: Arc::clone(head),
-            party,
-            result: None,
-        });
+    pub fn start_of(&self, head: &RequestHead<'_>, party: &RequestParty<'_>) {
+        self.request(head, party, None);
     }
 
     /// Reports the end of a request.
-    pub fn end_of(&self, head: &Arc<RequestHead>, party: RequestParty, result: RequestResult) {
-        self.push(PendingBody::Request {
-            head: Arc::clone(head),
-            party,
-            result: Some(result),
-        });
+    pub fn end_of(&self, head: &RequestHead<'_>, party: &RequestParty<'_>, result: &RequestResult) {
+        self.request(head, party, Some(result));
     }
 
-    /// Reports the begin or end of a recording.
-    pub fn recording(
+    fn request(
         &self,
-        stage: Stage,
-        head: &Arc<RequestHead>,
-        party: RequestParty,
-        file: String,
-        bytes: u64,
+        head: &RequestHead<'_>,
+        party: &RequestParty<'_>,
+        result: Option<&RequestResult>,
     ) {
-        self.push(PendingBody::Recording {
-            stage,
-            head: Arc::clone(head),
-            party,
-            file,
-            bytes,
+        let at = SystemTime::now();
+        if party.caller.is_none() && self.0.queue().is_over_strangers_limit(at) {
+            self.0.suppressed.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        with_scratch(
+            |to| encode_request(at, &self.0.hub, head, party, result, to),
+            |encoded| self.push(encoded),
+        );
+    }
+
+    /// Reports the begin or end of a recording. `event` is that of its request.
+    pub(crate) fn recording(&self, stage: Stage, event: AuditEvent, file: String, bytes: u64) {
+        self.push_event(AuditEvent {
+            kind: EventKind::Recording,
+            stage: Some(stage),
+            name: Some(file),
+            bytes_out: (stage != Stage::Start).then_some(bytes),
+            ..event
         });
     }
 
     /// Reports the removal of a recording by the retention.
     pub(crate) fn recording_removed(&self, file: String, bytes: u64) {
-        self.push(PendingBody::RecordingRemoved { file, bytes });
+        self.recording(Stage::Removed, AuditEvent::default(), file, bytes);
     }
 
-    fn push(&self, body: PendingBody) {
-        let at = OffsetDateTime::now_utc();
-        let is_stranger =
-            matches!(&body, PendingBody::Request { party, .. } if party.caller.is_none());
+    fn push_event(&self, event: AuditEvent) {
+        let event = self.0.with_origin(event);
+        with_scratch(|to| encode_event(event, to), |encoded| self.push(encoded));
+    }
+
+    fn push(&self, encoded: &[u8]) {
         let mut queue = self.0.queue();
-        if is_stranger && queue.is_over_strangers_limit(at) {
-            drop(queue);
-            self.0.suppressed.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
         let queued = queue.events.len();
         if queued >= MAX_QUEUED_EVENTS + RESERVED_EVENTS {
             drop(queue);
             self.0.lose(1);
             return;
         }
-        queue.events.push(PendingEvent { at, body });
+        queue.events.push(encoded);
         drop(queue);
         if queued + 1 >= MAX_QUEUED_EVENTS {
             self.0.is_failing.store(true, Ordering::Relaxed);
@@ -263,8 +264,9 @@ impl AuditLog {
 }
 
 impl Queue {
-    fn is_over_strangers_limit(&mut self, at: OffsetDateTime) -> bool {
-        let second = at.unix_timestamp();
+    fn is_over_strangers_limit(&mut self, at: SystemTime) -> bool {
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let second = since.as_secs();
         if self.strangers.0 != second {
             self.strangers = (second, 0);
         }
@@ -276,6 +278,15 @@ impl Queue {
 impl LogState {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The event at this time and hub.
+    fn with_origin(&self, event: AuditEvent) -> AuditEvent {
+        AuditEvent {
+            at: timestamp(OffsetDateTime::now_utc()),
+            hub: Some(self.hub.clone()),
+            ..event
+        }
     }
 
     fn lose(&self, events: u64) {
@@ -316,7 +327,7 @@ struct Writer {
     state: Arc<LogState>,
     journal: Journal,
     /// Events that a failed write has left.
-    pending: Vec<PendingEvent>,
+    pending: EncodedEvents,
     is_failing: bool,
     unsynced_since: Option<tokio::time::Instant>,
     upkeep_at: i64,
@@ -330,7 +341,7 @@ impl Writer {
         Writer {
             state,
             journal,
-            pending: Vec::new(),
+            pending: EncodedEvents::default(),
             is_failing: false,
             unsynced_since: None,
             upkeep_at: 0,
@@ -378,7 +389,7 @@ impl Writer {
             queue = wait(queue, GATHER_TIME);
         }
         if self.pending.is_empty() {
-            self.pending = mem::take(&mut queue.events);
+            mem::swap(&mut self.pending, &mut queue.events);
         }
         queue.is_closed && queue.events.is_empty()
     }
@@ -398,9 +409,12 @@ impl Writer {
 
     fn note(&mut self, kind: EventKind, count: u64) {
         if count > 0 {
-            let at = OffsetDateTime::now_utc();
-            let body = PendingBody::Note { kind, count };
-            self.pending.push(PendingEvent { at, body });
+            let event = AuditEvent {
+                kind,
+                count: Some(count),
+                ..AuditEvent::default()
+            };
+            self.pending.push_event(self.state.with_origin(event));
         }
     }
 
@@ -413,8 +427,8 @@ impl Writer {
             return;
         }
         let number = self.pending.len() as u64;
-        let events = self.pending.iter().map(PendingEvent::event).collect();
-        match self.journal.write(events, OffsetDateTime::now_utc()) {
+        let now = OffsetDateTime::now_utc();
+        match self.journal.write_encoded(&self.pending, now) {
             Ok(()) => {
                 self.pending.clear();
                 self.state.metrics.events.inc_by(number);
@@ -437,7 +451,8 @@ impl Writer {
         }
         self.state.is_failing.store(true, Ordering::Relaxed);
         if self.state.on_full == OnFull::Drop {
-            self.state.lose(mem::take(&mut self.pending).len() as u64);
+            self.state.lose(self.pending.len() as u64);
+            self.pending.clear();
         }
     }
 

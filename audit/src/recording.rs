@@ -9,14 +9,12 @@ mod retention;
 mod seal;
 mod spdy;
 
-use std::sync::Arc;
-
 use time::OffsetDateTime;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 use tracing::warn;
 
 use crate::{
-    event::{RequestHead, RequestParty, Stage},
+    event::{RequestHead, RequestParty, Stage, request_event},
     log::AuditLog,
     policy::{Recording, Unrecordable},
 };
@@ -66,8 +64,8 @@ impl Recording {
     pub fn begin(
         self,
         log: &AuditLog,
-        head: &Arc<RequestHead>,
-        party: &RequestParty,
+        head: &RequestHead<'_>,
+        party: &RequestParty<'_>,
     ) -> Result<mpsc::Sender<Piece>, Unrecordable> {
         let inner = &self.recorder.0;
         let name = file_name(head, party, OffsetDateTime::now_utc());
@@ -75,8 +73,8 @@ impl Recording {
         let sealed = sealed.map_err(|error| Unrecordable(error.to_string()))?;
         let (sender, mut pieces) = mpsc::channel::<Piece>(MAX_QUEUED_PIECES);
         let mut cast = Cast::new(sealed, title(head, party), inner.config.input, self.form);
-        let (log, head, party) = (log.clone(), Arc::clone(head), party.clone());
-        log.recording(Stage::Start, &head, party.clone(), name.clone(), 0);
+        let (log, event) = (log.clone(), request_event(head, party, None));
+        log.recording(Stage::Start, event.clone(), name.clone(), 0);
         let permit = self.permit;
         let running = RunningFile::of(&self.recorder, &name);
         spawn_blocking(move || {
@@ -94,7 +92,7 @@ impl Recording {
             if let Err(error) = ended {
                 warn!(%error, file = name, "recording broke off");
             }
-            log.recording(Stage::End, &head, party, name, bytes);
+            log.recording(Stage::End, event, name, bytes);
             drop((permit, running));
         });
         Ok(sender)
@@ -102,7 +100,7 @@ impl Recording {
 }
 
 /// Like `20261123T194801Z_c-demo_ann_9f86d081884c7d65.cast.age`.
-fn file_name(head: &RequestHead, party: &RequestParty, at: OffsetDateTime) -> String {
+fn file_name(head: &RequestHead<'_>, party: &RequestParty<'_>, at: OffsetDateTime) -> String {
     let at = crate::event::timestamp(at).replace(['-', ':'], "");
     let at = at.split('.').next().unwrap_or_default().to_owned();
     let plain = |text: &str| -> String {
@@ -110,25 +108,19 @@ fn file_name(head: &RequestHead, party: &RequestParty, at: OffsetDateTime) -> St
         let plain = text.chars().map(|c| if fits(c) { c } else { '-' });
         plain.take(64).collect()
     };
-    let caller = party
-        .caller
-        .as_ref()
-        .map_or("", |caller| caller.name.as_str());
-    let cluster = party.cluster.as_deref().unwrap_or_default();
+    let caller = party.caller.map_or("", |caller| caller.name);
+    let cluster = party.cluster.unwrap_or_default();
     format!(
         "{at}Z_{}_{}_{}.cast.age",
         plain(cluster),
         plain(caller),
-        plain(&head.id)
+        plain(head.id)
     )
 }
 
-fn title(head: &RequestHead, party: &RequestParty) -> String {
-    let caller = party
-        .caller
-        .as_ref()
-        .map_or("", |caller| caller.name.as_str());
-    let path = party.api_path.as_deref().unwrap_or(&head.path);
+fn title(head: &RequestHead<'_>, party: &RequestParty<'_>) -> String {
+    let caller = party.caller.map_or("", |caller| caller.name);
+    let path = party.api_path.unwrap_or(head.path);
     format!("{caller} {path} ({})", head.id)
 }
 
@@ -137,7 +129,7 @@ mod tests {
     use std::{fs, io::Read, time::Duration};
 
     use super::*;
-    use crate::{AuditConfig, EventCaller, JournalSettings, OnFull, SessionFacts, verify};
+    use crate::{AuditConfig, CallerNames, JournalSettings, OnFull, SessionFacts, verify};
 
     fn frame(opcode: u8, payload: &[u8], mask: bool) -> Vec<u8> {
         let mut frame = vec![0x80 | opcode];
@@ -205,19 +197,19 @@ mod tests {
         };
         assert!(recorder.check(logs).unwrap().is_none());
         let recording = recorder.check(facts("operator")).unwrap().unwrap();
-        let head = Arc::new(RequestHead {
-            id: "00000000000000aa".to_owned(),
-            method: "GET".to_owned(),
-            path: "/x".to_owned(),
+        let head = RequestHead {
+            id: "00000000000000aa",
+            method: "GET",
+            path: "/x",
             query: None,
             from: "192.0.2.1:1".parse().unwrap(),
-        });
+        };
         let party = RequestParty {
-            caller: Some(EventCaller {
-                name: "ann@x".to_owned(),
-                ..EventCaller::default()
+            caller: Some(CallerNames {
+                name: "ann@x",
+                ..CallerNames::default()
             }),
-            cluster: Some("c-a".to_owned()),
+            cluster: Some("c-a"),
             ..RequestParty::default()
         };
         let sender = recording.begin(&writer.log(), &head, &party).unwrap();

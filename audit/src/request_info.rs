@@ -2,7 +2,7 @@
 //!
 //! Follows `RequestInfoFactory` of `k8s.io/apiserver/pkg/endpoints/request`.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -75,12 +75,12 @@ impl RequestInfo {
     /// Parses a request to an API server.
     #[must_use]
     pub fn parse(method: &str, path: &str, query: Option<&str>) -> Self {
-        let resource = resource(path);
-        let verb = match &resource {
-            Some(resource) => resource_verb(method, resource, query),
-            None => plain_verb(method),
-        };
-        RequestInfo { verb, resource }
+        let path = decoded(path);
+        let resource = ResourceParts::of(&path);
+        RequestInfo {
+            verb: verb_of(method, resource.as_ref(), query),
+            resource: resource.map(ResourceInfo::from),
+        }
     }
 
     /// Request info of a path that is not of an API server.
@@ -93,54 +93,87 @@ impl RequestInfo {
     }
 }
 
-/// The API server splits the decoded path as well. The gateway rejects encoded slashes.
-fn resource(path: &str) -> Option<ResourceInfo> {
-    let path = decoded(path);
-    let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
-    let group = match parts.next()? {
-        "api" => "",
-        "apis" => parts.next()?,
-        _ => return None,
-    };
-    let version = parts.next()?;
-    if matches!(parts.peek(), Some(&("watch" | "proxy"))) {
-        // Deprecated forms `/api/v1/watch/...`; the verb follows from the method or the prefix.
-        parts.next();
+/// Kubernetes verb of a request, or its method in lower case.
+pub(crate) fn verb_of(
+    method: &str,
+    resource: Option<&ResourceParts<'_>>,
+    query: Option<&str>,
+) -> &'static str {
+    match resource {
+        Some(resource) => resource_verb(method, resource, query),
+        None => plain_verb(method),
     }
-    let first = parts.next()?;
-    let mut info = ResourceInfo {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        ..ResourceInfo::default()
-    };
-    if first == "namespaces"
-        && let Some(namespace) = parts.next()
-    {
-        namespace.clone_into(&mut info.namespace);
-        match parts.next() {
-            // The namespace's own subresources are not resources in it.
-            Some(sub @ ("status" | "finalize")) => {
-                info.resource = "namespaces".to_owned();
-                info.name.clone_from(&info.namespace);
-                info.subresource = sub.to_owned();
-                return Some(info);
-            }
-            Some(resource) => resource.clone_into(&mut info.resource),
-            None => {
-                info.resource = "namespaces".to_owned();
-                info.name.clone_from(&info.namespace);
-                return Some(info);
-            }
-        }
-    } else {
-        first.clone_into(&mut info.resource);
-    }
-    info.name = parts.next().unwrap_or_default().to_owned();
-    info.subresource = parts.next().unwrap_or_default().to_owned();
-    Some(info)
 }
 
-fn resource_verb(method: &str, resource: &ResourceInfo, query: Option<&str>) -> &'static str {
+/// Parts of a path that name a resource, as [`ResourceInfo`].
+#[derive(Debug, Default)]
+pub(crate) struct ResourceParts<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) subresource: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl From<ResourceParts<'_>> for ResourceInfo {
+    fn from(parts: ResourceParts<'_>) -> Self {
+        ResourceInfo {
+            group: parts.group.to_owned(),
+            version: parts.version.to_owned(),
+            resource: parts.resource.to_owned(),
+            subresource: parts.subresource.to_owned(),
+            namespace: parts.namespace.to_owned(),
+            name: parts.name.to_owned(),
+        }
+    }
+}
+
+impl<'a> ResourceParts<'a> {
+    /// Splits a decoded path, as the API server does. The gateway rejects encoded slashes.
+    pub(crate) fn of(path: &'a str) -> Option<Self> {
+        let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
+        let group = match parts.next()? {
+            "api" => "",
+            "apis" => parts.next()?,
+            _ => return None,
+        };
+        let version = parts.next()?;
+        if matches!(parts.peek(), Some(&("watch" | "proxy"))) {
+            // Deprecated forms `/api/v1/watch/...`; the verb follows from the method or the prefix.
+            parts.next();
+        }
+        let first = parts.next()?;
+        let mut info = ResourceParts {
+            group,
+            version,
+            resource: first,
+            ..ResourceParts::default()
+        };
+        if first == "namespaces"
+            && let Some(namespace) = parts.next()
+        {
+            info.namespace = namespace;
+            match parts.next() {
+                // The namespace's own subresources are not resources in it.
+                Some(sub @ ("status" | "finalize")) => {
+                    (info.name, info.subresource) = (namespace, sub);
+                    return Some(info);
+                }
+                Some(resource) => info.resource = resource,
+                None => {
+                    info.name = namespace;
+                    return Some(info);
+                }
+            }
+        }
+        info.name = parts.next().unwrap_or_default();
+        info.subresource = parts.next().unwrap_or_default();
+        Some(info)
+    }
+}
+
+fn resource_verb(method: &str, resource: &ResourceParts<'_>, query: Option<&str>) -> &'static str {
     let collection = resource.name.is_empty();
     match method {
         "POST" => "create",
@@ -186,7 +219,7 @@ pub fn harmless_query(query: &str) -> BTreeMap<String, Vec<String>> {
         HARMLESS_KEYS.contains(&key).then_some((key, value))
     });
     for (key, value) in pairs.take(MAX_VALUES) {
-        let mut value = decoded(&value.replace('+', " "));
+        let mut value = decoded(&value.replace('+', " ")).into_owned();
         cut(&mut value, MAX_VALUE_BYTES);
         found.entry(key.to_owned()).or_default().push(value);
     }
@@ -206,9 +239,9 @@ pub(crate) fn cut(text: &mut String, max: usize) {
 }
 
 /// Text with its percent-encoding resolved, once.
-pub(crate) fn decoded(text: &str) -> String {
+pub(crate) fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -224,7 +257,7 @@ pub(crate) fn decoded(text: &str) -> String {
         bytes.push(byte);
         rest = after;
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 use time::OffsetDateTime;
 
 use crate::{
-    AuditEvent, AuditLog, Defect, EventCaller, EventFilter, EventKind, JournalSettings, OnFull,
+    AuditEvent, AuditLog, CallerNames, Defect, EventFilter, EventKind, JournalSettings, OnFull,
     RequestHead, RequestParty, RequestResult, Verification,
     journal::Journal,
     read,
@@ -256,44 +256,50 @@ fn old_segments_are_removed_and_the_log_says_so() {
     assert!(matches!(defects(&dir)[..], [Defect::Removed { .. }, ..]));
 }
 
-fn head(number: usize) -> Arc<RequestHead> {
-    Arc::new(RequestHead {
-        id: format!("{number:016x}"),
-        method: "POST".to_owned(),
-        path: "/k8s/clusters/c-a/api/v1/namespaces/x/pods/p/exec".to_owned(),
-        query: Some("command=ls&container=app&token=hunter2".to_owned()),
+fn head(id: &str) -> RequestHead<'_> {
+    RequestHead {
+        id,
+        method: "POST",
+        path: "/k8s/clusters/c-a/api/v1/namespaces/x/pods/p/exec",
+        query: Some("command=ls&container=app&token=hunter2"),
         from: "192.0.2.1:4000".parse().unwrap(),
-    })
+    }
 }
 
-fn party() -> RequestParty {
+fn party(access: &[Arc<str>]) -> RequestParty<'_> {
     RequestParty {
-        caller: Some(EventCaller {
-            name: "ann".to_owned(),
-            token: Some("tok-1".to_owned()),
-            ..EventCaller::default()
+        caller: Some(CallerNames {
+            name: "ann",
+            token: Some("tok-1"),
+            ..CallerNames::default()
         }),
-        cluster: Some("c-a".to_owned()),
-        tenant: Some("t-a".to_owned()),
-        access: vec!["ar-1".to_owned()],
-        api_path: Some("/api/v1/namespaces/x/pods/p/exec".to_owned()),
+        cluster: Some("c-a"),
+        tenant: Some("t-a"),
+        access,
+        api_path: Some("/api/v1/namespaces/x/pods/p/exec"),
         ..RequestParty::default()
     }
+}
+
+fn end(log: &AuditLog, number: usize) {
+    let id = format!("{number:016x}");
+    log.end_of(&head(&id), &party(&[]), &RequestResult::default());
 }
 
 #[test]
 fn request_has_a_start_and_an_end_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let writer = AuditLog::open(settings(folder.path()), OnFull::Refuse).unwrap();
-    let (log, head) = (writer.log(), head(7));
-    log.start_of(&head, party());
+    let (log, head) = (writer.log(), head("0000000000000007"));
+    let access = ["ar-1".into()];
+    log.start_of(&head, &party(&access));
     let result = RequestResult {
         status: Some(101),
         outcome: "ok",
         bytes_out: 5,
         ..RequestResult::default()
     };
-    log.end_of(&head, party(), result);
+    log.end_of(&head, &party(&access), &result);
     writer.finish();
     let text = fs::read_to_string(path_of(folder.path(), 1)).unwrap();
     assert!(!text.contains("hunter2"), "{text}");
@@ -343,13 +349,13 @@ fn until(what: &str, done: impl Fn() -> bool) {
 fn full_disk_refuses_requests_and_loses_no_event() {
     let (folder, writer, disk) = full_disk(OnFull::Refuse);
     let log = writer.log();
-    log.start_of(&head(1), party());
+    log.start_of(&head("1"), &party(&[]));
     until("first event", || *log.written().borrow() >= 2);
     disk.store(true, Ordering::SeqCst);
-    log.end_of(&head(1), party(), RequestResult::default());
+    end(&log, 1);
     until("refusal", || log.admit().is_err());
     for number in 2..40 {
-        log.end_of(&head(number), party(), RequestResult::default());
+        end(&log, number);
     }
     disk.store(false, Ordering::SeqCst);
     until("admission", || log.admit().is_ok());
@@ -367,12 +373,12 @@ fn dropped_events_are_counted_in_a_later_event() {
     let log = writer.log();
     disk.store(true, Ordering::SeqCst);
     for number in 0..3 {
-        log.end_of(&head(number), party(), RequestResult::default());
+        end(&log, number);
     }
     until("loss", || log.lost_total() == 3);
     assert!(log.admit().is_ok(), "requests go on");
     disk.store(false, Ordering::SeqCst);
-    log.end_of(&head(4), party(), RequestResult::default());
+    end(&log, 4);
     until("later event", || *log.written().borrow() >= 2);
     writer.finish();
     let dropped: u64 = all(folder.path())
@@ -389,11 +395,11 @@ fn strangers_do_not_fill_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let writer = AuditLog::open(settings(folder.path()), OnFull::Refuse).unwrap();
     for number in 0..10_000 {
-        writer.log().end_of(
-            &head(number),
-            RequestParty::default(),
-            RequestResult::default(),
-        );
+        let id = number.to_string();
+        let result = RequestResult::default();
+        writer
+            .log()
+            .end_of(&head(&id), &RequestParty::default(), &result);
     }
     writer.finish();
     let requests = all(folder.path())

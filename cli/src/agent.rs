@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use fairlead_agent::{Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
 use fairlead_api::{
-    Code, Failure, HubUrl, JoinString,
+    Code, Failure, HubUrl, JoinString, TimeSpan,
     hello::{Instance, LinkCount},
 };
 use fairlead_apiserver::{ApiServerConfig, SERVICE_ACCOUNT_DIR};
 use fairlead_client::{Environment, files};
 use fairlead_runtime::{
     admin,
-    config::{ListenAddress, MemorySize, Reader, TimeSpan},
+    config::{ListenAddress, MemorySize, Reader},
     listen,
 };
 use tracing::info;

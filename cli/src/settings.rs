@@ -6,18 +6,14 @@ use std::{
 };
 
 use clap::{ArgMatches, parser::ValueSource};
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, TimeSpan};
 use fairlead_client::{Environment, files};
-use fairlead_runtime::{
-    Process, Workers,
-    config::{Reader, TimeSpan},
-    log, workers,
-};
+use fairlead_runtime::{Process, Workers, config::Reader, log, workers};
 use secrecy::SecretString;
 use tracing::info;
 
 /// Valid tables of a configuration file.
-const TABLES: [&str; 3] = ["dev", "server", "agent"];
+const TABLES: [&str; 4] = ["dev", "server", "agent", "runner"];
 
 /// Reader of the settings of `command`, from all layers.
 pub(crate) fn reader(

@@ -20,5 +20,8 @@ pub mod sign_in;
 pub use differences::{Difference, differences};
 pub use environment::Environment;
 pub use exchanged::{CachedToken, ExchangeStore};
-pub use hub_client::{Credential, HubClient, HubError, Precondition, Tagged};
+pub use hub_client::{
+    Credential, HubClient, HubError,
+    calls::{Precondition, Tagged},
+};
 pub use query::query_of;

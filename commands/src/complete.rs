@@ -7,12 +7,12 @@ use clap_complete::{
     CompletionCandidate, Shell,
     env::{EnvCompleter, Shells},
 };
+use fairlead_api::TimeSpan;
 use fairlead_api::{
     Code, Failure, percent,
     resources::{ApiToken, Cluster, List, Tenant},
 };
 use fairlead_client::{Environment, HubClient, logins};
-use fairlead_runtime::config::TimeSpan;
 use serde::de::DeserializeOwned;
 
 use crate::{

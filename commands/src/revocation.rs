@@ -39,7 +39,7 @@ pub(crate) fn sessions(
                 )?;
                 for hub in running.incomplete_hubs {
                     output::note(&format!(
-                        "Requests at {hub} are missing: it did not answer."
+                        "Requests at {hub} are missing: it did not answer in time, or has too many."
                     ));
                 }
                 Ok::<_, Failure>(())

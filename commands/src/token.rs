@@ -189,11 +189,26 @@ fn columns() -> [TableColumn; 11] {
     ]
 }
 
+/// Role of a token; of an exchanged one also the others, and their namespaces.
+fn roles(token: &ApiToken) -> String {
+    let roles = token
+        .grants
+        .iter()
+        .map(|it| match it.namespaces.is_empty() {
+            true => it.role.to_string(),
+            false => format!("{} ({})", it.role, it.namespaces.join(",")),
+        });
+    match token.grants.is_empty() {
+        true => token.role.to_string(),
+        false => roles.collect::<Vec<_>>().join(", "),
+    }
+}
+
 fn cells(token: &ApiToken) -> [Cell; 11] {
     [
         token.name.clone().into(),
         token.id.clone().into(),
-        token.role.to_string().into(),
+        roles(token).into(),
         on(token.cluster.as_ref(), token.tenant.as_ref()).into(),
         token.owner.as_ref().map(|it| it.name.clone()).into(),
         token.last_used.map_or_else(|| "never".into(), Cell::Since),
@@ -228,6 +243,7 @@ mod tests {
             created_by: None,
             owner: None,
             exchanged: false,
+            grants: Vec::new(),
             last_used: None,
             fallen: None,
         };

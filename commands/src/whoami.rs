@@ -1,7 +1,7 @@
 //! `fairlead whoami`: name, role and access of the caller.
 
 use fairlead_api::{
-    Failure,
+    ClusterId, Failure, Selector, TenantId,
     resources::{CallerGrant, CallerGrantKind, WhoAmI},
 };
 use fairlead_client::{Environment, HubClient};
@@ -17,11 +17,7 @@ pub(crate) fn run(args: &args::OutputArgs, environment: &Environment) -> Result<
 }
 
 fn lines(who: &WhoAmI) -> String {
-    let on = match (&who.cluster, &who.tenant) {
-        (Some(cluster), _) => format!("the cluster {cluster}"),
-        (None, Some(tenant)) => format!("the tenant {tenant}"),
-        (None, None) => "all tenants".to_owned(),
-    };
+    let on = on(&who.cluster, &who.tenant, who.selector.as_ref());
     let in_clusters = match (&who.user, &who.group) {
         (None, _) => "no access with kubectl".to_owned(),
         (Some(user), None) => format!("user {user}"),
@@ -39,12 +35,25 @@ fn lines(who: &WhoAmI) -> String {
     text
 }
 
-fn described(grant: &CallerGrant) -> String {
-    let on = match (&grant.cluster, &grant.tenant) {
-        (Some(cluster), _) => format!("the cluster {cluster}"),
+/// Scope of a role, in words.
+fn on(
+    cluster: &Option<ClusterId>,
+    tenant: &Option<TenantId>,
+    selector: Option<&Selector>,
+) -> String {
+    let tenant = match (cluster, tenant) {
+        (Some(cluster), _) => return format!("the cluster {cluster}"),
         (None, Some(tenant)) => format!("the tenant {tenant}"),
         (None, None) => "all tenants".to_owned(),
     };
+    match selector {
+        Some(selector) => format!("clusters with {selector} of {tenant}"),
+        None => tenant,
+    }
+}
+
+fn described(grant: &CallerGrant) -> String {
+    let on = on(&grant.cluster, &grant.tenant, grant.selector.as_ref());
     let source = match (grant.kind, &grant.request) {
         (CallerGrantKind::Standing, _) => String::new(),
         (CallerGrantKind::Temporary, None) => " for a time".to_owned(),

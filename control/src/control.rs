@@ -122,7 +122,9 @@ impl Control {
     #[must_use]
     pub fn has_admin(&self) -> bool {
         let (view, now) = (self.0.store.view(), self.0.clock.now());
-        let is_admin = |token: &Token| token.role == Role::Admin && token.tenant.is_none();
+        let is_admin = |token: &Token| {
+            token.role == Role::Admin && token.tenant.is_none() && token.roles.is_empty()
+        };
         let mut tokens = view.tokens();
         self.0.issuers.has_any() || tokens.any(|it| is_admin(&it.value) && it.value.expires > now)
     }

@@ -16,6 +16,7 @@ mod requests;
 use std::sync::Arc;
 
 use fairlead_api::Failure;
+use fairlead_delivery::{DeliveryModule, DeliveryParts};
 use fairlead_facts::{FactsModule, Influx};
 use fairlead_issuers::{Issuers, SignInModule};
 use fairlead_registry::{Registry, RegistryModule, Services};
@@ -105,6 +106,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         Arc::new(RequestsModule::new(store.clone(), clock.clone())),
         Arc::new(EnrollModule(enroll)),
         Arc::new(CatalogModule(store.clone())),
+        Arc::new(DeliveryModule::new(DeliveryParts::of(&store, &clock))),
         access,
         Arc::new(FactsModule::new(
             store.clone(),
@@ -114,12 +116,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         )),
         Arc::new(ConfigurationModule::new(store.clone(), desired)),
         Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
-        Arc::new(CaModule::new(CaParts {
-            store: store.clone(),
-            clock: clock.clone(),
-            authorities: authorities.clone(),
-            certificates: certificates.clone(),
-        })),
+        ca((&store, &clock), &authorities, &certificates),
         Arc::new(RepositoriesModule::new(
             store.clone(),
             clock.clone(),
@@ -159,6 +156,19 @@ fn enroll(
         public_url: config.public_url.clone(),
         settings: config.enroll.clone(),
     })
+}
+
+fn ca(
+    (store, clock): (&Store, &Clock),
+    authorities: &Arc<TrustedAuthorities>,
+    certificates: &Arc<Certificates>,
+) -> Arc<CaModule> {
+    Arc::new(CaModule::new(CaParts {
+        store: store.clone(),
+        clock: clock.clone(),
+        authorities: Arc::clone(authorities),
+        certificates: Arc::clone(certificates),
+    }))
 }
 
 fn about(

@@ -92,11 +92,7 @@ impl RunningCalls {
                 let (status, text) = ended?;
                 // kubectl prints the `Status` of a watch like any object, also that of an API server, and exits with 0.
                 let expected = if name == "watch" { 0 } else { 1 };
-                let says = match name {
-                    "port-forward" => "lost connection to pod",
-                    _ => &reason,
-                };
-                let is_good = status.code() == Some(expected) && text.contains(says);
+                let is_good = status.code() == Some(expected) && text.contains(&reason);
                 anyhow::Ok((!is_good).then(|| format!("{label}: {name}: {status}: {text}")))
             });
         }

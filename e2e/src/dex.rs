@@ -81,8 +81,16 @@ impl Dex {
     /// # Errors
     /// The file cannot be written.
     pub fn set_people(&self, groups: &[&str]) -> anyhow::Result<()> {
+        self.set_groups(groups, &[])
+    }
+
+    /// Jane and Guest with these groups.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn set_groups(&self, jane: &[&str], guest: &[&str]) -> anyhow::Result<()> {
         let person = |id: &str, name: &str, groups: &[&str]| json!({ "id": id, "name": name, "email": format!("{name}@corp.example"), "verified": true, "password": "secret", "groups": groups });
-        let people = json!([person("08a8", "jane", groups), person("08a9", "guest", &[])]);
+        let people = json!([person("08a8", "jane", jane), person("08a9", "guest", guest)]);
         Ok(fs::write(self.file("people.json"), people.to_string())?)
     }
 
@@ -91,12 +99,21 @@ impl Dex {
     /// # Errors
     /// The file cannot be written.
     pub fn issuers_file(&self) -> anyhow::Result<String> {
+        self.issuers_file_with(&[])
+    }
+
+    /// As [`Dex::issuers_file`], with further rules for roles.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn issuers_file_with(&self, rules: &[&str]) -> anyhow::Result<String> {
+        let rules: String = rules.iter().map(|rule| format!(",\n{rule}")).collect();
         let issuers = format!(
             "[issuer.corp]\nurl = \"{}\"\naudience = [\"fairlead\"]\nca_file = \"{}\"\nclient_id = \"fairlead\"\n\
              scopes = [\"openid\", \"email\", \"groups\", \"offline_access\"]\ndevice = true\n\
              redirect_host = \"localhost\"\nname_claim = \"email\"\nexchange = true\nroles = [\n\
              {{ claim = \"groups\", value = \"platform\", role = \"admin\" }},\n\
-             {{ claim = \"groups\", value = \"readers\", role = \"viewer\" }} ]\n",
+             {{ claim = \"groups\", value = \"readers\", role = \"viewer\" }}{rules} ]\n",
             self.url,
             self.file("ca.pem"),
         );

@@ -137,9 +137,9 @@ async fn a_full_audit_disk_refuses_requests_until_there_is_space(
     // Enough for events, and too little for a recording.
     let ballast = disk.join("ballast");
     let mut file = fs::File::create(&ballast)?;
-    while file.write_all(&[1; 4096]).is_ok() {}
-    let length = file.metadata()?.len();
-    file.set_len(length - SPACE_FOR_EVENTS_BYTES)?;
+    while free_bytes(disk)? > SPACE_FOR_EVENTS_BYTES {
+        file.write_all(&[1; 4096])?;
+    }
     get.clone().run().await?.success()?;
     let refused = exec.run().await?;
     ensure!(refused.stderr.contains("FL-5109"), "{refused:?}");
@@ -172,6 +172,11 @@ async fn a_full_audit_disk_refuses_requests_until_there_is_space(
         "{verified:?}"
     );
     Ok(())
+}
+
+fn free_bytes(disk: &Path) -> anyhow::Result<u64> {
+    let state = rustix::fs::statvfs(disk)?;
+    Ok(state.f_bavail * state.f_frsize)
 }
 
 /// A caller that creates tenants and counts them.

@@ -6,6 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use fairlead_dialer::{OpenError, Session, Stream};
 use http::Request;
 use tokio::time::timeout;
@@ -16,7 +17,7 @@ use crate::{
     body::{self, Body, BodyError},
     download::DownloadBody,
     error::{ExchangeError, HttpError},
-    head::ResponseHead,
+    head::{RequestKind, ResponseHead},
     in_flight::{InFlight, InFlightError, PendingRequest},
     pool::Pool,
     transport::Transport,
@@ -89,12 +90,12 @@ impl<W: Transport> Client<W> {
         C: Future<Output = Result<W, E>>,
     {
         let pending = PendingRequest::new(request).map_err(SendError::Request)?;
-        self.send_pending(pending, connect).await
+        self.send_pending(Box::new(pending), connect).await
     }
 
     async fn send_pending<E, C>(
         &self,
-        mut pending: PendingRequest,
+        mut pending: Box<PendingRequest>,
         connect: impl FnOnce() -> C,
     ) -> Result<Answer, SendError<E>>
     where
@@ -149,7 +150,7 @@ impl<W: Transport> Client<W> {
 }
 
 /// A request whose head is encoded, for one session after the other.
-pub struct PreparedRequest(PendingRequest);
+pub struct PreparedRequest(Box<PendingRequest>);
 
 impl PreparedRequest {
     /// Encodes the head of a request.
@@ -159,13 +160,27 @@ impl PreparedRequest {
     /// If the request contradicts itself about its length.
     pub fn new(request: Request<Body>) -> Result<Self, ExchangeError> {
         let pending = PendingRequest::new(request).map_err(ExchangeError::Request)?;
-        Ok(PreparedRequest(pending))
+        Ok(PreparedRequest(Box::new(pending)))
     }
 
-    /// The same request for another session; `None` unless it is a read without a body and without an upgrade.
+    /// The head for another session; `None` unless the request is a read without a body and without an upgrade.
     #[must_use]
-    pub fn copy(&self) -> Option<Self> {
-        self.0.copy().map(PreparedRequest)
+    pub fn repeatable(&self) -> Option<RepeatableRequest> {
+        let (head, kind) = self.0.repeatable()?;
+        Some(RepeatableRequest { head, kind })
+    }
+}
+
+/// Encoded head of a read that may be sent over another session.
+pub struct RepeatableRequest {
+    head: Bytes,
+    kind: RequestKind,
+}
+
+impl From<RepeatableRequest> for PreparedRequest {
+    fn from(again: RepeatableRequest) -> Self {
+        let pending = PendingRequest::repeated(again.head, again.kind);
+        PreparedRequest(Box::new(pending))
     }
 }
 

@@ -91,13 +91,13 @@ impl PendingRequest {
 }
 
 impl PendingRequest {
-    /// The same request for another server, if it is a read without a body and switches no protocol.
-    pub(crate) fn copy(&self) -> Option<Self> {
+    /// Head and kind for another server, if the request is a read without a body and switches no protocol.
+    pub(crate) fn repeatable(&self) -> Option<(Bytes, RequestKind)> {
         let head = self.again.clone().filter(|_| !self.kind.upgrade)?;
-        Some(PendingRequest::repeated(head, self.kind))
+        Some((head, self.kind))
     }
 
-    fn repeated(head: Bytes, kind: RequestKind) -> Self {
+    pub(crate) fn repeated(head: Bytes, kind: RequestKind) -> Self {
         PendingRequest {
             out: head.clone().into(),
             upload: UploadState::Done,
@@ -111,13 +111,14 @@ impl PendingRequest {
 pub(crate) struct InFlight<W> {
     transport: W,
     incoming: Incoming,
-    pending: PendingRequest,
+    /// Boxed, because each future that it moves through would be larger by twice its size.
+    pending: Box<PendingRequest>,
     /// True once the transport took any byte.
     sent: bool,
 }
 
 impl<W: Transport> InFlight<W> {
-    pub(crate) fn new(transport: W, pending: PendingRequest) -> Self {
+    pub(crate) fn new(transport: W, pending: Box<PendingRequest>) -> Self {
         InFlight {
             transport,
             incoming: Incoming::default(),
@@ -241,7 +242,7 @@ impl<W: Transport> InFlight<W> {
 
     /// The same request for another transport, if this transport was dead before the request could have been
     /// read.
-    pub(crate) fn again(self) -> Option<PendingRequest> {
+    pub(crate) fn again(self) -> Option<Box<PendingRequest>> {
         if self.incoming.heard() {
             return None;
         }
@@ -250,16 +251,18 @@ impl<W: Transport> InFlight<W> {
             upload,
             again,
             kind,
-        } = self.pending;
+        } = *self.pending;
         if let Some(head) = again {
-            return Some(PendingRequest::repeated(head, kind));
+            return Some(Box::new(PendingRequest::repeated(head, kind)));
         }
         let refused = matches!(upload, UploadState::Refused(_));
-        (!self.sent && !refused).then_some(PendingRequest {
-            out,
-            upload,
-            again: None,
-            kind,
+        (!self.sent && !refused).then(|| {
+            Box::new(PendingRequest {
+                out,
+                upload,
+                again: None,
+                kind,
+            })
         })
     }
 

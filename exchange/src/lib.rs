@@ -33,6 +33,7 @@ mod incoming;
 mod layers;
 mod outgoing;
 mod pool;
+pub mod redirect;
 mod request_reader;
 #[cfg(test)]
 mod rig;
@@ -45,7 +46,7 @@ mod upgrade;
 
 pub use answer::Answer;
 pub use body::{Body, BodyError};
-pub use client::{Client, Exchanges, PreparedRequest, SendError};
+pub use client::{Client, Exchanges, PreparedRequest, RepeatableRequest, SendError};
 pub use error::{ExchangeError, HttpError};
 pub use outgoing::Outgoing;
 pub use server::{serve, serve_on};

@@ -7,6 +7,7 @@ pub(crate) mod reviews;
 
 use std::{
     collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
@@ -63,7 +64,29 @@ pub(crate) struct RequestTable<R> {
 }
 
 /// Records by their address.
-type Shard<R> = HashMap<usize, Weak<R>>;
+type Shard<R> = HashMap<usize, Weak<R>, BuildHasherDefault<AddressHasher>>;
+
+/// Hash of an address, which no client can choose.
+#[derive(Default)]
+pub(crate) struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize((*byte).into());
+        }
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        // Fibonacci hashing: the high bits, which the table uses too, depend on all bits of the address.
+        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
 
 impl<R> Default for RequestTable<R> {
     fn default() -> Self {

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use fairlead_api::ClusterId;
 use fairlead_registry::NoRole;
-use fairlead_seam::{GrantKind, GrantScope, ScopedGrant, Subject, SubjectProof};
+use fairlead_seam::{ClusterScope, GrantKind, GrantScope, ScopedGrant, Subject, SubjectProof};
 use serde_json::Value;
 use time::OffsetDateTime;
 
@@ -75,7 +74,7 @@ impl Mapping {
             name,
             role: own.role,
             tenant: own.scope.tenant,
-            cluster: own.scope.cluster,
+            clusters: own.scope.clusters,
             namespaces: own.scope.namespaces,
             grants: grants.into(),
             subject: known,
@@ -129,10 +128,15 @@ impl Mapping {
 }
 
 /// Order of scopes, the widest first.
-fn rank(scope: &GrantScope) -> (bool, bool, bool) {
+fn rank(scope: &GrantScope) -> (bool, u8, bool) {
+    let clusters = match scope.clusters {
+        ClusterScope::All => 0,
+        ClusterScope::Selected(_) => 1,
+        ClusterScope::One(_) => 2,
+    };
     (
         !scope.namespaces.is_empty(),
-        scope.cluster.is_some(),
+        clusters,
         scope.tenant.is_some(),
     )
 }
@@ -140,14 +144,15 @@ fn rank(scope: &GrantScope) -> (bool, bool, bool) {
 impl Rule {
     /// Scope of a match; `None` if the text matched by the star is no cluster's id.
     fn scope(&self, star: &str) -> Option<GrantScope> {
-        let cluster = match &self.cluster {
-            None => None,
-            Some(ClusterMatch::Cluster(id)) => Some(id.clone()),
-            Some(ClusterMatch::ByStar) => Some(star.parse::<ClusterId>().ok()?),
+        let clusters = match &self.cluster {
+            None => ClusterScope::All,
+            Some(ClusterMatch::Cluster(id)) => ClusterScope::One(id.clone()),
+            Some(ClusterMatch::ByStar) => ClusterScope::One(star.parse().ok()?),
+            Some(ClusterMatch::Selected(selector)) => ClusterScope::Selected(Arc::clone(selector)),
         };
         Some(GrantScope {
             tenant: self.tenant.clone(),
-            cluster,
+            clusters,
             namespaces: self.namespaces.clone(),
         })
     }

@@ -11,8 +11,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::Failure;
-use fairlead_runtime::config::TimeSpan;
+use fairlead_api::{Failure, TimeSpan};
 use jsonwebtoken::{Algorithm, jwk::JwkSet};
 use toml::de::DeTable;
 

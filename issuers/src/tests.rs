@@ -7,7 +7,7 @@ mod rig;
 use std::{net::Ipv4Addr, sync::Arc};
 
 use fairlead_api::{ClusterId, Code, TenantId, resources::Role};
-use fairlead_seam::{Subject, SubjectProof};
+use fairlead_seam::{ClusterScope, Subject, SubjectProof};
 use jsonwebtoken::Algorithm;
 use serde_json::json;
 use time::Duration;
@@ -33,7 +33,7 @@ async fn a_valid_token_yields_a_caller_and_keys_are_fetched_once() {
         name: "corp.Jane@Corp.example".to_owned(),
         role: Role::Operator,
         tenant: Some("t-acme".parse().unwrap()),
-        cluster: None,
+        clusters: ClusterScope::All,
         namespaces: Vec::new(),
         grants: Arc::default(),
         subject: Subject {
@@ -421,7 +421,7 @@ async fn the_widest_matching_rule_gives_the_own_role_and_a_star_names_the_cluste
             "{more}"
         );
         assert_eq!(
-            vouched.cluster.as_ref().map(ClusterId::as_str),
+            vouched.clusters.id().map(ClusterId::as_str),
             cluster,
             "{more}"
         );

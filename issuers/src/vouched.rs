@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, TenantId, resources::Role, site::OperatorNamespace};
+use fairlead_api::{TenantId, resources::Role, site::OperatorNamespace};
 use fairlead_registry::NoRole;
-use fairlead_seam::{AuthenticateError, Caller, ScopedGrant, Subject};
+use fairlead_seam::{AuthenticateError, Caller, ClusterScope, ScopedGrant, Subject};
 use time::OffsetDateTime;
 
 /// A caller for whom a configured issuer vouches.
@@ -16,8 +16,8 @@ pub struct Vouched {
     pub role: Role,
     /// `None` grants the role on all tenants.
     pub tenant: Option<TenantId>,
-    /// `None` grants the role in all clusters of the tenant.
-    pub cluster: Option<ClusterId>,
+    /// Clusters of the tenant in which the role counts.
+    pub clusters: ClusterScope,
     /// Namespaces of the role; empty: whole clusters.
     pub namespaces: Vec<OperatorNamespace>,
     /// Roles with narrower scopes, and those for emergencies.
@@ -35,7 +35,7 @@ impl From<Vouched> for Caller {
             token: None,
             role: vouched.role,
             tenant: vouched.tenant,
-            cluster: vouched.cluster,
+            clusters: vouched.clusters,
             namespaces: vouched.namespaces,
             grants: vouched.grants,
             subject: Some(vouched.subject),

@@ -181,7 +181,8 @@ async fn who_am_i(Authenticated(caller): Authenticated) -> Json<WhoAmI> {
         token: caller.token,
         role: caller.role,
         tenant: caller.tenant,
-        cluster: caller.cluster,
+        cluster: caller.clusters.id().cloned(),
+        selector: caller.clusters.selector().cloned(),
         namespaces: names(&caller.namespaces),
         grants: caller.grants.iter().map(shown_grant).collect(),
     })
@@ -202,7 +203,8 @@ fn shown_grant(grant: &ScopedGrant) -> CallerGrant {
         role: grant.role,
         kind,
         tenant: grant.scope.tenant.clone(),
-        cluster: grant.scope.cluster.clone(),
+        cluster: grant.scope.clusters.id().cloned(),
+        selector: grant.scope.clusters.selector().cloned(),
         namespaces: names(&grant.scope.namespaces),
         request,
     }

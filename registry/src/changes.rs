@@ -15,7 +15,8 @@ use fairlead_api::{
     resources::{ChangeEntry, Changes as ShownChanges},
 };
 use fairlead_routes::{
-    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, invalid, reply::Answer,
+    ApiRoutes, InvalidValue, Query, QueryParameter, Right, RouteSpec, Tag, invalid,
+    reply::{Answer, Authenticated},
 };
 use fairlead_seam::Caller;
 use futures_util::stream;
@@ -32,9 +33,7 @@ use crate::{
     listing::TENANT_FILTER,
     registry::Registry,
     rights::allow,
-    streams::{
-        self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, LongRequest, STREAM_LIFETIME, WakeReason,
-    },
+    streams::{self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, STREAM_LIFETIME, WakeReason},
 };
 
 /// Number of log lines per read.
@@ -55,7 +54,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
             &["tenant", "cluster", "token", "catalog", "authority"],
         ),
         QueryParameter::text("id", "Filter: the resource with this id"),
-        tenant_parameter(),
+        QueryParameter::tenant(TENANT_FILTER),
     ];
     let watch = RouteSpec::get(
         Tag::CHANGE,
@@ -70,15 +69,6 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
         .route(watch, changes)
         .route(audit::spec(), audit::audit)
         .route(requests::spec(), requests::requests)
-}
-
-/// Filter of the log by tenant.
-fn tenant_parameter() -> QueryParameter {
-    QueryParameter::pattern(
-        "tenant",
-        TENANT_FILTER,
-        "^t-[a-z0-9]([-a-z0-9]{0,59}[a-z0-9])?$",
-    )
 }
 
 /// One change as shown to watchers: resource and operation. Values are in `/v1/audit`, which has
@@ -153,7 +143,7 @@ async fn before_all(registry: &Registry) -> Result<Revision, RegistryError> {
 
 async fn changes(
     State(registry): State<Arc<Registry>>,
-    listener: LongRequest,
+    Authenticated(caller): Authenticated,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -166,7 +156,7 @@ async fn changes(
         })?),
     };
     let (wait, filter) = (streams::wait_of(&query)?, Filter::of(&query)?);
-    allow(&listener.caller, Right::READ)?;
+    allow(&caller, Right::READ)?;
     let since = match since {
         Some(since) => since,
         None => before_all(&registry).await?,
@@ -174,15 +164,15 @@ async fn changes(
     if streams::wants_events(&headers) {
         // Fails early if the revision cannot be resumed from.
         after(&registry, since).await?;
-        return Ok(events(registry, listener, filter, since));
+        return Ok(events(registry, caller, filter, since));
     }
-    poll(&registry, listener, &filter, since, wait).await
+    poll(&registry, &caller, &filter, since, wait).await
 }
 
 /// Answers once a visible change exists, or after the timeout.
 async fn poll(
     registry: &Registry,
-    mut listener: LongRequest,
+    caller: &Caller,
     filter: &Filter,
     since: Revision,
     wait: Duration,
@@ -193,12 +183,7 @@ async fn poll(
     loop {
         watch.borrow_and_update();
         let changes = after(registry, since).await?;
-        let lines = visible_lines(
-            &registry.store.view(),
-            &listener.caller,
-            filter,
-            changes.changes,
-        );
+        let lines = visible_lines(&registry.store.view(), caller, filter, changes.changes);
         let items: Vec<ChangeEntry> = lines.iter().map(entry).collect();
         let has_more = items.is_empty() && changes.revision > since;
         since = changes.revision;
@@ -213,10 +198,9 @@ async fn poll(
             continue;
         }
         let changed = async { watch.changed().await.is_ok() };
-        match streams::wait_for_change(registry, &mut listener, deadline, changed).await {
+        match streams::wait_for_change(registry, deadline, changed).await {
             WakeReason::Changed | WakeReason::TimedOut => {}
             WakeReason::Draining => return Err(Code::Draining.into()),
-            WakeReason::Revoked => return Err(Code::BadToken.into()),
         }
     }
 }
@@ -231,7 +215,7 @@ fn visible_lines(view: &View, caller: &Caller, filter: &Filter, lines: Vec<Chang
 
 struct ChangeStream {
     registry: Arc<Registry>,
-    listener: LongRequest,
+    caller: Caller,
     filter: Filter,
     since: Revision,
     watch: tokio::sync::watch::Receiver<Revision>,
@@ -240,16 +224,11 @@ struct ChangeStream {
 
 /// Server-sent events. The last event of a change carries its revision as id; comments serve as
 /// heartbeat.
-fn events(
-    registry: Arc<Registry>,
-    listener: LongRequest,
-    filter: Filter,
-    since: Revision,
-) -> Response {
+fn events(registry: Arc<Registry>, caller: Caller, filter: Filter, since: Revision) -> Response {
     let stream_state = ChangeStream {
         watch: registry.store.watch(),
         registry,
-        listener,
+        caller,
         filter,
         since,
         ends: Instant::now() + STREAM_LIFETIME,
@@ -263,7 +242,7 @@ impl ChangeStream {
     /// The next chunk; `None` ends the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if Instant::now() >= self.ends || !self.listener.is_still_authorized().await {
+            if Instant::now() >= self.ends {
                 return None;
             }
             self.watch.borrow_and_update();
@@ -274,7 +253,7 @@ impl ChangeStream {
             };
             let lines = visible_lines(
                 &self.registry.store.view(),
-                &self.listener.caller,
+                &self.caller,
                 &self.filter,
                 changes.changes,
             );
@@ -290,10 +269,9 @@ impl ChangeStream {
             let next_heartbeat = Instant::now() + HEARTBEAT_INTERVAL;
             let changed = async { self.watch.changed().await.is_ok() };
             let until = next_heartbeat.min(self.ends);
-            match streams::wait_for_change(&self.registry, &mut self.listener, until, changed).await
-            {
+            match streams::wait_for_change(&self.registry, until, changed).await {
                 WakeReason::Changed => {}
-                WakeReason::Draining | WakeReason::Revoked => return None,
+                WakeReason::Draining => return None,
                 WakeReason::TimedOut => return Some(HEARTBEAT_COMMENT),
             }
         }

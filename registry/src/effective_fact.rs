@@ -6,6 +6,22 @@ use std::borrow::Cow;
 use fairlead_store::model::{Cluster, ClusterTemplate, Fact};
 use serde_json::{Map, Value};
 
+/// Value that a selector compares: an annotation, else a fact.
+pub(crate) fn label_of<'a>(
+    cluster: &'a Cluster,
+    template: Option<&'a ClusterTemplate>,
+    key: &str,
+    counts: impl Fn(&Fact) -> bool,
+) -> Option<Cow<'a, str>> {
+    let own = cluster.annotations.get(key);
+    let annotation = own.or_else(|| template?.annotations.get(key));
+    if let Some(text) = annotation {
+        return Some(Cow::Borrowed(text));
+    }
+    let (_, fact) = EffectiveFact::named(cluster, template, key, counts)?;
+    Some(fact.written())
+}
+
 /// Effective value of a fact.
 #[derive(Debug, Clone, Copy)]
 pub enum EffectiveFact<'a> {

@@ -117,7 +117,7 @@ pub fn check_tag(headers: &HeaderMap, current: &str) -> Result<(), RegistryError
 
 /// Precondition of a change.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Precondition {
+pub struct Precondition {
     /// Any of these versions; `None` requires existence only.
     versions: Option<Vec<Option<u64>>>,
     /// `If-None-Match: *`
@@ -126,7 +126,8 @@ pub(super) struct Precondition {
 
 impl Precondition {
     /// Reads the headers.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Self {
         let mut versions = Vec::new();
         let mut named = false;
         matches(headers, header::IF_MATCH, |tag| {
@@ -144,7 +145,7 @@ impl Precondition {
     ///
     /// # Errors
     /// `FL-4114`
-    pub(super) fn check(&self, current: Option<u64>) -> Result<(), RegistryError> {
+    pub fn check(&self, current: Option<u64>) -> Result<(), RegistryError> {
         let holds = match (&self.versions, current) {
             (None, Some(_)) => !self.must_be_new,
             (None, None) => true,

@@ -7,7 +7,9 @@ use fairlead_api::{
     resources::{AccessState, Role},
     site::OperatorNamespace,
 };
-use fairlead_seam::{Caller, Grant, GrantKind, GrantScope, NamespaceGrant, ScopedGrant};
+use fairlead_seam::{
+    Caller, ClusterScope, Grant, GrantKind, GrantScope, NamespaceGrant, ScopedGrant,
+};
 use fairlead_store::{
     View,
     model::{AccessGrant, AccessHolder, Cluster},
@@ -22,7 +24,7 @@ type Source<'a> = (Role, Option<&'a Arc<str>>);
 /// Roles in a cluster; `None` without any.
 pub(crate) fn grant_of(view: &View, caller: &Caller, cluster: &Cluster) -> Option<Grant> {
     let own = (
-        (caller.tenant.as_ref(), caller.cluster.as_ref()),
+        (caller.tenant.as_ref(), &caller.clusters),
         caller.namespaces.as_slice(),
         (caller.role, None),
     );
@@ -33,7 +35,7 @@ pub(crate) fn grant_of(view: &View, caller: &Caller, cluster: &Cluster) -> Optio
             GrantKind::BreakGlass => return None,
         };
         let scope = &it.scope;
-        let place = (scope.tenant.as_ref(), scope.cluster.as_ref());
+        let place = (scope.tenant.as_ref(), &scope.clusters);
         Some((place, scope.namespaces.as_slice(), (it.role, access)))
     });
     let mut whole: Option<Source<'_>> = None;
@@ -122,7 +124,7 @@ fn scoped(access: &AccessGrant) -> ScopedGrant {
         role: access.role,
         scope: GrantScope {
             tenant: Some(access.tenant.clone()),
-            cluster: Some(access.cluster.clone()),
+            clusters: ClusterScope::One(access.cluster.clone()),
             namespaces: access.namespaces.clone(),
         },
         kind: GrantKind::Temporary(access.id.as_str().into()),

@@ -26,10 +26,10 @@ mod module;
 mod names;
 mod orders;
 mod owners;
+mod person_roles;
 mod registry;
 mod replaced;
 mod rights;
-mod selector;
 mod services;
 mod sign_ins;
 mod signed_in;
@@ -43,17 +43,18 @@ mod tokens;
 pub use directory::{RESTARTED, admit};
 pub use effective_fact::EffectiveFact;
 pub use error::RegistryError;
-pub use etag::{answer as tagged, check_tag, check_unchanged, listed};
+pub use etag::{Precondition, answer as tagged, check_tag, check_unchanged, listed};
 pub use grants::holder_of;
 pub use listing::{FACT_FILTER, Listing};
-pub use locks::{LOCK, checked_reason};
+pub use locks::{LOCK, MAX_REASON_CHARS, checked_reason};
 pub use module::RegistryModule;
 pub use names::caller_name;
 pub use orders::{order_failure, order_filter};
+pub use person_roles::roles_of;
 pub use registry::{BOOTSTRAP_TTL, Discovery, PERSON_TOKEN_TTL, Registry, RegistrySettings, by};
 pub use rights::{
-    allow, allow_in, allow_in_tenant, allow_somewhere, covers_cluster, sees_cluster, sees_tenant,
-    visible,
+    allow, allow_in, allow_in_tenant, allow_somewhere, covers_cluster, has_labels, sees_cluster,
+    sees_tenant, visible,
 };
 pub use services::{
     DesiredConfigs, Invitations, NoRole, RepoStatus, Services, ShownRepoState, TokenVerifier,

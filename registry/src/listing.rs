@@ -5,14 +5,23 @@ pub(crate) mod tenants;
 
 use std::sync::Arc;
 
-use fairlead_api::TenantId;
+use fairlead_api::{Selector, TenantId};
 use fairlead_routes::{InvalidValue, ListPosition, Page, Query, QueryParameter, invalid};
 use fairlead_seam::Caller;
 use fairlead_store::{Record, View, model::Cluster};
 use http::{HeaderMap, Uri};
 use serde_json::json;
 
-use crate::rights::{sees_cluster, visible_tenant};
+use crate::rights::{sees_cluster, sees_tenant, visible_tenant};
+
+/// The parameter `selector`; without it everything matches.
+///
+/// # Errors
+/// `FL-4109`
+pub(crate) fn selector(query: &Query) -> Result<Selector, InvalidValue> {
+    let text = query.one("selector")?.unwrap_or_default();
+    text.parse().map_err(invalid)
+}
 
 /// Parsed list parameters.
 pub struct Listing {
@@ -36,7 +45,8 @@ impl Listing {
     }
 
     /// Parameters of a list with another meaning of `text`.
-    pub(crate) fn parameters_with_text(meaning: &'static str) -> Vec<QueryParameter> {
+    #[must_use]
+    pub fn parameters_with_text(meaning: &'static str) -> Vec<QueryParameter> {
         let filters = [
             QueryParameter::text("tenant", TENANT_FILTER),
             QueryParameter::text("text", meaning),
@@ -69,14 +79,34 @@ impl Listing {
         };
         let known = visible_tenant(view, caller, tenant_filter).ok();
         let known = known.map(|tenant| tenant.value.id.clone());
-        // A caller limited to one cluster sees only that cluster's tenant.
+        // A caller limited to single clusters sees only their tenants.
         let own = || {
-            let own = caller.cluster.as_ref().and_then(|id| view.cluster(id));
-            let own = own.map(|cluster| cluster.value.tenant.clone());
-            own.filter(|own| own.as_str() == tenant_filter)
+            let tenant: TenantId = tenant_filter.parse().ok()?;
+            let is_limited = !caller.clusters.is_all();
+            let mut clusters = view.clusters().map(|it| &it.value);
+            let has_one = is_limited
+                && clusters.any(|it| it.tenant == tenant && sees_cluster(view, caller, it));
+            has_one.then_some(tenant)
         };
         let owners = known.or_else(own).map_or(Owners::Nobody, Owners::Below);
         Scope(view, owners)
+    }
+
+    /// Things of tenants that match and that the caller sees, in their order, and the link to the next page. `texts` are
+    /// searched.
+    pub fn of_tenants<'a, T, const N: usize>(
+        &self,
+        (view, caller): (&View, &Caller),
+        things: impl Iterator<Item = (&'a str, &'a TenantId, T)>,
+        texts: impl Fn(&T) -> [&'a str; N],
+    ) -> (Vec<T>, HeaderMap) {
+        let scope = self.scope(view, caller);
+        let found = things.filter(|(_, tenant, thing)| {
+            let is_visible = sees_tenant(view, caller, tenant);
+            is_visible && scope.has(Some(tenant)) && self.is_in(&texts(thing))
+        });
+        let placed = found.map(|(id, _, thing)| (ListPosition::of(id), thing));
+        self.cut(placed.collect())
     }
 
     /// True if one of these texts contains the search text.

@@ -36,7 +36,8 @@ use crate::{
 
 /// Lock users, tokens, clusters and tenants, and end running requests.
 pub const LOCK: Right = Right::new("locking, or ending requests of others,", &[Role::Admin]);
-const MAX_REASON_CHARS: usize = 256;
+/// Maximum length of a reason.
+pub const MAX_REASON_CHARS: usize = 256;
 const MIN_TTL_SECONDS: u64 = 60;
 const MAX_TTL_SECONDS: u64 = 366 * 24 * 3600;
 const MAX_NAME_BYTES: usize = 256;
@@ -45,7 +46,10 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
     const TAG: Tag = Tag::TOKEN;
     const ONE: &str = "/v1/locks/{kind}/{name}";
     let kinds = || json!({ "type": "string", "enum": LockKind::ALL.map(LockKind::as_str) });
-    let name = || json!({ "type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES });
+    let name = || {
+        let pattern = r"^[^/\\\x00-\x1f\x7f-\x9f]+$";
+        json!({ "type": "string", "pattern": pattern, "maxLength": MAX_NAME_BYTES })
+    };
     ApiRoutes::new()
         .route(
             RouteSpec::get(TAG, "/v1/locks", "listLocks", "List active locks")

@@ -19,6 +19,7 @@ pub fn order_filter(view: &View, selected: &SelectedRequests) -> RequestFilter {
     });
     RequestFilter {
         id: selected.id.clone(),
+        except: selected.except.clone(),
         caller: selected.caller.clone(),
         token: selected.token.clone(),
         tenants,

@@ -12,7 +12,7 @@ use fairlead_store::{
 use time::OffsetDateTime;
 
 use crate::{
-    grants, locks,
+    grants, locks, person_roles,
     registry::Registry,
     rights::{sees_tenant, visible},
 };
@@ -54,12 +54,14 @@ impl Registry {
             token: Some(token.id.clone()),
             role: token.role,
             tenant: token.tenant.clone(),
-            cluster: token.cluster.clone(),
+            clusters: token.cluster.clone().into(),
             namespaces: Vec::new(),
             grants: Arc::default(),
             subject: person.map(subject_of),
             expires: Some(token.expires),
         };
+        let caller = person_roles::with_roles(caller, &token.roles)
+            .ok_or_else(|| void("its roles cannot be read"))?;
         let caller = self.unless_locked(view, caller)?;
         self.check_owner(view, token, remaining)?;
         Ok(caller)
@@ -135,7 +137,7 @@ impl Registry {
                     token: None,
                     role: person.role.ok_or_else(no_role)?,
                     tenant: person.tenant.clone(),
-                    cluster: person.cluster.clone(),
+                    clusters: person.cluster.clone().into(),
                     namespaces: Vec::new(),
                     grants: Arc::default(),
                     subject: Some(subject_of(person)),
@@ -174,8 +176,9 @@ impl Registry {
 /// but exactly the rights of the token.
 pub(crate) fn may_have(view: &View, owner: &Caller, token: &Token) -> bool {
     if token.exchanged {
-        return (owner.role, &owner.tenant, &owner.cluster)
-            == (token.role, &token.tenant, &token.cluster);
+        let clusters = token.cluster.clone().into();
+        return (owner.role, &owner.tenant, &owner.clusters)
+            == (token.role, &token.tenant, &clusters);
     }
     let is_in_scope = match (&token.cluster, &token.tenant) {
         (Some(cluster), _) => visible(view, owner, cluster.as_str()).is_ok(),
@@ -207,10 +210,11 @@ pub(crate) fn person(subject: &Subject, caller: &Caller) -> PersonOwner {
         issuer: subject.issuer.to_string(),
         sub: subject.sub.clone(),
         name: caller.name.clone(),
-        // No token is limited to namespaces.
-        role: caller.namespaces.is_empty().then_some(caller.role),
+        // No token is limited to namespaces, or by a selector.
+        role: (caller.namespaces.is_empty() && caller.clusters.selector().is_none())
+            .then_some(caller.role),
         tenant: caller.tenant.clone(),
-        cluster: caller.cluster.clone(),
+        cluster: caller.clusters.id().cloned(),
         credential_ends: caller.expires,
     }
 }

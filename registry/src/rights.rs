@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, TenantId};
+use fairlead_api::{ClusterId, Selector, TenantId};
 use fairlead_routes::{Denied, Right};
-use fairlead_seam::{Caller, GrantKind, GrantScope};
+use fairlead_seam::{Caller, ClusterScope, GrantKind, GrantScope};
 use fairlead_store::{
     Record, View,
     model::{Cluster, Tenant, Token},
 };
 
-use crate::error::RegistryError;
+use crate::{effective_fact::label_of, error::RegistryError, template::template_of};
 
 /// Checks a permission.
 ///
@@ -87,40 +87,59 @@ fn acting(
     }
 }
 
-type ScopeRef<'a> = (Option<&'a TenantId>, Option<&'a ClusterId>);
+type ScopeRef<'a> = (Option<&'a TenantId>, &'a ClusterScope);
 
 fn scope_of(caller: &Caller) -> ScopeRef<'_> {
-    (caller.tenant.as_ref(), caller.cluster.as_ref())
+    (caller.tenant.as_ref(), &caller.clusters)
 }
 
 /// True if a scope contains the cluster.
-pub(crate) fn covers(view: &View, (tenant, only): ScopeRef<'_>, cluster: &Cluster) -> bool {
-    only.is_none_or(|only| *only == cluster.id)
-        && tenant.is_none_or(|tenant| view.within(&cluster.tenant, tenant))
+pub(crate) fn covers(view: &View, (tenant, clusters): ScopeRef<'_>, cluster: &Cluster) -> bool {
+    let is_in_tenant = tenant.is_none_or(|tenant| view.within(&cluster.tenant, tenant));
+    is_in_tenant
+        && match clusters {
+            ClusterScope::All => true,
+            ClusterScope::One(only) => *only == cluster.id,
+            ClusterScope::Selected(selector) => has_labels(view, cluster, selector),
+        }
+}
+
+/// True if annotations and facts of the cluster match.
+#[must_use]
+pub fn has_labels(view: &View, cluster: &Cluster, selector: &Selector) -> bool {
+    let template = template_of(view, &cluster.tenant);
+    selector.matches(|key| label_of(cluster, template, key, |_| true))
+}
+
+/// True if the own role of a caller with limited clusters covers the cluster with this id. A deleted cluster has no labels.
+pub(crate) fn covers_id(view: &View, caller: &Caller, id: &str) -> bool {
+    match &caller.clusters {
+        ClusterScope::One(only) => only.as_str() == id,
+        ClusterScope::All | ClusterScope::Selected(_) => {
+            let cluster = id.parse().ok().and_then(|id| view.cluster(&id));
+            cluster.is_some_and(|it| covers(view, scope_of(caller), &it.value))
+        }
+    }
 }
 
 /// True if the scope of a role contains the cluster.
 #[must_use]
 pub fn covers_cluster(view: &View, scope: &GrantScope, cluster: &Cluster) -> bool {
-    covers(
-        view,
-        (scope.tenant.as_ref(), scope.cluster.as_ref()),
-        cluster,
-    )
+    covers(view, (scope.tenant.as_ref(), &scope.clusters), cluster)
 }
 
 /// Scopes of all lasting roles: the caller knows of everything in them.
 fn scopes(caller: &Caller) -> impl Iterator<Item = ScopeRef<'_>> {
     let more = caller.grants.iter();
     let more = more.filter(|it| it.kind == GrantKind::Standing);
-    let more = more.map(|it| (it.scope.tenant.as_ref(), it.scope.cluster.as_ref()));
+    let more = more.map(|it| (it.scope.tenant.as_ref(), &it.scope.clusters));
     std::iter::once(scope_of(caller)).chain(more)
 }
 
 /// True if the caller may know of the tenant.
 pub fn sees_tenant(view: &View, caller: &Caller, tenant: &TenantId) -> bool {
     scopes(caller)
-        .any(|(own, cluster)| cluster.is_none() && own.is_none_or(|own| view.within(tenant, own)))
+        .any(|(own, clusters)| clusters.is_all() && own.is_none_or(|own| view.within(tenant, own)))
 }
 
 /// True if the caller may know of the cluster.

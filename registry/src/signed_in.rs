@@ -4,16 +4,16 @@
 //! other rights than the document.
 
 use aws_lc_rs::digest;
-use fairlead_api::{Failure, site::OperatorNamespace};
-use fairlead_seam::{AuthenticateError, Caller, GrantKind, Subject, SubjectProof};
+use fairlead_api::Failure;
+use fairlead_seam::{AuthenticateError, Caller, Subject, SubjectProof};
 use fairlead_store::{
     Actor, Draft, StoreError, View,
-    model::{Person, PersonRights, PersonRole, hex},
+    model::{Person, PersonRights, hex},
 };
 use time::{Duration, OffsetDateTime};
 use tracing::{info, warn};
 
-use crate::{error::RegistryError, registry::Registry};
+use crate::{error::RegistryError, person_roles, registry::Registry};
 
 /// Time after which a person is forgotten, longer than any token of the sign-in lives.
 const PERSON_RETENTION: Duration = Duration::days(30);
@@ -90,42 +90,10 @@ fn id_of(subject: &Subject) -> String {
     hex::encode(hash.as_ref().get(..16).unwrap_or_default())
 }
 
-/// All parts of a caller that are rights. A new part must be compared, too.
 fn rights_of(caller: &Caller) -> PersonRights {
-    let Caller {
-        name,
-        role,
-        tenant,
-        cluster,
-        namespaces,
-        grants,
-        token: _,
-        subject: _,
-        expires: _,
-    } = caller;
-    let texts = |all: &[OperatorNamespace]| all.iter().map(|it| it.as_str().to_owned()).collect();
-    let own = PersonRole {
-        role: *role,
-        tenant: tenant.clone(),
-        cluster: cluster.clone(),
-        namespaces: texts(namespaces),
-        break_glass: false,
-    };
-    // Temporary roles are not of the token.
-    let lasting = grants.iter().filter(|it| match &it.kind {
-        GrantKind::Standing | GrantKind::BreakGlass => true,
-        GrantKind::Temporary(_) => false,
-    });
-    let more = lasting.map(|it| PersonRole {
-        role: it.role,
-        tenant: it.scope.tenant.clone(),
-        cluster: it.scope.cluster.clone(),
-        namespaces: texts(&it.scope.namespaces),
-        break_glass: it.kind == GrantKind::BreakGlass,
-    });
     PersonRights {
-        name: name.clone(),
-        roles: std::iter::once(own).chain(more).collect(),
+        name: caller.name.clone(),
+        roles: person_roles::roles_of(caller),
     }
 }
 

@@ -12,7 +12,8 @@ use fairlead_api::{
     resources::{ClusterStatusEntry, ClusterStatusUpdate},
 };
 use fairlead_routes::{
-    ApiRoutes, InvalidValue, Query, Right, RouteSpec, Tag, invalid, reply::Answer,
+    ApiRoutes, InvalidValue, Query, Right, RouteSpec, Tag, invalid,
+    reply::{Answer, Authenticated},
 };
 use fairlead_seam::Caller;
 use fairlead_store::{Change, Kind, Record, Revision, StoreError, View, model::Cluster};
@@ -29,9 +30,7 @@ use crate::{
     error::RegistryError,
     registry::Registry,
     rights::{allow, sees_cluster},
-    streams::{
-        self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, LongRequest, STREAM_LIFETIME, WakeReason,
-    },
+    streams::{self, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, STREAM_LIFETIME, WakeReason},
 };
 
 /// Events within this time are combined.
@@ -117,7 +116,7 @@ impl Watch {
 
 async fn status(
     State(registry): State<Arc<Registry>>,
-    listener: LongRequest,
+    Authenticated(caller): Authenticated,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -125,12 +124,12 @@ async fn status(
     let since = streams::since_of(&query, &headers)?;
     let since = since.map(str::parse::<StatusCursor>).transpose()?;
     let wait = streams::wait_of(&query)?;
-    allow(&listener.caller, Right::READ)?;
+    allow(&caller, Right::READ)?;
     let watch = Watch::new(&registry);
     if streams::wants_events(&headers) {
         let stream_state = StatusStream {
             registry,
-            listener,
+            caller,
             since,
             watch,
             ends: Instant::now() + STREAM_LIFETIME,
@@ -140,37 +139,35 @@ async fn status(
             async |mut stream_state| Some((stream_state.next().await?, stream_state)),
         )));
     }
-    poll(&registry, listener, since, watch, wait).await
+    poll(&registry, &caller, since, watch, wait).await
 }
 
 /// Answers once there is something to send, or after the timeout.
 async fn poll(
     registry: &Registry,
-    mut listener: LongRequest,
+    caller: &Caller,
     mut since: Option<StatusCursor>,
     mut watch: Watch,
     wait: Duration,
 ) -> Answer<Response> {
     let deadline = Instant::now() + wait;
     loop {
-        let (cursor, update) =
-            update_since(registry, &listener.caller, since, watch.turn()).await?;
+        let (cursor, update) = update_since(registry, caller, since, watch.turn()).await?;
         if !update.is_empty() || Instant::now() >= deadline {
             return Ok(streams::polled(&update));
         }
         since = Some(cursor);
         let changed = watch.changed();
-        match streams::wait_for_change(registry, &mut listener, deadline, changed).await {
+        match streams::wait_for_change(registry, deadline, changed).await {
             WakeReason::Changed | WakeReason::TimedOut => {}
             WakeReason::Draining => return Err(Code::Draining.into()),
-            WakeReason::Revoked => return Err(Code::BadToken.into()),
         }
     }
 }
 
 struct StatusStream {
     registry: Arc<Registry>,
-    listener: LongRequest,
+    caller: Caller,
     since: Option<StatusCursor>,
     watch: Watch,
     ends: Instant,
@@ -180,13 +177,12 @@ impl StatusStream {
     /// The next chunk; `None` ends the stream.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if Instant::now() >= self.ends || !self.listener.is_still_authorized().await {
+            if Instant::now() >= self.ends {
                 return None;
             }
             let turn = self.watch.turn();
             // The client reconnects and gets the error then.
-            let update =
-                update_since(&self.registry, &self.listener.caller, self.since, turn).await;
+            let update = update_since(&self.registry, &self.caller, self.since, turn).await;
             let (cursor, update) = update.ok()?;
             self.since = Some(cursor);
             if !update.is_empty() {
@@ -195,10 +191,9 @@ impl StatusStream {
             let next_heartbeat = Instant::now() + HEARTBEAT_INTERVAL;
             let changed = self.watch.changed();
             let until = next_heartbeat.min(self.ends);
-            match streams::wait_for_change(&self.registry, &mut self.listener, until, changed).await
-            {
+            match streams::wait_for_change(&self.registry, until, changed).await {
                 WakeReason::Changed => {}
-                WakeReason::Draining | WakeReason::Revoked => return None,
+                WakeReason::Draining => return None,
                 WakeReason::TimedOut => return Some(HEARTBEAT_COMMENT),
             }
         }
@@ -341,7 +336,10 @@ fn alters_visibility(change: &Change) -> bool {
         | Kind::Authority
         | Kind::Lock
         | Kind::Person
-        | Kind::Access => return false,
+        | Kind::Access
+        | Kind::Source
+        | Kind::Bundle
+        | Kind::Group => return false,
     };
     before.get(field) != after.get(field)
 }

@@ -1,21 +1,15 @@
 //! Common parts of `/v1/changes` and `/v1/status`: long polls, and server-sent events on request.
 
-use std::{convert::Infallible, future::Future, pin::pin, time::Duration};
+use std::{convert::Infallible, future::Future, time::Duration};
 
 use axum::{
     Json,
     body::{Body, Bytes},
-    extract::FromRequestParts,
     response::{IntoResponse, Response},
 };
-use fairlead_api::Code;
-use fairlead_routes::{
-    InvalidValue, Query, QueryParameter, invalid,
-    reply::{Answer, Rejected},
-};
-use fairlead_seam::{Caller, Principal};
+use fairlead_routes::{InvalidValue, Query, QueryParameter, invalid};
 use futures_util::{Stream, StreamExt};
-use http::{HeaderMap, HeaderValue, header, request::Parts};
+use http::{HeaderMap, HeaderValue, header};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -28,42 +22,8 @@ const MAX_WAIT_SECONDS: u64 = 25;
 pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// A stream ends after this time; its client reconnects.
 pub(super) const STREAM_LIFETIME: Duration = Duration::from_secs(600);
-/// Interval of checks that the caller's credential is still valid.
-const RECHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// Heartbeat comment.
 pub(super) const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": nothing new\n\n");
-
-/// A caller of a long-lived request, as long as its credential is valid.
-pub(super) struct LongRequest {
-    pub(super) caller: Caller,
-    principal: Principal,
-    recheck_at: Instant,
-}
-
-impl<S: Sync> FromRequestParts<S> for LongRequest {
-    type Rejection = Rejected;
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        let principal = parts.extensions.get::<Principal>().cloned();
-        let principal = principal.ok_or(Code::NoToken)?;
-        Ok(LongRequest {
-            caller: principal.caller().await?,
-            principal,
-            recheck_at: Instant::now() + RECHECK_INTERVAL,
-        })
-    }
-}
-
-impl LongRequest {
-    /// Re-checks the caller's credential, at most once per interval.
-    pub(super) async fn is_still_authorized(&mut self) -> bool {
-        if Instant::now() < self.recheck_at {
-            return true;
-        }
-        let is_valid = self.principal.is_still_valid(&self.caller).await;
-        self.recheck_at = Instant::now() + RECHECK_INTERVAL;
-        is_valid
-    }
-}
 
 /// Parameter of [`since_of`], with the schema of the route's positions.
 pub(super) fn since_parameter(schema: Value) -> QueryParameter {
@@ -123,32 +83,22 @@ pub(super) enum WakeReason {
     TimedOut,
     /// The hub drains; waiting requests must not delay it.
     Draining,
-    /// The caller's credential was revoked.
-    Revoked,
 }
 
-/// Waits until `changed` completes; false means that no further change can occur.
+/// Waits until `changed` completes; false means that no further change can occur. The gateway ends a request without
+/// access.
 pub(super) async fn wait_for_change(
     registry: &Registry,
-    listener: &mut LongRequest,
     until: Instant,
     changed: impl Future<Output = bool>,
 ) -> WakeReason {
-    let mut changed = pin!(changed);
-    loop {
-        if !listener.is_still_authorized().await {
-            return WakeReason::Revoked;
-        }
-        let next = until.min(listener.recheck_at);
-        tokio::select! {
-            changed = timeout_at(next, changed.as_mut()) => match changed {
-                Ok(true) => return WakeReason::Changed,
-                Ok(false) => return WakeReason::Draining,
-                Err(_) if Instant::now() >= until => return WakeReason::TimedOut,
-                Err(_) => {}
-            },
-            () = registry.draining() => return WakeReason::Draining,
-        }
+    tokio::select! {
+        changed = timeout_at(until, changed) => match changed {
+            Ok(true) => WakeReason::Changed,
+            Ok(false) => WakeReason::Draining,
+            Err(_) => WakeReason::TimedOut,
+        },
+        () = registry.draining() => WakeReason::Draining,
     }
 }
 

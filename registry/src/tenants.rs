@@ -87,7 +87,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
                 .needs(&[Right::MANAGE_TENANTS])
                 .query([QueryParameter::flag(
                     "cascade",
-                    "true: delete its clusters and descendants, too",
+                    "true: delete its clusters, sources, bundles, groups and descendants, too",
                 )])
                 .honours_if_match()
                 .gives_nothing(204),
@@ -354,7 +354,7 @@ async fn delete(
         }
         match draft.delete_tenant(&doomed) {
             Err(StoreError::InUse) => {
-                let detail = "the tenant has clusters or child tenants";
+                let detail = "the tenant has clusters, child tenants, sources, bundles or groups";
                 Err(RegistryError::InUse(detail))
             }
             done => Ok(done.map(|()| gone)?),
@@ -365,7 +365,7 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Deletes a tenant's clusters and all descendants with theirs.
+/// Deletes clusters, sources, bundles and groups of a tenant, and all descendants with theirs.
 fn delete_below(
     draft: &mut Draft,
     tenant: &TenantId,
@@ -385,5 +385,6 @@ fn delete_below(
         draft.delete_cluster(&cluster.value.id)?;
         gone.push(cluster.value.id.clone());
     }
+    draft.delete_delivery_of(tenant);
     Ok(())
 }

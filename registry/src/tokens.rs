@@ -38,6 +38,7 @@ use crate::{
     listing::Listing,
     names::caller_name,
     owners::{MAX_OWNER_CHAIN, as_owner, chain_length, latest_end, may_have},
+    person_roles,
     registry::{Registry, by},
     rights::{allow, sees_tenant, sees_token, tenant_of, visible},
     services::TokenVerifier,
@@ -253,6 +254,7 @@ pub fn new(
         owner: None,
         exchanged: false,
         exchange_rules: None,
+        roles: Vec::new(),
         replaces: false,
     };
     Ok((kept, token))
@@ -344,6 +346,7 @@ fn shown(view: &View, token: &Token) -> ApiToken {
         created_by: token.created_by.clone(),
         owner,
         exchanged: token.exchanged,
+        grants: person_roles::shown(&token.roles),
         last_used: None,
         fallen: None,
     }

@@ -17,6 +17,8 @@ use crate::{
 /// Maximum page size.
 const MAX_PAGE_SIZE: usize = 1000;
 const MAX_CURSOR_BYTES: usize = 1024;
+/// Description of the parameter `cursor`.
+const CURSOR: &str = "Cursor of the next page, from the `Link` header";
 
 /// Decoded query of a request. In test builds, reading a parameter missing from `/openapi.json`
 /// fails.
@@ -92,7 +94,12 @@ impl Query {
 /// Parameter of [`next_page`].
 #[must_use]
 pub fn cursor_parameter() -> QueryParameter {
-    QueryParameter::text("cursor", "Cursor of the next page, from the `Link` header")
+    QueryParameter::text("cursor", CURSOR)
+}
+
+fn limit_parameter() -> QueryParameter {
+    let max = MAX_PAGE_SIZE as u64;
+    QueryParameter::integer("limit", "Maximum number of items", 1..=max)
 }
 
 /// Requested page of a list.
@@ -126,10 +133,15 @@ impl Page {
     /// Parameters of a page.
     #[must_use]
     pub fn parameters() -> [QueryParameter; 2] {
-        let max = MAX_PAGE_SIZE as u64;
+        [limit_parameter(), cursor_parameter()]
+    }
+
+    /// Parameters of a page of a list with cursors of its own.
+    #[must_use]
+    pub fn parameters_with_cursor(pattern: &str) -> [QueryParameter; 2] {
         [
-            QueryParameter::integer("limit", "Maximum number of items", 1..=max),
-            cursor_parameter(),
+            limit_parameter(),
+            QueryParameter::pattern("cursor", CURSOR, pattern),
         ]
     }
 

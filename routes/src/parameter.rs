@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use fairlead_api::{ClusterId, TenantId};
 use serde_json::{Value, json};
 
 /// Description of one query parameter.
@@ -29,6 +30,13 @@ impl QueryParameter {
         Self::pattern(name, description, r"^[^\x00]+$")
     }
 
+    /// One line of text.
+    #[must_use]
+    pub fn line(name: &'static str, description: &'static str, max_chars: usize) -> Self {
+        let pattern = format!(r"^[^\x00-\x1f\x7f-\x9f]{{1,{max_chars}}}$");
+        Self::pattern(name, description, &pattern)
+    }
+
     /// A text that matches a regular expression.
     #[must_use]
     pub fn pattern(name: &'static str, description: &'static str, pattern: &str) -> Self {
@@ -37,6 +45,18 @@ impl QueryParameter {
             description,
             json!({ "type": "string", "pattern": pattern }),
         )
+    }
+
+    /// Parameter `cluster`: the id of a cluster.
+    #[must_use]
+    pub fn cluster(description: &'static str) -> Self {
+        Self::pattern("cluster", description, &id_pattern(ClusterId::PREFIX))
+    }
+
+    /// Parameter `tenant`: the id of a tenant.
+    #[must_use]
+    pub fn tenant(description: &'static str) -> Self {
+        Self::pattern("tenant", description, &id_pattern(TenantId::PREFIX))
     }
 
     /// `true` or `false`; false by default.
@@ -73,4 +93,8 @@ impl QueryParameter {
         let schema = json!({ "type": "string", "format": "date-time" });
         Self::new(name, description, schema)
     }
+}
+
+fn id_pattern(prefix: &str) -> String {
+    format!("^{prefix}[a-z0-9]([-a-z0-9]{{0,59}}[a-z0-9])?$")
 }

@@ -1,7 +1,7 @@
 //! Permissions of roles for operations.
 
 use fairlead_api::resources::Role;
-use fairlead_seam::Caller;
+use fairlead_seam::{Caller, ClusterScope};
 
 /// A denied permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,10 +88,11 @@ impl Right {
             return Ok(());
         }
         let (operation, needed) = (self.operation, self.needed());
-        let on = match (&caller.cluster, &caller.tenant) {
-            (Some(cluster), _) => cluster.to_string(),
-            (None, Some(tenant)) => tenant.to_string(),
-            (None, None) => "all tenants".to_owned(),
+        let on = match (&caller.clusters, &caller.tenant) {
+            (ClusterScope::One(cluster), _) => cluster.to_string(),
+            (ClusterScope::Selected(selector), _) => format!("clusters with {selector}"),
+            (ClusterScope::All, Some(tenant)) => tenant.to_string(),
+            (ClusterScope::All, None) => "all tenants".to_owned(),
         };
         let detail = format!(
             "{:?} has the role {} on {on}; {operation} needs {needed}",

@@ -248,33 +248,6 @@ impl FromStr for ListenAddress {
     }
 }
 
-/// A duration with a unit: `90s`, `30m`, `8h`, `7d`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeSpan(pub std::time::Duration);
-
-impl FromStr for TimeSpan {
-    type Err = &'static str;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "a time is a number with s, m, h or d behind it, like 30m";
-        let unit = text.chars().next_back().ok_or(wrong)?;
-        let seconds = match unit {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            _ => return Err(wrong),
-        };
-        let number = text
-            .strip_suffix(unit)
-            .and_then(|digits| digits.parse::<u64>().ok())
-            .ok_or(wrong)?;
-        number
-            .checked_mul(seconds)
-            .map(|n| TimeSpan(std::time::Duration::from_secs(n)))
-            .ok_or(wrong)
-    }
-}
-
 /// A memory size with a unit: `64KiB`, `512MiB`, `2GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemorySize(pub usize);
@@ -391,13 +364,6 @@ mod tests {
         assert_eq!(from_environment.list::<String>("hub"), ["a", "b"]);
     }
 
-    #[test]
-    fn spans_have_a_unit() {
-        assert_eq!("30m".parse::<TimeSpan>().unwrap().0.as_secs(), 1800);
-        for bad in ["", "30", "m", "-1s", "1w", "99999999999999999999d", "1é"] {
-            assert!(bad.parse::<TimeSpan>().is_err(), "{bad}");
-        }
-    }
     #[test]
     fn sizes_have_a_unit() {
         assert_eq!("512MiB".parse(), Ok(MemorySize(512 << 20)));

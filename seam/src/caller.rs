@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, TenantId, resources::Role, site::OperatorNamespace};
+use fairlead_api::{TenantId, resources::Role, site::OperatorNamespace};
 use time::OffsetDateTime;
 
-use crate::grants::{GrantKind, NamespaceGrant, ScopedGrant};
+use crate::grants::{ClusterScope, GrantKind, NamespaceGrant, ScopedGrant};
 
 /// An authenticated user or program on the kubectl side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub struct Caller {
     pub role: Role,
     /// Tenant that the caller is limited to, with all tenants below it; `None`: all tenants.
     pub tenant: Option<TenantId>,
-    /// Cluster that the caller is limited to; `None`: all clusters of the tenant.
-    pub cluster: Option<ClusterId>,
+    /// Clusters of the tenant that the caller is limited to.
+    pub clusters: ClusterScope,
     /// Namespaces that the role is limited to in clusters; empty: whole clusters.
     pub namespaces: Vec<OperatorNamespace>,
     /// Further roles in parts of the hub.
@@ -39,7 +39,7 @@ impl Caller {
             token,
             role,
             tenant,
-            cluster,
+            clusters,
             namespaces,
             grants,
             subject,
@@ -49,7 +49,7 @@ impl Caller {
             (Some(one), Some(other)) => one.is_same_as(other),
             (one, other) => one.is_none() && other.is_none(),
         };
-        let rights = (name, token, role, tenant, cluster, namespaces, grants);
+        let rights = (name, token, role, tenant, clusters, namespaces, grants);
         is_same_subject
             && rights
                 == (
@@ -57,19 +57,23 @@ impl Caller {
                     &other.token,
                     &other.role,
                     &other.tenant,
-                    &other.cluster,
+                    &other.clusters,
                     &other.namespaces,
                     &other.grants,
                 )
     }
 
-    /// Role on the hub's own routes. A role in namespaces reads only. An admin of one cluster is an operator there:
+    /// Role on the hub's own routes. A role in namespaces reads only. An admin of single clusters is an operator there:
     /// tokens, locks and the audit belong to tenants.
     #[must_use]
     pub fn hub_role(&self) -> Role {
-        match (self.role, &self.cluster, self.namespaces.is_empty()) {
+        match (
+            self.role,
+            self.clusters.is_all(),
+            self.namespaces.is_empty(),
+        ) {
             (_, _, false) => Role::Viewer,
-            (Role::Admin, Some(_), true) => Role::Operator,
+            (Role::Admin, false, true) => Role::Operator,
             (role, _, true) => role,
         }
     }
@@ -77,7 +81,7 @@ impl Caller {
     /// True if the own role covers all clusters of all tenants.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
-        self.tenant.is_none() && self.cluster.is_none()
+        self.tenant.is_none() && self.clusters.is_all()
     }
 
     /// The caller with its own role alone.
@@ -97,7 +101,7 @@ impl Caller {
         let more = more.map(|it| Caller {
             role: it.role,
             tenant: it.scope.tenant.clone(),
-            cluster: it.scope.cluster.clone(),
+            clusters: it.scope.clusters.clone(),
             namespaces: it.scope.namespaces.clone(),
             grants: Arc::default(),
             ..self.clone()

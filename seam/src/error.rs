@@ -11,6 +11,9 @@ pub enum AuthenticateError {
     /// The token is invalid, with a detail if there is one.
     #[error("the token is invalid{}", detail(.0.as_deref()))]
     BadToken(Option<String>),
+    /// The token is longer than the hub accepts.
+    #[error("the bearer token is longer than 16 KiB")]
+    TooLong,
     /// The token has expired.
     #[error("the token has expired")]
     Expired,
@@ -51,6 +54,7 @@ impl AuthenticateError {
         match self {
             AuthenticateError::NoToken => Code::NoToken,
             AuthenticateError::BadToken(_) => Code::BadToken,
+            AuthenticateError::TooLong => Code::TokenTooLong,
             AuthenticateError::Expired => Code::TokenExpired,
             AuthenticateError::TooManyWrongTokens(_) => Code::TooManyWrongTokens,
             AuthenticateError::TooManyRequests { .. } => Code::TooManyRequests,
@@ -151,6 +155,7 @@ impl From<AuthenticateError> for Failure {
         match error {
             AuthenticateError::NoToken
             | AuthenticateError::BadToken(None)
+            | AuthenticateError::TooLong
             | AuthenticateError::Expired
             | AuthenticateError::TooManyWrongTokens(_) => code.into(),
             AuthenticateError::BadToken(Some(detail)) => Failure::because(code, detail),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, TenantId, resources::Role, site::OperatorNamespace};
+use fairlead_api::{ClusterId, Selector, TenantId, resources::Role, site::OperatorNamespace};
 
 /// A role of a caller in a part of the hub. Roles add up: the strongest one of a cluster counts there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,10 +20,54 @@ pub struct ScopedGrant {
 pub struct GrantScope {
     /// The tenant with all below it; `None`: all tenants.
     pub tenant: Option<TenantId>,
-    /// `None`: all clusters of the tenant.
-    pub cluster: Option<ClusterId>,
+    /// Clusters of the tenant.
+    pub clusters: ClusterScope,
     /// Namespaces of the role in clusters; empty: whole clusters.
     pub namespaces: Vec<OperatorNamespace>,
+}
+
+/// Clusters of a scope.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub enum ClusterScope {
+    /// All clusters of the tenant.
+    #[default]
+    All,
+    /// One cluster.
+    One(ClusterId),
+    /// Clusters that match a selector at the time of the request.
+    Selected(Arc<Selector>),
+}
+
+impl ClusterScope {
+    /// The one cluster of the scope.
+    #[must_use]
+    pub fn id(&self) -> Option<&ClusterId> {
+        match self {
+            ClusterScope::One(id) => Some(id),
+            ClusterScope::All | ClusterScope::Selected(_) => None,
+        }
+    }
+
+    /// The selector of the scope.
+    #[must_use]
+    pub fn selector(&self) -> Option<&Selector> {
+        match self {
+            ClusterScope::Selected(selector) => Some(selector),
+            ClusterScope::All | ClusterScope::One(_) => None,
+        }
+    }
+
+    /// True if clusters are not limited.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        *self == ClusterScope::All
+    }
+}
+
+impl From<Option<ClusterId>> for ClusterScope {
+    fn from(only: Option<ClusterId>) -> Self {
+        only.map_or(ClusterScope::All, ClusterScope::One)
+    }
 }
 
 /// Kind of a [`ScopedGrant`].

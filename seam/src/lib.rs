@@ -19,7 +19,7 @@ pub use caller::{Caller, Grant, Subject, SubjectProof};
 pub use directory::{Directory, Recognition};
 pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
 pub use fair_pool::{FairPool, Share, Taken};
-pub use grants::{GrantKind, GrantScope, NamespaceGrant, ScopedGrant};
+pub use grants::{ClusterScope, GrantKind, GrantScope, NamespaceGrant, ScopedGrant};
 pub use module::{AgentPeer, EmergencyNote, Module, Presence, Seam, refuse};
 pub use network::network;
 pub use principal::{Identify, Principal};

@@ -26,8 +26,8 @@ pub trait Identify: Send + Sync {
     async fn body_terms(&self) -> BodyTerms;
     /// Keeps a guard until the request has ended.
     fn keep(&self, guard: Box<dyn Any + Send>);
-    /// Re-checks the credential; true if it cannot be checked now.
-    async fn is_still_valid(&self, caller: &Caller) -> bool;
+    /// Id of the request; see [`Principal::request_id`].
+    fn request_id(&self) -> &str;
     /// Address of the other end of the connection.
     fn from(&self) -> IpAddr;
     /// Counts a wrong secret of the address.
@@ -48,8 +48,8 @@ impl Identify for KnownPrincipal {
 
     fn keep(&self, _: Box<dyn Any + Send>) {}
 
-    async fn is_still_valid(&self, caller: &Caller) -> bool {
-        self.0.is_same_as(caller)
+    fn request_id(&self) -> &str {
+        ""
     }
 
     fn from(&self) -> IpAddr {
@@ -91,11 +91,10 @@ impl Principal {
         self.0.keep(Box::new(terms));
     }
 
-    /// Re-checks that the token still stands for this caller; true if it cannot be checked now.
-    ///
-    /// Long answers call it periodically.
-    pub async fn is_still_valid(&self, caller: &Caller) -> bool {
-        self.0.is_still_valid(caller).await
+    /// Id of the request in the audit log; empty without a gateway.
+    #[must_use]
+    pub fn request_id(&self) -> &str {
+        self.0.request_id()
     }
 
     /// Address of the other end of the connection, which may be a proxy.

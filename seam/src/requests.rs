@@ -31,6 +31,8 @@ pub struct Termination {
 pub struct RequestFilter {
     /// Id of the request.
     pub id: Option<String>,
+    /// Id of a request that is not selected.
+    pub except: Option<String>,
     /// Name of the caller.
     pub caller: Option<String>,
     /// Id of the API token.
@@ -51,6 +53,7 @@ impl RequestFilter {
             wanted.is_none_or(|wanted| value == Some(wanted))
         }
         is(self.id.as_ref(), Some(&request.id))
+            && self.except.as_ref() != Some(&request.id)
             && is(self.caller.as_ref(), Some(&request.caller))
             && is(self.token.as_ref(), request.token.as_ref())
             && is(self.cluster.as_ref(), request.cluster.as_ref())

@@ -8,6 +8,7 @@ use fairlead_api::ClusterId;
 use tokio::sync::mpsc;
 
 use crate::{
+    connections::Connections,
     error::Result,
     heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
@@ -130,6 +131,9 @@ pub(super) trait Backend: Send + Sync {
 
     /// Replaces the sealed keys, durable on return; false if they are others than `old`.
     async fn replace_keys(&self, old: &str, new: &str) -> Result<bool>;
+
+    /// Connections for tables of other crates.
+    fn connections(&self) -> Connections;
 
     /// True if several hubs may share the database.
     fn is_shared(&self) -> bool;

@@ -10,7 +10,10 @@ use crate::{
     backend::Backend,
     backend::{DocumentRow, LoadedRows},
     error::{Result, StoreError},
-    model::{AccessGrant, AccessLock, Authorities, Cluster, LockTarget, Person, Tenant, Token},
+    model::{
+        AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
+        LockTarget, Person, Tenant, Token,
+    },
     record::{Kind, Record},
     revision::Revision,
     view::{CatalogHead, View},
@@ -303,6 +306,9 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Lock => view.take::<AccessLock>(row)?,
             Kind::Person => view.take::<Person>(row)?,
             Kind::Access => view.take::<AccessGrant>(row)?,
+            Kind::Source => view.take::<BundleSource>(row)?,
+            Kind::Bundle => view.take::<BundleRecord>(row)?,
+            Kind::Group => view.take::<ClusterGroup>(row)?,
             Kind::Catalog => {}
         }
     }

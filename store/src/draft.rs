@@ -12,6 +12,7 @@ use fairlead_api::{ClusterId, TenantId};
 use serde_json::Value;
 
 use crate::{
+    delivery::TouchedDelivery,
     document::StoredDocument,
     error::{Result, StoreError},
     model::{AccessGrant, AccessLock, Authorities, Cluster, Person, Tenant, Token},
@@ -31,6 +32,7 @@ pub struct Draft {
     pub(super) locks: BTreeSet<String>,
     pub(super) people: BTreeSet<String>,
     pub(super) access: BTreeSet<String>,
+    pub(super) delivery: TouchedDelivery,
     /// New catalogs, as JSON.
     pub(super) catalogs: BTreeMap<ClusterId, String>,
 }
@@ -56,6 +58,7 @@ impl Draft {
             locks: BTreeSet::new(),
             people: BTreeSet::new(),
             access: BTreeSet::new(),
+            delivery: TouchedDelivery::default(),
             catalogs: BTreeMap::new(),
         }
     }
@@ -86,10 +89,13 @@ impl Draft {
     /// Deletes a tenant and its API tokens.
     ///
     /// # Errors
-    /// [`StoreError::Missing`]; [`StoreError::InUse`] while it has clusters or child tenants.
+    /// [`StoreError::Missing`]; [`StoreError::InUse`] while it has clusters, child tenants, sources,
+    /// bundles or groups.
     pub fn delete_tenant(&mut self, id: &TenantId) -> Result<()> {
         self.view.tenant(id).ok_or(StoreError::Missing)?;
-        if self.view.clusters_of(id).next().is_some() || self.view.children_of(id).next().is_some()
+        if self.view.clusters_of(id).next().is_some()
+            || self.view.children_of(id).next().is_some()
+            || self.view.delivers(id)
         {
             return Err(StoreError::InUse);
         }
@@ -268,7 +274,7 @@ impl Draft {
 
     /// Repeated puts raise the version once; a put of the original value restores the original
     /// record.
-    fn put<T: StoredDocument>(&mut self, value: T) {
+    pub(super) fn put<T: StoredDocument>(&mut self, value: T) {
         let id = value.id().clone();
         let before = T::records(&self.base).get(&id);
         let record = match before {

@@ -16,7 +16,8 @@ use crate::{
     history::{Change, FactVersion},
     millis::millis,
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, FactSource, Facts, Person, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
+        FactSource, Facts, Person, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -103,6 +104,15 @@ pub(super) fn record(
     }
     for id in &draft.access {
         journal.document::<AccessGrant>(draft, id)?;
+    }
+    for id in &draft.delivery.sources {
+        journal.document::<BundleSource>(draft, id)?;
+    }
+    for id in &draft.delivery.bundles {
+        journal.document::<BundleRecord>(draft, id)?;
+    }
+    for id in &draft.delivery.groups {
+        journal.document::<ClusterGroup>(draft, id)?;
     }
     for (cluster, body) in &draft.catalogs {
         journal.catalog(draft, cluster, body);

@@ -8,7 +8,9 @@ mod audience;
 mod backend;
 pub mod claim;
 mod clock;
+mod connections;
 mod data_dir;
+mod delivery;
 mod derived_cache;
 mod document;
 mod draft;
@@ -49,6 +51,7 @@ mod writer;
 
 pub use audience::Audience;
 pub use clock::Clock;
+pub use connections::{Connections, SqliteConnections};
 pub use data_dir::{DataDir, LOCK};
 pub use derived_cache::DerivedCache;
 pub use draft::Draft;

@@ -7,6 +7,7 @@
 mod access;
 mod authorities;
 mod cluster;
+mod delivery;
 mod fact;
 mod git;
 pub mod hex;
@@ -18,9 +19,11 @@ mod token;
 pub use access::{AccessAct, AccessGrant, AccessHolder};
 pub use authorities::{Authorities, CaRecord, RetiredCa};
 pub use cluster::{AgentCa, Binding, Bootstrap, CloneSighting, Cluster, LateRenewal};
+pub use delivery::{BundleRecord, BundleSource, Generation, MAX_GENERATIONS};
 pub use fact::{Fact, Facts};
 /// Parts of documents that are stored as received.
 pub use fairlead_api::{
+    delivery::Group as ClusterGroup,
     facts::FactSource,
     resources::{
         AgentSettings, CompileMeta, CreationPolicy, Credentials, DeletionPolicy, DeployKey,

@@ -26,7 +26,7 @@ use crate::{
     backend::ObservedRow,
     error::{Result, StoreError},
     heartbeats::{HubRow, RemoteHubs, has_session, mark_lost},
-    observed::{Observed, continues},
+    observed::{Observed, continues, differ_in_time_only},
 };
 
 /// Time over which observations are batched.
@@ -474,19 +474,6 @@ impl Observations {
     fn table(&self) -> MutexGuard<'_, ObservationTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// True if two observations differ only by the passage of time.
-fn differ_in_time_only(before: Option<&Observed>, after: Option<&Observed>) -> bool {
-    let (Some(before), Some(after)) = (before, after) else {
-        return before.is_none() && after.is_none();
-    };
-    let (one, changed) = (&before.status, &after.status);
-    one.state == changed.state
-        && one.since == changed.since
-        && one.last_error == changed.last_error
-        && one.hub == changed.hub
-        && before.applied == after.applied
 }
 
 /// Body of a withdrawn observation.

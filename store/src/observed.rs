@@ -100,6 +100,19 @@ pub(super) fn continues(one: &ClusterStatus, other: &ClusterStatus) -> bool {
     kind(one) == kind(other)
 }
 
+/// True if two observations differ only by the passage of time.
+pub(super) fn differ_in_time_only(before: Option<&Observed>, after: Option<&Observed>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else {
+        return before.is_none() && after.is_none();
+    };
+    let (one, changed) = (&before.status, &after.status);
+    one.state == changed.state
+        && one.since == changed.since
+        && one.last_error == changed.last_error
+        && one.hub == changed.hub
+        && before.applied == after.applied
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,6 +26,7 @@ use crate::{
     backend::{
         Backend, ChangeBatch, Committed, Heartbeat, LoadedRows, LogPage, LogSummary, ObservedRow,
     },
+    connections::Connections,
     error::{Result, StoreError, cannot_be_reached, has_ended},
     heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
@@ -46,8 +47,12 @@ mod moves {
             "SET LOCAL statement_timeout = 0",
             "SET LOCAL idle_in_transaction_session_timeout = 0"
         ],
-        array: "json_build_array",
-        source: "json_array_elements(CAST($1 AS JSON)) AS source (item)"
+        dialect: JsonDialect {
+            array: "json_build_array",
+            source: "json_array_elements(CAST($1 AS JSON)) AS source (item)",
+            to_hex: "encode({}, 'hex')",
+            from_hex: "decode({}, 'hex')",
+        }
     );
 }
 
@@ -200,6 +205,10 @@ impl Backend for PostgresBackend {
 
     async fn replace_keys(&self, old: &str, new: &str) -> Result<bool> {
         reads::replace_keys(&self.pool, old, new).await
+    }
+
+    fn connections(&self) -> Connections {
+        Connections::Postgres(self.pool.clone())
     }
 
     fn is_shared(&self) -> bool {

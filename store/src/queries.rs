@@ -145,12 +145,6 @@ pub(super) const LAST_LINES: &str =
      JOIN (SELECT kind, id, max(revision) AS revision FROM changes GROUP BY kind, id) AS l
        ON l.kind = c.kind AND l.id = c.id AND l.revision = c.revision";
 
-/// A missing table is code 1 (ERROR) in SQLite, 42P01 in PostgreSQL.
-pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    matches!(code.as_deref(), Some("1" | "42P01"))
-}
-
 /// Reading half of a [`Backend`](crate::backend::Backend) for one database. Generic code over both
 /// sqlx databases would need more bounds than the queries have lines.
 macro_rules! reads {
@@ -240,7 +234,7 @@ macro_rules! reads {
             let version: Option<i64> =
                 match sqlx::query_scalar(queries::TABLES).fetch_one(pool).await {
                     Ok(version) => version,
-                    Err(error) if queries::is_missing_table(&error) => None,
+                    Err(error) if rows::is_missing_table(&error) => None,
                     Err(error) => return Err(error),
                 };
             let Some(version) = version else {
@@ -468,18 +462,7 @@ macro_rules! reads {
             before: i64,
             slice: u32,
         ) -> Result<u64> {
-            let mut gone = 0;
-            loop {
-                let done = sqlx::query(queries::FORGET_ACTS)
-                    .bind(before)
-                    .bind(i64::from(slice))
-                    .execute(pool)
-                    .await?;
-                gone += done.rows_affected();
-                if done.rows_affected() < u64::from(slice) {
-                    return Ok(gone);
-                }
-            }
+            forget(pool, queries::FORGET_ACTS, before, slice).await
         }
 
         pub(super) async fn forget_facts(
@@ -487,21 +470,27 @@ macro_rules! reads {
             before: i64,
             slice: u32,
         ) -> Result<u64> {
+            let changed = forget(pool, queries::FORGET_FACTS, before, slice).await?;
+            let removed = forget(pool, queries::FORGET_REMOVED, before, slice).await?;
+            Ok(changed + removed)
+        }
+
+        /// Deletes rows older than `before`, a slice at a time; returns their number.
+        async fn forget(
+            pool: &Pool<Database>,
+            query: &'static str,
+            before: i64,
+            slice: u32,
+        ) -> Result<u64> {
             let mut gone = 0;
-            for query in [queries::FORGET_FACTS, queries::FORGET_REMOVED] {
-                loop {
-                    let done = sqlx::query(query)
-                        .bind(before)
-                        .bind(i64::from(slice))
-                        .execute(pool)
-                        .await?;
-                    gone += done.rows_affected();
-                    if done.rows_affected() < u64::from(slice) {
-                        break;
-                    }
+            loop {
+                let done = sqlx::query(query).bind(before).bind(i64::from(slice));
+                let done = done.execute(pool).await?.rows_affected();
+                gone += done;
+                if done < u64::from(slice) {
+                    return Ok(gone);
                 }
             }
-            Ok(gone)
         }
     };
 }

@@ -99,6 +99,12 @@ pub(super) fn all<R, T: TryFrom<R, Error = StoreError>>(rows: Vec<R>) -> Result<
     rows.into_iter().map(T::try_from).collect()
 }
 
+/// A missing table is code 1 (ERROR) in SQLite, 42P01 in PostgreSQL.
+pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("1" | "42P01"))
+}
+
 /// Databases use signed integers.
 pub(super) fn int(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|_| damaged(&number))

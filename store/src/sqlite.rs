@@ -12,8 +12,12 @@ mod moves {
         snapshot: "BEGIN",
         write: "BEGIN IMMEDIATE",
         settings: [],
-        array: "json_array",
-        source: "(SELECT value AS item FROM json_each($1)) AS source"
+        dialect: JsonDialect {
+            array: "json_array",
+            source: "(SELECT value AS item FROM json_each($1)) AS source",
+            to_hex: "lower(hex({}))",
+            from_hex: "unhex({})",
+        }
     );
 }
 
@@ -42,6 +46,7 @@ use crate::{
     backend::{
         Backend, ChangeBatch, Committed, Heartbeat, LoadedRows, LogPage, LogSummary, ObservedRow,
     },
+    connections::{Connections, SqliteConnections},
     error::Result,
     heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
@@ -144,6 +149,14 @@ impl Backend for SqliteBackend {
 
     async fn replace_keys(&self, old: &str, new: &str) -> Result<bool> {
         reads::replace_keys(&self.writer, old, new).await
+    }
+
+    fn connections(&self) -> Connections {
+        Connections::Sqlite(SqliteConnections {
+            durable: self.writer.clone(),
+            unsynced: self.reporter.clone(),
+            readers: self.readers.clone(),
+        })
     }
 
     /// The file belongs to this hub.

@@ -23,6 +23,7 @@ use tracing::warn;
 use crate::{
     backend::Backend,
     clock::Clock,
+    connections::Connections,
     document::whole,
     draft::Draft,
     error::{Refusal, Result, StoreError},
@@ -130,6 +131,12 @@ impl Store {
 
     pub(crate) fn state(&self) -> &StoreState {
         &self.shared
+    }
+
+    /// Connections to the database, for tables outside of the registry.
+    #[must_use]
+    pub fn connections(&self) -> Connections {
+        self.shared.backend.connections()
     }
 
     /// The current registry.

@@ -17,12 +17,28 @@ pub(super) enum DumpPart {
 
 /// Number of rows per slice.
 pub(super) const ROWS_PER_SLICE: usize = 500;
+/// Size at which a slice ends, in bytes of JSON.
+pub(super) const SLICE_BYTES: usize = 4 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColumnType {
     Text,
     Int,
     Flag,
+    /// Hexadecimal in lower case.
+    Bytes,
+}
+
+/// Functions of a database for rows in JSON.
+pub(super) struct JsonDialect {
+    /// Makes an array.
+    pub(super) array: &'static str,
+    /// Rows of a JSON parameter, each in `source.item`.
+    pub(super) source: &'static str,
+    /// Bytes to text, around `{}`.
+    pub(super) to_hex: &'static str,
+    /// Text to bytes, around `{}`.
+    pub(super) from_hex: &'static str,
 }
 
 pub(super) struct TableSpec {
@@ -31,7 +47,7 @@ pub(super) struct TableSpec {
     pub(super) key: &'static str,
 }
 
-use ColumnType::{Flag, Int, Text};
+use ColumnType::{Bytes, Flag, Int, Text};
 
 /// Columns of a line of the change log, also in its archive of people's lines.
 const LOG_COLUMNS: &[(&str, ColumnType)] = &[
@@ -49,7 +65,7 @@ const LOG_COLUMNS: &[(&str, ColumnType)] = &[
     ("actor_token", Text),
 ];
 
-pub(super) const TABLES: [TableSpec; 8] = [
+pub(super) const TABLES: [TableSpec; 13] = [
     TableSpec {
         name: "revision",
         columns: &[("one", Int), ("revision", Int), ("compacted", Int)],
@@ -110,6 +126,38 @@ pub(super) const TABLES: [TableSpec; 8] = [
         columns: &[("token", Text), ("at", Int)],
         key: "token",
     },
+    TableSpec {
+        name: "contents",
+        columns: &[("id", Text), ("bytes", Int), ("at", Int)],
+        key: "id",
+    },
+    TableSpec {
+        name: "content_parts",
+        columns: &[("id", Text), ("part", Int), ("bytes", Bytes)],
+        key: "id, part",
+    },
+    TableSpec {
+        name: "deployments",
+        columns: &[("cluster", Text), ("bundle", Text), ("body", Text)],
+        key: "cluster, bundle",
+    },
+    TableSpec {
+        name: "runs",
+        columns: &[
+            ("id", Text),
+            ("cluster", Text),
+            ("bundle", Text),
+            ("state", Text),
+            ("version", Int),
+            ("body", Text),
+        ],
+        key: "id",
+    },
+    TableSpec {
+        name: "run_logs",
+        columns: &[("run", Text), ("at", Int), ("bytes", Bytes)],
+        key: "run, at",
+    },
 ];
 
 /// Indices of the one table with possibly many millions of rows, as created by the migrations. An
@@ -120,27 +168,34 @@ pub(super) const INDICES: [(&str, &str); 2] = [
 ];
 
 impl TableSpec {
-    /// A query for all rows, each as a JSON array built by `function`.
-    pub(super) fn select(&self, function: &str) -> String {
+    /// A query for all rows, each as a JSON array.
+    pub(super) fn select(&self, dialect: &JsonDialect) -> String {
         let column = |(name, kind): &(&str, ColumnType)| match kind {
             Flag => format!("CAST({name} AS INTEGER)"),
+            Bytes => dialect.to_hex.replace("{}", name),
             Int | Text => (*name).to_owned(),
         };
         let columns: Vec<String> = self.columns.iter().map(column).collect();
         let (columns, name, key) = (columns.join(", "), self.name, self.key);
-        format!("SELECT CAST({function}({columns}) AS TEXT) FROM {name} ORDER BY {key}")
+        let array = dialect.array;
+        format!("SELECT CAST({array}({columns}) AS TEXT) FROM {name} ORDER BY {key}")
     }
 
-    /// A statement that inserts the rows of `source`, each a JSON array in `item`.
-    pub(super) fn insert(&self, source: &str) -> String {
+    /// A statement that inserts rows, each a JSON array.
+    pub(super) fn insert(&self, dialect: &JsonDialect) -> String {
         let value = |(at, (_, kind)): (usize, &(&str, ColumnType))| match kind {
             Text => format!("source.item ->> {at}"),
+            Bytes => {
+                let text = format!("source.item ->> {at}");
+                dialect.from_hex.replace("{}", &text)
+            }
             Int => format!("CAST(source.item ->> {at} AS BIGINT)"),
             Flag => format!("CAST(CAST(source.item ->> {at} AS INTEGER) AS BOOLEAN)"),
         };
         let values: Vec<String> = self.columns.iter().enumerate().map(value).collect();
         let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
         let (values, names, name) = (values.join(", "), names.join(", "), self.name);
+        let source = dialect.source;
         format!("INSERT INTO {name} ({names}) SELECT {values} FROM {source}")
     }
 
@@ -151,15 +206,16 @@ impl TableSpec {
 
 /// Copying half of a [`Backend`](crate::backend::Backend) for one database.
 macro_rules! moves {
-    ($database:ty, snapshot: $snapshot:literal, write: $write:literal, settings: $settings:expr, array: $array:literal,
-     source: $source:literal) => {
+    ($database:ty, snapshot: $snapshot:literal, write: $write:literal, settings: $settings:expr, dialect: $dialect:expr) => {
         use futures_util::TryStreamExt;
         use sqlx::{AssertSqlSafe, Pool};
         use tokio::sync::mpsc;
 
         use crate::{
             error::{Result, StoreError},
-            tables::{DumpPart, INDICES, JsonRow, ROWS_PER_SLICE, TABLES},
+            tables::{
+                DumpPart, INDICES, JsonDialect, JsonRow, ROWS_PER_SLICE, SLICE_BYTES, TABLES,
+            },
         };
 
         /// All rows of one snapshot.
@@ -173,14 +229,16 @@ macro_rules! moves {
                 sqlx::query(*setting).execute(&mut *tx).await?;
             }
             for (at, table) in TABLES.iter().enumerate() {
-                let query = AssertSqlSafe(table.select($array));
+                let query = AssertSqlSafe(table.select(&$dialect));
                 let mut found = sqlx::query_scalar::<$database, String>(query).fetch(&mut *tx);
-                let mut rows = Vec::new();
+                let (mut rows, mut bytes) = (Vec::new(), 0);
                 while let Some(text) = found.try_next().await? {
+                    bytes += text.len();
                     let row: JsonRow = serde_json::from_str(&text)
                         .map_err(|_| StoreError::Damaged(table.name.to_owned()))?;
                     rows.push(row);
-                    if rows.len() == ROWS_PER_SLICE {
+                    if rows.len() == ROWS_PER_SLICE || bytes >= SLICE_BYTES {
+                        bytes = 0;
                         let rows = std::mem::take(&mut rows);
                         let sent = to.send(DumpPart::Rows(at, rows)).await;
                         sent.map_err(|_| StoreError::CutOff)?;
@@ -220,7 +278,7 @@ macro_rules! moves {
                 };
                 let table = TABLES.get(at).ok_or(StoreError::CutOff)?;
                 let rows = serde_json::to_string(&rows).map_err(|_| StoreError::CutOff)?;
-                sqlx::query(AssertSqlSafe(table.insert($source)))
+                sqlx::query(AssertSqlSafe(table.insert(&$dialect)))
                     .bind(rows)
                     .execute(&mut *tx)
                     .await?;

@@ -7,6 +7,7 @@ use fairlead_api::{ClusterId, TenantId};
 use imbl::{OrdMap, OrdSet};
 
 use crate::{
+    delivery::DeliveryDocuments,
     model::{AccessGrant, AccessLock, Authorities, Cluster, Person, Tenant, Token},
     quota_terms::ChangeCount,
     record::Record,
@@ -28,6 +29,7 @@ pub struct View {
     pub(super) access: OrdMap<String, Arc<Record<AccessGrant>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
     pub(super) authorities: OrdMap<String, Arc<Record<Authorities>>>,
+    pub(super) delivery: DeliveryDocuments,
     pub(super) by_tenant: Groups<TenantId, ClusterId>,
     pub(super) children: Groups<TenantId, TenantId>,
     /// Approved access requests by the key of their holder.

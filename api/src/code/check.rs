@@ -41,6 +41,9 @@ const fn request(code: Code) -> &'static str {
         Code::NoRole => {
             "Compare the claims of the token with the rules in the file that `fairlead server --issuers FILE` reads; docs/issuers.md shows the rules. The hub's log names the user."
         }
+        Code::TokenTooLong => {
+            "Run `fairlead credential` and look at the length of the token that it prints. Tokens of an issuer grow with the groups of their person."
+        }
         Code::NotAllowed => {
             "Run `fairlead whoami`: it prints your role and your tenant. `fairlead token create --help` lists the permissions of each role."
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::role::Role;
+use super::{present::present, role::Role};
 use crate::{ClusterId, TenantId};
 
 /// State of an [`AccessRequest`].
@@ -144,13 +144,21 @@ pub struct CreateAccessRequest {
     /// The cluster.
     pub cluster: ClusterId,
     /// The role; in an emergency the strongest one that the caller may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub role: Option<Role>,
     /// Namespaces of the role; empty: the whole cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
     /// Time from approval to end; the hub has a default and a maximum.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub duration_seconds: Option<u64>,
     /// Reason, one line.
     #[schema(min_length = 1, max_length = 256)]
@@ -162,7 +170,11 @@ pub struct CreateAccessRequest {
 #[serde(deny_unknown_fields)]
 pub struct AccessComment {
     /// Comment, one line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(max_length = 256)]
     pub comment: Option<String>,
 }

@@ -61,9 +61,30 @@ pub enum ResourceKind {
     Person,
     /// Request for a role for a time.
     Access,
+    /// Source of bundles.
+    Source,
+    /// Bundle of manifests, or a chart.
+    Bundle,
+    /// Group of clusters.
+    Group,
 }
 
 impl ResourceKind {
+    /// All kinds.
+    pub const ALL: [ResourceKind; 11] = [
+        ResourceKind::Tenant,
+        ResourceKind::Cluster,
+        ResourceKind::Token,
+        ResourceKind::Catalog,
+        ResourceKind::Authority,
+        ResourceKind::Lock,
+        ResourceKind::Person,
+        ResourceKind::Access,
+        ResourceKind::Source,
+        ResourceKind::Bundle,
+        ResourceKind::Group,
+    ];
+
     /// The name in JSON and in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -76,6 +97,9 @@ impl ResourceKind {
             ResourceKind::Lock => "lock",
             ResourceKind::Person => "person",
             ResourceKind::Access => "access",
+            ResourceKind::Source => "source",
+            ResourceKind::Bundle => "bundle",
+            ResourceKind::Group => "group",
         }
     }
 }
@@ -94,13 +118,9 @@ pub struct UnknownName;
 impl FromStr for ResourceKind {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        use ResourceKind::{Access, Authority, Catalog, Cluster, Lock, Person, Tenant, Token};
-        [
-            Tenant, Cluster, Token, Catalog, Authority, Lock, Person, Access,
-        ]
-        .into_iter()
-        .find(|kind| kind.as_str() == text)
-        .ok_or(UnknownName)
+        let kind = ResourceKind::ALL.into_iter();
+        let mut kind = kind.filter(|kind| kind.as_str() == text);
+        kind.next().ok_or(UnknownName)
     }
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
+use super::present::present;
 use crate::{ClusterId, HubUrl, TenantId};
 
 /// Kind of a running request.
@@ -218,7 +219,11 @@ pub struct CreateLock {
     #[schema(min_length = 1, max_length = 256)]
     pub reason: String,
     /// Lifetime, 1 minute to 1 year; without end if missing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(minimum = 60, maximum = 31_622_400)]
     pub ttl_seconds: Option<u64>,
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::role::Role;
-use crate::{ClusterId, TenantId, secret::exposed};
+use super::{present::present, role::Role};
+use crate::{ClusterId, Selector, TenantId, secret::exposed};
 
 /// An API token without its secret, which the hub does not store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -40,6 +40,9 @@ pub struct ApiToken {
     /// True if the token was exchanged for one of an issuer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exchanged: bool,
+    /// All roles of an exchanged token, if `role`, `tenant` and `cluster` do not tell all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<CallerGrant>,
     /// Last use; up to a minute late if the use was at another hub.
     #[serde(
         with = "time::serde::rfc3339::option",
@@ -88,13 +91,25 @@ pub struct CreateToken {
     /// Role of the holder.
     pub role: Role,
     /// Tenant of the token; `None` for all tenants.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub tenant: Option<TenantId>,
     /// Cluster of the token; only for the role `cluster`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cluster: Option<ClusterId>,
     /// Lifetime, 1 minute to 1 year, and no longer than that of the owner. If missing: 8 hours, or less with its owner.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(minimum = 60, maximum = 31_622_400, default = 28_800)]
     pub ttl_seconds: Option<u64>,
 }
@@ -124,6 +139,10 @@ pub struct WhoAmI {
     /// Cluster that the role is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
+    /// Label selector of the clusters that the role is limited to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub selector: Option<Selector>,
     /// Namespaces that the role is limited to in clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
@@ -154,6 +173,10 @@ pub struct CallerGrant {
     /// `None`: all clusters of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
+    /// Label selector of the clusters that the role is limited to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub selector: Option<Selector>,
     /// Namespaces of the role in clusters; empty: whole clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
@@ -179,7 +202,11 @@ pub enum CallerGrantKind {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateStewardToken {
     /// Rotates only if the newest token is at least this old.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(minimum = 0, maximum = 316_224_000)]
     pub older_than_seconds: Option<u64>,
 }

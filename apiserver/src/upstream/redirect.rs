@@ -1,9 +1,7 @@
 //! Redirects of the API server. Only those that stay at this API server go back to the hub, as a path.
-//!
-//! Clients follow a redirect with their bearer token of the hub (CVE-2020-8559, CVE-2022-3172).
 
-use fairlead_exchange::Body;
-use http::{HeaderValue, Response, StatusCode, Uri, header::LOCATION};
+use fairlead_exchange::{Body, redirect::replace_target};
+use http::{HeaderValue, Response, Uri};
 use url::{Position, Url};
 
 use super::UpstreamError;
@@ -20,28 +18,10 @@ pub(super) fn localize(
     endpoint: &Endpoint,
     requested: &Uri,
 ) -> Result<(), UpstreamError> {
+    let admit = |target: &HeaderValue| path_at(endpoint, requested, target);
     let status = response.status();
-    let is_redirect = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
-    if !is_redirect && !response.headers().contains_key(LOCATION) {
-        return Ok(());
-    }
-    let headers = response.headers_mut();
-    let mut targets = headers.get_all(LOCATION).iter();
-    let path = match (targets.next(), targets.next()) {
-        (Some(target), None) => path_at(endpoint, requested, target),
-        _ => None,
-    };
-    match path {
-        Some(path) => {
-            headers.insert(LOCATION, path);
-            Ok(())
-        }
-        None if is_redirect => Err(UpstreamError::Redirect),
-        None => {
-            headers.remove(LOCATION);
-            Ok(())
-        }
-    }
+    let replaced = replace_target(status, response.headers_mut(), admit);
+    replaced.map_err(|_| UpstreamError::Redirect)
 }
 
 /// Resolves a target against the requested URL (RFC 3986, section 5).

@@ -3,28 +3,18 @@
 //! The client names the type of each stream in the headers of its `SYN_STREAM`. All headers of a direction are one zlib
 //! stream. Bytes that Kubernetes' own server could read differently are an error, because a session must not pass unseen.
 
-mod headers;
-
 use std::{collections::BTreeMap, io};
 
-use super::frames::{Direction, invalid};
-use headers::HeaderReader;
+use fairlead_protocols::spdy::{
+    HEAD_BYTES, HEADERS_FRAME, Head, HeadKind, HeaderReader, MAX_HEADER_FRAME_BYTES, SPDY_VERSION,
+    STREAM_TYPE, SYN_REPLY, SYN_STREAM,
+};
 
-/// Length of the head of each frame in bytes.
-const HEAD_BYTES: usize = 8;
-/// Limit of one frame with headers in bytes, compressed; those of kubectl have about 100.
-const MAX_HEADER_FRAME_BYTES: usize = 16 << 10;
+use super::frames::{Direction, invalid};
+
 /// Streams of one session; kubectl opens five.
 const MAX_STREAMS: usize = 64;
-/// Version of the frames of SPDY/3.1.
-const SPDY_VERSION: u16 = 3;
-const STREAM_TYPE: &[u8] = b"streamtype";
-
-/// Types of control frames.
-const SYN_STREAM: u16 = 1;
-const SYN_REPLY: u16 = 2;
-const HEADERS_FRAME: u16 = 8;
-/// `SETTINGS` is 4, `PING` 6, `GOAWAY` 7, `WINDOW_UPDATE` 9, `CREDENTIAL` 10; 5 was `NOOP`.
+/// Highest type of a control frame: `SETTINGS` is 4, `PING` 6, `GOAWAY` 7, `WINDOW_UPDATE` 9, `CREDENTIAL` 10; 5 was `NOOP`.
 const LAST_CONTROL_TYPE: u16 = 10;
 
 /// Reader of both directions of a session.
@@ -141,21 +131,16 @@ impl SpdyStreams {
 impl FrameReader {
     fn read_head(&mut self, direction: Direction) -> io::Result<()> {
         let head = std::mem::take(&mut self.head);
-        let (Some(&first), Some(&[_, high, middle, low])) =
-            (head.first_chunk::<4>(), head.last_chunk::<4>())
-        else {
-            return Err(invalid("a head is too short"));
+        let head = head.as_slice().try_into().map(Head::of);
+        let head = head.map_err(|_| invalid("a head is too short"))?;
+        self.left = head.length;
+        let (version, kind) = match head.kind {
+            HeadKind::Data { stream } => {
+                self.frame = Frame::Data { stream };
+                return Ok(());
+            }
+            HeadKind::Control { version, number } => (version, number),
         };
-        let length = u32::from_be_bytes([0, high, middle, low]);
-        self.left = usize::try_from(length).unwrap_or(usize::MAX);
-        let word = u32::from_be_bytes(first);
-        if word >> 31 == 0 {
-            self.frame = Frame::Data { stream: word };
-            return Ok(());
-        }
-        let [version_high, version_low, kind_high, kind_low] = first;
-        let version = u16::from_be_bytes([version_high & 0x7f, version_low]);
-        let kind = u16::from_be_bytes([kind_high, kind_low]);
         self.frame = match kind {
             _ if version != SPDY_VERSION || kind == 0 || kind > LAST_CONTROL_TYPE => {
                 return Err(invalid("a control frame of another protocol"));

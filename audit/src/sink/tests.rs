@@ -1,6 +1,6 @@
 //! Delivery to real sockets: syslog servers, and HTTP servers that fail at times.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use fairlead_runtime::Process;
 use tokio::{
@@ -26,14 +26,14 @@ fn log(dir: &Path) -> AuditWriter {
 }
 
 fn report(log: &AuditLog, number: usize) {
-    let head = Arc::new(RequestHead {
-        id: format!("{number:016x}"),
-        method: "GET".to_owned(),
-        path: "/v1/whoami".to_owned(),
+    let head = RequestHead {
+        id: &format!("{number:016x}"),
+        method: "GET",
+        path: "/v1/whoami",
         query: None,
         from: "192.0.2.1:4000".parse().unwrap(),
-    });
-    log.end_of(&head, RequestParty::default(), RequestResult::default());
+    };
+    log.end_of(&head, &RequestParty::default(), &RequestResult::default());
 }
 
 fn start(log: &AuditLog, config: &str) -> Process {

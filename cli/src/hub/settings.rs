@@ -10,7 +10,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
-use fairlead_api::{HubUrl, resources::TenantQuotas};
+use fairlead_api::{HubUrl, TimeSpan, resources::TenantQuotas};
 use fairlead_client::Environment;
 use fairlead_control::{
     ACCESS_MAX, AccessSettings, BOOTSTRAP_TTL, EMERGENCY_MAX, EnrollSettings, PERSON_TOKEN_TTL,
@@ -19,7 +19,7 @@ use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
 use fairlead_registry::{Discovery, RegistrySettings, stale::Reporting};
 use fairlead_runtime::{
-    config::{ListenAddress, MemorySize, Reader, TimeSpan},
+    config::{ListenAddress, MemorySize, Reader},
     proxies::Proxies,
 };
 use fairlead_store::{Place, Retention};

@@ -7,7 +7,10 @@ use serde_json::{Map, Value, json};
 use super::{Document, DocumentKind, invalid};
 use crate::{
     differences::differences,
-    hub_client::{HubClient, HubError, Precondition, Tagged},
+    hub_client::{
+        HubClient, HubError,
+        calls::{Precondition, Tagged},
+    },
 };
 
 /// Fields that PUT keeps if a document omits them.

@@ -1,13 +1,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fairlead_api::Reason;
 use fairlead_testkit::{proxy::FakeProxy, tls::ServerTls};
+use http::StatusCode;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::*;
+use super::{calls::error_response, *};
 
 /// Number of responses after which the server closes a connection.
 const RESPONSES_PER_CONNECTION: usize = 3;

@@ -2,7 +2,7 @@
 
 use clap::{Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use fairlead_runtime::config::TimeSpan;
+use fairlead_api::TimeSpan;
 
 use super::common::OutputArgs;
 use crate::complete::clusters;

@@ -43,7 +43,7 @@ pub struct NewCluster {
         default_value = "30m",
         requires = "wait"
     )]
-    pub(crate) timeout: fairlead_runtime::config::TimeSpan,
+    pub(crate) timeout: fairlead_api::TimeSpan,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -2,11 +2,11 @@
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
+use fairlead_api::TimeSpan;
 use fairlead_api::{
     resources::{AccessState, Role},
     site::OperatorNamespace,
 };
-use fairlead_runtime::config::TimeSpan;
 
 use super::common::OutputArgs;
 use crate::complete::clusters;

@@ -130,7 +130,7 @@ pub(crate) struct AuditRequests {
     pub(crate) id: Option<String>,
     /// Filter: requests of the last time, like 24h
     #[arg(long, value_name = "DURATION")]
-    pub(crate) since: Option<fairlead_runtime::config::TimeSpan>,
+    pub(crate) since: Option<fairlead_api::TimeSpan>,
     /// Stage of the events
     #[arg(long, value_name = "start|end", value_parser = ["start", "end"], default_value = "end")]
     pub(crate) stage: String,

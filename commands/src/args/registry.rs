@@ -184,7 +184,7 @@ pub enum ClusterArgs {
         state: fairlead_api::resources::ClusterState,
         /// Longest time to wait
         #[arg(long, value_name = "DURATION", default_value = "30m")]
-        timeout: fairlead_runtime::config::TimeSpan,
+        timeout: fairlead_api::TimeSpan,
     },
     /// Move a cluster to another tenant; this revokes its identity, and its agent has to enrol again
     Move {
@@ -308,7 +308,7 @@ pub struct FactsArgs {
     pub(crate) at: Option<String>,
     /// Show the changes of this last period [default without a cluster: 24h]
     #[arg(long, value_name = "DURATION")]
-    pub(crate) since: Option<fairlead_runtime::config::TimeSpan>,
+    pub(crate) since: Option<fairlead_api::TimeSpan>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -120,7 +120,7 @@ pub struct LockArgs {
     pub(crate) reason: String,
     /// Lifetime of the lock [default: until `fairlead unlock`]
     #[arg(long = "for", value_name = "DURATION")]
-    pub(crate) lifetime: Option<fairlead_runtime::config::TimeSpan>,
+    pub(crate) lifetime: Option<fairlead_api::TimeSpan>,
 }
 
 /// Arguments of `fairlead unlock`.

@@ -73,7 +73,7 @@ pub enum ClusterSteward {
         names: Vec<String>,
         /// Only if the newest token is at least this old
         #[arg(long, value_name = "DURATION")]
-        older_than: Option<fairlead_runtime::config::TimeSpan>,
+        older_than: Option<fairlead_api::TimeSpan>,
         /// Print the Secret of one cluster instead of writing it there
         #[arg(long, value_name = "NAME|ID", conflicts_with = "names", add = ArgValueCompleter::new(clusters))]
         print: Option<String>,
@@ -145,7 +145,7 @@ pub enum TokenArgs {
         cluster: Option<String>,
         /// Lifetime of the token, no longer than that of its owner [default: 8h, or less with its owner]
         #[arg(long, value_name = "DURATION")]
-        ttl: Option<fairlead_runtime::config::TimeSpan>,
+        ttl: Option<fairlead_api::TimeSpan>,
         #[command(flatten)]
         local: LocalHub,
         #[command(flatten)]

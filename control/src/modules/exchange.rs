@@ -15,15 +15,15 @@ use fairlead_api::{
     resources::{ExchangeToken, ExchangedToken},
 };
 use fairlead_issuers::{ExchangeTerms, Issuers, Vouched};
-use fairlead_registry::{RegistryError, new_token};
+use fairlead_registry::{RegistryError, new_token, roles_of};
 use fairlead_routes::{
     ApiModule, ApiRoutes, RouteSpec, Tag,
     reply::{FormBody, Rejected, Requester, Secret},
 };
-use fairlead_seam::{AuthenticateError, Module};
+use fairlead_seam::{AuthenticateError, Caller, Module};
 use fairlead_store::{
     Actor, Clock, Draft, Refusal, Store, StoreError,
-    model::{PersonOwner, Token, TokenOwner},
+    model::{PersonOwner, PersonRole, Token, TokenOwner},
     whole_millis,
 };
 use http::{StatusCode, header};
@@ -210,10 +210,16 @@ impl Exchange {
             status: None,
             failure,
         };
-        if !vouched.namespaces.is_empty() {
-            let cause = "no token has a role in namespaces only";
-            let failure = Failure::because(Code::NoRole, cause);
-            return Err(Refused::bad("unauthorized_client", failure));
+        let caller = Caller::from(vouched.clone());
+        // A job raises no emergency.
+        let lasting = roles_of(&caller).into_iter().filter(|it| !it.break_glass);
+        let mut roles: Vec<PersonRole> = lasting.collect();
+        if let [own] = roles.as_slice()
+            && own.namespaces.is_empty()
+            && own.selector.is_none()
+        {
+            // Role, tenant and cluster tell all.
+            roles.clear();
         }
         let made = new_token(
             &vouched.name,
@@ -229,14 +235,15 @@ impl Exchange {
             name: vouched.name.clone(),
             role: Some(vouched.role),
             tenant: vouched.tenant.clone(),
-            cluster: vouched.cluster.clone(),
+            cluster: vouched.clusters.id().cloned(),
             credential_ends: vouched.expires,
         };
         kept.tenant = vouched.tenant;
-        kept.cluster = vouched.cluster;
+        kept.cluster = owner.cluster.clone();
         kept.created_by = Some(vouched.name.clone());
         kept.exchanged = true;
         kept.exchange_rules = Some(terms.rules);
+        kept.roles = roles;
         kept.owner = Some(TokenOwner::Person(owner.clone()));
         let id = kept.id.clone();
         let actor = Actor::Caller {

@@ -12,13 +12,13 @@ use fairlead_api::{
     resources::{EndedRequests, RequestKind, Role, RunningRequest, RunningRequestList},
 };
 use fairlead_registry::{
-    LOCK, RegistryError, allow_somewhere, by, checked_reason, order_failure, order_filter,
-    sees_cluster, sees_tenant,
+    LOCK, MAX_REASON_CHARS, RegistryError, allow_somewhere, by, checked_reason, order_failure,
+    order_filter, sees_cluster, sees_tenant,
 };
 use fairlead_routes::{
     ApiModule, ApiRoutes, InvalidValue, ListPosition, Page, Query, QueryParameter, RouteSpec, Tag,
     invalid,
-    reply::{Answer, Authenticated, Path},
+    reply::{Answer, Authenticated, Path, Requester},
 };
 use fairlead_runtime::Process;
 use fairlead_seam::{Caller, Module, RunningRequests};
@@ -94,7 +94,10 @@ impl RequestsParts {
 fn routes() -> ApiRoutes<Arc<RequestsParts>> {
     const TAG: Tag = Tag::SYSTEM;
     const ALL: &str = "/v1/requests";
-    let reason = || QueryParameter::text("reason", "Reason, shown to the clients");
+    let reason = || {
+        let description = "Reason, shown to the clients";
+        QueryParameter::line("reason", description, MAX_REASON_CHARS)
+    };
     ApiRoutes::new()
         .route(
             RouteSpec::get(
@@ -143,11 +146,8 @@ fn filters() -> [QueryParameter; 5] {
     [
         QueryParameter::text("caller", "Filter: requests of this caller"),
         QueryParameter::text("token", "Filter: requests with this API token"),
-        QueryParameter::text(
-            "tenant",
-            "Filter: requests of this tenant and its descendants",
-        ),
-        QueryParameter::text("cluster", "Filter: requests to this cluster"),
+        QueryParameter::tenant("Filter: requests of this tenant and its descendants"),
+        QueryParameter::cluster("Filter: requests to this cluster"),
         QueryParameter::choice(
             "kind",
             "Filter: requests of this kind",
@@ -166,6 +166,7 @@ fn selected(query: &Query) -> Result<SelectedRequests, InvalidValue> {
     });
     Ok(SelectedRequests {
         id: None,
+        except: None,
         caller: text("caller")?,
         token: text("token")?,
         tenant: tenant
@@ -282,13 +283,15 @@ async fn list(
 async fn end_matching(
     State(parts): State<Arc<RequestsParts>>,
     Authenticated(caller): Authenticated,
+    requester: Requester,
     uri: Uri,
 ) -> Answer<Json<EndedRequests>> {
     let query = Query::of(&uri)?;
-    let selected = selected(&query)?;
+    let mut selected = selected(&query)?;
     if selected == SelectedRequests::default() {
         return Err(invalid("a filter is needed: caller, token, tenant, cluster or kind").into());
     }
+    selected.except = requester.principal().map(|it| it.request_id().to_owned());
     let ended = order(&parts, &caller, selected, &query).await?;
     Ok(Json(EndedRequests { ended }))
 }
@@ -304,7 +307,8 @@ async fn end_one(
     let view = parts.store.view();
     let mut running = parts.here().into_iter();
     let is_here = running.any(|it| it.id == id && sees(&view, &caller, &it));
-    if !is_here && !parts.store.is_shared() {
+    let may_be_elsewhere = parts.store.is_shared() && is_request_id(&id);
+    if !is_here && !may_be_elsewhere {
         let cause = format!("no running request has the id {id:?}");
         let failure = Failure::with_cause(Code::NotFound, cause);
         return Err(failure
@@ -317,6 +321,11 @@ async fn end_one(
     };
     let ended = order(&parts, &caller, selected, &query).await?;
     Ok(Json(EndedRequests { ended }))
+}
+
+/// True for sixteen hexadecimal digits: an id as each hub makes them.
+fn is_request_id(id: &str) -> bool {
+    id.len() == 16 && id.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Stores the order for all hubs, and follows it here at once. Returns the number of requests here.
@@ -340,17 +349,18 @@ async fn order(
         created: now,
         until: Some(now + ORDER_LIFETIME),
     };
+    let filter = order_filter(&parts.store.view(), &selected);
+    // Counted before the order is stored: the gateway may follow it first.
+    let selected_here = parts.here().iter().filter(|it| filter.matches(it)).count();
     let kept = order.clone();
     let decide = move |draft: &mut Draft| {
         draft.put_lock(kept.clone());
         Ok::<_, RegistryError>(())
     };
     parts.store.change(by(caller), decide).await?;
-    let filter = order_filter(&parts.store.view(), &selected);
-    let ended = parts
-        .running
-        .get()
-        .map_or(0, |running| running.end(&filter, &order_failure(&order)));
+    let running = parts.running.get();
+    let ended = running.map_or(0, |it| it.end(&filter, &order_failure(&order)));
+    let ended = ended.max(selected_here);
     info!(
         order = order.id,
         caller = caller.name,

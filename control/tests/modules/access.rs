@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use fairlead_api::{Code, resources::Role};
-use fairlead_seam::{Caller, GrantKind, GrantScope, ScopedGrant, Subject, SubjectProof};
+use fairlead_seam::{
+    Caller, ClusterScope, GrantKind, GrantScope, ScopedGrant, Subject, SubjectProof,
+};
 use http::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -151,7 +153,7 @@ async fn nobody_decides_on_the_own_request() {
         Err(Code::NotFound)
     );
     let of_cluster = Caller {
-        cluster: Some("c-one".parse().unwrap()),
+        clusters: ClusterScope::One("c-one".parse().unwrap()),
         ..person("carl", Role::Admin)
     };
     assert_eq!(

@@ -244,3 +244,67 @@ async fn other_rules_end_exchanged_tokens() {
     assert_eq!(refused.code(), Code::BadToken);
     assert!(refused.to_string().contains("rules"), "{refused}");
 }
+
+#[tokio::test]
+async fn exchanged_token_has_all_roles_of_its_subject() {
+    const SEVERAL: &str = r#"
+exchange = true
+roles = [
+    { claim = "sub", value = "repo:shop:*", role = "operator", cluster = "c-one", namespaces = ["shop", "web"] },
+    { claim = "sub", value = "repo:shop:main", role = "viewer", tenant = "t-acme", break_glass = "admin" },
+    { claim = "sub", value = "repo:prod", role = "operator", selector = "env=prod" },
+]"#;
+    let people = People::new();
+    let rig = Rig::with(|config| people.configure(config, SEVERAL)).await;
+    rig.tenant("acme").await;
+    rig.cluster("one", "t-acme").await;
+    rig.cluster("two", "t-acme").await;
+    let exchanged = async |sub: &str| {
+        let (status, answer) = exchange(&rig, &job(&people, &rig, sub)).await;
+        assert_eq!(status, 200, "{answer}");
+        let caller = authenticate(&rig, &access_token(&answer)).await.unwrap();
+        assert!(caller.token.is_some());
+        caller
+    };
+    let role = async |caller: &Caller, cluster: &str| {
+        let seam = rig.control.seam();
+        // As each re-check of a running request does it.
+        let now = seam.authenticator.recheck(caller).await.unwrap();
+        assert_eq!(now, *caller);
+        let cluster = cluster.parse().unwrap();
+        match seam.authorizer.authorize(&now, &cluster).await {
+            Ok(grant) => format!("{:?} {}", grant.role, grant.namespaces.len()),
+            Err(error) => error.code().to_string(),
+        }
+    };
+    let branch = exchanged("repo:shop:x").await;
+    assert_eq!(role(&branch, "c-one").await, "None 2");
+    assert_eq!(role(&branch, "c-two").await, "FL-1301");
+    let main = exchanged("repo:shop:main").await;
+    assert_eq!(role(&main, "c-one").await, "Some(Viewer) 2");
+    assert_eq!(role(&main, "c-two").await, "Some(Viewer) 0");
+    assert_eq!(main.grants.len(), 1, "no role for emergencies");
+    let prod = exchanged("repo:prod").await;
+    assert_eq!(role(&prod, "c-two").await, "FL-1301");
+    let labelled = json!({ "facts": { "env": "prod" } });
+    let labelled = rig
+        .call(&admin(), Method::PATCH, "/clusters/c-two", labelled)
+        .await;
+    assert_eq!(labelled.status, 200);
+    assert_eq!(role(&prod, "c-two").await, "Some(Operator) 0");
+
+    // A list of tokens shows the limits.
+    let listed = rig.get(&admin(), "/v1/tokens").await.good();
+    let listed = listed["items"].as_array().unwrap();
+    let of_branch = listed
+        .iter()
+        .find(|it| it["id"] == *branch.token.as_ref().unwrap());
+    let expected = json!([{
+        "role": "operator", "kind": "standing", "cluster": "c-one", "namespaces": ["shop", "web"],
+    }]);
+    assert_eq!(of_branch.unwrap()["grants"], expected);
+    for (who, makes) in [(&branch, 403), (&prod, 403)] {
+        let made = json!({ "name": "x", "role": "viewer" });
+        assert_eq!(rig.post(who, "/v1/tokens", made).await.status, makes);
+    }
+}

@@ -6,7 +6,7 @@ use fairlead_api::{
     facts::{FACTS_PATH, MAX_REPORT_BYTES},
     resources::Role,
 };
-use fairlead_seam::AgentPeer;
+use fairlead_seam::{AgentPeer, ClusterScope};
 use http::{Method, Request, header};
 use serde_json::{Value, json};
 use time::Duration;
@@ -131,7 +131,7 @@ async fn rejected_patches_do_not_refresh_facts() {
     let rig = Rig::new().await;
     rig.cluster("demo", "t-default").await;
     let mut steward = caller(Role::Cluster, None);
-    steward.cluster = Some("c-demo".parse().unwrap());
+    steward.clusters = ClusterScope::One("c-demo".parse().unwrap());
     let path = "/clusters/c-demo";
     let facts = || json!({ "dynamicFacts": { "racks": 12 } });
     let patch = async |body: Value| rig.call(&steward, Method::PATCH, path, body).await;
@@ -321,7 +321,7 @@ async fn steward_and_agent_do_not_alternate_versions_of_a_fact() {
     let rig = Rig::new().await;
     let agent = agent(&rig, "demo", "t-default").await;
     let steward = fairlead_seam::Caller {
-        cluster: Some("c-demo".parse().unwrap()),
+        clusters: ClusterScope::One("c-demo".parse().unwrap()),
         ..caller(Role::Cluster, None)
     };
     let from_steward =

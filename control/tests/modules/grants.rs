@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fairlead_api::{Code, resources::Role};
-use fairlead_seam::{Caller, GrantKind, GrantScope, ScopedGrant};
+use fairlead_seam::{Caller, ClusterScope, GrantKind, GrantScope, ScopedGrant};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -19,11 +19,15 @@ fn grant(
         role,
         scope: GrantScope {
             tenant: tenant.map(|it| it.parse().unwrap()),
-            cluster: cluster.map(|it| it.parse().unwrap()),
+            clusters: cluster.map(|it| it.parse().unwrap()).into(),
             namespaces: namespaces.iter().map(|it| it.parse().unwrap()).collect(),
         },
         kind: GrantKind::Standing,
     }
+}
+
+fn selected(selector: &str) -> ClusterScope {
+    ClusterScope::Selected(Arc::new(selector.parse().unwrap()))
 }
 
 fn with(own: Caller, grants: Vec<ScopedGrant>) -> Caller {
@@ -77,7 +81,7 @@ async fn the_strongest_role_of_a_cluster_counts_there() {
 
     let narrow = Caller {
         namespaces: vec!["shop".parse().unwrap()],
-        cluster: Some("c-b2".parse().unwrap()),
+        clusters: ClusterScope::One("c-b2".parse().unwrap()),
         ..caller(Role::Operator, None)
     };
     assert_eq!(
@@ -170,14 +174,18 @@ async fn hub_routes_take_the_role_of_the_thing() {
 async fn roles_of_one_cluster_or_namespace_manage_nothing() {
     let rig = world().await;
     let of_cluster = Caller {
-        cluster: Some("c-a1".parse().unwrap()),
+        clusters: ClusterScope::One("c-a1".parse().unwrap()),
         ..caller(Role::Admin, None)
     };
     let of_namespace = Caller {
         namespaces: vec!["shop".parse().unwrap()],
         ..caller(Role::Operator, Some("t-a"))
     };
-    for ann in [of_cluster, of_namespace] {
+    let of_selector = Caller {
+        clusters: selected("env!=prod"),
+        ..caller(Role::Admin, None)
+    };
+    for ann in [of_cluster, of_namespace, of_selector] {
         assert_eq!(rig.get(&ann, "/clusters/c-a1").await.status, 200);
         for (method, path) in [
             (Method::GET, "/v1/tokens"),
@@ -209,5 +217,97 @@ async fn whoami_shows_each_role() {
     assert_eq!(
         (&who["role"], &who["tenant"]),
         (&json!("viewer"), &Value::Null)
+    );
+}
+
+async fn label(rig: &Rig, path: &str, patch: Value) {
+    let labelled = rig
+        .call(&crate::rig::admin(), Method::PATCH, path, patch)
+        .await;
+    assert_eq!(labelled.status, 200, "{}", labelled.text);
+}
+
+/// A world in which the clusters `c-a1` and `c-b1` have `env=prod`, and an operator of these.
+async fn labelled_world() -> (Rig, Caller) {
+    let rig = world().await;
+    let prod = || json!({ "env": "prod" });
+    // Annotations count before facts.
+    let other = json!({ "facts": prod(), "annotations": { "env": "test" } });
+    label(&rig, "/clusters/c-a1", json!({ "annotations": prod() })).await;
+    label(&rig, "/clusters/c-b1", json!({ "facts": prod() })).await;
+    label(&rig, "/clusters/c-b2", other).await;
+    let own = Caller {
+        clusters: selected("env=prod"),
+        ..caller(Role::Operator, None)
+    };
+    (rig, own)
+}
+
+#[tokio::test]
+async fn roles_by_labels_follow_the_labels_of_now() {
+    let (rig, own) = labelled_world().await;
+    let in_tenant = with(
+        caller(Role::Viewer, Some("t-b")),
+        vec![ScopedGrant {
+            scope: GrantScope {
+                clusters: selected("env in (prod, test)"),
+                ..grant(Role::Operator, Some("t-a"), None, &["shop"]).scope
+            },
+            ..grant(Role::Operator, None, None, &[])
+        }],
+    );
+    for (who, cluster, role) in [
+        (&own, "c-a1", "operator"),
+        (&own, "c-b1", "operator"),
+        (&own, "c-b2", "FL-1301"),
+        (&own, "c-a2", "FL-1301"),
+        (&in_tenant, "c-a1", "none shop:operator"),
+        (&in_tenant, "c-a2", "FL-1301"),
+        (&in_tenant, "c-b1", "viewer"),
+    ] {
+        assert_eq!(in_cluster(&rig, who, cluster).await, role, "{cluster}");
+    }
+    let removed = json!({ "annotations": { "env": null } });
+    label(&rig, "/clusters/c-a1", removed).await;
+    assert_eq!(in_cluster(&rig, &own, "c-a1").await, "FL-1301");
+    let template = json!({ "clusterTemplate": { "annotations": { "env": "prod" } } });
+    label(&rig, "/tenants/t-a", template).await;
+    assert_eq!(in_cluster(&rig, &own, "c-a1").await, "operator");
+    assert_eq!(in_cluster(&rig, &own, "c-a2").await, "operator");
+}
+
+#[tokio::test]
+async fn roles_by_labels_show_nothing_but_their_clusters() {
+    let (rig, own) = labelled_world().await;
+    let seen = async |who: &Caller, query: &str| {
+        let list = rig.get(who, &format!("/clusters{query}")).await.good();
+        let ids = list
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["id"].to_string());
+        ids.collect::<Vec<_>>().join(" ").replace('"', "")
+    };
+    assert_eq!(seen(&own, "").await, "c-a1 c-b1");
+    let filtered = seen(&crate::rig::admin(), "?selector=env%3Dprod").await;
+    assert_eq!(filtered, "c-a1 c-b1");
+    assert_eq!(seen(&own, "?tenant=t-a").await, "c-a1");
+    for path in [
+        "/clusters/c-b2",
+        "/clusters/c-a2",
+        "/tenants/t-a",
+        "/v1/clusters/c-b2/status",
+    ] {
+        let hidden = rig.get(&own, path).await;
+        assert_eq!(hidden.status, 404, "{path}: {}", hidden.text);
+    }
+    let changes = rig.get(&own, "/v1/changes?since=1").await.good();
+    let lines = changes["items"].as_array().unwrap();
+    let is_own = |it: &Value| it["id"] == "c-a1" || it["id"] == "c-b1";
+    assert!(!lines.is_empty() && lines.iter().all(is_own), "{changes}");
+    let who = rig.get(&own, "/v1/whoami").await.good();
+    assert_eq!(
+        (&who["selector"], &who["cluster"]),
+        (&json!("env=prod"), &Value::Null)
     );
 }

@@ -1,7 +1,7 @@
 //! Imported facts: shown as stale until a source reports to this hub.
 
 use fairlead_api::{Code, resources::Role};
-use fairlead_seam::Caller;
+use fairlead_seam::{Caller, ClusterScope};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ async fn an_imported_fact_is_stale_until_reported() {
         .await
         .good();
     let steward = Caller {
-        cluster: Some("c-demo".parse().unwrap()),
+        clusters: ClusterScope::One("c-demo".parse().unwrap()),
         ..caller(Role::Cluster, None)
     };
     let same = json!({ "dynamicFacts": { "kubernetesVersion": version } });

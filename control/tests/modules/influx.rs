@@ -2,7 +2,7 @@
 
 use fairlead_api::{Code, resources::Role};
 use fairlead_facts::{InfluxConfig, InfluxLogin};
-use fairlead_seam::Caller;
+use fairlead_seam::{Caller, ClusterScope};
 use fairlead_testkit::fake_influxdb::FakeInfluxDb;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ async fn queries_are_forwarded_in_parsed_form_within_the_callers_visibility() {
     let one = "((\"tenant\"::tag = 't-acme' AND (\"cluster\"::tag = 'c-one')))";
     let of_acme = caller(Role::Viewer, Some("t-acme"));
     let of_one = Caller {
-        cluster: Some("c-one".parse().unwrap()),
+        clusters: ClusterScope::One("c-one".parse().unwrap()),
         ..caller(Role::Cluster, Some("t-acme"))
     };
     for (who, requester, sent) in [

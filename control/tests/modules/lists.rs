@@ -1,7 +1,7 @@
 //! Lists: paged, conditional, filtered, limited to the caller's visibility.
 
 use fairlead_api::resources::Role;
-use fairlead_seam::Caller;
+use fairlead_seam::{Caller, ClusterScope};
 use http::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -243,7 +243,7 @@ async fn tenant_filters_include_descendants_and_hide_ancestors() {
     let rig = world().await;
     let of_low = caller(Role::Viewer, Some("t-low"));
     let mut steward = caller(Role::Cluster, None);
-    steward.cluster = Some("c-of-mid-0".parse().unwrap());
+    steward.clusters = ClusterScope::One("c-of-mid-0".parse().unwrap());
     for (who, query, ids) in [
         (
             &admin(),

@@ -16,6 +16,7 @@ mod enroll;
 mod exchange;
 mod facts;
 mod grants;
+mod groups;
 mod hub;
 mod imported;
 mod influx;

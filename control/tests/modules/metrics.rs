@@ -6,6 +6,7 @@ use fairlead_api::{
     Code,
     resources::{ClusterState, ClusterStatus, Role},
 };
+use fairlead_seam::ClusterScope;
 use http::{Method, header::IF_MATCH};
 use prometheus::TextEncoder;
 use serde_json::{Value, json};
@@ -197,7 +198,7 @@ async fn selected_facts_are_labels_and_silent_sources_stale() {
     let rig = Rig::new().await;
     rig.cluster("demo", "default").await;
     let steward = fairlead_seam::Caller {
-        cluster: Some("c-demo".parse().unwrap()),
+        clusters: ClusterScope::One("c-demo".parse().unwrap()),
         ..caller(Role::Cluster, None)
     };
     let told = json!({ "dynamicFacts": { "distribution": "k3s", "secret": "not a label" } });

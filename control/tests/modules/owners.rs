@@ -36,7 +36,7 @@ async fn create(rig: &Rig, who: &Caller, body: Value) -> (SecretString, String) 
 }
 
 fn viewer() -> Value {
-    json!({ "name": "ci", "role": "viewer", "tenant": null })
+    json!({ "name": "ci", "role": "viewer" })
 }
 
 async fn listed(rig: &Rig, id: &str) -> Value {

@@ -94,6 +94,7 @@ fn described(path: &str) -> String {
     let path = path.split('?').next().unwrap();
     let path = path
         .replace("c-of-a", "{clusterId}")
+        .replace("g-a", "{groupId}")
         .replace("t-a", "{tenantId}");
     path.replace("k-none", "{tokenId}")
         .replace("facts/x", "facts/{name}")

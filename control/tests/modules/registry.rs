@@ -7,7 +7,7 @@ use fairlead_api::{
     resources::{CreateToken, CreatedToken, Role},
 };
 use fairlead_registry::TokenCondition;
-use fairlead_seam::Caller;
+use fairlead_seam::{Caller, ClusterScope};
 use http::{Method, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -220,7 +220,7 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
         name: "alice".into(),
         role: Role::Operator,
         tenant: None,
-        cluster: None,
+        clusters: ClusterScope::All,
         namespaces: Vec::new(),
         grants: Arc::default(),
         subject: None,

@@ -15,7 +15,7 @@ use axum::{Extension, Router, body::Body};
 use fairlead_api::resources::{JoinInfo, Role};
 use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
 use fairlead_control::Config;
-use fairlead_seam::{AgentPeer, Caller, Principal};
+use fairlead_seam::{AgentPeer, Caller, ClusterScope, Principal};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use secrecy::{ExposeSecret, SecretString};
@@ -52,7 +52,7 @@ pub(crate) fn caller(role: Role, tenant: Option<&str>) -> Caller {
         name: format!("{role}-of-{}", tenant.unwrap_or("all")),
         role,
         tenant: tenant.map(|tenant| tenant.parse().unwrap()),
-        cluster: None,
+        clusters: ClusterScope::All,
         namespaces: Vec::new(),
         grants: Arc::default(),
         subject: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fairlead_api::{Code, resources::Role};
-use fairlead_seam::Caller;
+use fairlead_seam::{Caller, ClusterScope};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 71] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 75] = [
     ("GET", "/v1/access-requests", "", "++++++"),
     (
         "POST",
@@ -58,6 +58,15 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 71] = [
         r#"{"cluster":"c-of-a","reason":"x"}"#,
         "------",
     ),
+    ("GET", "/v1/groups", "", "++++++"),
+    ("GET", "/v1/groups/g-a", "", "++++?+"),
+    (
+        "PUT",
+        "/v1/groups/g-a",
+        r#"{"tenant":"t-a","selector":"a=b"}"#,
+        "+--+?-",
+    ),
+    ("DELETE", "/v1/groups/g-a", "", "+--+?-"),
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -227,7 +236,7 @@ fn of_role(role: Role) -> Caller {
     let mut who = caller(role, None);
     match role {
         Role::Tenant => who.tenant = Some("t-a".parse().unwrap()),
-        Role::Cluster => who.cluster = Some("c-of-a".parse().unwrap()),
+        Role::Cluster => who.clusters = ClusterScope::One("c-of-a".parse().unwrap()),
         _ => {}
     }
     who
@@ -246,6 +255,10 @@ pub(crate) async fn world(rig: &Rig) {
         let body = json!({ "tenant": tenant, "gitRepo": repo });
         rig.call(&admin(), Method::PUT, &path, body).await.good();
     }
+    let group = json!({ "tenant": "t-a", "selector": "a=b" });
+    rig.call(&admin(), Method::PUT, "/v1/groups/g-a", group)
+        .await
+        .good();
 }
 
 pub(crate) fn body(text: &str) -> Value {
@@ -479,6 +492,7 @@ fn real(path: &str) -> String {
         "{tenantId}" => "t-a".to_owned(),
         "{tokenId}" => "k-none".to_owned(),
         "{accessRequestId}" => "ar-0000000000000000".to_owned(),
+        "{groupId}" => "g-a".to_owned(),
         segment if segment.starts_with('{') => "x".to_owned(),
         segment => segment.to_owned(),
     };

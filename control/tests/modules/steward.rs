@@ -51,7 +51,7 @@ async fn steward_is_accepted_during_the_whole_rotation() {
     authenticate(&rig, &old).await.unwrap();
     let steward = authenticate(&rig, &new).await.unwrap();
     assert_eq!(
-        (steward.role, steward.cluster.unwrap().as_str()),
+        (steward.role, steward.clusters.id().unwrap().as_str()),
         (Role::Cluster, "c-demo")
     );
     // The previous pod may run for some minutes.

@@ -203,3 +203,52 @@ async fn a_tenant_without_repository_can_be_replaced() {
         assert!(refused.text.contains("gitRepo.url is required"), "{path}");
     }
 }
+
+#[tokio::test]
+async fn times_that_no_calendar_in_utc_has_are_rejected() {
+    let rig = Rig::new().await;
+    rig.tenant("acme").await;
+    rig.cluster("demo", "t-acme").await;
+    let late = "9999-12-31T23:59:59-01:00";
+    let read = rig
+        .get(&admin(), &format!("/v1/audit/requests?since={late}"))
+        .await;
+    assert_eq!(read.status, StatusCode::BAD_REQUEST, "{}", read.text);
+    let compiled = json!({ "compileMeta": { "lastCompile": late } });
+    let patched = rig
+        .call(&admin(), Method::PATCH, "/clusters/c-demo", compiled)
+        .await;
+    assert_eq!(patched.status, StatusCode::BAD_REQUEST, "{}", patched.text);
+}
+
+#[tokio::test]
+async fn filter_by_cluster_takes_only_ids_of_clusters() {
+    let rig = Rig::new().await;
+    for path in ["/v1/audit", "/v1/audit/requests", "/v1/requests"] {
+        let reply = rig.get(&admin(), &format!("{path}?cluster=null")).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{path}");
+        rig.get(&admin(), &format!("{path}?cluster=c-gone"))
+            .await
+            .good();
+    }
+}
+
+#[tokio::test]
+async fn optional_field_of_a_request_is_never_null() {
+    let rig = Rig::new().await;
+    for (method, path, body) in [
+        (
+            Method::PUT,
+            "/v1/locks/user/ann",
+            json!({ "reason": "laptop stolen", "ttlSeconds": null }),
+        ),
+        (
+            Method::POST,
+            "/v1/tokens",
+            json!({ "name": "ann", "role": "viewer", "tenant": null }),
+        ),
+    ] {
+        let reply = rig.call(&admin(), method, path, body).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{path}");
+    }
+}

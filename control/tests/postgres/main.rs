@@ -9,6 +9,10 @@
 mod before;
 #[path = "../store/contract.rs"]
 mod contract;
+#[path = "../store/delivery.rs"]
+mod delivery;
+#[path = "../store/delivery_rows.rs"]
+mod delivery_rows;
 #[path = "../store/history.rs"]
 mod history;
 #[path = "../modules/rig.rs"]

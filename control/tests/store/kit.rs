@@ -84,6 +84,7 @@ pub(crate) fn token(id: &str, tenant: Option<&str>, expires: OffsetDateTime) -> 
         owner: None,
         exchanged: false,
         exchange_rules: None,
+        roles: Vec::new(),
         replaces: false,
     }
 }

@@ -7,6 +7,8 @@
 )]
 
 mod contract;
+mod delivery;
+mod delivery_rows;
 mod history;
 mod kit;
 mod million;

@@ -5,8 +5,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use fairlead_api::Code;
+use fairlead_api::{
+    Code,
+    delivery::{ArtifactId, RunState},
+};
 use fairlead_control::backup::{self, HubData, RestoredAccess};
+use fairlead_delivery_store::{
+    ContentStore, DeploymentRow, DeploymentStore, LogStore, RunRow, RunStore,
+};
 use fairlead_store::{
     Place, Revision,
     dump::migrate,
@@ -117,6 +123,52 @@ async fn a_backup_under_load_restores_a_consistent_state() {
     let log = restored.changes(Revision(1), 10_000).await.unwrap();
     assert_eq!(log.changes.len(), count * 3);
     fill(&restored, 1000).await;
+}
+
+#[tokio::test]
+async fn a_backup_contains_the_rows_of_delivery() {
+    let (store, home) = store().await;
+    fill(&store, 1).await;
+    let bytes: Vec<u8> = (0..9_000_000u32).map(|it| (it % 253) as u8).collect();
+    let id = ArtifactId::of_sha256(&[7; 32]);
+    let run = RunRow {
+        id: "run-01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap(),
+        cluster: cluster_id("c-1"),
+        bundle: "b-shop".parse().unwrap(),
+        state: RunState::Failed,
+        version: 3,
+        body: "{}".to_owned(),
+    };
+    let state = DeploymentRow {
+        cluster: cluster_id("c-1"),
+        bundle: "b-shop".parse().unwrap(),
+        body: "{}".to_owned(),
+    };
+    ContentStore::of(&store).put(&id, &bytes, 5).await.unwrap();
+    RunStore::of(&store).add(&run).await.unwrap();
+    let logs = LogStore::of(&store);
+    logs.append(&run.id, 7, b"\xff\0log").await.unwrap();
+    DeploymentStore::of(&store)
+        .write(std::slice::from_ref(&state))
+        .await
+        .unwrap();
+    let (there, _there) = data(&home);
+    let copy = backup(&there).await;
+
+    let second = home_of_its_own().await;
+    let (here, _here) = data(&second);
+    restore(&here, &copy, false).await.unwrap();
+    let restored = open(&second).await;
+    let contents = ContentStore::of(&restored);
+    assert!(contents.get(&id).await.unwrap().unwrap() == bytes);
+    let runs = RunStore::of(&restored);
+    assert_eq!(runs.get(&run.id).await.unwrap().as_ref(), Some(&run));
+    let pieces = LogStore::of(&restored).read(&run.id, 0, 10).await.unwrap();
+    assert_eq!((pieces[0].at, &pieces[0].bytes[..]), (7, &b"\xff\0log"[..]));
+    let mut states = Vec::new();
+    let deployments = DeploymentStore::of(&restored);
+    deployments.read(-1, |it| states.push(it)).await.unwrap();
+    assert_eq!(states, [state]);
 }
 
 #[tokio::test]

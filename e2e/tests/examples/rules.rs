@@ -63,6 +63,10 @@ const RULES: &[OutputRule] = &[
         "it needs a PostgreSQL; `make test` runs it with one, in the tests hubs, postgres and crash",
     ),
     left(
+        "fairlead runner --socket",
+        "its folders are those of a container; the test helm runs it in others",
+    ),
+    left(
         "HTTPS_PROXY",
         "it needs a proxy; `make net` runs it with squid",
     ),

@@ -129,7 +129,7 @@ async fn all_end(
         }
     }
     ensure!(failed.is_empty(), "{act}:\n{}", failed.join("\n"));
-    eprintln!("{act}: the last of 8 calls at two hubs ended after {longest:?}");
+    eprintln!("{act}: the last call ended after {longest:?}");
     Ok(())
 }
 
@@ -200,5 +200,53 @@ async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> 
     let list = world.pair.one.cli(["sessions", "list"]).await?;
     let said = format!("Requests at {gone} are missing");
     ensure!(list.stderr.contains(&said), "{list:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn role_for_a_time_is_approved_at_the_other_hub_and_ends_from_there() -> anyhow::Result<()> {
+    let world = RevokedWorld::start().await?;
+    let (one, two) = (&world.pair.one, &world.pair.two);
+    world.dex.set_groups(&["readers"], &["platform"])?;
+    let (jane, guest) = (Person::new(one)?, Person::new(two)?);
+    let said = jane.sign_in(&world.dex, one, "jane").await?;
+    ensure!(said.contains(JANE), "{said}");
+    let said = guest.sign_in(&world.dex, two, "guest").await?;
+    ensure!(said.contains("corp.guest@"), "{said}");
+    let kubectl = jane.kubectl(&world.cluster, "at-one").await?;
+    let pods = [world.pods[0].as_str(), world.pods[1].as_str()];
+    let exec = ["exec", pods[0], "--", "echo", "hello"];
+    let refused = kubectl.clone().args(exec).run().await?;
+    ensure!(refused.stderr.contains("forbidden"), "{refused:?}");
+
+    let request = ["access", "request", "--cluster", "at-one", "--role"];
+    let request = [&request[..], &["admin", "--for", "1h", "--reason", "x"]].concat();
+    let request = [&request[..], &["-o", "jsonpath={.id}"]].concat();
+    let id = jane.run(&request).await?.success()?;
+    let id = id.trim();
+    let own = jane.run(&["access", "approve", id]).await?;
+    ensure!(!own.status.success(), "{own:?}");
+    eventually(END_DEADLINE, "the request at the other hub", async || {
+        let approved = guest.run(&["access", "approve", id]).await.ok()?;
+        approved.success().ok()
+    })
+    .await?;
+    let approved = Instant::now();
+    eventually(END_DEADLINE, "the role at the first hub", async || {
+        let allowed = kubectl.clone().args(exec).run().await.ok()?;
+        allowed.success().ok()
+    })
+    .await?;
+    eprintln!(
+        "the role counts at the other hub after {:?}",
+        approved.elapsed()
+    );
+    let calls = RunningCalls::start("for a time", || kubectl.clone(), pods).await?;
+    let since = Instant::now();
+    let revoke = ["access", "revoke", id, "--comment", "done"];
+    guest.run(&revoke).await?.success()?;
+    all_end(vec![calls], "role revoked", since, "FL-1205").await?;
+    let refused = kubectl.clone().args(exec).run().await?;
+    ensure!(refused.stderr.contains("forbidden"), "{refused:?}");
     Ok(())
 }

@@ -104,7 +104,7 @@ fn within<'a>(
     caller: &Caller,
     query: &Query,
 ) -> Result<Option<Within<'a>>, InvalidValue> {
-    if caller.tenant.is_none() && caller.cluster.is_none() {
+    if caller.is_unlimited() {
         return Ok(None);
     }
     let mut by_tenant: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

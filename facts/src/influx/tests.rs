@@ -400,3 +400,27 @@ fn credentials_travel_over_https_or_loopback_only() {
         assert_eq!(is_confidential(&url.0), confidential, "{url}");
     }
 }
+
+#[test]
+fn credentials_over_plain_http_end_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |url: &str, login| {
+        let config = InfluxConfig {
+            url: url.parse().unwrap(),
+            database: "facts".to_owned(),
+            login,
+            ca_pem: None,
+            spool: MIN_SPOOL_BYTES,
+            answers: false,
+        };
+        let data_dir = DataDir::open(dir.path()).unwrap();
+        let opened = Influx::open(config, &data_dir, Clock::system());
+        opened.map(drop).map_err(|failure| failure.code)
+    };
+    let token = || InfluxLogin::Token("secret".into());
+    let remote = "http://influx.example:8086";
+    assert_eq!(open(remote, token()), Err(Code::BadConfig));
+    assert_eq!(open(remote, InfluxLogin::Nobody), Ok(()));
+    assert_eq!(open("http://127.0.0.1:8086", token()), Ok(()));
+    assert_eq!(open("https://influx.example:8086", token()), Ok(()));
+}

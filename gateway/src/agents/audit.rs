@@ -3,23 +3,44 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use fairlead_api::Code;
-use fairlead_audit::{AuditLog, EventCaller, RequestHead, RequestParty, RequestResult};
+use fairlead_audit::{AuditLog, CallerNames, RequestParty, RequestResult};
+use fairlead_certs::AgentIdentity;
 use fairlead_exchange::Body;
 use http::{Request, Response};
 use http_body::Body as _;
 use tokio::time::Instant;
 
 use crate::{
-    agents::stream_peer::StreamPeer, front::record::head_of, hub::Hub, metrics::RequestEnd,
+    agents::stream_peer::StreamPeer, front::record::OwnedHead, hub::Hub, metrics::RequestEnd,
 };
 
 /// A running request of an agent.
 pub(crate) struct AuditedRequest {
     log: AuditLog,
-    head: Arc<RequestHead>,
-    party: RequestParty,
+    head: OwnedHead,
+    agent: Option<AuditedAgent>,
     bytes_in: u64,
     started: Instant,
+}
+
+/// An agent as the caller of a request.
+struct AuditedAgent {
+    name: String,
+    identity: Arc<AgentIdentity>,
+}
+
+impl AuditedAgent {
+    fn party(&self) -> RequestParty<'_> {
+        RequestParty {
+            caller: Some(CallerNames {
+                name: &self.name,
+                ..CallerNames::default()
+            }),
+            cluster: Some(self.identity.cluster.as_str()),
+            tenant: Some(self.identity.tenant.as_str()),
+            ..RequestParty::default()
+        }
+    }
 }
 
 impl AuditedRequest {
@@ -31,24 +52,19 @@ impl AuditedRequest {
             StreamPeer::Lapsed(identity, from, _) => (*from, Some(identity)),
             StreamPeer::Agent(entry) => (entry.from(), Some(entry.identity())),
         };
-        let head = Arc::new(head_of(request, SocketAddr::new(from, 0)));
-        let party = RequestParty {
-            caller: identity.map(|identity| EventCaller {
-                name: format!("agent:{}", identity.cluster),
-                ..EventCaller::default()
-            }),
-            cluster: identity.map(|identity| identity.cluster.to_string()),
-            tenant: identity.map(|identity| identity.tenant.to_string()),
-            ..RequestParty::default()
-        };
+        let head = OwnedHead::of(request, SocketAddr::new(from, 0));
+        let agent = identity.map(|identity| AuditedAgent {
+            name: format!("agent:{}", identity.cluster),
+            identity: Arc::clone(identity),
+        });
         // Peers without an identity are not authorized yet.
-        if party.caller.is_some() {
-            log.start_of(&head, party.clone());
+        if let Some(agent) = &agent {
+            log.start_of(&head.view(), &agent.party());
         }
         Some(AuditedRequest {
             log,
             head,
-            party,
+            agent,
             bytes_in: request.body().size_hint().exact().unwrap_or_default(),
             started: Instant::now(),
         })
@@ -69,6 +85,8 @@ impl AuditedRequest {
             bytes_out: response.body().size_hint().exact().unwrap_or_default(),
             took: self.started.elapsed(),
         };
-        self.log.end_of(&self.head, self.party, result);
+        let party = self.agent.as_ref().map(AuditedAgent::party);
+        self.log
+            .end_of(&self.head.view(), &party.unwrap_or_default(), &result);
     }
 }

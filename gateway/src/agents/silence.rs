@@ -123,10 +123,13 @@ impl SilenceDetector {
                 return Ok(None);
             }
             ProbeResult::Silent(error) => (SilentParty::Agent, self.agent, PROBE_VALIDITY, error),
-            ProbeResult::Down(error) => {
-                let since = down_since.unwrap_or(self.agent);
-                (SilentParty::Agent, since, LINK_GRACE, error)
-            }
+            ProbeResult::Down(error) => match down_since {
+                Some(since) if since - self.agent < PROBE_VALIDITY => {
+                    (SilentParty::Agent, since, LINK_GRACE, error)
+                }
+                // The link broke after a silence, and is given up with it.
+                _ => (SilentParty::Agent, self.agent, PROBE_VALIDITY, error),
+            },
         };
         if now - since < bound {
             return Err(Unchanged);

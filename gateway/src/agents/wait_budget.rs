@@ -94,9 +94,22 @@ pub(crate) async fn acquire(
     cluster: &ClusterId,
     budget: Duration,
 ) -> Result<(Arc<SessionEntry>, Running), Failure> {
+    match hub.sessions.acquire(cluster)? {
+        Acquired::Up(entry, running) => Ok((entry, running)),
+        // Boxed, because it happens seldom.
+        acquired => Box::pin(wait_for_session(hub, cluster, budget, acquired)).await,
+    }
+}
+
+async fn wait_for_session(
+    hub: &Hub,
+    cluster: &ClusterId,
+    budget: Duration,
+    mut acquired: Acquired,
+) -> Result<(Arc<SessionEntry>, Running), Failure> {
     let began = Instant::now();
     loop {
-        match hub.sessions.acquire(cluster)? {
+        match acquired {
             Acquired::Up(entry, running) => return Ok((entry, running)),
             Acquired::Down(mut down) => {
                 let away = match down.silence() {
@@ -120,6 +133,7 @@ pub(crate) async fn acquire(
                 }
             }
         }
+        acquired = hub.sessions.acquire(cluster)?;
     }
 }
 

@@ -53,23 +53,25 @@ impl Attempts<'_> {
         let mut attempt = 1;
         loop {
             self.record.set_session(Arc::as_ptr(&session).addr());
-            let copy = request
-                .copy()
-                .filter(|_| self.read_only && attempt < MAX_ATTEMPTS);
-            let movable = copy.is_some();
+            let again = match self.read_only && attempt < MAX_ATTEMPTS {
+                true => request.repeatable(),
+                false => None,
+            };
+            let movable = again.is_some();
             let other = tokio::select! {
                 sent = self.send(&session, request) => match sent {
                     Ok(answer) => {
                         // A draining session ends only after this guard is dropped.
-                        self.record.keep(running);
+                        self.record.keep_running(running);
                         return Ok(answer);
                     }
-                    Err(error) => self.after_error(&session, &error, movable).await,
+                    // Boxed, because it happens seldom.
+                    Err(error) => Box::pin(self.after_error(&session, &error, movable)).await,
                 },
                 doubt = self.doubt(&session, movable) => doubt,
             };
             let (other, guard) = other?;
-            request = copy.ok_or(Code::Internal)?;
+            request = again.ok_or(Code::Internal)?.into();
             self.hub.metrics.reads_moved.inc();
             (session, running) = (other, guard);
             attempt += 1;

@@ -5,10 +5,11 @@
 use std::future::Future;
 
 use fairlead_exchange::Body;
+use fairlead_protocols::StreamFormat;
 use http::{Method, Response, Version};
 use http_body_util::BodyExt;
 
-use crate::front::{ending::StreamFormat, record::Inbound, transfer::RecordedDownload};
+use crate::front::{record::Inbound, transfer::RecordedDownload};
 
 /// Runs all other steps inside.
 pub(crate) async fn audit<F>(

@@ -15,12 +15,12 @@ use crate::{
     hub::Hub,
 };
 
-/// Maximum length of a token, in bytes; some providers put all groups of a user into it.
-const MAX_TOKEN: usize = 16 * 1024;
+/// Maximum length of a token. Some issuers put all groups of a person into it.
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// A request with its authenticated caller.
 pub(crate) struct AuthenticatedRequest<T> {
-    pub(crate) caller: Caller,
+    pub(crate) caller: Arc<Caller>,
     pub(crate) request: T,
 }
 
@@ -35,20 +35,79 @@ pub(crate) async fn authenticate<T>(
 where
     T: AsRef<Inbound>,
 {
-    let caller = BearerPrincipal::new(hub, request.as_ref())
-        .identify()
-        .await?;
+    let caller = identify(hub, request.as_ref()).await?;
     Ok(AuthenticatedRequest { caller, request })
 }
 
-/// The sender of a request, not authenticated yet.
+fn identify<'a>(
+    hub: &'a Hub,
+    inbound: &'a Inbound,
+) -> impl Future<Output = Result<Arc<Caller>, AuthenticateError>> + 'a {
+    let given = inbound.request.headers().get_all(header::AUTHORIZATION);
+    let unidentified = UnidentifiedRequest {
+        hub,
+        record: &inbound.record,
+        from: inbound.connection.peer.ip(),
+    };
+    unidentified.identify(bearer(given))
+}
+
+/// A request whose caller is not known yet.
+struct UnidentifiedRequest<'a> {
+    hub: &'a Hub,
+    record: &'a RequestRecord,
+    from: IpAddr,
+}
+
+impl UnidentifiedRequest<'_> {
+    async fn identify(
+        self,
+        token: Result<SecretString, AuthenticateError>,
+    ) -> Result<Arc<Caller>, AuthenticateError> {
+        // Calls the modules for every request: a revoked token is rejected from the next request on.
+        let authenticator = &self.hub.seam.authenticator;
+        let authenticated = match &token {
+            Ok(token) => authenticator.authenticate(token, self.from).await,
+            Err(error) => Err(error.clone()),
+        };
+        let caller = match authenticated {
+            Err(error) if error.may_be_guess() => {
+                count_wrong_secret(self.hub, self.record, self.from)?;
+                return Err(error);
+            }
+            other => Arc::new(other?),
+        };
+        self.record.set_caller(&caller);
+        let proof = caller.subject.as_ref().map(|it| it.proof);
+        if proof == Some(SubjectProof::Reviewed)
+            && let Ok(token) = token
+        {
+            self.record.set_reviewed_token(token);
+        }
+        Ok(caller)
+    }
+}
+
+fn count_wrong_secret(
+    hub: &Hub,
+    record: &RequestRecord,
+    from: IpAddr,
+) -> Result<(), TooManyWrongTokens> {
+    let counted = hub.wrong_tokens.count(from);
+    if counted.is_err() {
+        record.omit_from_audit();
+    }
+    counted
+}
+
+/// The sender of a request to a module, not authenticated yet.
 pub(crate) struct BearerPrincipal {
     hub: Arc<Hub>,
     authorization: Vec<HeaderValue>,
     record: RequestRecord,
     from: IpAddr,
     /// The caller with a slot, once a module has requested it.
-    caller: OnceCell<Result<Caller, AuthenticateError>>,
+    caller: OnceCell<Result<Arc<Caller>, AuthenticateError>>,
 }
 
 impl BearerPrincipal {
@@ -64,33 +123,13 @@ impl BearerPrincipal {
         }
     }
 
-    async fn identify(&self) -> Result<Caller, AuthenticateError> {
-        let token = bearer(&self.authorization);
-        let caller = async {
-            let token = token.as_ref().map_err(Clone::clone)?;
-            self.authenticate(token).await
+    async fn identify(&self) -> Result<Arc<Caller>, AuthenticateError> {
+        let unidentified = UnidentifiedRequest {
+            hub: &self.hub,
+            record: &self.record,
+            from: self.from,
         };
-        let caller = match caller.await {
-            Err(error) if error.may_be_guess() => {
-                self.count_wrong_secret()?;
-                return Err(error);
-            }
-            other => other?,
-        };
-        self.record.set_caller(&caller);
-        let proof = caller.subject.as_ref().map(|it| it.proof);
-        if proof == Some(SubjectProof::Reviewed)
-            && let Ok(token) = token
-        {
-            self.record.set_reviewed_token(token);
-        }
-        Ok(caller)
-    }
-
-    /// Calls the modules for every request: a revoked token is rejected from the next request on.
-    async fn authenticate(&self, token: &SecretString) -> Result<Caller, AuthenticateError> {
-        let authenticator = &self.hub.seam.authenticator;
-        authenticator.authenticate(token, self.from).await
+        unidentified.identify(bearer(&self.authorization)).await
     }
 }
 
@@ -99,11 +138,13 @@ impl Identify for BearerPrincipal {
     async fn caller(&self) -> Result<Caller, AuthenticateError> {
         let authenticated = self.caller.get_or_init(async || {
             let caller = self.identify().await?;
-            self.record.keep(self.hub.caller_limit.acquire(&caller)?);
+            self.record
+                .keep_slot(self.hub.caller_limit.acquire(&caller)?);
             self.record.report_start();
             Ok(caller)
         });
-        authenticated.await.clone()
+        let caller = authenticated.await.as_ref().map_err(Clone::clone)?;
+        Ok(Caller::clone(caller))
     }
 
     async fn body_terms(&self) -> BodyTerms {
@@ -118,14 +159,8 @@ impl Identify for BearerPrincipal {
         self.record.keep(guard);
     }
 
-    async fn is_still_valid(&self, caller: &Caller) -> bool {
-        let Ok(token) = bearer(&self.authorization) else {
-            return false;
-        };
-        match self.authenticate(&token).await {
-            Ok(now) => now.is_same_as(caller),
-            Err(error) => error.is_temporary(),
-        }
+    fn request_id(&self) -> &str {
+        self.record.id()
     }
 
     fn from(&self) -> IpAddr {
@@ -133,19 +168,16 @@ impl Identify for BearerPrincipal {
     }
 
     fn count_wrong_secret(&self) -> Result<(), TooManyWrongTokens> {
-        let counted = self.hub.wrong_tokens.count(self.from);
-        if counted.is_err() {
-            self.record.omit_from_audit();
-        }
-        counted
+        count_wrong_secret(&self.hub, &self.record, self.from)
     }
 }
 
-fn bearer(given: &[HeaderValue]) -> Result<SecretString, AuthenticateError> {
-    let [first, more @ ..] = given else {
-        return Err(AuthenticateError::NoToken);
-    };
-    if !more.is_empty() {
+fn bearer<'a>(
+    given: impl IntoIterator<Item = &'a HeaderValue>,
+) -> Result<SecretString, AuthenticateError> {
+    let mut given = given.into_iter();
+    let first = given.next().ok_or(AuthenticateError::NoToken)?;
+    if given.next().is_some() {
         let detail = "there is more than one token".to_owned();
         return Err(AuthenticateError::BadToken(Some(detail)));
     }
@@ -161,7 +193,10 @@ fn bearer(given: &[HeaderValue]) -> Result<SecretString, AuthenticateError> {
     if token.is_empty() {
         return Err(AuthenticateError::NoToken);
     }
-    if token.len() > MAX_TOKEN || !token.bytes().all(|b| b.is_ascii_graphic()) {
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(AuthenticateError::TooLong);
+    }
+    if !token.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(AuthenticateError::BadToken(None));
     }
     Ok(SecretString::from(token))

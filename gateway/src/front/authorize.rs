@@ -72,12 +72,12 @@ impl Permit {
         &self.cluster
     }
 
-    pub(crate) fn grant(&self) -> &Grant {
-        &self.grant
+    pub(crate) fn into_parts(self) -> (ClusterId, ImpersonatedNames) {
+        (self.cluster, self.names)
     }
 
-    pub(crate) fn names(&self) -> &ImpersonatedNames {
-        &self.names
+    pub(crate) fn grant(&self) -> &Grant {
+        &self.grant
     }
 }
 
@@ -116,8 +116,6 @@ pub(crate) async fn authorize(
     request.inbound.record.set_grant(&grant);
     let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take())?;
     let record = &request.inbound.record;
-    record.set_tenant(&grant.tenant);
-    record.set_access(&grant.access);
     record.report_start();
     Ok(PermittedRequest {
         permit,

@@ -10,15 +10,17 @@ use http::Response;
 use crate::{front::record::RequestRecord, http::panic};
 
 /// Runs the inner steps, and answers a panic of theirs with `FL-5101`.
-pub(crate) async fn catch_panic<F>(
+///
+/// No `async fn`: its future would contain the inner one twice.
+pub(crate) fn catch_panic<F>(
     record: RequestRecord,
     inner: F,
-) -> Result<Response<Body>, Failure>
+) -> impl Future<Output = Result<Response<Body>, Failure>>
 where
     F: Future<Output = Result<Response<Body>, Failure>>,
 {
-    AssertUnwindSafe(inner)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|panic| Err(panic::failure_of(record.id(), panic.as_ref())))
+    let caught = AssertUnwindSafe(inner).catch_unwind();
+    caught.map(move |done| {
+        done.unwrap_or_else(|panic| Err(panic::failure_of(record.id(), panic.as_ref())))
+    })
 }

@@ -4,24 +4,26 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
-    Code, Failure, error_chain, headers as ours,
+    ClusterId, Code, Failure, error_chain, headers as ours,
     impersonation::{AS_HEADER, GROUP_HEADER, USER_HEADER},
 };
-use fairlead_exchange::{Answer, Body, OnUpgrade, PreparedRequest};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
+use fairlead_exchange::{Answer, Body, OnUpgrade, PreparedRequest, Upgraded};
+use fairlead_protocols::Farewell;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header, uri::PathAndQuery};
 use http_body_util::BodyExt;
 use tokio::time::Instant;
 
 use crate::{
     agents::{silence::is_read_only, wait_budget},
     front::{
+        address::AddressForm,
         attempts::Attempts,
-        authorize::{ImpersonatedNames, Permit, PermittedRequest},
-        farewell::Farewell,
+        authorize::{ImpersonatedNames, PermittedRequest},
         headers,
         record::{Inbound, RequestRecord},
         redirect,
         route::ClusterRequest,
+        socket::ResetOnDrop,
         tap::Tap,
         transfer::{RecordedUpload, UploadProgress},
         upgrade::{self, UpgradeEnds},
@@ -48,10 +50,6 @@ static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICR
 /// # Errors
 /// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, the agent's own failures, and `FL-1407` while slow clients fill the
 /// memory budget (back-pressure).
-#[allow(
-    clippy::too_many_lines,
-    reason = "one request from its session to its answer"
-)]
 pub(crate) async fn forward(
     hub: &Arc<Hub>,
     permitted: PermittedRequest,
@@ -60,113 +58,178 @@ pub(crate) async fn forward(
         let detail = "slow clients have used up --session-memory";
         return Err(Failure::because(Code::TooManyRequests, detail));
     }
-    let PermittedRequest { permit, routed } = permitted;
-    let budget = wait_budget::wait_budget(&routed.path);
-    let (session, running) = wait_budget::acquire(hub, permit.cluster(), budget).await?;
-    let ClusterRequest {
-        inbound,
-        path,
-        form,
-        ..
-    } = routed;
-    let Inbound {
-        mut request,
-        connection,
-        record,
-        ..
-    } = *inbound;
-
-    let wanted = headers::requested_upgrade(&request);
-    let user = wanted
-        .clone()
-        .map(|protocol| (hyper::upgrade::on(&mut request), protocol));
-    // Before the request has any effect.
-    let recording = Tap::begin(
-        hub,
-        &permit,
-        &request,
-        path.path(),
-        wanted.as_ref(),
-        &record,
-    )?;
-    let progress = UploadProgress::default();
-    let (mut head, upload) = request.into_parts();
-    head.uri = Uri::from(path);
-    head.version = http::Version::HTTP_11;
-    head.extensions.clear();
-    headers::strip(&mut head.headers);
-    set_headers(&mut head.headers, &permit, record.id(), wanted)?;
-    let upload = RecordedUpload {
-        inner: upload,
-        progress: progress.clone(),
-        record: record.clone(),
-    };
-    let request = Request::from_parts(head, upload.boxed_unsync());
-
+    let budget = wait_budget::wait_budget(&permitted.routed.path);
+    let (session, running) = wait_budget::acquire(hub, permitted.permit.cluster(), budget).await?;
+    let (exchange, request) = Exchange::prepare(hub, permitted)?;
     let sent = Instant::now();
     let attempts = Attempts {
         hub,
-        cluster: permit.cluster(),
-        record: &record,
-        progress: &progress,
-        read_only: is_read_only(request.method(), user.is_some()),
-        deadline: record.started() + wait_budget::answer_budget(budget),
+        cluster: &exchange.cluster,
+        record: &exchange.record,
+        progress: &exchange.progress,
+        read_only: exchange.read_only,
+        deadline: exchange.record.started() + wait_budget::answer_budget(budget),
     };
-    let request = PreparedRequest::new(request)
-        .map_err(|error| Failure::because(Code::BadRequest, error_chain(&error)))?;
-    let answer = attempts.answer(session, running, request).await?;
-    let took = sent.elapsed();
-    match answer {
-        Answer::Response(response) => {
-            let mut response = answered(response, &record, took).await?;
-            let status = response.status();
-            redirect::rebase(status, response.headers_mut(), permit.cluster(), form)?;
-            Ok(response)
+    match attempts.answer(session, running, request).await? {
+        Answer::Response(response) => exchange.respond(response, sent.elapsed()).await,
+        Answer::Upgraded(head, agent) => exchange.upgrade(hub, head, agent, sent.elapsed()),
+    }
+}
+
+/// A request on its way to its answer. Few fields: the future of each request has room for them.
+struct Exchange {
+    cluster: ClusterId,
+    form: AddressForm,
+    record: RequestRecord,
+    progress: UploadProgress,
+    read_only: bool,
+    upgrade: Option<Box<RequestedUpgrade>>,
+}
+
+/// Upgrade that the client wants.
+struct RequestedUpgrade {
+    user: hyper::upgrade::OnUpgrade,
+    protocol: HeaderValue,
+    path: PathAndQuery,
+    reset: ResetOnDrop,
+    recording: Option<Tap>,
+}
+
+impl Exchange {
+    /// The request as the agent gets it.
+    fn prepare(hub: &Hub, permitted: PermittedRequest) -> Result<(Self, PreparedRequest), Failure> {
+        let PermittedRequest { permit, routed } = permitted;
+        let ClusterRequest {
+            inbound,
+            path,
+            form,
+            ..
+        } = routed;
+        let Inbound {
+            mut request,
+            connection,
+            record,
+        } = *inbound;
+
+        let wanted = headers::requested_upgrade(&request);
+        let user = wanted.is_some().then(|| hyper::upgrade::on(&mut request));
+        let whole_path = wanted.is_some().then(|| path.clone());
+        // Before the request has any effect.
+        let recording = Tap::begin(
+            hub,
+            &permit,
+            &request,
+            path.path(),
+            wanted.as_ref(),
+            &record,
+        )?;
+        let progress = UploadProgress::default();
+        let (mut head, upload) = request.into_parts();
+        head.uri = Uri::from(path);
+        head.version = http::Version::HTTP_11;
+        head.extensions.clear();
+        headers::strip(&mut head.headers);
+        let (cluster, names) = permit.into_parts();
+        set_headers(&mut head.headers, names, record.id(), wanted.clone())?;
+        let read_only = is_read_only(&head.method, user.is_some());
+        let upload = RecordedUpload {
+            inner: upload,
+            progress: progress.clone(),
+            record: record.clone(),
+        };
+        let request = PreparedRequest::new(Request::from_parts(head, upload.boxed_unsync()))
+            .map_err(|error| Failure::because(Code::BadRequest, error_chain(&error)))?;
+        let upgrade = user.zip(wanted).zip(whole_path);
+        let upgrade = upgrade.map(|((user, protocol), path)| {
+            Box::new(RequestedUpgrade {
+                user,
+                protocol,
+                path,
+                reset: connection.reset,
+                recording,
+            })
+        });
+        let exchange = Exchange {
+            cluster,
+            form,
+            record,
+            progress,
+            read_only,
+            upgrade,
+        };
+        Ok((exchange, request))
+    }
+
+    async fn respond(
+        &self,
+        mut response: Response<Body>,
+        took: Duration,
+    ) -> Result<Response<Body>, Failure> {
+        self.record.set_timing(took, upstream(response.headers()));
+        if let Some(code) = agent_code(response.headers()) {
+            // Boxed, because it happens seldom.
+            return Err(Box::pin(failure_from(code, response.into_body())).await);
         }
-        Answer::Upgraded(mut head, agent) => {
-            let Some((user, protocol)) = user else {
-                return Err(Failure::because(
-                    Code::TunnelBroke,
-                    "the agent upgraded a request that was no upgrade",
-                ));
-            };
-            record.set_timing(took, upstream(head.headers()));
-            let farewell = Farewell::of(record.kind(), &protocol, head.headers());
-            headers::strip_answer(head.headers_mut(), true);
-            let ends = UpgradeEnds {
-                client: OnUpgrade::from_hyper(user),
-                agent,
-            };
-            upgrade::join(
-                hub,
-                record,
-                connection.reset,
-                ends,
-                &protocol,
-                (farewell, recording),
-            );
-            Ok(head.map(|()| body::empty()))
-        }
+        headers::strip_answer(response.headers_mut(), false);
+        *response.version_mut() = http::Version::HTTP_11;
+        let status = response.status();
+        redirect::rebase(status, response.headers_mut(), &self.cluster, self.form)?;
+        Ok(response)
+    }
+
+    fn upgrade(
+        self,
+        hub: &Arc<Hub>,
+        mut head: Response<()>,
+        agent: Upgraded,
+        took: Duration,
+    ) -> Result<Response<Body>, Failure> {
+        let Exchange {
+            record, upgrade, ..
+        } = self;
+        let Some(upgrade) = upgrade else {
+            return Err(Failure::because(
+                Code::TunnelBroke,
+                "the agent upgraded a request that was no upgrade",
+            ));
+        };
+        let RequestedUpgrade {
+            user,
+            protocol,
+            path,
+            reset,
+            recording,
+        } = *upgrade;
+        record.set_timing(took, upstream(head.headers()));
+        let farewell = Farewell::of(record.kind(), path.query(), &protocol, head.headers());
+        headers::strip_answer(head.headers_mut(), true);
+        let ends = UpgradeEnds {
+            client: OnUpgrade::from_hyper(user),
+            agent,
+        };
+        upgrade::join(hub, record, reset, ends, &protocol, (farewell, recording));
+        Ok(head.map(|()| body::empty()))
     }
 }
 
 /// Sets the headers that the gateway sends to the agent.
 fn set_headers(
     headers: &mut HeaderMap,
-    permit: &Permit,
+    names: ImpersonatedNames,
     request_id: &str,
     upgrade: Option<HeaderValue>,
 ) -> Result<(), Failure> {
     headers.insert(header::HOST, NEUTRAL_HOST);
-    match permit.names() {
+    // Moved, because the first clone of a value allocates.
+    match names {
         ImpersonatedNames::Caller { user, groups } => {
-            headers.insert(&USER, user.clone());
+            headers.insert(&USER, user);
             for group in groups {
-                headers.append(&GROUP, group.clone());
+                headers.append(&GROUP, group);
             }
         }
         ImpersonatedNames::Other(user) => {
-            headers.insert(&AS, user.clone());
+            headers.insert(&AS, user);
         }
     }
     let id = HeaderValue::from_str(request_id)
@@ -178,20 +241,6 @@ fn set_headers(
         headers.insert(header::UPGRADE, protocol);
     }
     Ok(())
-}
-
-async fn answered(
-    mut response: Response<Body>,
-    record: &RequestRecord,
-    took: Duration,
-) -> Result<Response<Body>, Failure> {
-    record.set_timing(took, upstream(response.headers()));
-    if let Some(code) = agent_code(response.headers()) {
-        return Err(failure_from(code, response.into_body()).await);
-    }
-    headers::strip_answer(response.headers_mut(), false);
-    *response.version_mut() = http::Version::HTTP_11;
-    Ok(response)
 }
 
 fn upstream(headers: &HeaderMap) -> Option<Duration> {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use fairlead_exchange::frames::{Frames, Protocol};
+use fairlead_protocols::ForwardStreams;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::front::record::RequestRecord;
@@ -17,28 +18,43 @@ pub(crate) struct FrameGate<IO> {
     io: IO,
     /// Position in the frames to the client; `None` for unknown protocols.
     frames: Option<Frames>,
+    /// Streams of a port-forward, if its last bytes need them.
+    streams: Option<ForwardStreams>,
     record: RequestRecord,
 }
 
 impl<IO> FrameGate<IO> {
-    pub(crate) fn new(io: IO, protocol: Option<Protocol>, record: RequestRecord) -> Self {
+    pub(crate) fn new(
+        io: IO,
+        protocol: Option<Protocol>,
+        streams: Option<ForwardStreams>,
+        record: RequestRecord,
+    ) -> Self {
         FrameGate {
             io,
             frames: protocol.map(Frames::new),
+            streams,
             record,
         }
     }
 
-    /// The connection, if a frame may begin.
-    pub(crate) fn into_boundary(self) -> Option<IO> {
+    /// The connection and its streams, if a frame may begin.
+    pub(crate) fn into_boundary(self) -> Option<(IO, Option<ForwardStreams>)> {
         let is_at_boundary = self.frames.is_some_and(|frames| frames.may_begin());
-        is_at_boundary.then_some(self.io)
+        is_at_boundary.then_some((self.io, self.streams))
     }
 
     /// Bytes of the current frame that are still to be written; 0 at a boundary, and for unknown protocols.
     fn rest(&self) -> usize {
-        let frames = self.frames.filter(|frames| !frames.may_begin());
-        frames.map_or(0, |frames| frames.rest())
+        let Some(frames) = self.frames else {
+            return 0;
+        };
+        let streams = self.streams.as_ref();
+        match frames.may_begin() {
+            // A frame within a tunnel continues in the next frame of the tunnel.
+            true => streams.is_some_and(ForwardStreams::is_within_frame).into(),
+            false => frames.rest(),
+        }
     }
 }
 
@@ -57,8 +73,11 @@ impl<IO: AsyncRead + Unpin> AsyncRead for FrameGate<IO> {
         }
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
-        let read = buf.filled().len() - before;
-        self.record.add_bytes(read as u64, 0);
+        let read = buf.filled().get(before..).unwrap_or_default();
+        if let Some(streams) = &mut self.streams {
+            streams.follow_client(read);
+        }
+        self.record.add_bytes(read.len() as u64, 0);
         Poll::Ready(Ok(()))
     }
 }
@@ -79,8 +98,12 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for FrameGate<IO> {
             buf = buf.get(..rest).unwrap_or_default();
         }
         let taken = ready!(Pin::new(&mut self.io).poll_write(cx, buf))?;
+        let written = buf.get(..taken).unwrap_or_default();
         if let Some(frames) = &mut self.frames {
-            frames.follow(buf.get(..taken).unwrap_or_default());
+            frames.follow(written);
+        }
+        if let Some(streams) = &mut self.streams {
+            streams.follow_server(written);
         }
         self.record.add_bytes(0, taken as u64);
         Poll::Ready(Ok(taken))

@@ -18,6 +18,6 @@ where
     T: AsRef<Inbound>,
 {
     let share = hub.caller_limit.acquire(&authenticated.caller)?;
-    authenticated.request.as_ref().record.keep(share);
+    authenticated.request.as_ref().record.keep_slot(share);
     Ok(authenticated)
 }

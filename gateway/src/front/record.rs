@@ -5,39 +5,36 @@
 
 mod access;
 mod flow;
+mod head;
 mod inner;
 mod running;
 
 use std::{
     any::Any,
-    hash::{BuildHasher, RandomState},
-    net::SocketAddr,
-    sync::{
-        Arc, LazyLock, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, atomic::Ordering},
     time::Duration,
 };
 
-use fairlead_api::{ClusterId, Code, TenantId, resources::RequestKind};
-use fairlead_audit::{
-    AuditLog, EventCaller, EventKind, Piece, Recording, RequestHead, Unrecordable,
-};
+use fairlead_api::{ClusterId, Code, resources::RequestKind};
+use fairlead_audit::{AuditLog, EventKind, Piece, Recording, Unrecordable};
 use fairlead_exchange::Body;
 use fairlead_runtime::gauges::GaugeGuard;
-use fairlead_seam::{Caller, EmergencyNote};
+use fairlead_seam::{Caller, EmergencyNote, Grant};
 use http::{HeaderValue, Request, StatusCode};
 use tokio::{sync::mpsc, time::Instant};
 
 pub(crate) use self::{
     flow::RequestFlow,
+    head::OwnedHead,
     inner::{RecordInner, RequestRecord},
     running::Ending,
 };
-use self::{inner::AuditFields, running::RunningState};
+use self::{head::ApiPath, inner::AuditFields, running::RunningState};
 use crate::{
+    agents::entry::Running,
     front::{
-        connection::ConnectionState, socket::ClientConnection, stranger_pools::StrangerShares,
+        caller_limit::CallerSlot, connection::ConnectionState, socket::ClientConnection,
+        stranger_pools::StrangerShares,
     },
     metrics::{Metrics, RequestEnd},
     requests::RequestTable,
@@ -61,12 +58,12 @@ impl RequestRecord {
         metrics: &Arc<Metrics>,
     ) -> Self {
         connection.state.request_begun();
-        let head = head_of(request, connection.peer);
-        let kind = RequestKind::of(&head.path, head.query.as_deref().unwrap_or_default());
+        let head = OwnedHead::of(request, connection.peer);
+        let kind = RequestKind::of(head.path(), head.query().unwrap_or_default());
         RequestRecord(Arc::new(RecordInner {
             running: RunningState::new(kind),
             table: Arc::clone(table),
-            head: Arc::new(head),
+            head,
             audit: audit.cloned(),
             started: Instant::now(),
             metrics: Arc::clone(metrics),
@@ -83,7 +80,7 @@ impl RequestRecord {
     }
 
     pub(crate) fn id(&self) -> &str {
-        &self.0.head.id
+        self.0.head.id()
     }
 
     /// State of the connection that the request came on.
@@ -105,35 +102,32 @@ impl RequestRecord {
         self.0.fields()
     }
 
-    pub(crate) fn set_caller(&self, caller: &Caller) {
+    pub(crate) fn set_caller(&self, caller: &Arc<Caller>) {
         let mut fields = self.fields();
-        fields.party.caller = Some(event_caller(caller));
-        fields.party.tenant = caller.tenant.as_ref().map(ToString::to_string);
+        fields.tenant.clone_from(&caller.tenant);
+        fields.caller = Some(Arc::clone(caller));
         drop(fields);
         self.enter(caller);
         self.0.flow.known.store(true, Ordering::Relaxed);
         self.0.connection.set_known(caller);
     }
 
-    /// Notes the tenant of the cluster.
-    pub(crate) fn set_tenant(&self, tenant: &TenantId) {
-        self.fields().party.tenant = Some(tenant.to_string());
-    }
-
-    /// Notes the access requests from which the caller's roles come.
-    pub(crate) fn set_access(&self, access: &[Arc<str>]) {
+    /// Notes the permission in the cluster, and the access requests from which the caller's roles come.
+    pub(crate) fn set_grant(&self, grant: &Grant) {
         let mut fields = self.fields();
-        fields.party.access = access.iter().map(ToString::to_string).collect();
+        fields.tenant = Some(grant.tenant.clone());
+        fields.access.clone_from(&grant.access);
+        drop(fields);
+        self.set_running_grant(grant);
     }
 
     /// Notes that the caller took a role in an emergency.
     pub(crate) fn set_emergency(&self, note: &EmergencyNote) {
         let mut fields = self.fields();
-        let party = &mut fields.party;
-        party.kind = EventKind::BreakGlass;
-        party.access = vec![note.access.to_string()];
-        party.cluster = Some(note.cluster.to_string());
-        party.tenant = Some(note.tenant.to_string());
+        fields.kind = EventKind::BreakGlass;
+        fields.access = vec![Arc::clone(&note.access)];
+        fields.cluster = Some(note.cluster.clone());
+        fields.tenant = Some(note.tenant.clone());
     }
 
     /// Reports the start to the audit log, once the caller is authorized; repeated calls do nothing.
@@ -141,24 +135,33 @@ impl RequestRecord {
         let Some(audit) = &self.0.audit else { return };
         let mut fields = self.fields();
         if !std::mem::replace(&mut fields.is_start_reported, true) {
-            let party = fields.party.clone();
-            drop(fields);
-            audit.start_of(&self.0.head, party);
+            let head = &self.0.head;
+            audit.start_of(&head.view(), &fields.party(head));
         }
     }
 
     /// Notes the user of `kubectl --as`, allowed or not.
     pub(crate) fn set_as_user(&self, user: &HeaderValue) {
-        self.fields().party.as_user = Some(String::from_utf8_lossy(user.as_bytes()).into_owned());
+        self.fields().as_user = Some(String::from_utf8_lossy(user.as_bytes()).into_owned());
     }
 
     /// Notes the cluster, and the path on its API server.
     pub(crate) fn set_cluster(&self, cluster: &ClusterId, api_path: &str) {
         let mut fields = self.fields();
-        fields.party.cluster = Some(cluster.to_string());
-        fields.party.api_path = Some(api_path.to_owned());
+        fields.cluster = Some(cluster.clone());
+        fields.api_path = Some(ApiPath::new(api_path, &self.0.head));
         drop(fields);
         self.set_running_cluster(cluster);
+    }
+
+    /// Keeps the caller's slot until the request has ended.
+    pub(crate) fn keep_slot(&self, slot: CallerSlot) {
+        self.fields().slot = Some(slot);
+    }
+
+    /// Keeps the request's place on a session until it has ended.
+    pub(crate) fn keep_running(&self, running: Running) {
+        self.fields().running = Some(running);
     }
 
     /// Keeps a guard until the request has ended.
@@ -191,8 +194,9 @@ impl RequestRecord {
         let Some(audit) = &self.0.audit else {
             return Ok(None);
         };
-        let party = self.fields().party.clone();
-        recording.begin(audit, &self.0.head, &party).map(Some)
+        let (fields, head) = (self.fields(), &self.0.head);
+        let begun = recording.begin(audit, &head.view(), &fields.party(head));
+        begun.map(Some)
     }
 
     /// Notes the status of the answer when its head is sent.
@@ -222,35 +226,4 @@ impl RequestRecord {
         running.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
         running.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);
     }
-}
-
-/// Head of a request for the audit log, which keeps only harmless parts of the query.
-pub(crate) fn head_of<B>(request: &Request<B>, from: SocketAddr) -> RequestHead {
-    RequestHead {
-        id: new_id(),
-        method: request.method().as_str().to_owned(),
-        path: request.uri().path().to_owned(),
-        query: request.uri().query().map(str::to_owned),
-        from,
-    }
-}
-
-fn event_caller(caller: &Caller) -> EventCaller {
-    EventCaller {
-        name: caller.name.clone(),
-        token: caller.token.clone(),
-        issuer: caller.subject.as_ref().map(|it| it.issuer.to_string()),
-        subject: caller.subject.as_ref().map(|it| it.sub.clone()),
-    }
-}
-
-/// Sixteen hexadecimal digits, unpredictable and unique in this process.
-fn new_id() -> String {
-    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    let hash = KEYS.hash_one(next);
-    let digits = (0..16).rev().map(|at| hash >> (4 * at) & 0xf);
-    let digits = digits.filter_map(|digit| char::from_digit(u32::try_from(digit).ok()?, 16));
-    digits.collect()
 }

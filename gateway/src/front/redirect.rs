@@ -1,10 +1,10 @@
 //! Redirects of a cluster. Only those to a path of the same cluster reach the client, below the cluster's address.
 //!
-//! Clients follow a redirect with their bearer token, so any other target would get it (CVE-2020-8559, CVE-2022-3172).
 //! The agent has made a path of the API server's URL; the hub trusts no agent with the rest.
 
 use fairlead_api::{ClusterId, Code, Failure};
-use http::{HeaderMap, HeaderValue, StatusCode, header::LOCATION};
+use fairlead_exchange::redirect::replace_target;
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::{front::address::AddressForm, http::path};
 
@@ -19,26 +19,15 @@ pub(crate) fn rebase(
     cluster: &ClusterId,
     form: AddressForm,
 ) -> Result<(), Failure> {
-    let is_redirect = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
-    if !is_redirect && !headers.contains_key(LOCATION) {
-        return Ok(());
-    }
-    let mut targets = headers.get_all(LOCATION).iter();
-    let target = match (targets.next(), targets.next()) {
-        (Some(target), None) => target.to_str().ok().filter(|target| is_path(target)),
-        _ => None,
+    let admit = |target: &HeaderValue| {
+        let path = target.to_str().ok().filter(|target| is_path(target))?;
+        HeaderValue::try_from(form.path(cluster, path)).ok()
     };
-    let target = target.and_then(|path| HeaderValue::try_from(form.path(cluster, path)).ok());
-    match target {
-        Some(target) => drop(headers.insert(LOCATION, target)),
-        None if is_redirect => {
-            let status = status.as_u16();
-            let detail = format_args!("status {status} without one path of this cluster");
-            return Err(Failure::because(Code::RedirectRefused, detail));
-        }
-        None => drop(headers.remove(LOCATION)),
-    }
-    Ok(())
+    replace_target(status, headers, admit).map_err(|_| {
+        let status = status.as_u16();
+        let detail = format_args!("status {status} without one path of this cluster");
+        Failure::because(Code::RedirectRefused, detail)
+    })
 }
 
 /// An unambiguous path, with an optional query and fragment in visible ASCII.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fairlead_api::resources::Role;
 
-use fairlead_seam::Caller;
+use fairlead_seam::{Caller, ClusterScope};
 
 /// A viewer of all tenants.
 pub(crate) fn caller(name: &str) -> Caller {
@@ -13,7 +13,7 @@ pub(crate) fn caller(name: &str) -> Caller {
         token: None,
         role: Role::Viewer,
         tenant: None,
-        cluster: None,
+        clusters: ClusterScope::All,
         namespaces: Vec::new(),
         grants: Arc::default(),
         subject: None,

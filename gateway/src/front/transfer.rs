@@ -15,12 +15,12 @@ use std::{
 use bytes::Bytes;
 use fairlead_api::Failure;
 use fairlead_exchange::{Body, BodyError};
+use fairlead_protocols::StreamFormat;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 
 use crate::{
     front::{
-        ending::StreamFormat,
         headers,
         record::{Ending, RequestRecord},
         socket::ResetOnDrop,

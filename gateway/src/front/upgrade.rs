@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_exchange::{OnUpgrade, Upgraded, frames::Protocol, splice, splice::SpliceEnd};
+use fairlead_protocols::{Farewell, LastBytes};
 use fairlead_runtime::gauges::GaugeGuard;
 use http::HeaderValue;
 use tokio::{
@@ -14,7 +15,6 @@ use tracing::debug;
 
 use crate::{
     front::{
-        farewell::Farewell,
         frame_gate::FrameGate,
         pings::WebSocketPings,
         record::RequestRecord,
@@ -30,8 +30,10 @@ const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time for the last frame of the server to be completed.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for the client to act on the reason before the connection ends.
+const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for the client to take the reason and close the connection.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Both ends of an upgraded request.
 pub(crate) struct UpgradeEnds {
@@ -65,7 +67,7 @@ pub(crate) fn join(
             Err(_) => return record.set_outcome(RequestEnd::Left),
         };
         let client = RecordedIo::new(client, recording);
-        let mut gate = FrameGate::new(client, protocol, record.clone());
+        let mut gate = FrameGate::new(client, protocol, farewell.streams(), record.clone());
         let end = {
             let joining = async {
                 match protocol {
@@ -86,8 +88,8 @@ pub(crate) fn join(
             }
         };
         if let Some(ending) = record.ending() {
-            let last = farewell.bytes(&ending.failure);
-            if let (Some(client), Some(last)) = (gate.into_boundary(), last)
+            if let Some((client, streams)) = gate.into_boundary()
+                && let Some(last) = farewell.bytes(&ending.failure, streams.as_ref())
                 && let Ok(Ok(())) = timeout(FAREWELL_TIMEOUT, take_leave(client, &last)).await
             {
                 reset.disarm();
@@ -105,9 +107,20 @@ pub(crate) fn join(
 }
 
 /// Sends the last bytes, and waits until the client has closed.
-async fn take_leave(mut client: RecordedIo<Upgraded>, last: &[u8]) -> io::Result<()> {
-    client.write_all(last).await?;
+async fn take_leave(mut client: RecordedIo<Upgraded>, last: &LastBytes) -> io::Result<()> {
+    client.write_all(&last.message).await?;
+    if let Some(close) = &last.close {
+        client.flush().await?;
+        if let Ok(closed) = timeout(REASON_TIMEOUT, read_to_end(&mut client)).await {
+            return closed;
+        }
+        client.write_all(close).await?;
+    }
     client.shutdown().await?;
+    read_to_end(&mut client).await
+}
+
+async fn read_to_end(client: &mut RecordedIo<Upgraded>) -> io::Result<()> {
     let mut dropped = [0; 1024];
     while client.read(&mut dropped).await? > 0 {}
     Ok(())

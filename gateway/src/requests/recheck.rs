@@ -207,7 +207,7 @@ impl<'a, R: Running> Pass<'a, R> {
             caller.expires,
             caller.role.as_str(),
             caller.tenant.as_ref().map(|it| it.as_str()),
-            caller.cluster.as_ref().map(|it| it.as_str()),
+            &caller.clusters,
             &caller.namespaces,
             &caller.grants,
         ))

@@ -23,8 +23,9 @@ use fairlead_api::{
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_seam::{
-    AgentPeer, AuthenticateError, Authenticator, AuthorizeError, Authorizer, Caller, Directory,
-    DirectoryError, Grant, Module, Presence, Principal, Recognition, RunningRequests, Termination,
+    AgentPeer, AuthenticateError, Authenticator, AuthorizeError, Authorizer, Caller, ClusterScope,
+    Directory, DirectoryError, Grant, Module, Presence, Principal, Recognition, RunningRequests,
+    Termination,
 };
 use futures_util::{
     StreamExt,
@@ -115,7 +116,7 @@ impl Authenticator for FakeModules {
             name: name.to_owned(),
             role: Role::Admin,
             tenant: None,
-            cluster: None,
+            clusters: ClusterScope::All,
             namespaces: Vec::new(),
             grants: Arc::default(),
             subject: None,
@@ -125,6 +126,8 @@ impl Authenticator for FakeModules {
             "good" if self.revoked.load(Ordering::SeqCst) => Err(AuthenticateError::BadToken(None)),
             "good" => Ok(admin("ada")),
             "another" => Ok(admin("bob")),
+            // With many groups.
+            long if long.starts_with("groups-") => Ok(admin("eve")),
             "expired" => Err(AuthenticateError::Expired),
             _ => Err(AuthenticateError::BadToken(None)),
         }

@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use fairlead_api::{Code, resources::ClusterState};
 use fairlead_dialer::{CloseReason, SessionError};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     client::{ROOT, head, open, read_until, rest, status, until},
@@ -225,6 +225,26 @@ async fn oldest_session_is_evicted_at_the_limit() {
                 .await
                 .is_err()
         );
+    }
+}
+
+#[tokio::test]
+async fn oldest_of_33_sessions_without_a_hello_is_ended_before_its_deadline() {
+    let rig = Rig::start();
+    let begun = Instant::now();
+    let mut agents = Vec::new();
+    for _ in 0..33 {
+        agents.push(FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await);
+    }
+    let end = ended(&agents[0]).await;
+    assert!(
+        matches!(end, SessionError::Peer(CloseReason::Protocol)),
+        "{end:?}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10), "the deadline");
+    for other in &agents[1..] {
+        let open = timeout(Duration::ZERO, other.session.closed()).await;
+        assert!(open.is_err());
     }
 }
 

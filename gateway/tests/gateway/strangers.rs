@@ -104,3 +104,25 @@ async fn stream_without_content_is_never_reset() {
     let ended = timeout(Duration::from_secs(3), body.data()).await;
     assert!(ended.is_err(), "{ended:?}");
 }
+
+#[tokio::test]
+async fn token_of_a_new_connection_has_16_kib_at_most() {
+    let rig = Rig::start();
+    let longest = format!("groups-{}", "x".repeat(16 * 1024 - 7));
+    for (token, expected) in [(longest.clone(), 200), (format!("{longest}x"), 431)] {
+        let request = format!(
+            "GET /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer {token}\r\n\r\n"
+        );
+        let answer = rig.raw(HUB, request.as_bytes()).await;
+        assert_eq!(answer.status, expected);
+        if expected == 431 {
+            assert_eq!(answer.code(), "FL-1107");
+        }
+        let (client, connection) = h2::client::handshake(rig.connect(HUB, "h2").await)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let (status, _) = open(&client, get("/v1/whoami", Some(&token))).await;
+        assert_eq!(status, expected);
+    }
+}

@@ -1,8 +1,10 @@
 //! Rules of an issuer: roles for matching claims, and their scopes.
 
-use std::{fmt::Display, str::FromStr};
+use std::{fmt::Display, str::FromStr, sync::Arc};
 
-use fairlead_api::{ClusterId, TenantId, impersonation, resources::Role, site::OperatorNamespace};
+use fairlead_api::{
+    ClusterId, Selector, TenantId, impersonation, resources::Role, site::OperatorNamespace,
+};
 
 use super::fields::{LocatedValue, Mistakes, TableFields};
 
@@ -37,6 +39,8 @@ pub(crate) enum ClusterMatch {
     Cluster(ClusterId),
     /// The text matched by the pattern's star.
     ByStar,
+    /// Clusters that match a label selector.
+    Selected(Arc<Selector>),
 }
 
 pub(super) fn rules(table: &mut TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Vec<Rule>> {
@@ -57,6 +61,7 @@ fn rule_of(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Ru
     let role = table.required("role", mistakes);
     let tenant = table.optional("tenant", mistakes);
     let cluster = table.optional::<String>("cluster", mistakes);
+    let selector = table.optional::<String>("selector", mistakes);
     let namespaces = table.optional::<Vec<String>>("namespaces", mistakes);
     let break_glass = table.optional::<String>("break_glass", mistakes);
     let (at, name) = (table.at(), table.name().to_owned());
@@ -98,8 +103,15 @@ fn rule_of(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Ru
     if role == Some(Role::Tenant) && !has_tenant {
         wrong(at, &"tenant: required by the role tenant");
     }
-    let cluster = match cluster {
+    if selector.is_some() && cluster.is_some() {
+        wrong(at, &"selector: not together with cluster");
+    }
+    let selected = match selector {
         None => Some(None),
+        Some(given) => selector_of(given, role, &mut wrong).map(Some),
+    };
+    let cluster = match cluster {
+        None => selected,
         Some(_) if by_star => Some(Some(ClusterMatch::ByStar)),
         Some(given) => {
             let id = given.parse("cluster", &mut wrong);
@@ -118,6 +130,29 @@ fn rule_of(mut table: TableFields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Ru
         namespaces: namespaces?,
         break_glass: break_glass?,
     })
+}
+
+fn selector_of(
+    given: LocatedValue<String>,
+    role: Option<Role>,
+    wrong: &mut impl FnMut(usize, &dyn Display),
+) -> Option<ClusterMatch> {
+    if role.is_some_and(|role| role.in_clusters() != Some(role)) {
+        let cause = "selector: allowed with the roles admin, operator and viewer only";
+        wrong(given.at, &cause);
+    }
+    match given.value.parse::<Selector>() {
+        Ok(selector) if selector.is_empty() => {
+            wrong(given.at, &"selector: empty");
+            None
+        }
+        Ok(selector) => Some(ClusterMatch::Selected(Arc::new(selector))),
+        // The error names the field.
+        Err(error) => {
+            wrong(given.at, &error);
+            None
+        }
+    }
 }
 
 fn namespaces_of(

@@ -15,10 +15,8 @@ use fairlead_store::{Asked, Change, Kind, LogPlace, Revision};
 use http::{HeaderMap, Uri};
 
 use crate::{
-    changes::{
-        tenant_parameter,
-        visibility::{is_below, visible_change},
-    },
+    changes::visibility::{is_below, visible_change},
+    listing::TENANT_FILTER,
     registry::Registry,
     rights::allow_somewhere,
 };
@@ -34,12 +32,8 @@ pub(super) const AUDIT: Right = Right::new("reading the audit", &[Role::Admin]);
 
 pub(super) fn spec() -> RouteSpec {
     let filters = [
-        QueryParameter::pattern(
-            "cluster",
-            "Filter: changes of this cluster",
-            "^c-[a-z0-9]([-a-z0-9]{0,59}[a-z0-9])?$",
-        ),
-        tenant_parameter(),
+        QueryParameter::cluster("Filter: changes of this cluster"),
+        QueryParameter::tenant(TENANT_FILTER),
         QueryParameter::text("actor", "Filter: changes by this author"),
         QueryParameter::integer(
             "before",

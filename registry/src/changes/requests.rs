@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use axum::{Json, extract::State};
-use fairlead_api::resources::List;
+use fairlead_api::{ClusterId, resources::List};
 use fairlead_audit::{AuditEvent, EventFilter, EventPage, Stage, read, timestamp};
 use fairlead_routes::{
     InvalidValue, Page, Query, QueryParameter, RouteSpec, Tag, invalid, next_page,
@@ -12,14 +12,14 @@ use fairlead_routes::{
 use fairlead_seam::Caller;
 use fairlead_store::View;
 use http::{HeaderMap, Uri};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use crate::{
     changes::audit::{AUDIT, limit},
     error::RegistryError,
     registry::Registry,
-    rights::{allow_somewhere, sees_tenant},
+    rights::{allow_somewhere, covers_id, sees_tenant},
 };
 
 /// Reads of the log at the same time: each scans up to 32 MiB.
@@ -28,15 +28,11 @@ static READERS: Semaphore = Semaphore::const_new(2);
 pub(super) fn spec() -> RouteSpec {
     let filters = [
         QueryParameter::text("caller", "Filter: requests of this caller"),
-        QueryParameter::pattern(
-            "cluster",
-            "Filter: requests to this cluster",
-            "^c-[a-z0-9]([-a-z0-9]{0,59}[a-z0-9])?$",
-        ),
+        QueryParameter::cluster("Filter: requests to this cluster"),
         QueryParameter::text("verb", "Filter: requests with this verb, like `create`"),
         QueryParameter::text("id", "Filter: the request with this id"),
         QueryParameter::choice("stage", "Filter: events of this stage", &["start", "end"]),
-        QueryParameter::text("since", "Filter: events since this time (RFC 3339)"),
+        QueryParameter::time("since", "Filter: events since this time (RFC 3339)"),
     ];
     RouteSpec::get(
         Tag::CHANGE,
@@ -46,7 +42,7 @@ pub(super) fn spec() -> RouteSpec {
     )
     .needs(&[AUDIT])
     .query(filters)
-    .query(Page::parameters())
+    .query(Page::parameters_with_cursor("^[0-9]{1,19}$"))
     .gives_list::<AuditEvent>(200, "AuditRequests")
 }
 
@@ -94,8 +90,9 @@ fn page(
 /// An event belongs to the tenant of its cluster, or of its caller. Those of no tenant are visible to callers for all
 /// tenants.
 fn is_visible(view: &View, caller: &Caller, event: &AuditEvent) -> bool {
-    if let Some(own) = &caller.cluster {
-        return event.cluster.as_deref() == Some(own.as_str());
+    if !caller.clusters.is_all() {
+        let cluster = event.cluster.as_deref();
+        return cluster.is_some_and(|id| covers_id(view, caller, id));
     }
     let tenant = event.tenant.as_ref().and_then(|tenant| tenant.parse().ok());
     match tenant {
@@ -113,13 +110,18 @@ fn filter(query: &Query) -> Result<EventFilter, InvalidValue> {
         Some(_) => return Err(invalid("stage: expected start or end")),
     };
     let since = query.one("since")?.map(|since| {
-        let since = OffsetDateTime::parse(since, &Rfc3339);
-        let since = since.map_err(|_| invalid("since: expected a time in RFC 3339"));
-        since.map(timestamp)
+        let since = OffsetDateTime::parse(since, &Rfc3339).ok();
+        let since = since.and_then(|it| it.checked_to_offset(UtcOffset::UTC));
+        let since = since.map(timestamp);
+        since.ok_or_else(|| invalid("since: expected a time in RFC 3339"))
     });
+    let cluster = query.one("cluster")?.map(str::parse::<ClusterId>);
+    let cluster = cluster
+        .transpose()
+        .map_err(|_| invalid("cluster: expected the id of a cluster"))?;
     Ok(EventFilter {
         caller: text("caller")?,
-        cluster: text("cluster")?,
+        cluster: cluster.map(|it| it.to_string()),
         verb: text("verb")?,
         id: text("id")?,
         stage,

@@ -9,7 +9,7 @@ use fairlead_routes::Right;
 use fairlead_seam::Caller;
 use fairlead_store::{Change, Kind, Operation, View};
 
-use crate::rights::sees_tenant;
+use crate::rights::{covers_id, sees_tenant};
 
 /// Operation as seen by the caller; `None` if the line is hidden. Tokens are visible to their
 /// managers only.
@@ -31,8 +31,8 @@ pub(crate) fn visible_operation(
 }
 
 fn operation_of_role(view: &View, caller: &Caller, change: &Change) -> Option<Operation> {
-    if let Some(own) = &caller.cluster {
-        let is_own = is_of_cluster(change.kind) && change.id == own.as_str();
+    if !caller.clusters.is_all() {
+        let is_own = is_of_cluster(change.kind) && covers_id(view, caller, &change.id);
         return is_own.then_some(change.operation);
     }
     if matches!(
@@ -102,9 +102,14 @@ const fn is_of_cluster(kind: Kind) -> bool {
 fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Change) -> bool {
     let whose = match change.kind {
         // Such a line does not name the tenant of a token limited to one cluster.
-        Kind::Token | Kind::Cluster | Kind::Catalog | Kind::Lock | Kind::Access => {
-            change.tenant.clone()
-        }
+        Kind::Token
+        | Kind::Cluster
+        | Kind::Catalog
+        | Kind::Lock
+        | Kind::Access
+        | Kind::Source
+        | Kind::Bundle
+        | Kind::Group => change.tenant.clone(),
         Kind::Tenant => change.id.parse().ok(),
         Kind::Authority | Kind::Person => None,
     };

@@ -2,6 +2,7 @@
 
 use fairlead_store::model::CompileMeta;
 use serde_json::{Map, Value};
+use time::{OffsetDateTime, UtcOffset};
 
 use fairlead_routes::{InvalidValue, invalid};
 
@@ -16,8 +17,12 @@ pub(crate) fn read(mut given: Value) -> Result<CompileMeta, InvalidValue> {
     drop_nulls(&mut given);
     let mut read: CompileMeta = serde_json::from_value(given)
         .map_err(|error| invalid(format_args!("compileMeta: {error}")))?;
-    let utc = |at: time::OffsetDateTime| at.to_offset(time::UtcOffset::UTC);
-    read.last_compile = read.last_compile.map(utc);
+    // In UTC a time of another zone may be beyond the calendar.
+    let utc = |at: OffsetDateTime| {
+        let at = at.checked_to_offset(UtcOffset::UTC);
+        at.ok_or_else(|| invalid("compileMeta.lastCompile: the time is out of range"))
+    };
+    read.last_compile = read.last_compile.map(utc).transpose()?;
     Ok(read)
 }
 

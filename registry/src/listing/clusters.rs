@@ -1,8 +1,8 @@
 //! Filters and sorting of the list of clusters.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
-use fairlead_api::resources::ClusterState;
+use fairlead_api::{Selector, resources::ClusterState};
 use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter, invalid};
 use fairlead_seam::Caller;
 use fairlead_store::{
@@ -13,11 +13,10 @@ use http::{HeaderMap, Uri};
 use serde_json::json;
 
 use crate::{
-    effective_fact::EffectiveFact,
-    listing::{FACT_FILTER, Listing, SortBy, TENANT_FILTER},
+    effective_fact::{EffectiveFact, label_of},
+    listing::{FACT_FILTER, Listing, SortBy, TENANT_FILTER, selector},
     registry::Registry,
     rights::sees_cluster,
-    selector::Selector,
     stale::is_stale,
     template::template_of,
 };
@@ -97,7 +96,7 @@ impl ClusterListing {
         Ok(ClusterListing {
             sort_by: SortBy::of(query, &SORT_KEYS)?,
             facts: facts.collect::<Result<_, _>>()?,
-            selector: Selector::of(query)?,
+            selector: selector(query)?,
             stale: match query.one("stale")? {
                 None | Some("true") => true,
                 Some("false") => false,
@@ -169,12 +168,9 @@ impl ClusterListing {
             fact.is_some_and(|fact| value.as_ref().is_none_or(|value| *value == fact))
         };
         self.facts.iter().all(has)
-            && self.selector.matches(|key| {
-                let own = cluster.annotations.get(key);
-                let own = own.or_else(|| template?.annotations.get(key));
-                own.map(|it| Cow::Borrowed(it.as_str()))
-                    .or_else(|| fact(key))
-            })
+            && self
+                .selector
+                .matches(|key| label_of(cluster, template, key, &counts))
     }
 }
 

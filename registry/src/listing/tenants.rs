@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use fairlead_api::Selector;
 use fairlead_routes::{InvalidValue, ListPosition, Page, QueryParameter};
 use fairlead_seam::Caller;
 use fairlead_store::{Record, View, model::Tenant};
 use http::{HeaderMap, Uri};
 
 use crate::{
-    listing::{Listing, SortBy, TENANT_FILTER},
+    listing::{Listing, SortBy, TENANT_FILTER, selector},
     rights::sees_tenant,
-    selector::Selector,
 };
 
 /// Parsed query.
@@ -46,7 +46,7 @@ impl TenantListing {
         let query = listing.query();
         Ok(TenantListing {
             sort_by: SortBy::of(query, &SORT_KEYS)?,
-            selector: Selector::of(query)?,
+            selector: selector(query)?,
             listing,
         })
     }

@@ -1,6 +1,7 @@
 //! Tests of `signed_in`.
 
 use fairlead_api::resources::Role;
+use fairlead_store::model::PersonRole;
 
 use super::*;
 
@@ -11,6 +12,7 @@ fn rights(role: Role) -> PersonRights {
             role,
             tenant: None,
             cluster: None,
+            selector: None,
             namespaces: Vec::new(),
             break_glass: false,
         }],

@@ -11,7 +11,7 @@ fn renewed_credential_has_the_same_caller() {
         token: None,
         role: Role::Operator,
         tenant: None,
-        cluster: None,
+        clusters: ClusterScope::All,
         namespaces: Vec::new(),
         grants: Arc::default(),
         subject: Some(Subject {

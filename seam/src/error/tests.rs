@@ -19,6 +19,7 @@ fn each_authentication_error_has_its_code() {
             AuthenticateError::BadToken(Some(detail())),
             Failure::because(Code::BadToken, "detail"),
         ),
+        (AuthenticateError::TooLong, Failure::new(Code::TokenTooLong)),
         (AuthenticateError::Expired, Failure::new(Code::TokenExpired)),
         (
             TooManyWrongTokens.into(),

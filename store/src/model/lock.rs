@@ -53,6 +53,9 @@ pub struct SelectedRequests {
     /// Id of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Id of the author's own request, which gets its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub except: Option<String>,
     /// Name of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,

@@ -1,6 +1,6 @@
 //! Rights of people who sign in through an issuer.
 
-use fairlead_api::{ClusterId, TenantId, resources::Role};
+use fairlead_api::{ClusterId, Selector, TenantId, resources::Role};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -44,6 +44,9 @@ pub struct PersonRole {
     /// `None` grants the role in all clusters of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
+    /// Selector of the clusters; `None` for all, or for the one in `cluster`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<Selector>,
     /// Namespaces of the role in clusters; empty: whole clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
@@ -70,10 +73,12 @@ impl PersonRole {
                     .namespaces
                     .iter()
                     .all(|it| self.namespaces.contains(it));
+        let own = (&self.cluster, &self.selector);
+        let has_clusters = own == (&None, &None) || own == (&other.cluster, &other.selector);
         has_role
             && has_namespaces
             && self.break_glass == other.break_glass
             && (self.tenant.is_none() || self.tenant == other.tenant)
-            && (self.cluster.is_none() || self.cluster == other.cluster)
+            && has_clusters
     }
 }

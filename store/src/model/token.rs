@@ -4,6 +4,8 @@ use fairlead_api::{ClusterId, TenantId, resources::Role};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
+use super::person::PersonRole;
+
 /// An API token; its holder has the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,6 +43,9 @@ pub struct Token {
     /// Digest of the issuer's rules at the exchange: with other rules the token is void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_rules: Option<String>,
+    /// Roles of an exchanged token if role, tenant and cluster do not tell all: its own first, then the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<PersonRole>,
     /// True until the first use, which ends the earlier tokens of the same holder shortly afterwards.
     #[serde(default, skip_serializing_if = "is_false")]
     pub replaces: bool,

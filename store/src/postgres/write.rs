@@ -75,6 +75,9 @@ async fn forget(tx: &mut PgConnection, batch: &ChangeBatch) -> Result<()> {
         for query in [
             "DELETE FROM catalogs WHERE cluster = ANY($1)",
             "DELETE FROM observed WHERE cluster = ANY($1)",
+            "DELETE FROM deployments WHERE cluster = ANY($1)",
+            "DELETE FROM run_logs USING runs WHERE runs.id = run_logs.run AND runs.cluster = ANY($1)",
+            "DELETE FROM runs WHERE cluster = ANY($1)",
         ] {
             sqlx::query(query).bind(&gone).execute(&mut *tx).await?;
         }

@@ -90,11 +90,17 @@ async fn write(connection: &mut SqliteConnection, batch: &ChangeBatch, on: Revis
             .push_bind(to);
     });
     let gone: Vec<&String> = batch.gone.iter().collect();
-    for before in [
-        "DELETE FROM catalogs WHERE cluster IN (VALUES",
-        "DELETE FROM observed WHERE cluster IN (VALUES",
+    for (before, after) in [
+        ("DELETE FROM catalogs WHERE cluster IN (VALUES", ")"),
+        ("DELETE FROM observed WHERE cluster IN (VALUES", ")"),
+        ("DELETE FROM deployments WHERE cluster IN (VALUES", ")"),
+        (
+            "DELETE FROM run_logs WHERE run IN (SELECT id FROM runs WHERE cluster IN (VALUES",
+            "))",
+        ),
+        ("DELETE FROM runs WHERE cluster IN (VALUES", ")"),
     ] {
-        let bind = script.add(before, &gone, ")", |values, cluster| {
+        let bind = script.add(before, &gone, after, |values, cluster| {
             values.push_bind(cluster.as_str());
             Ok(())
         });

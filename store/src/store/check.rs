@@ -144,6 +144,9 @@ fn kept(view: &View, kind: Kind, id: &str) -> Option<Revision> {
         Kind::Lock => Some(view.lock(id)?.revision),
         Kind::Person => Some(view.person(id)?.revision),
         Kind::Access => Some(view.access_request(id)?.revision),
+        Kind::Source => Some(view.source(&id.parse().ok()?)?.revision),
+        Kind::Bundle => Some(view.bundle(&id.parse().ok()?)?.revision),
+        Kind::Group => Some(view.group(&id.parse().ok()?)?.revision),
         Kind::Catalog => Some(view.catalog(&id.parse().ok()?)?.revision),
     }
 }

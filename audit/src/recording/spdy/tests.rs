@@ -29,7 +29,7 @@ impl Client {
         }
         let mut block = Vec::new();
         if !std::mem::replace(&mut self.is_begun, true) {
-            block.extend(headers::ZLIB_HEAD);
+            block.extend(fairlead_protocols::spdy::ZLIB_HEAD);
         }
         let mut out = vec![0; 4096];
         let (_, _, written) = compress(&mut self.compressor, &plain, &mut out, TDEFLFlush::Sync);

@@ -11,10 +11,16 @@ fn error(code: Code) -> LastError {
 
 /// The silent side after each probe; `None`: unchanged. Probes are pairs of a second and a result.
 fn hear(probes: &[(u64, ProbeResult)]) -> Vec<Option<Option<SilentParty>>> {
+    hear_until(0, probes)
+}
+
+/// As [`hear`], over a link that breaks at a second.
+fn hear_until(down: u64, probes: &[(u64, ProbeResult)]) -> Vec<Option<Option<SilentParty>>> {
     let start = Instant::now();
     let mut listener = SilenceDetector::new(start);
     let after = probes.iter().map(|(second, probed)| {
-        let silence = listener.after(probed, Some(start), start + Duration::from_secs(*second));
+        let down = start + Duration::from_secs(down);
+        let silence = listener.after(probed, Some(down), start + Duration::from_secs(*second));
         silence.ok().map(|it| it.map(|it| it.party))
     });
     after.collect()
@@ -47,6 +53,23 @@ fn broken_link_is_no_silence_for_twenty_seconds() {
     let down = || ProbeResult::Down(error(Code::SessionBroke));
     let heard = hear(&[(0, down()), (19, down()), (20, down())]);
     assert_eq!(heard, [None, None, Some(Some(SilentParty::Agent))]);
+}
+
+#[test]
+fn link_that_breaks_after_fifteen_silent_seconds_is_silent_at_once() {
+    let down = || ProbeResult::Down(error(Code::SessionBroke));
+    let silent = || ProbeResult::Silent(error(Code::Timeout));
+    let broken = |last| {
+        hear_until(
+            19,
+            &[(last, ProbeResult::Good), (18, silent()), (19, down())],
+        )
+    };
+    assert_eq!(
+        broken(4),
+        [Some(None), None, Some(Some(SilentParty::Agent))]
+    );
+    assert_eq!(broken(5), [Some(None), None, None], "14 s before the break");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use fairlead_seam::NamespaceGrant;
+use fairlead_seam::{ClusterScope, NamespaceGrant};
 
 fn permit(name: &str, role: Role, as_user: Option<&'static str>) -> Result<Permit, Failure> {
     let caller = Caller {
@@ -11,7 +11,7 @@ fn permit(name: &str, role: Role, as_user: Option<&'static str>) -> Result<Permi
         name: name.to_owned(),
         role: Role::Admin,
         tenant: None,
-        cluster: None,
+        clusters: ClusterScope::All,
         namespaces: Vec::new(),
         grants: Arc::default(),
         subject: None,
@@ -25,7 +25,7 @@ fn permit(name: &str, role: Role, as_user: Option<&'static str>) -> Result<Permi
 #[test]
 fn permit_names_user_role_and_tenant_and_never_system() {
     let permit = permit("system:masters", Role::Operator, None).unwrap();
-    let ImpersonatedNames::Caller { user, groups } = permit.names() else {
+    let ImpersonatedNames::Caller { user, groups } = &permit.names else {
         panic!("{permit:?}");
     };
     assert_eq!(user, "fairlead:system:masters");
@@ -61,7 +61,7 @@ fn permit_for_namespaces_names_no_role_in_the_cluster() {
 fn only_an_admin_impersonates_another_user() {
     let other = permit("ann", Role::Admin, Some("dev")).unwrap();
     assert_eq!(
-        *other.names(),
+        other.names,
         ImpersonatedNames::Other(HeaderValue::from_static("dev"))
     );
     for role in [Role::Operator, Role::Viewer] {

@@ -30,10 +30,10 @@ impl RequestRecord {
     }
 
     /// Enters the request into the table of running ones.
-    pub(super) fn enter(&self, caller: &Caller) {
+    pub(super) fn enter(&self, caller: &Arc<Caller>) {
         let mut known = self.known();
         let access = RequestAccess {
-            caller: Arc::new(caller.clone()),
+            caller: Arc::clone(caller),
             grant: None,
             cluster: known.cluster.clone(),
         };
@@ -55,8 +55,7 @@ impl RequestRecord {
         self.known().reviewed = Some(token);
     }
 
-    /// Notes the permission in the cluster.
-    pub(crate) fn set_grant(&self, grant: &Grant) {
+    pub(super) fn set_running_grant(&self, grant: &Grant) {
         if let Some(access) = &mut self.known().access {
             access.grant = Some(grant.clone());
         }

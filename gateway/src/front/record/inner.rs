@@ -6,9 +6,10 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{Code, Failure, resources::RunningRequest};
-use fairlead_audit::{AuditLog, RequestHead, RequestParty, RequestResult};
+use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::RunningRequest};
+use fairlead_audit::{AuditLog, CallerNames, EventKind, RequestParty, RequestResult};
 use fairlead_runtime::gauges::GaugeGuard;
+use fairlead_seam::Caller;
 use http::StatusCode;
 use time::OffsetDateTime;
 use tokio::time::Instant;
@@ -16,10 +17,14 @@ use tracing::info;
 
 use super::{
     flow::RequestFlow,
+    head::{ApiPath, OwnedHead},
     running::{Ending, RunningState},
 };
 use crate::{
-    front::{connection::ConnectionState, stranger_pools::StrangerShares},
+    agents::entry::Running as RunningOnSession,
+    front::{
+        caller_limit::CallerSlot, connection::ConnectionState, stranger_pools::StrangerShares,
+    },
     metrics::{Metrics, PhaseTimes, RequestEnd},
     requests::{RequestAccess, RequestTable, Running, reviews::ReviewedToken},
 };
@@ -29,7 +34,7 @@ use crate::{
 pub(crate) struct RequestRecord(pub(super) Arc<RecordInner>);
 
 pub(crate) struct RecordInner {
-    pub(super) head: Arc<RequestHead>,
+    pub(super) head: OwnedHead,
     pub(super) audit: Option<AuditLog>,
     pub(super) started: Instant,
     pub(super) metrics: Arc<Metrics>,
@@ -45,7 +50,13 @@ pub(crate) struct RecordInner {
 
 #[derive(Default)]
 pub(super) struct AuditFields {
-    pub(super) party: RequestParty,
+    pub(super) caller: Option<Arc<Caller>>,
+    pub(super) as_user: Option<String>,
+    pub(super) cluster: Option<ClusterId>,
+    pub(super) tenant: Option<TenantId>,
+    pub(super) access: Vec<Arc<str>>,
+    pub(super) kind: EventKind,
+    pub(super) api_path: Option<ApiPath>,
     pub(super) is_start_reported: bool,
     pub(super) status: Option<StatusCode>,
     pub(super) code: Option<Code>,
@@ -54,7 +65,33 @@ pub(super) struct AuditFields {
     pub(super) head_after: Option<Duration>,
     pub(super) tunnel: Option<Duration>,
     pub(super) api: Option<Duration>,
+    pub(super) slot: Option<CallerSlot>,
+    pub(super) running: Option<RunningOnSession>,
     pub(super) guards: Vec<Box<dyn Any + Send>>,
+}
+
+impl AuditFields {
+    pub(super) fn party<'a>(&'a self, head: &'a OwnedHead) -> RequestParty<'a> {
+        RequestParty {
+            caller: self.caller.as_deref().map(names_of),
+            as_user: self.as_user.as_deref(),
+            cluster: self.cluster.as_ref().map(ClusterId::as_str),
+            tenant: self.tenant.as_ref().map(TenantId::as_str),
+            access: &self.access,
+            kind: self.kind,
+            api_path: self.api_path.as_ref().map(|path| path.get(head)),
+        }
+    }
+}
+
+fn names_of(caller: &Caller) -> CallerNames<'_> {
+    let subject = caller.subject.as_ref();
+    CallerNames {
+        name: &caller.name,
+        token: caller.token.as_deref(),
+        issuer: subject.map(|it| &*it.issuer),
+        subject: subject.map(|it| it.sub.as_str()),
+    }
 }
 
 impl RecordInner {
@@ -75,53 +112,51 @@ impl Drop for RecordInner {
             .fields
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
+        let took = self.started.elapsed();
         let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
         let tunnel = fields.tunnel.unwrap_or_default() + fields.api.unwrap_or_default();
         let phases = PhaseTimes {
-            gateway: fields
-                .head_after
-                .unwrap_or_else(|| self.started.elapsed())
-                .saturating_sub(tunnel),
+            gateway: fields.head_after.unwrap_or(took).saturating_sub(tunnel),
             tunnel: fields.tunnel,
             api: fields.api,
         };
         self.metrics.request(outcome, phases);
         if !fields.omitted {
+            let (head, party) = (self.head.view(), fields.party(&self.head));
             info!(
                 target: "audit",
-                request = self.head.id.as_str(),
-                caller = fields.party.caller.as_ref().map(|caller| caller.name.as_str()),
-                token = fields.party.caller.as_ref().and_then(|caller| caller.token.as_deref()),
-                "as" = fields.party.as_user.as_deref(),
-                cluster = fields.party.cluster.as_deref(),
-                method = self.head.method.as_str(),
-                path = self.head.path.as_str(),
+                request = head.id,
+                caller = party.caller.map(|caller| caller.name),
+                token = party.caller.and_then(|caller| caller.token),
+                "as" = party.as_user,
+                cluster = party.cluster,
+                method = head.method,
+                path = head.path,
                 status = fields.status.map(|status| status.as_u16()),
                 code = fields.code.map(tracing::field::display),
                 outcome = outcome.as_str(),
-                millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 bytes_in,
                 bytes_out,
-                peer = %self.head.from,
+                peer = %head.from,
                 "request"
             );
-        }
-        if !fields.omitted
-            && let Some(audit) = &self.audit
-        {
-            let result = RequestResult {
-                status: fields.status.map(|status| status.as_u16()),
-                code: fields.code.map(Code::number),
-                outcome: outcome.as_str(),
-                bytes_in,
-                bytes_out,
-                took: self.started.elapsed(),
-            };
-            audit.end_of(&self.head, std::mem::take(&mut fields.party), result);
+            if let Some(audit) = &self.audit {
+                let result = RequestResult {
+                    status: fields.status.map(|status| status.as_u16()),
+                    code: fields.code.map(Code::number),
+                    outcome: outcome.as_str(),
+                    bytes_in,
+                    bytes_out,
+                    took,
+                };
+                audit.end_of(&head, &party, &result);
+            }
         }
         self.connection.request_ended();
         // Guards give back slots to waiting requests: last, after all is reported.
         fields.guards.clear();
+        drop((fields.running.take(), fields.slot.take()));
     }
 }
 
@@ -136,7 +171,7 @@ impl Running for RecordInner {
             (None, _) => caller.tenant.clone(),
         };
         Some(RunningRequest {
-            id: self.head.id.clone(),
+            id: self.head.id().to_owned(),
             hub: None,
             kind: running.kind,
             caller: caller.name.clone(),
@@ -146,8 +181,8 @@ impl Running for RecordInner {
             tenant,
             cluster: access.cluster,
             started: OffsetDateTime::now_utc() - self.started.elapsed(),
-            method: self.head.method.clone(),
-            path: self.head.path.clone(),
+            method: self.head.method().to_owned(),
+            path: self.head.path().to_owned(),
             bytes_in: running.bytes_in.load(Ordering::Relaxed),
             bytes_out: running.bytes_out.load(Ordering::Relaxed),
         })

@@ -1,5 +1,7 @@
 //! Tests of `redirect`.
 
+use http::header::LOCATION;
+
 use super::*;
 
 fn rebased(status: u16, targets: &[&str], form: AddressForm) -> Result<Option<String>, Code> {

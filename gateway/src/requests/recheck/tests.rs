@@ -11,7 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use fairlead_api::resources::{RequestKind, Role, RunningRequest};
-use fairlead_seam::{AuthorizeError, RequestFilter, RunningRequests, Subject, SubjectProof};
+use fairlead_seam::{
+    AuthorizeError, ClusterScope, RequestFilter, RunningRequests, Subject, SubjectProof,
+};
 use futures_util::stream::{self, BoxStream};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
@@ -175,7 +177,7 @@ fn caller(name: &str, expires: Option<i64>) -> Caller {
         token: None,
         role: Role::Viewer,
         tenant: None,
-        cluster: None,
+        clusters: ClusterScope::All,
         namespaces: Vec::new(),
         grants: Arc::default(),
         subject: None,

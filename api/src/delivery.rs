@@ -1,0 +1,30 @@
+//! Delivery of manifests and Helm charts: records of people, desired state of clusters, reports of agents.
+
+mod bundle;
+mod deployment;
+mod group;
+mod plan;
+mod rollout;
+mod run;
+mod source;
+mod spec;
+mod wire;
+
+pub use bundle::{
+    Bundle, BundleFields, BundleKind, Chart, ConflictPolicy, CrdPolicy, DriftPolicy, HelmFailure,
+    HelmOptions, IgnoreRule, ObjectTarget, Patch, RolloutRules, SecretInput, Share, ShareError,
+    Target, UntargetPolicy, Wave,
+};
+pub use deployment::{
+    Deployment, DeploymentReport, DeploymentState, DriftedObject, Generations, ObjectCounts,
+};
+pub use group::{Group, GroupStatus, PutGroup};
+pub use plan::{BlockedCluster, Plan, PlannedTarget};
+pub use rollout::{Rollout, RolloutState, WaveState, WaveStatus};
+pub use run::{AttemptOutcome, CancelMode, Run, RunKind, RunOrigin, RunState};
+pub use source::{GitSource, Source, SourceArtifact};
+pub use spec::{ArtifactId, DesiredBundle, DesiredState, DigestError, PlanHash, Spec, SpecId};
+pub use wire::{
+    ARTIFACTS_PATH, DELIVERY_PATH, DESIRED_DELIVERY_HEADER, DeploymentReceipt, DeploymentReports,
+    MAX_DESIRED_STATE_BYTES, MAX_REPORTS_BYTES, MAX_SPEC_BYTES, REPORTS_PATH, SPECS_PATH,
+};

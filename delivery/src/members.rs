@@ -1,0 +1,20 @@
+//! Members of groups.
+
+use std::sync::Arc;
+
+use fairlead_registry::has_labels;
+use fairlead_store::{
+    Record, View,
+    model::{Cluster, ClusterGroup},
+};
+
+/// Clusters of a group's tenant and its sub-tenants that have the labels of the group, in the order of their ids.
+pub(crate) fn members<'a>(
+    view: &'a View,
+    group: &'a ClusterGroup,
+) -> impl Iterator<Item = &'a Arc<Record<Cluster>>> {
+    view.clusters().filter(|it| {
+        let cluster = &it.value;
+        view.within(&cluster.tenant, &group.tenant) && has_labels(view, cluster, &group.selector)
+    })
+}

@@ -1,0 +1,36 @@
+//! Parts that all routes and keepers of delivery share.
+
+use fairlead_delivery_store::{ContentStore, DeploymentStore, LogStore, RunStore};
+use fairlead_store::{Clock, Store};
+
+/// Documents, rows and clock of delivery.
+#[derive(Clone)]
+pub struct DeliveryParts {
+    /// Documents.
+    pub store: Store,
+    /// Clock.
+    pub clock: Clock,
+    /// Artifacts and options, by digest.
+    pub contents: ContentStore,
+    /// States of bundles in clusters.
+    pub deployments: DeploymentStore,
+    /// Executions of deployments.
+    pub runs: RunStore,
+    /// Logs of executions.
+    pub logs: LogStore,
+}
+
+impl DeliveryParts {
+    /// Documents and rows of a store.
+    #[must_use]
+    pub fn of(store: &Store, clock: &Clock) -> Self {
+        DeliveryParts {
+            store: store.clone(),
+            clock: clock.clone(),
+            contents: ContentStore::of(store),
+            deployments: DeploymentStore::of(store),
+            runs: RunStore::of(store),
+            logs: LogStore::of(store),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Delivery: sources, bundles, and groups of clusters.
+
+use fairlead_api::{
+    BundleId, SourceId, TenantId,
+    delivery::{ArtifactId, BundleFields, GitSource, SourceArtifact},
+};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+/// Number of generations of a bundle that a rollback may name.
+pub const MAX_GENERATIONS: usize = 10;
+
+/// A source of bundles.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleSource {
+    /// Id of the source.
+    pub id: SourceId,
+    /// Tenant of the source and of its bundles.
+    pub tenant: TenantId,
+    /// The repository.
+    pub git: GitSource,
+    /// True: the repository is not polled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
+    /// True: a deleted folder deletes its bundle.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prune: bool,
+    /// Last accepted commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Artifacts of that commit, ordered by path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<SourceArtifact>,
+}
+
+/// A bundle with its newest content, and the names of its older contents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleRecord {
+    /// Id of the bundle.
+    pub id: BundleId,
+    /// Targets are clusters of this tenant and of its sub-tenants.
+    pub tenant: TenantId,
+    /// Source of the content; `None` for uploaded content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceId>,
+    /// Folder of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// True: nothing is released, corrected or retried.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
+    /// True: the folder was deleted from its source.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub orphaned: bool,
+    /// Options of the newest generation.
+    pub fields: BundleFields,
+    /// Generations, newest first, at most [`MAX_GENERATIONS`].
+    pub generations: Vec<Generation>,
+}
+
+/// A generation of a bundle. Its content is stored by the digest of its JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Generation {
+    /// Number; it never decreases.
+    pub number: u64,
+    /// Files.
+    pub artifact: ArtifactId,
+    /// Digest of the JSON of its options, in the form of an artifact's.
+    pub options: ArtifactId,
+    /// Time of creation.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// Author: a person, or the source with its commit.
+    pub by: String,
+}
+
+impl BundleRecord {
+    /// The newest generation.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Generation> {
+        self.generations.first()
+    }
+
+    /// Adds a generation, numbered after the newest one, and forgets the oldest beyond the limit.
+    pub fn push(&mut self, mut generation: Generation) -> u64 {
+        let number = self.newest().map_or(0, |it| it.number) + 1;
+        generation.number = number;
+        self.generations.insert(0, generation);
+        self.generations.truncate(MAX_GENERATIONS);
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generation_numbers_never_decrease() {
+        let id = |byte| ArtifactId::of_sha256(&[byte; 32]);
+        let mut bundle = BundleRecord {
+            id: "b-shop".parse().unwrap(),
+            tenant: "t-acme".parse().unwrap(),
+            source: None,
+            path: None,
+            suspended: false,
+            orphaned: false,
+            fields: BundleFields::default(),
+            generations: Vec::new(),
+        };
+        for round in 0..12u8 {
+            let number = bundle.push(Generation {
+                number: 0,
+                artifact: id(round),
+                options: id(0),
+                at: OffsetDateTime::UNIX_EPOCH,
+                by: "anna".to_owned(),
+            });
+            assert_eq!(number, u64::from(round) + 1);
+        }
+        assert_eq!(bundle.generations.len(), MAX_GENERATIONS);
+        assert_eq!(bundle.newest().unwrap().artifact, id(11));
+        let json = serde_json::to_string(&bundle).unwrap();
+        assert_eq!(serde_json::from_str::<BundleRecord>(&json).unwrap(), bundle);
+    }
+}
