@@ -12,6 +12,7 @@ mod explain;
 mod help;
 mod maintenance;
 pub(crate) mod process;
+mod runner;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::{CompleteEnv, Shell};
@@ -21,6 +22,7 @@ use fairlead_commands::{HubCommand, OutputArgs, complete};
 pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
 pub(crate) use self::maintenance::{Backup, Restore, StoreArgs};
 use self::process::ProcessArgs;
+pub(crate) use self::runner::{GuardArgs, RunnerArgs};
 use crate::hub::settings::{Dev, Server};
 
 const ENVIRONMENT_AND_EXIT_CODES: &str = "\
@@ -65,6 +67,11 @@ pub(crate) enum Command {
     Server(Box<Server>),
     /// Run the agent of one cluster; in a pod it needs no flags
     Agent(Box<AgentArgs>),
+    /// Run Helm for an agent, with neither its identity nor its token
+    Runner(RunnerArgs),
+    /// Become a program that ends with its runner
+    #[command(hide = true)]
+    Guard(GuardArgs),
     #[command(flatten)]
     Hub(Box<HubCommand>),
     /// Back up a hub's store and keys; the hub may run

@@ -8,6 +8,7 @@ mod help;
 mod hub;
 mod maintenance;
 mod outcome;
+mod runner;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,8 @@ fn dispatch(
             Some(args::AgentCommand::Uninstall(args)) => uninstall::run(args, environment),
             None => agent::run(matches, environment),
         },
+        Command::Runner(_) => runner::run(matches, environment),
+        Command::Guard(args) => runner::guard(args),
         Command::Hub(command) => {
             fairlead_commands::run(*command, environment, maintenance::create_token)
         }

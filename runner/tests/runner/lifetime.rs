@@ -1,0 +1,212 @@
+use std::{fs, os::unix::process::CommandExt, path::PathBuf, process::Command, time::Duration};
+
+use fairlead_runner::{Cause, Exit, Launch, Runner};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::fixture::{self, PROGRAM, Rig, eventually, is_alive, key, upgrade};
+
+const KILL: Exit = Exit::Signal(9);
+const TERM: Exit = Exit::Signal(15);
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+#[tokio::test]
+async fn killed_runner_takes_its_programs_along() {
+    let mut rig = Rig::start().await;
+    rig.run(1, "pid\nchild\nsleep 60000").await;
+    let pids = rig.pids(1, 2).await;
+    signal(rig.child.id(), Signal::KILL);
+    rig.child.wait().unwrap();
+    eventually(async || !is_alive(pids[0])).await;
+    // The kernel's signal reaches the program alone. Outside of a container its own child ends with the next runner.
+    assert!(is_alive(pids[1]));
+    let dir = std::mem::replace(&mut rig.dir, tempfile::tempdir().unwrap());
+    let next = Rig::start_in(dir, &[]).await;
+    eventually(async || !is_alive(pids[1])).await;
+    assert!(next.client.runs().await.unwrap().is_empty());
+    assert_eq!(fs::read_dir(next.work().join("runs")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn instance_tells_that_the_runner_is_another_one() {
+    let rig = Rig::start().await;
+    let other = Rig::start().await;
+    let (first, second) = (
+        rig.client.info().await.unwrap(),
+        other.client.info().await.unwrap(),
+    );
+    assert_eq!(first, rig.client.info().await.unwrap());
+    assert_ne!(first.instance, second.instance);
+}
+
+#[tokio::test]
+async fn program_that_ends_takes_its_children_along() {
+    let rig = Rig::start().await;
+    rig.run(1, "child\nstray\nsleep 500\nexit 0").await;
+    let pids = rig.pids(1, 2).await;
+    assert!(rig.ended(1).await.ending().unwrap().is_success());
+    for pid in pids {
+        eventually(async || !is_alive(pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn time_limit_terminates_and_then_kills() {
+    let rig = Rig::start_with(&["--kill-delay-ms", "300"]).await;
+    for (attempt, script, exit) in [
+        (1, "sleep 60000", TERM),
+        (2, "ignore-term\nsleep 60000", KILL),
+    ] {
+        let (mut request, files) = upgrade(script);
+        request.timeout_seconds = 1;
+        rig.client
+            .start(&key(attempt), request, files)
+            .await
+            .unwrap();
+        let status = rig.ended(attempt).await;
+        let ending = status.ending().unwrap();
+        assert_eq!((ending.exit, ending.cause), (exit, Cause::TimedOut));
+        assert!(ending.duration_ms >= 1000, "{ending:?}");
+    }
+}
+
+#[tokio::test]
+async fn cancel_is_soft_first_and_hard_on_demand() {
+    let rig = Rig::start_with(&["--kill-delay-ms", "600000"]).await;
+    rig.run(1, "ignore-term\necho ready\nsleep 60000").await;
+    eventually(async || rig.text_so_far(1).await.contains("ready")).await;
+    rig.client.cancel(&key(1), false).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(rig.client.status(&key(1)).await.unwrap().ending().is_none());
+    rig.client.cancel(&key(1), true).await.unwrap();
+    let status = rig.ended(1).await;
+    let ending = status.ending().unwrap();
+    assert_eq!((ending.exit, ending.cause), (KILL, Cause::Cancelled));
+    assert!(!ending.out_of_memory);
+}
+
+#[tokio::test]
+async fn programs_end_once_no_agent_has_made_contact_for_a_while() {
+    let rig = Rig::start_with(&["--absence-ms", "700"]).await;
+    rig.run(1, "pid\nsleep 60000").await;
+    let pid = rig.pids(1, 1).await[0];
+    // An open request is contact.
+    let from = rig.text_so_far(1).await.len() as u64;
+    let (first, wait) = (key(1), Duration::from_secs(2));
+    let waiting = rig.client.output(&first, from, wait).await;
+    assert!(waiting.unwrap().bytes.is_empty());
+    assert!(is_alive(pid));
+    for _ in 0..200 {
+        if !is_alive(pid) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let status = rig.client.status(&key(1)).await.unwrap();
+    let ending = status.ending().unwrap();
+    assert_eq!((ending.exit, ending.cause), (TERM, Cause::AgentGone));
+    // The runner serves on, and the result waits for the next agent.
+    rig.run(2, "exit 0").await;
+    assert!(rig.ended(2).await.ending().unwrap().is_success());
+}
+
+#[tokio::test]
+async fn sigterm_ends_programs_and_then_the_runner() {
+    let mut rig = Rig::start().await;
+    rig.run(1, "pid\nsleep 60000").await;
+    rig.run(2, "pid\nsleep 60000").await;
+    let pids = [rig.pids(1, 1).await, rig.pids(2, 1).await].concat();
+    signal(rig.child.id(), Signal::TERM);
+    assert!(rig.child.wait().unwrap().success());
+    assert!(pids.iter().all(|pid| !is_alive(*pid)));
+    assert_eq!(fs::read_dir(rig.work().join("runs")).unwrap().count(), 0);
+    assert!(!rig.client.socket().exists());
+}
+
+#[tokio::test]
+async fn guard_without_its_runner_starts_nothing() {
+    let output = Command::new(PROGRAM)
+        .args(["guard", "--parent=1", "--", "/bin/echo", "started"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    assert!(output.stdout.is_empty());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("the runner has ended"), "{text}");
+}
+
+#[tokio::test]
+async fn second_runner_on_the_same_folders_is_refused() {
+    let rig = Rig::start().await;
+    let output = fixture::command(rig.dir.path(), &[]).output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("another runner uses"), "{text}");
+    rig.client.info().await.unwrap();
+}
+
+#[tokio::test]
+async fn agent_launches_a_runner_and_the_next_agent_takes_it_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let launch = Launch {
+        command: vec![PROGRAM.into(), "runner".into(), "--absence-ms=1500".into()],
+        folder: dir.path().join("run"),
+        work: dir.path().join("work"),
+        helm: PROGRAM.into(),
+    };
+    let first = Runner::spawn(&launch).await.unwrap();
+    let info = first.client().info().await.unwrap();
+    let (request, files) = upgrade("environment\nsleep 300\nexit 4");
+    first.client().start(&key(1), request, files).await.unwrap();
+    drop(first);
+    let second = Runner::spawn(&launch).await.unwrap();
+    assert_eq!(
+        second.client().info().await.unwrap().instance,
+        info.instance
+    );
+    let environment = fs::read(format!("/proc/{}/environ", info.pid)).unwrap();
+    assert!(environment.is_empty(), "a launched runner inherits nothing");
+    let client = second.client();
+    eventually(async || client.status(&key(1)).await.unwrap().ending().is_some()).await;
+    assert_eq!(
+        client.status(&key(1)).await.unwrap().ending().unwrap().exit,
+        Exit::Code(4)
+    );
+    drop(second);
+    eventually(async || !is_alive(info.pid)).await;
+}
+
+#[test]
+fn folders_of_a_launched_runner_are_in_memory() {
+    let launch = |state: &str| Launch::for_agent(Vec::new(), PathBuf::new(), state.as_ref());
+    let (one, two) = (launch("/a"), launch("/b"));
+    assert!(one.folder.starts_with("/dev/shm") && one.work.starts_with("/dev/shm"));
+    assert_ne!(one.folder, one.work);
+    assert_ne!(one.folder, two.folder);
+}
+
+#[tokio::test]
+async fn peer_of_another_user_is_rejected() {
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root can run a program as another user.
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+    let program = dir.path().join("runner");
+    fs::copy(PROGRAM, &program).unwrap();
+    let mut command = fixture::command(dir.path(), &[]);
+    let args: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    command = Command::new(program);
+    let mut child = command.args(args).uid(65534).gid(65534).spawn().unwrap();
+    let socket = dir.path().join("run/socket");
+    eventually(async || socket.exists()).await;
+    let rejected = Runner::at(&socket).info().await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        matches!(rejected, Err(fairlead_runner::RunnerError::Broken(_))),
+        "{rejected:?}"
+    );
+}
