@@ -21,10 +21,16 @@ pub use deployment::{
 pub use group::{Group, GroupStatus, PutGroup};
 pub use plan::{BlockedCluster, Plan, PlannedTarget};
 pub use rollout::{Rollout, RolloutState, WaveState, WaveStatus};
-pub use run::{AttemptOutcome, CancelMode, Run, RunKind, RunOrigin, RunState};
+pub use run::{
+    AttemptOutcome, CancelMode, CreateRun, DiffRequest, FieldDiff, ObjectChange, ObjectDiff, Run,
+    RunDiff, RunKind, RunOrigin, RunState,
+};
 pub use source::{GitSource, Source, SourceArtifact};
 pub use spec::{ArtifactId, DesiredBundle, DesiredState, DigestError, PlanHash, Spec, SpecId};
 pub use wire::{
-    ARTIFACTS_PATH, DELIVERY_PATH, DESIRED_DELIVERY_HEADER, DeploymentReceipt, DeploymentReports,
-    MAX_DESIRED_STATE_BYTES, MAX_REPORTS_BYTES, MAX_SPEC_BYTES, REPORTS_PATH, SPECS_PATH,
+    ARTIFACTS_PATH, ATTEMPT_HEADER, AgentRun, AgentRunReceipt, CLAIM_PATH, ClaimedRun,
+    DELIVERY_PATH, DESIRED_DELIVERY_HEADER, DeploymentReceipt, DeploymentReports,
+    LOG_OFFSET_HEADER, MAX_DESIRED_STATE_BYTES, MAX_LOG_PIECE_BYTES, MAX_OUTCOME_BYTES,
+    MAX_REPORTS_BYTES, MAX_SPEC_BYTES, REPORTS_PATH, RUNS_PATH, RunHeartbeat, RunLeaseStatus,
+    RunOutcome, SPECS_PATH, run_path,
 };

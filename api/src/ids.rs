@@ -128,6 +128,28 @@ checked_text!(
 impl RunId {
     /// Prefix of every id of a run.
     pub const PREFIX: &'static str = "run-";
+
+    /// Makes an id of the time in milliseconds since 1970 and of random bytes: ids rise with time.
+    #[must_use]
+    pub fn from_parts(unix_millis: u64, random: [u8; 10]) -> Self {
+        const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+        let random = random
+            .iter()
+            .fold(0_u128, |bits, byte| bits << 8 | u128::from(*byte));
+        let bits = u128::from(unix_millis & ((1 << 48) - 1)) << 80 | random;
+        let digit = |at: u32| {
+            let digit = usize::try_from(bits >> (5 * at) & 31).unwrap_or(0);
+            ALPHABET.get(digit).copied().map_or('0', char::from)
+        };
+        let digits = (0..26).rev().map(digit);
+        Self(
+            RunId::PREFIX
+                .chars()
+                .chain(digits)
+                .collect::<String>()
+                .into(),
+        )
+    }
 }
 
 fn parse_run(text: &str) -> Result<Arc<str>, IdError> {
@@ -183,6 +205,21 @@ mod tests {
         ] {
             assert!(bad.parse::<RunId>().is_err(), "{bad:?} must be refused");
         }
+    }
+
+    #[test]
+    fn made_id_of_a_run_has_its_time_and_bytes() {
+        let id = RunId::from_parts(1_469_918_176_385, [0xab; 10]);
+        assert_eq!(id.as_str().parse::<RunId>().unwrap(), id);
+        assert!(id.as_str().starts_with("run-01ARYZ6S41"), "{id}");
+        let later = RunId::from_parts(1_469_918_176_386, [0; 10]);
+        assert!(id < later, "{id} {later}");
+        let largest = RunId::from_parts(u64::MAX, [0xff; 10]);
+        assert_eq!(largest.as_str(), "run-7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
+        assert_eq!(
+            RunId::from_parts(0, [0; 10]).as_str(),
+            "run-00000000000000000000000000"
+        );
     }
 
     #[test]

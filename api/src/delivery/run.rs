@@ -3,10 +3,12 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use crate::{BundleId, ClusterId, RunId};
+use super::{bundle::BundleFields, spec::ArtifactId};
+use crate::{BundleId, ClusterId, RunId, TenantId};
 
 /// Work of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -176,4 +178,130 @@ pub struct Run {
     /// One sentence: outcome of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
+    /// Code of the outcome, like `FL-6201`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Generation of the work.
+    #[serde(default)]
+    pub generation: u64,
+    /// True: a person has confirmed the step that was blocked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confirm: bool,
+    /// Time of the next attempt while `Queued`.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next_try: Option<OffsetDateTime>,
+    /// Requested cancellation, until the agent has ended the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<CancelMode>,
+    /// Differences, of a run of kind `diff`; only of a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<RunDiff>,
+}
+
+/// Differences between a spec and the objects of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunDiff {
+    /// Objects that a `sync` would change, in the order of its work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<ObjectDiff>,
+    /// Number of objects that a `sync` would not change.
+    #[serde(default)]
+    pub unchanged: u32,
+    /// Number of further changed objects, left out for the limit of an answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted: u32,
+}
+
+impl RunDiff {
+    /// True if a `sync` would change nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.omitted == 0
+    }
+}
+
+/// Change of one object by a `sync`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ObjectDiff {
+    /// Kind, namespace and name, like `Deployment shop/web`.
+    pub object: String,
+    /// Kind of the change.
+    pub change: ObjectChange,
+    /// Changed fields of an `update`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldDiff>,
+    /// Reason why a `sync` would fail at this object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Kind of the change of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ObjectChange {
+    /// The object is missing.
+    Create,
+    /// Fields differ.
+    Update,
+    /// The object belongs to the bundle no longer.
+    Delete,
+}
+
+/// Change of one field. Values of a `Secret` are never sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FieldDiff {
+    /// Path, like `.spec.replicas`.
+    pub path: String,
+    /// Value in the cluster; missing for a new field and for a `Secret`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub from: Option<Value>,
+    /// Value of the spec; missing for a removed field and for a `Secret`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub to: Option<Value>,
+}
+
+/// True for the default, for serde.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// New run, made by a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateRun {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The bundle.
+    pub bundle: BundleId,
+    /// Work of the run.
+    pub kind: RunKind,
+}
+
+/// Request for a comparison of a bundle with clusters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiffRequest {
+    /// The clusters.
+    pub clusters: Vec<ClusterId>,
+    /// Tenant of a bundle that does not exist yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// Content instead of the bundle's newest one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<ArtifactId>,
+    /// Options instead of the bundle's newest ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<BundleFields>,
 }
