@@ -154,6 +154,24 @@ codes! {
     AuditFull = 5107, 507, "the hub's audit log cannot be written, so new requests are refused", "Free space on the disk of the audit log, or mount it writable; the hub recovers by itself.";
     AuditBroken = 5108, 0, "the audit log was changed, or lines of it are missing", "Keep the files as they are, and compare them with the copies that the hub has delivered elsewhere.";
     Unrecordable = 5109, 503, "the session must be recorded, and cannot be", "Use kubectl exec or attach; otherwise the platform operator looks at the hub's log and at the disk of its recordings.";
+    ObjectRefused = 6201, 0, "the API server refused an object of the bundle", "Correct the object named in the cause, and deploy the bundle again.";
+    FieldConflict = 6202, 0, "another manager has set a field of an object", "Remove the field from the bundle or from the other manager, or set `conflicts: force`.";
+    ForeignObject = 6203, 0, "an object belongs to a Helm release or to another bundle", "Remove the object from one of them, or set `adopt: true` to take it over.";
+    PruneBlocked = 6204, 0, "the new content would delete objects that need a confirmation", "Compare the list in the cause with your change, then confirm the deployment, or deploy the objects again.";
+    DeploymentWaits = 6205, 0, "the deployment waits for something else in its cluster", "Deploy what the cause names; the agent goes on by itself.";
+    NotReadyInTime = 6206, 0, "the objects of the bundle are applied, and did not become ready in time", "Look at the object named in the cause, and raise `timeout` if it only needs more time.";
+    MissingRight = 6207, 0, "the ServiceAccount of the bundle lacks a right", "Add the rule in the cause to a role of the ServiceAccount, or name another one with `serviceAccount`.";
+    InvalidManifests = 6208, 0, "the files of the bundle are no valid manifests", "Correct the file and line in the cause, and deploy the bundle again.";
+    OutcomeUnknown = 6209, 0, "the outcome of a run cannot be determined", "Compare the objects with the bundle, then confirm the deployment to run it again.";
+    AccountUnusable = 6210, 0, "the ServiceAccount of the bundle cannot be used", "Create the ServiceAccount named in the cause, or bind the ClusterRole `fairlead-deliverer` in its namespace.";
+    SiteForbids = 6211, 0, "the site's ConfigMap does not allow this delivery", "Ask the site operator to change the ConfigMap `fairlead-delivery`, or change the bundle.";
+    RunCancelled = 6212, 0, "a person cancelled the run", "Start the deployment again if it is still needed.";
+    ApiServerAway = 6213, 0, "the API server of the cluster does not answer the agent", "Check the API server; the agent goes on by itself.";
+    JournalFailed = 6301, 0, "the agent cannot write the journal of the deployment", "Check that the API server accepts Secrets in the namespace `fairlead-delivery`; a full etcd is a frequent cause.";
+    JournalTooLarge = 6302, 0, "the journal of the deployment is too large for Secrets", "Split the bundle: a journal holds at most 8 MiB of packed objects.";
+    JournalDamaged = 6303, 0, "the journal of the deployment cannot be read", "Confirm the deployment: the agent then begins a new journal, and deletes nothing.";
+    RunFenced = 6304, 0, "an earlier run of the deployment may still have effects", "Wait a minute; if it stays, remove the finalizers of the Secret named in the cause.";
+    OldGeneration = 6305, 0, "the hub is older than the state of this cluster", "If the hub was restored from a backup on purpose, run the restore with `--deliver-again`; otherwise start the right hub.";
 }
 
 impl Code {
@@ -169,6 +187,8 @@ impl Code {
             21 => "Enrolment and identity",
             31 => "Connection from agent to hub",
             41 => "Configuration and command line",
+            62 => "Runs of deliveries in a cluster",
+            63 => "Journals of deliveries in a cluster",
             _ => "Internal errors and storage",
         }
     }

@@ -19,7 +19,7 @@ mod kubeconfig;
 mod kubeconfig_file;
 mod loaded;
 
-use endpoint::Endpoint;
+use endpoint::{Endpoint, Trust};
 use error::CredentialsError;
 use files::{Stamp, stamps};
 use in_cluster::InCluster;
@@ -36,6 +36,8 @@ const RENEW_BEFORE_EXPIRY: time::Duration = time::Duration::seconds(60);
 /// Endpoint with the credential for each request.
 pub(crate) struct ApiAccess {
     pub(crate) endpoint: Arc<Endpoint>,
+    /// The same endpoint without client certificate, for other tokens: the API server prefers a certificate to a token.
+    pub(crate) without_certificate: Arc<Endpoint>,
     /// Marked as sensitive. None if a client certificate authenticates the agent.
     pub(crate) authorization: Option<HeaderValue>,
 }
@@ -169,15 +171,16 @@ impl ApiCredentials {
         } else {
             stamps(&loaded.files).await
         };
-        let endpoint = match &cached.current {
+        let (endpoint, without_certificate) = match &cached.current {
             Some(current)
                 if current.loaded.address == loaded.address
                     && current.loaded.trust.same(&loaded.trust) =>
             {
-                current.access.endpoint.clone()
+                let access = &current.access;
+                (access.endpoint.clone(), access.without_certificate.clone())
             }
-            _ => match loaded.address.endpoint(&loaded.trust) {
-                Ok(endpoint) => Arc::new(endpoint),
+            _ => match endpoints(&loaded) {
+                Ok(endpoints) => endpoints,
                 Err(error) => return cached.fail(error),
             },
         };
@@ -186,6 +189,7 @@ impl ApiCredentials {
         }
         let access = Arc::new(ApiAccess {
             endpoint,
+            without_certificate,
             authorization: loaded.authorization.clone(),
         });
         cached.current = Some(CurrentCredential {
@@ -195,6 +199,21 @@ impl ApiCredentials {
         });
         cached.next_check = Some(Instant::now() + FILE_POLL_INTERVAL);
     }
+}
+
+/// Endpoint with the client certificate of the credential, and the same one without.
+fn endpoints(
+    loaded: &LoadedCredential,
+) -> Result<(Arc<Endpoint>, Arc<Endpoint>), CredentialsError> {
+    let own = Arc::new(loaded.address.endpoint(&loaded.trust)?);
+    if loaded.trust.client.is_none() {
+        return Ok((own.clone(), own));
+    }
+    let trust = Trust {
+        ca: loaded.trust.ca.clone(),
+        client: None,
+    };
+    Ok((own, Arc::new(loaded.address.endpoint(&trust)?)))
 }
 
 impl CredentialCache {

@@ -8,5 +8,7 @@ mod upstream;
 
 pub use config::{ApiServerConfig, SERVICE_ACCOUNT_DIR};
 pub use credentials::{ApiCredentials, error::CredentialsError};
+/// Body of an answer.
+pub use fairlead_exchange::Body as AnswerBody;
 pub use objects::{KubeObjects, ObjectsError};
-pub use upstream::{Upstream, UpstreamError, connect::ConnectError};
+pub use upstream::{BadToken, BearerToken, Upstream, UpstreamError, connect::ConnectError};

@@ -9,7 +9,9 @@ use std::{
 use bytes::Bytes;
 use fairlead_api::{Code, Failure, error_chain};
 use fairlead_exchange::{Answer, Body, BodyError, Client, SendError, body};
-use http::{HeaderMap, Method, Request, StatusCode, Uri, header, uri::PathAndQuery};
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri::PathAndQuery,
+};
 use http_body::Body as _;
 use tokio::time::timeout;
 
@@ -17,6 +19,9 @@ use crate::credentials::{ApiAccess, ApiCredentials, endpoint::Endpoint, error::C
 
 pub(crate) mod connect;
 mod redirect;
+mod token;
+
+pub use token::{BadToken, BearerToken};
 
 use connect::{ApiServerConnection, ConnectError, Connector};
 
@@ -51,6 +56,9 @@ pub enum UpstreamError {
     /// The path and the base path make no URL.
     #[error("the path cannot follow the API server's base path")]
     Path,
+    /// The API server upgraded a request that is no upgrade.
+    #[error("the API server upgraded the connection")]
+    Upgraded,
     /// A redirect to another place.
     #[error("its target is not a path of the API server")]
     Redirect,
@@ -61,8 +69,12 @@ pub struct Upstream {
     credentials: ApiCredentials,
     connector: Connector,
     /// Connections of one endpoint. A change of address, CA or client certificate replaces them all.
-    client: Mutex<Option<(Arc<Endpoint>, Client<ApiServerConnection>)>>,
+    client: Mutex<Option<EndpointClient>>,
+    /// Connections of the endpoint without client certificate, for requests with another token.
+    token_client: Mutex<Option<EndpointClient>>,
 }
+
+type EndpointClient = (Arc<Endpoint>, Client<ApiServerConnection>);
 
 impl Upstream {
     /// Makes the pool; it dials with the first request.
@@ -72,6 +84,7 @@ impl Upstream {
             credentials,
             connector: Connector::new(),
             client: Mutex::default(),
+            token_client: Mutex::default(),
         }
     }
 
@@ -138,13 +151,59 @@ impl Upstream {
             .map_err(|_| UpstreamError::Timeout(OWN_REQUEST_DEADLINE))?
     }
 
-    async fn send_unbounded(&self, mut request: Request<Body>) -> Result<Answer, UpstreamError> {
+    /// Sends a request of the agent itself, and returns the answer with its body unread. `token` replaces the agent's own
+    /// credential, a client certificate too. `head`: deadline of the answer's head.
+    ///
+    /// # Errors
+    ///
+    /// [`UpstreamError`]; an answer of any status is no error.
+    pub async fn send_as(
+        &self,
+        request: Request<Bytes>,
+        token: Option<&BearerToken>,
+        head: Duration,
+    ) -> Result<Response<Body>, UpstreamError> {
+        let request = request.map(body::full);
+        let answering = async {
+            let access = self.credentials.access().await?;
+            match token {
+                None => self.exchange(request, &access, None).await,
+                Some(token) => self.exchange(request, &access, Some(token.header())).await,
+            }
+        };
+        let answer = timeout(head, answering)
+            .await
+            .map_err(|_| UpstreamError::Timeout(head))??;
+        match answer {
+            Answer::Response(response) => Ok(response),
+            Answer::Upgraded(..) => Err(UpstreamError::Upgraded),
+        }
+    }
+
+    async fn send_unbounded(&self, request: Request<Body>) -> Result<Answer, UpstreamError> {
         let access = self.credentials.access().await?;
-        address(&mut request, &access)?;
+        self.exchange(request, &access, None).await
+    }
+
+    /// Sends a request with the agent's own credential, or with the other one.
+    async fn exchange(
+        &self,
+        mut request: Request<Body>,
+        access: &Arc<ApiAccess>,
+        other: Option<&HeaderValue>,
+    ) -> Result<Answer, UpstreamError> {
+        let (endpoint, clients, authorization) = match other {
+            None => (
+                &access.endpoint,
+                &self.client,
+                access.authorization.as_ref(),
+            ),
+            Some(_) => (&access.without_certificate, &self.token_client, other),
+        };
+        address(&mut request, endpoint, authorization)?;
         let requested = request.uri().clone();
-        let endpoint = &access.endpoint;
         let connect = || self.connector.connect(endpoint);
-        let sent = self.client(endpoint).send(request, connect).await;
+        let sent = client(clients, endpoint).send(request, connect).await;
         let mut answer = sent.map_err(|error| match error {
             SendError::Connect(cause) => UpstreamError::Connect {
                 host: endpoint.host.to_str().unwrap_or_default().to_owned(),
@@ -154,29 +213,36 @@ impl Upstream {
         })?;
         if let Answer::Response(response) = &mut answer {
             redirect::localize(response, endpoint, &requested)?;
-            if response.status() == StatusCode::UNAUTHORIZED {
-                self.credentials.report_unauthorized(&access).await;
+            if response.status() == StatusCode::UNAUTHORIZED && other.is_none() {
+                self.credentials.report_unauthorized(access).await;
             }
         }
         Ok(answer)
     }
+}
 
-    fn client(&self, endpoint: &Arc<Endpoint>) -> Client<ApiServerConnection> {
-        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*client {
-            Some((of, client)) if Arc::ptr_eq(of, endpoint) => client.clone(),
-            _ => {
-                let fresh = Client::new(MAX_IDLE_CONNECTIONS);
-                *client = Some((endpoint.clone(), fresh.clone()));
-                fresh
-            }
+/// Pool of an endpoint; the pool of another endpoint is dropped.
+fn client(
+    clients: &Mutex<Option<EndpointClient>>,
+    endpoint: &Arc<Endpoint>,
+) -> Client<ApiServerConnection> {
+    let mut current = clients.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*current {
+        Some((of, client)) if Arc::ptr_eq(of, endpoint) => client.clone(),
+        _ => {
+            let fresh = Client::new(MAX_IDLE_CONNECTIONS);
+            *current = Some((endpoint.clone(), fresh.clone()));
+            fresh
         }
     }
 }
 
 /// Adds credential, host and the API server's base path to a request.
-fn address(request: &mut Request<Body>, access: &ApiAccess) -> Result<(), UpstreamError> {
-    let endpoint = &access.endpoint;
+fn address(
+    request: &mut Request<Body>,
+    endpoint: &Endpoint,
+    authorization: Option<&HeaderValue>,
+) -> Result<(), UpstreamError> {
     if !endpoint.base_path.is_empty() {
         let path = request.uri().path_and_query();
         let path = path.map_or("/", PathAndQuery::as_str);
@@ -185,7 +251,7 @@ fn address(request: &mut Request<Body>, access: &ApiAccess) -> Result<(), Upstre
     }
     let headers: &mut HeaderMap = request.headers_mut();
     headers.insert(header::HOST, endpoint.host.clone());
-    match &access.authorization {
+    match authorization {
         Some(authorization) => headers.insert(header::AUTHORIZATION, authorization.clone()),
         None => headers.remove(header::AUTHORIZATION),
     };
@@ -200,7 +266,7 @@ impl From<UpstreamError> for Failure {
             UpstreamError::Timeout(_) => Failure::because(Code::ApiTimeout, cause),
             UpstreamError::Path => Failure::because(Code::BadPath, cause),
             UpstreamError::Redirect => Failure::because(Code::RedirectRefused, cause),
-            UpstreamError::Connect { .. } | UpstreamError::Broken(_) => {
+            UpstreamError::Connect { .. } | UpstreamError::Broken(_) | UpstreamError::Upgraded => {
                 Failure::because(Code::ApiUnreachable, cause)
             }
         }

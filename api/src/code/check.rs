@@ -1,6 +1,8 @@
 //! How to find the cause of each code: places to look at, and commands. Words in capitals are placeholders for values of the
 //! reader. A test of the command line runs each `fairlead` command in here through its parser.
 
+mod runs;
+
 use super::Code;
 
 impl Code {
@@ -13,6 +15,7 @@ impl Code {
             20..=39 => session(self),
             41 if self.number() >= 4140 => quota(self),
             41 if self.number() > 4130 => sign_in(self),
+            62..=63 => runs::in_cluster(self),
             _ => here(self),
         }
     }

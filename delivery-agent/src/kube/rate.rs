@@ -1,0 +1,76 @@
+//! Rate limit of requests: a token bucket that clones of a client share.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep_until};
+
+/// Requests per second in the long run.
+const REQUESTS_PER_SECOND: u32 = 20;
+/// Requests that may start at once after a pause.
+const BURST_REQUESTS: u32 = 40;
+
+/// Token bucket: each request waits for its turn.
+#[derive(Debug, Clone)]
+pub struct RequestRate {
+    interval: Duration,
+    burst: Duration,
+    /// Turn of the next request, as if requests came one by one.
+    next: Arc<Mutex<Instant>>,
+}
+
+impl Default for RequestRate {
+    /// 20 requests per second, and bursts of 40.
+    fn default() -> Self {
+        Self::new(REQUESTS_PER_SECOND, BURST_REQUESTS)
+    }
+}
+
+impl RequestRate {
+    /// Bucket with this rate and burst, both at least 1.
+    #[must_use]
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        let interval = Duration::from_secs(1) / per_second.max(1);
+        Self {
+            interval,
+            burst: interval * burst.max(1),
+            next: Arc::new(Mutex::new(Instant::now())),
+        }
+    }
+
+    /// Waits for the turn of one request.
+    pub async fn acquire(&self) {
+        sleep_until(self.take(Instant::now())).await;
+    }
+
+    /// Takes a turn, and returns its time.
+    fn take(&self, now: Instant) -> Instant {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        // An unused bucket is full, never fuller.
+        let turn = (*next).max(now);
+        *next = turn + self.interval;
+        // A turn within the burst needs no wait.
+        turn.checked_sub(self.burst - self.interval).unwrap_or(turn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn burst_passes_at_once_and_later_requests_in_turn() {
+        let rate = RequestRate::new(10, 3);
+        let start = Instant::now();
+        for _ in 0..3 {
+            rate.acquire().await;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        rate.acquire().await;
+        rate.clone().acquire().await;
+        let elapsed = start.elapsed();
+        assert!((199..=203).contains(&elapsed.as_millis()), "{elapsed:?}");
+    }
+}
