@@ -60,7 +60,7 @@ impl Started {
             .arg(format!("--parent={}", std::process::id()))
             .arg("--")
             .arg(&config.helm)
-            .args(request.operation.args(&key.run, &folder.files()))
+            .args(request.operation.args(key, &folder.files()))
             .env_clear()
             .envs(environment(&folder))
             .current_dir(folder.files())

@@ -34,6 +34,8 @@ pub struct Limits {
     pub files: usize,
     /// Bytes of output that are kept of one run.
     pub output_bytes: usize,
+    /// Bytes of output that are kept of a query, whose answer is of use as a whole only.
+    pub query_bytes: usize,
     /// Time without contact of an agent until programs are terminated.
     pub agent_absence: Duration,
     /// Time between SIGTERM and SIGKILL.
@@ -50,6 +52,7 @@ impl Default for Limits {
             file_bytes: 64 << 20,
             files: 10_000,
             output_bytes: 1 << 20,
+            query_bytes: 32 << 20,
             agent_absence: Duration::from_secs(60),
             kill_delay: Duration::from_secs(30),
             upload: Duration::from_secs(60),

@@ -48,7 +48,7 @@ pub use output::cut_mark;
 pub use refusal::Refusal;
 pub use request::{
     ClusterAccess, FileEntry, Operation, Rollback, RunKey, RunRequest, StatusQuery, Uninstall,
-    UpgradeInstall, spec_label,
+    UpgradeInstall, release_description, spec_label,
 };
 pub use server::serve;
 pub use status::{Cause, Ending, Exit, RunState, RunStatus, RunnerInfo};

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt, path::Path, str::FromStr};
 
-use fairlead_api::{RunId, delivery::SpecId};
+use fairlead_api::{BundleId, RunId, delivery::SpecId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
@@ -15,6 +15,10 @@ use crate::{
 pub(crate) const HELM: &str = "helm";
 /// Label of a release with the id of the run that wrote it.
 pub(crate) const RUN_LABEL: &str = "fairlead-run";
+/// Label of a release with the attempt of that run.
+pub(crate) const ATTEMPT_LABEL: &str = "fairlead-attempt";
+/// Label of a release with its bundle.
+pub(crate) const BUNDLE_LABEL: &str = "fairlead-bundle";
 /// Label of a release with its spec.
 pub(crate) const SPEC_LABEL: &str = "fairlead-spec";
 const SPEC_LABEL_CHARS: usize = 40;
@@ -151,6 +155,8 @@ pub struct UpgradeInstall {
     /// Files with values; later ones override earlier ones.
     #[serde(default)]
     pub values: Vec<FilePath>,
+    /// Bundle, noted as a label of the release.
+    pub bundle: BundleId,
     /// Spec, noted as a label of the release.
     pub spec: SpecId,
     /// Time for one hook, in seconds.
@@ -219,6 +225,12 @@ pub fn spec_label(spec: &SpecId) -> String {
     digits.chars().take(SPEC_LABEL_CHARS).collect()
 }
 
+/// Description of a revision that a run deployed. Unlike labels, later revisions of others do not inherit it.
+#[must_use]
+pub fn release_description(key: &RunKey) -> String {
+    format!("Fairlead {}, attempt {}", key.run, key.attempt)
+}
+
 impl Operation {
     /// Name for people and logs.
     #[must_use]
@@ -244,7 +256,7 @@ impl Operation {
     /// Arguments of Helm. `files` is the folder with the files of the run.
     ///
     /// Each name has been parsed, and none starts with a dash. Values of flags are joined to them by `=`.
-    pub(crate) fn args(&self, run: &RunId, files: &Path) -> Vec<OsString> {
+    pub(crate) fn args(&self, key: &RunKey, files: &Path) -> Vec<OsString> {
         let mut args = Arguments::default();
         match self {
             Operation::UpgradeInstall(it) => {
@@ -255,8 +267,13 @@ impl Operation {
                 for values in &it.values {
                     args.path("--values=", files, values);
                 }
-                let labels = format!("{RUN_LABEL}={run},{SPEC_LABEL}={}", spec_label(&it.spec));
+                let RunKey { run, attempt } = key;
+                let (bundle, spec) = (&it.bundle, spec_label(&it.spec));
+                let labels = format!(
+                    "{RUN_LABEL}={run},{ATTEMPT_LABEL}={attempt},{BUNDLE_LABEL}={bundle},{SPEC_LABEL}={spec}"
+                );
                 args.flag("--labels", labels);
+                args.flag("--description", release_description(key));
                 args.flag("--history-max", it.history_max);
                 args.words(&["--wait=hookOnly", "--server-side=auto", "--reset-values"]);
                 args.seconds(it.timeout_seconds);

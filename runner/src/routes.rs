@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::{
     contact::Contacts,
-    frame,
+    frame, memory,
     refusal::Refusal,
     request::{RunKey, check_token},
     status::{Cause, RunStatus, RunnerInfo},
@@ -91,6 +91,9 @@ impl Routes {
     fn info(&self) -> RunnerInfo {
         RunnerInfo {
             instance: self.instance.clone(),
+            place: self.table.root().place().to_owned(),
+            memory_limit: memory::limit(),
+            replaces_memory_kill: self.table.root().was_killed_for_memory(),
             pid: std::process::id(),
             version: self.table.config().version.clone(),
             running: *self.table.running().borrow(),

@@ -17,10 +17,11 @@ use tracing::{info, warn};
 use crate::{
     config::Config,
     contact::Contacts,
+    memory,
     routes::Routes,
     status::Cause,
     table::Table,
-    work::{PrivateFolder, WorkRoot},
+    work::{PrivateFolder, WorkRoot, random_name},
 };
 
 const SOCKET_MODE: u32 = 0o600;
@@ -48,7 +49,7 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> io::Re
     let routes = Arc::new(Routes {
         table: Arc::new(Table::new(config, root)),
         contacts: Contacts::new(),
-        instance: instance()?,
+        instance: random_name()?,
     });
     {
         let mut serving = pin!(accept(&listener, &routes));
@@ -56,6 +57,7 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> io::Re
         tokio::select! {
             () = &mut serving => {}
             () = watch_contacts(&routes) => info!("no agent, ending"),
+            () = memory::watch(&routes.table) => {}
             () = &mut shutdown => {}
         }
         // Agents may read results meanwhile.
@@ -82,12 +84,6 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(socket)?;
     fs::set_permissions(socket, fs::Permissions::from_mode(SOCKET_MODE))?;
     Ok(listener)
-}
-
-/// Random name of this process.
-fn instance() -> io::Result<String> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
-    Ok(id.trim().to_owned())
 }
 
 async fn accept(listener: &UnixListener, routes: &Arc<Routes>) {

@@ -8,8 +8,16 @@ use crate::request::RunKey;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunnerInfo {
-    /// Random name of this process. Another one means that all earlier children are dead.
+    /// Random name of this process.
     pub instance: String,
+    /// Random name of the work folder. Another instance at the same place means that all earlier children are dead.
+    pub place: String,
+    /// Memory limit of the runner with its programs, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<u64>,
+    /// True: the runner before this one at the same place was probably killed for memory.
+    #[serde(default)]
+    pub replaces_memory_kill: bool,
     /// Process id of the runner.
     pub pid: u32,
     /// Version of Fairlead.

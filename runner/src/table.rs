@@ -66,6 +66,10 @@ impl Table {
         &self.config
     }
 
+    pub(crate) fn root(&self) -> &WorkRoot {
+        &self.root
+    }
+
     /// Follows the number of programs that run.
     pub(crate) fn running(&self) -> watch::Receiver<usize> {
         self.running.subscribe()
@@ -112,13 +116,12 @@ impl Table {
         let started = Started::start(&self.config, &key, &request, Arc::clone(&folder))?;
         info!(run = %key, operation = request.operation.name(), pid = started.pid(), "program started");
         let time = Duration::from_secs(u64::from(request.timeout_seconds));
-        let run = Run::new(
-            key.clone(),
-            request,
-            started.pid(),
-            folder,
-            limits.output_bytes,
-        );
+        let output_bytes = if request.operation.is_query() {
+            limits.query_bytes
+        } else {
+            limits.output_bytes
+        };
+        let run = Run::new(key.clone(), request, started.pid(), folder, output_bytes);
         let run = Arc::new(run);
         self.entries().runs.insert(key, Arc::clone(&run));
         self.running.send_modify(|running| *running += 1);

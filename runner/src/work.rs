@@ -19,6 +19,8 @@ const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 const LOCK_FILE: &str = "lock";
 const RUNS_FOLDER: &str = "runs";
+const PLACE_FILE: &str = "place";
+const PRESSURE_FILE: &str = "pressure";
 
 /// A folder that belongs to one process of this user.
 pub(crate) struct PrivateFolder {
@@ -72,6 +74,8 @@ impl Drop for PrivateFolder {
 /// Parent of the folders of all runs.
 pub(crate) struct WorkRoot {
     folder: PrivateFolder,
+    place: String,
+    was_killed_for_memory: bool,
 }
 
 impl WorkRoot {
@@ -88,7 +92,40 @@ impl WorkRoot {
             _ => {}
         }
         make_folder(&runs)?;
-        Ok(WorkRoot { folder })
+        let place = place(&folder.path.join(PLACE_FILE))?;
+        let pressure = folder.path.join(PRESSURE_FILE);
+        let was_killed_for_memory = pressure.exists();
+        if was_killed_for_memory {
+            fs::remove_file(&pressure)?;
+        }
+        Ok(WorkRoot {
+            folder,
+            place,
+            was_killed_for_memory,
+        })
+    }
+
+    /// Whether the runner before this one ended while its programs used most of the memory.
+    pub(crate) fn was_killed_for_memory(&self) -> bool {
+        self.was_killed_for_memory
+    }
+
+    /// Marks the folder while programs use most of the memory.
+    pub(crate) fn set_pressure(&self, is_high: bool) {
+        let path = self.folder.path.join(PRESSURE_FILE);
+        let changed = match (is_high, path.exists()) {
+            (true, false) => fs::write(&path, []),
+            (false, true) => fs::remove_file(&path),
+            _ => Ok(()),
+        };
+        if let Err(error) = changed {
+            warn!(%error, "cannot note the use of memory");
+        }
+    }
+
+    /// Random name of this folder. A later runner on it has ended the programs of all earlier ones.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
     }
 
     /// Makes the folder of a run.
@@ -177,6 +214,23 @@ fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(FOLDER_MODE).create(path)
 }
 
+fn place(path: &Path) -> io::Result<String> {
+    match fs::read_to_string(path) {
+        Ok(place) if !place.is_empty() => return Ok(place),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let place = random_name()?;
+    replace(path, place.as_bytes())?;
+    Ok(place)
+}
+
+/// A random UUID.
+pub(crate) fn random_name() -> io::Result<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    Ok(id.trim().to_owned())
+}
+
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("new");
     let mut options = OpenOptions::new();
@@ -257,8 +311,18 @@ mod tests {
             .unwrap();
         let left = folder.path().to_owned();
         std::mem::forget(folder);
+        let place = root.place().to_owned();
         drop(root);
-        WorkRoot::open(&path).unwrap();
+        let again = WorkRoot::open(&path).unwrap();
+        assert_eq!(again.place(), place);
+        assert!(!again.was_killed_for_memory());
+        again.set_pressure(true);
+        again.set_pressure(true);
+        drop(again);
+        let again = WorkRoot::open(&path).unwrap();
+        assert!(again.was_killed_for_memory());
+        drop(again);
+        assert!(!WorkRoot::open(&path).unwrap().was_killed_for_memory());
         assert!(!child.wait().unwrap().success());
         assert!(!left.exists());
     }

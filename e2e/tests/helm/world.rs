@@ -153,6 +153,7 @@ impl World {
             namespace: NAMESPACE.parse()?,
             chart: "chart".parse()?,
             values: vec!["values.yaml".parse()?],
+            bundle: "b-shop".parse()?,
             spec: spec().parse()?,
             timeout_seconds: 120,
             history_max: 10,

@@ -86,7 +86,7 @@ pub fn judge(history: &[Revision], attempt: &Attempt) -> Judgement {
 }
 
 fn judge_change(newest: &Revision, is_new: bool, attempt: &Attempt) -> Judgement {
-    let by_run = newest.run.as_ref() == Some(&attempt.run);
+    let by_run = newest.run.as_ref() == Some(&attempt.run) && newest.is_by_run();
     let is_ours = match attempt.work {
         Work::Rollback { to } => newest.rolled_back_to == Some(to),
         _ => by_run && newest.rolled_back_to.is_none(),
@@ -94,9 +94,7 @@ fn judge_change(newest: &Revision, is_new: bool, attempt: &Attempt) -> Judgement
     let newest = newest.clone();
     match (is_new, is_ours) {
         // A revision of this bundle that an earlier run left, before this one was noted.
-        (false, _) if newest.status.is_pending() && newest.run.is_some() => {
-            Judgement::Unlock(newest)
-        }
+        (false, _) if newest.status.is_pending() && newest.is_by_run() => Judgement::Unlock(newest),
         (false, _) if newest.status.is_pending() => Judgement::SomebodyElse(newest),
         (false, _) => Judgement::Start,
         (true, false) => Judgement::SomebodyElse(newest),

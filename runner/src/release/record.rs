@@ -92,6 +92,11 @@ impl Record {
         Ok(record)
     }
 
+    #[cfg(test)]
+    pub(super) fn json_mut(&mut self) -> &mut Value {
+        &mut self.0
+    }
+
     /// Encodes the record for the field `data.release` of a Secret.
     ///
     /// # Errors
@@ -126,6 +131,31 @@ impl Record {
     pub fn description(&self) -> &str {
         let text = self.0.pointer("/info/description").and_then(Value::as_str);
         text.unwrap_or_default()
+    }
+
+    /// Values that the operation was given, without those of the chart.
+    #[must_use]
+    pub fn values(&self) -> &Value {
+        self.0.get("config").unwrap_or(&Value::Null)
+    }
+
+    /// Namespace of the release.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        let namespace = self.0.get("namespace").and_then(Value::as_str);
+        namespace.unwrap_or_default()
+    }
+
+    /// Hook that failed in the last operation, like `Job shop/migrate`: kind and name.
+    #[must_use]
+    pub fn failed_hook(&self) -> Option<(&str, &str)> {
+        let hooks = self.0.get("hooks").and_then(Value::as_array)?;
+        let has_failed = |hook: &&Value| {
+            let phase = hook.pointer("/last_run/phase").and_then(Value::as_str);
+            phase == Some("Failed")
+        };
+        let hook = hooks.iter().find(has_failed)?;
+        Some((hook.get("kind")?.as_str()?, hook.get("name")?.as_str()?))
     }
 
     /// Revision that a rollback returned to.

@@ -1,11 +1,13 @@
 //! Revisions of a release, from the metadata of their Secrets.
 
+use std::collections::HashSet;
+
 use fairlead_api::RunId;
 use serde_json::Value;
 
 use crate::{
     names::ReleaseName,
-    request::{RUN_LABEL, SPEC_LABEL},
+    request::{ATTEMPT_LABEL, BUNDLE_LABEL, RUN_LABEL, SPEC_LABEL},
 };
 
 /// Type of the Secrets.
@@ -49,6 +51,22 @@ impl ReleaseStatus {
         }
     }
 
+    /// Name of the status, as Helm shows it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReleaseStatus::Deployed => "deployed",
+            ReleaseStatus::Superseded => "superseded",
+            ReleaseStatus::Failed => "failed",
+            ReleaseStatus::PendingInstall => "pending-install",
+            ReleaseStatus::PendingUpgrade => "pending-upgrade",
+            ReleaseStatus::PendingRollback => "pending-rollback",
+            ReleaseStatus::Uninstalling => "uninstalling",
+            ReleaseStatus::Uninstalled => "uninstalled",
+            ReleaseStatus::Unknown => "unknown",
+        }
+    }
+
     /// Whether Helm refuses the next operation because of it.
     #[must_use]
     pub fn is_pending(self) -> bool {
@@ -76,6 +94,13 @@ pub struct Revision {
     pub status: ReleaseStatus,
     /// Run that made it, by its label. A rollback has the label of its target instead.
     pub run: Option<RunId>,
+    /// Attempt of that run, by its label.
+    pub attempt: Option<u32>,
+    /// Bundle of that run, by its label.
+    pub bundle: Option<String>,
+    /// True if an earlier revision has the labels of the same attempt. Each attempt writes one revision, and Helm copies
+    /// labels into revisions of others.
+    pub has_copied_labels: bool,
     /// First digits of the spec, by the label: see [`crate::spec_label`].
     pub spec: Option<String>,
     /// Revision that a rollback returned to. Metadata does not hold it: see [`super::Record::complete`].
@@ -83,6 +108,12 @@ pub struct Revision {
 }
 
 impl Revision {
+    /// Whether a run of Fairlead made it, by its labels.
+    #[must_use]
+    pub fn is_by_run(&self) -> bool {
+        self.run.is_some() && !self.has_copied_labels
+    }
+
     /// Reads the metadata of a Secret; `None` if it is no record of Helm.
     #[must_use]
     pub fn of_object(object: &Value) -> Option<Self> {
@@ -99,6 +130,9 @@ impl Revision {
             number: label("version")?.parse().ok()?,
             status: ReleaseStatus::parse(label("status")?),
             run: label(RUN_LABEL).and_then(|run| run.parse().ok()),
+            attempt: label(ATTEMPT_LABEL).and_then(|attempt| attempt.parse().ok()),
+            bundle: label(BUNDLE_LABEL).map(str::to_owned),
+            has_copied_labels: false,
             spec: label(SPEC_LABEL).map(str::to_owned),
             rolled_back_to: None,
             secret,
@@ -120,5 +154,10 @@ pub fn history(release: &ReleaseName, items: &[Value]) -> Vec<Revision> {
         .filter(|it| it.release == release.as_str())
         .collect();
     revisions.sort_by_key(|revision| revision.number);
+    let mut attempts = HashSet::new();
+    for revision in &mut revisions {
+        let attempt = (revision.run.clone(), revision.attempt);
+        revision.has_copied_labels = revision.run.is_some() && !attempts.insert(attempt);
+    }
     revisions
 }

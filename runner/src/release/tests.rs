@@ -130,6 +130,44 @@ fn upgrade_is_judged_by_its_newest_revision() {
 }
 
 #[test]
+fn revision_with_copied_labels_is_somebody_elses() {
+    let mut attempt = secret(2, "deployed", Some(RUN));
+    attempt["metadata"]["labels"]["fairlead-attempt"] = json!("2");
+    attempt["metadata"]["labels"]["fairlead-bundle"] = json!("b-shop");
+    let mut first = secret(1, "failed", Some(RUN));
+    first["metadata"]["labels"]["fairlead-attempt"] = json!("1");
+    let mut copy = attempt.clone();
+    copy["metadata"]["name"] = json!("sh.helm.release.v1.shop.v3");
+    copy["metadata"]["labels"]["version"] = json!("3");
+    copy["metadata"]["labels"]["status"] = json!("pending-upgrade");
+    let found = history(&"shop".parse().unwrap(), &[copy, attempt, first]);
+    let by_run: Vec<_> = found.iter().map(Revision::is_by_run).collect();
+    assert_eq!(by_run, [true, true, false]);
+    assert_eq!(found[1].attempt, Some(2));
+    assert_eq!(found[1].bundle.as_deref(), Some("b-shop"));
+    for before in [1, 3] {
+        let attempt = Attempt {
+            run: RUN.parse().unwrap(),
+            work: Work::UpgradeInstall,
+            before: Some(before),
+            process: ProcessState::Dead,
+        };
+        let judgement = judge(&found, &attempt);
+        assert!(matches!(judgement, Judgement::SomebodyElse(it) if it.number == 3));
+    }
+}
+
+#[test]
+fn failed_hook_and_values_are_read() {
+    let mut record = record("failed");
+    assert_eq!(record.failed_hook(), None);
+    assert_eq!(record.values()["float"], json!(1.5));
+    record.json_mut()["hooks"][0]["kind"] = json!("Job");
+    record.json_mut()["hooks"][0]["last_run"] = json!({"phase": "Failed"});
+    assert_eq!(record.failed_hook(), Some(("Job", "job")));
+}
+
+#[test]
 fn pending_revision_from_before_is_unlocked_only_if_a_run_made_it() {
     let dead = ProcessState::Dead;
     let ours = judged(

@@ -11,6 +11,7 @@ fn upgrade() -> UpgradeInstall {
         namespace: "shop".parse().unwrap(),
         chart: "chart".parse().unwrap(),
         values: vec!["values/0.yaml".parse().unwrap()],
+        bundle: "b-shop".parse().unwrap(),
         spec: spec.parse().unwrap(),
         timeout_seconds: 300,
         history_max: 10,
@@ -43,12 +44,13 @@ fn request(operation: Operation, paths: &[&str]) -> RunRequest {
 
 #[test]
 fn upgrade_is_one_command_line_without_free_arguments() {
-    let run: RunId = RUN.parse().unwrap();
-    let args = Operation::UpgradeInstall(upgrade()).args(&run, Path::new("/w/files"));
+    let key: RunKey = format!("{RUN}.2").parse().unwrap();
+    let args = Operation::UpgradeInstall(upgrade()).args(&key, Path::new("/w/files"));
     let args: Vec<_> = args.iter().map(|it| it.to_str().unwrap()).collect();
     let labels = format!(
-        "--labels=fairlead-run={RUN},fairlead-spec=0123456789abcdef0123456789abcdef01234567"
+        "--labels=fairlead-run={RUN},fairlead-attempt=2,fairlead-bundle=b-shop,fairlead-spec=0123456789abcdef0123456789abcdef01234567"
     );
+    let description = format!("--description=Fairlead {RUN}, attempt 2");
     assert_eq!(
         args,
         [
@@ -59,6 +61,7 @@ fn upgrade_is_one_command_line_without_free_arguments() {
             "--namespace=shop",
             "--values=/w/files/values/0.yaml",
             &labels,
+            &description,
             "--history-max=10",
             "--wait=hookOnly",
             "--server-side=auto",

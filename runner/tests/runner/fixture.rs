@@ -145,6 +145,7 @@ pub(crate) fn upgrade(script: &str) -> (RunRequest, Vec<RunFile>) {
         namespace: "shop".parse().unwrap(),
         chart: "chart".parse().unwrap(),
         values: vec!["values.yaml".parse().unwrap()],
+        bundle: "b-shop".parse().unwrap(),
         spec: format!("sha256:{}", "0".repeat(64)).parse().unwrap(),
         timeout_seconds: 300,
         history_max: 10,
