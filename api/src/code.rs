@@ -154,6 +154,17 @@ codes! {
     AuditFull = 5107, 507, "the hub's audit log cannot be written, so new requests are refused", "Free space on the disk of the audit log, or mount it writable; the hub recovers by itself.";
     AuditBroken = 5108, 0, "the audit log was changed, or lines of it are missing", "Keep the files as they are, and compare them with the copies that the hub has delivered elsewhere.";
     Unrecordable = 5109, 503, "the session must be recorded, and cannot be", "Use kubectl exec or attach; otherwise the platform operator looks at the hub's log and at the disk of its recordings.";
+    NoSuchArtifact = 6101, 404, "no such content was uploaded for this tenant, or is used by a visible bundle", "Upload the folder again with `POST /v1/artifacts?tenant=TENANT`, and use the id of the answer within an hour.";
+    ArchiveRefused = 6102, 400, "the archive is not accepted", "Send a tar or a gzipped tar with regular files only, within the limits that the cause names.";
+    BadBundleFile = 6103, 400, "the file fairlead.yaml is not valid", "Correct the line that the cause names.";
+    WrongDigest = 6104, 502, "the content has another digest than its name", "Nothing was applied; it is requested again by itself. If that fails again, send the cause to the platform operator.";
+    RemovalNotConfirmed = 6105, 409, "the change takes bundles away from clusters", "Check the list of clusters in `details.removed`, then repeat the request with `confirm` and the value of `details.confirm`.";
+    NoSuchGeneration = 6106, 404, "the bundle has no such generation", "Choose one of the generations that `GET /v1/bundles/BUNDLE` lists.";
+    BundleDeleting = 6107, 409, "the bundle is being removed from its clusters", "Wait until all clusters have reported the removal, or delete the bundle with `mode=keep`.";
+    ChartNotFetched = 6108, 400, "the hub fetches charts of repositories for sources only", "Put the chart into the folder of the bundle: `helm pull --untar`, then upload the folder.";
+    DependencyCycle = 6109, 400, "bundles depend on each other in a circle", "Remove one of the entries of `dependsOn` that the cause names.";
+    BadBundle = 6110, 400, "the bundle is not valid", "Correct each field that the cause names.";
+    TooManyTransfers = 6111, 429, "too many uploads are in progress", "Try again in a moment.";
     ObjectRefused = 6201, 0, "the API server refused an object of the bundle", "Correct the object named in the cause, and deploy the bundle again.";
     FieldConflict = 6202, 0, "another manager has set a field of an object", "Remove the field from the bundle or from the other manager, or set `conflicts: force`.";
     ForeignObject = 6203, 0, "an object belongs to a Helm release or to another bundle", "Remove the object from one of them, or set `adopt: true` to take it over.";
@@ -203,6 +214,7 @@ impl Code {
             21 => "Enrolment and identity",
             31 => "Connection from agent to hub",
             41 => "Configuration and command line",
+            61 => "Content of deliveries, bundles and plans",
             62 => "Runs of deliveries in a cluster",
             63 => "Journals of deliveries in a cluster",
             _ => "Internal errors and storage",
@@ -265,6 +277,9 @@ pub struct Failure {
     /// Next step of this case; `None` for that of the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Cow<'static, str>>,
+    /// Parts of the cause for programs, like a list of clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Box<serde_json::Value>>,
 }
 
 impl Failure {
@@ -281,6 +296,7 @@ impl Failure {
             code,
             cause: cause.into(),
             next: None,
+            details: None,
         }
     }
 
@@ -295,6 +311,15 @@ impl Failure {
     pub fn next(self, step: impl Into<Cow<'static, str>>) -> Self {
         Failure {
             next: Some(step.into()),
+            ..self
+        }
+    }
+
+    /// Adds parts of the cause for programs.
+    #[must_use]
+    pub fn details(self, details: serde_json::Value) -> Self {
+        Failure {
+            details: Some(Box::new(details)),
             ..self
         }
     }

@@ -1,6 +1,7 @@
 //! Delivery of manifests and Helm charts: records of people, desired state of clusters, reports of agents.
 
 mod bundle;
+mod bundle_status;
 mod deployment;
 mod group;
 mod plan;
@@ -14,6 +15,9 @@ pub use bundle::{
     Bundle, BundleFields, BundleKind, Chart, ConflictPolicy, CrdPolicy, DriftPolicy, HelmFailure,
     HelmOptions, IgnoreRule, ObjectTarget, Patch, RolloutRules, SecretInput, Share, ShareError,
     Target, UntargetPolicy, Wave,
+};
+pub use bundle_status::{
+    BundleGeneration, BundleStatus, PutBundle, RemovedDeployment, Rollback, UploadedArtifact,
 };
 pub use deployment::{
     Deployment, DeploymentReport, DeploymentState, DriftedObject, Generations, ObjectCounts,

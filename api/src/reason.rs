@@ -18,6 +18,10 @@ pub struct Reason {
     #[serde(default)]
     #[schema(required = true)]
     pub next: String,
+    /// Parts of the cause for programs, like a list of clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub details: Option<serde_json::Value>,
 }
 
 impl Reason {
@@ -35,13 +39,15 @@ impl From<&Failure> for Reason {
             reason: failure.cause.replace(['\n', '\r'], " "),
             code: failure.code,
             next: failure.next_step().replace(['\n', '\r'], " "),
+            details: failure.details.as_deref().cloned(),
         }
     }
 }
 
 impl From<Reason> for Failure {
     fn from(told: Reason) -> Self {
-        let failure = Failure::with_cause(told.code, told.reason);
+        let mut failure = Failure::with_cause(told.code, told.reason);
+        failure.details = told.details.map(Box::new);
         if told.next.is_empty() || told.next == told.code.next_step() {
             failure
         } else {
@@ -72,5 +78,7 @@ mod tests {
         );
         let own = failure.next("Delete them first.");
         assert_eq!(Failure::from(Reason::from(&own)), own);
+        let listed = own.details(serde_json::json!({ "removed": ["c-a"] }));
+        assert_eq!(Failure::from(Reason::from(&listed)), listed);
     }
 }

@@ -1,7 +1,7 @@
 //! Canonical JSON, and names of content by digest.
 
 use aws_lc_rs::digest;
-use fairlead_api::delivery::{Spec, SpecId};
+use fairlead_api::delivery::{ArtifactId, Spec, SpecId};
 use serde_json::{Map, Value};
 
 /// SHA-256 of bytes.
@@ -21,6 +21,12 @@ pub fn canonical_json(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     write_json(value, &mut out);
     out
+}
+
+/// Name of a content by its bytes.
+#[must_use]
+pub fn content_id(bytes: &[u8]) -> ArtifactId {
+    ArtifactId::of_sha256(&sha256(bytes))
 }
 
 /// Name of a spec, and its canonical JSON.

@@ -43,7 +43,8 @@ impl Folder {
     /// # Errors
     /// [`FolderError`] for a file or a path that is not accepted.
     pub fn from_files(files: impl IntoIterator<Item = FileEntry>) -> Result<Self, FolderError> {
-        let mut builder = FilesBuilder::default();
+        let mut unlimited = |_| true;
+        let mut builder = FilesBuilder::new(&mut unlimited);
         for file in files {
             let Some(path) = path::checked(file.path.as_bytes())? else {
                 continue;
@@ -61,7 +62,18 @@ impl Folder {
     /// # Errors
     /// [`FolderError`] for damaged archives, exceeded limits, and entries that are not accepted.
     pub fn from_archive(reader: impl io::Read) -> Result<Self, FolderError> {
-        let files = read::from_archive(reader)?;
+        Folder::from_archive_within(reader, &mut |_| true)
+    }
+
+    /// As [`Folder::from_archive`], within a memory budget: `budget` takes a number of bytes, or returns false.
+    ///
+    /// # Errors
+    /// [`FolderError`]
+    pub fn from_archive_within(
+        reader: impl io::Read,
+        budget: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Self, FolderError> {
+        let files = read::from_archive(reader, budget)?;
         Ok(Folder { files })
     }
 
@@ -70,7 +82,7 @@ impl Folder {
     /// # Errors
     /// [`FolderError`] as of [`Folder::from_archive`], and for another digest.
     pub fn from_artifact(packed: impl io::Read, id: &ArtifactId) -> Result<Self, FolderError> {
-        let files = read::from_archive(packed)?;
+        let files = read::from_archive(packed, &mut |_| true)?;
         let found = pack::id_of(&files);
         if found == *id {
             Ok(Folder { files })

@@ -14,7 +14,7 @@ mod renderer;
 mod targets;
 pub mod variables;
 
-pub use canonical::{canonical_json, spec_id};
+pub use canonical::{canonical_json, content_id, spec_id};
 pub use cluster::ClusterView;
 pub use dependencies::find_cycle;
 pub use generation::{Generation, RenderedSpec};

@@ -93,6 +93,13 @@ impl View {
         self.delivery.groups.values()
     }
 
+    /// Last generation of a deleted bundle with this id; 0 without one. A new bundle starts above it.
+    #[must_use]
+    pub fn deleted_generation(&self, id: &BundleId) -> u64 {
+        self.authorities()
+            .map_or(0, |hub| hub.value.deleted_generation(id))
+    }
+
     /// True if bundles, sources or groups of this tenant exist.
     pub(super) fn delivers(&self, tenant: &TenantId) -> bool {
         self.sources().any(|it| it.value.tenant == *tenant)
@@ -146,25 +153,32 @@ impl Draft {
         Ok(())
     }
 
-    /// Creates or replaces a bundle.
+    /// Creates or replaces a bundle. Generations of a new one are numbered after those of a deleted one with the same id.
     ///
     /// # Errors
     /// [`StoreError::Missing`] without such a tenant.
-    pub fn put_bundle(&mut self, bundle: BundleRecord) -> Result<()> {
+    pub fn put_bundle(&mut self, mut bundle: BundleRecord) -> Result<()> {
         self.view
             .tenant(&bundle.tenant)
             .ok_or(StoreError::Missing)?;
+        let floor = self.view.deleted_generation(&bundle.id);
+        if bundle.newest().is_some_and(|it| it.number <= floor) {
+            let generations = bundle.generations.iter_mut();
+            generations.for_each(|it| it.number += floor);
+        }
         self.delivery.bundles.insert(bundle.id.clone());
         self.put(bundle);
         Ok(())
     }
 
-    /// Deletes a bundle.
+    /// Deletes a bundle. The number of its last generation is remembered.
     ///
     /// # Errors
     /// [`StoreError::Missing`]
     pub fn delete_bundle(&mut self, id: &BundleId) -> Result<()> {
-        self.view.bundle(id).ok_or(StoreError::Missing)?;
+        let bundle = self.view.bundle(id).ok_or(StoreError::Missing)?;
+        let number = bundle.value.newest().map_or(0, |it| it.number);
+        self.amend_authorities(|hub| hub.remember_deleted(id, number));
         self.delivery.bundles.insert(id.clone());
         self.view.set::<BundleRecord>(id, None);
         Ok(())
@@ -172,6 +186,19 @@ impl Draft {
 
     /// Deletes all sources, bundles and groups of a tenant.
     pub fn delete_delivery_of(&mut self, tenant: &TenantId) {
+        let bundles = self.view.bundles().map(|it| &it.value);
+        let numbers = bundles.filter(|it| it.tenant == *tenant).map(|it| {
+            let number = it.newest().map_or(0, |it| it.number);
+            (it.id.clone(), number)
+        });
+        let numbers: Vec<_> = numbers.collect();
+        if !numbers.is_empty() {
+            self.amend_authorities(|hub| {
+                for (id, number) in &numbers {
+                    hub.remember_deleted(id, *number);
+                }
+            });
+        }
         self.delivery
             .sources
             .extend(self.view.delete_of::<BundleSource>(tenant));

@@ -1,6 +1,7 @@
 //! How to find the cause of each code: places to look at, and commands. Words in capitals are placeholders for values of the
 //! reader. A test of the command line runs each `fairlead` command in here through its parser.
 
+mod bundles;
 mod helm;
 mod runs;
 
@@ -16,6 +17,7 @@ impl Code {
             20..=39 => session(self),
             41 if self.number() >= 4140 => quota(self),
             41 if self.number() > 4130 => sign_in(self),
+            61 => bundles::content(self),
             62 if self.number() >= 6220 => helm::in_cluster(self),
             62..=63 => runs::in_cluster(self),
             _ => here(self),

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use fairlead_api::delivery::{Bundle, BundleFields, BundleKind, IgnoreRule, Share, Target, Wave};
+use fairlead_api::{
+    BundleId,
+    delivery::{Bundle, BundleFields, BundleKind, IgnoreRule, Share, Target, Wave},
+};
 use serde_json::Value;
 
 use super::{
@@ -28,22 +31,32 @@ const MAX_RETRIES: u64 = 100;
 /// # Errors
 /// [`FieldError`] of the first field that is not valid.
 pub fn check_bundle(bundle: &Bundle, has_chart_file: bool) -> Result<(), FieldError> {
-    let fields = &bundle.fields;
-    check_fields(fields, has_chart_file)?;
+    let errors = errors_of_bundle(&bundle.id, &bundle.fields, has_chart_file);
+    errors.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// All errors of the options of a bundle with its id, at most one for each entry of a list.
+#[must_use]
+pub fn errors_of_bundle(
+    id: &BundleId,
+    fields: &BundleFields,
+    has_chart_file: bool,
+) -> Vec<FieldError> {
+    let mut errors = errors_of(fields, has_chart_file);
     let depends_on = Path::root("dependsOn");
-    for (index, id) in fields.depends_on.iter().enumerate() {
+    for (index, other) in fields.depends_on.iter().enumerate() {
         let path = depends_on.item(index);
-        path.require(*id != bundle.id, || Problem::Itself)?;
+        errors.add(path.require(other != id, || Problem::Itself));
     }
     let release = fields.helm.as_ref().and_then(|it| it.release.as_ref());
     if fields.kind == BundleKind::Helm && release.is_none() {
-        let helm = Path::root("helm");
-        let default = default_release(&bundle.id);
+        let default = default_release(id);
         if default.len() > MAX_RELEASE_BYTES {
-            check_release(&helm.field("release"), default)?;
+            let helm = Path::root("helm");
+            errors.add(check_release(&helm.field("release"), default));
         }
     }
-    Ok(())
+    errors.0
 }
 
 /// Checks the options of a bundle. `has_chart_file`: the content has `Chart.yaml`.
@@ -51,58 +64,95 @@ pub fn check_bundle(bundle: &Bundle, has_chart_file: bool) -> Result<(), FieldEr
 /// # Errors
 /// [`FieldError`] of the first field that is not valid.
 pub fn check_fields(fields: &BundleFields, has_chart_file: bool) -> Result<(), FieldError> {
+    let errors = errors_of(fields, has_chart_file).0;
+    errors.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Errors so far.
+struct Errors(Vec<FieldError>);
+
+impl Errors {
+    fn add(&mut self, result: Result<(), FieldError>) {
+        self.0.extend(result.err());
+    }
+
+    /// Checks the number of entries of a list, then each entry. Surplus entries are not checked.
+    fn add_each<'a, T: 'a>(
+        &mut self,
+        path: &Path<'_>,
+        (entries, limit): (&'a [T], usize),
+        check: impl Fn(&Path<'_>, &'a T) -> Result<(), FieldError>,
+    ) {
+        self.add(path.at_most(entries.len(), limit));
+        for (index, entry) in entries.iter().enumerate().take(limit) {
+            self.add(check(&path.item(index), entry));
+        }
+    }
+}
+
+fn errors_of(fields: &BundleFields, has_chart_file: bool) -> Errors {
+    let mut errors = Errors(Vec::new());
     if let Some(namespace) = &fields.namespace {
-        check_namespace(&Path::root("namespace"), namespace)?;
+        errors.add(check_namespace(&Path::root("namespace"), namespace));
     }
     if let Some(account) = &fields.service_account {
-        check_service_account(&Path::root("serviceAccount"), account)?;
+        errors.add(check_service_account(
+            &Path::root("serviceAccount"),
+            account,
+        ));
     }
-    check_kind(fields, has_chart_file)?;
-    check_vars(&Path::root("vars"), &fields.vars)?;
-    check_patches(fields)?;
-    check_secrets(fields)?;
-    check_targets(fields)?;
-    check_waves(fields)?;
+    add_kind(&mut errors, fields, has_chart_file);
+    errors.add(check_vars(&Path::root("vars"), &fields.vars));
+    let patches = (fields.patches.as_slice(), MAX_PATCHES);
+    errors.add_each(&Path::root("patches"), patches, |path, patch| {
+        check_patch(path, patch, fields)
+    });
+    add_secrets(&mut errors, fields);
+    add_targets(&mut errors, fields);
+    add_waves(&mut errors, fields);
     let depends_on = Path::root("dependsOn");
-    depends_on.at_most(fields.depends_on.len(), MAX_DEPENDENCIES)?;
-    check_unique(&depends_on, fields.depends_on.iter().map(|it| it.as_str()))?;
-    let ignore = Path::root("ignore");
-    ignore.at_most(fields.ignore.len(), MAX_IGNORE_RULES)?;
-    for (index, rule) in fields.ignore.iter().enumerate() {
-        check_ignore(&ignore.item(index), rule)?;
-    }
+    errors.add(depends_on.at_most(fields.depends_on.len(), MAX_DEPENDENCIES));
+    let ids = fields.depends_on.iter().map(|it| it.as_str());
+    errors.add(check_unique(&depends_on, ids));
+    let ignore = (fields.ignore.as_slice(), MAX_IGNORE_RULES);
+    errors.add_each(&Path::root("ignore"), ignore, check_ignore);
     if let Some(timeout) = fields.timeout {
-        check_range(
+        errors.add(check_range(
             &Path::root("timeout"),
             timeout.0.as_secs(),
             1,
             MAX_TIMEOUT_SECONDS,
-        )?;
+        ));
     }
     let retries = fields.retries.unwrap_or_default();
-    check_range(&Path::root("retries"), retries.into(), 0, MAX_RETRIES)
+    errors.add(check_range(
+        &Path::root("retries"),
+        retries.into(),
+        0,
+        MAX_RETRIES,
+    ));
+    errors
 }
 
-fn check_kind(fields: &BundleFields, has_chart_file: bool) -> Result<(), FieldError> {
+fn add_kind(errors: &mut Errors, fields: &BundleFields, has_chart_file: bool) {
     let chart = Path::root("chart");
     match fields.kind {
         BundleKind::Manifests => {
             let only_helm = || Problem::Kind("manifests");
-            chart.require(fields.chart.is_none(), only_helm)?;
-            Path::root("helm").require(fields.helm.is_none(), only_helm)?;
+            errors.add(chart.require(fields.chart.is_none(), only_helm));
+            errors.add(Path::root("helm").require(fields.helm.is_none(), only_helm));
         }
         BundleKind::Helm => match &fields.chart {
             Some(own) => {
-                chart.require(!has_chart_file, || Problem::TwoCharts)?;
-                check_chart(&chart, own)?;
+                errors.add(chart.require(!has_chart_file, || Problem::TwoCharts));
+                errors.add(check_chart(&chart, own));
             }
-            None => Path::root("kind").require(has_chart_file, || Problem::NoChart)?,
+            None => errors.add(Path::root("kind").require(has_chart_file, || Problem::NoChart)),
         },
     }
-    fields
-        .helm
-        .iter()
-        .try_for_each(|helm| check_helm(&Path::root("helm"), helm))
+    if let Some(helm) = &fields.helm {
+        errors.add(check_helm(&Path::root("helm"), helm));
+    }
 }
 
 fn check_vars(
@@ -119,33 +169,24 @@ fn check_vars(
     Ok(())
 }
 
-fn check_patches(fields: &BundleFields) -> Result<(), FieldError> {
-    let path = Path::root("patches");
-    path.at_most(fields.patches.len(), MAX_PATCHES)?;
-    for (index, patch) in fields.patches.iter().enumerate() {
-        check_patch(&path.item(index), patch, fields)?;
-    }
-    Ok(())
-}
-
-fn check_secrets(fields: &BundleFields) -> Result<(), FieldError> {
+fn add_secrets(errors: &mut Errors, fields: &BundleFields) {
     let path = Path::root("secrets");
-    path.at_most(fields.secrets.len(), MAX_SECRETS)?;
-    for (index, secret) in fields.secrets.iter().enumerate() {
-        check_secret(&path.item(index), secret, fields)?;
-    }
+    let secrets = (fields.secrets.as_slice(), MAX_SECRETS);
+    errors.add_each(&path, secrets, |path, secret| {
+        check_secret(path, secret, fields)
+    });
     let destinations = fields.secrets.iter().map(|it| it.destination.as_str());
-    check_unique(&path, destinations)
+    errors.add(check_unique(&path, destinations));
 }
 
-fn check_targets(fields: &BundleFields) -> Result<(), FieldError> {
+fn add_targets(errors: &mut Errors, fields: &BundleFields) {
     let path = Path::root("targets");
-    path.at_most(fields.targets.len(), MAX_TARGETS)?;
-    for (index, target) in fields.targets.iter().enumerate() {
-        check_target(&path.item(index), target, fields)?;
-    }
+    let targets = (fields.targets.as_slice(), MAX_TARGETS);
+    errors.add_each(&path, targets, |path, target| {
+        check_target(path, target, fields)
+    });
     let names = fields.targets.iter().filter_map(|it| it.name.as_deref());
-    check_unique(&path, names)
+    errors.add(check_unique(&path, names));
 }
 
 fn check_target(path: &Path<'_>, target: &Target, fields: &BundleFields) -> Result<(), FieldError> {
@@ -183,21 +224,22 @@ fn check_target(path: &Path<'_>, target: &Target, fields: &BundleFields) -> Resu
     Ok(())
 }
 
-fn check_waves(fields: &BundleFields) -> Result<(), FieldError> {
+fn add_waves(errors: &mut Errors, fields: &BundleFields) {
     let Some(rollout) = &fields.rollout else {
-        return Ok(());
+        return;
     };
     let root = Path::root("rollout");
     let path = root.field("waves");
-    path.at_most(rollout.waves.len(), MAX_WAVES)?;
+    errors.add(path.at_most(rollout.waves.len(), MAX_WAVES));
     let mut takes_all = false;
-    for (index, wave) in rollout.waves.iter().enumerate() {
+    for (index, wave) in rollout.waves.iter().enumerate().take(MAX_WAVES) {
         let path = path.item(index);
-        path.require(!takes_all, || Problem::Unreachable)?;
-        check_wave(&path, wave)?;
-        takes_all = !has_rule(wave);
+        errors.add(path.require(!takes_all, || Problem::Unreachable));
+        errors.add(check_wave(&path, wave));
+        takes_all |= !has_rule(wave);
     }
-    check_unique(&path, rollout.waves.iter().map(|wave| wave.name.as_str()))
+    let names = rollout.waves.iter().map(|wave| wave.name.as_str());
+    errors.add(check_unique(&path, names));
 }
 
 fn has_rule(wave: &Wave) -> bool {

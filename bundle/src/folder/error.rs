@@ -18,6 +18,9 @@ pub enum FolderError {
     /// More files than [`MAX_FILES`].
     #[error("the folder has more than {MAX_FILES} files")]
     Files,
+    /// The memory budget of the caller is used up.
+    #[error("the memory budget is used up")]
+    Memory,
     /// A path leaves the folder, or is not portable.
     #[error("path {path:?}: {problem}")]
     Path {

@@ -8,17 +8,31 @@ use super::{
     path,
 };
 
+/// Memory of a file beside its content, in bytes.
+const FILE_BYTES: u64 = 1024;
+
 /// Contents by path.
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
+/// Budget of memory: takes bytes, or returns false.
+pub(super) type Budget<'a> = &'a mut dyn FnMut(u64) -> bool;
+
 /// Folder under construction, within its limits.
-#[derive(Default)]
-pub(super) struct FilesBuilder {
+pub(super) struct FilesBuilder<'a> {
     files: Files,
     bytes: u64,
+    budget: Budget<'a>,
 }
 
-impl FilesBuilder {
+impl<'a> FilesBuilder<'a> {
+    pub(super) fn new(budget: Budget<'a>) -> Self {
+        FilesBuilder {
+            files: Files::new(),
+            bytes: 0,
+            budget,
+        }
+    }
+
     /// Counts the bytes of a file before they are read.
     pub(super) fn reserve(&mut self, bytes: u64) -> Result<(), FolderError> {
         if self.files.len() >= MAX_FILES {
@@ -27,6 +41,9 @@ impl FilesBuilder {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > MAX_UNPACKED_BYTES {
             return Err(FolderError::Unpacked);
+        }
+        if !(self.budget)(bytes.saturating_add(FILE_BYTES)) {
+            return Err(FolderError::Memory);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use tar::{Archive, EntryType};
 
 use super::{
     error::FolderError,
-    files::{Files, FilesBuilder},
+    files::{Budget, Files, FilesBuilder},
     limits::{MAX_FILES, MAX_UNPACKED_BYTES},
     path,
 };
@@ -62,7 +62,7 @@ impl<R: Read> Read for Bounded<'_, R> {
     }
 }
 
-pub(super) fn from_archive(reader: impl Read) -> Result<Files, FolderError> {
+pub(super) fn from_archive(reader: impl Read, budget: Budget<'_>) -> Result<Files, FolderError> {
     let input = Progress::default();
     let mut reader = Bounded {
         inner: reader,
@@ -75,9 +75,9 @@ pub(super) fn from_archive(reader: impl Read) -> Result<Files, FolderError> {
     let reader = BufReader::new(head.as_slice().chain(reader));
     let output = Progress::default();
     let result = if is_gzip {
-        read_tar(MultiGzDecoder::new(reader), &output)
+        read_tar(MultiGzDecoder::new(reader), &output, budget)
     } else {
-        read_tar(reader, &output)
+        read_tar(reader, &output, budget)
     };
     if input.exceeded.get() || output.exceeded.get() {
         return Err(FolderError::Unpacked);
@@ -85,9 +85,13 @@ pub(super) fn from_archive(reader: impl Read) -> Result<Files, FolderError> {
     result
 }
 
-fn read_tar(inner: impl Read, progress: &Progress) -> Result<Files, FolderError> {
+fn read_tar(
+    inner: impl Read,
+    progress: &Progress,
+    budget: Budget<'_>,
+) -> Result<Files, FolderError> {
     let mut archive = Archive::new(Bounded { inner, progress });
-    let mut files = FilesBuilder::default();
+    let mut files = FilesBuilder::new(budget);
     let mut end_of_entries = 0;
     let entries = archive.entries().map_err(failed)?;
     for (number, entry) in entries.enumerate() {

@@ -320,3 +320,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn memory_is_taken_before_a_file_is_read() {
+    let archive = tar_of(&[
+        (b"a", EntryType::Regular, b"12345"),
+        (b"b", EntryType::Regular, b"1"),
+    ]);
+    let mut taken = Vec::new();
+    let folder = Folder::from_archive_within(archive.as_slice(), &mut |bytes| {
+        taken.push(bytes);
+        true
+    });
+    assert_eq!(folder.unwrap().len(), 2);
+    assert_eq!(taken.len(), 2);
+    assert!(taken[0] > taken[1] && taken[1] > 1, "{taken:?}");
+    let refused = Folder::from_archive_within(archive.as_slice(), &mut |bytes| bytes < taken[0]);
+    assert!(matches!(refused, Err(FolderError::Memory)), "{refused:?}");
+}

@@ -11,18 +11,18 @@ use crate::*;
 
 fn bundle(replicas: u32) -> BundleRecord {
     let artifact = ArtifactId::of_sha256(&[7; 32]);
+    let fields = BundleFields {
+        vars: [("replicas".to_owned(), replicas.into())].into(),
+        ..BundleFields::default()
+    };
     let mut bundle = BundleRecord {
-        id: "b-shop".parse().unwrap(),
-        tenant: "t-default".parse().unwrap(),
         source: Some("s-platform".parse().unwrap()),
         path: Some("shop".to_owned()),
-        suspended: false,
-        orphaned: false,
-        fields: BundleFields {
-            vars: [("replicas".to_owned(), replicas.into())].into(),
-            ..BundleFields::default()
-        },
-        generations: Vec::new(),
+        ..BundleRecord::new(
+            "b-shop".parse().unwrap(),
+            "t-default".parse().unwrap(),
+            fields,
+        )
     };
     bundle.push(Generation {
         number: 0,
@@ -135,4 +135,37 @@ fn bundle_of(tenant: &fairlead_api::TenantId) -> BundleRecord {
         tenant: tenant.clone(),
         ..bundle(1)
     }
+}
+
+#[tokio::test]
+async fn a_bundle_with_the_id_of_a_deleted_one_gets_higher_generations() {
+    let (store, _home) = store().await;
+    let numbers = |store: &fairlead_store::Store| {
+        let view = store.view();
+        let bundle = view.bundle(&"b-shop".parse().unwrap()).unwrap();
+        let numbers = bundle.value.generations.iter().map(|it| it.number);
+        numbers.collect::<Vec<_>>()
+    };
+    let twice = || {
+        let mut bundle = bundle(1);
+        let newest = bundle.newest().unwrap().clone();
+        bundle.push(newest);
+        bundle
+    };
+    change(&store, move |draft| draft.put_bundle(twice()))
+        .await
+        .unwrap();
+    assert_eq!(numbers(&store), [2, 1]);
+    change(&store, |draft| {
+        draft.delete_bundle(&"b-shop".parse().unwrap())
+    })
+    .await
+    .unwrap();
+    change(&store, move |draft| {
+        draft.put_bundle(twice())?;
+        draft.put_bundle(twice())
+    })
+    .await
+    .unwrap();
+    assert_eq!(numbers(&store), [4, 3]);
 }

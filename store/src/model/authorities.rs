@@ -1,6 +1,8 @@
-//! Certificate authorities of the hub, and the epoch of its store. Keys are never in here.
+//! Certificate authorities of the hub, the epoch of its store, and numbers that must never be used again. Keys are never in here.
 
-use fairlead_api::CaPin;
+use std::collections::BTreeMap;
+
+use fairlead_api::{BundleId, CaPin};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -25,6 +27,20 @@ pub struct Authorities {
     /// Former authorities, newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retired: Vec<RetiredCa>,
+    /// Last generations of deleted bundles: agents refuse lower ones, also of a new bundle with the same id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deleted_bundles: BTreeMap<BundleId, u64>,
+    /// Highest last generation of all other deleted bundles.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deleted_bundles_floor: u64,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A trusted authority.
@@ -60,6 +76,8 @@ impl Default for Authorities {
             current: None,
             next: None,
             retired: Vec::new(),
+            deleted_bundles: BTreeMap::new(),
+            deleted_bundles_floor: 0,
         }
     }
 }
@@ -69,6 +87,8 @@ impl Authorities {
     pub const ID: &'static str = "hub";
     /// Limit of remembered former authorities.
     pub const MAX_RETIRED: usize = 16;
+    /// Limit of deleted bundles with a number of their own.
+    pub const MAX_DELETED_BUNDLES: usize = 1_000;
 
     /// Whether an identity of this epoch may be valid: epochs before the last restore need a confirmation.
     #[must_use]
@@ -86,6 +106,31 @@ impl Authorities {
     pub fn begin_epoch(&mut self, now: OffsetDateTime) {
         let now = u32::try_from(now.unix_timestamp()).unwrap_or(u32::MAX);
         self.epoch = now.max(self.epoch.saturating_add(1));
+    }
+
+    /// Last generation of a deleted bundle with this id; 0 without one.
+    #[must_use]
+    pub fn deleted_generation(&self, bundle: &BundleId) -> u64 {
+        let own = self.deleted_bundles.get(bundle).copied();
+        own.unwrap_or_default().max(self.deleted_bundles_floor)
+    }
+
+    /// Remembers the last generation of a deleted bundle. Beyond the limit the lowest number joins the floor of all.
+    pub fn remember_deleted(&mut self, bundle: &BundleId, generation: u64) {
+        let generation = generation.max(self.deleted_generation(bundle));
+        self.deleted_bundles.insert(bundle.clone(), generation);
+        if self.deleted_bundles.len() <= Self::MAX_DELETED_BUNDLES {
+            return;
+        }
+        let lowest = self
+            .deleted_bundles
+            .iter()
+            .min_by_key(|(_, number)| **number);
+        let Some((lowest, number)) = lowest.map(|(id, number)| (id.clone(), *number)) else {
+            return;
+        };
+        self.deleted_bundles.remove(&lowest);
+        self.deleted_bundles_floor = self.deleted_bundles_floor.max(number);
     }
 
     /// Pins of the trusted authorities, oldest first; none before the first rotation.
@@ -118,5 +163,19 @@ mod tests {
         hub.begin_epoch(restored - Duration::days(1));
         assert!(hub.epoch > first, "the clock was set back");
         assert!(!hub.admits_epoch(first) && !hub.admits_epoch(0));
+    }
+
+    #[test]
+    fn numbers_of_deleted_bundles_are_never_forgotten() {
+        let id = |number: u64| format!("b-{number}").parse().unwrap();
+        let mut hub = Authorities::default();
+        for number in 1..=1_010 {
+            hub.remember_deleted(&id(number), number);
+        }
+        hub.remember_deleted(&id(1_005), 3);
+        assert_eq!(hub.deleted_bundles.len(), Authorities::MAX_DELETED_BUNDLES);
+        assert_eq!(hub.deleted_generation(&id(1_005)), 1_005);
+        assert_eq!(hub.deleted_generation(&id(4)), 10, "the floor of all");
+        assert_eq!(hub.deleted_generation(&id(5_000)), 10);
     }
 }

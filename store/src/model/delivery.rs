@@ -1,7 +1,9 @@
 //! Delivery: sources, bundles, and groups of clusters.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use fairlead_api::{
-    BundleId, SourceId, TenantId,
+    BundleId, ClusterId, SourceId, TenantId,
     delivery::{ArtifactId, BundleFields, GitSource, SourceArtifact},
 };
 use serde::{Deserialize, Serialize};
@@ -54,6 +56,15 @@ pub struct BundleRecord {
     /// True: the folder was deleted from its source.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub orphaned: bool,
+    /// True: the bundle is deleted once the clusters in `removals` have reported that its objects are gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
+    /// Clusters in which the deployment is suspended.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub suspended_in: BTreeSet<ClusterId>,
+    /// Tombstones: objects of the bundle in the cluster are deleted, up to this generation.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub removals: BTreeMap<ClusterId, u64>,
     /// Options of the newest generation.
     pub fields: BundleFields,
     /// Generations, newest first, at most [`MAX_GENERATIONS`].
@@ -78,6 +89,24 @@ pub struct Generation {
 }
 
 impl BundleRecord {
+    /// A bundle without content.
+    #[must_use]
+    pub const fn new(id: BundleId, tenant: TenantId, fields: BundleFields) -> Self {
+        BundleRecord {
+            id,
+            tenant,
+            source: None,
+            path: None,
+            suspended: false,
+            orphaned: false,
+            deleting: false,
+            suspended_in: BTreeSet::new(),
+            removals: BTreeMap::new(),
+            fields,
+            generations: Vec::new(),
+        }
+    }
+
     /// The newest generation.
     #[must_use]
     pub fn newest(&self) -> Option<&Generation> {
@@ -101,16 +130,11 @@ mod tests {
     #[test]
     fn generation_numbers_never_decrease() {
         let id = |byte| ArtifactId::of_sha256(&[byte; 32]);
-        let mut bundle = BundleRecord {
-            id: "b-shop".parse().unwrap(),
-            tenant: "t-acme".parse().unwrap(),
-            source: None,
-            path: None,
-            suspended: false,
-            orphaned: false,
-            fields: BundleFields::default(),
-            generations: Vec::new(),
-        };
+        let mut bundle = BundleRecord::new(
+            "b-shop".parse().unwrap(),
+            "t-acme".parse().unwrap(),
+            BundleFields::default(),
+        );
         for round in 0..12u8 {
             let number = bundle.push(Generation {
                 number: 0,

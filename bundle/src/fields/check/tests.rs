@@ -376,3 +376,32 @@ fn a_bundle_is_checked_with_its_id() {
     bundle(&long, json!({"kind": "helm", "helm": {"release": "a"}})).unwrap();
     bundle(&long, json!({"kind": "manifests"})).unwrap();
 }
+
+#[test]
+fn all_wrong_fields_are_found_at_once() {
+    let fields = json!({
+        "namespace": "Shop",
+        "helm": {"release": "shop"},
+        "targets": [{}, {"clusters": ["c-a"]}, {"selector": "a=b", "namespace": "-"}],
+        "rollout": {"waves": [{"name": ""}, {"name": "x", "percent": 0}]},
+        "dependsOn": ["b-a"],
+        "retries": 1000,
+    });
+    let fields = serde_json::from_value(fields).unwrap();
+    let errors = errors_of_bundle(&"b-a".parse().unwrap(), &fields, false);
+    let found: Vec<_> = errors.iter().map(|it| it.field.as_str()).collect();
+    assert_eq!(
+        found,
+        [
+            "namespace",
+            "helm",
+            "targets[0]",
+            "targets[2].namespace",
+            "rollout.waves[0].name",
+            "rollout.waves[1]",
+            "rollout.waves[1].percent",
+            "retries",
+            "dependsOn[0]",
+        ]
+    );
+}

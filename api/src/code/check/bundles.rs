@@ -1,0 +1,44 @@
+//! Content of deliveries, bundles and plans.
+
+use super::MISSING;
+use crate::Code;
+
+/// Content, bundles and plans.
+pub(super) const fn content(code: Code) -> &'static str {
+    match code {
+        Code::NoSuchArtifact => {
+            "`curl -sS HUB/v1/bundles/BUNDLE` shows the contents of the last generations of a bundle. The hub keeps an upload that no bundle uses for an hour."
+        }
+        Code::ArchiveRefused => {
+            "List the archive: `tar -tvf ARCHIVE`. Links, devices, absolute paths and two entries of one path are refused; the cause names the first of them."
+        }
+        Code::BadBundleFile => {
+            "The cause names the line and the field of the file. /docs of the hub describes each field under `BundleFields`."
+        }
+        Code::WrongDigest => {
+            "The cause has both digests. `fairlead store check --data DIR` reads the whole store of a hub on a file; its disk is the most frequent cause."
+        }
+        Code::RemovalNotConfirmed => {
+            "`POST /v1/bundles/BUNDLE/plan` with the same document shows all clusters before and after the change. Compare the labels: `fairlead cluster get CLUSTER -o yaml`."
+        }
+        Code::NoSuchGeneration => {
+            "`curl -sS HUB/v1/bundles/BUNDLE` lists the kept generations with time and author. The hub keeps the last ten."
+        }
+        Code::BundleDeleting => {
+            "`curl -sS HUB/v1/bundles/BUNDLE` lists the clusters without a report under `removals`. `fairlead cluster describe CLUSTER` shows whether the agent of one is connected."
+        }
+        Code::ChartNotFetched => {
+            "The field `chart` of the bundle names a chart in a repository. Look for `Chart.yaml` in the folder: `tar -tf ARCHIVE`."
+        }
+        Code::DependencyCycle => {
+            "The cause lists the bundles in the order of their dependencies. `curl -sS HUB/v1/bundles` shows `dependsOn` of each."
+        }
+        Code::BadBundle => {
+            "The cause lists each field with its path, like `targets[1].patches[0].json`. A dry run (`dryRun=true`) checks the document without a change."
+        }
+        Code::TooManyTransfers => {
+            "The hub reads 64 uploads at once, and those of one tenant share a memory budget. Look for a client in a loop in the hub's log of requests."
+        }
+        _ => MISSING,
+    }
+}
