@@ -76,6 +76,13 @@ fn operation(route: &RouteSpec) -> Value {
         let body = json!({ "required": true, "content": { *content_type: content } });
         fields.insert("requestBody".to_owned(), body);
     }
+    if !route.bytes.is_empty() {
+        // OpenAPI 3.1: a media type without schema is binary.
+        let types = route.bytes.iter().map(|it| ((*it).to_owned(), json!({})));
+        let content: Map<String, Value> = types.collect();
+        let body = json!({ "required": true, "content": content });
+        fields.insert("requestBody".to_owned(), body);
+    }
     operation
 }
 
@@ -153,6 +160,9 @@ fn failures(route: &RouteSpec) -> Vec<(u16, &'static str)> {
     }
     if route.body.is_some() {
         failures.push((415, "The body is not JSON"));
+    }
+    if !route.bytes.is_empty() {
+        failures.push((415, "The body has another content type"));
     }
     if route.honours_if_match {
         failures.push((412, "It has changed since it was read (`If-Match`)"));

@@ -5,6 +5,7 @@
 
 mod api_module;
 mod body;
+mod body_stream;
 mod described;
 mod document;
 mod document_module;

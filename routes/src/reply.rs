@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{body, rejected::as_lieutenant};
 pub use crate::{
+    body_stream::{BodyStream, check_content_type},
     form::FormBody,
     rejected::{Answer, Rejected},
 };
@@ -116,14 +117,27 @@ const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 impl<S: Sync> FromRequest<S> for DocumentBody {
     type Rejection = Rejected;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
+        let read = OptionalDocument::from_request(request, &()).await?;
+        let missing = || Failure::with_cause(Code::Invalid, "value is required but missing");
+        Ok(DocumentBody(read.0.ok_or_else(missing)?))
+    }
+}
+
+/// A JSON document of any shape, or nothing.
+pub struct OptionalDocument(pub Option<serde_json::Value>);
+
+impl<S: Sync> FromRequest<S> for OptionalDocument {
+    type Rejection = Rejected;
+    async fn from_request(request: Request, _: &S) -> Answer<Self> {
         check_type(&request)?;
         let bytes = body::read(request, MAX_DOCUMENT_BYTES).await?;
-        let invalid = |words: String| Rejected::from(Failure::with_cause(Code::Invalid, words));
         if bytes.trim_ascii().is_empty() {
-            return Err(invalid("value is required but missing".to_owned()));
+            return Ok(OptionalDocument(None));
         }
-        let read = serde_json::from_slice(&bytes).map(DocumentBody);
-        read.map_err(|error| invalid(format!("invalid character: {error}")))
+        let read = serde_json::from_slice(&bytes);
+        let invalid =
+            |error| Failure::with_cause(Code::Invalid, format!("invalid character: {error}"));
+        Ok(OptionalDocument(Some(read.map_err(invalid)?)))
     }
 }
 

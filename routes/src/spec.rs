@@ -77,6 +77,8 @@ pub struct RouteSpec {
     pub(super) query: Vec<QueryParameter>,
     /// Content type and schema.
     pub(super) body: Option<(&'static str, NamedSchema)>,
+    /// Content types of a body without schema.
+    pub(super) bytes: &'static [&'static str],
     pub(super) example: Option<Value>,
     pub(super) responses: Vec<(u16, ResponseBody)>,
     pub(super) failures: Vec<(u16, &'static str)>,
@@ -133,6 +135,7 @@ impl RouteSpec {
             path_schemas: Vec::new(),
             query: Vec::new(),
             body: None,
+            bytes: &[],
             example: None,
             responses: Vec::new(),
             failures: Vec::new(),
@@ -182,6 +185,13 @@ impl RouteSpec {
     #[must_use]
     pub fn takes<T: ToSchema>(mut self) -> Self {
         self.body = Some((JSON, NamedSchema::of::<T>()));
+        self
+    }
+
+    /// Bytes of one of these content types.
+    #[must_use]
+    pub fn takes_bytes(mut self, content_types: &'static [&'static str]) -> Self {
+        self.bytes = content_types;
         self
     }
 
@@ -267,7 +277,7 @@ impl RouteSpec {
         self.is_open
     }
 
-    /// True if a request has a body.
+    /// True if a request has a body with a schema.
     #[must_use]
     pub fn has_body(&self) -> bool {
         self.body.is_some()

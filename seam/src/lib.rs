@@ -2,6 +2,7 @@
 //! know no gateway.
 
 mod access;
+mod answer_deadline;
 mod body;
 mod caller;
 mod directory;
@@ -14,6 +15,7 @@ mod principal;
 mod requests;
 
 pub use access::{Authenticator, Authorizer};
+pub use answer_deadline::AnswerDeadline;
 pub use body::{BodyTerms, MAX_STRANGER_BODY_BYTES, SharedBodyTerms};
 pub use caller::{Caller, Grant, Subject, SubjectProof};
 pub use directory::{Directory, Recognition};

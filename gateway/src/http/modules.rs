@@ -5,12 +5,13 @@ use std::{future::Future, time::Duration};
 use axum::Router;
 use fairlead_api::{Code, Failure};
 use fairlead_exchange::{Body, BodyError};
+use fairlead_seam::AnswerDeadline;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tower::ServiceExt;
 
-/// Time for the head of a module's answer, the request's body included.
+/// Time for the head of a module's answer, the request's body included, unless its handler extends it.
 pub(crate) const MODULE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends the request to the router of the modules.
@@ -19,18 +20,30 @@ pub(crate) const MODULE_TIMEOUT: Duration = Duration::from_secs(30);
 /// `FL-1308` if it takes too long.
 pub(crate) fn call(
     router: Router,
-    request: Request<Body>,
+    mut request: Request<Body>,
 ) -> impl Future<Output = Result<Response<Body>, Failure>> + Send {
+    let deadline = AnswerDeadline::default();
+    request.extensions_mut().insert(deadline.clone());
     let answer = router.oneshot(request.map(axum::body::Body::new));
     async move {
-        match timeout(MODULE_TIMEOUT, answer).await {
-            Ok(Ok(response)) => Ok(response.map(unsync)),
-            Ok(Err(never)) => match never {},
-            Err(_) => Err(Failure::because(
-                Code::HubTimeout,
-                format_args!("nothing within {} s", MODULE_TIMEOUT.as_secs()),
-            )),
+        let started = Instant::now();
+        let mut answer = std::pin::pin!(answer);
+        let mut limit = MODULE_TIMEOUT;
+        loop {
+            match timeout_at(started + limit, &mut answer).await {
+                Ok(Ok(response)) => return Ok(response.map(unsync)),
+                Ok(Err(never)) => match never {},
+                Err(_) => {
+                    let extended = MODULE_TIMEOUT + deadline.extension();
+                    if extended <= limit {
+                        break;
+                    }
+                    limit = extended;
+                }
+            }
         }
+        let detail = format_args!("nothing within {} s", limit.as_secs());
+        Err(Failure::because(Code::HubTimeout, detail))
     }
 }
 
