@@ -16,7 +16,7 @@ mod requests;
 use std::sync::Arc;
 
 use fairlead_api::Failure;
-use fairlead_delivery::{DeliveryModule, DeliveryParts};
+use fairlead_delivery::{DeliveryModule, DeliveryParts, TargetGuard};
 use fairlead_facts::{FactsModule, Influx};
 use fairlead_issuers::{Issuers, SignInModule};
 use fairlead_registry::{Registry, RegistryModule, Services};
@@ -92,6 +92,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         invitations: enroll.clone(),
         repositories: Arc::new(config.git_servers.clone()),
         configurations: desired.clone(),
+        deliveries: Arc::new(TargetGuard),
     };
     let registry = Arc::new(Registry::new(
         store.clone(),

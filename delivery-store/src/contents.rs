@@ -57,6 +57,19 @@ impl ContentStore {
         })
     }
 
+    /// Records the use of a content now; false if it is not stored. `now` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn touch(&self, id: &ArtifactId, now: i64) -> Result<bool> {
+        let used: Result<u64> = durable!(&self.0, |tx| {
+            let used = sqlx::query("UPDATE contents SET at = $2 WHERE id = $1");
+            let used = used.bind(id.as_str()).bind(now).execute(&mut *tx).await?;
+            used.rows_affected()
+        });
+        Ok(used? > 0)
+    }
+
     /// Size of a content in bytes; `None` if it is not stored.
     ///
     /// # Errors

@@ -100,6 +100,20 @@ impl DeploymentStore {
         Ok(last)
     }
 
+    /// Clusters with a state of this bundle.
+    ///
+    /// # Errors
+    /// [`StoreError`](fairlead_store::StoreError)
+    pub async fn clusters_of(&self, bundle: &BundleId) -> Result<Vec<ClusterId>> {
+        const READ: &str =
+            "SELECT cluster FROM deployments WHERE bundle = $1 AND body <> '' ORDER BY cluster";
+        let found: Vec<String> = on!(&self.0, readers, |pool| {
+            let read = sqlx::query_scalar(READ).bind(bundle.as_str());
+            read.fetch_all(pool).await?
+        });
+        found.iter().map(|it| parse(it)).collect()
+    }
+
     /// Deletes removed states up to number `until`, which all hubs have read.
     ///
     /// # Errors

@@ -1,27 +1,35 @@
 //! `/v1/groups`: named selectors of clusters.
 
+use std::collections::BTreeSet;
+
 use axum::{extract::State, response::Response};
 use fairlead_api::{
     Code, Failure, GroupId,
-    delivery::{Group, GroupStatus, PutGroup},
+    delivery::{Group, GroupStatus, PlanHash, PutGroup},
     resources::List,
 };
 use fairlead_registry::{
-    Listing, Precondition, RegistryError, allow_in_tenant, by, listed, sees_tenant, tagged,
+    Listing, Precondition, RegistryError, allow_in_tenant, by, confirm_of, confirm_parameter,
+    listed, sees_tenant, tagged,
 };
 use fairlead_routes::{
-    ApiRoutes, InvalidValue, Query, RouteSpec, Tag, dry_run_parameter, invalid,
+    ApiRoutes, InvalidValue, Query, RouteSpec, dry_run_parameter, invalid,
     reply::{Answer, Authenticated, JsonBody, Path},
 };
 use fairlead_seam::Caller;
-use fairlead_store::{Draft, Record, Store, View, model::ClusterGroup};
+use fairlead_store::{
+    Draft, Record, Store, View,
+    model::{BundleRecord, ClusterGroup},
+};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use serde_json::json;
 use tracing::info;
 
-use crate::{members::members, rights::DELIVER};
-
-const TAG: Tag = Tag::new("delivery", "Delivery of manifests and charts to clusters");
+use crate::{
+    confirm::{Affected, check, clusters_below},
+    members::members,
+    rights::{DELIVER, TAG},
+};
 
 pub(crate) fn routes() -> ApiRoutes<Store> {
     const ALL: &str = "/v1/groups";
@@ -53,7 +61,7 @@ pub(crate) fn routes() -> ApiRoutes<Store> {
             .needs(&[DELIVER])
             .takes::<PutGroup>()
             .example(json!({ "tenant": "t-a", "selector": "site=edge" }))
-            .query([dry_run_parameter()])
+            .query([dry_run_parameter(), confirm_parameter()])
             .honours_if_match()
             .gives::<GroupStatus>(200)
             .gives::<GroupStatus>(201),
@@ -62,6 +70,7 @@ pub(crate) fn routes() -> ApiRoutes<Store> {
         .route(
             RouteSpec::delete(TAG, ONE, "deleteGroup", "Delete a group; its clusters stay")
                 .needs(&[DELIVER])
+                .query([confirm_parameter()])
                 .honours_if_match()
                 .gives_nothing(204),
             delete,
@@ -136,7 +145,8 @@ async fn put(
     JsonBody(given): JsonBody<PutGroup>,
 ) -> Answer<Response> {
     let id = parsed(&id)?;
-    let dry_run = Query::of(&uri)?.boolean("dryRun")?;
+    let query = Query::of(&uri)?;
+    let (dry_run, confirm) = (query.boolean("dryRun")?, confirm_of(&query)?);
     if given.selector.is_empty() {
         let cause = "selector: an empty one matches all clusters; name at least one label";
         return Err(invalid(cause).into());
@@ -148,7 +158,12 @@ async fn put(
         selector: given.selector,
     };
     let who = caller.clone();
-    let decide = move |draft: &mut Draft| put_in(draft, &who, &precondition, group.clone());
+    let decide = move |draft: &mut Draft| {
+        let before = View::clone(draft);
+        let written = put_in(draft, &who, &precondition, group.clone())?;
+        check_group((&before, draft), &group.id, &who, confirm.as_ref())?;
+        Ok::<_, RegistryError>(written)
+    };
     let (record, status_code) = match dry_run {
         true => store.attempt(&by(&caller), decide)?,
         false => store.change(by(&caller), decide).await?.value,
@@ -199,23 +214,54 @@ fn put_in(
     Ok((Record::clone(record), status))
 }
 
+/// Checks a change of a group for bundles that its members would lose.
+///
+/// # Errors
+/// `FL-6105`
+fn check_group(
+    (before, draft): (&View, &mut Draft),
+    id: &GroupId,
+    principal: &Caller,
+    confirm: Option<&PlanHash>,
+) -> Result<(), RegistryError> {
+    let names_it = |it: &BundleRecord| it.fields.targets.iter().any(|it| it.groups.contains(id));
+    let bundles = draft.bundles().map(|it| &it.value);
+    let bundles = bundles.filter(|it| names_it(it)).map(|it| it.id.clone());
+    let bundles: Vec<_> = bundles.collect();
+    if bundles.is_empty() {
+        return Ok(());
+    }
+    let groups = [before.group(id), draft.group(id)].into_iter().flatten();
+    let clusters = groups.flat_map(|it| clusters_below(draft, &it.value.tenant));
+    let clusters: BTreeSet<_> = clusters.collect();
+    let affected = Affected {
+        clusters: clusters.into_iter().collect(),
+        bundles,
+    };
+    check((before, draft), &affected, principal, confirm)
+}
+
 async fn delete(
     State(store): State<Store>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Answer<StatusCode> {
+    let confirm = confirm_of(&Query::of(&uri)?)?;
     let view = store.view();
     let known = parsed(&id).ok();
     let known = known.and_then(|it| visible(&view, &caller, &it));
     let known = known.ok_or_else(|| no_such_group(&id))?;
     allow_in_tenant(&view, &caller, &known.value.tenant, DELIVER)?;
     let (id, precondition) = (known.value.id.clone(), Precondition::of(&headers));
-    let doomed = id.clone();
+    let (doomed, who) = (id.clone(), caller.clone());
     let decide = move |draft: &mut Draft| {
         let group = draft.group(&doomed).ok_or(RegistryError::Conflict)?;
         precondition.check(Some(group.version))?;
-        Ok::<_, RegistryError>(draft.delete_group(&doomed)?)
+        let before = View::clone(draft);
+        draft.delete_group(&doomed)?;
+        check_group((&before, draft), &doomed, &who, confirm.as_ref())
     };
     store.change(by(&caller), decide).await?;
     info!(group = %id, caller = caller.name, "group of clusters deleted");

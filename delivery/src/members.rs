@@ -13,8 +13,11 @@ pub(crate) fn members<'a>(
     view: &'a View,
     group: &'a ClusterGroup,
 ) -> impl Iterator<Item = &'a Arc<Record<Cluster>>> {
-    view.clusters().filter(|it| {
-        let cluster = &it.value;
-        view.within(&cluster.tenant, &group.tenant) && has_labels(view, cluster, &group.selector)
-    })
+    view.clusters()
+        .filter(|it| is_member(view, group, &it.value))
+}
+
+/// True if the cluster is of the group's tenant or a sub-tenant, and has the labels of the group.
+pub(crate) fn is_member(view: &View, group: &ClusterGroup, cluster: &Cluster) -> bool {
+    view.within(&cluster.tenant, &group.tenant) && has_labels(view, cluster, &group.selector)
 }

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use fairlead_routes::{ApiModule, ApiRoutes};
+use fairlead_runtime::Process;
 use fairlead_seam::Module;
 
-use crate::{groups, parts::DeliveryParts};
+use crate::{artifacts, bundles, garbage, groups, parts::DeliveryParts};
 
 /// Delivery at the hub.
 pub struct DeliveryModule(DeliveryParts);
@@ -22,10 +23,20 @@ impl Module for DeliveryModule {
     fn name(&self) -> &'static str {
         "delivery"
     }
+
+    async fn run(&self, process: Process) {
+        tokio::select! {
+            () = process.draining() => {}
+            () = garbage::run(&self.0) => {}
+        }
+    }
 }
 
 impl ApiModule for DeliveryModule {
     fn api_routes(&self) -> ApiRoutes {
-        groups::routes().with_state(self.0.store.clone())
+        let parts = artifacts::routes().merge(bundles::routes());
+        groups::routes()
+            .with_state(self.0.store.clone())
+            .merge(parts.with_state(self.0.clone()))
     }
 }

@@ -3,6 +3,8 @@
 use fairlead_delivery_store::{ContentStore, DeploymentStore, LogStore, RunStore};
 use fairlead_store::{Clock, Store};
 
+use crate::{artifacts::Artifacts, generations::Generations};
+
 /// Documents, rows and clock of delivery.
 #[derive(Clone)]
 pub struct DeliveryParts {
@@ -12,6 +14,10 @@ pub struct DeliveryParts {
     pub clock: Clock,
     /// Artifacts and options, by digest.
     pub contents: ContentStore,
+    /// Contents of bundles.
+    pub(crate) artifacts: Artifacts,
+    /// Generations of bundles.
+    pub(crate) generations: Generations,
     /// States of bundles in clusters.
     pub deployments: DeploymentStore,
     /// Executions of deployments.
@@ -24,10 +30,13 @@ impl DeliveryParts {
     /// Documents and rows of a store.
     #[must_use]
     pub fn of(store: &Store, clock: &Clock) -> Self {
+        let contents = ContentStore::of(store);
         DeliveryParts {
+            artifacts: Artifacts::new(contents.clone()),
+            generations: Generations::new(contents.clone()),
             store: store.clone(),
             clock: clock.clone(),
-            contents: ContentStore::of(store),
+            contents,
             deployments: DeploymentStore::of(store),
             runs: RunStore::of(store),
             logs: LogStore::of(store),

@@ -17,7 +17,7 @@ use fairlead_api::{
 };
 use fairlead_certs::Registration;
 use fairlead_routes::{
-    ApiRoutes, InvalidValue, Right, RouteSpec, Tag,
+    ApiRoutes, InvalidValue, Query, Right, RouteSpec, Tag,
     reply::{Answer, Authenticated, JsonBody, Path},
 };
 use fairlead_seam::{GrantKind, ScopedGrant};
@@ -26,7 +26,7 @@ use fairlead_store::{
     model::{Binding, Bootstrap},
     whole_millis,
 };
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -37,6 +37,7 @@ use crate::{
     registry::{Registry, by},
     rights::{allow, visible},
     template::{Effective, ExplainedCluster, template_of},
+    untarget::{UntargetGuard, confirm_parameter},
 };
 
 /// Version of Lieutenant's API that this hub implements.
@@ -111,6 +112,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
             )
             .needs(&[Right::MANAGE_TENANTS])
             .takes::<MoveCluster>()
+            .query([confirm_parameter()])
             .honours_if_match()
             .gives::<JoinInfo>(200),
             to_tenant,
@@ -258,9 +260,11 @@ async fn to_tenant(
     State(registry): State<Arc<Registry>>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
+    uri: Uri,
     headers: HeaderMap,
     JsonBody(asked): JsonBody<MoveCluster>,
 ) -> Answer<Response> {
+    let guard = UntargetGuard::of(&registry, &Query::of(&uri)?)?;
     let precondition = Precondition::of(&headers);
     visible(&registry.store.view(), &caller, &id)?;
     allow(&caller, Right::MANAGE_TENANTS)?;
@@ -283,7 +287,12 @@ async fn to_tenant(
             asked.tenant.clone(),
             fresh.clone(),
         )?;
-        draft.put_cluster(cluster.clone())?;
+        guard.guard(
+            draft,
+            &who,
+            |_| vec![cluster.id.clone()],
+            |draft| Ok(draft.put_cluster(cluster.clone())?),
+        )?;
         Ok(cluster)
     };
     let cluster = registry.store.change(by(&caller), decide).await?.value;

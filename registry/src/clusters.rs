@@ -2,9 +2,10 @@
 
 mod answers;
 mod moves;
+mod patch;
 mod sources;
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::State,
@@ -27,14 +28,12 @@ use fairlead_store::{
     whole_millis,
 };
 use http::{HeaderMap, StatusCode, Uri};
-use serde_json::{Map, Value};
 use tracing::info;
 
 use crate::{
     document::{
         cluster::{ClusterSpec, OWN_FIELDS},
         fields::Fields,
-        merge::cluster as merge_cluster,
         repo::Repo,
     },
     error::RegistryError,
@@ -44,8 +43,10 @@ use crate::{
     registry::{Registry, by},
     rights::{allow_in, allow_in_tenant, sees_cluster, sees_tenant, visible},
     template::{Effective, template_of, unprotected},
+    untarget::{UntargetGuard, confirm_parameter},
 };
 use answers::{answer, created, dry_run_result};
+use patch::Patch;
 use sources::LastReport;
 
 pub(super) use answers::invited;
@@ -86,6 +87,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
                 .takes::<CreateCluster>()
                 .query([
                     dry_run_parameter(),
+                    confirm_parameter(),
                     QueryParameter::flag(
                         "withoutBootstrapToken",
                         "true: create no bootstrap token, for a cluster with an enrolled agent",
@@ -100,7 +102,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
             RouteSpec::patch(TAG, ONE, "updateCluster", "Change a cluster (RFC 7396)")
                 .needs(&[Right::WRITE_CLUSTER, Right::REPORT])
                 .merges::<Document>()
-                .query([dry_run_parameter()])
+                .query([dry_run_parameter(), confirm_parameter()])
                 .honours_if_match()
                 .gives::<Document>(200),
             patch,
@@ -279,6 +281,7 @@ async fn put(
         query.boolean("dryRun")?,
         query.boolean("withoutBootstrapToken")?,
     );
+    let guard = UntargetGuard::of(&registry, &query)?;
     let mut given = Fields::of(body)?;
     let tenant = tenant_in(&mut given)?;
     let named: Vec<&str> = OWN_FIELDS
@@ -324,7 +327,7 @@ async fn put(
         let spec = spec.clone().over(&cluster, &named);
         check_key(draft, &cluster, &spec)?;
         spec.write(&mut cluster, FactSource::People, now);
-        draft.put_cluster(cluster)?;
+        guarded(&guard, draft, &principal, cluster)?;
         let outcome = if moves { Put::Moved } else { Put::Replaced };
         Ok((kept(draft, &id)?, outcome))
     };
@@ -350,6 +353,22 @@ async fn put(
     )
 }
 
+/// Writes a cluster, unless bundles would lose it without confirmation.
+fn guarded(
+    guard: &UntargetGuard,
+    draft: &mut Draft,
+    principal: &Caller,
+    cluster: Cluster,
+) -> Result<(), RegistryError> {
+    let id = cluster.id.clone();
+    guard.guard(
+        draft,
+        principal,
+        |_| vec![id],
+        |draft| Ok(draft.put_cluster(cluster)?),
+    )
+}
+
 enum Put {
     Made,
     Moved,
@@ -364,7 +383,9 @@ async fn patch(
     headers: HeaderMap,
     DocumentBody(body): DocumentBody,
 ) -> Answer<Response> {
-    let dry_run = Query::of(&uri)?.boolean("dryRun")?;
+    let query = Query::of(&uri)?;
+    let dry_run = query.boolean("dryRun")?;
+    let guard = UntargetGuard::of(&registry, &query)?;
     let patch = Fields::of(body)?;
     // Body errors are reported before authentication, as Lieutenant's clients expect.
     ClusterSpec::judge(&patch)?;
@@ -414,7 +435,11 @@ async fn patch(
         let record = visible(draft, &principal, &id)?;
         precondition.check(Some(record.version))?;
         let cluster = patch.of(draft, &record.value)?;
-        draft.put_cluster(cluster)?;
+        match source {
+            // Reports are facts of the cluster: refusing them would change nothing there.
+            FactSource::Steward => draft.put_cluster(cluster)?,
+            _ => guarded(&guard, draft, &principal, cluster)?,
+        }
         kept(draft, &record.value.id)
     };
     let record = registry.change_or_try(&caller, dry_run, decide).await?;
@@ -429,48 +454,6 @@ async fn patch(
         &record,
         &HeaderMap::new(),
     )
-}
-
-/// A PATCH of a cluster as received.
-struct Patch {
-    fields: Map<String, Value>,
-    source: FactSource,
-    agent: LastReport,
-}
-
-impl Patch {
-    fn changes_nothing(&self, view: &View, cluster: &Cluster) -> Result<bool, InvalidValue> {
-        let (fields, on) = self.weighed(cluster);
-        let takes_over = matches!(on, Cow::Owned(_));
-        let repeats = !takes_over && ClusterSpec::repeats(&fields, cluster);
-        Ok(repeats || self.of(view, cluster)? == *cluster)
-    }
-
-    fn weighed<'a>(
-        &'a self,
-        cluster: &'a Cluster,
-    ) -> (Cow<'a, Map<String, Value>>, Cow<'a, Cluster>) {
-        match self.source {
-            FactSource::Steward => self.agent.accept(&self.fields, cluster),
-            _ => (Cow::Borrowed(&self.fields), Cow::Borrowed(cluster)),
-        }
-    }
-
-    /// The cluster after the patch.
-    fn of(&self, view: &View, cluster: &Cluster) -> Result<Cluster, InvalidValue> {
-        let (fields, on) = self.weighed(cluster);
-        let mut document = ClusterSpec::document(&on);
-        merge_cluster(&mut document, fields.into_owned());
-        let spec = ClusterSpec::read(&mut Fields::of(Value::Object(document))?)?;
-        check_key(view, cluster, &spec)?;
-        let mut cluster = on.into_owned();
-        // The document contains the agent's key; if it is missing now, the patch removed it.
-        if let (Some(repo), Some(spec)) = (&mut cluster.git_repo, &spec.git_repo) {
-            spec.forget_key(repo);
-        }
-        spec.write(&mut cluster, self.source, self.agent.now);
-        Ok(cluster)
-    }
 }
 
 async fn delete(

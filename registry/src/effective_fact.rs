@@ -7,7 +7,7 @@ use fairlead_store::model::{Cluster, ClusterTemplate, Fact};
 use serde_json::{Map, Value};
 
 /// Value that a selector compares: an annotation, else a fact.
-pub(crate) fn label_of<'a>(
+pub fn label_of<'a>(
     cluster: &'a Cluster,
     template: Option<&'a ClusterTemplate>,
     key: &str,

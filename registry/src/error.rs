@@ -77,6 +77,9 @@ pub enum RegistryError {
     /// The store refused or failed.
     #[error("the store refused")]
     Store(#[from] StoreError),
+    /// Another module refuses the change.
+    #[error("{}", .0.cause)]
+    Refused(Box<Failure>),
     /// An error that no caller can cause.
     #[error(transparent)]
     Internal(Box<dyn Error + Send + Sync>),
@@ -85,7 +88,7 @@ pub enum RegistryError {
 impl RegistryError {
     /// Code of the error.
     #[must_use]
-    pub const fn code(&self) -> Code {
+    pub fn code(&self) -> Code {
         match self {
             RegistryError::Invalid(_) => Code::Invalid,
             RegistryError::NotAllowed { .. } => Code::NotAllowed,
@@ -105,6 +108,7 @@ impl RegistryError {
             RegistryError::Protected(_) => Code::Protected,
             RegistryError::Compacted(_) | RegistryError::NotReached { .. } => Code::Compacted,
             RegistryError::Store(error) => error.code(),
+            RegistryError::Refused(failure) => failure.code,
             RegistryError::Internal(_) => Code::Internal,
         }
     }
@@ -137,6 +141,13 @@ impl From<RandomError> for RegistryError {
     }
 }
 
+/// Refusal of another module in the turn of a change.
+impl From<Failure> for RegistryError {
+    fn from(failure: Failure) -> Self {
+        RegistryError::Refused(Box::new(failure))
+    }
+}
+
 /// Serialization of an answer; a document of a caller that cannot be read is an [`InvalidValue`].
 impl From<serde_json::Error> for RegistryError {
     fn from(error: serde_json::Error) -> Self {
@@ -160,6 +171,7 @@ impl From<RegistryError> for Failure {
             | RegistryError::Conflict
             | RegistryError::Outdated => code.into(),
             RegistryError::Store(error) => error.into(),
+            RegistryError::Refused(failure) => *failure,
             RegistryError::Invalid(_) | RegistryError::UnknownTenant => {
                 Failure::with_cause(code, error.to_string())
             }

@@ -39,9 +39,10 @@ mod streams;
 mod template;
 mod tenants;
 mod tokens;
+mod untarget;
 
 pub use directory::{RESTARTED, admit};
-pub use effective_fact::EffectiveFact;
+pub use effective_fact::{EffectiveFact, label_of};
 pub use error::RegistryError;
 pub use etag::{Precondition, answer as tagged, check_tag, check_unchanged, listed};
 pub use grants::holder_of;
@@ -58,9 +59,10 @@ pub use rights::{
 };
 pub use services::{
     DesiredConfigs, Invitations, NoRole, RepoStatus, Services, ShownRepoState, TokenVerifier,
-    Verified,
+    UntargetCheck, Verified,
 };
 pub use template::{Effective, template_of};
 pub use tokens::{
     TokenCondition, find as find_token, mint, mint_for, new as new_token, refuse_reserved,
 };
+pub use untarget::{confirm_of, confirm_parameter};

@@ -3,10 +3,10 @@
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
-use fairlead_api::{ClusterId, resources::JoinInfo};
+use fairlead_api::{ClusterId, delivery::PlanHash, resources::JoinInfo};
 use fairlead_seam::{AuthenticateError, Caller, Subject};
 use fairlead_store::{
-    Record, View,
+    Draft, Record, View,
     model::{Cluster, ClusterTemplate, RepoPhase, Tenant},
 };
 use secrecy::SecretString;
@@ -26,6 +26,26 @@ pub struct Services {
     pub repositories: Arc<dyn RepoStatus>,
     /// Desired configurations of agents.
     pub configurations: Arc<dyn DesiredConfigs>,
+    /// Bundles that clusters would lose.
+    pub deliveries: Arc<dyn UntargetCheck>,
+}
+
+/// Checks changes of clusters for bundles that they would lose.
+pub trait UntargetCheck: Send + Sync {
+    /// Checks a draft against the registry without its change, and writes the tombstones of confirmed removals.
+    ///
+    /// `confirm` is the name of the removals that the caller has confirmed.
+    ///
+    /// # Errors
+    /// `FL-6105` with the list of removals unless they are confirmed.
+    fn check(
+        &self,
+        before: &View,
+        draft: &mut Draft,
+        clusters: &[ClusterId],
+        principal: &Caller,
+        confirm: Option<&PlanHash>,
+    ) -> Result<(), RegistryError>;
 }
 
 /// Verifies tokens of external issuers.

@@ -32,6 +32,7 @@ use crate::{
     registry::{Registry, by},
     rights::{allow, allow_in_tenant, sees_tenant, visible_tenant},
     template::unprotected,
+    untarget::{UntargetGuard, clusters_below, confirm_parameter},
 };
 
 /// Default tenant of clusters registered on the command line. Exists from the start.
@@ -67,7 +68,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
             RouteSpec::put(TAG, ONE, "putTenant", "Create or replace a tenant")
                 .needs(&[Right::WRITE_TENANT, Right::MANAGE_TENANTS])
                 .takes::<Document>()
-                .query([dry_run_parameter()])
+                .query([dry_run_parameter(), confirm_parameter()])
                 .honours_if_match()
                 .gives::<Document>(200)
                 .gives::<Document>(201),
@@ -77,7 +78,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
             RouteSpec::patch(TAG, ONE, "updateTenant", "Change a tenant (RFC 7396)")
                 .needs(&[Right::WRITE_TENANT, Right::MANAGE_TENANTS])
                 .merges::<Document>()
-                .query([dry_run_parameter()])
+                .query([dry_run_parameter(), confirm_parameter()])
                 .honours_if_match()
                 .gives::<Document>(200),
             patch,
@@ -213,6 +214,22 @@ fn written(
     kept.ok_or(RegistryError::NoSuchTenant)
 }
 
+/// Writes a known tenant. Its template and its ancestors decide about labels and bundles of the clusters below.
+fn guarded(
+    guard: &UntargetGuard,
+    draft: &mut Draft,
+    principal: &Caller,
+    before: &Tenant,
+    spec: TenantSpec,
+) -> Result<Arc<Record<Tenant>>, RegistryError> {
+    guard.guard(
+        draft,
+        principal,
+        |view| clusters_below(view, &before.id),
+        |draft| written(draft, before.clone(), spec),
+    )
+}
+
 /// Only an admin of all tenants may change a parent or a quota.
 fn may_write(caller: &Caller, before: &Tenant, spec: &TenantSpec) -> Result<(), RegistryError> {
     if spec.parent == before.parent && spec.quotas == before.quotas {
@@ -231,7 +248,9 @@ async fn put(
     DocumentBody(body): DocumentBody,
 ) -> Answer<Response> {
     let id = requested(&id)?;
-    let dry_run = Query::of(&uri)?.boolean("dryRun")?;
+    let query = Query::of(&uri)?;
+    let dry_run = query.boolean("dryRun")?;
+    let guard = UntargetGuard::of(&registry, &query)?;
     let mut given = Fields::of(body)?;
     let ours = OwnFields {
         parent: given.mentions("tenantRef"),
@@ -277,7 +296,7 @@ async fn put(
         precondition.check(Some(before.version))?;
         let spec = spec.clone().over(&before.value, &ours);
         may_write(&principal, &before.value, &spec)?;
-        let record = written(draft, before.value.clone(), spec)?;
+        let record = guarded(&guard, draft, &principal, &before.value, spec)?;
         Ok::<_, RegistryError>((record, StatusCode::OK))
     };
     let (record, status) = registry.change_or_try(&caller, dry_run, decide).await?;
@@ -296,7 +315,9 @@ async fn patch(
     headers: HeaderMap,
     DocumentBody(body): DocumentBody,
 ) -> Answer<Response> {
-    let dry_run = Query::of(&uri)?.boolean("dryRun")?;
+    let query = Query::of(&uri)?;
+    let dry_run = query.boolean("dryRun")?;
+    let guard = UntargetGuard::of(&registry, &query)?;
     let patch = Fields::of(body)?;
     let mut alone = Map::new();
     merge_tenant(&mut alone, patch.clone().into_rest());
@@ -316,7 +337,7 @@ async fn patch(
         merge_tenant(&mut document, patch.clone());
         let spec = TenantSpec::read(&mut Fields::of(Value::Object(document))?)?;
         may_write(&principal, &record.value, &spec)?;
-        written(draft, record.value.clone(), spec)
+        guarded(&guard, draft, &principal, &record.value, spec)
     };
     let record = registry.change_or_try(&caller, dry_run, decide).await?;
     if dry_run {
