@@ -315,8 +315,11 @@ impl World {
                 let name = path.strip_prefix(&prefix);
                 name.is_some_and(|it| !it.contains('/'))
                     && selector.as_ref().is_none_or(|selector| {
-                        let (key, value) = selector.split_once('=').unwrap();
-                        object["metadata"]["labels"][key] == json!(value)
+                        let labels = &object["metadata"]["labels"];
+                        match selector.split_once('=') {
+                            Some((key, value)) => labels[key] == json!(value),
+                            None => labels.get(selector).is_some(),
+                        }
                     })
             })
             .map(|(_, object)| object.clone())

@@ -1,0 +1,119 @@
+//! Record of a journal: generations, pending run, retries.
+
+use fairlead_api::{
+    BundleId, Code, RunId,
+    delivery::{RunKind, RunOrigin, SpecId},
+};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::{
+    engine::{FailureClass, RunFailure},
+    fence::LockPlace,
+    process::ProcessIdentity,
+};
+
+/// Generations, pending run and retries of a deployment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JournalRecord {
+    /// The bundle.
+    pub bundle: Option<BundleId>,
+    /// Random name of the process that wrote last.
+    pub writer: String,
+    /// Highest generation that this cluster has accepted. A lower one is refused.
+    pub highest: u64,
+    /// Spec to apply.
+    pub accepted: Option<AcceptedSpec>,
+    /// Spec of the objects in the cluster.
+    pub applied: Option<AcceptedSpec>,
+    /// Run that has begun, and has not ended.
+    pub pending: Option<PendingRun>,
+    /// Failed attempts of the accepted spec.
+    pub retry: RetryState,
+    /// Last run.
+    pub last_run: Option<RunId>,
+    /// Generation of the tombstone whose removal has begun.
+    pub removing: Option<u64>,
+    /// Place of the packed content.
+    pub(crate) parts: Option<super::content::ContentParts>,
+    /// Cause of unreadable content.
+    #[serde(skip)]
+    pub damage: Option<String>,
+}
+
+/// A generation and its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedSpec {
+    /// Generation.
+    pub generation: u64,
+    /// Spec.
+    pub spec: SpecId,
+}
+
+/// A run that has begun.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingRun {
+    /// Id.
+    pub run: RunId,
+    /// Number of the attempt.
+    pub attempt: u32,
+    /// Work.
+    pub kind: RunKind,
+    /// Cause.
+    pub origin: RunOrigin,
+    /// Generation of the work.
+    pub generation: u64,
+    /// Step that began last.
+    pub step: String,
+    /// Lock of the attempt.
+    pub lock: LockPlace,
+    /// Process of the attempt.
+    pub process: ProcessIdentity,
+    /// Start of the attempt.
+    #[serde(with = "time::serde::rfc3339")]
+    pub started_at: OffsetDateTime,
+}
+
+/// Failed attempts of the accepted spec.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RetryState {
+    /// Number of failed attempts.
+    pub failed: u32,
+    /// Earliest time of the next attempt.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub next_try: Option<OffsetDateTime>,
+    /// Failure of the last attempt.
+    pub failure: Option<StoredFailure>,
+}
+
+/// Failure of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredFailure {
+    /// Consequence.
+    pub class: FailureClass,
+    /// Code, like `FL-6201`.
+    pub code: String,
+    /// Sentence.
+    pub sentence: String,
+}
+
+impl From<&RunFailure> for StoredFailure {
+    fn from(failure: &RunFailure) -> Self {
+        Self {
+            class: failure.class,
+            code: failure.code.to_string(),
+            sentence: failure.sentence.clone(),
+        }
+    }
+}
+
+impl StoredFailure {
+    /// Code; that of an internal error for a code of a newer agent.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.code.parse().unwrap_or(Code::Internal)
+    }
+}

@@ -1,0 +1,223 @@
+//! Differences between a spec and the cluster, by dry runs. Values of Secrets are hidden.
+
+use fairlead_api::delivery::{FieldDiff, ObjectChange, ObjectDiff, RunDiff};
+use fairlead_manifests::{
+    GENERATION_ANNOTATION, Inventory, ObjectKey, Prepared, foreign_owner, hide_secret_values,
+};
+use serde_json::{Map, Value};
+
+use super::apply;
+use crate::{
+    engine::{RunContext, RunFailure},
+    kube::ApiResource,
+};
+
+/// Changed objects with their fields in one answer.
+const MAX_OBJECTS: usize = 200;
+/// Changed fields of one object in an answer.
+const MAX_FIELDS: usize = 20;
+/// Longest value in an answer, in bytes of JSON.
+const MAX_VALUE_BYTES: usize = 256;
+
+pub(super) async fn diff(run: &RunContext, prepared: &[Prepared]) -> Result<RunDiff, RunFailure> {
+    let mut diff = RunDiff::default();
+    for object in prepared {
+        run.cancel.check()?;
+        match of_object(run, object).await? {
+            None => diff.unchanged += 1,
+            Some(change) => push(run, &mut diff, change),
+        }
+    }
+    let old = run.journal.state().await.inventory;
+    let new: Inventory = prepared.iter().map(super::entry).collect();
+    for entry in old.iter().filter(|it| new.get(&it.key).is_none()) {
+        if run.spec.prune {
+            push(run, &mut diff, changed(&entry.key, ObjectChange::Delete));
+        }
+    }
+    Ok(diff)
+}
+
+fn push(run: &RunContext, diff: &mut RunDiff, change: ObjectDiff) {
+    let sign = match change.change {
+        ObjectChange::Create => '+',
+        ObjectChange::Update => '~',
+        ObjectChange::Delete => '-',
+    };
+    run.log.line(&format!("{sign} {}", change.object));
+    for field in &change.fields {
+        let show = |value: &Option<Value>| value.as_ref().map(ToString::to_string);
+        let (from, to) = (show(&field.from), show(&field.to));
+        let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
+        run.log.line(&format!("    {}: {from} -> {to}", field.path));
+    }
+    if diff.objects.len() < MAX_OBJECTS {
+        diff.objects.push(change);
+    } else {
+        diff.omitted += 1;
+    }
+}
+
+fn changed(key: &ObjectKey, change: ObjectChange) -> ObjectDiff {
+    ObjectDiff {
+        object: key.to_string(),
+        change,
+        fields: Vec::new(),
+        error: None,
+    }
+}
+
+async fn of_object(run: &RunContext, object: &Prepared) -> Result<Option<ObjectDiff>, RunFailure> {
+    let resource = run.discovery.resource(&object.kind).await;
+    let resource = resource.map_err(|error| RunFailure::of_kube(&error))?;
+    let create = || Ok(Some(changed(&object.key, ObjectChange::Create)));
+    let Some(resource) = resource else {
+        return create();
+    };
+    let path = resource.object_path(&object.key);
+    let live = run.kube.get(&path).await;
+    let Some(live) = live.map_err(|error| RunFailure::of_kube(&error))? else {
+        return create();
+    };
+    let mut change = changed(&object.key, ObjectChange::Update);
+    if let Some(owner) = foreign_owner(&live, run.bundle().as_str())
+        && !run.spec.adopt
+    {
+        change.error = Some(format!("{} belongs to {owner}", object.key));
+        return Ok(Some(change));
+    }
+    match dry_run(run, object, &resource, &path).await? {
+        Err(error) => change.error = Some(error),
+        Ok(dry) => {
+            change.fields = fields(live, dry);
+            if change.fields.is_empty() {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(change))
+}
+
+/// The object after an apply, or the sentence of its refusal.
+async fn dry_run(
+    run: &RunContext,
+    object: &Prepared,
+    resource: &ApiResource,
+    path: &str,
+) -> Result<Result<Value, String>, RunFailure> {
+    let manager = format!("fairlead/{}", run.bundle());
+    let force = run.spec.conflicts == fairlead_api::delivery::ConflictPolicy::Force;
+    let dry = run
+        .kube
+        .apply(path, &manager, force, true, &object.object)
+        .await;
+    match dry {
+        Ok(dry) => Ok(Ok(dry)),
+        Err(error) => {
+            let failure = apply::refusal(run, object, resource, "patch", &error)?;
+            Ok(Err(run.log.mask(&failure.sentence)))
+        }
+    }
+}
+
+/// Changed fields of an object; those that change with each write are left out.
+fn fields(mut live: Value, mut dry: Value) -> Vec<FieldDiff> {
+    hide_secret_values(Some(&mut live), Some(&mut dry));
+    for object in [&mut live, &mut dry] {
+        strip(object);
+    }
+    let mut fields = Vec::new();
+    compare("", Some(&live), Some(&dry), &mut fields);
+    fields
+}
+
+fn strip(object: &mut Value) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+        return;
+    };
+    for field in ["managedFields", "resourceVersion", "generation"] {
+        metadata.remove(field);
+    }
+    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
+        return;
+    };
+    annotations.remove(GENERATION_ANNOTATION);
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}
+
+fn compare(path: &str, from: Option<&Value>, to: Option<&Value>, fields: &mut Vec<FieldDiff>) {
+    if from == to || fields.len() >= MAX_FIELDS {
+        return;
+    }
+    if let (Some(Value::Object(from)), Some(Value::Object(to))) = (from, to) {
+        return compare_maps(path, from, to, fields);
+    }
+    if let (Some(Value::Array(from)), Some(Value::Array(to))) = (from, to)
+        && from.len() == to.len()
+    {
+        for (index, (from, to)) in from.iter().zip(to).enumerate() {
+            compare(&format!("{path}[{index}]"), Some(from), Some(to), fields);
+        }
+        return;
+    }
+    fields.push(FieldDiff {
+        path: path.to_owned(),
+        from: from.map(short),
+        to: to.map(short),
+    });
+}
+
+fn compare_maps(
+    path: &str,
+    from: &Map<String, Value>,
+    to: &Map<String, Value>,
+    fields: &mut Vec<FieldDiff>,
+) {
+    for (key, value) in from {
+        compare(&format!("{path}.{key}"), Some(value), to.get(key), fields);
+    }
+    for (key, value) in to {
+        if !from.contains_key(key) {
+            compare(&format!("{path}.{key}"), None, Some(value), fields);
+        }
+    }
+}
+
+/// The value, or a note about its length.
+fn short(value: &Value) -> Value {
+    let length = value.to_string().len();
+    if length <= MAX_VALUE_BYTES {
+        return value.clone();
+    }
+    Value::from(format!("({length} bytes)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn changed_fields_are_named_and_values_of_secrets_are_not() {
+        let live = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "resourceVersion": "1"}, "data": {"k": "b2xk"}, "type": "Opaque"});
+        let mut dry = live.clone();
+        dry["data"]["k"] = json!("bmV3");
+        dry["metadata"]["resourceVersion"] = json!("2");
+        let fields = fields(live, dry);
+        assert_eq!(fields.len(), 1);
+        assert_eq!(fields[0].path, ".data.k");
+        let text = serde_json::to_string(&fields).unwrap();
+        assert!(!text.contains("b2xk") && !text.contains("bmV3"), "{text}");
+    }
+
+    #[test]
+    fn items_of_lists_are_compared_one_by_one() {
+        let live = json!({"spec": {"ports": [{"port": 80}], "old": 1}});
+        let dry = json!({"spec": {"ports": [{"port": 81}]}});
+        let paths: Vec<_> = fields(live, dry).into_iter().map(|it| it.path).collect();
+        assert_eq!(paths, [".spec.old", ".spec.ports[0].port"]);
+    }
+}
