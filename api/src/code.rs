@@ -199,6 +199,15 @@ codes! {
     JournalDamaged = 6303, 0, "the journal of the deployment cannot be read", "Confirm the deployment: the agent then begins a new journal, and deletes nothing.";
     RunFenced = 6304, 0, "an earlier run of the deployment may still have effects", "Wait a minute; if it stays, remove the finalizers of the Secret named in the cause.";
     OldGeneration = 6305, 0, "the hub is older than the state of this cluster", "If the hub was restored from a backup on purpose, run the restore with `--deliver-again`; otherwise start the right hub.";
+    DriftFound = 6701, 0, "objects in the cluster differ from the bundle", "Compare object, field and manager of the deployment with the bundle; with `drift: correct` the agent corrects them by itself.";
+    DriftFight = 6702, 0, "another manager and the bundle change the same object again and again", "Stop the other manager, or add the field to `ignore` of the bundle; then confirm the deployment.";
+    DriftTakenOver = 6703, 0, "another bundle has taken over an object of this bundle", "Remove the object from one of the two bundles; it is not corrected meanwhile.";
+    DriftRefused = 6704, 0, "a change by others cannot be corrected", "Correct the object or the rights that the cause names; the agent tries again by itself.";
+    SecretMissing = 6705, 0, "a Secret that the bundle needs is missing in the cluster", "Create the Secret and the key that the cause names; the bundle continues by itself.";
+    SecretForbidden = 6706, 0, "the bundle's ServiceAccount may not read a Secret", "Bind the rule of the cause to the ServiceAccount; the bundle continues by itself.";
+    SecretMisused = 6707, 0, "a value of a Secret is used outside of Secrets and Helm values", "Use the variable in objects of kind Secret only, and let the pods read that Secret.";
+    SecretUnusable = 6708, 0, "a value of a Secret cannot be used", "Change the value in the Secret that the cause names: values are text below 64 KiB together.";
+    DiffRefused = 6709, 0, "objects cannot be compared with the cluster", "Correct the objects or the rights that the log of the run names, and compare again.";
 }
 
 impl Code {
@@ -217,6 +226,7 @@ impl Code {
             61 => "Content of deliveries, bundles and plans",
             62 => "Runs of deliveries in a cluster",
             63 => "Journals of deliveries in a cluster",
+            67 => "Drift and Secrets of deliveries",
             _ => "Internal errors and storage",
         }
     }

@@ -4,8 +4,13 @@
 
 use std::time::Duration;
 
-use fairlead_manifests::drift::{Baseline, Comparison, FieldOwner, Observation, Seen, compare};
+use fairlead_manifests::{
+    BUNDLE_LABEL,
+    drift::{Baseline, Comparison, FieldOwner, Observation, Seen, compare},
+};
 use serde_json::Value;
+
+const LABEL: (&str, &str) = (BUNDLE_LABEL, "b-shop");
 
 #[test]
 fn recorded_edits_are_judged_as_expected() {
@@ -17,7 +22,7 @@ fn recorded_edits_are_judged_as_expected() {
         let baseline = Baseline::of_answer(&record["answer"], &owner).unwrap();
         let live = &record["live"];
         let long_after = Duration::from_secs(60);
-        let observation = match baseline.judge(Seen::Present(live), &owner, "b-shop", long_after) {
+        let observation = match baseline.judge(Seen::Present(live), &owner, LABEL, long_after) {
             Observation::Compare(reason) => format!("{reason:?}"),
             other => format!("{other:?}"),
         };
@@ -43,7 +48,7 @@ fn recorded_edits_are_judged_as_expected() {
                 assert!(["Same", "Generation"].contains(&&*observation), "{name}");
                 // The answer is a new baseline: the object is not compared again.
                 let baseline = Baseline::of_answer(&record["dryRun"], &owner).unwrap();
-                let again = baseline.judge(Seen::Present(live), &owner, "b-shop", long_after);
+                let again = baseline.judge(Seen::Present(live), &owner, LABEL, long_after);
                 assert_eq!(again, Observation::Same, "{name}");
                 Vec::new()
             }

@@ -2,6 +2,7 @@
 //! reader. A test of the command line runs each `fairlead` command in here through its parser.
 
 mod bundles;
+mod drift;
 mod helm;
 mod runs;
 
@@ -20,6 +21,7 @@ impl Code {
             61 => bundles::content(self),
             62 if self.number() >= 6220 => helm::in_cluster(self),
             62..=63 => runs::in_cluster(self),
+            67 => drift::in_cluster(self),
             _ => here(self),
         }
     }

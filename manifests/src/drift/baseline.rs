@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::managed::FieldOwner;
-use crate::{object::text, prepare::BUNDLE_LABEL};
+use crate::object::text;
 
 /// Time after an apply in which the second of our entry's `time` tells nothing.
 pub const SAME_SECOND_WINDOW: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ pub enum Observation {
     Compare(CompareReason),
     /// The object is gone: drift.
     Gone,
-    /// The object has another bundle label, or none.
+    /// The object has another value of the label, or none.
     LeftSelector,
 }
 
@@ -84,13 +84,14 @@ impl Baseline {
         })
     }
 
-    /// Decides about an object. `since_apply` is the time since the answer to our last apply.
+    /// Decides about an object. `label` is name and value of the label that the watch selects. `since_apply` is the time
+    /// since the answer to our last apply.
     #[must_use]
     pub fn judge(
         &self,
         seen: Seen<'_>,
         owner: &FieldOwner,
-        bundle: &str,
+        (label, value): (&str, &str),
         since_apply: Duration,
     ) -> Observation {
         let object = match seen {
@@ -100,10 +101,9 @@ impl Baseline {
         if text(object, "/metadata/uid") != Some(&self.uid) {
             return Observation::Compare(CompareReason::Replaced);
         }
-        let label = object
-            .pointer("/metadata/labels")
-            .and_then(|it| it.get(BUNDLE_LABEL));
-        if label.and_then(Value::as_str) != Some(bundle) {
+        let labels = object.pointer("/metadata/labels");
+        let observed = labels.and_then(|it| it.get(label));
+        if observed.and_then(Value::as_str) != Some(value) {
             return Observation::LeftSelector;
         }
         match self.difference(object, owner, since_apply) {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::ObjectKey;
 
+const LABEL: (&str, &str) = (crate::BUNDLE_LABEL, "b-shop");
 const TIME: &str = "2026-11-23T10:00:00Z";
 const LATER: &str = "2026-11-23T10:05:00Z";
 const LONG_AFTER: Duration = Duration::from_secs(300);

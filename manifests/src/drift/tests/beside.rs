@@ -232,7 +232,7 @@ fn edits_beside_our_fields_are_listed_and_no_drift() {
 fn deletions_labels_and_the_second_of_the_apply_are_seen() {
     let answer = config_map();
     let baseline = Baseline::of_answer(&answer, &owner()).unwrap();
-    let judge = |seen: Seen<'_>, since| baseline.judge(seen, &owner(), "b-shop", since);
+    let judge = |seen: Seen<'_>, since| baseline.judge(seen, &owner(), LABEL, since);
     assert_eq!(judge(Seen::Deleted(None), LONG_AFTER), Observation::Gone);
     assert_eq!(
         judge(Seen::Deleted(Some(&answer)), LONG_AFTER),

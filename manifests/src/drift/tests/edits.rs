@@ -20,7 +20,7 @@ pub(super) fn container(rest: &[&'static str]) -> Vec<&'static str> {
 
 pub(super) fn judge(answer: &Value, live: &Value) -> Observation {
     let baseline = Baseline::of_answer(answer, &owner()).unwrap();
-    baseline.judge(Seen::Present(live), &owner(), "b-shop", LONG_AFTER)
+    baseline.judge(Seen::Present(live), &owner(), LABEL, LONG_AFTER)
 }
 
 /// An edit that must be seen, and the fields of the comparison as `path change manager`.
