@@ -1,0 +1,219 @@
+//! Deployments under drift detection.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use fairlead_api::{
+    BundleId,
+    delivery::{DriftPolicy, DriftedObject, IgnoreRule},
+};
+use fairlead_manifests::{
+    BUNDLE_LABEL, ObjectKey,
+    drift::{Baseline, FieldOwner, beside},
+};
+use serde_json::{Map, Value, json};
+
+use crate::kube::ApiResource;
+
+const HELM_LABEL: &str = "app.kubernetes.io/managed-by";
+const HELM_LABEL_VALUE: &str = "Helm";
+/// Field manager of Helm 4.
+const HELM_MANAGER: &str = "helm";
+/// Fields beside those of the bundle that are kept per object.
+const MAX_BESIDE_FIELDS: usize = 20;
+
+/// Owner of the fields of a deployment's objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeliveryOwner {
+    /// Manifests of a bundle: manager `fairlead/BUNDLE`, label `fairlead/bundle`.
+    Bundle(BundleId),
+    /// A Helm release: manager `helm`, label `app.kubernetes.io/managed-by`.
+    Helm,
+}
+
+impl DeliveryOwner {
+    /// Owner by server-side apply.
+    #[must_use]
+    pub fn applied(&self) -> FieldOwner {
+        match self {
+            DeliveryOwner::Bundle(bundle) => FieldOwner::of_bundle(bundle.as_str()),
+            DeliveryOwner::Helm => FieldOwner::apply(HELM_MANAGER),
+        }
+    }
+
+    /// Owner of the fields of a live object: a release that began with Helm 3 has entries of `Update`.
+    pub(crate) fn of_live(&self, live: &Value) -> FieldOwner {
+        let applied = self.applied();
+        let updated = FieldOwner {
+            operation: "Update".to_owned(),
+            ..applied.clone()
+        };
+        match self {
+            DeliveryOwner::Helm
+                if applied.entry(live).is_none() && updated.entry(live).is_some() =>
+            {
+                updated
+            }
+            _ => applied,
+        }
+    }
+
+    /// Label of the objects: name and value.
+    pub(super) fn label(&self) -> (&str, &str) {
+        match self {
+            DeliveryOwner::Bundle(bundle) => (BUNDLE_LABEL, bundle.as_str()),
+            DeliveryOwner::Helm => (HELM_LABEL, HELM_LABEL_VALUE),
+        }
+    }
+
+    /// Label selector of watches, which deployments of one kind share.
+    pub(super) fn selector(&self) -> &'static str {
+        match self {
+            DeliveryOwner::Bundle(_) => BUNDLE_LABEL,
+            DeliveryOwner::Helm => "app.kubernetes.io/managed-by=Helm",
+        }
+    }
+}
+
+/// Adds the label and the annotations of Helm to an object of a release's manifest. Helm adds them when it applies, not in
+/// its record; without them an apply as manager `helm` would remove them.
+pub fn mark_release_object(object: &mut Value, release: &str, namespace: &str) {
+    let set = |object: &mut Value, field: &str, entries: &[(&str, &str)]| {
+        let metadata = object
+            .as_object_mut()?
+            .entry("metadata")
+            .or_insert(json!({}));
+        let map = metadata.as_object_mut()?.entry(field).or_insert(json!({}));
+        if map.is_null() {
+            *map = Value::Object(Map::new());
+        }
+        let map = map.as_object_mut()?;
+        for (name, value) in entries {
+            map.insert((*name).to_owned(), json!(value));
+        }
+        Some(())
+    };
+    set(object, "labels", &[(HELM_LABEL, HELM_LABEL_VALUE)]);
+    let annotations = [
+        ("meta.helm.sh/release-name", release),
+        ("meta.helm.sh/release-namespace", namespace),
+    ];
+    set(object, "annotations", &annotations);
+}
+
+/// A deployment after a run.
+#[derive(Debug, Clone)]
+pub struct FollowedDeployment {
+    /// The bundle.
+    pub bundle: BundleId,
+    /// `NAME` in `fairlead-delivery`, or `NAMESPACE/NAME`: account of all requests.
+    pub account: String,
+    /// User of the account, like `system:serviceaccount:fairlead-delivery:deployer`.
+    pub user: String,
+    /// Owner of the objects' fields.
+    pub owner: DeliveryOwner,
+    /// Reaction to changes by others. Hand over `Report` instead of `Correct` for a suspended bundle.
+    pub policy: DriftPolicy,
+    /// Fields that others may change.
+    pub ignore: Vec<IgnoreRule>,
+    /// Applied objects.
+    pub objects: Vec<FollowedObject>,
+}
+
+/// An applied object.
+#[derive(Clone)]
+pub struct FollowedObject {
+    /// Identity.
+    pub key: ObjectKey,
+    /// Resource of its kind.
+    pub resource: Arc<ApiResource>,
+    /// Object as it was applied, in JSON. It may have secret values.
+    manifest: Bytes,
+    /// Baseline of the answer to the apply. Without one the object is compared once.
+    pub baseline: Option<Baseline>,
+}
+
+impl FollowedObject {
+    /// Object as it was applied, and its baseline. `None` without a name.
+    #[must_use]
+    pub fn new(
+        resource: Arc<ApiResource>,
+        manifest: &Value,
+        baseline: Option<Baseline>,
+    ) -> Option<Self> {
+        Some(Self {
+            key: ObjectKey::of(manifest)?,
+            resource,
+            manifest: serde_json::to_vec(manifest).ok()?.into(),
+            baseline,
+        })
+    }
+
+    pub(super) fn path(&self) -> String {
+        self.resource.object_path(&self.key)
+    }
+
+    pub(super) fn manifest(&self) -> Value {
+        serde_json::from_slice(&self.manifest).unwrap_or_default()
+    }
+}
+
+/// Leaves the manifest out: it may have secret values.
+impl fmt::Debug for FollowedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FollowedObject")
+            .field("key", &self.key)
+            .field("baseline", &self.baseline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Fields of an object that others set beside those of the bundle, by manager.
+pub(crate) fn beside_fields(
+    key: &ObjectKey,
+    live: &Value,
+    owner: &FieldOwner,
+) -> Vec<DriftedObject> {
+    let mut by_manager = std::collections::BTreeMap::<String, Vec<String>>::new();
+    for field in beside(live, owner) {
+        let fields = by_manager.entry(field.manager).or_default();
+        if fields.len() < MAX_BESIDE_FIELDS {
+            fields.push(field.path.to_string());
+        }
+    }
+    let object = |(manager, fields)| DriftedObject {
+        object: key.to_string(),
+        fields,
+        manager: Some(manager),
+    };
+    by_manager.into_iter().map(object).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn release_objects_get_the_marks_of_helm() {
+        let mut object = json!({"metadata": {"name": "a", "annotations": null}});
+        mark_release_object(&mut object, "shop", "apps");
+        let metadata = &object["metadata"];
+        assert_eq!(metadata["labels"][HELM_LABEL], HELM_LABEL_VALUE);
+        let annotations = &metadata["annotations"];
+        assert_eq!(annotations["meta.helm.sh/release-name"], "shop");
+        assert_eq!(annotations["meta.helm.sh/release-namespace"], "apps");
+    }
+
+    #[test]
+    fn objects_of_an_old_release_belong_to_its_updates() {
+        let live = |operation: &str| {
+            json!({"metadata": {"managedFields": [
+                {"manager": "helm", "operation": operation, "fieldsV1": {"f:data": {}}}
+            ]}})
+        };
+        let owner = DeliveryOwner::Helm;
+        assert_eq!(owner.of_live(&live("Update")).operation, "Update");
+        assert_eq!(owner.of_live(&live("Apply")).operation, "Apply");
+        assert_eq!(owner.of_live(&json!({})).operation, "Apply");
+    }
+}

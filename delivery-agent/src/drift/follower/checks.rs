@@ -1,0 +1,114 @@
+//! Checks of objects: health, metadata, comparison.
+
+use std::sync::Arc;
+
+use fairlead_api::{Code, Failure, delivery::DriftPolicy};
+use fairlead_manifests::Health;
+use serde_json::Value;
+use tracing::debug;
+
+use super::{
+    super::{
+        api::ObjectApi,
+        deployment::beside_fields,
+        examine::{ExamineError, Finding, drift_of, whole_drift},
+    },
+    Worker,
+    state::Check,
+};
+
+impl Worker<'_> {
+    /// Reads an object, and compares it if needed.
+    pub(super) async fn check(&mut self, api: &Arc<dyn ObjectApi>, index: usize, check: Check) {
+        let Some(target) = self.target(api, index) else {
+            return;
+        };
+        let live = match target.live().await {
+            Ok(live) => live,
+            Err(error) => return self.check_failed(index, error),
+        };
+        self.read_health(api, index, live.as_ref()).await;
+        let deployment = &self.follower.deployment;
+        if check == Check::Health || deployment.policy == DriftPolicy::Ignore {
+            return;
+        }
+        let is_suspect = {
+            let objects = self.follower.lock();
+            let state = objects.get(index);
+            state.is_some_and(|state| state.judge(live.as_ref(), deployment))
+        };
+        if check == Check::Metadata && !is_suspect {
+            return self.update(index, |state| state.set_same(live.as_ref(), None));
+        }
+        let Some(target) = self.target(api, index) else {
+            return;
+        };
+        match target.examine(live.as_ref()).await {
+            Ok(finding) => self.found(index, live.as_ref(), finding),
+            Err(error) => self.check_failed(index, error),
+        }
+    }
+
+    async fn read_health(&mut self, api: &Arc<dyn ObjectApi>, index: usize, live: Option<&Value>) {
+        let deployment = &self.follower.deployment;
+        let Some(object) = deployment.objects.get(index) else {
+            return;
+        };
+        let health = match live {
+            None => Health::missing(&object.key),
+            Some(live) => self.classes.health(api.as_ref(), live).await,
+        };
+        let beside = live.map(|live| {
+            let owner = deployment.owner.of_live(live);
+            beside_fields(&object.key, live, &owner)
+        });
+        self.update(index, |state| {
+            state.set_health(health);
+            if deployment.policy != DriftPolicy::Ignore {
+                state.beside = beside.unwrap_or_default();
+            }
+        });
+    }
+
+    fn found(&self, index: usize, live: Option<&Value>, finding: Finding) {
+        let deployment = &self.follower.deployment;
+        let Some(object) = deployment.objects.get(index) else {
+            return;
+        };
+        let corrects = deployment.policy == DriftPolicy::Correct;
+        self.update(index, |state| match finding {
+            Finding::Same(baseline, owner) => {
+                state.set_same(live, baseline.map(|it| (it, owner)));
+            }
+            Finding::OwnershipLost(_) => state.set_drift(live, Vec::new(), corrects),
+            Finding::Gone => state.set_drift(None, whole_drift(object), corrects),
+            Finding::Deleting => state.set_deleting(live, whole_drift(object)),
+            Finding::TakenOver(other) => {
+                let failure = Failure::with_cause(
+                    Code::DriftTakenOver,
+                    format!("bundle {other} has taken over {}", object.key),
+                );
+                state.set_drift(live, whole_drift(object), false);
+                state.set_blocked(failure);
+            }
+            Finding::Drift(changes, _) => {
+                state.set_drift(live, drift_of(object, &changes), corrects);
+                state.changes = changes;
+            }
+            Finding::Refused(drift, _, _) => state.set_drift(live, drift, corrects),
+        });
+    }
+
+    fn check_failed(&self, index: usize, error: ExamineError) {
+        let failure = match error {
+            ExamineError::Unreachable(cause) => {
+                debug!(bundle = %self.follower.deployment.bundle, cause, "comparison got no answer");
+                None
+            }
+            ExamineError::Refused(refusal) => {
+                Some(Failure::with_cause(Code::DriftRefused, refusal.sentence))
+            }
+        };
+        self.update(index, |state| state.retry_check(failure));
+    }
+}
