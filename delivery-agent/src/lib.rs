@@ -10,6 +10,7 @@ pub mod kube;
 mod manifests;
 mod process;
 mod run_ids;
+pub mod secrets;
 #[cfg(test)]
 mod testing;
 

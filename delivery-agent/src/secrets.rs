@@ -1,0 +1,243 @@
+//! Secrets of the cluster as inputs of deliveries: read with the token of the run, never sent to the hub.
+//!
+//! RBAC of the bundle's ServiceAccount is the list of allowed Secrets. Values go into Helm values, or into variables of
+//! objects of kind `Secret`. Nothing here prints a value: [`SecretInputs::masker`] removes them from texts of others.
+
+mod changes;
+mod variables;
+
+use std::{collections::BTreeMap, fmt};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use fairlead_api::{Code, Failure, delivery::SecretInput};
+use fairlead_masking::{MAX_VALUES_BYTES, Masker};
+use secrecy::{ExposeSecret, SecretSlice};
+use serde_json::{Map, Value, json};
+
+pub use changes::{SecretChange, SecretChanges};
+pub use variables::{ReplaceError, replace_variables};
+
+use crate::{drift::ObjectApi, kube::KubeError};
+
+/// Failure without a consequence for the journal: the deployment waits, or a person must act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretError {
+    /// The deployment is `Waiting`: the cluster lacks something.
+    Waiting(Failure),
+    /// The content of bundle or Secret must change.
+    Permanent(Failure),
+    /// The API server does not answer.
+    Unavailable(KubeUnavailable),
+}
+
+/// Answer that says nothing about the Secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KubeUnavailable(pub String);
+
+/// Namespace and name of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SecretName {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl SecretName {
+    /// Secret of an input; `namespace` is that of the bundle.
+    #[must_use]
+    pub fn of(input: &SecretInput, namespace: &str) -> Self {
+        let namespace = input.namespace.as_deref().unwrap_or(namespace);
+        Self {
+            namespace: namespace.to_owned(),
+            name: input.name.clone(),
+        }
+    }
+
+    /// Path at the API server.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let Self { namespace, name } = self;
+        format!("/api/v1/namespaces/{namespace}/secrets/{name}")
+    }
+}
+
+/// Like `Secret shop/db`.
+impl fmt::Display for SecretName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret {}/{}", self.namespace, self.name)
+    }
+}
+
+/// UID and version of a Secret: another one means other values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretVersion {
+    /// UID.
+    pub uid: String,
+    /// `resourceVersion`.
+    pub resource_version: String,
+}
+
+impl SecretVersion {
+    /// Version of a Secret, from its metadata.
+    #[must_use]
+    pub fn of(secret: &Value) -> Option<Self> {
+        let text = |pointer: &str| secret.pointer(pointer).and_then(Value::as_str);
+        Some(Self {
+            uid: text("/metadata/uid")?.to_owned(),
+            resource_version: text("/metadata/resourceVersion")?.to_owned(),
+        })
+    }
+}
+
+/// Values of Secrets, by destination.
+pub struct SecretInputs {
+    values: Vec<(String, SecretSlice<u8>)>,
+    /// Versions of the read Secrets.
+    pub versions: BTreeMap<SecretName, SecretVersion>,
+}
+
+/// Destinations without values.
+impl fmt::Debug for SecretInputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let destinations = self.values.iter().map(|it| &it.0);
+        f.debug_list().entries(destinations).finish()
+    }
+}
+
+impl SecretInputs {
+    /// Reads all inputs, each Secret once. `namespace` is that of the bundle, `user` that of the token.
+    ///
+    /// # Errors
+    /// [`SecretError`] of the first input that cannot be read.
+    pub async fn read(
+        api: &dyn ObjectApi,
+        inputs: &[SecretInput],
+        namespace: &str,
+        user: &str,
+    ) -> Result<Self, SecretError> {
+        let mut secrets = BTreeMap::<SecretName, Value>::new();
+        let mut values = Vec::with_capacity(inputs.len());
+        let mut size = 0;
+        for input in inputs {
+            let name = SecretName::of(input, namespace);
+            if !secrets.contains_key(&name) {
+                secrets.insert(name.clone(), read(api, &name, user).await?);
+            }
+            let value = secrets.get(&name).and_then(|it| it.pointer("/data"));
+            let value = value.and_then(|it| it.get(&input.key)?.as_str());
+            let value = value.and_then(|it| STANDARD.decode(it).ok());
+            let Some(value) = value else {
+                let cause = format!("{name} has no key {}", input.key);
+                return Err(waiting(Code::SecretMissing, cause));
+            };
+            size += value.len();
+            values.push((input.destination.clone(), SecretSlice::from(value)));
+        }
+        if size > MAX_VALUES_BYTES {
+            let cause = format!(
+                "values of Secrets take {size} bytes; at most {MAX_VALUES_BYTES} can be used"
+            );
+            return Err(permanent(Code::SecretUnusable, cause));
+        }
+        let versions = secrets
+            .into_iter()
+            .filter_map(|(name, secret)| Some((name, SecretVersion::of(&secret)?)))
+            .collect();
+        Ok(Self { values, versions })
+    }
+
+    /// True without inputs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Masker of all values.
+    ///
+    /// # Errors
+    /// [`SecretError::Permanent`] for values that cannot be masked.
+    pub fn masker(&self) -> Result<Masker, SecretError> {
+        let values = self.values.iter().map(|it| it.1.expose_secret());
+        Masker::new(values).map_err(|error| permanent(Code::SecretUnusable, error.to_string()))
+    }
+
+    /// Sets the values with a destination `values.PATH` in Helm values. Maps are made; another value on the path is an
+    /// error.
+    ///
+    /// # Errors
+    /// [`SecretError::Permanent`] with the destination.
+    pub fn add_to_helm_values(&self, helm: &mut Map<String, Value>) -> Result<(), SecretError> {
+        for (destination, value) in &self.values {
+            let Some(path) = destination.strip_prefix("values.") else {
+                continue;
+            };
+            let text = std::str::from_utf8(value.expose_secret()).map_err(|_| {
+                let cause = format!("the Secret's value for {destination} is no UTF-8 text");
+                permanent(Code::SecretUnusable, cause)
+            })?;
+            set(helm, path, text).ok_or_else(|| {
+                let cause = format!("{destination} leads through a value that is no map");
+                permanent(Code::SecretUnusable, cause)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Value of a variable `vars.NAME`.
+    #[must_use]
+    pub(crate) fn variable(&self, name: &str) -> Option<&[u8]> {
+        let found = self.values.iter().find(|it| it.0 == name);
+        found.map(|it| it.1.expose_secret())
+    }
+}
+
+fn set(helm: &mut Map<String, Value>, path: &str, text: &str) -> Option<()> {
+    let (first, rest) = match path.split_once('.') {
+        None => {
+            helm.insert(path.to_owned(), json!(text));
+            return Some(());
+        }
+        Some(parts) => parts,
+    };
+    let child = helm.entry(first).or_insert(Value::Null);
+    if child.is_null() {
+        *child = Value::Object(Map::new());
+    }
+    set(child.as_object_mut()?, rest, text)
+}
+
+async fn read(api: &dyn ObjectApi, name: &SecretName, user: &str) -> Result<Value, SecretError> {
+    match api.get(&name.path()).await {
+        Ok(Some(secret)) => Ok(secret),
+        Ok(None) => Err(waiting(
+            Code::SecretMissing,
+            format!("{name} does not exist"),
+        )),
+        Err(KubeError::Status { status: 403, .. }) => Err(forbidden(name, user)),
+        Err(error) => Err(SecretError::Unavailable(KubeUnavailable(error.to_string()))),
+    }
+}
+
+fn forbidden(name: &SecretName, user: &str) -> SecretError {
+    let rule = json!({
+        "apiGroups": [""], "resources": ["secrets"], "resourceNames": [name.name], "verbs": ["get", "list", "watch"],
+    });
+    let cause = format!(
+        "{name} may not be read by {user}; add to a Role in namespace {}: {rule}",
+        name.namespace
+    );
+    waiting(Code::SecretForbidden, cause)
+}
+
+fn waiting(code: Code, cause: String) -> SecretError {
+    SecretError::Waiting(Failure::with_cause(code, cause))
+}
+
+fn permanent(code: Code, cause: String) -> SecretError {
+    SecretError::Permanent(Failure::with_cause(code, cause))
+}
+
+#[cfg(test)]
+mod tests;
