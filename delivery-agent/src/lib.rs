@@ -1,6 +1,7 @@
 //! Delivery in the cluster of an agent: follows the desired state of the hub, keeps a journal, and applies bundles.
 
 pub mod content;
+pub mod diff;
 pub mod drift;
 pub mod engine;
 pub mod fence;
