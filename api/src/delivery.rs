@@ -20,7 +20,8 @@ pub use bundle_status::{
     BundleGeneration, BundleStatus, PutBundle, RemovedDeployment, Rollback, UploadedArtifact,
 };
 pub use deployment::{
-    Deployment, DeploymentReport, DeploymentState, DriftedObject, Generations, ObjectCounts,
+    Deployment, DeploymentKey, DeploymentReport, DeploymentState, DeploymentStatusUpdate,
+    DriftedObject, Generations, ObjectCounts,
 };
 pub use group::{Group, GroupStatus, PutGroup};
 pub use plan::{BlockedCluster, Plan, PlannedTarget};

@@ -87,12 +87,14 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     info!(data = %data_dir.path().display(), store = %place, trust_domain, pins = %set.pins(), lost, "modules opened");
     let enroll = enroll(&config, (&store, &clock), &authorities, bootstrap);
     let desired = Arc::new(DesiredRevisions::default());
+    let deliveries = DeliveryParts::of(&store, &clock);
     let services = Services {
         issuers: issuers.clone(),
         invitations: enroll.clone(),
         repositories: Arc::new(config.git_servers.clone()),
         configurations: desired.clone(),
         deliveries: Arc::new(TargetGuard),
+        desired_deliveries: deliveries.announcements.clone(),
     };
     let registry = Arc::new(Registry::new(
         store.clone(),
@@ -107,7 +109,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         Arc::new(RequestsModule::new(store.clone(), clock.clone())),
         Arc::new(EnrollModule(enroll)),
         Arc::new(CatalogModule(store.clone())),
-        Arc::new(DeliveryModule::new(DeliveryParts::of(&store, &clock))),
+        Arc::new(DeliveryModule::new(deliveries)),
         access,
         Arc::new(FactsModule::new(
             store.clone(),

@@ -1,5 +1,6 @@
 //! Delivery at the hub: contents, bundles, and groups of clusters.
 
+mod announcements;
 mod artifacts;
 mod bundles;
 mod clusters;
@@ -12,6 +13,7 @@ mod module;
 mod parts;
 mod rights;
 
+pub use announcements::Announcements;
 pub use confirm::TargetGuard;
 pub use module::DeliveryModule;
 pub use parts::DeliveryParts;

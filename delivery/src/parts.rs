@@ -1,9 +1,11 @@
 //! Parts that all routes and keepers of delivery share.
 
-use fairlead_delivery_store::{ContentStore, DeploymentStore, LogStore, RunStore};
+use std::sync::Arc;
+
+use fairlead_delivery_store::{ContentStore, DeploymentStore, LogStore, RolloutStore, RunStore};
 use fairlead_store::{Clock, Store};
 
-use crate::{artifacts::Artifacts, generations::Generations};
+use crate::{announcements::Announcements, artifacts::Artifacts, generations::Generations};
 
 /// Documents, rows and clock of delivery.
 #[derive(Clone)]
@@ -20,10 +22,14 @@ pub struct DeliveryParts {
     pub(crate) generations: Generations,
     /// States of bundles in clusters.
     pub deployments: DeploymentStore,
+    /// Releases of generations.
+    pub rollouts: RolloutStore,
     /// Executions of deployments.
     pub runs: RunStore,
     /// Logs of executions.
     pub logs: LogStore,
+    /// ETags of desired deliveries, for the gateway's probes.
+    pub announcements: Arc<Announcements>,
 }
 
 impl DeliveryParts {
@@ -38,8 +44,10 @@ impl DeliveryParts {
             clock: clock.clone(),
             contents,
             deployments: DeploymentStore::of(store),
+            rollouts: RolloutStore::of(store),
             runs: RunStore::of(store),
             logs: LogStore::of(store),
+            announcements: Arc::default(),
         }
     }
 }

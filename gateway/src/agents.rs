@@ -2,8 +2,8 @@
 
 mod audit;
 mod choice;
-mod config_changes;
 mod connection_burst;
+mod desired_changes;
 pub(crate) mod entry;
 mod group;
 mod health;
@@ -30,9 +30,11 @@ pub(crate) fn start(hub: &Arc<Hub>) {
     let revocations = hub.seam.directory.revocations();
     hub.process
         .spawn(revocations::end_sessions(Arc::clone(hub), revocations));
-    if let Some(changes) = hub.seam.directory.config_changes() {
+    let directory = &hub.seam.directory;
+    let changes = [directory.config_changes(), directory.delivery_changes()];
+    for changes in changes.into_iter().flatten() {
         hub.process
-            .spawn(config_changes::notify_agents(Arc::clone(hub), changes));
+            .spawn(desired_changes::notify_agents(Arc::clone(hub), changes));
     }
     hub.process.spawn(status_writer::run(Arc::clone(hub)));
     hub.process.spawn(end(Arc::clone(hub)));

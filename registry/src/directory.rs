@@ -231,4 +231,12 @@ impl Directory for Registry {
     fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
         Some(self.services.configurations.changed())
     }
+
+    fn desired_delivery(&self, cluster: &ClusterId) -> Option<Arc<str>> {
+        self.services.desired_deliveries.etag(cluster)
+    }
+
+    fn delivery_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
+        Some(self.services.desired_deliveries.changed())
+    }
 }

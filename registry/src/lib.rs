@@ -35,7 +35,7 @@ mod sign_ins;
 mod signed_in;
 pub mod stale;
 mod status;
-mod streams;
+pub mod streams;
 mod template;
 mod tenants;
 mod tokens;
@@ -58,8 +58,8 @@ pub use rights::{
     sees_tenant, visible,
 };
 pub use services::{
-    DesiredConfigs, Invitations, NoRole, RepoStatus, Services, ShownRepoState, TokenVerifier,
-    UntargetCheck, Verified,
+    DesiredConfigs, DesiredDeliveries, Invitations, NoRole, RepoStatus, Services, ShownRepoState,
+    TokenVerifier, UntargetCheck, Verified,
 };
 pub use template::{Effective, template_of};
 pub use tokens::{

@@ -28,6 +28,8 @@ pub struct Services {
     pub configurations: Arc<dyn DesiredConfigs>,
     /// Bundles that clusters would lose.
     pub deliveries: Arc<dyn UntargetCheck>,
+    /// Desired deliveries of clusters.
+    pub desired_deliveries: Arc<dyn DesiredDeliveries>,
 }
 
 /// Checks changes of clusters for bundles that they would lose.
@@ -125,6 +127,15 @@ pub trait DesiredConfigs: Send + Sync {
     fn revision(&self, view: &View, cluster: &Record<Cluster>) -> Arc<str>;
 
     /// Notified of clusters with a changed desired configuration.
+    fn changed(&self) -> broadcast::Receiver<ClusterId>;
+}
+
+/// Desired deliveries of clusters, by ETag.
+pub trait DesiredDeliveries: Send + Sync {
+    /// ETag of the desired state; `None` before it was computed.
+    fn etag(&self, cluster: &ClusterId) -> Option<Arc<str>>;
+
+    /// Notified of clusters with changed desired deliveries.
     fn changed(&self) -> broadcast::Receiver<ClusterId>;
 }
 

@@ -1,4 +1,4 @@
-//! Common parts of `/v1/changes` and `/v1/status`: long polls, and server-sent events on request.
+//! Common parts of feeds like `/v1/changes` and `/v1/status`: long polls, and server-sent events on request.
 
 use std::{convert::Infallible, future::Future, time::Duration};
 
@@ -19,14 +19,14 @@ use crate::registry::Registry;
 /// Upper limit of a long poll, below the gateway's deadline for modules.
 const MAX_WAIT_SECONDS: u64 = 25;
 /// Interval of heartbeat comments, so that proxies keep the stream open.
-pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// A stream ends after this time; its client reconnects.
-pub(super) const STREAM_LIFETIME: Duration = Duration::from_secs(600);
+pub const STREAM_LIFETIME: Duration = Duration::from_secs(600);
 /// Heartbeat comment.
-pub(super) const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": nothing new\n\n");
+pub const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": nothing new\n\n");
 
 /// Parameter of [`since_of`], with the schema of the route's positions.
-pub(super) fn since_parameter(schema: Value) -> QueryParameter {
+pub(crate) fn since_parameter(schema: Value) -> QueryParameter {
     QueryParameter::new(
         "since",
         "End of the previous response: a revision, or `first` for all retained changes (default: now); for status, its \
@@ -36,7 +36,7 @@ pub(super) fn since_parameter(schema: Value) -> QueryParameter {
 }
 
 /// Parameter of [`wait_of`].
-pub(super) fn wait_parameter() -> QueryParameter {
+pub fn wait_parameter() -> QueryParameter {
     QueryParameter::integer(
         "wait",
         "Longest time to wait for a change, in seconds",
@@ -48,7 +48,7 @@ pub(super) fn wait_parameter() -> QueryParameter {
 ///
 /// # Errors
 /// `FL-4109`
-pub(super) fn wait_of(query: &Query) -> Result<Duration, InvalidValue> {
+pub fn wait_of(query: &Query) -> Result<Duration, InvalidValue> {
     let Some(wait) = query.one("wait")? else {
         return Ok(Duration::ZERO);
     };
@@ -62,7 +62,7 @@ pub(super) fn wait_of(query: &Query) -> Result<Duration, InvalidValue> {
 ///
 /// # Errors
 /// `FL-4109`
-pub(super) fn since_of<'a>(
+pub fn since_of<'a>(
     query: &'a Query,
     headers: &'a HeaderMap,
 ) -> Result<Option<&'a str>, InvalidValue> {
@@ -70,14 +70,16 @@ pub(super) fn since_of<'a>(
     last.map_or_else(|| query.one("since"), |last| Ok(Some(last)))
 }
 
-pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+/// True if the client accepts server-sent events.
+pub fn wants_events(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(header::ACCEPT).iter();
     let mut accepts = accepts.filter_map(|it| it.to_str().ok());
     accepts.any(|it| it.contains("text/event-stream"))
 }
 
 /// Reason for waking up.
-pub(super) enum WakeReason {
+pub enum WakeReason {
+    /// Something has changed.
     Changed,
     /// The timeout expired.
     TimedOut,
@@ -85,10 +87,19 @@ pub(super) enum WakeReason {
     Draining,
 }
 
+/// Like [`wait_for`], until the process of the registry drains.
+pub(crate) async fn wait_for_change(
+    registry: &Registry,
+    until: Instant,
+    changed: impl Future<Output = bool>,
+) -> WakeReason {
+    wait_for(registry.draining(), until, changed).await
+}
+
 /// Waits until `changed` completes; false means that no further change can occur. The gateway ends a request without
 /// access.
-pub(super) async fn wait_for_change(
-    registry: &Registry,
+pub async fn wait_for(
+    draining: impl Future<Output = ()>,
     until: Instant,
     changed: impl Future<Output = bool>,
 ) -> WakeReason {
@@ -98,17 +109,18 @@ pub(super) async fn wait_for_change(
             Ok(false) => WakeReason::Draining,
             Err(_) => WakeReason::TimedOut,
         },
-        () = registry.draining() => WakeReason::Draining,
+        () = draining => WakeReason::Draining,
     }
 }
 
 /// Response of a poll.
-pub(super) fn polled<T: Serialize>(answer: &T) -> Response {
+pub fn polled<T: Serialize>(answer: &T) -> Response {
     let no_store = HeaderValue::from_static("no-store");
     ([(header::CACHE_CONTROL, no_store)], Json(answer)).into_response()
 }
 
-pub(super) fn events(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+/// Response of a stream of events.
+pub fn events(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),

@@ -76,4 +76,14 @@ pub trait Directory: Send + Sync {
     fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
         None
     }
+
+    /// ETag of the desired deliveries of a cluster; sent with each probe. `None` before the hub has computed it.
+    fn desired_delivery(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
+        None
+    }
+
+    /// Clusters with changed desired deliveries; their agents are notified at once.
+    fn delivery_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
+        None
+    }
 }

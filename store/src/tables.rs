@@ -65,7 +65,7 @@ const LOG_COLUMNS: &[(&str, ColumnType)] = &[
     ("actor_token", Text),
 ];
 
-pub(super) const TABLES: [TableSpec; 13] = [
+pub(super) const TABLES: [TableSpec; 15] = [
     TableSpec {
         name: "revision",
         columns: &[("one", Int), ("revision", Int), ("compacted", Int)],
@@ -157,6 +157,23 @@ pub(super) const TABLES: [TableSpec; 13] = [
         name: "run_logs",
         columns: &[("run", Text), ("at", Int), ("bytes", Bytes)],
         key: "run, at",
+    },
+    TableSpec {
+        name: "rollouts",
+        columns: &[
+            ("id", Text),
+            ("bundle", Text),
+            ("generation", Int),
+            ("state", Text),
+            ("version", Int),
+            ("body", Text),
+        ],
+        key: "id",
+    },
+    TableSpec {
+        name: "rollout_waves",
+        columns: &[("rollout", Text), ("body", Text)],
+        key: "rollout",
     },
 ];
 

@@ -1,5 +1,7 @@
 //! Deployments: a bundle in a cluster.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
@@ -64,6 +66,17 @@ impl DeploymentState {
             DeploymentState::Orphaned => "Orphaned",
             DeploymentState::Removing => "Removing",
         }
+    }
+}
+
+impl FromStr for DeploymentState {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let state = DeploymentState::ALL
+            .into_iter()
+            .find(|it| it.as_str() == text);
+        state.ok_or("expected the state of a deployment, like Ready or Failed")
     }
 }
 
@@ -155,6 +168,36 @@ pub struct DeploymentReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run: Option<RunId>,
+}
+
+/// Response to `GET /v1/deployments/status`: changes since the previous response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeploymentStatusUpdate {
+    /// Cursor to continue from.
+    pub cursor: String,
+    /// True if the response has all visible deployments and replaces all earlier responses.
+    pub snapshot: bool,
+    /// Changed deployments.
+    pub items: Vec<Deployment>,
+    /// Deployments of which nothing is left.
+    pub removed: Vec<DeploymentKey>,
+}
+
+impl DeploymentStatusUpdate {
+    /// True if nothing has changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.snapshot && self.items.is_empty() && self.removed.is_empty()
+    }
+}
+
+/// Names a deployment.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+pub struct DeploymentKey {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The bundle.
+    pub bundle: BundleId,
 }
 
 /// Generations of a bundle in a cluster.

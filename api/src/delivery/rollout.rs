@@ -1,5 +1,7 @@
 //! Rollouts: release of one generation of a bundle, wave by wave.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -20,6 +22,40 @@ pub enum RolloutState {
     Aborted,
     /// Replaced by a rollout of a newer generation.
     Superseded,
+}
+
+impl RolloutState {
+    /// All states.
+    pub const ALL: [RolloutState; 6] = [
+        RolloutState::Running,
+        RolloutState::Paused,
+        RolloutState::Halted,
+        RolloutState::Done,
+        RolloutState::Aborted,
+        RolloutState::Superseded,
+    ];
+
+    /// Name of the state.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            RolloutState::Running => "Running",
+            RolloutState::Paused => "Paused",
+            RolloutState::Halted => "Halted",
+            RolloutState::Done => "Done",
+            RolloutState::Aborted => "Aborted",
+            RolloutState::Superseded => "Superseded",
+        }
+    }
+}
+
+impl FromStr for RolloutState {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let state = RolloutState::ALL.into_iter().find(|it| it.as_str() == text);
+        state.ok_or("expected the state of a rollout, like Running or Halted")
+    }
 }
 
 /// State of a wave.

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use fairlead_api::{
     RunId,
-    delivery::{ArtifactId, RunState},
+    delivery::{ArtifactId, RolloutState, RunState},
 };
 use fairlead_delivery_store::{
-    ContentStore, DeploymentRow, DeploymentStore, LogStore, RunFilter, RunRow, RunStore,
+    ContentStore, DeploymentRow, DeploymentStore, LogStore, RolloutFilter, RolloutRow,
+    RolloutStore, RunFilter, RunRow, RunStore,
 };
 
 use crate::*;
@@ -259,4 +260,89 @@ async fn a_deleted_cluster_takes_its_rows_along() {
     assert_eq!(runs, [run('B', "c-b", "b-shop")]);
     let sizes = LogStore::of(&store).sizes().await.unwrap();
     assert_eq!(sizes, [(run_id('B'), 3)]);
+}
+
+fn rollout(bundle: &str, generation: u64) -> RolloutRow {
+    RolloutRow {
+        id: format!("r-{bundle}-{generation}").parse().unwrap(),
+        bundle: format!("b-{bundle}").parse().unwrap(),
+        generation,
+        state: RolloutState::Running,
+        version: 1,
+        body: "{}".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_rollout_changes_only_from_its_known_version() {
+    let (store, _home) = store().await;
+    let rollouts = RolloutStore::of(&store);
+    let first = rollout("shop", 8);
+    assert!(rollouts.add(&first, "[1]").await.unwrap());
+    assert!(
+        !rollouts.add(&first, "[2]").await.unwrap(),
+        "its id is taken"
+    );
+    assert_eq!(rollouts.waves(&first.id).await.unwrap().unwrap(), "[1]");
+    let halted = RolloutRow {
+        state: RolloutState::Halted,
+        version: 2,
+        ..first.clone()
+    };
+    assert!(rollouts.replace(&halted).await.unwrap());
+    assert!(
+        !rollouts.replace(&halted).await.unwrap(),
+        "another was faster"
+    );
+    assert_eq!(rollouts.get(&first.id).await.unwrap(), Some(halted));
+    assert_eq!(
+        rollouts.get(&"r-none".parse().unwrap()).await.unwrap(),
+        None
+    );
+}
+
+#[tokio::test]
+async fn the_newest_rollout_of_each_bundle_is_found() {
+    let (store, _home) = store().await;
+    let rollouts = RolloutStore::of(&store);
+    for (bundle, generation) in [("shop", 9), ("shop", 10), ("crds", 1)] {
+        let row = rollout(bundle, generation);
+        assert!(rollouts.add(&row, "[]").await.unwrap());
+    }
+    let newest = async || {
+        let newest = rollouts.newest().await.unwrap().into_iter();
+        newest
+            .map(|it| (it.id.to_string(), it.version))
+            .collect::<Vec<_>>()
+    };
+    let crds = ("r-crds-1".to_owned(), 1);
+    assert_eq!(newest().await, [crds.clone(), ("r-shop-10".to_owned(), 1)]);
+    let listed = async |filter: RolloutFilter, limit| {
+        let found = rollouts.list(&filter, limit).await.unwrap().into_iter();
+        found.map(|it| it.id.to_string()).collect::<Vec<_>>()
+    };
+    let all = RolloutFilter::default;
+    assert_eq!(
+        listed(all(), 10).await,
+        ["r-crds-1", "r-shop-10", "r-shop-9"]
+    );
+    let of_shop = RolloutFilter {
+        bundle: Some("b-shop".parse().unwrap()),
+        states: vec![RolloutState::Running],
+        after: Some("r-shop-10".parse().unwrap()),
+    };
+    assert_eq!(listed(of_shop, 10).await, ["r-shop-9"]);
+    let none = RolloutFilter {
+        states: vec![RolloutState::Done],
+        ..all()
+    };
+    assert_eq!(listed(none, 10).await, [""; 0]);
+
+    let shop = "b-shop".parse().unwrap();
+    assert_eq!(rollouts.forget(&shop, 10).await.unwrap(), 1);
+    assert_eq!(
+        rollouts.waves(&"r-shop-9".parse().unwrap()).await.unwrap(),
+        None
+    );
+    assert_eq!(newest().await, [crds, ("r-shop-10".to_owned(), 1)]);
 }

@@ -1,6 +1,6 @@
 //! Probes a cluster's API server through the tunnel: at the start of a session, and then every five seconds.
 //!
-//! The drain of the hub and a changed configuration trigger a probe at once, because the agent learns of both from it.
+//! The drain of the hub, a changed configuration and changed deliveries trigger a probe at once, because the agent learns of them from it.
 //! In a burst of new sessions the first probe waits for up to five seconds, to leave the CPU to the others.
 
 use std::{
@@ -12,6 +12,7 @@ use std::{
 use fairlead_api::{
     Code,
     config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
+    delivery::DESIRED_DELIVERY_HEADER,
     headers::{DRAINING, PROBE_PATH, SPREAD},
     resources::LastError,
 };
@@ -140,6 +141,9 @@ async fn probe(hub: &Hub, entry: &SessionEntry) -> ProbeResult {
         .header(SPREAD, spread_millis(hub.sessions.count()));
     if let Some(wanted) = hub.seam.directory.desired_config(entry.cluster()) {
         request = request.header(DESIRED_REVISION_HEADER, &*wanted);
+    }
+    if let Some(etag) = hub.seam.directory.desired_delivery(entry.cluster()) {
+        request = request.header(DESIRED_DELIVERY_HEADER, &*etag);
     }
     if hub.process.is_draining() {
         request = request.header(DRAINING, "1");

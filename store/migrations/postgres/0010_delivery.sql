@@ -53,3 +53,21 @@ CREATE TABLE run_logs (
     bytes BYTEA  NOT NULL,
     PRIMARY KEY (run, at)
 );
+
+-- Releases of generations. `body` has the durable step; `version` rises with each step.
+CREATE TABLE rollouts (
+    id         TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    bundle     TEXT COLLATE "C" NOT NULL,
+    generation BIGINT NOT NULL,
+    state      TEXT COLLATE "C" NOT NULL,
+    version    BIGINT NOT NULL,
+    body       TEXT   NOT NULL
+);
+
+CREATE INDEX rollouts_by_bundle ON rollouts (bundle, generation);
+
+-- Waves of rollouts: lists of clusters that never change.
+CREATE TABLE rollout_waves (
+    rollout TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    body    TEXT NOT NULL
+);

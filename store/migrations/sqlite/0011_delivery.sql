@@ -52,3 +52,21 @@ CREATE TABLE run_logs (
     bytes BLOB    NOT NULL,
     PRIMARY KEY (run, at)
 ) STRICT;
+
+-- Releases of generations. `body` has the durable step; `version` rises with each step.
+CREATE TABLE rollouts (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    bundle     TEXT    NOT NULL,
+    generation INTEGER NOT NULL,
+    state      TEXT    NOT NULL,
+    version    INTEGER NOT NULL,
+    body       TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX rollouts_by_bundle ON rollouts (bundle, generation);
+
+-- Waves of rollouts: lists of clusters that never change.
+CREATE TABLE rollout_waves (
+    rollout TEXT NOT NULL PRIMARY KEY,
+    body    TEXT NOT NULL
+) STRICT;

@@ -1,4 +1,4 @@
-//! Notifies agents of a changed configuration by an immediate probe.
+//! Notifies agents of a changed configuration or of changed deliveries by an immediate probe.
 
 use std::sync::Arc;
 
