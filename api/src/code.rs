@@ -199,6 +199,27 @@ codes! {
     JournalDamaged = 6303, 0, "the journal of the deployment cannot be read", "Confirm the deployment: the agent then begins a new journal, and deletes nothing.";
     RunFenced = 6304, 0, "an earlier run of the deployment may still have effects", "Wait a minute; if it stays, remove the finalizers of the Secret named in the cause.";
     OldGeneration = 6305, 0, "the hub is older than the state of this cluster", "If the hub was restored from a backup on purpose, run the restore with `--deliver-again`; otherwise start the right hub.";
+    RunStopped = 6501, 409, "the attempt of this run counts no longer", "No action is needed: the agent stops the attempt, and `fairlead run get RUN` shows the run.";
+    OtherLog = 6502, 409, "the log of the run differs from the stored one", "No action is needed: the agent ends the attempt, and the next one writes a log of its own.";
+    OtherResult = 6503, 409, "the attempt has reported another result before", "No action is needed: the first result counts, and `fairlead run get RUN` shows it.";
+    LogIncomplete = 6504, 412, "the log of the run is not whole", "No action is needed: the agent sends the rest of the log, then its result.";
+    LogGap = 6505, 416, "bytes of the log before this piece are missing", "No action is needed: the agent sends the log from the offset in the answer.";
+    RunEnded = 6506, 409, "the run has ended", "Create a new run with `fairlead run create CLUSTER BUNDLE --kind sync`.";
+    RunGone = 6507, 410, "the hub has no such run of this cluster", "No action is needed: the agent forgets the run.";
+    LogForgotten = 6508, 410, "the log of the run is no longer kept", "Read logs within 14 days; `fairlead run get RUN` still shows the outcome.";
+    LogRange = 6509, 416, "the log is shorter than the requested range", "Request a range within the length that the cause names, or follow the log with `fairlead run logs -f RUN`.";
+    RemovalNotOrdered = 6510, 409, "the bundle is not to be removed from this cluster", "Remove the deployment first: `POST /v1/clusters/CLUSTER/deployments/BUNDLE/remove`.";
+    SourceUnreachable = 6601, 0, "the Git repository cannot be reached", "Check the URL of the source and the way from the hub to its host; the hub tries again by itself.";
+    HostKeyRefused = 6602, 0, "the Git server has another host key than the source names", "Compare the key with the administrator of the server, then correct `git.hostKeys` of the source.";
+    GitAccessDenied = 6603, 0, "the Git server does not accept the credentials of the source", "Check the file of these credentials on the hub, and the rights of its key or token on the server.";
+    NoSuchRef = 6604, 0, "the repository has no such branch, tag or commit", "Correct `git.ref` of the source, or push the branch again; bundles keep their last content.";
+    CommitNotSigned = 6605, 0, "the commit has no signature of an allowed signer", "Sign the commit with a key of `git.verify`, or add the signer there; bundles keep their last content.";
+    BadSourceFolder = 6606, 0, "a folder of the source cannot become a bundle", "Correct the file that the cause names, and push again; the bundle keeps its last content.";
+    BundleNameTaken = 6607, 0, "two folders or owners name the same bundle", "Give one of them another name with `name` in its `fairlead.yaml`, or delete the other bundle.";
+    GitFailed = 6608, 0, "the program git failed", "Check that git is installed on the hub, and free space in its data directory; the cause has the program's last line.";
+    HookRefused = 6609, 401, "no source has this id and this webhook secret", "Compare URL and secret of the webhook with the source and with its file on the hub.";
+    ChartUnavailable = 6610, 0, "the chart cannot be fetched", "Check repository, name and version of the chart, and that the hub was started with `--helm`.";
+    SourceSuspended = 6611, 409, "the source is suspended", "Resume it first: write it again with `suspended: false`.";
     DriftFound = 6701, 0, "objects in the cluster differ from the bundle", "Compare object, field and manager of the deployment with the bundle; with `drift: correct` the agent corrects them by itself.";
     DriftFight = 6702, 0, "another manager and the bundle change the same object again and again", "Stop the other manager, or add the field to `ignore` of the bundle; then confirm the deployment.";
     DriftTakenOver = 6703, 0, "another bundle has taken over an object of this bundle", "Remove the object from one of the two bundles; it is not corrected meanwhile.";
@@ -226,6 +247,8 @@ impl Code {
             61 => "Content of deliveries, bundles and plans",
             62 => "Runs of deliveries in a cluster",
             63 => "Journals of deliveries in a cluster",
+            65 => "Runs and logs of deliveries",
+            66 => "Sources of bundles",
             67 => "Drift and Secrets of deliveries",
             _ => "Internal errors and storage",
         }

@@ -30,7 +30,7 @@ pub use run::{
     AttemptOutcome, CancelMode, CreateRun, DiffRequest, FieldDiff, ObjectChange, ObjectDiff, Run,
     RunDiff, RunKind, RunOrigin, RunState,
 };
-pub use source::{GitSource, Source, SourceArtifact};
+pub use source::{GitSource, PutSource, Source, SourceArtifact};
 pub use spec::{ArtifactId, DesiredBundle, DesiredState, DigestError, PlanHash, Spec, SpecId};
 pub use wire::{
     ARTIFACTS_PATH, ATTEMPT_HEADER, AgentRun, AgentRunReceipt, CLAIM_PATH, ClaimedRun,

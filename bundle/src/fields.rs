@@ -11,7 +11,7 @@ mod strict;
 
 pub use check::{check_bundle, check_fields, errors_of_bundle};
 pub use error::{FieldError, Problem};
-pub use file::{FileError, MAX_FILE_BYTES, parse_file};
+pub use file::{FileError, MAX_FILE_BYTES, parse_file, parse_named_file};
 pub use json::parse_json;
 
 /// Name of the file with the options.

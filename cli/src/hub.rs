@@ -190,6 +190,8 @@ fn control_config(
         },
         access: settings.access.clone(),
         enroll: settings.enroll.clone(),
+        delivery_credentials: settings.delivery_credentials.clone(),
+        helm: settings.helm.clone(),
         git_servers: fairlead_control::GitServers::default(),
     })
 }

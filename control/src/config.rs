@@ -41,6 +41,10 @@ pub struct Config {
     pub access: AccessSettings,
     /// Settings of enrolment.
     pub enroll: EnrollSettings,
+    /// Folder with credentials for sources of bundles: a folder for each tenant, and in it one file for each name.
+    pub delivery_credentials: Option<PathBuf>,
+    /// Program helm, for charts of repositories in sources of bundles.
+    pub helm: Option<PathBuf>,
     /// Plugged-in Git servers.
     pub git_servers: GitServers,
 }

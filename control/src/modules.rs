@@ -16,7 +16,7 @@ mod requests;
 use std::sync::Arc;
 
 use fairlead_api::Failure;
-use fairlead_delivery::{DeliveryModule, DeliveryParts, TargetGuard};
+use fairlead_delivery::{DeliveryModule, DeliveryParts, SourceSettings, TargetGuard};
 use fairlead_facts::{FactsModule, Influx};
 use fairlead_issuers::{Issuers, SignInModule};
 use fairlead_registry::{Registry, RegistryModule, Services};
@@ -109,7 +109,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         Arc::new(RequestsModule::new(store.clone(), clock.clone())),
         Arc::new(EnrollModule(enroll)),
         Arc::new(CatalogModule(store.clone())),
-        Arc::new(DeliveryModule::new(deliveries)),
+        Arc::new(DeliveryModule::new(deliveries, sources(&config, &data_dir))),
         access,
         Arc::new(FactsModule::new(
             store.clone(),
@@ -141,6 +141,14 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         _claim: claim,
         data_dir,
     })
+}
+
+fn sources(config: &Config, data_dir: &DataDir) -> SourceSettings {
+    SourceSettings {
+        credentials: config.delivery_credentials.clone(),
+        helm: config.helm.clone(),
+        ..SourceSettings::of_data_dir(data_dir.path())
+    }
 }
 
 fn enroll(

@@ -14,4 +14,4 @@ pub use contents::ContentStore;
 pub use deployments::{DeploymentRow, DeploymentStore};
 pub use logs::{LogPiece, LogStore};
 pub use rollouts::{RolloutFilter, RolloutRow, RolloutStore, RolloutVersion};
-pub use runs::{RunFilter, RunRow, RunStore};
+pub use runs::{RUNS_PER_DEPLOYMENT, RunFilter, RunRow, RunStore};

@@ -1,10 +1,15 @@
 //! Logs of runs, in pieces by their offset.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use fairlead_api::RunId;
 use fairlead_store::{Connections, Store};
 
 use crate::database::{Result, int, on, parse, uint, unsynced};
+
+/// Offset of the differences of a run, beside its log.
+const DIFF_AT: i64 = -1;
 
 /// A piece of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +51,7 @@ impl LogStore {
     /// # Errors
     /// [`StoreError`](fairlead_store::StoreError)
     pub async fn length(&self, run: &RunId) -> Result<u64> {
-        const READ: &str = "SELECT CAST(COALESCE(max(at + length(bytes)), 0) AS BIGINT) FROM run_logs WHERE run = $1";
+        const READ: &str = "SELECT CAST(COALESCE(max(at + length(bytes)), 0) AS BIGINT) FROM run_logs WHERE run = $1 AND at >= 0";
         let length: i64 = on!(&self.0, readers, |pool| {
             let read = sqlx::query_scalar(READ).bind(run.as_str());
             read.fetch_one(pool).await?
@@ -60,7 +65,7 @@ impl LogStore {
     /// [`StoreError`](fairlead_store::StoreError)
     pub async fn read(&self, run: &RunId, from: u64, limit: u32) -> Result<Vec<LogPiece>> {
         const READ: &str = "SELECT at, bytes FROM run_logs
-             WHERE run = $1 AND at + length(bytes) > $2 ORDER BY at LIMIT $3";
+             WHERE run = $1 AND at >= 0 AND at + length(bytes) > $2 ORDER BY at LIMIT $3";
         let from = int(from)?;
         let found: Vec<(i64, Vec<u8>)> = on!(&self.0, readers, |pool| {
             let read = sqlx::query_as(READ).bind(run.as_str()).bind(from);
@@ -74,6 +79,47 @@ impl LogStore {
             })
         });
         found.collect()
+    }
+
+    /// Stores the differences of an existing run, over earlier ones. They go with the log.
+    ///
+    /// # Errors
+    /// [`StoreError`](fairlead_store::StoreError)
+    pub async fn put_diff(&self, run: &RunId, diff: &[u8]) -> Result<()> {
+        const PUT: &str = "INSERT INTO run_logs (run, at, bytes)
+             SELECT id, CAST($2 AS BIGINT), $3 FROM runs WHERE id = $1
+             ON CONFLICT (run, at) DO UPDATE SET bytes = EXCLUDED.bytes";
+        unsynced!(&self.0, |tx| {
+            let put = sqlx::query(PUT).bind(run.as_str()).bind(DIFF_AT).bind(diff);
+            put.execute(&mut *tx).await?;
+        })
+    }
+
+    /// Differences of a run; `None` without any.
+    ///
+    /// # Errors
+    /// [`StoreError`](fairlead_store::StoreError)
+    pub async fn diff(&self, run: &RunId) -> Result<Option<Bytes>> {
+        const READ: &str = "SELECT bytes FROM run_logs WHERE run = $1 AND at = $2";
+        let found: Option<Vec<u8>> = on!(&self.0, readers, |pool| {
+            let read = sqlx::query_scalar(READ).bind(run.as_str()).bind(DIFF_AT);
+            read.fetch_optional(pool).await?
+        });
+        Ok(found.map(Bytes::from))
+    }
+
+    /// Deletes the pieces of a log that lie within a range of offsets.
+    ///
+    /// # Errors
+    /// [`StoreError`](fairlead_store::StoreError)
+    pub async fn cut(&self, run: &RunId, range: Range<u64>) -> Result<()> {
+        const CUT: &str =
+            "DELETE FROM run_logs WHERE run = $1 AND at >= $2 AND at + length(bytes) <= $3";
+        let (from, to) = (int(range.start)?, int(range.end)?);
+        unsynced!(&self.0, |tx| {
+            let cut = sqlx::query(CUT).bind(run.as_str()).bind(from).bind(to);
+            cut.execute(&mut *tx).await?;
+        })
     }
 
     /// Size of each log in bytes, oldest run first.

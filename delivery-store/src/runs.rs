@@ -1,10 +1,14 @@
 //! Executions of deployments.
 
+mod change;
+
 use fairlead_api::{BundleId, ClusterId, RunId, delivery::RunState};
 use fairlead_store::{Connections, Store};
 use sqlx::QueryBuilder;
 
 use crate::database::{Result, int, on, parse, uint};
+
+pub use change::RUNS_PER_DEPLOYMENT;
 
 /// Columns of a run in a query.
 type RunColumns = (String, String, String, String, i64, String);
@@ -31,6 +35,8 @@ pub struct RunRow {
 pub struct RunFilter {
     /// Runs in this cluster.
     pub cluster: Option<ClusterId>,
+    /// Runs in one of these clusters; `None`: in any cluster.
+    pub clusters: Option<Vec<ClusterId>>,
     /// Runs of this bundle.
     pub bundle: Option<BundleId>,
     /// Runs in one of these states; empty: in any state.
@@ -114,6 +120,13 @@ impl RunStore {
             );
             if let Some(cluster) = &filter.cluster {
                 query.push(" AND cluster = ").push_bind(cluster.as_str());
+            }
+            if let Some(clusters) = &filter.clusters {
+                query.push(" AND cluster IN ('' ");
+                for cluster in clusters {
+                    query.push(", ").push_bind(cluster.as_str());
+                }
+                query.push(")");
             }
             if let Some(bundle) = &filter.bundle {
                 query.push(" AND bundle = ").push_bind(bundle.as_str());

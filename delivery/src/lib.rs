@@ -1,4 +1,4 @@
-//! Delivery at the hub: contents, bundles, and groups of clusters.
+//! Delivery at the hub: contents, sources, bundles, runs, and groups of clusters.
 
 mod announcements;
 mod artifacts;
@@ -12,8 +12,11 @@ mod members;
 mod module;
 mod parts;
 mod rights;
+mod runs;
+mod sources;
 
 pub use announcements::Announcements;
 pub use confirm::TargetGuard;
 pub use module::DeliveryModule;
 pub use parts::DeliveryParts;
+pub use sources::SourceSettings;

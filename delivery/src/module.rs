@@ -1,20 +1,36 @@
 //! The module, and its routes.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
+use axum::Router;
 use fairlead_routes::{ApiModule, ApiRoutes};
 use fairlead_runtime::Process;
 use fairlead_seam::Module;
 
-use crate::{artifacts, bundles, garbage, groups, parts::DeliveryParts};
+use crate::{
+    artifacts, bundles, garbage, groups,
+    parts::DeliveryParts,
+    runs::{self, Runs},
+    sources::{self, SourceSettings, Sources},
+};
 
 /// Delivery at the hub.
-pub struct DeliveryModule(DeliveryParts);
+pub struct DeliveryModule {
+    parts: DeliveryParts,
+    runs: Arc<Runs>,
+    sources: Arc<Sources>,
+}
 
 impl DeliveryModule {
     /// A module over the documents and rows of a store.
     #[must_use]
-    pub fn new(parts: DeliveryParts) -> Self {
-        DeliveryModule(parts)
+    pub fn new(parts: DeliveryParts, sources: SourceSettings) -> Self {
+        DeliveryModule {
+            runs: Runs::new(parts.clone()),
+            sources: Sources::new(parts.clone(), sources),
+            parts,
+        }
     }
 }
 
@@ -24,19 +40,34 @@ impl Module for DeliveryModule {
         "delivery"
     }
 
+    fn agent_routes(&self) -> Router {
+        runs::agent_routes(&self.runs)
+    }
+
     async fn run(&self, process: Process) {
-        tokio::select! {
-            () = process.draining() => {}
-            () = garbage::run(&self.0) => {}
-        }
+        let collect = async {
+            tokio::select! {
+                () = process.draining() => {}
+                () = garbage::run(&self.parts) => {}
+            }
+        };
+        tokio::join!(
+            self.runs.keep(&process),
+            self.runs.trim(&process),
+            self.sources.keep(&process),
+            collect
+        );
     }
 }
 
 impl ApiModule for DeliveryModule {
     fn api_routes(&self) -> ApiRoutes {
         let parts = artifacts::routes().merge(bundles::routes());
+        let sources = sources::routes().merge(sources::hook_routes());
         groups::routes()
-            .with_state(self.0.store.clone())
-            .merge(parts.with_state(self.0.clone()))
+            .with_state(self.parts.store.clone())
+            .merge(parts.with_state(self.parts.clone()))
+            .merge(runs::routes().with_state(Arc::clone(&self.runs)))
+            .merge(sources.with_state(Arc::clone(&self.sources)))
     }
 }

@@ -8,3 +8,9 @@ pub(crate) const DELIVER: Right = Right::new("delivery", &[Role::Admin, Role::Te
 
 /// Group of the routes in the description of the API.
 pub(crate) const TAG: Tag = Tag::new("delivery", "Delivery of manifests and charts to clusters");
+
+/// Read logs of runs, and differences.
+pub(crate) const READ_LOGS: Right = Right::new(
+    "reading logs of runs",
+    &[Role::Admin, Role::Operator, Role::Tenant],
+);

@@ -6,6 +6,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
 use fairlead_api::{Code, Failure};
 use fairlead_seam::{AgentPeer, AuthenticateError, Caller, Principal};
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
@@ -138,6 +139,16 @@ impl<S: Sync> FromRequest<S> for OptionalDocument {
         let invalid =
             |error| Failure::with_cause(Code::Invalid, format!("invalid character: {error}"));
         Ok(OptionalDocument(Some(read.map_err(invalid)?)))
+    }
+}
+
+/// A body of bytes, at most `MAX_BYTES` long.
+pub struct RawBody<const MAX_BYTES: usize>(pub Bytes);
+
+impl<S: Sync, const MAX_BYTES: usize> FromRequest<S> for RawBody<MAX_BYTES> {
+    type Rejection = Rejected;
+    async fn from_request(request: Request, _: &S) -> Answer<Self> {
+        Ok(RawBody(body::read(request, MAX_BYTES).await?))
     }
 }
 

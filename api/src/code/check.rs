@@ -4,6 +4,7 @@
 mod bundles;
 mod drift;
 mod helm;
+mod queue;
 mod runs;
 
 use super::Code;
@@ -17,6 +18,7 @@ impl Code {
             14..=15 => cluster(self),
             20..=39 => session(self),
             41 if self.number() >= 4140 => quota(self),
+            65 | 66 => queue::check(self),
             41 if self.number() > 4130 => sign_in(self),
             61 => bundles::content(self),
             62 if self.number() >= 6220 => helm::in_cluster(self),

@@ -45,6 +45,22 @@ pub struct Source {
     pub reason: Option<String>,
 }
 
+/// A source to create, or to replace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutSource {
+    /// Tenant of the source and of its bundles; it stays when a source is replaced.
+    pub tenant: TenantId,
+    /// The repository.
+    pub git: GitSource,
+    /// True: the repository is not polled.
+    #[serde(default)]
+    pub suspended: bool,
+    /// True: a deleted folder deletes its bundle. Otherwise the bundle becomes orphaned.
+    #[serde(default)]
+    pub prune: bool,
+}
+
 /// Content of one folder of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SourceArtifact {
@@ -58,7 +74,7 @@ pub struct SourceArtifact {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GitSource {
-    /// URL: `https://`, `ssh://` or `user@host:path`.
+    /// URL: `https://`, `ssh://` or `user@host:path`; `http://` without credentials.
     pub url: String,
     /// Branch, tag, range of semantic versions (`semver:1.x`), or commit.
     #[serde(rename = "ref")]

@@ -31,6 +31,17 @@ pub enum FileError {
 /// # Errors
 /// [`FileError`] for unknown fields, duplicate keys and wrong types, with the line.
 pub fn parse_file(text: &str, has_chart_file: bool) -> Result<BundleFields, FileError> {
+    parse_named_file(text, has_chart_file).map(|(_, fields)| fields)
+}
+
+/// Like [`parse_file`], with the field `name`: the name of the bundle.
+///
+/// # Errors
+/// [`FileError`] as of [`parse_file`].
+pub fn parse_named_file(
+    text: &str,
+    has_chart_file: bool,
+) -> Result<(Option<String>, BundleFields), FileError> {
     if text.len() > MAX_FILE_BYTES {
         return Err(FileError::Length);
     }
@@ -45,14 +56,15 @@ pub fn parse_file(text: &str, has_chart_file: bool) -> Result<BundleFields, File
     let Some(FileFields {
         mut fields,
         has_kind,
+        name,
     }) = read
     else {
-        return Ok(default_fields(has_chart_file));
+        return Ok((None, default_fields(has_chart_file)));
     };
     if !has_kind && (has_chart_file || fields.chart.is_some()) {
         fields.kind = BundleKind::Helm;
     }
-    Ok(fields)
+    Ok((name, fields))
 }
 
 /// Options of a folder without `fairlead.yaml`.

@@ -24,7 +24,13 @@ pub fn parse_json(
     let FileFields {
         mut fields,
         has_kind,
+        name,
     } = FileFields::deserialize(Value::Object(options))?;
+    if name.is_some() {
+        return Err(serde_json::Error::custom(
+            "name: the id of the document names the bundle",
+        ));
+    }
     if !has_kind && (has_chart_file || fields.chart.is_some()) {
         fields.kind = BundleKind::Helm;
     }

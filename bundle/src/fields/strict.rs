@@ -2,7 +2,10 @@
 //!
 //! The type itself accepts them, because it is flattened into `Bundle`.
 
-use std::{cell::Cell, fmt};
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+};
 
 use fairlead_api::delivery::BundleFields;
 use serde::{
@@ -11,23 +14,36 @@ use serde::{
     forward_to_deserialize_any,
 };
 
+/// Field with the name of a bundle.
+const NAME: &str = "name";
+
 /// Content of `fairlead.yaml`.
 pub(super) struct FileFields {
     pub(super) fields: BundleFields,
     /// True if the file has the field `kind`.
     pub(super) has_kind: bool,
+    /// Field `name`: name of the bundle, for folders of a source.
+    pub(super) name: Option<String>,
+}
+
+/// Fields of the file that are no options of the bundle.
+#[derive(Default)]
+struct Noted {
+    has_kind: Cell<bool>,
+    name: RefCell<Option<String>>,
 }
 
 impl<'de> Deserialize<'de> for FileFields {
     fn deserialize<D: Deserializer<'de>>(inner: D) -> Result<Self, D::Error> {
-        let has_kind = Cell::new(false);
+        let noted = Noted::default();
         let fields = BundleFields::deserialize(Strict {
             inner,
-            has_kind: &has_kind,
+            noted: &noted,
         })?;
         Ok(FileFields {
             fields,
-            has_kind: has_kind.get(),
+            has_kind: noted.has_kind.get(),
+            name: noted.name.into_inner(),
         })
     }
 }
@@ -35,7 +51,7 @@ impl<'de> Deserialize<'de> for FileFields {
 /// Deserializer that hands the names of the fields to [`StrictVisitor`].
 struct Strict<'a, D> {
     inner: D,
-    has_kind: &'a Cell<bool>,
+    noted: &'a Noted,
 }
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
@@ -51,11 +67,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        let has_kind = self.has_kind;
+        let noted = self.noted;
         let visitor = StrictVisitor {
             visitor,
             fields,
-            has_kind,
+            noted,
         };
         self.inner.deserialize_struct(name, fields, visitor)
     }
@@ -69,7 +85,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
 struct StrictVisitor<'a, V> {
     visitor: V,
     fields: &'static [&'static str],
-    has_kind: &'a Cell<bool>,
+    noted: &'a Noted,
 }
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<'_, V> {
@@ -83,7 +99,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<'_, V> {
         self.visitor.visit_map(StrictMap {
             map,
             fields: self.fields,
-            has_kind: self.has_kind,
+            noted: self.noted,
         })
     }
 }
@@ -91,7 +107,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<'_, V> {
 struct StrictMap<'a, A> {
     map: A,
     fields: &'static [&'static str],
-    has_kind: &'a Cell<bool>,
+    noted: &'a Noted,
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictMap<'_, A> {
@@ -101,14 +117,21 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictMap<'_, A> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, A::Error> {
-        let Some(key) = self.map.next_key::<String>()? else {
-            return Ok(None);
+        let key = loop {
+            match self.map.next_key::<String>()? {
+                Some(key) if key == NAME => {
+                    let name = self.map.next_value::<String>()?;
+                    self.noted.name.replace(Some(name));
+                }
+                Some(key) => break key,
+                None => return Ok(None),
+            }
         };
         if !self.fields.contains(&key.as_str()) {
             return Err(A::Error::unknown_field(&key, self.fields));
         }
         if key == "kind" {
-            self.has_kind.set(true);
+            self.noted.has_kind.set(true);
         }
         seed.deserialize(key.into_deserializer()).map(Some)
     }

@@ -65,6 +65,10 @@ pub(crate) struct Settings {
     pub(crate) enroll: EnrollSettings,
     pub(crate) access: AccessSettings,
     pub(crate) accept_data_loss: bool,
+    /// Folder with credentials for sources of bundles.
+    pub(crate) delivery_credentials: Option<PathBuf>,
+    /// Program helm, for charts of repositories.
+    pub(crate) helm: Option<PathBuf>,
     /// Set for `fairlead dev`: install manifests on the admin port, and a login for this user.
     pub(crate) dev: Option<Environment>,
 }
@@ -202,6 +206,13 @@ pub(crate) struct Server {
     /// TOML file of trusted token issuers: OpenID Connect, Kubernetes clusters [default: none]
     #[arg(long, value_name = "FILE")]
     issuers: Option<String>,
+    /// Folder with keys and tokens for Git: a folder for each tenant, and in it one file for each name that a source uses.
+    /// SOURCE.webhook has the secret of the webhook of that source [default: none]
+    #[arg(long, value_name = "DIR")]
+    delivery_credentials: Option<String>,
+    /// Program helm, to fetch charts that folders of sources name [default: none]
+    #[arg(long, value_name = "FILE")]
+    helm: Option<String>,
     /// Longest time of a role that a second person approved [default: 8h]
     #[arg(long, value_name = "DURATION")]
     access_max: Option<String>,
@@ -327,6 +338,8 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
             steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
         },
         accept_data_loss: reader.or("accept-data-loss", false),
+        delivery_credentials: reader.optional("delivery-credentials"),
+        helm: reader.optional("helm"),
         dev: None,
     }
 }
@@ -363,6 +376,8 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
             steward_image: STEWARD_IMAGE.to_owned(),
         },
         accept_data_loss: reader.or("accept-data-loss", false),
+        delivery_credentials: None,
+        helm: None,
         dev: Some(environment.clone()),
         data,
     }

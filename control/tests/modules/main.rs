@@ -38,6 +38,8 @@ mod repositories;
 mod restore;
 mod rig;
 mod rights;
+mod runs;
+mod sources;
 mod status;
 mod steward;
 mod strict;

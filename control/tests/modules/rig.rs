@@ -200,6 +200,15 @@ impl Rig {
         Rig::send(open, request).await
     }
 
+    /// Calls a public route for other servers, with this header.
+    pub(crate) async fn hook(&self, path: &str, (name, value): (&str, &str)) -> Reply {
+        let modules = self.control.seam().modules;
+        let open = modules.iter();
+        let open = open.fold(Router::new(), |all, it| all.merge(it.open_routes()));
+        let request = Request::post(path).header(name, value);
+        Rig::send(open, request.body(Body::from("{}")).unwrap()).await
+    }
+
     /// Calls a route for agents.
     pub(crate) async fn agent(&self, peer: &AgentPeer, request: Request<String>) -> Reply {
         let modules = self.control.seam().modules;

@@ -14,7 +14,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 75] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 88] = [
     ("GET", "/v1/access-requests", "", "++++++"),
     (
         "POST",
@@ -67,6 +67,44 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 75] = [
         "+--+?-",
     ),
     ("DELETE", "/v1/groups/g-a", "", "+--+?-"),
+    ("GET", "/v1/sources", "", "++++++"),
+    ("GET", "/v1/sources/s-a", "", "++++?+"),
+    (
+        "PUT",
+        "/v1/sources/s-a",
+        r#"{"tenant":"t-a","git":{"url":"https://git.example/a","ref":"main","paths":["a"]}}"#,
+        "+--+?-",
+    ),
+    ("POST", "/v1/sources/s-a/sync", "", "+--+?-"),
+    ("DELETE", "/v1/sources/s-a", "", "+--+?-"),
+    ("GET", "/v1/runs", "", "++++++"),
+    (
+        "POST",
+        "/v1/runs",
+        r#"{"cluster":"c-of-a","bundle":"b-none","kind":"sync"}"#,
+        "?--?--",
+    ),
+    ("GET", "/v1/runs/x", "", "??????"),
+    ("POST", "/v1/runs/x/cancel", "", "??????"),
+    ("GET", "/v1/runs/x/log", "", "??????"),
+    (
+        "POST",
+        "/v1/clusters/c-of-a/deployments/x/sync",
+        "",
+        "?--?--",
+    ),
+    (
+        "POST",
+        "/v1/clusters/c-of-a/deployments/x/confirm",
+        "",
+        "?--?--",
+    ),
+    (
+        "POST",
+        "/v1/bundles/x/diff",
+        r#"{"clusters":["c-of-a"]}"#,
+        "??????",
+    ),
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -257,6 +295,11 @@ pub(crate) async fn world(rig: &Rig) {
     }
     let group = json!({ "tenant": "t-a", "selector": "a=b" });
     rig.call(&admin(), Method::PUT, "/v1/groups/g-a", group)
+        .await
+        .good();
+    let git = json!({ "url": "https://git.example/a", "ref": "main", "paths": ["a"] });
+    let source = json!({ "tenant": "t-a", "git": git });
+    rig.call(&admin(), Method::PUT, "/v1/sources/s-a", source)
         .await
         .good();
 }
@@ -493,6 +536,7 @@ fn real(path: &str) -> String {
         "{tokenId}" => "k-none".to_owned(),
         "{accessRequestId}" => "ar-0000000000000000".to_owned(),
         "{groupId}" => "g-a".to_owned(),
+        "{sourceId}" => "s-a".to_owned(),
         segment if segment.starts_with('{') => "x".to_owned(),
         segment => segment.to_owned(),
     };

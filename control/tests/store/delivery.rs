@@ -50,6 +50,7 @@ fn source() -> BundleSource {
         prune: false,
         commit: None,
         artifacts: Vec::new(),
+        requested: 0,
     }
 }
 

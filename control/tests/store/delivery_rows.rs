@@ -210,6 +210,44 @@ async fn runs_are_listed_by_cluster_bundle_and_state() {
 }
 
 #[tokio::test]
+async fn runs_of_a_deployment_change_one_after_the_other() {
+    let (store, _home) = store_with_clusters().await;
+    let runs = RunStore::of(&store);
+    let (a, shop) = (cluster_id("c-a"), "b-shop".parse().unwrap());
+    let add = |last: char| {
+        let row = run(last, "c-a", "b-shop");
+        let (runs, a, shop) = (runs.clone(), a.clone(), &shop);
+        async move {
+            let change = runs.change((&a, shop), None, |open| match open.is_empty() {
+                true => (vec![row], true),
+                false => (Vec::new(), false),
+            });
+            change.await.unwrap()
+        }
+    };
+    let added = futures_util::future::join_all("ABCDEFGH".chars().map(add)).await;
+    assert_eq!(added.iter().filter(|it| **it).count(), 1, "{added:?}");
+
+    let ended = runs.change((&a, &shop), None, |mut open| {
+        let mut row = open.remove(0);
+        row.version += 1;
+        row.state = RunState::Succeeded;
+        (vec![row.clone()], row.id)
+    });
+    let ended = ended.await.unwrap();
+    let seen = async |also: Option<&RunId>| {
+        let seen = runs.change((&a, &shop), also, |open| (Vec::new(), open.len()));
+        seen.await.unwrap()
+    };
+    assert_eq!((seen(None).await, seen(Some(&ended)).await), (0, 1));
+    let nowhere = run('Z', "c-none", "b-shop");
+    let missing = runs.change((&nowhere.cluster, &shop), None, |_| {
+        (vec![nowhere.clone()], ())
+    });
+    assert!(matches!(missing.await, Err(StoreError::Missing)));
+}
+
+#[tokio::test]
 async fn logs_are_pieces_by_offset() {
     let (store, _home) = store_with_clusters().await;
     let (runs, logs) = (RunStore::of(&store), LogStore::of(&store));
@@ -235,8 +273,15 @@ async fn logs_are_pieces_by_offset() {
     assert_eq!(pieces(3).await, [one, two.clone()]);
     assert_eq!(pieces(4).await, [two]);
     assert_eq!(pieces(10).await, []);
+    logs.put_diff(&id, b"older").await.unwrap();
+    logs.put_diff(&id, b"{}").await.unwrap();
+    assert_eq!(logs.diff(&id).await.unwrap().unwrap(), "{}");
+    assert_eq!(logs.diff(&run_id('B')).await.unwrap(), None);
+    assert_eq!(logs.length(&id).await.unwrap(), 10);
     let sizes = logs.sizes().await.unwrap();
-    assert_eq!(sizes, [(id.clone(), 10), (run_id('B'), 1)]);
+    assert_eq!(sizes, [(id.clone(), 12), (run_id('B'), 1)]);
+    logs.cut(&id, 1..10).await.unwrap();
+    assert_eq!(pieces(0).await, [(0, b"one\n".to_vec())]);
     logs.forget(&id).await.unwrap();
     assert_eq!(logs.sizes().await.unwrap(), [(run_id('B'), 1)]);
 }

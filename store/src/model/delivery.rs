@@ -34,6 +34,18 @@ pub struct BundleSource {
     /// Artifacts of that commit, ordered by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<SourceArtifact>,
+    /// Time of the last request for a poll, in milliseconds since 1970; 0 without any.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requested: i64,
+}
+
+/// True for the default, for serde.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 /// A bundle with its newest content, and the names of its older contents.

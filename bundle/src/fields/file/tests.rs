@@ -103,3 +103,20 @@ fn an_alias_bomb_is_refused() {
     }
     assert!(parse_file(&file, false).is_err());
 }
+
+#[test]
+fn name_of_the_bundle_is_read_beside_the_options() {
+    let (name, fields) =
+        parse_named_file("namespace: shop\nname: store\nkind: helm\n", false).unwrap();
+    assert_eq!(name.as_deref(), Some("store"));
+    assert_eq!(
+        (fields.namespace.as_deref(), fields.kind),
+        (Some("shop"), BundleKind::Helm)
+    );
+    assert_eq!(parse_named_file("", true).unwrap().0, None);
+    assert!(parse_named_file("name: [a]\n", false).is_err());
+    assert!(
+        parse_named_file("name: a\nname: b\n", false).is_err(),
+        "a key is there twice"
+    );
+}

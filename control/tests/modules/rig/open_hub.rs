@@ -104,6 +104,8 @@ pub(crate) fn config(dir: &TempDir) -> Config {
             image: "registry.example/fairlead:0.1.0".to_owned(),
             steward_image: "registry.example/steward:1".to_owned(),
         },
+        delivery_credentials: None,
+        helm: None,
         git_servers: GitServers::default(),
     }
 }

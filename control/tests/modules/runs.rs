@@ -1,0 +1,247 @@
+//! Runs over the routes of people and agents: a command from its creation to its result.
+
+use fairlead_api::{
+    Code,
+    resources::{JoinInfo, Role},
+};
+use fairlead_seam::AgentPeer;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use crate::{
+    rig::{Rig, admin, caller, peer},
+    rights::world,
+};
+
+/// A hub with the cluster `c-site` of `t-a`, its agent, and the bundle `b-a`.
+async fn rig() -> (Rig, AgentPeer) {
+    let rig = Rig::new().await;
+    world(&rig).await;
+    let join: JoinInfo = rig.cluster("site", "t-a").await;
+    let (_, identity) = rig.enrolled(&join).await;
+    let bundle = json!({ "tenant": "t-a", "source": "s-a", "path": "a" });
+    rig.call(&admin(), Method::PUT, "/v1/bundles/b-a", bundle)
+        .await
+        .good();
+    (rig, peer(&identity))
+}
+
+fn request(method: Method, path: &str) -> http::request::Builder {
+    Request::builder().method(method).uri(path)
+}
+
+async fn claim(rig: &Rig, agent: &AgentPeer) -> Option<Value> {
+    let sent = request(Method::POST, "/agent/v1/claim").body(String::new());
+    let reply = rig.agent(agent, sent.unwrap()).await;
+    match reply.status {
+        StatusCode::NO_CONTENT => None,
+        _ => Some(reply.good()),
+    }
+}
+
+async fn piece(rig: &Rig, agent: &AgentPeer, run: &str, at: usize, text: &str) -> StatusCode {
+    let range = format!("bytes {at}-{}/*", at + text.len() - 1);
+    let sent = request(Method::PUT, &format!("/agent/v1/runs/{run}/log"))
+        .header(header::CONTENT_RANGE, range)
+        .header("fairlead-attempt", "1")
+        .body(text.to_owned());
+    let reply = rig.agent(agent, sent.unwrap()).await;
+    if reply.status == StatusCode::RANGE_NOT_SATISFIABLE {
+        assert_eq!(reply.code(), Code::LogGap);
+        assert!(reply.headers.contains_key("fairlead-log-offset"));
+    }
+    reply.status
+}
+
+async fn result(rig: &Rig, agent: &AgentPeer, run: &str, body: Value) -> StatusCode {
+    let sent = request(Method::PUT, &format!("/agent/v1/runs/{run}/result"));
+    let sent = sent.body(body.to_string()).unwrap();
+    rig.agent(agent, sent).await.status
+}
+
+#[tokio::test]
+async fn a_command_goes_to_its_agent_and_back_with_log_and_result() {
+    let (rig, agent) = rig().await;
+    let who = caller(Role::Tenant, Some("t-a"));
+    let path = "/v1/clusters/c-site/deployments/b-a/confirm";
+    let created = rig.post(&who, path, Value::Null).await;
+    assert_eq!(created.status, StatusCode::CREATED);
+    let run = created.good()["id"].as_str().unwrap().to_owned();
+    let one = format!("/v1/runs/{run}");
+    assert_eq!(created.headers[header::LOCATION], one.as_str());
+
+    let claimed = claim(&rig, &agent).await.unwrap();
+    assert_eq!(
+        (&claimed["run"], &claimed["confirm"]),
+        (&json!(run), &json!(true))
+    );
+    assert_eq!(claim(&rig, &agent).await, None);
+    assert_eq!(piece(&rig, &agent, &run, 5, "later").await, 416);
+    assert_eq!(piece(&rig, &agent, &run, 0, "hello \u{e4}\n").await, 200);
+    let outcome = json!({ "attempt": 1, "outcome": "Succeeded", "sentence": "4 objects applied", "logBytes": 9 });
+    let long = json!({ "attempt": 1, "outcome": "Succeeded", "logBytes": 99 });
+    assert_eq!(result(&rig, &agent, &run, long).await, 412);
+    assert_eq!(result(&rig, &agent, &run, outcome.clone()).await, 200);
+    assert_eq!(result(&rig, &agent, &run, outcome).await, 200);
+    let other = json!({ "attempt": 1, "outcome": "Failed", "logBytes": 9 });
+    assert_eq!(result(&rig, &agent, &run, other).await, 409);
+
+    let shown = rig.get(&who, &one).await.good();
+    assert_eq!(
+        (&shown["state"], &shown["result"]),
+        (&json!("Succeeded"), &json!("4 objects applied"))
+    );
+    assert_eq!(
+        (&shown["logBytes"], &shown["createdBy"]),
+        (&json!(9), &json!("tenant-of-t-a"))
+    );
+    let cancelled = rig.post(&who, &format!("{one}/cancel"), Value::Null).await;
+    assert_eq!(cancelled.code(), Code::RunEnded);
+
+    let log = format!("{one}/log");
+    assert_eq!(rig.get(&who, &log).await.text, "hello \u{e4}\n");
+    let range = (header::RANGE, "bytes=6-7");
+    let part = rig
+        .with_precondition(&who, Method::GET, &log, range, Value::Null)
+        .await;
+    assert_eq!(
+        (part.status, part.text.as_str()),
+        (StatusCode::PARTIAL_CONTENT, "\u{e4}")
+    );
+    assert_eq!(part.headers[header::CONTENT_RANGE], "bytes 6-7/9");
+    let range = (header::RANGE, "bytes=9-");
+    let behind = rig
+        .with_precondition(&who, Method::GET, &log, range, Value::Null)
+        .await;
+    assert_eq!(behind.code(), Code::LogRange);
+    let events = rig
+        .stream(&who, &log, (header::ACCEPT, "text/event-stream"))
+        .await;
+    let events = events.collect().await.unwrap().to_bytes();
+    let expected = "id: 9\nevent: log\ndata: {\"text\":\"hello \u{e4}\\n\"}\n\nid: 9\nevent: end\ndata: {\"state\":\"Succeeded\"}\n\n";
+    assert_eq!(events, expected);
+}
+
+#[tokio::test]
+async fn runs_are_visible_to_their_tenant_and_logs_to_operators() {
+    let (rig, agent) = rig().await;
+    let body = json!({ "cluster": "c-site", "bundle": "b-a", "kind": "sync" });
+    let run = rig.post(&admin(), "/v1/runs", body.clone()).await.good();
+    let id = run["id"].as_str().unwrap().to_owned();
+    let (one, log) = (format!("/v1/runs/{id}"), format!("/v1/runs/{id}/log"));
+    claim(&rig, &agent).await.unwrap();
+    piece(&rig, &agent, &id, 0, "x").await;
+    for (role, may_read) in [
+        (Role::Viewer, false),
+        (Role::Operator, true),
+        (Role::Tenant, true),
+    ] {
+        let who = caller(role, Some("t-a"));
+        assert_eq!(
+            rig.get(&who, &one).await.good()["state"],
+            "Leased",
+            "{role}"
+        );
+        let reply = rig.get(&who, &log).await;
+        assert_eq!(
+            reply.status.is_success(),
+            may_read,
+            "{role}: {}",
+            reply.text
+        );
+    }
+    let stranger = caller(Role::Admin, Some("t-b"));
+    let hidden = rig.get(&stranger, &one).await;
+    let missing = one.replace(&id, "run-00000000000000000000000000");
+    let missing = rig.get(&stranger, &missing).await;
+    assert_eq!(
+        (hidden.code(), missing.code()),
+        (Code::NotFound, Code::NotFound)
+    );
+    assert_eq!(
+        rig.get(&stranger, "/v1/runs").await.good()["items"],
+        json!([])
+    );
+    assert_eq!(
+        rig.post(&stranger, "/v1/runs", body).await.code(),
+        Code::NoSuchCluster
+    );
+    let remove = json!({ "cluster": "c-site", "bundle": "b-a", "kind": "remove" });
+    assert_eq!(
+        rig.post(&admin(), "/v1/runs", remove).await.code(),
+        Code::RemovalNotOrdered
+    );
+}
+
+#[tokio::test]
+async fn runs_are_listed_in_pages_by_filter() {
+    let (rig, _) = rig().await;
+    for _ in 0..5 {
+        rig.advance(time::Duration::seconds(1));
+        let path = "/v1/clusters/c-site/deployments/b-a/sync";
+        rig.post(&admin(), path, Value::Null).await.good();
+    }
+    let who = caller(Role::Viewer, Some("t-a"));
+    let page = rig.get(&who, "/v1/runs?bundle=b-a&limit=2").await;
+    let link = page.headers[header::LINK].to_str().unwrap().to_owned();
+    let states = |reply: &Value| {
+        let items = reply["items"].as_array().unwrap().iter();
+        items
+            .map(|it| it["state"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(states(&page.good()), ["Queued", "Superseded"]);
+    let next = link.split(['<', '>']).nth(1).unwrap();
+    assert_eq!(states(&rig.get(&who, next).await.good()).len(), 2);
+    let queued = rig
+        .get(&who, "/v1/runs?state=Queued&cluster=c-site")
+        .await
+        .good();
+    assert_eq!(states(&queued).len(), 1);
+    assert_eq!(
+        rig.get(&who, "/v1/runs?state=Asleep").await.code(),
+        Code::Invalid
+    );
+    assert_eq!(
+        rig.get(&who, "/v1/runs?limit=0").await.code(),
+        Code::Invalid
+    );
+}
+
+#[tokio::test]
+async fn an_agent_reports_runs_of_its_own_cluster_only() {
+    let (rig, agent) = rig().await;
+    let run = "run-01ARZ3NDEKTSV4RRFFQ69G5FAV";
+    let path = format!("/agent/v1/runs/{run}");
+    let own = |bundle: &str, origin: &str| {
+        let body = json!({ "bundle": bundle, "kind": "sync", "origin": origin, "generation": 3, "attempt": 1, "startedAt": "2026-11-21T12:00:00Z" });
+        request(Method::PUT, &path).body(body.to_string()).unwrap()
+    };
+    let taken = rig.agent(&agent, own("b-a", "drift")).await.good();
+    assert_eq!(taken, json!({ "logOffset": 0 }));
+    assert_eq!(
+        rig.agent(&agent, own("b-a", "command")).await.code(),
+        Code::Invalid
+    );
+    let shown = rig.get(&admin(), &format!("/v1/runs/{run}")).await.good();
+    assert_eq!(
+        (&shown["origin"], &shown["createdBy"]),
+        (&json!("drift"), &json!("agent"))
+    );
+    let join = rig.cluster("other", "t-a").await;
+    let (_, identity) = rig.enrolled(&join).await;
+    let stranger = peer(&identity);
+    assert_eq!(
+        rig.agent(&stranger, own("b-a", "drift")).await.code(),
+        Code::RunGone
+    );
+    assert_eq!(piece(&rig, &stranger, run, 0, "x").await, 410);
+    let gone = own("b-none", "drift").map(|body| body.replace(run, ""));
+    assert_eq!(rig.agent(&stranger, gone).await.code(), Code::RunGone);
+    let anonymous = own("b-a", "drift");
+    assert_eq!(
+        rig.agent(&AgentPeer::Anonymous, anonymous).await.code(),
+        Code::EnrolOnly
+    );
+}

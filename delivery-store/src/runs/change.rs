@@ -1,0 +1,97 @@
+//! Changes of the runs of one deployment, one after the other: also of several hubs on one database.
+
+use fairlead_api::{BundleId, ClusterId, RunId};
+use fairlead_store::{Connections, StoreError};
+
+use super::{RunColumns, RunRow, RunStore, row};
+use crate::database::{Result, durable, int};
+
+/// Number of ended runs that are kept of a deployment.
+pub const RUNS_PER_DEPLOYMENT: u32 = 20;
+
+/// Maximum number of runs of a deployment that one statement reads or deletes.
+const MAX_ROWS: i64 = 1000;
+
+/// The deployment of a row, in an expression that is a lock at the server only.
+const LOCK: &str =
+    "SELECT pg_advisory_xact_lock(hashtextextended('fairlead run ' || $1 || ' ' || $2, 0))";
+
+/// Runs that have not ended, and the one with the id `$3`.
+const READ: &str = "SELECT id, cluster, bundle, state, version, body FROM runs
+     WHERE cluster = $1 AND bundle = $2 AND (state IN ('Queued', 'Leased', 'Running') OR id = $3)
+     ORDER BY id LIMIT $4";
+
+const ADD: &str = "INSERT INTO runs (id, cluster, bundle, state, version, body)
+     SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS BIGINT), CAST($6 AS TEXT)
+     WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = $2)
+     ON CONFLICT (id) DO NOTHING";
+
+const REPLACE: &str = "UPDATE runs SET state = $4, version = $5, body = $6 WHERE id = $1 AND cluster = $2 AND bundle = $3 AND version = $5 - 1";
+
+const OLD_LOGS: &str = "DELETE FROM run_logs WHERE run IN (
+     SELECT id FROM runs WHERE cluster = $1 AND bundle = $2 AND state NOT IN ('Queued', 'Leased', 'Running')
+     ORDER BY id DESC LIMIT $3 OFFSET $4)";
+
+const OLD_RUNS: &str = "DELETE FROM runs WHERE id IN (
+     SELECT id FROM runs WHERE cluster = $1 AND bundle = $2 AND state NOT IN ('Queued', 'Leased', 'Running')
+     ORDER BY id DESC LIMIT $3 OFFSET $4)";
+
+impl RunStore {
+    /// Decides on the runs of a deployment that have not ended, and on the run `also`, and writes the changed ones: with
+    /// version 1 new ones, otherwise with the version after the read one. Durable on return. No other change of the same
+    /// deployment happens in between.
+    ///
+    /// After a new run, ended ones beyond [`RUNS_PER_DEPLOYMENT`] are deleted with their logs.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if a new run's cluster is gone, [`StoreError::Conflict`] if a changed run is gone. Nothing is
+    /// written then.
+    pub async fn change<T>(
+        &self,
+        (cluster, bundle): (&ClusterId, &BundleId),
+        also: Option<&RunId>,
+        decide: impl FnOnce(Vec<RunRow>) -> (Vec<RunRow>, T),
+    ) -> Result<T> {
+        let also = also.map_or("", RunId::as_str);
+        let is_server = matches!(self.0, Connections::Postgres(_));
+        durable!(&self.0, |tx| {
+            if is_server {
+                let lock = sqlx::query(LOCK).bind(cluster.as_str());
+                lock.bind(bundle.as_str()).execute(&mut *tx).await?;
+            }
+            let read = sqlx::query_as(READ).bind(cluster.as_str());
+            let read = read.bind(bundle.as_str()).bind(also).bind(MAX_ROWS);
+            let found: Vec<RunColumns> = read.fetch_all(&mut *tx).await?;
+            let found = found.into_iter().map(row).collect::<Result<Vec<_>>>()?;
+            let (changed, answer) = decide(found);
+            for run in &changed {
+                let is_new = run.version == 1;
+                let write = sqlx::query(if is_new { ADD } else { REPLACE });
+                let write = write
+                    .bind(run.id.as_str())
+                    .bind(cluster.as_str())
+                    .bind(bundle.as_str())
+                    .bind(run.state.as_str())
+                    .bind(int(run.version)?)
+                    .bind(&run.body);
+                if write.execute(&mut *tx).await?.rows_affected() == 0 {
+                    let error = if is_new {
+                        StoreError::Missing
+                    } else {
+                        StoreError::Conflict
+                    };
+                    return Err(error);
+                }
+            }
+            if changed.iter().any(|it| it.version == 1) {
+                for forget in [OLD_LOGS, OLD_RUNS] {
+                    let forget = sqlx::query(forget).bind(cluster.as_str());
+                    let forget = forget.bind(bundle.as_str()).bind(MAX_ROWS);
+                    let forget = forget.bind(i64::from(RUNS_PER_DEPLOYMENT));
+                    forget.execute(&mut *tx).await?;
+                }
+            }
+            answer
+        })
+    }
+}

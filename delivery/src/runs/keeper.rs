@@ -1,0 +1,119 @@
+//! Time of commands: lost leases lapse, deadlines pass, and clusters learn how many commands wait.
+//!
+//! Each hub does this. A second one finds the work done, because each change is decided in its turn.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use fairlead_api::{BundleId, ClusterId, delivery::RunState};
+use fairlead_delivery_store::{RunFilter, RunRow};
+use fairlead_rollout::UnixMillis;
+use fairlead_runtime::Process;
+use fairlead_store::StoreError;
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{info, warn};
+
+use super::{Runs, claim::is_overdue};
+
+/// Interval at which a hub on a shared database looks for commands of other hubs.
+const SHARED_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which lost leases are looked for.
+const LEASE_POLL_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval of a poll without any event.
+const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// Changes within this time are processed together.
+const BATCH_DELAY: Duration = Duration::from_millis(20);
+/// Number of rows per read.
+const ROWS_PER_READ: u32 = 1000;
+
+impl Runs {
+    /// Keeps the commands until the hub drains.
+    pub(crate) async fn keep(&self, process: &Process) {
+        let mut leases = Instant::now();
+        while !process.is_draining() {
+            let wake = self.refresh().await.unwrap_or_else(|error| {
+                warn!(%error, "commands not counted");
+                Some(SHARED_POLL_INTERVAL)
+            });
+            if leases <= Instant::now() {
+                leases = Instant::now() + LEASE_POLL_INTERVAL;
+                if let Err(error) = self.lapse().await {
+                    warn!(%error, "lost leases not found");
+                }
+            }
+            let most = match self.parts.store.is_shared() {
+                true => SHARED_POLL_INTERVAL,
+                false => IDLE_POLL_INTERVAL,
+            };
+            let wake = Instant::now() + wake.unwrap_or(most).min(most);
+            tokio::select! {
+                () = process.draining() => {}
+                () = sleep_until(wake.min(leases)) => {}
+                () = self.kept.notified() => sleep(BATCH_DELAY).await,
+            }
+        }
+        let _ = self.draining.send(true);
+    }
+
+    /// Counts the claimable commands of each cluster. Returns the time until the next one becomes claimable.
+    pub(super) async fn refresh(&self) -> Result<Option<Duration>, StoreError> {
+        let now = self.now();
+        let mut counts: BTreeMap<ClusterId, u32> = BTreeMap::new();
+        let mut wake: Option<UnixMillis> = None;
+        let queued = self.rows(&[RunState::Queued]).await?;
+        for (cluster, bundle) in deployments(&queued) {
+            let open = self.open_of(&cluster, &bundle).await?;
+            if open.queue().has_claimable(now) {
+                *counts.entry(cluster).or_default() += 1;
+            }
+            let next = open.queue().wake(now);
+            wake = [wake, next].into_iter().flatten().min();
+        }
+        self.waiting.set(counts);
+        // A lapse is found by its own poll.
+        Ok(wake.map(|at| at.since(now).max(BATCH_DELAY)))
+    }
+
+    /// Ends lost leases and passed deadlines.
+    pub(super) async fn lapse(&self) -> Result<(), StoreError> {
+        let now = self.now();
+        let mut overdue = Vec::new();
+        for row in self.rows(&super::claim::OPEN_STATES).await? {
+            if is_overdue(&row, now)? {
+                overdue.push(row);
+            }
+        }
+        for (cluster, bundle) in deployments(&overdue) {
+            let ticked = self.change((&cluster, &bundle), None, |open, now| open.tick(now));
+            ticked.await?;
+            info!(%cluster, %bundle, "overdue command ended or queued again");
+        }
+        Ok(())
+    }
+
+    /// All rows in these states.
+    async fn rows(&self, states: &[RunState]) -> Result<Vec<RunRow>, StoreError> {
+        let mut filter = RunFilter {
+            states: states.to_vec(),
+            ..RunFilter::default()
+        };
+        let mut all = Vec::new();
+        loop {
+            let page = self.parts.runs.list(&filter, ROWS_PER_READ).await?;
+            let is_last = page.len() < usize::try_from(ROWS_PER_READ).unwrap_or(usize::MAX);
+            filter.before = page.last().map(|it| it.id.clone());
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+fn deployments(rows: &[RunRow]) -> BTreeSet<(ClusterId, BundleId)> {
+    let rows = rows.iter();
+    rows.map(|it| (it.cluster.clone(), it.bundle.clone()))
+        .collect()
+}

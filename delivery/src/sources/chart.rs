@@ -1,0 +1,125 @@
+//! Charts of repositories and registries, fetched by the program helm.
+
+use std::{path::PathBuf, process::Stdio, time::Duration};
+
+use fairlead_api::{Code, delivery::Chart};
+use fairlead_bundle::folder::{Folder, MAX_PACKED_BYTES};
+use tokio::{process::Command, time::timeout};
+
+use super::failure::SourceFailure;
+
+/// Limit of the time for a chart.
+const PULL_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Fetches a chart, and returns its files.
+///
+/// # Errors
+/// `FL-6610`
+pub(super) async fn pull(helm: Option<&PathBuf>, chart: &Chart) -> Result<Folder, SourceFailure> {
+    let name = shown(chart);
+    let failed =
+        |cause: String| SourceFailure::new(Code::ChartUnavailable, format!("{name}: {cause}"));
+    let helm = helm.ok_or_else(|| failed("the hub was started without --helm".to_owned()))?;
+    let home = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
+    let mut command = Command::new(helm);
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", home.path())
+        .current_dir(home.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .args(["pull", "--destination"])
+        .arg(home.path())
+        .args(arguments(chart).map_err(failed)?);
+    let output = timeout(PULL_DEADLINE, command.output()).await;
+    let output = output.map_err(|_| {
+        failed(format!(
+            "helm did not end within {} s",
+            PULL_DEADLINE.as_secs()
+        ))
+    })?;
+    let output = output.map_err(|error| failed(format!("helm cannot be started: {error}")))?;
+    if !output.status.success() {
+        let messages = String::from_utf8_lossy(&output.stderr);
+        let last = messages.lines().rfind(|it| !it.trim().is_empty());
+        let last: String = last.unwrap_or("no message").chars().take(300).collect();
+        return Err(failed(format!("helm: {last}")));
+    }
+    let read = tokio::task::spawn_blocking(move || read_archive(&home));
+    let read = read.await.map_err(|error| failed(error.to_string()))?;
+    read.map_err(failed)
+}
+
+/// Arguments of `helm pull` for a chart.
+fn arguments(chart: &Chart) -> Result<Vec<String>, String> {
+    let version = format!("--version={}", chart.version);
+    let is_plain = |it: &&String| !it.starts_with('-') && !it.chars().any(char::is_control);
+    match (&chart.oci, &chart.repository, &chart.name) {
+        (Some(oci), None, _) if is_plain(&oci) && oci.starts_with("oci://") => {
+            Ok(vec![version, "--".to_owned(), oci.clone()])
+        }
+        (None, Some(repository), Some(name)) if is_plain(&repository) && is_plain(&name) => {
+            let repository = format!("--repo={repository}");
+            Ok(vec![version, repository, "--".to_owned(), name.clone()])
+        }
+        _ => Err("expected `oci`, or `repository` and `name`".to_owned()),
+    }
+}
+
+fn shown(chart: &Chart) -> String {
+    let place = chart.oci.as_deref().or(chart.name.as_deref());
+    format!("chart {} {}", place.unwrap_or("?"), chart.version)
+}
+
+/// The one archive that helm has written.
+fn read_archive(home: &tempfile::TempDir) -> Result<Folder, String> {
+    let files = std::fs::read_dir(home.path()).map_err(|error| error.to_string())?;
+    let mut paths = files.filter_map(Result::ok).map(|it| it.path());
+    let archive = paths.find(|it| it.extension().is_some_and(|it| it == "tgz"));
+    let archive = archive.ok_or("helm has written no archive")?;
+    let file = std::fs::File::open(archive).map_err(|error| error.to_string())?;
+    let size = file.metadata().map_err(|error| error.to_string())?.len();
+    if size > MAX_PACKED_BYTES {
+        return Err(format!(
+            "the chart has more than {} MiB packed",
+            MAX_PACKED_BYTES >> 20
+        ));
+    }
+    let folder = Folder::from_archive(file).map_err(|error| error.to_string())?;
+    Ok(folder.without_top_folder())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_never_begin_like_options() {
+        let chart = |oci: Option<&str>, repository: Option<&str>, name: Option<&str>| Chart {
+            oci: oci.map(str::to_owned),
+            repository: repository.map(str::to_owned),
+            name: name.map(str::to_owned),
+            version: "1.2.3".to_owned(),
+        };
+        let repository = chart(None, Some("https://charts.test"), Some("web"));
+        assert_eq!(
+            arguments(&repository).unwrap(),
+            ["--version=1.2.3", "--repo=https://charts.test", "--", "web"]
+        );
+        let oci = chart(Some("oci://registry.test/web"), None, None);
+        assert_eq!(
+            arguments(&oci).unwrap(),
+            ["--version=1.2.3", "--", "oci://registry.test/web"]
+        );
+        for bad in [
+            chart(None, None, Some("web")),
+            chart(Some("https://x"), None, None),
+            chart(None, Some("https://charts.test"), Some("--post-renderer=x")),
+        ] {
+            assert!(arguments(&bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Failures of sources: a code and one sentence.
+
+use std::{fmt, io};
+
+use fairlead_api::{Code, Failure};
+use fairlead_store::StoreError;
+
+/// Maximum length of a message of git in a reason, in characters.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// Reason why a source has no newer content. The last good content stays.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {cause}")]
+pub(super) struct SourceFailure {
+    pub(super) code: Code,
+    /// One sentence without a full stop and without secrets.
+    pub(super) cause: String,
+}
+
+/// Parts of git's and ssh's messages, and their meaning. The first match counts.
+const MEANINGS: [(&str, Code); 17] = [
+    ("host key verification failed", Code::HostKeyRefused),
+    ("host identification has changed", Code::HostKeyRefused),
+    ("host key is known for", Code::HostKeyRefused),
+    ("permission denied", Code::GitAccessDenied),
+    ("authentication failed", Code::GitAccessDenied),
+    ("could not read username", Code::GitAccessDenied),
+    ("could not read password", Code::GitAccessDenied),
+    ("returned error: 401", Code::GitAccessDenied),
+    ("returned error: 403", Code::GitAccessDenied),
+    ("couldn't find remote ref", Code::NoSuchRef),
+    ("not our ref", Code::NoSuchRef),
+    ("does not allow request for unadvertised", Code::NoSuchRef),
+    ("could not resolve host", Code::SourceUnreachable),
+    ("unable to access", Code::SourceUnreachable),
+    (
+        "could not read from remote repository",
+        Code::SourceUnreachable,
+    ),
+    ("not found", Code::SourceUnreachable),
+    ("connection", Code::SourceUnreachable),
+];
+
+impl SourceFailure {
+    pub(super) fn new(code: Code, cause: impl Into<String>) -> Self {
+        let cause = cause.into();
+        SourceFailure { code, cause }
+    }
+
+    pub(super) fn unreachable(cause: impl Into<String>) -> Self {
+        SourceFailure::new(Code::SourceUnreachable, cause)
+    }
+
+    pub(super) fn git(cause: impl Into<String>) -> Self {
+        SourceFailure::new(Code::GitFailed, cause)
+    }
+
+    /// A program that cannot be started.
+    pub(super) fn program(program: &str, error: &io::Error) -> Self {
+        SourceFailure::git(format!("{program} cannot be started: {error}"))
+    }
+
+    /// A folder of the source.
+    pub(super) fn folder(path: &str, cause: impl fmt::Display) -> Self {
+        SourceFailure::new(Code::BadSourceFolder, format!("folder {path:?}: {cause}"))
+    }
+
+    /// Failure of git by its messages.
+    pub(super) fn of_messages(messages: &str) -> Self {
+        let lower = messages.to_lowercase();
+        let meaning = MEANINGS.iter().find(|(part, _)| lower.contains(part));
+        let code = meaning.map_or(Code::GitFailed, |(_, code)| *code);
+        let part = meaning.map(|(part, _)| *part);
+        let lines = || messages.lines().map(str::trim).filter(|it| !it.is_empty());
+        let matching = lines().find(|it| part.is_some_and(|part| it.to_lowercase().contains(part)));
+        let line = matching
+            .or_else(|| lines().next_back())
+            .unwrap_or("no message");
+        let line = line.trim_end_matches('.').chars();
+        let line: String = line.filter(|it| !it.is_control()).collect();
+        let short: String = line.chars().take(MAX_MESSAGE_CHARS).collect();
+        SourceFailure::new(code, format!("git: {short}"))
+    }
+
+    /// Sentence for people, with code and next step.
+    pub(super) fn reason(&self) -> String {
+        let (code, cause) = (self.code, &self.cause);
+        format!("{code}: {}: {cause}. {}", code.title(), code.next_step())
+    }
+}
+
+impl From<StoreError> for SourceFailure {
+    fn from(error: StoreError) -> Self {
+        let failure = Failure::from(error);
+        SourceFailure::new(failure.code, failure.cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_codes() {
+        for (messages, code, cause) in [
+            (
+                "@@@@\nHost key verification failed.\nfatal: Could not read from remote repository.\n",
+                Code::HostKeyRefused,
+                "git: Host key verification failed",
+            ),
+            (
+                "fatal: unable to access 'https://git.test/a/': The requested URL returned error: 403\n",
+                Code::GitAccessDenied,
+                "git: fatal: unable to access 'https://git.test/a/': The requested URL returned error: 403",
+            ),
+            (
+                "fatal: couldn't find remote ref refs/heads/gone\n",
+                Code::NoSuchRef,
+                "git: fatal: couldn't find remote ref refs/heads/gone",
+            ),
+            (
+                "fatal: unable to access 'https://x/': Could not resolve host: x\n",
+                Code::SourceUnreachable,
+                "git: fatal: unable to access 'https://x/': Could not resolve host: x",
+            ),
+            ("strange\n\n", Code::GitFailed, "git: strange"),
+            ("", Code::GitFailed, "git: no message"),
+        ] {
+            let failure = SourceFailure::of_messages(messages);
+            assert_eq!((failure.code, failure.cause.as_str()), (code, cause));
+        }
+    }
+}
