@@ -136,6 +136,9 @@ codes! {
     CaRotating = 4123, 409, "a rotation of the CA runs already", "Look at it with `fairlead ca status`, and end it with `fairlead ca retire`.";
     NoRotation = 4124, 409, "no rotation of the CA runs", "Begin one with `fairlead ca rotate`.";
     CaBehind = 4125, 409, "agents do not know the new CA yet", "Wait until `fairlead ca status` lists no cluster; `fairlead ca retire --force` cuts the listed ones off.";
+    RolloutStopped = 4126, 0, "the rollout has stopped before its end", "Look at it with `fairlead rollout status BUNDLE`.";
+    ClustersDiffer = 4127, 0, "clusters differ from the folder", "Deploy the folder with `fairlead deploy`, or correct it.";
+    RunFailed = 4128, 0, "the run has not succeeded", "Read its log with `fairlead run logs RUN`.";
     SignInDenied = 4131, 0, "the sign-in was denied", "Sign in with an account that may use this hub; the issuer's administrators know its rules.";
     SignInTimeout = 4132, 0, "nobody completed the sign-in in time", "Run the command again, and complete the sign-in in the browser.";
     SignInIssuerAway = 4133, 0, "the issuer of the sign-in cannot be reached", "Check the network path from this machine to the issuer, and HTTPS_PROXY; a token works meanwhile (`fairlead login URL --token-file FILE`).";

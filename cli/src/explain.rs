@@ -141,6 +141,10 @@ mod tests {
                 let words = line.split(' ').map(|it| match it.trim_matches('\'') {
                     "URL" => "https://hub.example",
                     "TENANT" => "t-acme",
+                    "BUNDLE" => "b-shop",
+                    "SOURCE" => "s-platform",
+                    "GROUP" => "g-edge",
+                    "RUN" => "run-01KB0000000000000000000000",
                     word => word,
                 });
                 if let Err(error) = crate::args::command().try_get_matches_from(words) {

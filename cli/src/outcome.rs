@@ -14,11 +14,25 @@ pub(crate) fn exit_code(code: Code) -> u8 {
         | C::BadKubeconfig
         | C::CannotRead
         | C::Invalid
-        | C::Usage => 2,
+        | C::Usage
+        | C::ArchiveRefused
+        | C::BadBundle
+        | C::BadBundleFile
+        | C::ChartNotFetched
+        | C::DependencyCycle => 2,
         C::NotLoggedIn => 3,
-        C::NotFound | C::NoSuchCluster | C::NoSuchRoute => 4,
+        C::NotFound
+        | C::NoSuchCluster
+        | C::NoSuchRoute
+        | C::NoSuchArtifact
+        | C::NoSuchGeneration => 4,
         C::HubUnreachable | C::NotReady => 5,
-        C::Conflict | C::InUse | C::ChangedMeanwhile | C::Protected => 6,
+        C::Conflict
+        | C::InUse
+        | C::ChangedMeanwhile
+        | C::Protected
+        | C::RemovalNotConfirmed
+        | C::BundleDeleting => 6,
         other => match other.number() {
             1100..1300 => 3,
             1400..1600 | 3100..3200 => 5,

@@ -3,6 +3,7 @@
 mod access;
 mod agents;
 mod catalogs;
+mod delivery;
 mod documents;
 mod failures;
 mod filters;

@@ -1,82 +1,28 @@
-//! Documents of tenants and clusters in files: the fields that people write, the parser, and the order of requests.
+//! Documents of tenants, clusters and deliveries in files: the fields that people write, the parser, and the order of requests.
 
+mod kind;
+mod patch;
 pub mod plan;
+pub mod removals;
 
 use std::{collections::BTreeSet, fmt};
 
-use fairlead_api::{ClusterId, Code, Failure, TenantId};
+use fairlead_api::{Code, Failure};
 use serde_json::{Map, Value};
 
-/// Fields that only the hub, agents and Commodore write. They are ignored in files, so that the output of `-o yaml` can be applied.
-const MANAGED_FIELDS: [&str; 13] = [
-    "created",
-    "version",
-    "status",
-    "uid",
-    "clone",
-    "enrolled",
-    "installURL",
-    "agentInstallURL",
-    "join",
-    "expires",
-    "dynamicFacts",
-    "staleFacts",
-    "compileMeta",
-];
+pub use kind::DocumentKind;
 
-/// Kind of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DocumentKind {
-    /// Tenant, at `/tenants`.
-    Tenant,
-    /// Cluster, at `/clusters`.
-    Cluster,
-}
+/// Words of the field `kind` that are options of a bundle, not kinds of documents.
+const WAYS_OF_DELIVERY: [&str; 2] = ["manifests", "helm"];
 
-impl DocumentKind {
-    /// Path of the collection in the API.
-    #[must_use]
-    pub const fn collection(self) -> &'static str {
-        match self {
-            DocumentKind::Tenant => "/tenants",
-            DocumentKind::Cluster => "/clusters",
-        }
-    }
-
-    /// Kind of an id, by its prefix.
-    fn of_id(id: &str) -> Option<DocumentKind> {
-        match id.split_once('-') {
-            Some(("t", _)) => Some(DocumentKind::Tenant),
-            Some(("c", _)) => Some(DocumentKind::Cluster),
-            _ => None,
-        }
-    }
-
-    fn of_word(word: &str) -> Option<DocumentKind> {
-        match word {
-            "Tenant" => Some(DocumentKind::Tenant),
-            "Cluster" => Some(DocumentKind::Cluster),
-            _ => None,
-        }
-    }
-
-    fn whole_id(self, id: &str) -> Result<String, InvalidDocument> {
-        let whole = match self {
-            DocumentKind::Tenant => TenantId::from_name(id).map(|id| id.to_string()),
-            DocumentKind::Cluster => ClusterId::from_name(id).map(|id| id.to_string()),
-        };
-        whole.map_err(|error| invalid(format_args!("id: {error}")))
-    }
-}
-
-/// Desired state of one tenant or cluster.
+/// Desired state of one resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     /// Kind of the resource.
     pub kind: DocumentKind,
     /// Id with its prefix.
     pub id: String,
-    /// Tenant of a cluster.
+    /// Tenant of the resource; `None` for a tenant.
     pub tenant: Option<String>,
     /// Other fields that people write.
     pub fields: Map<String, Value>,
@@ -121,8 +67,17 @@ impl Document {
     pub fn needs(&self) -> Option<&str> {
         match self.kind {
             DocumentKind::Tenant => self.fields.get("tenantRef").and_then(Value::as_str),
-            DocumentKind::Cluster => self.tenant.as_deref(),
+            _ => self.tenant.as_deref(),
         }
+    }
+
+    /// Body of a PUT.
+    pub(crate) fn body(&self) -> Map<String, Value> {
+        let mut whole = self.whole();
+        if !self.kind.takes_patch() {
+            whole.remove("id");
+        }
+        whole
     }
 }
 
@@ -186,7 +141,7 @@ fn read_value(value: Value, usual: DocumentKind) -> Result<Vec<Document>, Invali
             }
             _ => Ok(vec![read_one(fields, usual)?]),
         },
-        _ => Err(invalid("expected fields of a tenant or a cluster")),
+        _ => Err(invalid("expected fields of a resource")),
     }
 }
 
@@ -198,22 +153,12 @@ fn read_one(
         let detail = "that is an object of Kubernetes; `fairlead import lieutenant` takes those";
         return Err(invalid(detail));
     }
-    let kind = text(&mut fields, "kind")?;
-    let said = kind.map(|kind| {
-        DocumentKind::of_word(&kind).ok_or_else(|| {
-            invalid(format_args!(
-                "kind: expected Tenant or Cluster, not {kind:?}"
-            ))
-        })
-    });
+    let said = kind_of(&mut fields)?;
     let id = text(&mut fields, "id")?.ok_or_else(|| invalid("`id` is missing"))?;
-    let kind = said
-        .transpose()?
-        .or(DocumentKind::of_id(&id))
-        .unwrap_or(usual);
-    let tenant = match kind {
-        DocumentKind::Tenant => None,
-        DocumentKind::Cluster => text(&mut fields, "tenant")?
+    let kind = said.or(DocumentKind::of_id(&id)).unwrap_or(usual);
+    let tenant = match kind.has_tenant() {
+        false => None,
+        true => text(&mut fields, "tenant")?
             .map(|tenant| DocumentKind::Tenant.whole_id(&tenant))
             .transpose()?,
     };
@@ -221,7 +166,7 @@ fn read_one(
         let parent = DocumentKind::Tenant.whole_id(&parent)?;
         fields.insert("tenantRef".to_owned(), parent.into());
     }
-    fields.retain(|name, _| !MANAGED_FIELDS.contains(&name.as_str()));
+    fields.retain(|name, _| !kind.managed_fields().contains(&name.as_str()));
     if let Some(Value::Object(repo)) = fields.get_mut("gitRepo") {
         repo.remove("state");
         // The hub returns an empty object for a cluster without a repository.
@@ -235,6 +180,26 @@ fn read_one(
         tenant,
         fields,
     })
+}
+
+/// Takes the kind of a document. A bundle has a field `kind` of its own, which stays.
+fn kind_of(fields: &mut Map<String, Value>) -> Result<Option<DocumentKind>, InvalidDocument> {
+    let Some(word) = text(fields, "kind")? else {
+        return Ok(None);
+    };
+    if WAYS_OF_DELIVERY.contains(&word.as_str()) {
+        fields.insert("kind".to_owned(), word.into());
+        return Ok(Some(DocumentKind::Bundle));
+    }
+    let kind = DocumentKind::of_word(&word).ok_or_else(|| {
+        let words = DocumentKind::ALL.map(DocumentKind::word).join(", ");
+        invalid(format_args!("kind: expected one of {words}, not {word:?}"))
+    })?;
+    let is_chart = ["helm", "chart"].iter().any(|it| fields.contains_key(*it));
+    if kind == DocumentKind::Bundle && is_chart {
+        fields.insert("kind".to_owned(), "helm".into());
+    }
+    Ok(Some(kind))
 }
 
 fn text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, InvalidDocument> {
@@ -305,6 +270,59 @@ mod tests {
     }
 
     #[test]
+    fn documents_of_delivery_follow_their_tenants_and_keep_the_way_of_delivery() {
+        let documents = of(
+            "- {id: b-shop, tenant: a, kind: helm, generation: 3, removals: {c-a: 2}, generations: []}\n\
+             - {id: shop, kind: Bundle, chart: {version: '1'}}\n\
+             - {id: b-web, kind: Bundle, drift: report}\n\
+             - {id: g-edge, tenant: t-a, selector: a=b, members: 3}\n\
+             - {id: s-platform, tenant: t-a, git: {url: u}, commit: abc, reason: none}\n\
+             - {id: t-a}\n",
+        );
+        // A second document with the id `b-shop` is a mistake.
+        assert!(
+            documents
+                .unwrap_err()
+                .to_string()
+                .contains("b-shop is there twice")
+        );
+        let documents = of(
+            "- {id: b-shop, tenant: a, kind: helm, generation: 3, removals: {c-a: 2}, generations: []}\n\
+             - {id: api, kind: Bundle, chart: {version: '1'}}\n\
+             - {id: b-web, kind: Bundle, drift: report}\n\
+             - {id: s-platform, tenant: t-a, git: {url: u}, commit: abc, reason: none}\n\
+             - {id: g-edge, tenant: t-a, selector: a=b, members: 3}\n\
+             - {id: t-a}\n",
+        )
+        .unwrap();
+        let ids: Vec<String> = documents.iter().map(ToString::to_string).collect();
+        // Documents without a tenant in the file need no other one.
+        assert_eq!(
+            ids,
+            ["t-a", "b-api", "b-web", "g-edge", "s-platform", "b-shop"]
+        );
+        let body = |id: &str| {
+            let found = documents.iter().find(|it| it.id == id).unwrap();
+            Value::Object(found.body())
+        };
+        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(body("b-shop"), json(r#"{"tenant": "t-a", "kind": "helm"}"#));
+        assert_eq!(
+            body("b-api"),
+            json(r#"{"kind": "helm", "chart": {"version": "1"}}"#)
+        );
+        assert_eq!(body("b-web"), json(r#"{"drift": "report"}"#));
+        assert_eq!(
+            body("g-edge"),
+            json(r#"{"tenant": "t-a", "selector": "a=b"}"#)
+        );
+        assert_eq!(
+            body("s-platform"),
+            json(r#"{"tenant": "t-a", "git": {"url": "u"}}"#)
+        );
+    }
+
+    #[test]
     fn mistake_is_reported_with_file_and_field() {
         for (text, told) in [
             (
@@ -316,7 +334,7 @@ mod tests {
                 "f.yaml, document 2: a value is not allowed: c-a is there twice",
             ),
             ("id: [a\n", "f.yaml: "),
-            ("kind: Pod\nid: a\n", "expected Tenant or Cluster"),
+            ("kind: Pod\nid: a\n", "expected one of Tenant, Cluster"),
             (
                 "apiVersion: syn.tools/v1alpha1\nkind: Cluster\n",
                 "fairlead import lieutenant",

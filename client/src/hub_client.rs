@@ -2,8 +2,10 @@
 
 pub(crate) mod calls;
 mod error;
+pub(crate) mod events;
 mod failed;
 mod place;
+pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
 mod token;

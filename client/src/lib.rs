@@ -15,6 +15,7 @@ pub mod kubeconfig;
 pub mod logins;
 pub mod lookup;
 mod query;
+mod run_log;
 pub mod sign_in;
 
 pub use differences::{Difference, differences};
@@ -23,5 +24,8 @@ pub use exchanged::{CachedToken, ExchangeStore};
 pub use hub_client::{
     Credential, HubClient, HubError,
     calls::{Precondition, Tagged},
+    events::ServerEvent,
+    streams::{ByteStream, EventStream},
 };
 pub use query::query_of;
+pub use run_log::RunLog;

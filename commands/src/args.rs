@@ -11,6 +11,7 @@ mod access;
 mod agent_settings;
 mod ca;
 mod common;
+mod delivery;
 mod fields;
 mod grants;
 mod inspect;
@@ -28,6 +29,11 @@ pub(crate) use self::access::{
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 pub(crate) use self::ca::{CaArgs, ConfirmRestore, RetireArgs};
 pub use self::common::{HubPlace, OutputArgs};
+pub(crate) use self::delivery::{
+    BundleArgs, BundleDelete, DeployArgs, DeploymentArgs, DeploymentList, DiffArgs, FolderArgs,
+    GroupArgs, OneDeployment, RollbackArgs, RolloutArgs, RolloutList, RolloutStatusArgs, RunArgs,
+    RunCreate, RunList, RunLogs, RunWait, SourceAdd, SourceArgs,
+};
 pub(crate) use self::fields::{NewCluster, SetCluster};
 pub(crate) use self::grants::{AccessArgs, AccessDecisionArgs, AccessWish};
 pub(crate) use self::inspect::{
@@ -84,6 +90,33 @@ pub enum HubCommand {
     /// List locks
     #[command(subcommand)]
     Locks(LocksArgs),
+    /// Deploy a folder of manifests or a Helm chart to clusters, in waves
+    #[command(after_help = delivery::DEPLOY_EXAMPLES)]
+    Deploy(Box<DeployArgs>),
+    /// Compare a folder with clusters, by a dry run in each of them
+    #[command(after_help = delivery::DIFF_EXAMPLES)]
+    Diff(Box<DiffArgs>),
+    /// Manage bundles: content, options and targets of deliveries
+    #[command(subcommand)]
+    Bundle(BundleArgs),
+    /// Roll a bundle back to the content of an earlier generation
+    #[command(after_help = delivery::ROLLBACK_EXAMPLES)]
+    Rollback(RollbackArgs),
+    /// Show, stop and continue rollouts of bundles
+    #[command(subcommand)]
+    Rollout(RolloutArgs),
+    /// Show and manage deployments: bundles in clusters
+    #[command(subcommand)]
+    Deployment(DeploymentArgs),
+    /// Show, cancel and make runs: executions of deployments
+    #[command(subcommand)]
+    Run(RunArgs),
+    /// Manage Git repositories whose folders become bundles
+    #[command(subcommand)]
+    Source(SourceArgs),
+    /// Manage groups: named selectors of clusters
+    #[command(subcommand)]
+    Group(GroupArgs),
     /// Confirm a restore: identities and tokens from before it are valid again
     #[command(after_help = "Example:\n  fairlead confirm-restore")]
     ConfirmRestore(ConfirmRestore),

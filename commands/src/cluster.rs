@@ -30,6 +30,7 @@ use secrecy::ExposeSecret;
 use crate::{
     apply, args,
     confirm::confirm,
+    delivery::removal::{confirmed, joined},
     edit, fields,
     output::{self, OutputFormat},
     runtime::block_on,
@@ -152,7 +153,10 @@ async fn move_to(
     let path = format!("/v1/clusters/{id}/tenant");
     let to = serde_json::json!({ "tenant": tenant });
     let install = Install::of(hub).await?;
-    let moved: JoinInfo = hub.post(&path, &to).await?;
+    let moved: JoinInfo = confirmed(yes, async |parameter| {
+        hub.post(&joined(&path, parameter), &to).await
+    })
+    .await?;
     Ok(output::show(format, &moved, |moved| {
         install.command(moved, &SiteChoices::default())
     })?)
@@ -260,7 +264,7 @@ fn named_tenant(name: &str) -> Result<TenantId, Failure> {
 }
 
 /// Tenant of the caller, else the default tenant.
-async fn own_tenant(hub: &HubClient) -> Result<TenantId, Failure> {
+pub(crate) async fn own_tenant(hub: &HubClient) -> Result<TenantId, Failure> {
     let who: WhoAmI = hub.get("/v1/whoami").await?;
     who.tenant.map_or_else(|| named_tenant("t-default"), Ok)
 }

@@ -7,13 +7,13 @@ use clap_complete::{
     CompletionCandidate, Shell,
     env::{EnvCompleter, Shells},
 };
-use fairlead_api::TimeSpan;
 use fairlead_api::{
-    Code, Failure, percent,
+    Code, Failure, RolloutId, TimeSpan, percent,
     resources::{ApiToken, Cluster, List, Tenant},
 };
 use fairlead_client::{Environment, HubClient, logins};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{
     output::{self, FORMATS},
@@ -82,6 +82,47 @@ pub(crate) fn tokens(current: &OsStr) -> Vec<CompletionCandidate> {
     let found: Option<List<ApiToken>> = get(&path);
     let found = found.into_iter().flat_map(|list| list.items);
     starting_with(current, found.map(|token| (token.id, token.name)))
+}
+
+/// Ids of bundles.
+pub(crate) fn bundles(current: &OsStr) -> Vec<CompletionCandidate> {
+    ids("/v1/bundles", current)
+}
+
+/// Ids of groups of clusters.
+pub(crate) fn groups(current: &OsStr) -> Vec<CompletionCandidate> {
+    ids("/v1/groups", current)
+}
+
+/// Ids of sources.
+pub(crate) fn sources(current: &OsStr) -> Vec<CompletionCandidate> {
+    ids("/v1/sources", current)
+}
+
+/// Ids of bundles, and of rollouts after their prefix.
+pub(crate) fn rollout_targets(current: &OsStr) -> Vec<CompletionCandidate> {
+    let typed = current.to_str().unwrap_or_default();
+    match typed.starts_with(RolloutId::PREFIX) {
+        true => ids("/v1/rollouts", current),
+        false => ids("/v1/bundles", current),
+    }
+}
+
+/// Ids of runs, latest first.
+pub(crate) fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
+    ids("/v1/runs", current)
+}
+
+/// Ids in a list of the hub.
+fn ids(path: &str, current: &OsStr) -> Vec<CompletionCandidate> {
+    let found: Option<List<Value>> = get(&format!("{path}?limit=1000"));
+    let found = found.into_iter().flat_map(|list| list.items);
+    let named = found.filter_map(|item| {
+        let text = |name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
+        let about = text("bundle").or_else(|| text("tenant"));
+        Some((text("id")?, about.unwrap_or_default()))
+    });
+    starting_with(current, named)
 }
 
 /// URLs of the hubs with a login.

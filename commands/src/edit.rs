@@ -37,8 +37,8 @@ pub(crate) async fn run(
     environment: &Environment,
 ) -> Result<(), Failure> {
     let now = hub.get_tagged(path).await?.ok_or(match kind {
-        DocumentKind::Tenant => Code::NotFound,
         DocumentKind::Cluster => Code::NoSuchCluster,
+        _ => Code::NotFound,
     })?;
     let base = Document::of(kind, &now.value)?;
     let text = text_of(&base)?;

@@ -11,6 +11,7 @@ mod cluster;
 pub mod complete;
 pub mod confirm;
 mod credential;
+mod delivery;
 mod describe;
 mod edit;
 mod facts;
@@ -66,6 +67,15 @@ pub fn run(
         HubCommand::Lock(args) => revocation::lock(args, environment),
         HubCommand::Unlock(args) => revocation::unlock(&args, environment),
         HubCommand::Locks(command) => revocation::locks(command, environment),
+        HubCommand::Deploy(args) => delivery::deploy(*args, environment),
+        HubCommand::Diff(args) => delivery::diff(*args, environment),
+        HubCommand::Bundle(command) => delivery::bundle(command, environment),
+        HubCommand::Rollback(args) => delivery::rollback(args, environment),
+        HubCommand::Rollout(command) => delivery::rollout(command, environment),
+        HubCommand::Deployment(command) => delivery::deployment(command, environment),
+        HubCommand::Run(command) => delivery::run(command, environment),
+        HubCommand::Source(command) => delivery::source(command, environment),
+        HubCommand::Group(command) => delivery::group(command, environment),
         HubCommand::Import(command) => import::run(command, environment),
         HubCommand::Kubeconfig(args) => kubeconfig::run(&args, environment),
         HubCommand::Credential(args) => credential::run(&args, environment),

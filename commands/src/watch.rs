@@ -1,14 +1,20 @@
 //! `-w`: prints tenants and clusters again when they change. The hub reports changes and status updates; printed values are
 //! read after the report.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use fairlead_api::{Failure, percent, resources::ClusterStatusUpdate};
+use fairlead_api::{
+    Failure, delivery::DeploymentStatusUpdate, percent, resources::ClusterStatusUpdate,
+};
 use fairlead_client::{
     HubClient, HubError,
     changes::{ChangePoller, LONG_POLL_SECONDS},
 };
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::output::{
     self, Cell, Columns, OutputFormat, RenderError, TableColumn, line, line_width, shown_cells,
@@ -16,6 +22,10 @@ use crate::output::{
 
 /// Status fields that change over time without any event.
 const VOLATILE_FIELDS: [&str; 2] = ["lastSeen", "lastGoodProbe"];
+
+const DEPLOYMENTS_PATH: &str = "/v1/deployments/status";
+/// Shortest time between two reads of all deployments.
+const DEPLOYMENTS_PAUSE: Duration = Duration::from_secs(1);
 
 /// One resource with its cells.
 pub(crate) struct Row<const N: usize> {
@@ -39,19 +49,21 @@ pub(crate) enum WatchScope {
     All,
     /// Matching resources below this path. A resource that no longer matches may still exist.
     Matching(&'static str),
+    /// Matching resources without a path of their own.
+    MatchingOrGone,
 }
 
 impl WatchScope {
     /// Finds out whether a missing resource was deleted or no longer matches.
     async fn missing(self, hub: &HubClient, id: String) -> Result<Missing, HubError> {
-        let is_there = match self {
-            WatchScope::One | WatchScope::All => None,
+        let was_deleted = match self {
+            WatchScope::One | WatchScope::All => true,
+            WatchScope::MatchingOrGone => false,
             WatchScope::Matching(path) => {
-                hub.get_optional::<Value>(&format!("{path}/{}", percent::encode(&id)))
-                    .await?
+                let path = format!("{path}/{}", percent::encode(&id));
+                hub.get_optional::<Value>(&path).await?.is_none()
             }
         };
-        let was_deleted = is_there.is_none();
         Ok(Missing { id, was_deleted })
     }
 }
@@ -82,6 +94,8 @@ pub(crate) enum Wakes {
     Changes,
     /// Changes of the registry and status updates of clusters.
     Status,
+    /// Updates of deployments.
+    Deployments,
 }
 
 /// Position in the stream of events.
@@ -89,6 +103,7 @@ pub(crate) enum Wakes {
 enum Cursor {
     Changes(String),
     Status(String),
+    Deployments(String),
 }
 
 /// Waits for events that can change the printed values.
@@ -105,6 +120,11 @@ impl<'a> Waker<'a> {
             Wakes::Status => {
                 let update: ClusterStatusUpdate = hub.get("/v1/status").await?;
                 Cursor::Status(update.cursor)
+            }
+            Wakes::Deployments => {
+                let path = format!("{DEPLOYMENTS_PATH}?since=now");
+                let update: DeploymentStatusUpdate = hub.get(&path).await?;
+                Cursor::Deployments(update.cursor)
             }
         };
         Ok(Waker { poller, cursor })
@@ -123,6 +143,18 @@ impl<'a> Waker<'a> {
                     cursor.clone_from(&update.cursor);
                     if !update.is_empty() {
                         return Ok(Some(update));
+                    }
+                }
+                Cursor::Deployments(cursor) => {
+                    // Many clusters change at once in a rollout; each wake reads all rows again.
+                    sleep(DEPLOYMENTS_PAUSE).await;
+                    let update = self
+                        .poller
+                        .long_poll(DEPLOYMENTS_PATH, cursor, LONG_POLL_SECONDS);
+                    let update: DeploymentStatusUpdate = update.await?;
+                    cursor.clone_from(&update.cursor);
+                    if !update.is_empty() {
+                        return Ok(None);
                     }
                 }
                 Cursor::Changes(since) => {

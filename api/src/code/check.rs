@@ -2,6 +2,7 @@
 //! reader. A test of the command line runs each `fairlead` command in here through its parser.
 
 mod bundles;
+mod commands;
 mod drift;
 mod helm;
 mod queue;
@@ -20,6 +21,7 @@ impl Code {
             41 if self.number() >= 4140 => quota(self),
             65 | 66 => queue::check(self),
             41 if self.number() > 4130 => sign_in(self),
+            41 if matches!(self.number(), 4126..=4128) => commands::ended(self),
             61 => bundles::content(self),
             62 if self.number() >= 6220 => helm::in_cluster(self),
             62..=63 => runs::in_cluster(self),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 
 /// Headings with their commands, in the order of the page.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Access",
         &[
@@ -34,6 +34,20 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "changes",
             "audit",
             "recording",
+        ],
+    ),
+    (
+        "Delivery",
+        &[
+            "deploy",
+            "diff",
+            "bundle",
+            "rollback",
+            "rollout",
+            "deployment",
+            "run",
+            "source",
+            "group",
         ],
     ),
     (

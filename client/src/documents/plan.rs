@@ -1,16 +1,21 @@
 //! Plan of a document: the difference to the hub's resource, validated by the hub with a dry run before anything is written.
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, delivery::PlanHash};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{Document, DocumentKind, invalid};
+use super::{
+    Document, DocumentKind, invalid,
+    patch::{merged, patch},
+    removals::Removals,
+};
 use crate::{
     differences::differences,
     hub_client::{
         HubClient, HubError,
         calls::{Precondition, Tagged},
     },
+    query::query_of,
 };
 
 /// Fields that PUT keeps if a document omits them.
@@ -50,6 +55,8 @@ pub struct DocumentPlan {
     pub lines: Vec<String>,
     /// Changes that need confirmation.
     pub dangers: Vec<String>,
+    /// Name of the removals among the dangers, which the hub requires.
+    confirm: Option<PlanHash>,
 }
 
 /// Treatment of fields that a document omits.
@@ -90,12 +97,19 @@ pub async fn plan(
         return dry_run(hub, document, plan, None).await;
     };
     let shown = Document::of(document.kind, &now.value)?;
-    if document.tenant.is_some() && document.tenant != shown.tenant {
+    let is_cluster = document.kind == DocumentKind::Cluster;
+    if is_cluster && document.tenant.is_some() && document.tenant != shown.tenant {
         let detail = format_args!(
             "{document} is of tenant {}; a cluster moves by `fairlead cluster move`",
             shown.tenant.unwrap_or_default()
         );
         return Err(invalid(detail).into());
+    }
+    if !document.kind.takes_patch() {
+        return match replaced(document, &shown, mode)? {
+            Some(body) => dry_run(hub, document, PlannedRequest::Replace(body), Some(&now)).await,
+            None => Ok(DocumentPlan::unchanged()),
+        };
     }
     let plan = match mode {
         ApplyMode::Amend => patched(&shown.fields, &document.fields, false),
@@ -105,10 +119,7 @@ pub async fn plan(
     };
     match plan {
         Some(plan) => dry_run(hub, document, plan, Some(&now)).await,
-        None => Ok(DocumentPlan::without_dry_run(
-            PlannedRequest::Unchanged,
-            Vec::new(),
-        )),
+        None => Ok(DocumentPlan::unchanged()),
     }
 }
 
@@ -125,21 +136,19 @@ pub async fn send(
 ) -> Result<(), Failure> {
     let mut tries = MAX_ATTEMPTS;
     loop {
-        let sent = write(
-            hub,
-            document,
-            &planned.request,
-            planned.tag.as_deref(),
-            false,
-        )
-        .await;
+        let terms = Terms {
+            tag: planned.tag.as_deref(),
+            confirm: planned.confirm.as_ref(),
+            is_dry_run: false,
+        };
+        let sent = write(hub, document, &planned.request, terms).await;
         let changed = match sent {
             Err(error @ HubError::Outdated(_)) if tries > 0 => error,
             other => return Ok(other.map(drop)?),
         };
         tries -= 1;
         let anew = plan(hub, document, mode, false).await?;
-        if anew.lines != planned.lines {
+        if anew.lines != planned.lines || anew.confirm != planned.confirm {
             return Err(changed.into());
         }
         planned = anew;
@@ -154,13 +163,30 @@ async fn dry_run(
     now: Option<&Tagged>,
 ) -> Result<DocumentPlan, Failure> {
     let tag = now.map(|now| now.tag.clone());
-    let would = write(hub, document, &request, tag.as_deref(), true).await?;
+    let mut terms = Terms {
+        tag: tag.as_deref(),
+        confirm: None,
+        is_dry_run: true,
+    };
+    let removals = match write(hub, document, &request, terms).await {
+        Ok(would) => Ok(would),
+        Err(error) => Err(Removals::of(error.into())?),
+    };
+    let (would, removals) = match removals {
+        Ok(would) => (would, None),
+        Err(removals) => {
+            terms.confirm = Some(&removals.confirm);
+            (write(hub, document, &request, terms).await?, Some(removals))
+        }
+    };
     let would = Value::Object(Document::of(document.kind, &would)?.whole());
     let before = match now {
         Some(now) => Value::Object(Document::of(document.kind, &now.value)?.whole()),
         None => json!({}),
     };
-    if let Some(field) = ignored_field(&would, &document.whole()) {
+    // The hub refuses unknown fields of the other kinds by itself.
+    let whole = document.kind.takes_patch().then(|| document.whole());
+    if let Some(field) = whole.and_then(|it| ignored_field(&would, &it)) {
         let error = match (field.as_str(), now) {
             ("gitRepo.type", Some(_)) => {
                 invalid("gitRepo.type: of one that is there, `apply --replace` alone changes it")
@@ -172,6 +198,11 @@ async fn dry_run(
         return Err(error.into());
     }
     let lines = describe_changes(&before, &would);
+    let mut dangers = match now {
+        Some(_) => dangers(&before, &would),
+        None => Vec::new(),
+    };
+    dangers.extend(removals.as_ref().map(|it| it.text.clone()));
     Ok(DocumentPlan {
         request: if lines.is_empty() {
             PlannedRequest::Unchanged
@@ -179,12 +210,20 @@ async fn dry_run(
             request
         },
         tag,
-        dangers: match now {
-            Some(_) => dangers(&before, &would),
-            None => Vec::new(),
-        },
+        dangers,
         lines,
+        confirm: removals.map(|it| it.confirm),
     })
+}
+
+/// Conditions of a request.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    /// ETag of the resource; `None` for a new one.
+    tag: Option<&'a str>,
+    /// Name of the confirmed removals.
+    confirm: Option<&'a PlanHash>,
+    is_dry_run: bool,
 }
 
 /// Sends the request of a plan and returns the resulting resource.
@@ -192,39 +231,49 @@ async fn write(
     hub: &HubClient,
     document: &Document,
     request: &PlannedRequest,
-    tag: Option<&str>,
-    is_dry_run: bool,
+    terms: Terms<'_>,
 ) -> Result<Value, HubError> {
-    let query = if is_dry_run { "?dryRun=true" } else { "" };
-    let path = format!("{}{query}", document.path());
-    let precondition = tag.map_or(Precondition::Absent, Precondition::Unchanged);
+    let query = query_of([
+        ("dryRun", terms.is_dry_run.then_some("true")),
+        ("confirm", terms.confirm.map(PlanHash::as_str)),
+    ]);
+    let path = format!("{}?{query}", document.path());
+    let path = path.trim_end_matches('?');
+    let precondition = terms
+        .tag
+        .map_or(Precondition::Absent, Precondition::Unchanged);
     match request {
         PlannedRequest::Unchanged => Ok(Value::Null),
         PlannedRequest::Create(body) | PlannedRequest::Replace(body) => {
-            hub.send_conditional(Method::PUT, &path, body, precondition)
+            hub.send_conditional(Method::PUT, path, body, precondition)
                 .await
         }
         PlannedRequest::Patch(body) => {
-            hub.send_conditional(Method::PATCH, &path, body, precondition)
+            hub.send_conditional(Method::PATCH, path, body, precondition)
                 .await
         }
     }
 }
 
 impl DocumentPlan {
+    fn unchanged() -> Self {
+        DocumentPlan::without_dry_run(PlannedRequest::Unchanged, Vec::new())
+    }
+
     fn without_dry_run(request: PlannedRequest, lines: Vec<String>) -> Self {
         DocumentPlan {
             request,
             tag: None,
             lines,
             dangers: Vec::new(),
+            confirm: None,
         }
     }
 }
 
 /// Document of a new resource. A tenant without a repository gets an unmanaged one.
 fn new(document: &Document) -> Map<String, Value> {
-    let mut whole = document.whole();
+    let mut whole = document.body();
     if document.kind == DocumentKind::Tenant && !whole.contains_key("gitRepo") {
         whole.insert("gitRepo".to_owned(), json!({ "type": "unmanaged" }));
     }
@@ -248,6 +297,27 @@ fn full_body(document: &Document, shown: &Document) -> Value {
     whole.into()
 }
 
+/// Body of a PUT for a kind without PATCH; `None` if nothing changes.
+fn replaced(
+    document: &Document,
+    shown: &Document,
+    mode: ApplyMode<'_>,
+) -> Result<Option<Value>, Failure> {
+    let tenant = document.tenant.clone().or_else(|| shown.tenant.clone());
+    let fields = match mode {
+        ApplyMode::Amend => merged(&shown.fields, &document.fields),
+        ApplyMode::Replace => document.fields.clone(),
+        ApplyMode::EditOf(base) if *base != *shown => return Err(Code::ChangedMeanwhile.into()),
+        ApplyMode::EditOf(_) => document.fields.clone(),
+    };
+    let desired = Document {
+        tenant,
+        fields,
+        ..shown.clone()
+    };
+    Ok((desired != *shown).then(|| desired.body().into()))
+}
+
 fn patched(
     now: &Map<String, Value>,
     wanted: &Map<String, Value>,
@@ -255,43 +325,6 @@ fn patched(
 ) -> Option<PlannedRequest> {
     let patch = patch(now, wanted, exactly);
     (!patch.is_empty()).then(|| PlannedRequest::Patch(patch.into()))
-}
-
-/// Smallest merge patch (RFC 7396) from `now` to `wanted`; `exactly` removes omitted fields. A larger patch would turn
-/// values of the tenant's template into values of the cluster.
-fn patch(
-    now: &Map<String, Value>,
-    wanted: &Map<String, Value>,
-    exactly: bool,
-) -> Map<String, Value> {
-    let mut patch = Map::new();
-    for (name, value) in wanted {
-        match (now.get(name), value) {
-            (None, Value::Null) => {}
-            (Some(now), value) if now == value => {}
-            (Some(Value::Object(now)), Value::Object(value)) => {
-                let inner = self::patch(now, value, exactly);
-                if !inner.is_empty() {
-                    patch.insert(name.clone(), inner.into());
-                }
-            }
-            // A missing object has no fields to remove.
-            (None, Value::Object(value)) if !value.is_empty() => {
-                let inner = self::patch(&Map::new(), value, exactly);
-                if !inner.is_empty() {
-                    patch.insert(name.clone(), inner.into());
-                }
-            }
-            (_, value) => {
-                patch.insert(name.clone(), value.clone());
-            }
-        }
-    }
-    let gone = now
-        .keys()
-        .filter(|name| exactly && !wanted.contains_key(*name));
-    patch.extend(gone.map(|name| (name.clone(), Value::Null)));
-    patch
 }
 
 /// Path of the first value that the hub ignores. PUT drops unknown fields silently; here they are mistakes.
@@ -368,22 +401,6 @@ mod tests {
     }
 
     #[test]
-    fn patch_has_only_differences() {
-        let now = object(json!({
-            "displayName": "A", "facts": { "cloud": "aws", "zone": "b" }, "gitRepo": { "url": "u" },
-        }));
-        let wanted = object(json!({
-            "displayName": "A", "facts": { "cloud": "gcp", "zone": null, "none": null }, "kubeApi": { "endpoint": "e" },
-        }));
-        let some =
-            json!({ "facts": { "cloud": "gcp", "zone": null }, "kubeApi": { "endpoint": "e" } });
-        assert_eq!(Value::Object(patch(&now, &wanted, false)), some);
-        let exactly = patch(&now, &wanted, true);
-        assert_eq!(exactly.get("gitRepo"), Some(&Value::Null));
-        assert!(patch(&now, &now, true).is_empty());
-    }
-
-    #[test]
     fn removed_value_is_not_an_unknown_field() {
         let would = json!({ "facts": { "b": "1" }, "annotations": {}, "displayName": "A" });
         let ignored = |wanted: Value| ignored_field(&would, &object(wanted));
@@ -405,16 +422,6 @@ mod tests {
         ] {
             assert_eq!(ignored(unknown).as_deref(), Some(path));
         }
-    }
-
-    #[test]
-    fn missing_object_has_nothing_to_remove() {
-        let now = object(json!({ "displayName": "A" }));
-        let wanted = object(json!({ "kubeApi": { "credentials": null }, "facts": { "a": null } }));
-        assert!(patch(&now, &wanted, false).is_empty());
-        let wanted = object(json!({ "kubeApi": { "endpoint": "e", "credentials": null } }));
-        let expected = json!({ "kubeApi": { "endpoint": "e" } });
-        assert_eq!(Value::Object(patch(&now, &wanted, false)), expected);
     }
 
     #[test]

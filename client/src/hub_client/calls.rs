@@ -88,6 +88,22 @@ impl HubClient {
         from_json(&self.send(Method::POST, path, to_json(body)?).await?)
     }
 
+    /// Posts without a body and reads the response.
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn post_empty<T: DeserializeOwned>(&self, path: &str) -> Result<T, HubError> {
+        from_json(&self.send(Method::POST, path, Bytes::new()).await?)
+    }
+
+    /// Posts without a body and ignores the response body.
+    ///
+    /// # Errors
+    /// [`HubError`]
+    pub async fn order(&self, path: &str) -> Result<(), HubError> {
+        self.send(Method::POST, path, Bytes::new()).await.map(drop)
+    }
+
     /// Puts JSON and reads the response.
     ///
     /// # Errors
@@ -221,12 +237,7 @@ impl HubClient {
         if status.is_success() {
             Ok((headers, body))
         } else {
-            let failure = error_response(status, &body);
-            let failure = match &self.new_token_step {
-                Some(step) if is_about_token(failure.code) => failure.next(step.to_string()),
-                _ => failure,
-            };
-            Err(failure.into())
+            Err(self.refusal(status, &body).into())
         }
     }
 
@@ -265,7 +276,7 @@ impl HubClient {
     }
 
     /// URL of a path. A path segment `..` would lead to another resource, so it is rejected.
-    fn at(&self, path: &str) -> Result<Url, BoxError> {
+    pub(super) fn at(&self, path: &str) -> Result<Url, BoxError> {
         let url = Url::parse(&format!("https://{}{path}", self.url.authority()))?;
         match path.split('?').next() == Some(url.path()) {
             true => Ok(url),
@@ -274,11 +285,11 @@ impl HubClient {
     }
 }
 
-const fn is_about_token(code: Code) -> bool {
+pub(super) const fn is_about_token(code: Code) -> bool {
     matches!(code, Code::NoToken | Code::BadToken | Code::TokenExpired)
 }
 
-async fn read_whole(response: &mut Response) -> Result<Bytes, BoxError> {
+pub(super) async fn read_whole(response: &mut Response) -> Result<Bytes, BoxError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > MAX_RESPONSE_BYTES {

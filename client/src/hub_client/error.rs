@@ -42,6 +42,7 @@ impl From<Failure> for HubError {
             Code::Draining
             | Code::HubTimeout
             | Code::TooManyRequests
+            | Code::TooManyTransfers
             | Code::Store
             | Code::StoreAway => HubError::Unavailable,
             Code::BadToken | Code::TokenExpired => HubError::TokenRejected,
@@ -101,6 +102,7 @@ mod tests {
             Code::Draining,
             Code::HubTimeout,
             Code::TooManyRequests,
+            Code::TooManyTransfers,
             Code::Store,
             Code::StoreAway,
         ] {

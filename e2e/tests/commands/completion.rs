@@ -1,5 +1,7 @@
 //! Shell completion.
 
+use std::fs;
+
 use anyhow::ensure;
 use fairlead_e2e::{Hub, fleet::fairlead};
 
@@ -31,6 +33,14 @@ async fn ids_and_names_complete_even_without_a_hub() -> anyhow::Result<()> {
     hub.cli(["cluster", "create", "production", "--id", "c-edge"])
         .await?
         .success()?;
+    let shop = hub.dir().join("shop");
+    fs::create_dir_all(&shop)?;
+    fs::write(shop.join("web.yaml"), "{kind: ConfigMap}\n")?;
+    let shop = shop.display().to_string();
+    let deploy = ["deploy", &shop, "--to", "env=prod", "--yes"];
+    hub.cli(deploy).await?.success()?;
+    let group = ["group", "set", "edge", "-l", "site=edge"];
+    hub.cli(group).await?.success()?;
     for (words, expected) in [
         (&["cluster", "get", "c-e"][..], "c-edge"),
         (&["cluster", "token", "renew", "prod"], "production"),
@@ -41,6 +51,11 @@ async fn ids_and_names_complete_even_without_a_hub() -> anyhow::Result<()> {
         (&["tenant", "edit", "t-"], "t-default"),
         (&["cluster", "list", "--tenant", "t-"], "t-default"),
         (&["cluster", "list", "-o", "js"], "json\njsonpath="),
+        (&["bundle", "get", "b-"], "b-shop"),
+        (&["rollout", "status", "b-"], "b-shop"),
+        (&["deployment", "get", "c-edge", "b-"], "b-shop"),
+        (&["run", "list", "--cluster", "prod"], "production"),
+        (&["group", "get", "g-"], "g-edge"),
         (&["chan"], "changes"),
     ] {
         let found = completed(&hub, words, &[]).await?;

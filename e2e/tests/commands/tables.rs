@@ -1,6 +1,8 @@
 //! Every table on a terminal of 80 columns, with names, ids and texts of maximal length. `--nocapture` prints
 //! them.
 
+use std::fs;
+
 use anyhow::ensure;
 use fairlead_e2e::{Cluster, Hub, Output, Site, eventually, fleet::fairlead};
 
@@ -51,13 +53,46 @@ async fn crowded() -> anyhow::Result<Hub> {
     let objects = file(&hub, "objects.yaml", &objects)?;
     let catalog = ["cluster", "catalog", "set", "c-edge", "-f", &objects];
     hub.cli(catalog).await?.success()?;
+    deliver(&hub).await?;
     Ok(hub)
+}
+
+/// A bundle, a group and a source with ids of maximal length.
+async fn deliver(hub: &Hub) -> anyhow::Result<()> {
+    let long = |prefix: &str| prefix.to_owned() + &"x".repeat(63 - prefix.len());
+    let folder = hub.dir().join("shop");
+    fs::create_dir_all(&folder)?;
+    let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}\n";
+    fs::write(folder.join("web.yaml"), map)?;
+    let folder = folder.display().to_string();
+    let bundle = long("b-");
+    let deploy = ["deploy", &folder, "--name", &bundle, "--to", "cloud"];
+    let deploy = [&deploy[..], &["--tenant", "acme", "--yes"]].concat();
+    hub.cli(deploy).await?.success()?;
+    let group = long("g-");
+    let selector = format!("cloud notin ({})", long(""));
+    let group = ["group", "set", &group, "-l", &selector, "--tenant", "acme"];
+    hub.cli(group).await?.success()?;
+    let (source, path) = (long("s-"), long(""));
+    let url = format!("https://127.0.0.1:1/{path}.git");
+    let add = ["source", "add", &source, "--git", &url, "--ref", &path];
+    let add = [&add[..], &["--path", &path, "--tenant", "acme"]].concat();
+    hub.cli(add).await?.success()?;
+    eventually(STEP_DEADLINE, "deployments of the bundle", async || {
+        let list = hub.cli(["deployment", "list", "--bundle", &bundle]).await;
+        let list = list.ok()?.success().ok()?;
+        list.contains("c-edge").then_some(())
+    })
+    .await?;
+    let run = ["run", "create", "c-edge", &bundle, "--kind", "sync"];
+    hub.cli(run).await?.success().map(drop)
 }
 
 #[tokio::test]
 async fn every_table_fits_80_columns_and_breaks_no_cell() -> anyhow::Result<()> {
     let hub = crowded().await?;
     let long = format!("c-{}", "x".repeat(61));
+    let bundle = format!("b-{}", "x".repeat(61));
     for (args, whole) in [
         (&["cluster", "list"][..], &["c-edge", &long][..]),
         (&["cluster", "get", &long], &[&long]),
@@ -78,6 +113,15 @@ async fn every_table_fits_80_columns_and_breaks_no_cell() -> anyhow::Result<()> 
         (&["audit"], &["REVISION", "c-edge"]),
         (&["changes"], &["REVISION", "c-edge"]),
         (&["explain"], &["FL-1101"]),
+        (&["bundle", "list"], &[&bundle]),
+        (&["bundle", "get", &bundle], &[&bundle, "GENERATION"]),
+        (&["bundle", "plan", &bundle], &["c-edge"]),
+        (&["group", "list"], &["g-"]),
+        (&["source", "list"], &["s-"]),
+        (&["rollout", "list"], &["STATE"]),
+        (&["rollout", "status", &bundle], &["WAVE"]),
+        (&["deployment", "list"], &["c-edge"]),
+        (&["run", "list"], &["run-", "Queued"]),
     ] {
         let shown = within(&hub, args).await?.success()?;
         println!("$ fairlead {}\n{shown}", args.join(" "));

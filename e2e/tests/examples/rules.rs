@@ -141,6 +141,10 @@ const RULES: &[OutputRule] = &[
         "access break-glass",
         "nobody may without a rule of an issuer; the tests of the modules have one",
     ),
+    left(
+        "run-01KB0000000000000000000000",
+        "no run has this id; the tests of the modules read one",
+    ),
     until("fairlead dev", "hub ready"),
     until("fairlead server", "hub ready"),
     until("fairlead agent --join", "configuration applied"),
@@ -159,7 +163,8 @@ const RULES: &[OutputRule] = &[
 ];
 
 /// Commands that break the assumptions of other pages, so they run last.
-const SPOILERS: [&str; 4] = [
+const SPOILERS: [&str; 5] = [
+    "bundle delete",
     "agent uninstall",
     "cluster delete",
     "--delete-protection",

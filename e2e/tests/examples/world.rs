@@ -15,6 +15,8 @@ use tokio::sync::OnceCell;
 const STEP_DEADLINE: Duration = Duration::from_secs(30);
 const SITE: &str = include_str!("data/site.yaml");
 const FLEET: &str = include_str!("data/fleet.yaml");
+const SHOP: &str =
+    "{apiVersion: v1, kind: ConfigMap, metadata: {name: shop}, data: {size: \"2\"}}\n";
 const LIEUTENANT: &str = include_str!("data/lieutenant.yaml");
 
 /// The one cluster of this test binary, with the objects that the examples need.
@@ -80,7 +82,9 @@ impl ExamplesWorld {
     async fn put_files(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let home = self.hub.dir().join(".kube");
         fs::create_dir_all(&home)?;
-        fs::create_dir_all(self.folder.join("clusters"))?;
+        for folder in ["clusters", "shop", "web"] {
+            fs::create_dir_all(self.folder.join(folder))?;
+        }
         let kc = self.folder.join("kc");
         fs::copy(cluster.kubeconfig(), &kc)?;
         let kubectl = || cluster.kubectl().kubeconfig(&kc);
@@ -94,10 +98,20 @@ impl ExamplesWorld {
         for (name, text) in [
             ("clusters.yaml", FLEET),
             ("clusters/fleet.yaml", FLEET),
+            ("shop/shop.yaml", SHOP),
+            ("web/web.yaml", SHOP),
             ("older.yaml", LIEUTENANT),
             ("objects.yaml", SITE),
             ("key.txt", BACKUP_IDENTITY),
             ("found.yaml", "racks: { count: 3 }\n"),
+            (
+                "known_hosts",
+                "127.0.0.1 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n",
+            ),
+            (
+                "allowed_signers",
+                "ann ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n",
+            ),
             ("admin.token", &self.hub.token()?),
         ] {
             fs::write(self.folder.join(name), text)?;
@@ -125,11 +139,32 @@ impl ExamplesWorld {
         let set = ["cluster", "set", "prod", "--fact", "region=eu-1"].map(str::to_owned);
         let as_ann = [("FAIRLEAD_TOKEN", token.trim())];
         fairlead(self.hub.dir(), &set, &as_ann).await?.success()?;
+        self.deliver().await?;
         let reported = eventually(STEP_DEADLINE, "facts of demo", async || {
             let facts = self.cli(&["facts", "demo"]).await.ok()?;
             facts.contains("ingressHosts").then_some(())
         });
         reported.await
+    }
+
+    /// Makes bundles, a group and a source. Targets are the cluster demo and clusters without an agent.
+    async fn deliver(&self) -> anyhow::Result<()> {
+        self.cli(&["cluster", "set", "demo", "--annotation", "env=prod"])
+            .await?;
+        for bundle in ["shop", "web"] {
+            let folder = self.folder.join(bundle).display().to_string();
+            self.cli(&["deploy", &folder, "--to", "env=prod", "--yes"])
+                .await?;
+        }
+        self.cli(&["group", "set", "edge", "-l", "site=edge"])
+            .await?;
+        let url = "https://127.0.0.1:1/platform.git";
+        let add = ["source", "add", "platform", "--git", url, "--ref", "main"];
+        self.cli(&[&add[..], &["--path", "shop"]].concat()).await?;
+        let shown = eventually(STEP_DEADLINE, "a rollout of shop", async || {
+            self.cli(&["rollout", "status", "shop"]).await.ok()
+        });
+        shown.await.map(drop)
     }
 
     async fn cli(&self, args: &[&str]) -> anyhow::Result<String> {
@@ -210,6 +245,15 @@ impl ExamplesWorld {
             ("tenant create acme", &format!("tenant create {spare}")),
             ("agent uninstall", "agent uninstall --yes"),
             ("cluster delete", "cluster delete --yes"),
+            ("bundle delete", "bundle delete --yes"),
+            (
+                "https://git.example.com/platform.git",
+                "https://127.0.0.1:1/platform.git",
+            ),
+            (
+                "git@git.example.com:platform.git",
+                "git@127.0.0.1:platform.git",
+            ),
             // jq is not among the required programs.
             ("| jq -r", "| cat #"),
         ];
