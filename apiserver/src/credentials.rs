@@ -18,6 +18,7 @@ mod in_cluster;
 mod kubeconfig;
 mod kubeconfig_file;
 mod loaded;
+pub(crate) mod location;
 
 use endpoint::{Endpoint, Trust};
 use error::CredentialsError;
@@ -25,6 +26,7 @@ use files::{Stamp, stamps};
 use in_cluster::InCluster;
 use kubeconfig::FromKubeconfig;
 use loaded::LoadedCredential;
+use location::ApiLocation;
 
 /// Minimum time between two checks of the files.
 const FILE_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -119,6 +121,20 @@ impl ApiCredentials {
             (None, Some(error)) => Err(error.clone()),
             (None, None) => Err(CredentialsError::Tls("nothing was read".to_owned())),
         }
+    }
+
+    /// Address and trust, for programs that bring a token of their own.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ApiCredentials::access`].
+    pub(crate) async fn location(&self) -> Result<ApiLocation, CredentialsError> {
+        self.access().await?;
+        let cached = self.cached.lock().await;
+        let current = cached.current.as_ref();
+        let current =
+            current.ok_or_else(|| CredentialsError::Tls("nothing was read".to_owned()))?;
+        Ok(ApiLocation::of(&current.loaded))
     }
 
     /// Reads again after the API server rejected `used` with 401, whether the files changed or not.

@@ -7,7 +7,7 @@ mod objects;
 mod upstream;
 
 pub use config::{ApiServerConfig, SERVICE_ACCOUNT_DIR};
-pub use credentials::{ApiCredentials, error::CredentialsError};
+pub use credentials::{ApiCredentials, error::CredentialsError, location::ApiLocation};
 /// Body of an answer.
 pub use fairlead_exchange::Body as AnswerBody;
 pub use objects::{KubeObjects, ObjectsError};

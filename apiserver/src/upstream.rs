@@ -15,7 +15,9 @@ use http::{
 use http_body::Body as _;
 use tokio::time::timeout;
 
-use crate::credentials::{ApiAccess, ApiCredentials, endpoint::Endpoint, error::CredentialsError};
+use crate::credentials::{
+    ApiAccess, ApiCredentials, endpoint::Endpoint, error::CredentialsError, location::ApiLocation,
+};
 
 pub(crate) mod connect;
 mod redirect;
@@ -95,6 +97,15 @@ impl Upstream {
     /// [`CredentialsError`].
     pub async fn check(&self) -> Result<(), CredentialsError> {
         self.credentials.access().await.map(drop)
+    }
+
+    /// Address and trust of the API server, for programs that bring a token of their own.
+    ///
+    /// # Errors
+    ///
+    /// [`CredentialsError`].
+    pub async fn location(&self) -> Result<ApiLocation, CredentialsError> {
+        self.credentials.location().await
     }
 
     /// Sends a request with the agent's own credential. Its URI has only a path and a query. `head`: deadline

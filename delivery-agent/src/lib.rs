@@ -5,6 +5,7 @@ pub mod diff;
 pub mod drift;
 pub mod engine;
 pub mod fence;
+pub mod helm;
 mod hub;
 pub mod journal;
 pub mod kube;

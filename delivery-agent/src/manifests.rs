@@ -7,6 +7,12 @@ mod load;
 mod prune;
 mod stage;
 
+pub(crate) use self::{
+    apply::{refusal, run_failure},
+    diff::{DiffWriter, diff},
+    load::content_failure,
+};
+
 use async_trait::async_trait;
 use fairlead_api::{Code, delivery::RunDiff};
 use fairlead_manifests::{
@@ -68,7 +74,13 @@ impl Executor for ManifestExecutor {
 
     async fn diff(&self, run: &RunContext) -> Result<RunDiff, RunFailure> {
         let prepared = prepared(run).await?;
-        diff::diff(run, &prepared).await
+        let manager = format!("fairlead/{}", run.bundle());
+        let writer = DiffWriter {
+            manager: &manager,
+            is_exclusive: !run.spec.adopt,
+            prunes: run.spec.prune,
+        };
+        diff::diff(run, &prepared, &writer).await
     }
 }
 

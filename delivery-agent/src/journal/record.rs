@@ -10,6 +10,7 @@ use time::OffsetDateTime;
 use crate::{
     engine::{FailureClass, RunFailure},
     fence::LockPlace,
+    helm::HelmNote,
     process::ProcessIdentity,
 };
 
@@ -31,6 +32,8 @@ pub struct JournalRecord {
     pub pending: Option<PendingRun>,
     /// Failed attempts of the accepted spec.
     pub retry: RetryState,
+    /// Release of a bundle with the kind `helm`.
+    pub helm: HelmNote,
     /// Last run.
     pub last_run: Option<RunId>,
     /// Generation of the tombstone whose removal has begun.

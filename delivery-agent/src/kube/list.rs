@@ -80,8 +80,9 @@ pub struct ObjectList {
 struct ObjectPage {
     #[serde(default)]
     metadata: PageMetadata,
+    /// Missing or null in an empty list.
     #[serde(default)]
-    items: Vec<Value>,
+    items: Option<Vec<Value>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -129,7 +130,7 @@ impl KubeClient {
             let Some(page) = self.page(path, query, &next).await? else {
                 return Ok(None);
             };
-            page.items.into_iter().try_for_each(&mut take)?;
+            page.items.into_iter().flatten().try_for_each(&mut take)?;
             if page.metadata.next.is_empty() {
                 return Ok(Some(page.metadata.resource_version));
             }

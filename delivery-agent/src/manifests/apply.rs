@@ -144,7 +144,7 @@ async fn recreate(run: &RunContext, object: &Prepared, path: &str) -> Result<(),
 }
 
 /// A refusal by the API server; `Err` if it did not answer.
-pub(super) fn refusal(
+pub(crate) fn refusal(
     run: &RunContext,
     object: &Prepared,
     resource: &ApiResource,
@@ -165,7 +165,7 @@ pub(super) fn refusal(
 }
 
 /// Class and code of a refusal.
-pub(super) fn run_failure(failure: &Failure) -> RunFailure {
+pub(crate) fn run_failure(failure: &Failure) -> RunFailure {
     let (class, code) = match &failure.kind {
         FailureKind::Conflict(_) => (FailureClass::Retry, Code::FieldConflict),
         // A person may add the rule at any time.

@@ -19,11 +19,27 @@ const MAX_FIELDS: usize = 20;
 /// Longest value in an answer, in bytes of JSON.
 const MAX_VALUE_BYTES: usize = 256;
 
-pub(super) async fn diff(run: &RunContext, prepared: &[Prepared]) -> Result<RunDiff, RunFailure> {
+/// Writer of the objects of a diff.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DiffWriter<'a> {
+    /// Field manager.
+    pub(crate) manager: &'a str,
+    /// True: objects of others are not written.
+    pub(crate) is_exclusive: bool,
+    /// True: objects that are not in the content any more are deleted.
+    pub(crate) prunes: bool,
+}
+
+/// Compares objects with the cluster.
+pub(crate) async fn diff(
+    run: &RunContext,
+    prepared: &[Prepared],
+    writer: &DiffWriter<'_>,
+) -> Result<RunDiff, RunFailure> {
     let mut diff = RunDiff::default();
     for object in prepared {
         run.cancel.check()?;
-        match of_object(run, object).await? {
+        match of_object(run, object, writer).await? {
             None => diff.unchanged += 1,
             Some(change) => push(run, &mut diff, change),
         }
@@ -31,7 +47,7 @@ pub(super) async fn diff(run: &RunContext, prepared: &[Prepared]) -> Result<RunD
     let old = run.journal.state().await.inventory;
     let new: Inventory = prepared.iter().map(super::entry).collect();
     for entry in old.iter().filter(|it| new.get(&it.key).is_none()) {
-        if run.spec.prune {
+        if writer.prunes {
             push(run, &mut diff, changed(&entry.key, ObjectChange::Delete));
         }
     }
@@ -67,7 +83,11 @@ fn changed(key: &ObjectKey, change: ObjectChange) -> ObjectDiff {
     }
 }
 
-async fn of_object(run: &RunContext, object: &Prepared) -> Result<Option<ObjectDiff>, RunFailure> {
+async fn of_object(
+    run: &RunContext,
+    object: &Prepared,
+    writer: &DiffWriter<'_>,
+) -> Result<Option<ObjectDiff>, RunFailure> {
     let resource = run.discovery.resource(&object.kind).await;
     let resource = resource.map_err(|error| RunFailure::of_kube(&error))?;
     let create = || Ok(Some(changed(&object.key, ObjectChange::Create)));
@@ -81,12 +101,12 @@ async fn of_object(run: &RunContext, object: &Prepared) -> Result<Option<ObjectD
     };
     let mut change = changed(&object.key, ObjectChange::Update);
     if let Some(owner) = foreign_owner(&live, run.bundle().as_str())
-        && !run.spec.adopt
+        && writer.is_exclusive
     {
         change.error = Some(format!("{} belongs to {owner}", object.key));
         return Ok(Some(change));
     }
-    match dry_run(run, object, &resource, &path).await? {
+    match dry_run(run, object, &resource, &path, writer.manager).await? {
         Err(error) => change.error = Some(error),
         Ok(dry) => {
             change.fields = fields(live, dry);
@@ -104,12 +124,12 @@ async fn dry_run(
     object: &Prepared,
     resource: &ApiResource,
     path: &str,
+    manager: &str,
 ) -> Result<Result<Value, String>, RunFailure> {
-    let manager = format!("fairlead/{}", run.bundle());
     let force = run.spec.conflicts == fairlead_api::delivery::ConflictPolicy::Force;
     let dry = run
         .kube
-        .apply(path, &manager, force, true, &object.object)
+        .apply(path, manager, force, true, &object.object)
         .await;
     match dry {
         Ok(dry) => Ok(Ok(dry)),
