@@ -202,6 +202,17 @@ codes! {
     JournalDamaged = 6303, 0, "the journal of the deployment cannot be read", "Confirm the deployment: the agent then begins a new journal, and deletes nothing.";
     RunFenced = 6304, 0, "an earlier run of the deployment may still have effects", "Wait a minute; if it stays, remove the finalizers of the Secret named in the cause.";
     OldGeneration = 6305, 0, "the hub is older than the state of this cluster", "If the hub was restored from a backup on purpose, run the restore with `--deliver-again`; otherwise start the right hub.";
+    RolloutVerb = 6401, 409, "the rollout does not take this verb in its state", "See its state with `fairlead rollout status BUNDLE`; a rollout that has ended is replaced by a new generation or a rollback.";
+    StillTargeted = 6402, 409, "the bundle still targets this cluster", "Change the targets of the bundle or the labels of the cluster first; `fairlead deployment suspend CLUSTER BUNDLE` pauses the deployment.";
+    NoSpec = 6403, 0, "the bundle cannot be made for this cluster", "Set the missing variable in the bundle, or the fact or annotation of the cluster that the cause names.";
+    ClusterOffline = 6404, 0, "the deployment waits for its cluster, which is offline", "Look at the cluster with `fairlead cluster get CLUSTER`; it gets the newest released generation on its return.";
+    NotReported = 6405, 0, "the agent has not reported the released generation", "Wait some seconds; if it stays, look at the agent's log, and install its newest version.";
+    DeliverySuspended = 6406, 0, "the bundle or the deployment is suspended", "Resume it with `fairlead bundle resume BUNDLE` or `fairlead deployment resume CLUSTER BUNDLE`.";
+    WaveWaits = 6407, 0, "the deployment waits for its wave", "Follow the waves with `fairlead rollout status BUNDLE`.";
+    RolloutStops = 6408, 0, "the rollout of the bundle has stopped", "Read its reason with `fairlead rollout status BUNDLE`, then deploy a corrected version, roll back, retry, or resume.";
+    ReleasesStopped = 6409, 0, "the hub was restored, and releases nothing until a confirmation", "Revoke again what was revoked since the backup, then run `fairlead confirm-restore`.";
+    NotTargeted = 6410, 0, "the bundle does not target this cluster any more, and its objects are kept", "Target the cluster again, or remove the deployment with `POST /v1/clusters/CLUSTER/deployments/BUNDLE/remove`.";
+    RemovalRuns = 6411, 0, "the agent removes the objects of the bundle", "Wait until the agent has reported the end; an offline cluster does it on its return.";
     RunStopped = 6501, 409, "the attempt of this run counts no longer", "No action is needed: the agent stops the attempt, and `fairlead run get RUN` shows the run.";
     OtherLog = 6502, 409, "the log of the run differs from the stored one", "No action is needed: the agent ends the attempt, and the next one writes a log of its own.";
     OtherResult = 6503, 409, "the attempt has reported another result before", "No action is needed: the first result counts, and `fairlead run get RUN` shows it.";

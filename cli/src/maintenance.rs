@@ -17,7 +17,7 @@ use fairlead_commands::{
     confirm::confirm,
     output::{self, OutputFormat, TableColumn},
 };
-use fairlead_control::backup::{HubData, RestoredAccess, Sink, opened};
+use fairlead_control::backup::{HubData, RestoredAccess, RestoredDeliveries, Sink, opened};
 use fairlead_runtime::atomic_file;
 use fairlead_store::{DumpError, Place, Tallies, dump::migrate};
 use secrecy::SecretString;
@@ -109,9 +109,13 @@ pub(crate) fn restore(asked: args::Restore, environment: &Environment) -> Result
         true => RestoredAccess::Kept,
         false => RestoredAccess::AwaitsConfirmation,
     };
+    let deliveries = match asked.deliver_again {
+        true => RestoredDeliveries::Again,
+        false => RestoredDeliveries::Kept,
+    };
     let restored = confirm_overwrite(asked.yes, |overwrite| {
         let source = opened(source(&asked.file)?, identity.as_ref())?;
-        block_on(data.restore(source, overwrite, access))?
+        block_on(data.restore(source, overwrite, access, deliveries))?
     });
     output::print(&shown(&restored?))?;
     if access == RestoredAccess::AwaitsConfirmation {

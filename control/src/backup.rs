@@ -43,6 +43,15 @@ pub enum RestoredAccess {
     Kept,
 }
 
+/// Treatment of the deliveries of a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoredDeliveries {
+    /// Generations keep their numbers: agents refuse those below the highest one that they know (`FL-6305`).
+    Kept,
+    /// The newest generation of each bundle gets a number above all that agents may know, and is delivered again.
+    Again,
+}
+
 /// Location of a hub's data: its folder and its store.
 #[derive(Debug, Clone)]
 pub struct HubData {
@@ -80,12 +89,14 @@ impl HubData {
     /// the backup is damaged, [`DumpError::Failed`] if a hub runs or the data cannot be written.
     /// After an error nothing has changed, and no file is left behind.
     ///
-    /// Identities and API tokens of the backup are void until an admin confirms them, unless `access` keeps them.
+    /// Identities and API tokens of the backup are void until an admin confirms them, unless `access` keeps them. Nothing is
+    /// delivered before that confirmation.
     pub async fn restore(
         &self,
         source: Box<dyn BufRead + Send>,
         overwrite: bool,
         access: RestoredAccess,
+        deliveries: RestoredDeliveries,
     ) -> Result<Tallies, DumpError> {
         let place = self.place();
         let folder = Leftovers::folder(&self.data_dir);
@@ -101,8 +112,9 @@ impl HubData {
         let stage = Stage::new(&dir);
         let staged = stage.clone();
         let marker = dir.join(RESTORING);
-        if access == RestoredAccess::AwaitsConfirmation {
-            std::fs::write(&marker, "").map_err(|error| unusable(&marker, &error))?;
+        let steps = RestoreSteps::of(access, deliveries);
+        if !steps.is_empty() {
+            std::fs::write(&marker, steps.to_text()).map_err(|error| unusable(&marker, &error))?;
         }
         let tallies = dump::read(&place, source, overwrite, Box::new(move |it| stage.put(it)));
         let tallies = match tallies.await {
@@ -115,7 +127,7 @@ impl HubData {
         };
         staged.commit()?;
         leftovers.keep();
-        if access == RestoredAccess::AwaitsConfirmation {
+        if !steps.is_empty() {
             let _claim = Claim::of(&place)?;
             let clock = Clock::system();
             let store = Store::open_as_it_is(&place, clock.clone()).await?;
@@ -182,8 +194,48 @@ impl HubData {
     }
 }
 
-/// Begins the epoch of a restore that has replaced the store. A restore that was killed before is completed by the next
-/// start of the hub.
+/// Steps after a restore has replaced the store, as the marker file names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RestoreSteps {
+    begin_epoch: bool,
+    deliver_again: bool,
+}
+
+impl RestoreSteps {
+    const KEEP_ACCESS: &str = "keep-access";
+    const DELIVER_AGAIN: &str = "deliver-again";
+
+    fn of(access: RestoredAccess, deliveries: RestoredDeliveries) -> Self {
+        RestoreSteps {
+            begin_epoch: access == RestoredAccess::AwaitsConfirmation,
+            deliver_again: deliveries == RestoredDeliveries::Again,
+        }
+    }
+
+    const fn is_empty(self) -> bool {
+        !self.begin_epoch && !self.deliver_again
+    }
+
+    /// An empty text begins an epoch and does nothing else.
+    fn read(text: &str) -> Self {
+        let has = |word: &str| text.lines().any(|it| it == word);
+        RestoreSteps {
+            begin_epoch: !has(Self::KEEP_ACCESS),
+            deliver_again: has(Self::DELIVER_AGAIN),
+        }
+    }
+
+    fn to_text(self) -> String {
+        let words = [
+            (!self.begin_epoch).then_some(Self::KEEP_ACCESS),
+            self.deliver_again.then_some(Self::DELIVER_AGAIN),
+        ];
+        words.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Completes a restore that has replaced the store. A restore that was killed before is completed by the next start of the
+/// hub.
 ///
 /// # Errors
 /// `FL-5102`, `FL-4103`
@@ -193,10 +245,18 @@ pub(crate) async fn finish_restore(
     now: OffsetDateTime,
 ) -> Result<(), Failure> {
     let marker = dir.join(RESTORING);
-    if !marker.exists() {
-        return Ok(());
+    let text = match std::fs::read_to_string(&marker) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unusable(&marker, &error)),
+    };
+    let steps = RestoreSteps::read(&text);
+    if steps.begin_epoch {
+        epoch::begin(store, now).await?;
     }
-    epoch::begin(store, now).await?;
+    if steps.deliver_again {
+        epoch::deliver_again(store, now).await?;
+    }
     std::fs::remove_file(&marker).map_err(|error| unusable(&marker, &error))
 }
 

@@ -1,22 +1,30 @@
-//! Delivery at the hub: contents, sources, bundles, runs, and groups of clusters.
+//! Delivery at the hub: contents, sources, bundles, rollouts, deployments, runs, and groups of clusters.
 
+mod agent_routes;
 mod announcements;
 mod artifacts;
 mod bundles;
 mod clusters;
+mod commands;
 mod confirm;
+mod deployment_status;
+mod deployments;
+mod fleet;
 mod garbage;
 mod generations;
 mod groups;
 mod members;
+mod metrics;
 mod module;
 mod parts;
 mod rights;
+mod rollouts;
 mod runs;
 mod sources;
 
 pub use announcements::Announcements;
 pub use confirm::TargetGuard;
+pub use fleet::FleetHandle;
 pub use module::DeliveryModule;
 pub use parts::DeliveryParts;
 pub use sources::SourceSettings;

@@ -7,10 +7,13 @@ use axum::Router;
 use fairlead_routes::{ApiModule, ApiRoutes};
 use fairlead_runtime::Process;
 use fairlead_seam::Module;
+use tracing::warn;
 
 use crate::{
-    artifacts, bundles, garbage, groups,
+    agent_routes, artifacts, bundles, commands, deployment_status, deployments, garbage, groups,
+    metrics::DeliveryMetrics,
     parts::DeliveryParts,
+    rollouts,
     runs::{self, Runs},
     sources::{self, SourceSettings, Sources},
 };
@@ -41,20 +44,27 @@ impl Module for DeliveryModule {
     }
 
     fn agent_routes(&self) -> Router {
-        runs::agent_routes(&self.runs)
+        runs::agent_routes(&self.runs).merge(agent_routes::routes(self.parts.clone()))
     }
 
     async fn run(&self, process: Process) {
+        let fleet = &self.parts.fleet;
+        let metrics = DeliveryMetrics::new(fleet);
+        if let Err(error) = metrics.and_then(|it| process.measure(it)) {
+            warn!(%error, "metrics of deliveries not registered");
+        }
         let collect = async {
             tokio::select! {
                 () = process.draining() => {}
                 () = garbage::run(&self.parts) => {}
+                () = commands::announce(&self.runs, fleet) => {}
             }
         };
         tokio::join!(
             self.runs.keep(&process),
             self.runs.trim(&process),
             self.sources.keep(&process),
+            fleet.run(&process),
             collect
         );
     }
@@ -62,12 +72,16 @@ impl Module for DeliveryModule {
 
 impl ApiModule for DeliveryModule {
     fn api_routes(&self) -> ApiRoutes {
-        let parts = artifacts::routes().merge(bundles::routes());
+        let parts = artifacts::routes()
+            .merge(bundles::routes())
+            .merge(deployments::routes())
+            .merge(deployment_status::routes());
+        let runs = runs::routes().merge(rollouts::routes());
         let sources = sources::routes().merge(sources::hook_routes());
         groups::routes()
             .with_state(self.parts.store.clone())
             .merge(parts.with_state(self.parts.clone()))
-            .merge(runs::routes().with_state(Arc::clone(&self.runs)))
+            .merge(runs.with_state(Arc::clone(&self.runs)))
             .merge(sources.with_state(Arc::clone(&self.sources)))
     }
 }

@@ -5,7 +5,12 @@ use std::sync::Arc;
 use fairlead_delivery_store::{ContentStore, DeploymentStore, LogStore, RolloutStore, RunStore};
 use fairlead_store::{Clock, Store};
 
-use crate::{announcements::Announcements, artifacts::Artifacts, generations::Generations};
+use crate::{
+    announcements::Announcements,
+    artifacts::Artifacts,
+    fleet::{FleetHandle, SupervisorParts},
+    generations::Generations,
+};
 
 /// Documents, rows and clock of delivery.
 #[derive(Clone)]
@@ -30,6 +35,8 @@ pub struct DeliveryParts {
     pub logs: LogStore,
     /// ETags of desired deliveries, for the gateway's probes.
     pub announcements: Arc<Announcements>,
+    /// All deployments, in memory.
+    pub fleet: FleetHandle,
 }
 
 impl DeliveryParts {
@@ -37,9 +44,19 @@ impl DeliveryParts {
     #[must_use]
     pub fn of(store: &Store, clock: &Clock) -> Self {
         let contents = ContentStore::of(store);
+        let announcements: Arc<Announcements> = Arc::default();
+        let generations = Generations::new(contents.clone());
+        let fleet = FleetHandle::new(SupervisorParts {
+            store: store.clone(),
+            clock: clock.clone(),
+            generations: generations.clone(),
+            deployments: DeploymentStore::of(store),
+            rollouts: RolloutStore::of(store),
+            announcements: Arc::clone(&announcements),
+        });
         DeliveryParts {
             artifacts: Artifacts::new(contents.clone()),
-            generations: Generations::new(contents.clone()),
+            generations,
             store: store.clone(),
             clock: clock.clone(),
             contents,
@@ -47,7 +64,8 @@ impl DeliveryParts {
             rollouts: RolloutStore::of(store),
             runs: RunStore::of(store),
             logs: LogStore::of(store),
-            announcements: Arc::default(),
+            announcements,
+            fleet,
         }
     }
 }

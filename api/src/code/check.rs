@@ -6,6 +6,7 @@ mod commands;
 mod drift;
 mod helm;
 mod queue;
+mod rollouts;
 mod runs;
 
 use super::Code;
@@ -25,6 +26,7 @@ impl Code {
             61 => bundles::content(self),
             62 if self.number() >= 6220 => helm::in_cluster(self),
             62..=63 => runs::in_cluster(self),
+            64 => rollouts::releases(self),
             67 => drift::in_cluster(self),
             _ => here(self),
         }

@@ -33,6 +33,10 @@ pub(crate) struct Restore {
     /// until `fairlead confirm-restore`
     #[arg(long)]
     pub(crate) keep_access: bool,
+    /// Deliver all bundles again, at the generation of the backup. Without it agents refuse generations that are older than
+    /// those they know
+    #[arg(long)]
+    pub(crate) deliver_again: bool,
     /// Replace existing data
     #[arg(long)]
     pub(crate) yes: bool,

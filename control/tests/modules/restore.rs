@@ -8,7 +8,7 @@ use std::{
 
 use fairlead_api::{Code, resources::Role};
 use fairlead_certs::{AgentIdentity, SerialPrefix};
-use fairlead_control::backup::{HubData, RestoredAccess, Sink};
+use fairlead_control::backup::{HubData, RestoredAccess, RestoredDeliveries, Sink};
 use fairlead_testkit::wait::{TEST_DEADLINE, eventually};
 use secrecy::SecretString;
 use serde_json::Value;
@@ -64,7 +64,10 @@ async fn restored(file: &Path, dir: &TempDir, access: RestoredAccess) -> Rig {
     eventually(TEST_DEADLINE, "the next second", later)
         .await
         .unwrap();
-    data.restore(Box::new(source), false, access).await.unwrap();
+    let deliveries = RestoredDeliveries::Kept;
+    data.restore(Box::new(source), false, access, deliveries)
+        .await
+        .unwrap();
     Rig::opened(config(dir), OffsetDateTime::now_utc()).await
 }
 

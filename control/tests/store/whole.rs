@@ -9,7 +9,7 @@ use fairlead_api::{
     Code,
     delivery::{ArtifactId, RunState},
 };
-use fairlead_control::backup::{self, HubData, RestoredAccess};
+use fairlead_control::backup::{self, HubData, RestoredAccess, RestoredDeliveries};
 use fairlead_delivery_store::{
     ContentStore, DeploymentRow, DeploymentStore, LogStore, RunRow, RunStore,
 };
@@ -57,7 +57,12 @@ async fn backup(data: &HubData) -> Vec<u8> {
 async fn restore(data: &HubData, backup: &[u8], overwrite: bool) -> Result<(), Code> {
     let source = BufReader::new(io::Cursor::new(backup.to_vec()));
     let done = data
-        .restore(Box::new(source), overwrite, RestoredAccess::Kept)
+        .restore(
+            Box::new(source),
+            overwrite,
+            RestoredAccess::Kept,
+            RestoredDeliveries::Kept,
+        )
         .await;
     done.map(drop).map_err(|error| error.code())
 }
@@ -312,9 +317,14 @@ async fn an_encrypted_backup_opens_with_its_identity_only() {
     }
     let mine = mine.to_owned().into();
     let opened = backup::opened(source(), Some(&mine)).unwrap();
-    here.restore(opened, false, RestoredAccess::Kept)
-        .await
-        .unwrap();
+    here.restore(
+        opened,
+        false,
+        RestoredAccess::Kept,
+        RestoredDeliveries::Kept,
+    )
+    .await
+    .unwrap();
     let key = std::fs::read_to_string(here.data_dir.join("ca.key")).unwrap();
     assert_eq!(key, "a key");
 }

@@ -5,7 +5,7 @@ use std::io;
 use axum::{Json, extract::State};
 use bytes::Bytes;
 use fairlead_api::{
-    Failure, TenantId,
+    TenantId,
     delivery::{ArtifactId, UploadedArtifact},
 };
 use fairlead_registry::{RegistryError, allow, allow_in_tenant, sees_tenant};
@@ -119,7 +119,7 @@ async fn receive(
     let packed = packing.await.map_err(RegistryError::internal)?;
     // The error of the body explains that of the archive.
     sent?;
-    Ok(packed.map_err(Failure::from)?)
+    Ok(packed?)
 }
 
 async fn send_pieces(body: &mut BodyStream, pieces: Sender<io::Result<Bytes>>) -> Answer<()> {

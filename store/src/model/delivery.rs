@@ -125,6 +125,18 @@ impl BundleRecord {
         self.generations.first()
     }
 
+    /// Repeats the newest generation under a number of at least `floor`, above all others of the bundle.
+    pub fn repeat_newest(&mut self, floor: u64, at: OffsetDateTime) {
+        let Some(newest) = self.newest().cloned() else {
+            return;
+        };
+        let number = floor.max(newest.number + 1);
+        self.push(Generation { at, ..newest });
+        if let Some(repeated) = self.generations.first_mut() {
+            repeated.number = number;
+        }
+    }
+
     /// Adds a generation, numbered after the newest one, and forgets the oldest beyond the limit.
     pub fn push(&mut self, mut generation: Generation) -> u64 {
         let number = self.newest().map_or(0, |it| it.number) + 1;

@@ -1,0 +1,321 @@
+//! Last report of an agent about one deployment, in 72 bytes while it is healthy.
+
+use fairlead_api::{
+    BundleId, RunId,
+    delivery::{BundleKind, DeploymentReport, DeploymentState, DriftedObject, ObjectCounts},
+};
+use fairlead_rollout::{ClusterReport, UnixMillis};
+use fairlead_store::model::hex;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::ulid;
+
+/// Limit of a reason in characters.
+const MAX_REASON_CHARS: usize = 1_000;
+/// Limit of a code in characters.
+const MAX_CODE_CHARS: usize = 16;
+/// Limit of drifted objects.
+const MAX_DRIFTED_OBJECTS: usize = 20;
+/// Limit of fields of a drifted object.
+const MAX_DRIFTED_FIELDS: usize = 20;
+/// Limit of each text of a drifted object in characters.
+const MAX_DRIFT_CHARS: usize = 300;
+
+/// Last report of an agent about a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredReport {
+    pub(crate) generation: u64,
+    pub(crate) applied: u64,
+    /// Start of the state by the hub's clock.
+    pub(crate) since: UnixMillis,
+    /// Time of the next attempt; 0 for none.
+    next_try: UnixMillis,
+    /// ULID of the last run; zero for none.
+    run: [u8; 16],
+    details: Option<Box<ReportDetails>>,
+    pub(crate) objects: ObjectCounts,
+    pub(crate) attempt: u32,
+    pub(crate) state: DeploymentState,
+    pub(crate) retries_exhausted: bool,
+}
+
+/// Parts that reports of healthy deployments lack.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct ReportDetails {
+    reason: Option<Box<str>>,
+    code: Option<Box<str>>,
+    drift: Vec<DriftedObject>,
+}
+
+impl StoredReport {
+    /// The report of an agent. The state goes on if the report before has the same one about the same generation.
+    pub(crate) fn of(
+        report: DeploymentReport,
+        before: Option<&StoredReport>,
+        now: UnixMillis,
+    ) -> Self {
+        let goes_on =
+            before.filter(|it| it.state == report.state && it.generation == report.generation);
+        let details = ReportDetails {
+            reason: report.reason.map(|it| cut(it, MAX_REASON_CHARS).into()),
+            code: report.code.map(|it| cut(it, MAX_CODE_CHARS).into()),
+            drift: bounded(report.drift),
+        };
+        StoredReport {
+            generation: report.generation,
+            applied: report.applied,
+            since: goes_on.map_or(now, |it| it.since),
+            next_try: report.next_try.map_or(UnixMillis(0), UnixMillis::from),
+            run: report.run.as_ref().map_or([0; 16], ulid::bytes_of),
+            details: (details != ReportDetails::default()).then(|| Box::new(details)),
+            objects: report.objects,
+            attempt: report.attempt,
+            state: report.state,
+            retries_exhausted: report.retries_exhausted,
+        }
+    }
+
+    /// The report in the form of agents.
+    pub(crate) fn to_report(&self, bundle: &BundleId) -> DeploymentReport {
+        DeploymentReport {
+            bundle: bundle.clone(),
+            state: self.state,
+            reason: self.reason().map(str::to_owned),
+            code: self.code().map(str::to_owned),
+            generation: self.generation,
+            applied: self.applied,
+            attempt: self.attempt,
+            next_try: self.next_try(),
+            retries_exhausted: self.retries_exhausted,
+            objects: self.objects,
+            drift: self.drift().to_vec(),
+            run: self.run(),
+        }
+    }
+
+    /// Number of the report for the digest of all reports of a cluster. The start of the state is no part of it.
+    pub(crate) fn digest(&self, bundle: &BundleId) -> u128 {
+        u128::from_str_radix(&hex::hash_of(&self.to_report(bundle)), 16).unwrap_or(0)
+    }
+
+    /// The report as a rollout reads it.
+    pub(crate) fn for_rollout(&self) -> ClusterReport<'_> {
+        ClusterReport {
+            state: self.state,
+            generation: self.generation,
+            applied: self.applied,
+            retries_exhausted: self.retries_exhausted,
+            since: self.since,
+            cause: self.reason(),
+        }
+    }
+
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.details.as_ref()?.reason.as_deref()
+    }
+
+    pub(crate) fn code(&self) -> Option<&str> {
+        self.details.as_ref()?.code.as_deref()
+    }
+
+    pub(crate) fn drift(&self) -> &[DriftedObject] {
+        self.details.as_ref().map_or(&[], |it| it.drift.as_slice())
+    }
+
+    pub(crate) fn next_try(&self) -> Option<OffsetDateTime> {
+        (self.next_try != UnixMillis(0)).then(|| self.next_try.into())
+    }
+
+    pub(crate) fn run(&self) -> Option<RunId> {
+        ulid::run_of(&self.run)
+    }
+
+    /// The row of the report.
+    pub(crate) fn to_row(&self, kind: BundleKind) -> String {
+        let row = ReportRow {
+            state: self.state,
+            kind,
+            generation: self.generation,
+            applied: self.applied,
+            since: self.since,
+            next_try: self.next_try,
+            run: self.run(),
+            attempt: self.attempt,
+            total: self.objects.total,
+            ready: self.objects.ready,
+            retries_exhausted: self.retries_exhausted,
+            reason: self.reason().map(str::to_owned),
+            code: self.code().map(str::to_owned),
+            drift: self.drift().to_vec(),
+        };
+        // Serialization of texts and numbers cannot fail.
+        serde_json::to_string(&row).unwrap_or_default()
+    }
+
+    /// Reads a row; `None` if it is none.
+    pub(crate) fn from_row(body: &str) -> Option<(BundleKind, Self)> {
+        let row: ReportRow = serde_json::from_str(body).ok()?;
+        let details = ReportDetails {
+            reason: row.reason.map(Into::into),
+            code: row.code.map(Into::into),
+            drift: row.drift,
+        };
+        let report = StoredReport {
+            generation: row.generation,
+            applied: row.applied,
+            since: row.since,
+            next_try: row.next_try,
+            run: row.run.as_ref().map_or([0; 16], ulid::bytes_of),
+            details: (details != ReportDetails::default()).then(|| Box::new(details)),
+            objects: ObjectCounts {
+                total: row.total,
+                ready: row.ready,
+            },
+            attempt: row.attempt,
+            state: row.state,
+            retries_exhausted: row.retries_exhausted,
+        };
+        Some((row.kind, report))
+    }
+}
+
+/// A report in the database: short names, because there may be 500,000.
+#[derive(Serialize, Deserialize)]
+struct ReportRow {
+    #[serde(rename = "s")]
+    state: DeploymentState,
+    #[serde(rename = "k", default, skip_serializing_if = "is_default")]
+    kind: BundleKind,
+    #[serde(rename = "g")]
+    generation: u64,
+    #[serde(rename = "p")]
+    applied: u64,
+    #[serde(rename = "t")]
+    since: UnixMillis,
+    #[serde(rename = "n", default, skip_serializing_if = "is_default")]
+    next_try: UnixMillis,
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    run: Option<RunId>,
+    #[serde(rename = "a", default, skip_serializing_if = "is_default")]
+    attempt: u32,
+    #[serde(rename = "o", default, skip_serializing_if = "is_default")]
+    total: u32,
+    #[serde(rename = "h", default, skip_serializing_if = "is_default")]
+    ready: u32,
+    #[serde(rename = "x", default, skip_serializing_if = "is_default")]
+    retries_exhausted: bool,
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    #[serde(rename = "d", default, skip_serializing_if = "Vec::is_empty")]
+    drift: Vec<DriftedObject>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn cut(mut text: String, chars: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(chars) {
+        text.truncate(end);
+    }
+    text
+}
+
+fn bounded(mut drift: Vec<DriftedObject>) -> Vec<DriftedObject> {
+    drift.truncate(MAX_DRIFTED_OBJECTS);
+    for object in &mut drift {
+        object.object = cut(std::mem::take(&mut object.object), MAX_DRIFT_CHARS);
+        object.fields.truncate(MAX_DRIFTED_FIELDS);
+        for field in &mut object.fields {
+            *field = cut(std::mem::take(field), MAX_DRIFT_CHARS);
+        }
+        object.manager = object.manager.take().map(|it| cut(it, MAX_DRIFT_CHARS));
+    }
+    drift
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report(value: serde_json::Value) -> DeploymentReport {
+        let mut report = json!({"bundle": "b-shop", "state": "Ready", "generation": 8, "applied": 8, "attempt": 1});
+        for (key, value) in value.as_object().unwrap() {
+            report[key] = value.clone();
+        }
+        serde_json::from_value(report).unwrap()
+    }
+
+    #[test]
+    fn a_report_returns_from_memory_and_from_its_row() {
+        let full = report(json!({
+            "state": "Failed", "reason": "image pull failed", "code": "FL-6207", "retriesExhausted": true,
+            "nextTry": "2026-11-24T12:00:00.5Z", "objects": {"total": 4, "ready": 3},
+            "drift": [{"object": "Deployment shop/web", "fields": [".spec.replicas"], "manager": "kubectl"}],
+            "run": "run-01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        }));
+        for (given, kind) in [
+            (full, BundleKind::Helm),
+            (report(json!({})), BundleKind::Manifests),
+        ] {
+            let stored = StoredReport::of(given.clone(), None, UnixMillis(7));
+            assert_eq!(stored.to_report(&given.bundle), given);
+            let row = stored.to_row(kind);
+            assert_eq!(StoredReport::from_row(&row), Some((kind, stored)));
+        }
+    }
+
+    #[test]
+    fn a_healthy_report_is_small() {
+        let healthy = report(
+            json!({"run": "run-01ARZ3NDEKTSV4RRFFQ69G5FAV", "objects": {"total": 20, "ready": 20}}),
+        );
+        let stored = StoredReport::of(healthy, None, UnixMillis(1_795_255_200_123));
+        assert!(stored.details.is_none());
+        assert!(size_of::<Option<StoredReport>>() <= 72);
+        let row = stored.to_row(BundleKind::Manifests);
+        assert!(row.len() <= 130, "{row}");
+    }
+
+    #[test]
+    fn a_state_begins_anew_with_another_state_or_generation() {
+        let first = StoredReport::of(report(json!({})), None, UnixMillis(1));
+        for (next, since) in [
+            (json!({"objects": {"total": 1, "ready": 1}}), 1),
+            (json!({"state": "NotReady"}), 5),
+            (json!({"generation": 9}), 5),
+        ] {
+            let next = StoredReport::of(report(next), Some(&first), UnixMillis(5));
+            assert_eq!(next.since, UnixMillis(since));
+        }
+    }
+
+    #[test]
+    fn texts_and_lists_of_a_report_are_bounded() {
+        let object = json!({"object": "x".repeat(9_999), "fields": vec!["f"; 99]});
+        let long = report(
+            json!({"reason": "ä".repeat(9_999), "code": "FL-".repeat(99), "drift": vec![object; 99]}),
+        );
+        let stored = StoredReport::of(long, None, UnixMillis(1));
+        assert_eq!(stored.reason().unwrap().chars().count(), MAX_REASON_CHARS);
+        assert_eq!(stored.drift().len(), MAX_DRIFTED_OBJECTS);
+        assert_eq!(stored.drift()[0].fields.len(), MAX_DRIFTED_FIELDS);
+        assert_eq!(stored.drift()[0].object.len(), MAX_DRIFT_CHARS);
+    }
+
+    #[test]
+    fn digest_depends_on_all_but_the_start_of_the_state() {
+        let id: BundleId = "b-shop".parse().unwrap();
+        let digest = |value, now| StoredReport::of(report(value), None, now).digest(&id);
+        let first = digest(json!({}), UnixMillis(1));
+        assert_eq!(first, digest(json!({}), UnixMillis(2)));
+        assert_ne!(first, digest(json!({"attempt": 2}), UnixMillis(1)));
+        let stored = StoredReport::of(report(json!({})), None, UnixMillis(1));
+        assert_ne!(first, stored.digest(&"b-other".parse().unwrap()));
+    }
+}

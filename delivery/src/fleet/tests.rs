@@ -1,0 +1,8 @@
+//! Rollouts of a hub with a real store, and agents as reports.
+
+mod hub;
+mod memory;
+mod restart;
+mod rollouts;
+mod targets;
+mod tombstones;
