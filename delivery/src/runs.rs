@@ -24,6 +24,7 @@ mod waiting;
 use std::sync::Arc;
 
 use fairlead_api::{BundleId, ClusterId, RunId};
+use fairlead_delivery_store::RunRow;
 use fairlead_rollout::UnixMillis;
 use fairlead_store::StoreError;
 use tokio::sync::{Notify, watch};
@@ -88,20 +89,24 @@ impl Runs {
         also: Option<&RunId>,
         decide: impl FnOnce(&mut OpenRuns, UnixMillis) -> T,
     ) -> Result<T, StoreError> {
-        let now = self.now();
-        let changed = self
-            .parts
-            .runs
-            .change(deployment, also, |rows| match OpenRuns::of(rows) {
-                Ok(mut open) => {
-                    let answer = decide(&mut open, now);
-                    (open.into_changed(), Ok(answer))
-                }
-                Err(error) => (Vec::new(), Err(error)),
-            });
-        let answer = changed.await??;
+        let decide = decided(self.now(), decide);
+        let answer = self.parts.runs.change(deployment, also, decide).await??;
         self.announce();
         self.kept.notify_one();
+        Ok(answer)
+    }
+
+    /// Like [`Runs::change`], for an agent's own run: the agent reports it again after a loss.
+    async fn record<T>(
+        &self,
+        deployment: (&ClusterId, &BundleId),
+        also: &RunId,
+        decide: impl FnOnce(&mut OpenRuns, UnixMillis) -> T,
+    ) -> Result<T, StoreError> {
+        let decide = decided(self.now(), decide);
+        let recorded = self.parts.runs.record(deployment, Some(also), decide);
+        let answer = recorded.await??;
+        self.announce();
         Ok(answer)
     }
 
@@ -109,6 +114,20 @@ impl Runs {
     fn announce(&self) {
         self.changes
             .send_modify(|turn| *turn = turn.wrapping_add(1));
+    }
+}
+
+/// The decision on the rows of a deployment.
+fn decided<T>(
+    now: UnixMillis,
+    decide: impl FnOnce(&mut OpenRuns, UnixMillis) -> T,
+) -> impl FnOnce(Vec<RunRow>) -> (Vec<RunRow>, Result<T, StoreError>) {
+    move |rows| match OpenRuns::of(rows) {
+        Ok(mut open) => {
+            let answer = decide(&mut open, now);
+            (open.into_changed(), Ok(answer))
+        }
+        Err(error) => (Vec::new(), Err(error)),
     }
 }
 

@@ -4,7 +4,7 @@ use fairlead_api::{BundleId, ClusterId, RunId};
 use fairlead_store::{Connections, StoreError};
 
 use super::{RunColumns, RunRow, RunStore, row};
-use crate::database::{Result, durable, int};
+use crate::database::{Result, durable, int, unsynced};
 
 /// Number of ended runs that are kept of a deployment.
 pub const RUNS_PER_DEPLOYMENT: u32 = 20;
@@ -36,25 +36,13 @@ const OLD_RUNS: &str = "DELETE FROM runs WHERE id IN (
      SELECT id FROM runs WHERE cluster = $1 AND bundle = $2 AND state NOT IN ('Queued', 'Leased', 'Running')
      ORDER BY id DESC LIMIT $3 OFFSET $4)";
 
-impl RunStore {
-    /// Decides on the runs of a deployment that have not ended, and on the run `also`, and writes the changed ones: with
-    /// version 1 new ones, otherwise with the version after the read one. Durable on return. No other change of the same
-    /// deployment happens in between.
-    ///
-    /// After a new run, ended ones beyond [`RUNS_PER_DEPLOYMENT`] are deleted with their logs.
-    ///
-    /// # Errors
-    /// [`StoreError::Missing`] if a new run's cluster is gone, [`StoreError::Conflict`] if a changed run is gone. Nothing is
-    /// written then.
-    pub async fn change<T>(
-        &self,
-        (cluster, bundle): (&ClusterId, &BundleId),
-        also: Option<&RunId>,
-        decide: impl FnOnce(Vec<RunRow>) -> (Vec<RunRow>, T),
-    ) -> Result<T> {
-        let also = also.map_or("", RunId::as_str);
-        let is_server = matches!(self.0, Connections::Postgres(_));
-        durable!(&self.0, |tx| {
+/// Decides and writes in a transaction of this kind.
+macro_rules! change_in {
+    ($transaction:ident, $connections:expr, $deployment:expr, $also:expr, $decide:expr) => {{
+        let (cluster, bundle) = $deployment;
+        let also = $also.map_or("", RunId::as_str);
+        let is_server = matches!($connections, Connections::Postgres(_));
+        $transaction!(&$connections, |tx| {
             if is_server {
                 let lock = sqlx::query(LOCK).bind(cluster.as_str());
                 lock.bind(bundle.as_str()).execute(&mut *tx).await?;
@@ -63,7 +51,7 @@ impl RunStore {
             let read = read.bind(bundle.as_str()).bind(also).bind(MAX_ROWS);
             let found: Vec<RunColumns> = read.fetch_all(&mut *tx).await?;
             let found = found.into_iter().map(row).collect::<Result<Vec<_>>>()?;
-            let (changed, answer) = decide(found);
+            let (changed, answer) = $decide(found);
             for run in &changed {
                 let is_new = run.version == 1;
                 let write = sqlx::query(if is_new { ADD } else { REPLACE });
@@ -75,12 +63,10 @@ impl RunStore {
                     .bind(int(run.version)?)
                     .bind(&run.body);
                 if write.execute(&mut *tx).await?.rows_affected() == 0 {
-                    let error = if is_new {
-                        StoreError::Missing
-                    } else {
-                        StoreError::Conflict
-                    };
-                    return Err(error);
+                    return Err(match is_new {
+                        true => StoreError::Missing,
+                        false => StoreError::Conflict,
+                    });
                 }
             }
             if changed.iter().any(|it| it.version == 1) {
@@ -93,5 +79,38 @@ impl RunStore {
             }
             answer
         })
+    }};
+}
+
+impl RunStore {
+    /// Decides on the runs of a deployment that have not ended, and on the run `also`, and writes the changed ones: with
+    /// version 1 new ones, otherwise with the version after the read one. Durable on return. No other change of the same
+    /// deployment happens in between.
+    ///
+    /// After a new run, ended ones beyond [`RUNS_PER_DEPLOYMENT`] are deleted with their logs.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if a new run's cluster is gone, [`StoreError::Conflict`] if a changed run is gone. Nothing is
+    /// written then.
+    pub async fn change<T>(
+        &self,
+        deployment: (&ClusterId, &BundleId),
+        also: Option<&RunId>,
+        decide: impl FnOnce(Vec<RunRow>) -> (Vec<RunRow>, T),
+    ) -> Result<T> {
+        change_in!(durable, self.0, deployment, also, decide)
+    }
+
+    /// Like [`RunStore::change`], and a power failure may undo it: for runs that agents make and keep themselves.
+    ///
+    /// # Errors
+    /// [`StoreError`] as of [`RunStore::change`].
+    pub async fn record<T>(
+        &self,
+        deployment: (&ClusterId, &BundleId),
+        also: Option<&RunId>,
+        decide: impl FnOnce(Vec<RunRow>) -> (Vec<RunRow>, T),
+    ) -> Result<T> {
+        change_in!(unsynced, self.0, deployment, also, decide)
     }
 }

@@ -46,7 +46,7 @@ impl Runs {
         let now = self.now();
         let filter = RunFilter {
             cluster: Some(cluster.clone()),
-            states: vec![RunState::Queued],
+            states: OPEN_STATES.to_vec(),
             ..RunFilter::default()
         };
         let waiting = self.parts.runs.list(&filter, MAX_WAITING).await?;
@@ -54,7 +54,10 @@ impl Runs {
         for row in waiting {
             let run = StoredRun::of(&row)?;
             let queued = &run.details.queued;
-            if queued.next_try.is_none_or(|at| at <= now) {
+            let is_queued = queued.state == RunState::Queued;
+            let may_begin = is_queued && queued.next_try.is_none_or(|at| at <= now);
+            // A lease that was lost lapses in the claim.
+            if may_begin || is_overdue(&row, now)? {
                 due.push((Reverse(queued.priority), queued.created_at, run.bundle));
             }
         }

@@ -14,11 +14,18 @@ use fairlead_api::{
     },
 };
 use fairlead_bundle::canonical_json;
-use fairlead_rollout::{AttemptResult, LEASE_DURATION, ResultReceipt, StopReason};
+use fairlead_rollout::{
+    AttemptResult, LEASE_DURATION, ResultReceipt, ResultRefusal, StopReason, UnixMillis,
+};
 use fairlead_store::StoreError;
 
 use super::{
-    Runs, claim::lease_seconds, open::OpenRuns, own, record::StoredRun, refusal::RunRefusal,
+    Runs,
+    claim::lease_seconds,
+    open::OpenRuns,
+    own,
+    record::{RunDetails, StoredRun},
+    refusal::RunRefusal,
 };
 
 /// Maximum length of a step in characters.
@@ -83,7 +90,7 @@ impl Runs {
         {
             return Err(RunRefusal::Gone(id.clone()));
         }
-        let registered = self.change((cluster, &sent.bundle), Some(id), |open, now| {
+        let registered = self.record((cluster, &sent.bundle), id, |open, now| {
             own::register(open, now, (cluster, id), sent)
         });
         let registered = registered.await?;
@@ -161,30 +168,30 @@ impl Runs {
             digest: digest_of(sent),
             log_bytes: sent.log_bytes,
         };
-        let diff = sent.diff.as_ref();
-        if let Some(diff) = diff.filter(|_| run.details.queued.kind == RunKind::Diff) {
-            let json = serde_json::to_vec(diff).unwrap_or_default();
-            // Before the result: an accepted one has its differences.
-            self.parts.logs.put_diff(id, &json).await?;
-        }
         let attempt = sent.attempt;
-        let finished = self.change((cluster, &run.bundle), Some(id), |open, now| {
+        let decide = |open: &mut OpenRuns, now: UnixMillis| {
             let receipt = match run.is_command() {
                 true => open.with_queue(|it| it.finish(now, id, attempt, &result, stored_log)),
                 false => own::finish(open, now, id, (attempt, &result, stored_log)),
             }?;
             if receipt == ResultReceipt::Accepted {
-                open.amend(id, |details| {
-                    let sentence = sent.sentence.as_deref();
-                    details.sentence = sentence.map(|it| line(it, MAX_SENTENCE_CHARS));
-                    let code = sent.code.as_deref();
-                    details.code = code.map(|it| line(it, MAX_STEP_CHARS));
-                    details.log_bytes = stored_log;
-                });
+                open.amend(id, |details| details.take_result(sent, stored_log));
             }
-            Ok(receipt)
-        });
-        let receipt = finished.await?;
+            Ok::<_, ResultRefusal>(receipt)
+        };
+        let mut trial = OpenRuns::of(vec![run.next_row()])?;
+        let counts = decide(&mut trial, self.now()).is_ok();
+        let is_diff = run.details.queued.kind == RunKind::Diff;
+        if let Some(diff) = sent.diff.as_ref().filter(|_| counts && is_diff) {
+            let json = serde_json::to_vec(diff).unwrap_or_default();
+            // Before the result: an accepted one has its differences.
+            self.parts.logs.put_diff(id, &json).await?;
+        }
+        let deployment = (cluster, &run.bundle);
+        let receipt = match run.is_command() {
+            true => self.change(deployment, Some(id), decide).await?,
+            false => self.record(deployment, id, decide).await?,
+        };
         let receipt = receipt.map_err(|refusal| RunRefusal::of_result(id, refusal))?;
         self.steps.set(id, None);
         Ok(receipt)
@@ -212,6 +219,15 @@ impl Runs {
             open.get(id).cloned().ok_or(StopReason::NoSuchRun)
         });
         cancelled.await
+    }
+}
+
+impl RunDetails {
+    fn take_result(&mut self, sent: &RunOutcome, stored_log: u64) {
+        let sentence = sent.sentence.as_deref();
+        self.sentence = sentence.map(|it| line(it, MAX_SENTENCE_CHARS));
+        self.code = sent.code.as_deref().map(|it| line(it, MAX_STEP_CHARS));
+        self.log_bytes = stored_log;
     }
 }
 

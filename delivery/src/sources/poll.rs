@@ -87,7 +87,9 @@ impl Sources {
         target: &RemoteTarget,
     ) -> Result<Vec<SourceFailure>, SourceFailure> {
         let done = (target.commit.clone(), options_of(source));
-        if let Some(known) = self.processed(&source.id).filter(|it| it.done == done) {
+        let is_written = source.commit.as_ref() == Some(&target.commit);
+        let known = self.processed(&source.id);
+        if let Some(known) = known.filter(|it| is_written && it.done == done) {
             return Ok(known.failures);
         }
         let access = GitAccess::of(&source.git, &source.tenant, &self.credentials)?;

@@ -206,7 +206,7 @@ mod tests {
             "a/",
             "a.lock",
             "a@{1}",
-            "semver:x",
+            "semver:1.x.y.z",
             "ä",
             "HEAD^",
         ] {
