@@ -106,7 +106,7 @@ impl Target<'_> {
         };
         let live_owner = self.deployment.owner.of_live(live);
         Ok(match compare(live, &dry_run, &owner, &ignored) {
-            Comparison::Same => Finding::Same(Baseline::of_answer(&dry_run, &owner), owner),
+            Comparison::Same => Finding::Same(same_baseline(live, &dry_run, &owner), owner),
             // A release by updates never owns by apply: the live object itself is the baseline, because it is equal.
             Comparison::OwnershipLost if live_owner != owner => {
                 Finding::Same(Baseline::of_answer(live, &live_owner), live_owner)
@@ -182,6 +182,14 @@ pub(crate) async fn has_autoscaler(api: &dyn ObjectApi, key: &ObjectKey, live: &
         let field = |name: &str| target.get(name).and_then(Value::as_str);
         field("kind") == Some(&key.kind) && field("name") == Some(&key.name)
     })
+}
+
+/// Baseline of an object without differences. Others may own ignored fields, which the dry run takes over: then the live
+/// object itself is the baseline.
+fn same_baseline(live: &Value, dry_run: &Value, owner: &FieldOwner) -> Option<Baseline> {
+    let fields = |object| owner.entry(object).map(|it| it.fields);
+    let is_owned = fields(live) == fields(dry_run);
+    Baseline::of_answer(if is_owned { dry_run } else { live }, owner)
 }
 
 /// The object as drift, with changed fields by manager.

@@ -86,7 +86,17 @@ pub fn compare(
         .entry(live)
         .map(|it| fields_of(it.fields))
         .unwrap_or_default();
-    if live_own == own {
+    // Others may own the fields that they may change.
+    let ignored: Vec<_> = ignored
+        .iter()
+        .filter_map(|it| FieldPath::of_pointer(it))
+        .collect();
+    let is_kept = |path: &&FieldPath| !ignored.iter().any(|it| it.contains(path));
+    if live_own
+        .iter()
+        .filter(is_kept)
+        .eq(own.iter().filter(is_kept))
+    {
         return Comparison::Same;
     }
     Comparison::OwnershipLost

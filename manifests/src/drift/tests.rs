@@ -282,3 +282,14 @@ fn ignored_fields_keep_their_live_value() {
     let map = ObjectKey::of(&config_map()).unwrap();
     assert!(ignored_pointers(&rules, &map, None, false).is_empty());
 }
+
+#[test]
+fn ignored_field_of_others_is_no_lost_ownership() {
+    let mut live = deployment();
+    steal(&mut live, &["f:spec", "f:replicas"]);
+    let ignored = ["/spec/replicas".to_owned()];
+    let compared = compare(&live, &deployment(), &owner(), &ignored);
+    assert_eq!(compared, Comparison::Same);
+    let compared = compare(&live, &deployment(), &owner(), &[]);
+    assert_eq!(compared, Comparison::OwnershipLost);
+}
