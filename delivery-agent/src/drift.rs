@@ -10,6 +10,7 @@ mod correct;
 mod deployment;
 mod event;
 mod examine;
+mod fenced;
 mod fingerprint;
 mod follower;
 mod health;
@@ -21,6 +22,7 @@ pub use access::{AccessError, CorrectionOutcome, CorrectionRun, DriftAccess};
 pub use api::{EventStream, ObjectApi};
 pub use deployment::{DeliveryOwner, FollowedDeployment, FollowedObject, mark_release_object};
 pub use event::{DriftEvent, DriftReport};
+pub use fenced::FencedAccess;
 pub use monitor::DriftMonitor;
 
 pub(crate) use deployment::beside_fields;

@@ -4,6 +4,7 @@
 //! objects of kind `Secret`. Nothing here prints a value: [`SecretInputs::masker`] removes them from texts of others.
 
 mod changes;
+mod reader;
 mod variables;
 
 use std::{collections::BTreeMap, fmt};
@@ -11,10 +12,11 @@ use std::{collections::BTreeMap, fmt};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_api::{Code, Failure, delivery::SecretInput};
 use fairlead_masking::{MAX_VALUES_BYTES, Masker};
-use secrecy::{ExposeSecret, SecretSlice};
-use serde_json::{Map, Value, json};
+use secrecy::{ExposeSecret, SecretSlice, SecretString};
+use serde_json::{Value, json};
 
 pub use changes::{SecretChange, SecretChanges};
+pub use reader::ClusterSecrets;
 pub use variables::{ReplaceError, replace_variables};
 
 use crate::{drift::ObjectApi, kube::KubeError};
@@ -94,9 +96,10 @@ impl SecretVersion {
 /// Values of Secrets, by destination.
 pub struct SecretInputs {
     values: Vec<(String, SecretSlice<u8>)>,
-    /// Versions of the read Secrets.
-    pub versions: BTreeMap<SecretName, SecretVersion>,
 }
+
+/// Versions of read Secrets; `None` for a missing one.
+pub type SecretVersions = BTreeMap<SecretName, Option<SecretVersion>>;
 
 /// Destinations without values.
 impl fmt::Debug for SecretInputs {
@@ -107,7 +110,8 @@ impl fmt::Debug for SecretInputs {
 }
 
 impl SecretInputs {
-    /// Reads all inputs, each Secret once. `namespace` is that of the bundle, `user` that of the token.
+    /// Reads all inputs, each Secret once. `namespace` is that of the bundle, `user` that of the token. `versions` gets each
+    /// Secret that was read or is missing, also before an error.
     ///
     /// # Errors
     /// [`SecretError`] of the first input that cannot be read.
@@ -116,6 +120,7 @@ impl SecretInputs {
         inputs: &[SecretInput],
         namespace: &str,
         user: &str,
+        versions: &mut SecretVersions,
     ) -> Result<Self, SecretError> {
         let mut secrets = BTreeMap::<SecretName, Value>::new();
         let mut values = Vec::with_capacity(inputs.len());
@@ -123,7 +128,11 @@ impl SecretInputs {
         for input in inputs {
             let name = SecretName::of(input, namespace);
             if !secrets.contains_key(&name) {
-                secrets.insert(name.clone(), read(api, &name, user).await?);
+                let secret = read(api, &name, user).await?;
+                let version = secret.as_ref().and_then(SecretVersion::of);
+                versions.insert(name.clone(), version);
+                let missing = || waiting(Code::SecretMissing, format!("{name} does not exist"));
+                secrets.insert(name.clone(), secret.ok_or_else(missing)?);
             }
             let value = secrets.get(&name).and_then(|it| it.pointer("/data"));
             let value = value.and_then(|it| it.get(&input.key)?.as_str());
@@ -141,17 +150,7 @@ impl SecretInputs {
             );
             return Err(permanent(Code::SecretUnusable, cause));
         }
-        let versions = secrets
-            .into_iter()
-            .filter_map(|(name, secret)| Some((name, SecretVersion::of(&secret)?)))
-            .collect();
-        Ok(Self { values, versions })
-    }
-
-    /// True without inputs.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        Ok(Self { values })
     }
 
     /// Masker of all values.
@@ -163,58 +162,30 @@ impl SecretInputs {
         Masker::new(values).map_err(|error| permanent(Code::SecretUnusable, error.to_string()))
     }
 
-    /// Sets the values with a destination `values.PATH` in Helm values. Maps are made; another value on the path is an
-    /// error.
+    /// Values by destination, as texts.
     ///
     /// # Errors
-    /// [`SecretError::Permanent`] with the destination.
-    pub fn add_to_helm_values(&self, helm: &mut Map<String, Value>) -> Result<(), SecretError> {
+    /// [`SecretError::Permanent`] for a value that is no UTF-8.
+    pub fn texts(&self) -> Result<Vec<(&str, SecretString)>, SecretError> {
+        let mut texts = Vec::with_capacity(self.values.len());
         for (destination, value) in &self.values {
-            let Some(path) = destination.strip_prefix("values.") else {
-                continue;
-            };
             let text = std::str::from_utf8(value.expose_secret()).map_err(|_| {
                 let cause = format!("the Secret's value for {destination} is no UTF-8 text");
                 permanent(Code::SecretUnusable, cause)
             })?;
-            set(helm, path, text).ok_or_else(|| {
-                let cause = format!("{destination} leads through a value that is no map");
-                permanent(Code::SecretUnusable, cause)
-            })?;
+            texts.push((destination.as_str(), SecretString::from(text)));
         }
-        Ok(())
-    }
-
-    /// Value of a variable `vars.NAME`.
-    #[must_use]
-    pub(crate) fn variable(&self, name: &str) -> Option<&[u8]> {
-        let found = self.values.iter().find(|it| it.0 == name);
-        found.map(|it| it.1.expose_secret())
+        Ok(texts)
     }
 }
 
-fn set(helm: &mut Map<String, Value>, path: &str, text: &str) -> Option<()> {
-    let (first, rest) = match path.split_once('.') {
-        None => {
-            helm.insert(path.to_owned(), json!(text));
-            return Some(());
-        }
-        Some(parts) => parts,
-    };
-    let child = helm.entry(first).or_insert(Value::Null);
-    if child.is_null() {
-        *child = Value::Object(Map::new());
-    }
-    set(child.as_object_mut()?, rest, text)
-}
-
-async fn read(api: &dyn ObjectApi, name: &SecretName, user: &str) -> Result<Value, SecretError> {
+async fn read(
+    api: &dyn ObjectApi,
+    name: &SecretName,
+    user: &str,
+) -> Result<Option<Value>, SecretError> {
     match api.get(&name.path()).await {
-        Ok(Some(secret)) => Ok(secret),
-        Ok(None) => Err(waiting(
-            Code::SecretMissing,
-            format!("{name} does not exist"),
-        )),
+        Ok(secret) => Ok(secret),
         Err(KubeError::Status { status: 403, .. }) => Err(forbidden(name, user)),
         Err(error) => Err(SecretError::Unavailable(KubeUnavailable(error.to_string()))),
     }

@@ -35,11 +35,4 @@ pub enum DriftEvent {
     HealthChanged(HealthSummary),
     /// Fields that others set beside those of the bundle, at most 20 objects.
     BesideChanged(Vec<DriftedObject>),
-    /// A Secret that the deployment uses has changed: run the deployment again.
-    SecretChanged {
-        /// Namespace of the Secret.
-        namespace: String,
-        /// Name of the Secret.
-        name: String,
-    },
 }

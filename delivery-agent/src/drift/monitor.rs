@@ -1,6 +1,9 @@
 //! Entry of drift detection: the set of followed deployments.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex as SyncMutex, PoisonError},
+};
 
 use fairlead_api::BundleId;
 use tokio::{
@@ -27,6 +30,7 @@ pub struct DriftMonitor {
     shared: Arc<Shared>,
     watches: Arc<WatchHub>,
     running: Mutex<HashMap<BundleId, Running>>,
+    stops: SyncMutex<HashMap<BundleId, CancellationToken>>,
     stop: CancellationToken,
 }
 
@@ -50,6 +54,7 @@ impl DriftMonitor {
                 turns: Semaphore::new(MAX_CONCURRENT_DEPLOYMENTS),
             }),
             running: Mutex::default(),
+            stops: SyncMutex::default(),
             stop,
         };
         (monitor, received)
@@ -69,6 +74,9 @@ impl DriftMonitor {
             tokio::spawn(async move { follower.run(&shared, &stop).await })
         };
         self.watches.add(&follower);
+        let mut stops = self.stops.lock().unwrap_or_else(PoisonError::into_inner);
+        stops.insert(bundle.clone(), stop.clone());
+        drop(stops);
         let entry = Running {
             follower,
             stop,
@@ -82,6 +90,14 @@ impl DriftMonitor {
         let mut running = self.running.lock().await;
         if let Some(entry) = running.remove(bundle) {
             self.end(entry).await;
+        }
+    }
+
+    /// Ends the work on a deployment after its present request, without a wait for that.
+    pub fn cancel(&self, bundle: &BundleId) {
+        let mut stops = self.stops.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stop) = stops.remove(bundle) {
+            stop.cancel();
         }
     }
 

@@ -1,20 +1,17 @@
 //! Manifests of an artifact, with variables and values of Secrets.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use fairlead_api::{Code, delivery::Spec};
-use fairlead_bundle::{folder::Folder, variables};
-use fairlead_manifests::{
-    substitute,
-    yaml::{self, Manifest},
-};
+use fairlead_bundle::folder::Folder;
+use fairlead_manifests::yaml::{self, Manifest};
 use secrecy::ExposeSecret;
-use serde_json::Value;
 
 use super::invalid;
 use crate::{
     content::ContentError,
     engine::{FailureClass, RunContext, RunFailure, SecretValues},
+    secrets::{ReplaceError, replace_variables},
 };
 
 /// Reads the manifests of a run.
@@ -51,38 +48,19 @@ fn read(
         .filter(|(path, _)| yaml::is_manifest(path))
         .map(|(path, content)| (path.as_str(), content.as_slice()));
     let mut manifests = yaml::parse_all(files).map_err(|error| invalid(error.to_string()))?;
-    let secret_values: BTreeMap<String, Value> = secrets
-        .vars
-        .iter()
-        .map(|(name, value)| {
-            let value = Value::from(value.expose_secret());
-            (format!("vars.{name}"), value)
-        })
-        .collect();
+    let secret = |name: &str| {
+        let value = secrets.vars.get(name.strip_prefix("vars.")?)?;
+        Some(value.expose_secret())
+    };
+    let lookup = |name: &str| spec.variables.get(name).map(Cow::Borrowed);
     for manifest in &mut manifests {
-        let is_secret = is_secret(&manifest.object);
-        let lookup = |name: &str| {
-            let secret = secret_values.get(name).filter(|_| is_secret);
-            secret
-                .or_else(|| spec.variables.get(name))
-                .map(Cow::Borrowed)
-        };
-        let replace = |text: &str| variables::substitute_text(text, &lookup);
-        substitute(&mut manifest.object, &replace).map_err(|error| {
-            let is_hidden = secret_values
-                .keys()
-                .any(|name| error.to_string().contains(name.as_str()));
-            let hint = match is_hidden && !is_secret {
-                true => "; values of Secrets go into objects of the kind Secret only",
-                false => "",
-            };
-            invalid(format!("{}: {error}{hint}", manifest.place))
+        let replaced = replace_variables(&mut manifest.object, &secret, &lookup);
+        replaced.map_err(|error| match error {
+            ReplaceError::Misused(cause) => {
+                RunFailure::new(FailureClass::Permanent, Code::SecretMisused, cause)
+            }
+            ReplaceError::Variable(error) => invalid(format!("{}: {error}", manifest.place)),
         })?;
     }
     Ok(manifests)
-}
-
-fn is_secret(object: &Value) -> bool {
-    let text = |key: &str| object.get(key).and_then(Value::as_str);
-    text("kind") == Some("Secret") && text("apiVersion") == Some("v1")
 }

@@ -1,7 +1,7 @@
 //! Changes of Secrets that deployments use: a watch by name, or a read every 30 seconds without the right to watch.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::debug;
 
-use super::{SecretName, SecretVersion};
+use super::{SecretName, SecretVersion, SecretVersions};
 use crate::{
     drift::{DriftAccess, Notice, Position, WatchEnd, watch},
     kube::Query,
@@ -84,12 +84,7 @@ impl SecretChanges {
 
     /// Follows the Secrets of a deployment after a run, instead of its earlier ones. `None` stands for a Secret that was
     /// missing: its creation is a change.
-    pub fn follow(
-        &self,
-        bundle: &BundleId,
-        account: &str,
-        secrets: BTreeMap<SecretName, Option<SecretVersion>>,
-    ) {
+    pub fn follow(&self, bundle: &BundleId, account: &str, secrets: SecretVersions) {
         let mut followed = self.lock();
         for (name, version) in &secrets {
             let key = (account.to_owned(), name.clone());

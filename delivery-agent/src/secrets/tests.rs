@@ -32,7 +32,7 @@ fn cluster() -> FakeCluster {
 }
 
 async fn read(inputs: &[SecretInput]) -> Result<SecretInputs, SecretError> {
-    SecretInputs::read(&cluster(), inputs, "shop", USER).await
+    SecretInputs::read(&cluster(), inputs, "shop", USER, &mut SecretVersions::new()).await
 }
 
 fn waits_with(error: SecretError) -> (Code, String) {
@@ -43,45 +43,57 @@ fn waits_with(error: SecretError) -> (Code, String) {
 }
 
 #[tokio::test]
-async fn values_go_into_helm_values() {
+async fn values_are_read_once_and_hidden() {
     let inputs = [
         input("db", "password", "values.db.auth.password"),
-        input("db", "password", "values.top"),
+        input("db", "password", "vars.top"),
     ];
-    let secrets = read(&inputs).await.unwrap();
-    let mut values = Map::new();
-    values.insert("db".to_owned(), json!({"user": "shop", "auth": null}));
-    secrets.add_to_helm_values(&mut values).unwrap();
+    let cluster = cluster();
+    let mut versions = SecretVersions::new();
+    let secrets = SecretInputs::read(&cluster, &inputs, "shop", USER, &mut versions)
+        .await
+        .unwrap();
+    let texts = secrets.texts().unwrap();
+    let texts: Vec<_> = texts
+        .iter()
+        .map(|it| (it.0, it.1.expose_secret()))
+        .collect();
     assert_eq!(
-        Value::Object(values),
-        json!({"db": {"user": "shop", "auth": {"password": "hunter2-hunter2"}}, "top": "hunter2-hunter2"})
+        texts,
+        [
+            ("values.db.auth.password", "hunter2-hunter2"),
+            ("vars.top", "hunter2-hunter2")
+        ]
     );
-    assert_eq!(secrets.versions.len(), 1);
+    assert_eq!(versions.len(), 1);
+    assert_eq!(cluster.take_requests(), [format!("get {PATH}")]);
     let debug = format!("{secrets:?}");
     assert!(
-        debug.contains("values.top") && !debug.contains("hunter2"),
+        debug.contains("vars.top") && !debug.contains("hunter2"),
         "{debug}"
     );
-    let masked = secrets
-        .masker()
-        .unwrap()
-        .mask("the password is hunter2-hunter2!");
+    let masker = secrets.masker().unwrap();
+    let masked = masker.mask("the password is hunter2-hunter2!");
     assert_eq!(masked, "the password is ***!");
+    let secrets = read(&[input("db", "bytes", "vars.a")]).await.unwrap();
+    assert!(matches!(secrets.texts(), Err(SecretError::Permanent(_))));
 }
 
 #[tokio::test]
-async fn values_that_do_not_fit_are_refused() {
-    let mut values = Map::new();
-    values.insert("db".to_owned(), json!("text"));
-    let secrets = read(&[input("db", "password", "values.db.password")])
-        .await
-        .unwrap();
-    let Err(SecretError::Permanent(failure)) = secrets.add_to_helm_values(&mut values) else {
-        panic!("accepted");
-    };
-    assert_eq!(failure.code, Code::SecretUnusable);
-    let secrets = read(&[input("db", "bytes", "values.a")]).await.unwrap();
-    assert!(secrets.add_to_helm_values(&mut Map::new()).is_err());
+async fn versions_are_known_before_an_error() {
+    let inputs = [
+        input("db", "password", "vars.a"),
+        input("other", "a", "vars.b"),
+        input("third", "a", "vars.c"),
+    ];
+    let mut versions = SecretVersions::new();
+    let read = SecretInputs::read(&cluster(), &inputs, "shop", USER, &mut versions).await;
+    assert!(read.is_err());
+    let known: Vec<_> = versions
+        .iter()
+        .map(|(name, it)| (name.name.as_str(), it.is_some()))
+        .collect();
+    assert_eq!(known, [("db", true), ("other", false)]);
 }
 
 #[tokio::test]
@@ -109,7 +121,7 @@ async fn forbidden_secret_names_the_rule() {
     let cluster = cluster();
     cluster.set_fault(|_, _| Some(refused(403, "forbidden")));
     let inputs = [input("db", "password", "vars.a")];
-    let error = SecretInputs::read(&cluster, &inputs, "shop", USER)
+    let error = SecretInputs::read(&cluster, &inputs, "shop", USER, &mut SecretVersions::new())
         .await
         .unwrap_err();
     let (code, cause) = waits_with(error);
@@ -120,7 +132,7 @@ async fn forbidden_secret_names_the_rule() {
     );
     assert!(cause.contains(r#""resourceNames":["db"]"#), "{cause}");
     cluster.set_fault(|_, _| Some(refused(503, "away")));
-    let error = SecretInputs::read(&cluster, &inputs, "shop", USER)
+    let error = SecretInputs::read(&cluster, &inputs, "shop", USER, &mut SecretVersions::new())
         .await
         .unwrap_err();
     assert!(matches!(error, SecretError::Unavailable(_)), "{error:?}");
@@ -130,74 +142,55 @@ fn lookup(name: &str) -> Option<Cow<'static, Value>> {
     (name == "vars.user").then(|| Cow::Owned(json!("shop")))
 }
 
-async fn replaced(object: Value) -> Result<Value, ReplaceError> {
-    let inputs = [
-        input("db", "password", "vars.password"),
-        input("db", "bytes", "vars.bytes"),
-    ];
-    let secrets = read(&inputs).await.unwrap();
-    let mut object = object;
-    replace_variables(&mut object, &secrets, &lookup).map(|()| object)
+fn of_secret(name: &str) -> Option<&'static str> {
+    match name {
+        "vars.password" => Some("hunter2-hunter2"),
+        "vars.odd" => Some("a${vars.user}$${vars.user}"),
+        _ => None,
+    }
 }
 
-#[tokio::test]
-async fn variables_of_secrets_are_replaced_in_secrets() {
+fn replaced(mut object: Value) -> Result<Value, ReplaceError> {
+    replace_variables(&mut object, &of_secret, &lookup).map(|()| object)
+}
+
+#[test]
+fn variables_of_secrets_are_replaced_in_secrets() {
     let object = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${vars.user}"},
-        "data": {"a": "${vars.password}", "b": "${vars.bytes}", "c": "eA=="},
-        "stringData": {"url": "pg://${vars.user}:${vars.password}@db", "plain": "${HOME}"},
+        "data": {"a": "${vars.password}", "c": "eA=="},
+        "stringData": {"url": "pg://${vars.user}:${vars.password}@db", "plain": "${HOME}", "odd": "${vars.odd}"},
     });
-    let object = replaced(object).await.unwrap();
+    let object = replaced(object).unwrap();
     assert_eq!(object["metadata"]["name"], "shop");
     assert_eq!(object["data"]["a"], STANDARD.encode("hunter2-hunter2"));
-    assert_eq!(
-        object["data"]["b"],
-        STANDARD.encode([0xff, 0xfe, 0, 1, 2, 3])
-    );
     assert_eq!(object["data"]["c"], "eA==");
     assert_eq!(object["stringData"]["url"], "pg://shop:hunter2-hunter2@db");
     assert_eq!(object["stringData"]["plain"], "${HOME}");
+    // A value that looks like a variable stays.
+    assert_eq!(object["stringData"]["odd"], "a${vars.user}$${vars.user}");
 }
 
-#[tokio::test]
-async fn variables_of_secrets_are_refused_elsewhere() {
+#[test]
+fn variables_of_secrets_are_refused_elsewhere() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "x${vars.password}"}});
     let annotation = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "annotations": {"a": "${vars.password}"}}});
     let part = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "x${vars.password}"}});
     for object in [map, annotation, part] {
-        let Err(ReplaceError::Secret(SecretError::Permanent(failure))) =
-            replaced(object.clone()).await
-        else {
-            panic!("accepted: {object}");
-        };
-        assert_eq!(failure.code, Code::SecretMisused);
+        let error = replaced(object.clone()).unwrap_err();
         assert!(
-            failure.cause.contains("${vars.password}"),
-            "{}",
-            failure.cause
+            matches!(error, ReplaceError::Misused(_)),
+            "{object}: {error}"
         );
-        assert!(!failure.cause.contains("hunter2"));
+        let text = error.to_string();
+        assert!(
+            text.contains("${vars.password}") && !text.contains("hunter2"),
+            "{text}"
+        );
     }
-    let binary = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"a": "${vars.bytes}"}});
-    assert!(replaced(binary).await.is_err());
     let missing = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "${vars.no}"}});
-    assert!(matches!(
-        replaced(missing).await,
-        Err(ReplaceError::Variable(_))
-    ));
-}
-
-#[tokio::test]
-async fn value_that_looks_like_a_variable_stays() {
-    let cluster = FakeCluster::default();
-    cluster.apply_now(PATH, "site", &secret("a${vars.user}$${vars.user}"));
-    let inputs = [input("db", "password", "vars.password")];
-    let secrets = SecretInputs::read(&cluster, &inputs, "shop", USER)
-        .await
-        .unwrap();
-    let mut object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"a": "${vars.password}"}});
-    replace_variables(&mut object, &secrets, &lookup).unwrap();
-    assert_eq!(object["stringData"]["a"], "a${vars.user}$${vars.user}");
+    let error = replaced(missing).unwrap_err();
+    assert!(error.to_string().starts_with(".data.a: "), "{error}");
 }
 
 struct Rig {

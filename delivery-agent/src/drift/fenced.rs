@@ -1,0 +1,279 @@
+//! Clients of drift detection from fences: observers bound to journals, corrections behind the lock of their deployment.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use fairlead_api::{BundleId, RunId, delivery::DriftedObject};
+use serde_json::Value;
+use time::OffsetDateTime;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::{
+    access::{AccessError, CorrectionOutcome, CorrectionRun, DriftAccess},
+    api::{EventStream, ObjectApi},
+};
+use crate::{
+    engine::{FailureClass, RunFailure},
+    fence::{AccountName, FencedAttempt, Fences, RunFence},
+    kube::{KubeClient, KubeError, ObjectList, Query},
+    new_run_id,
+};
+
+/// Use of one observer's token, which lasts an hour.
+const OBSERVER_LIFETIME: Duration = Duration::from_secs(40 * 60);
+/// Time after which the lock of another run is taken over: between runs only a run that was killed leaves one.
+const STALE_LOCK_AGE: Duration = Duration::from_secs(120);
+
+/// A deployment with access.
+#[derive(Debug, Clone)]
+struct Grant {
+    account: AccountName,
+    journal_uid: String,
+    /// First refusal by the lock of another run.
+    locked_since: Option<Instant>,
+}
+
+/// An observer's client, and the deployment with the journal of its token.
+struct Observer {
+    client: Arc<dyn ObjectApi>,
+    bundle: BundleId,
+    made_at: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    grants: HashMap<BundleId, Grant>,
+    observers: HashMap<String, Observer>,
+}
+
+/// [`DriftAccess`] by fences. Clones share it.
+#[derive(Clone)]
+pub struct FencedAccess {
+    fences: Fences,
+    state: Arc<Mutex<State>>,
+}
+
+impl FencedAccess {
+    /// Access without deployments.
+    #[must_use]
+    pub fn new(fences: Fences) -> Self {
+        Self {
+            fences,
+            state: Arc::default(),
+        }
+    }
+
+    /// Gives access as the account of a deployment, with tokens bound to its journal.
+    pub fn grant(&self, bundle: &BundleId, account: AccountName, journal_uid: &str) {
+        let grant = Grant {
+            account,
+            journal_uid: journal_uid.to_owned(),
+            locked_since: None,
+        };
+        self.lock().grants.insert(bundle.clone(), grant);
+    }
+
+    /// Ends the access of a deployment: its journal may be deleted afterwards.
+    pub fn revoke(&self, bundle: &BundleId) {
+        let mut state = self.lock();
+        state.grants.remove(bundle);
+        state.observers.retain(|_, it| it.bundle != *bundle);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cached(&self, account: &str) -> Option<Arc<dyn ObjectApi>> {
+        let state = self.lock();
+        let observer = state.observers.get(account)?;
+        let is_fresh = observer.made_at.elapsed() < OBSERVER_LIFETIME;
+        is_fresh.then(|| observer.client.clone())
+    }
+
+    /// A deployment with the account.
+    fn granted(&self, account: &AccountName) -> Option<(BundleId, Grant)> {
+        let state = self.lock();
+        let mut grants = state.grants.iter();
+        let found = grants.find(|(_, grant)| grant.account == *account);
+        found.map(|(bundle, grant)| (bundle.clone(), grant.clone()))
+    }
+
+    /// True if the lock of another run has been there for long.
+    fn is_stale(&self, bundle: &BundleId) -> bool {
+        let mut state = self.lock();
+        let Some(grant) = state.grants.get_mut(bundle) else {
+            return false;
+        };
+        let since = *grant.locked_since.get_or_insert_with(Instant::now);
+        since.elapsed() >= STALE_LOCK_AGE
+    }
+}
+
+#[async_trait]
+impl DriftAccess for FencedAccess {
+    async fn observer(&self, account: &str) -> Result<Arc<dyn ObjectApi>, AccessError> {
+        if let Some(client) = self.cached(account) {
+            return Ok(client);
+        }
+        let name = AccountName::parse(account).map_err(|error| unavailable(&error))?;
+        let no_deployment = || AccessError::Unavailable(format!("no deployment uses {account}"));
+        let (bundle, grant) = self.granted(&name).ok_or_else(no_deployment)?;
+        let client = self.fences.observer(&bundle, &name, &grant.journal_uid);
+        let client = client.await.map_err(|error| unavailable(&error))?;
+        let client: Arc<dyn ObjectApi> = Arc::new(ObserverClient {
+            client,
+            account: account.to_owned(),
+            state: self.state.clone(),
+        });
+        let observer = Observer {
+            client: client.clone(),
+            bundle,
+            made_at: Instant::now(),
+        };
+        self.lock().observers.insert(account.to_owned(), observer);
+        Ok(client)
+    }
+
+    async fn begin_correction(
+        &self,
+        bundle: &BundleId,
+        _objects: &[DriftedObject],
+    ) -> Result<Box<dyn CorrectionRun>, AccessError> {
+        let grant = self.lock().grants.get(bundle).cloned();
+        let account = grant.ok_or(AccessError::Busy)?.account;
+        let run = new_run_id(OffsetDateTime::now_utc());
+        let attempt = FencedAttempt {
+            bundle,
+            run: &run,
+            attempt: 1,
+        };
+        let fence = match self.fences.acquire(attempt, &account).await {
+            Ok(fence) => fence,
+            Err(failure) if failure.class != FailureClass::Waiting => {
+                return Err(unavailable(&failure));
+            }
+            Err(_) if self.is_stale(bundle) => {
+                let taken = self.fences.take_over(bundle, Some(&account), None).await;
+                taken.map_err(|error| unavailable(&error))?;
+                let acquired = self.fences.acquire(attempt, &account).await;
+                acquired.map_err(|_| AccessError::Busy)?
+            }
+            Err(_) => return Err(AccessError::Busy),
+        };
+        if let Some(grant) = self.lock().grants.get_mut(bundle) {
+            grant.locked_since = None;
+        }
+        Ok(Box::new(FencedCorrection {
+            client: Arc::new(fence.kube.clone()),
+            fence: Some(fence),
+            fences: self.fences.clone(),
+            run,
+        }))
+    }
+}
+
+fn unavailable(failure: &RunFailure) -> AccessError {
+    AccessError::Unavailable(failure.sentence.clone())
+}
+
+/// A correction behind the lock of its deployment.
+struct FencedCorrection {
+    client: Arc<dyn ObjectApi>,
+    /// None once it has ended.
+    fence: Option<RunFence>,
+    fences: Fences,
+    run: RunId,
+}
+
+#[async_trait]
+impl CorrectionRun for FencedCorrection {
+    fn api(&self) -> Arc<dyn ObjectApi> {
+        self.client.clone()
+    }
+
+    async fn end(mut self: Box<Self>, outcome: CorrectionOutcome, sentence: &str) {
+        info!(run = %self.run, ?outcome, sentence, "correction ended");
+        if let Some(fence) = self.fence.take() {
+            release(&self.fences, fence).await;
+        }
+    }
+}
+
+/// A correction that was dropped must not keep its lock.
+impl Drop for FencedCorrection {
+    fn drop(&mut self) {
+        if let Some(fence) = self.fence.take() {
+            let fences = self.fences.clone();
+            tokio::spawn(async move { release(&fences, fence).await });
+        }
+    }
+}
+
+async fn release(fences: &Fences, fence: RunFence) {
+    if let Err(error) = fences.release(fence).await {
+        warn!(%error, "lock of a correction not released");
+    }
+}
+
+/// Client of an observer. A refused token is not used again.
+struct ObserverClient {
+    client: KubeClient,
+    account: String,
+    state: Arc<Mutex<State>>,
+}
+
+impl ObserverClient {
+    fn noted<T>(&self, answer: Result<T, KubeError>) -> Result<T, KubeError> {
+        if let Err(error) = &answer
+            && error.status() == Some(401)
+        {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.observers.remove(&self.account);
+        }
+        answer
+    }
+}
+
+#[async_trait]
+impl ObjectApi for ObserverClient {
+    async fn get(&self, path: &str) -> Result<Option<Value>, KubeError> {
+        self.noted(ObjectApi::get(&self.client, path).await)
+    }
+
+    async fn list(&self, path: &str, query: &Query) -> Result<Option<ObjectList>, KubeError> {
+        self.noted(ObjectApi::list(&self.client, path, query).await)
+    }
+
+    async fn apply(
+        &self,
+        path: &str,
+        manager: &str,
+        dry_run: bool,
+        object: &Value,
+    ) -> Result<Value, KubeError> {
+        self.noted(ObjectApi::apply(&self.client, path, manager, dry_run, object).await)
+    }
+
+    async fn json_patch(&self, path: &str, patch: &Value) -> Result<Value, KubeError> {
+        self.noted(ObjectApi::json_patch(&self.client, path, patch).await)
+    }
+
+    async fn delete(&self, path: &str, uid: &str) -> Result<(), KubeError> {
+        self.noted(ObjectApi::delete(&self.client, path, uid).await)
+    }
+
+    async fn watch(
+        &self,
+        path: &str,
+        query: &Query,
+        resource_version: &str,
+    ) -> Result<Box<dyn EventStream>, KubeError> {
+        self.noted(ObjectApi::watch(&self.client, path, query, resource_version).await)
+    }
+}
