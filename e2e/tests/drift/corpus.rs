@@ -10,19 +10,22 @@ use crate::world::World;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Go prints one number in several ways.
-fn as_floats(value: &mut Value) {
+/// Go prints one number in several ways, and `kubectl apply` leaves out null.
+fn normalize(value: &mut Value) {
     match value {
         Value::Number(number) => *value = json!(number.as_f64()),
-        Value::Array(items) => items.iter_mut().for_each(as_floats),
-        Value::Object(map) => map.values_mut().for_each(as_floats),
+        Value::Array(items) => items.iter_mut().for_each(normalize),
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(normalize);
+        }
         _ => {}
     }
 }
 
 /// The object without the additions of `kubectl apply`.
 fn plain(mut object: Value) -> Value {
-    as_floats(&mut object);
+    normalize(&mut object);
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.entry("namespace").or_insert(json!("default"));
         if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
