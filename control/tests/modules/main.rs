@@ -7,6 +7,9 @@
 )]
 
 mod access;
+mod archives;
+mod artifacts;
+mod bundles;
 mod ca;
 mod catalog;
 mod clusters;
@@ -44,4 +47,5 @@ mod status;
 mod steward;
 mod strict;
 mod uids;
+mod untarget;
 mod visibility;

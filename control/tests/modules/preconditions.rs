@@ -95,6 +95,7 @@ fn described(path: &str) -> String {
     let path = path
         .replace("c-of-a", "{clusterId}")
         .replace("g-a", "{groupId}")
+        .replace("b-a", "{bundleId}")
         .replace("t-a", "{tenantId}");
     path.replace("k-none", "{tokenId}")
         .replace("facts/x", "facts/{name}")

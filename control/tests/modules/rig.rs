@@ -92,7 +92,7 @@ impl Rig {
         self.0.close().await
     }
 
-    async fn send(router: Router, request: Request<Body>) -> Reply {
+    pub(crate) async fn send(router: Router, request: Request<Body>) -> Reply {
         let response = router.oneshot(request).await.unwrap();
         let (head, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();

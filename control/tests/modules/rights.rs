@@ -8,13 +8,14 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    archives::uploaded,
     metrics::Metrics,
     rig::{Rig, admin, caller},
 };
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 88] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 95] = [
     ("GET", "/v1/access-requests", "", "++++++"),
     (
         "POST",
@@ -58,6 +59,13 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 88] = [
         r#"{"cluster":"c-of-a","reason":"x"}"#,
         "------",
     ),
+    ("GET", "/v1/bundles", "", "++++++"),
+    ("GET", "/v1/bundles/b-a", "", "++++?+"),
+    ("POST", "/v1/bundles/b-a/plan", "", "+--+?-"),
+    ("POST", "/v1/bundles/b-a/rollback", "", "?--??-"),
+    ("POST", "/v1/bundles/b-a/suspend", "", "+--+?-"),
+    ("POST", "/v1/bundles/b-a/resume", "", "+--+?-"),
+    ("DELETE", "/v1/bundles/b-a?mode=remove", "", "+--+?-"),
     ("GET", "/v1/groups", "", "++++++"),
     ("GET", "/v1/groups/g-a", "", "++++?+"),
     (
@@ -302,6 +310,12 @@ pub(crate) async fn world(rig: &Rig) {
     rig.call(&admin(), Method::PUT, "/v1/sources/s-a", source)
         .await
         .good();
+    let files = [("a.yaml", "a: 1\n")];
+    let artifact = uploaded(rig, "t-a", &files).await;
+    let bundle = json!({ "tenant": "t-a", "artifact": artifact });
+    rig.call(&admin(), Method::PUT, "/v1/bundles/b-a", bundle)
+        .await
+        .good();
 }
 
 pub(crate) fn body(text: &str) -> Value {
@@ -537,6 +551,7 @@ fn real(path: &str) -> String {
         "{accessRequestId}" => "ar-0000000000000000".to_owned(),
         "{groupId}" => "g-a".to_owned(),
         "{sourceId}" => "s-a".to_owned(),
+        "{bundleId}" => "b-a".to_owned(),
         segment if segment.starts_with('{') => "x".to_owned(),
         segment => segment.to_owned(),
     };

@@ -391,3 +391,36 @@ async fn the_newest_rollout_of_each_bundle_is_found() {
     );
     assert_eq!(newest().await, [crds, ("r-shop-10".to_owned(), 1)]);
 }
+
+#[tokio::test]
+async fn a_touched_content_outlives_its_upload() {
+    let (store, _home) = store().await;
+    let contents = ContentStore::of(&store);
+    assert!(!contents.touch(&content_id(1), 10).await.unwrap());
+    contents.put(&content_id(1), b"x", 10).await.unwrap();
+    assert!(contents.touch(&content_id(1), 20).await.unwrap());
+    assert!(contents.touch(&content_id(1), 20).await.unwrap());
+    assert_eq!(contents.forget(20, &BTreeSet::new()).await.unwrap(), 0);
+    assert_eq!(contents.forget(21, &BTreeSet::new()).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn clusters_of_a_bundle_have_a_state_that_is_not_removed() {
+    let (store, _home) = store_with_clusters().await;
+    let deployments = DeploymentStore::of(&store);
+    let rows = [
+        deployment("c-b", "b-shop", "{}"),
+        deployment("c-a", "b-shop", "{}"),
+        deployment("c-a", "b-web", "{}"),
+    ];
+    deployments.write(&rows).await.unwrap();
+    let shop = "b-shop".parse().unwrap();
+    let found = deployments.clusters_of(&shop).await.unwrap();
+    assert_eq!(found, [cluster_id("c-a"), cluster_id("c-b")]);
+    deployments
+        .write(&[deployment("c-a", "b-shop", "")])
+        .await
+        .unwrap();
+    let found = deployments.clusters_of(&shop).await.unwrap();
+    assert_eq!(found, [cluster_id("c-b")]);
+}

@@ -7,7 +7,7 @@ use fairlead_api::{
     delivery::{ArtifactId, BundleFields},
 };
 use fairlead_bundle::{fields::errors_of_bundle, find_cycle};
-use fairlead_registry::{RegistryError, allow_in_tenant, sees_tenant};
+use fairlead_registry::{RegistryError, allow_in_tenant, allow_somewhere, sees_tenant};
 use fairlead_routes::invalid;
 use fairlead_seam::Caller;
 use fairlead_store::{
@@ -54,6 +54,7 @@ impl Proposal {
         id: BundleId,
         document: BundleDocument,
     ) -> Result<Self, RegistryError> {
+        allow_somewhere(caller, DELIVER)?;
         let view = parts.store.view();
         let tenant = &document.tenant;
         check_tenant(&view, caller, tenant)?;

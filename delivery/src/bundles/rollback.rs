@@ -33,12 +33,16 @@ pub(super) async fn roll_back(
     let query = Query::of(&uri)?;
     let (dry_run, confirm) = (query.boolean("dryRun")?, confirm_of(&query)?);
     let asked = match body {
-        Some(body) => Rollback::deserialize(body).map_err(invalid)?,
+        Some(body) if body.is_object() => Rollback::deserialize(body).map_err(invalid)?,
+        Some(_) => return Err(invalid("a rollback is an object").into()),
         None => Rollback::default(),
     };
     let view = parts.store.view();
     let bundle = known(&view, &caller, &id)?;
     allow_in_tenant(&view, &caller, &bundle.value.tenant, DELIVER)?;
+    let precondition = Precondition::of(&headers);
+    let unchanged = precondition.check(Some(bundle.version));
+    unchanged.inspect_err(|_| parts.store.has_lost())?;
     let target = target(&bundle.value, asked.to)?.clone();
     let options = parts.generations.options(&target.options).await;
     let options = options.map_err(RegistryError::from)?;
@@ -50,8 +54,7 @@ pub(super) async fn roll_back(
             touched.map_err(RegistryError::from)?;
         }
     }
-    let (id, precondition) = (bundle.value.id.clone(), Precondition::of(&headers));
-    let who = caller.clone();
+    let (id, who) = (bundle.value.id.clone(), caller.clone());
     let decide = move |draft: &mut Draft| {
         let bundle = visible(draft, &who, &id).cloned();
         let bundle = bundle.ok_or(RegistryError::Conflict)?;

@@ -50,3 +50,49 @@ pub(crate) fn call(
 fn unsync(body: axum::body::Body) -> Body {
     body.map_err(BodyError::from).boxed_unsync()
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::{Extension, routing::get};
+    use http::StatusCode;
+    use http_body_util::Empty;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const ANSWER_TIME: Duration = Duration::from_secs(50);
+
+    async fn answer(path: &str) -> Result<StatusCode, Code> {
+        let extended = async |Extension(deadline): Extension<AnswerDeadline>| {
+            sleep(Duration::from_secs(20)).await;
+            deadline.extend_by(Duration::from_secs(30));
+            deadline.extend_by(Duration::from_secs(1));
+            sleep(ANSWER_TIME - Duration::from_secs(20)).await;
+        };
+        let router = Router::new()
+            .route("/plain", get(async || sleep(ANSWER_TIME).await))
+            .route("/extended", get(extended))
+            .route(
+                "/endless",
+                get(async |Extension(deadline): Extension<AnswerDeadline>| {
+                    deadline.extend_by(ANSWER_TIME);
+                    std::future::pending::<()>().await;
+                }),
+            );
+        let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let request = Request::get(path).body(body).unwrap();
+        let answer = call(router, request).await;
+        answer.map(|it| it.status()).map_err(|failure| failure.code)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handler_extends_the_deadline_of_its_answer() {
+        let started = Instant::now();
+        assert_eq!(answer("/plain").await, Err(Code::HubTimeout));
+        assert_eq!(started.elapsed(), MODULE_TIMEOUT);
+        assert_eq!(answer("/extended").await, Ok(StatusCode::OK));
+        let started = Instant::now();
+        assert_eq!(answer("/endless").await, Err(Code::HubTimeout));
+        assert_eq!(started.elapsed(), MODULE_TIMEOUT + ANSWER_TIME);
+    }
+}
