@@ -458,3 +458,27 @@ async fn changes_show_author_differences_and_visibility() {
     let stranger = caller(Role::Admin, Some("t-b"));
     assert_eq!(seen(&stranger).await, json!([]));
 }
+
+#[tokio::test]
+async fn a_bundle_of_a_source_has_no_generation_before_the_first_commit() {
+    let (rig, _) = shop().await;
+    let body = |path: &str| json!({ "tenant": "t-a", "source": "s-a", "path": path });
+    let created = put(&rig, "", &body("a")).await;
+    assert_eq!(created.status, StatusCode::CREATED);
+    let shown = created.good();
+    assert_eq!(
+        (&shown["generation"], &shown["path"]),
+        (&json!(0), &json!("a"))
+    );
+    assert!(shown.get("artifact").is_none());
+    let path = format!("{PATH}/plan");
+    let plan = rig.post(&admin(), &path, Value::Null).await;
+    assert_eq!(plan.good()["unchanged"], 0);
+    let other = put(&rig, "", &body("b")).await;
+    assert_eq!(other.code(), Code::Invalid);
+    let mut foreign = body("a");
+    foreign["tenant"] = json!("t-b");
+    let path = "/v1/bundles/b-foreign";
+    let refused = rig.call(&admin(), Method::PUT, path, foreign).await;
+    assert_eq!(refused.code(), Code::Invalid, "the source serves t-a only");
+}

@@ -95,7 +95,8 @@ fn described(path: &str) -> String {
     let path = path
         .replace("c-of-a", "{clusterId}")
         .replace("g-a", "{groupId}")
-        .replace("b-a", "{bundleId}")
+        .replace("/b-a", "/{bundleId}")
+        .replace("/s-a", "/{sourceId}")
         .replace("t-a", "{tenantId}");
     path.replace("k-none", "{tokenId}")
         .replace("facts/x", "facts/{name}")

@@ -86,8 +86,10 @@ impl Proposal {
         (parts.artifacts.take_up(uploader, tenant, &artifact, now)).await?;
         let facts = parts.artifacts.facts(&artifact).await?;
         let fields = document.fields_for(facts.has_chart);
-        check_fields(&id, &fields, facts.has_chart)?;
-        if let Some(chart) = &fields.chart {
+        // The chart in the content of a source is the one that the source has fetched.
+        let is_fetched = source.is_some() && fields.chart.is_some();
+        check_fields(&id, &fields, facts.has_chart && !is_fetched)?;
+        if let Some(chart) = fields.chart.as_ref().filter(|_| !is_fetched) {
             let name = chart.oci.as_ref().or(chart.name.as_ref());
             let name = name.map_or("", String::as_str);
             return Err(Failure::because(Code::ChartNotFetched, name).into());
@@ -98,16 +100,20 @@ impl Proposal {
             has_chart: facts.has_chart,
         };
         let (options_id, _) = options.named()?;
+        let known = view.bundle(&id).map(|it| &it.value.fields.chart);
+        let content = ProposedContent {
+            artifact,
+            options,
+            options_id,
+        };
+        // The source fetches another chart with its next poll, and then makes the generation.
+        let content = (!is_fetched || known == Some(&fields.chart)).then_some(content);
         Ok(Proposal {
             tenant: document.tenant,
             source,
             suspended: document.suspended,
             fields,
-            content: Some(ProposedContent {
-                artifact,
-                options,
-                options_id,
-            }),
+            content,
             id,
         })
     }

@@ -16,7 +16,9 @@ use fairlead_api::{
 };
 use fairlead_bundle::{Generation, Outcome, RenderedSpec, Renderer, fields::errors_of_bundle};
 use fairlead_delivery_store::RunFilter;
-use fairlead_registry::{RegistryError, allow_in, allow_in_tenant, sees_tenant, visible};
+use fairlead_registry::{
+    RegistryError, allow_in, allow_in_tenant, allow_somewhere, sees_tenant, visible,
+};
 use fairlead_routes::{
     ApiRoutes, RouteSpec, invalid,
     reply::{Answer, Authenticated, JsonBody, Path},
@@ -75,6 +77,7 @@ impl Runs {
         id: &str,
         request: DiffRequest,
     ) -> Result<Vec<Run>, RegistryError> {
+        allow_somewhere(caller, DELIVER)?;
         let view = self.parts.store.view();
         let count = request.clusters.len();
         if count == 0 || count > MAX_CLUSTERS {
