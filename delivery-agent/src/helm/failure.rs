@@ -82,8 +82,8 @@ pub(crate) fn of_description(target: &ReleaseTarget, description: &str) -> RunFa
 }
 
 pub(crate) fn limit_text(bytes: u64) -> String {
-    const MIB: u64 = 1 << 20;
-    match bytes / MIB {
+    const BYTES_PER_MIB: u64 = 1 << 20;
+    match bytes / BYTES_PER_MIB {
         mib if mib >= 1024 && mib % 1024 == 0 => format!(" (limit {} GiB)", mib / 1024),
         mib => format!(" (limit {mib} MiB)"),
     }
