@@ -139,7 +139,9 @@ impl RecordedDownload {
         }
         if !self.format.is_at_boundary() && ending.since.elapsed() < BOUNDARY_TIMEOUT {
             let polled = self.poll_inner(cx);
-            if !matches!(polled, Poll::Ready(Some(Err(_)))) {
+            // An end of the server within its message is no clean end, and one behind its message is not the last one.
+            self.over = false;
+            if matches!(polled, Poll::Pending | Poll::Ready(Some(Ok(_)))) {
                 return polled;
             }
         }

@@ -8,11 +8,11 @@ use fairlead_api::{
     resources::{ClusterState, RequestKind},
 };
 use fairlead_seam::{RequestFilter, Termination};
-use fairlead_testkit::{agent::FakeAgent, raw::ByteStream};
+use fairlead_testkit::{agent::FakeAgent, api_server::BodyStep, raw::ByteStream};
 use http_body::Frame;
 use serde_json::Value;
 use time::OffsetDateTime;
-use tokio::io::AsyncReadExt;
+use tokio::{io::AsyncReadExt, sync::mpsc};
 
 use crate::{
     client::{head, open, read_until, rest, status, until},
@@ -92,6 +92,49 @@ async fn log_ends_with_a_line_and_breaks() {
         "{text:?}"
     );
     assert!(!text.ends_with("0\r\n\r\n"), "it is not complete: {text:?}");
+}
+
+/// Ends all requests, with the order of an admin.
+fn end_all(rig: &Rig) {
+    let requests = rig.modules.requests.get().unwrap();
+    requests.end(&RequestFilter::default(), &Code::RequestEnded.into());
+}
+
+/// Opens a watch, and reads the first half of an event.
+async fn half_an_event(
+    rig: &Rig,
+    agent: &FakeAgent,
+) -> (Box<dyn ByteStream>, mpsc::Sender<BodyStep>) {
+    let steps = agent.next_stream();
+    let mut watch = open(rig, &head("GET", "/events?watch=true", "")).await;
+    read_until(&mut watch, "\r\n\r\n").await;
+    let half = Frame::data(Bytes::from_static(b"{\"type\":"));
+    steps.send(Ok(half)).await.unwrap();
+    read_until(&mut watch, "{\"type\":\r\n").await;
+    (watch, steps)
+}
+
+#[tokio::test]
+async fn ended_watch_is_not_complete_if_its_server_ends_within_an_event() {
+    let (rig, agent) = rig().await;
+    let (mut watch, steps) = half_an_event(&rig, &agent).await;
+    end_all(&rig);
+    drop(steps);
+    let (text, _) = rest(&mut watch).await;
+    assert!(!text.ends_with("0\r\n\r\n"), "it is complete: {text:?}");
+}
+
+#[tokio::test]
+async fn ended_watch_has_the_reason_if_its_server_ends_after_an_event() {
+    let (rig, agent) = rig().await;
+    let (mut watch, steps) = half_an_event(&rig, &agent).await;
+    end_all(&rig);
+    let other_half = Frame::data(Bytes::from_static(b"\"ADDED\"}\n"));
+    steps.send(Ok(other_half)).await.unwrap();
+    drop(steps);
+    let text = read_until(&mut watch, "\r\n0\r\n\r\n").await;
+    assert!(text.contains("\"ADDED\"}\n"), "{text:?}");
+    assert!(text.contains("FL-1204"), "{text:?}");
 }
 
 #[tokio::test]
