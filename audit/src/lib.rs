@@ -28,7 +28,7 @@ pub use event::{
 };
 pub use heads::{ChainHeads, chain_heads};
 pub use journal::JournalSettings;
-pub use log::{AuditLog, AuditUnwritable, AuditWriter};
+pub use log::{AuditLog, AuditUnwritable, AuditWriter, StartedEvent};
 pub use policy::{Recorder, Recording, SessionFacts, Unrecordable};
 pub use read::{EventFilter, EventPage, read};
 pub use recording::{OpenError, Piece, RecordingFile, open_recording, recordings};

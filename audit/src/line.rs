@@ -6,6 +6,7 @@
 use std::{
     cell::Cell,
     net::SocketAddr,
+    ops::Range,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -97,22 +98,22 @@ pub(crate) fn encode_event(mut event: AuditEvent, to: &mut Vec<u8>) {
     to.drain(begin..(begin + head.len()).min(to.len()));
 }
 
-/// Calls `encode` with an empty buffer of this thread, then `take` with the bytes.
-pub(crate) fn with_scratch(encode: impl FnOnce(&mut Vec<u8>), take: impl FnOnce(&[u8])) {
+/// Calls `encode` with an empty buffer of this thread.
+pub(crate) fn with_scratch<T>(encode: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     thread_local! {
         static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
     }
     // A thread at its end has no buffer of its own any more.
     let mut buffer = SCRATCH.try_with(Cell::take).unwrap_or_default();
     buffer.clear();
-    encode(&mut buffer);
-    take(&buffer);
+    let encoded = encode(&mut buffer);
     if buffer.capacity() <= MAX_SCRATCH_BYTES {
         let _ = SCRATCH.try_with(|scratch| scratch.set(buffer));
     }
+    encoded
 }
 
-/// Encodes the event of a request, as [`encode_event`].
+/// Encodes the event of a request, as [`encode_event`]. Returns the part that the other event of the request has as well.
 pub(crate) fn encode_request(
     at: SystemTime,
     hub: &str,
@@ -120,18 +121,45 @@ pub(crate) fn encode_request(
     party: &RequestParty<'_>,
     result: Option<&RequestResult>,
     to: &mut Vec<u8>,
+) -> Range<usize> {
+    encode_begin(at, hub, party.kind, result.is_some(), to);
+    let begin = to.len();
+    encode_common(head, party, to);
+    let common = begin..to.len();
+    encode_result(result, to);
+    common
+}
+
+/// Encodes the end of a request whose start had this common part.
+pub(crate) fn encode_end(
+    at: SystemTime,
+    hub: &str,
+    common: &[u8],
+    result: &RequestResult,
+    to: &mut Vec<u8>,
 ) {
+    encode_begin(at, hub, EventKind::Request, true, to);
+    to.extend_from_slice(common);
+    encode_result(Some(result), to);
+}
+
+/// Members before the common part.
+fn encode_begin(at: SystemTime, hub: &str, kind: EventKind, is_end: bool, to: &mut Vec<u8>) {
     to.extend_from_slice(b"\"at\":\"");
     moment(at, to);
-    to.extend_from_slice(match party.kind {
+    to.extend_from_slice(match kind {
         EventKind::BreakGlass => b"\",\"kind\":\"break-glass\"",
         _ => b"\",\"kind\":\"request\"",
     });
     member("hub", hub, to);
-    to.extend_from_slice(match result {
-        None => b",\"stage\":\"start\"",
-        Some(_) => b",\"stage\":\"end\"",
+    to.extend_from_slice(match is_end {
+        false => b",\"stage\":\"start\"",
+        true => b",\"stage\":\"end\"",
     });
+}
+
+/// Members from `id` to `query`.
+fn encode_common(head: &RequestHead<'_>, party: &RequestParty<'_>, to: &mut Vec<u8>) {
     member("id", head.id, to);
     if let Some(caller) = &party.caller {
         encode_caller(caller, to);
@@ -158,7 +186,6 @@ pub(crate) fn encode_request(
             let _ = serde_json::to_writer(&mut *to, &query);
         }
     }
-    encode_result(result, to);
 }
 
 fn encode_caller(caller: &CallerNames<'_>, to: &mut Vec<u8>) {
@@ -360,6 +387,15 @@ mod tests {
         };
         let expected = serde_json::to_string(&event).unwrap();
         assert_eq!(String::from_utf8(line).unwrap(), expected);
+        if let (Some(result), EventKind::Request) = (result, party.kind) {
+            let mut start = Vec::new();
+            let common = encode_request(at, "hub-\"a\"", head, party, None, &mut start);
+            let mut line = Vec::new();
+            begin_line(7, &mut line);
+            encode_end(at, "hub-\"a\"", &start[common], result, &mut line);
+            line.push(b'}');
+            assert_eq!(String::from_utf8(line).unwrap(), expected);
+        }
         let mut tail = Vec::new();
         encode_event(event, &mut tail);
         assert!(expected.ends_with(&format!("{}}}", String::from_utf8(tail).unwrap())));

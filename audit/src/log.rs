@@ -23,7 +23,7 @@ use crate::{
     config::OnFull,
     event::{AuditEvent, EventKind, RequestHead, RequestParty, RequestResult, Stage, timestamp},
     journal::{Journal, JournalSettings},
-    line::{EncodedEvents, encode_event, encode_request, with_scratch},
+    line::{EncodedEvents, encode_end, encode_event, encode_request, with_scratch},
     policy::Recorder,
 };
 
@@ -50,6 +50,9 @@ pub struct AuditUnwritable;
 /// Handle for reporting events; clones share the log.
 #[derive(Clone)]
 pub struct AuditLog(Arc<LogState>);
+
+/// Part of a start's event that the event of the end has as well.
+pub struct StartedEvent(Box<[u8]>);
 
 /// Owner of the thread that writes the log.
 pub struct AuditWriter {
@@ -201,9 +204,28 @@ impl AuditLog {
         self.request(head, party, None);
     }
 
+    /// Like [`AuditLog::start_of`]; the result makes the event of the end cheaper. It takes some 400 bytes.
+    pub fn short_start_of(&self, head: &RequestHead<'_>, party: &RequestParty<'_>) -> StartedEvent {
+        let (at, hub) = (SystemTime::now(), &self.0.hub);
+        with_scratch(|to| {
+            let common = encode_request(at, hub, head, party, None, to);
+            self.push(to);
+            StartedEvent(to.get(common).unwrap_or_default().into())
+        })
+    }
+
     /// Reports the end of a request.
     pub fn end_of(&self, head: &RequestHead<'_>, party: &RequestParty<'_>, result: &RequestResult) {
         self.request(head, party, Some(result));
+    }
+
+    /// Reports the end of a request about whose sender and cluster nothing has changed since its start.
+    pub fn end_of_started(&self, started: &StartedEvent, result: &RequestResult) {
+        let (at, hub) = (SystemTime::now(), &self.0.hub);
+        with_scratch(|to| {
+            encode_end(at, hub, &started.0, result, to);
+            self.push(to);
+        });
     }
 
     fn request(
@@ -217,10 +239,10 @@ impl AuditLog {
             self.0.suppressed.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        with_scratch(
-            |to| encode_request(at, &self.0.hub, head, party, result, to),
-            |encoded| self.push(encoded),
-        );
+        with_scratch(|to| {
+            encode_request(at, &self.0.hub, head, party, result, to);
+            self.push(to);
+        });
     }
 
     /// Reports the begin or end of a recording. `event` is that of its request.
@@ -241,7 +263,10 @@ impl AuditLog {
 
     fn push_event(&self, event: AuditEvent) {
         let event = self.0.with_origin(event);
-        with_scratch(|to| encode_event(event, to), |encoded| self.push(encoded));
+        with_scratch(|to| {
+            encode_event(event, to);
+            self.push(to);
+        });
     }
 
     fn push(&self, encoded: &[u8]) {
