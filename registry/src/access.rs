@@ -1,18 +1,18 @@
 //! Authentication and authorisation for the gateway, answered from memory wherever possible.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_api::ClusterId;
 use fairlead_seam::{
     AuthenticateError, Authenticator, AuthorizeError, Authorizer, Caller, Grant, Termination,
 };
-use fairlead_store::model::LockTarget;
+use fairlead_store::{View, model::LockTarget};
 use futures_util::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
     grants, locks, orders, registry::Registry, rights::visible, services::Verified, signed_in,
@@ -31,11 +31,18 @@ impl Authenticator for Registry {
             return Box::pin(self.authenticate_by_issuer(token, from)).await;
         }
         let view = self.store.view();
-        let found = tokens::find(&view, token).ok_or(AuthenticateError::BadToken(None))?;
+        let hash = tokens::hash_of(token.expose_secret());
+        let found = hash.and_then(|hash| Some((hash, tokens::find_by_hash(&view, &hash)?)));
+        let (hash, found) = found.ok_or(AuthenticateError::BadToken(None))?;
         let caller = self.caller_of(&view, &found.value)?;
         self.store.token_used(&found.value.id);
         self.end_replaced(&found.value);
+        self.keep_caller(&view, hash, &found.value, &caller);
         Ok(caller)
+    }
+
+    fn known_caller(&self, token: &str) -> Option<Arc<Caller>> {
+        self.recall_caller(&tokens::hash_of(token)?)
     }
 
     /// A token of an issuer keeps its claims until it expires, or until a newer one of its person has fewer rights.
@@ -82,25 +89,45 @@ impl Registry {
     }
 }
 
+impl Registry {
+    /// Another tenant's cluster and a missing one take the same lookup and return the same answer.
+    fn grant_in(
+        &self,
+        view: &View,
+        caller: &Caller,
+        cluster: &ClusterId,
+    ) -> Result<Grant, AuthorizeError> {
+        let cluster =
+            visible(view, caller, cluster.as_str()).map_err(|_| AuthorizeError::NoSuchCluster)?;
+        if let Some(lock) = locks::lock_of_cluster(view, &cluster.value, self.now()) {
+            return Err(AuthorizeError::Locked(lock));
+        }
+        // Permissions inside a cluster are the cluster's own RBAC.
+        grants::grant_of(view, caller, &cluster.value).ok_or_else(|| AuthorizeError::NotAllowed {
+            caller: caller.name.clone(),
+            role: caller.role,
+        })
+    }
+}
+
 #[async_trait]
 impl Authorizer for Registry {
-    /// Another tenant's cluster and a missing one take the same lookup and return the same answer.
     async fn authorize(
         &self,
         caller: &Caller,
         cluster: &ClusterId,
     ) -> Result<Grant, AuthorizeError> {
-        let view = self.store.view();
-        let cluster =
-            visible(&view, caller, cluster.as_str()).map_err(|_| AuthorizeError::NoSuchCluster)?;
-        if let Some(lock) = locks::lock_of_cluster(&view, &cluster.value, self.now()) {
-            return Err(AuthorizeError::Locked(lock));
+        self.grant_in(&self.store.view(), caller, cluster)
+    }
+
+    fn known_grant(&self, caller: &Arc<Caller>, cluster: &ClusterId) -> Option<Arc<Grant>> {
+        if let Some(grant) = self.recall_grant(caller, cluster) {
+            return Some(grant);
         }
-        // Permissions inside a cluster are the cluster's own RBAC.
-        grants::grant_of(&view, caller, &cluster.value).ok_or_else(|| AuthorizeError::NotAllowed {
-            caller: caller.name.clone(),
-            role: caller.role,
-        })
+        let view = self.store.view();
+        let grant = Arc::new(self.grant_in(&view, caller, cluster).ok()?);
+        self.keep_grant(&view, caller, cluster, &grant);
+        Some(grant)
     }
 
     fn end_of_access(&self, id: &str) -> Option<String> {

@@ -19,6 +19,7 @@ mod etag;
 mod grants;
 mod identity;
 mod imported;
+mod known;
 mod listing;
 mod locks;
 mod metrics;

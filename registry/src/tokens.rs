@@ -240,7 +240,7 @@ pub fn new(
 ) -> Result<(Token, SecretString), RandomError> {
     let secret = random::bytes::<32>()?;
     let token = SecretString::from(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret)));
-    let hash = hash(&token);
+    let hash = hash(token.expose_secret());
     let kept = Token {
         id: id_of(&hash),
         hash,
@@ -292,27 +292,36 @@ pub(crate) fn is_one(token: &SecretString) -> bool {
     token.expose_secret().starts_with(PREFIX)
 }
 
-/// Record of a token, valid or expired. The hash is compared in constant time; the id used for the
-/// lookup is public.
+/// SHA-256 of a token.
+pub(crate) type TokenHash = [u8; 32];
+
+/// Record of a token, valid or expired.
 #[must_use]
 pub fn find(view: &View, token: &SecretString) -> Option<Arc<Record<Token>>> {
-    let text = token.expose_secret();
-    if !is_one(token) || text.len() > MAX_TOKEN_BYTES {
-        return None;
-    }
-    let hash = hash(token);
-    let found = view.token(&id_of(&hash))?;
-    bool::from(found.value.hash.ct_eq(&hash)).then(|| Arc::clone(found))
+    find_by_hash(view, &hash_of(token.expose_secret())?)
 }
 
-fn hash(token: &SecretString) -> [u8; 32] {
+/// Record of a token, valid or expired. The hash is compared in constant time; the id used for the
+/// lookup is public.
+pub(crate) fn find_by_hash(view: &View, hash: &TokenHash) -> Option<Arc<Record<Token>>> {
+    let found = view.token(&id_of(hash))?;
+    bool::from(found.value.hash.ct_eq(hash)).then(|| Arc::clone(found))
+}
+
+/// Hash of a text with the form of our tokens.
+pub(crate) fn hash_of(text: &str) -> Option<TokenHash> {
+    let has_form = text.starts_with(PREFIX) && text.len() <= MAX_TOKEN_BYTES;
+    has_form.then(|| hash(text))
+}
+
+fn hash(token: &str) -> TokenHash {
     let mut hash = [0; 32];
-    let digest = digest::digest(&digest::SHA256, token.expose_secret().as_bytes());
+    let digest = digest::digest(&digest::SHA256, token.as_bytes());
     hash.copy_from_slice(digest.as_ref());
     hash
 }
 
-fn id_of(hash: &[u8; 32]) -> String {
+fn id_of(hash: &TokenHash) -> String {
     let (start, _) = hash.split_at(8);
     format!("k-{}", hex::encode(start))
 }

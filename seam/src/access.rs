@@ -1,6 +1,6 @@
 //! Authentication of callers, and their authorization for clusters.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_api::ClusterId;
@@ -31,6 +31,13 @@ pub trait Authenticator: Send + Sync {
         from: IpAddr,
     ) -> Result<Caller, AuthenticateError>;
 
+    /// The caller of a token that was authenticated before, if [`authenticate`](Self::authenticate) would return the same.
+    ///
+    /// Called for every request, before `authenticate`; must cost little. Counts as a use of the token.
+    fn known_caller(&self, _token: &str) -> Option<Arc<Caller>> {
+        None
+    }
+
     /// Authenticates a caller again, without its token: the caller now, with the rights of now.
     ///
     /// Called periodically for running requests, from memory.
@@ -54,6 +61,13 @@ pub trait Authorizer: Send + Sync {
         caller: &Caller,
         cluster: &ClusterId,
     ) -> Result<Grant, AuthorizeError>;
+
+    /// The permission that [`authorize`](Self::authorize) would return, for a [known caller](Authenticator::known_caller).
+    ///
+    /// Called first for such a caller. `None`: `authorize` has to decide.
+    fn known_grant(&self, _caller: &Arc<Caller>, _cluster: &ClusterId) -> Option<Arc<Grant>> {
+        None
+    }
 
     /// Reason for the end of a temporary role, for its holder; `None` if it has not ended.
     fn end_of_access(&self, _id: &str) -> Option<String> {

@@ -14,8 +14,9 @@ use time::Duration;
 use tower::ServiceExt;
 
 use crate::{
+    known::authenticate,
     people::People,
-    rig::{FROM, Rig, admin},
+    rig::{Rig, admin},
 };
 
 const RULES: &str = r#"
@@ -61,11 +62,6 @@ async fn exchange(rig: &Rig, token: &SecretString) -> (u16, Value) {
         ("unknown", "is ignored"),
     ];
     post(rig, &form).await
-}
-
-async fn authenticate(rig: &Rig, token: &SecretString) -> Result<Caller, AuthenticateError> {
-    let seam = rig.control.seam();
-    seam.authenticator.authenticate(token, FROM).await
 }
 
 fn job(people: &People, rig: &Rig, sub: &str) -> SecretString {

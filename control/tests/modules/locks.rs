@@ -3,11 +3,11 @@
 use fairlead_api::{ClusterId, Code, resources::Role};
 use fairlead_seam::{AuthenticateError, Caller};
 use http::Method;
-use secrecy::SecretString;
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::rig::{FROM, Rig, admin, caller};
+use crate::known::authenticate;
+use crate::rig::{Rig, admin, caller};
 
 async fn lock(rig: &Rig, who: &Caller, path: &str, body: Value) -> (u16, String) {
     let path = format!("/v1/locks/{path}");
@@ -17,11 +17,6 @@ async fn lock(rig: &Rig, who: &Caller, path: &str, body: Value) -> (u16, String)
 
 fn reason() -> Value {
     json!({ "reason": "laptop stolen" })
-}
-
-async fn authenticate(rig: &Rig, token: &SecretString) -> Result<Caller, AuthenticateError> {
-    let seam = rig.control.seam();
-    seam.authenticator.authenticate(token, FROM).await
 }
 
 async fn recheck(rig: &Rig, caller: &Caller) -> Result<Caller, AuthenticateError> {

@@ -26,6 +26,7 @@ mod influx;
 mod inventory;
 mod issuers;
 mod keys;
+mod known;
 mod lists;
 mod locks;
 mod metrics;

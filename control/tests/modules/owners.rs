@@ -9,8 +9,9 @@ use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::Instant;
 
 use crate::{
+    known::authenticate,
     people::People,
-    rig::{FROM, Rig, START, admin},
+    rig::{Rig, START, admin},
 };
 
 const RULES: &str = r#"roles = [
@@ -18,11 +19,6 @@ const RULES: &str = r#"roles = [
     { claim = "groups", value = "acme", role = "admin", tenant = "t-acme" },
     { claim = "groups", value = "guests", role = "viewer" },
 ]"#;
-
-async fn authenticate(rig: &Rig, token: &SecretString) -> Result<Caller, AuthenticateError> {
-    let seam = rig.control.seam();
-    seam.authenticator.authenticate(token, FROM).await
-}
 
 async fn recheck(rig: &Rig, caller: &Caller) -> Result<Caller, AuthenticateError> {
     rig.control.seam().authenticator.recheck(caller).await

@@ -1,19 +1,14 @@
 //! Rotation of Steward's token, with overlap.
 
 use fairlead_api::resources::Role;
-use fairlead_seam::{AuthenticateError, Caller};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::rig::{FROM, Rig, admin, caller};
+use crate::known::authenticate;
+use crate::rig::{Rig, admin, caller};
 
 const PATH: &str = "/v1/clusters/c-demo/steward-token";
-
-async fn authenticate(rig: &Rig, token: &SecretString) -> Result<Caller, AuthenticateError> {
-    let seam = rig.control.seam();
-    seam.authenticator.authenticate(token, FROM).await
-}
 
 fn token_of(secret: &Value) -> SecretString {
     secret["stringData"]["token"].as_str().unwrap().into()
