@@ -13,7 +13,9 @@ pub mod metrics;
 pub mod process;
 pub mod proxies;
 pub mod proxy_header;
+mod seldom;
 pub mod workers;
 
 pub use process::{Process, run};
+pub use seldom::Seldom;
 pub use workers::Workers;

@@ -6,12 +6,13 @@
 
 mod clock;
 mod digits;
+mod direct;
 mod fields;
 
 use std::{
     io::{IsTerminal, Write},
     str::FromStr,
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -22,6 +23,8 @@ use tracing_subscriber::{
     layer::SubscriberExt,
     util::SubscriberInitExt,
 };
+
+pub use self::direct::{InfoLine, info_line};
 
 /// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +79,19 @@ impl Lines {
         self.buffered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn append(&self, part: &[u8], at_once: bool) {
+        let mut buffered = self.lock();
+        let first = buffered.is_empty();
+        buffered.extend_from_slice(part);
+        let full = buffered.len() >= MAX_BUFFER_BYTES;
+        drop(buffered);
+        if full || at_once {
+            self.flush();
+        } else if first {
+            self.non_empty.notify_one();
+        }
+    }
+
     fn flush(&self) {
         let mut buffered = self.lock();
         // A closed stderr leaves nowhere to report to.
@@ -91,16 +107,7 @@ struct Line {
 
 impl Write for Line {
     fn write(&mut self, part: &[u8]) -> std::io::Result<usize> {
-        let mut buffered = LINES.lock();
-        let first = buffered.is_empty();
-        buffered.extend_from_slice(part);
-        let full = buffered.len() >= MAX_BUFFER_BYTES;
-        drop(buffered);
-        if full || self.at_once {
-            LINES.flush();
-        } else if first {
-            LINES.non_empty.notify_one();
-        }
+        LINES.append(part, self.at_once);
         Ok(part.len())
     }
 
@@ -149,14 +156,18 @@ pub fn start(format: Format, filter: EnvFilter) {
     let lines = fmt::layer()
         .with_timer(clock::LogTimer)
         .with_writer(MakeLine { terminal });
-    // Fails only if logging was started before, which is as good.
-    let _ = match format {
+    let is_plain_text = format == Format::Text && !terminal;
+    let started = match format {
         Format::Text if terminal => registry.with(lines).try_init(),
         Format::Text => registry
             .with(lines.with_ansi(false).fmt_fields(fields::Fields))
             .try_init(),
         Format::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
+    // Fails only if logging was started before, which is as good.
+    if started.is_ok() {
+        direct::TAKES_LINES.store(is_plain_text, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

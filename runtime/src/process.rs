@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-use crate::{metrics::Registry, workers::Workers};
+use crate::{metrics::Registry, seldom::Seldom, workers::Workers};
 
 /// Handle to the running process; clones share it.
 #[derive(Clone, Default)]
@@ -91,8 +91,9 @@ impl Process {
         let task = Box::pin(task);
         async move {
             tokio::select! {
+                biased;
                 () = task => {}
-                () = end.cancelled() => {}
+                () = Seldom::new(async move { end.cancelled().await }) => {}
             }
         }
     }

@@ -38,6 +38,19 @@ fn write(now: Duration, to: &mut impl Write) -> fmt::Result {
     to.write_char('Z')
 }
 
+/// As the timer, at the end of a line in bytes.
+pub(super) fn write_bytes(now: Duration, to: &mut Vec<u8>) {
+    struct Bytes<'a>(&'a mut Vec<u8>);
+    impl Write for Bytes<'_> {
+        fn write_str(&mut self, part: &str) -> fmt::Result {
+            self.0.extend_from_slice(part.as_bytes());
+            Ok(())
+        }
+    }
+    // Only a failing writer causes an error, and a vector never fails.
+    let _ = write(now, &mut Bytes(to));
+}
+
 fn spelled(second: u64) -> String {
     let second = i64::try_from(second).unwrap_or(i64::MAX);
     let time = OffsetDateTime::from_unix_timestamp(second).unwrap_or(OffsetDateTime::UNIX_EPOCH);

@@ -103,7 +103,7 @@ impl Visit for Visitor<'_> {
 }
 
 /// Whether the byte needs no escape inside quotes.
-fn is_plain(byte: u8) -> bool {
+pub(super) fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
 }
 
