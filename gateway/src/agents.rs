@@ -6,6 +6,7 @@ mod connection_burst;
 mod desired_changes;
 pub(crate) mod entry;
 mod group;
+pub(crate) mod head_deadlines;
 mod health;
 mod hello;
 pub(crate) mod lifetime;
@@ -38,6 +39,7 @@ pub(crate) fn start(hub: &Arc<Hub>) {
     }
     hub.process.spawn(status_writer::run(Arc::clone(hub)));
     hub.process.spawn(end(Arc::clone(hub)));
+    hub.process.spawn(head_deadlines::sweep(Arc::clone(hub)));
 }
 
 /// Ends the draining once no session is left.

@@ -10,6 +10,7 @@ mod audit;
 pub(crate) mod authenticate;
 mod authorize;
 pub(crate) mod caller_limit;
+mod caller_names;
 mod catch_panic;
 mod connect;
 pub(crate) mod connection;
@@ -51,12 +52,12 @@ use std::{
 
 use fairlead_dialer::ReadAhead;
 use fairlead_exchange::{Body, BodyError};
-use fairlead_runtime::gauges::GaugeGuard;
+use fairlead_runtime::{Seldom, gauges::GaugeGuard};
 use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::{
-    body::Incoming,
+    body::{Body as _, Incoming},
     server::conn::{http1, http2},
     service::service_fn,
 };
@@ -78,19 +79,18 @@ use self::{
     stream_task::StreamExecutor,
 };
 use crate::{
+    http::body,
     hub::Hub,
     metrics::{HandshakeOutcome, TlsLayer},
 };
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Above the number that a request may have, because hyper rejects without a code.
-const MAX_HEAD_FIELDS: usize = 2 * headers::MAX_FIELDS;
 /// Longer than Go keeps an idle connection (90 s), so that a client seldom writes into a connection that is closing.
 const HEAD_OR_IDLE_TIMEOUT: Duration = Duration::from_secs(100);
 /// Above the limit of [`headers::check`], so that most oversized heads get an answer with a code.
 ///
-/// Beyond it, and beyond 100 fields, hyper answers 431 by itself. An explicit number of fields would make hyper
-/// allocate that many for each request.
+/// Beyond it, and beyond 100 fields, hyper answers 431 by itself. With a limit of more fields hyper allocates that many
+/// for each request.
 const HEAD_BUFFER_BYTES: usize = 2 * headers::MAX_HEAD;
 /// As kube-apiserver. Clients open another connection for more.
 const H2_MAX_STREAMS: u32 = 100;
@@ -292,7 +292,10 @@ impl Front {
             streams.watch_next(&record);
         }
         let inbound = Box::new(Inbound {
-            request: request.map(|body| body.map_err(BodyError::from).boxed_unsync()),
+            request: request.map(|it| match it.is_end_stream() {
+                true => body::empty(),
+                false => it.map_err(BodyError::from).boxed_unsync(),
+            }),
             connection,
             record,
         });
@@ -313,22 +316,32 @@ async fn serve_until<C>(
 {
     let mut serving = std::pin::pin!(serving);
     let slot = hub.strangers.connection(peer.ip());
+    let closing = async {
+        tokio::select! {
+            biased;
+            cause = state.close_cause(slot, HEAD_OR_IDLE_TIMEOUT) => Some(cause),
+            () = over => None,
+        }
+    };
     let ended = tokio::select! {
         biased;
         ended = serving.as_mut() => ended,
-        cause = state.close_cause(slot, HEAD_OR_IDLE_TIMEOUT) => {
-            hub.metrics.connection_closed(cause);
-            debug!(%peer, cause = cause.as_str(), "connection closed");
-            if !cause.is_graceful() {
-                return;
+        // Polled with each request otherwise.
+        cause = Seldom::new(closing) => match cause {
+            Some(cause) => {
+                hub.metrics.connection_closed(cause);
+                debug!(%peer, cause = cause.as_str(), "connection closed");
+                if !cause.is_graceful() {
+                    return;
+                }
+                shut_down(serving.as_mut());
+                timeout(CLOSE_TIMEOUT, serving).await.unwrap_or(Ok(()))
             }
-            shut_down(serving.as_mut());
-            timeout(CLOSE_TIMEOUT, serving).await.unwrap_or(Ok(()))
-        }
-        () = over => {
-            shut_down(serving.as_mut());
-            serving.await
-        }
+            None => {
+                shut_down(serving.as_mut());
+                serving.await
+            }
+        },
     };
     if let Err(error) = ended {
         debug!(%peer, error = &error as &dyn std::error::Error, "connection ended early");
@@ -340,8 +353,7 @@ fn h1() -> http1::Builder {
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_OR_IDLE_TIMEOUT)
-        .max_buf_size(HEAD_BUFFER_BYTES)
-        .max_headers(MAX_HEAD_FIELDS);
+        .max_buf_size(HEAD_BUFFER_BYTES);
     builder
 }
 

@@ -27,7 +27,7 @@ const RECORD_ALIGNMENT: usize = 128;
 pub(crate) struct RequestAccess {
     pub(crate) caller: Arc<Caller>,
     /// Permission in the cluster; `None` for the hub's own routes.
-    pub(crate) grant: Option<Grant>,
+    pub(crate) grant: Option<Arc<Grant>>,
     pub(crate) cluster: Option<ClusterId>,
 }
 

@@ -160,6 +160,13 @@ impl SessionEntry {
         self.state.wait_for(trusted).await;
     }
 
+    /// Wakes the requests that wait for the head of their answer.
+    pub(super) fn wake_waiting(&self) {
+        if self.load() > 0 {
+            self.state.update(|_| {});
+        }
+    }
+
     /// The current silence, if any.
     pub(crate) fn silence(&self) -> Option<Arc<Silence>> {
         self.state.read(|it| it.silence.clone())

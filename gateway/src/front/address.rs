@@ -124,13 +124,21 @@ impl HubNames {
     }
 
     fn of(&self, name: &str) -> NameOwner {
-        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-        if name == self.hub || name == "localhost" || name.parse::<IpAddr>().is_ok() {
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let is_hub = name.eq_ignore_ascii_case(&self.hub)
+            || name.eq_ignore_ascii_case("localhost")
+            || name.parse::<IpAddr>().is_ok();
+        if is_hub {
             return NameOwner::Hub;
         }
-        match name.strip_suffix(&self.suffix) {
-            None => NameOwner::Stranger,
-            Some(label) => label.parse().map_or(NameOwner::Nothing, NameOwner::Cluster),
+        let begin = name.len().checked_sub(self.suffix.len());
+        let parts = begin.and_then(|begin| name.split_at_checked(begin));
+        match parts {
+            Some((label, suffix)) if suffix.eq_ignore_ascii_case(&self.suffix) => {
+                let label = label.to_ascii_lowercase();
+                label.parse().map_or(NameOwner::Nothing, NameOwner::Cluster)
+            }
+            _ => NameOwner::Stranger,
         }
     }
 }

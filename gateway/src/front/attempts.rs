@@ -1,7 +1,12 @@
 //! Attempts at one request. A read without an answer moves to another session of its cluster. Any other request is sent
 //! once, because it may have been carried out.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_dialer::{LinkState, OpenError};
@@ -79,6 +84,8 @@ impl Attempts<'_> {
     }
 
     /// The deadline of the head restarts while the upload moves: the API server may answer only after the last byte.
+    ///
+    /// There is no timer: [`sweep`](crate::agents::head_deadlines::sweep) wakes the request through [`Attempts::doubt`].
     async fn send(
         &self,
         session: &SessionEntry,
@@ -86,14 +93,24 @@ impl Attempts<'_> {
     ) -> Result<Answer, ExchangeError> {
         let head_timeout = self.hub.head_timeout;
         let mut sending = std::pin::pin!(session.exchanges().send_prepared(request));
-        loop {
-            let seen = self.progress.frames();
-            match timeout(head_timeout, &mut sending).await {
-                Ok(answered) => return answered,
-                Err(_) if self.progress.frames() != seen => {}
-                Err(_) => return Err(ExchangeError::Timeout(head_timeout)),
+        let mut deadline = Instant::now() + head_timeout;
+        let mut seen = self.progress.frames();
+        poll_fn(|cx| {
+            if let Poll::Ready(answered) = sending.as_mut().poll(cx) {
+                return Poll::Ready(answered);
             }
-        }
+            let now = Instant::now();
+            if now < deadline {
+                return Poll::Pending;
+            }
+            let before = std::mem::replace(&mut seen, self.progress.frames());
+            if before == seen {
+                return Poll::Ready(Err(ExchangeError::Timeout(head_timeout)));
+            }
+            deadline = now + head_timeout;
+            Poll::Pending
+        })
+        .await
     }
 
     /// Another session, if this one has ended under a read.

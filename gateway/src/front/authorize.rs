@@ -1,23 +1,22 @@
 //! The step from [`Caller`] to [`Permit`], before any work for the request. Only this step makes permits, and no
 //! request reaches a cluster without one.
 
-use fairlead_api::{ClusterId, Code, Failure, impersonation, resources::Role};
+use std::sync::Arc;
+
+use fairlead_api::{ClusterId, Code, Failure, resources::Role};
 use fairlead_seam::{Caller, Grant};
 use http::HeaderValue;
 
 use crate::{
-    front::{authenticate::AuthenticatedRequest, route::ClusterRequest},
+    front::{authenticate::AuthenticatedRequest, caller_names::CallerNames, route::ClusterRequest},
     hub::Hub,
 };
-
-/// An agent takes 32 groups.
-const MAX_NAMESPACE_GROUPS: usize = 24;
 
 /// Proof that a caller may work in a cluster, with the names to impersonate there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Permit {
     cluster: ClusterId,
-    grant: Grant,
+    grant: Arc<Grant>,
     names: ImpersonatedNames,
 }
 
@@ -25,10 +24,7 @@ pub(crate) struct Permit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ImpersonatedNames {
     /// The caller's own user and groups.
-    Caller {
-        user: HeaderValue,
-        groups: Vec<HeaderValue>,
-    },
+    Caller(Arc<CallerNames>),
     /// The user of an admin's `kubectl --as`. The agent decides whether to impersonate it.
     Other(HeaderValue),
 }
@@ -40,30 +36,18 @@ impl Permit {
     /// `FL-1202` for `kubectl --as` of a caller that is not an admin.
     fn new(
         cluster: &ClusterId,
-        caller: &Caller,
-        grant: &Grant,
+        caller: &Arc<Caller>,
+        grant: &Arc<Grant>,
         as_user: Option<HeaderValue>,
     ) -> Result<Self, Failure> {
-        // The prefix keeps names of modules out of `system:`.
-        let value = |text: String| {
-            HeaderValue::try_from(text).map_err(|_| {
-                Failure::because(
-                    Code::Internal,
-                    "the caller's name is not a valid header value",
-                )
-            })
-        };
         let names = match as_user {
             Some(user) if grant.role == Some(Role::Admin) => ImpersonatedNames::Other(user),
             Some(_) => return Err(Code::NoImpersonation.into()),
-            None => ImpersonatedNames::Caller {
-                user: value(impersonation::user(&caller.name))?,
-                groups: groups_of(grant).map(value).collect::<Result<_, _>>()?,
-            },
+            None => ImpersonatedNames::Caller(CallerNames::of(caller, grant)?),
         };
         Ok(Permit {
             cluster: cluster.clone(),
-            grant: grant.clone(),
+            grant: Arc::clone(grant),
             names,
         })
     }
@@ -79,18 +63,6 @@ impl Permit {
     pub(crate) fn grant(&self) -> &Grant {
         &self.grant
     }
-}
-
-/// Groups of a grant: of the role, of the role in the tenant, and of roles in namespaces.
-fn groups_of(grant: &Grant) -> impl Iterator<Item = String> {
-    let whole = grant.role.into_iter().flat_map(|role| {
-        [
-            impersonation::group(role),
-            impersonation::tenant_group(&grant.tenant, role),
-        ]
-    });
-    let namespaces = grant.namespaces.iter().take(MAX_NAMESPACE_GROUPS);
-    whole.chain(namespaces.map(|it| impersonation::namespace_group(&it.namespace, it.role)))
 }
 
 /// A request that may go to its cluster.
@@ -112,7 +84,10 @@ pub(crate) async fn authorize(
         mut request,
     } = authenticated;
     let authorizer = &hub.seam.authorizer;
-    let grant = authorizer.authorize(&caller, &request.cluster).await?;
+    let grant = match authorizer.known_grant(&caller, &request.cluster) {
+        Some(grant) => grant,
+        None => Arc::new(authorizer.authorize(&caller, &request.cluster).await?),
+    };
     request.inbound.record.set_grant(&grant);
     let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take())?;
     let record = &request.inbound.record;

@@ -10,7 +10,6 @@ use fairlead_api::{
 use fairlead_exchange::{Answer, Body, OnUpgrade, PreparedRequest, Upgraded};
 use fairlead_protocols::Farewell;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header, uri::PathAndQuery};
-use http_body_util::BodyExt;
 use tokio::time::Instant;
 
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
         route::ClusterRequest,
         socket::ResetOnDrop,
         tap::Tap,
-        transfer::{RecordedUpload, UploadProgress},
+        transfer::{UploadProgress, recorded_upload},
         upgrade::{self, UpgradeEnds},
     },
     http::{
@@ -123,7 +122,6 @@ impl Exchange {
             wanted.as_ref(),
             &record,
         )?;
-        let progress = UploadProgress::default();
         let (mut head, upload) = request.into_parts();
         head.uri = Uri::from(path);
         head.version = http::Version::HTTP_11;
@@ -132,12 +130,8 @@ impl Exchange {
         let (cluster, names) = permit.into_parts();
         set_headers(&mut head.headers, names, record.id(), wanted.clone())?;
         let read_only = is_read_only(&head.method, user.is_some());
-        let upload = RecordedUpload {
-            inner: upload,
-            progress: progress.clone(),
-            record: record.clone(),
-        };
-        let request = PreparedRequest::new(Request::from_parts(head, upload.boxed_unsync()))
+        let (upload, progress) = recorded_upload(upload, &record);
+        let request = PreparedRequest::new(Request::from_parts(head, upload))
             .map_err(|error| Failure::because(Code::BadRequest, error_chain(&error)))?;
         let upgrade = user.zip(wanted).zip(whole_path);
         let upgrade = upgrade.map(|((user, protocol), path)| {
@@ -220,12 +214,11 @@ fn set_headers(
     upgrade: Option<HeaderValue>,
 ) -> Result<(), Failure> {
     headers.insert(header::HOST, NEUTRAL_HOST);
-    // Moved, because the first clone of a value allocates.
     match names {
-        ImpersonatedNames::Caller { user, groups } => {
-            headers.insert(&USER, user);
-            for group in groups {
-                headers.append(&GROUP, group);
+        ImpersonatedNames::Caller(names) => {
+            headers.insert(&USER, names.user.clone());
+            for group in &names.groups {
+                headers.append(&GROUP, group.clone());
             }
         }
         ImpersonatedNames::Other(user) => {

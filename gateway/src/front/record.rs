@@ -16,7 +16,7 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Code, resources::RequestKind};
-use fairlead_audit::{AuditLog, EventKind, Piece, Recording, Unrecordable};
+use fairlead_audit::{AuditLog, Piece, Recording, Unrecordable};
 use fairlead_exchange::Body;
 use fairlead_runtime::gauges::GaugeGuard;
 use fairlead_seam::{Caller, EmergencyNote, Grant};
@@ -29,7 +29,7 @@ pub(crate) use self::{
     inner::{RecordInner, RequestRecord},
     running::Ending,
 };
-use self::{head::ApiPath, inner::AuditFields, running::RunningState};
+use self::{head::ApiPath, inner::RecordFields, running::RunningState};
 use crate::{
     agents::entry::Running,
     front::{
@@ -98,45 +98,45 @@ impl RequestRecord {
         &self.0.flow
     }
 
-    fn fields(&self) -> MutexGuard<'_, AuditFields> {
+    fn fields(&self) -> MutexGuard<'_, RecordFields> {
         self.0.fields()
     }
 
+    /// Notes the caller, and enters the request into the table of running ones.
     pub(crate) fn set_caller(&self, caller: &Arc<Caller>) {
-        let mut fields = self.fields();
-        fields.tenant.clone_from(&caller.tenant);
-        fields.caller = Some(Arc::clone(caller));
-        drop(fields);
-        self.enter(caller);
+        let before = self.fields().caller.replace(Arc::clone(caller));
+        if before.is_none() {
+            self.enter();
+        }
         self.0.flow.known.store(true, Ordering::Relaxed);
         self.0.connection.set_known(caller);
     }
 
-    /// Notes the permission in the cluster, and the access requests from which the caller's roles come.
-    pub(crate) fn set_grant(&self, grant: &Grant) {
-        let mut fields = self.fields();
-        fields.tenant = Some(grant.tenant.clone());
-        fields.access.clone_from(&grant.access);
-        drop(fields);
-        self.set_running_grant(grant);
+    /// Notes the permission in the cluster, with the access requests from which the caller's roles come.
+    pub(crate) fn set_grant(&self, grant: &Arc<Grant>) {
+        self.fields().grant = Some(Arc::clone(grant));
     }
 
     /// Notes that the caller took a role in an emergency.
     pub(crate) fn set_emergency(&self, note: &EmergencyNote) {
-        let mut fields = self.fields();
-        fields.kind = EventKind::BreakGlass;
-        fields.access = vec![Arc::clone(&note.access)];
-        fields.cluster = Some(note.cluster.clone());
-        fields.tenant = Some(note.tenant.clone());
+        self.fields().emergency = Some(Box::new(note.clone()));
     }
 
     /// Reports the start to the audit log, once the caller is authorized; repeated calls do nothing.
     pub(crate) fn report_start(&self) {
         let Some(audit) = &self.0.audit else { return };
         let mut fields = self.fields();
-        if !std::mem::replace(&mut fields.is_start_reported, true) {
-            let head = &self.0.head;
-            audit.start_of(&head.view(), &fields.party(head));
+        if std::mem::replace(&mut fields.is_start_reported, true) {
+            return;
+        }
+        let head = &self.0.head;
+        match self.kind() {
+            RequestKind::Other => {
+                let started = audit.short_start_of(&head.view(), &fields.party(head));
+                fields.started = Some(started);
+            }
+            // There may be very many of these at a time.
+            _ => audit.start_of(&head.view(), &fields.party(head)),
         }
     }
 
@@ -150,8 +150,6 @@ impl RequestRecord {
         let mut fields = self.fields();
         fields.cluster = Some(cluster.clone());
         fields.api_path = Some(ApiPath::new(api_path, &self.0.head));
-        drop(fields);
-        self.set_running_cluster(cluster);
     }
 
     /// Keeps the caller's slot until the request has ended.

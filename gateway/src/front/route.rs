@@ -51,7 +51,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
     let authority = authority(&inbound)?;
     path::check(request.uri().path())?;
     let sni = inbound.connection.sni.as_deref();
-    let address = hub.names.locate(sni, authority.as_deref(), request.uri())?;
+    let address = hub.names.locate(sni, authority, request.uri())?;
     match address {
         Destination::Cluster(cluster, path, form) => {
             path::check(path.path())?;
@@ -79,7 +79,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
 }
 
 /// The host that the request names. HTTP/2 has it in the target, HTTP/1 in a header and nowhere else.
-fn authority(inbound: &Inbound) -> Result<Option<String>, RequestError> {
+fn authority(inbound: &Inbound) -> Result<Option<&str>, RequestError> {
     let request = &inbound.request;
     let header = request
         .headers()
@@ -95,12 +95,12 @@ fn authority(inbound: &Inbound) -> Result<Option<String>, RequestError> {
         if target.is_some() || request.uri().scheme().is_some() {
             return Err(RequestError::path("its target is an absolute URL"));
         }
-        return Ok(header.map(str::to_owned));
+        return Ok(header);
     }
     match (target, header) {
         (Some(a), Some(b)) if !a.eq_ignore_ascii_case(b) => {
             Err(RequestError::WrongHost("Host and :authority differ"))
         }
-        (target, header) => Ok(target.or(header).map(str::to_owned)),
+        (target, header) => Ok(target.or(header)),
     }
 }

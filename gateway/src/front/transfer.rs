@@ -17,6 +17,7 @@ use fairlead_api::Failure;
 use fairlead_exchange::{Body, BodyError};
 use fairlead_protocols::StreamFormat;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
 use tokio::time::Instant;
 
 use crate::{
@@ -34,21 +35,35 @@ const BOUNDARY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for hyper to flush the last message before the answer breaks.
 const FLUSH_TIME: Duration = Duration::from_millis(300);
 
-/// Number of frames of a request's body taken so far; clones share it.
-#[derive(Clone, Default)]
-pub(crate) struct UploadProgress(Arc<AtomicU64>);
+/// Number of frames of a request's body taken so far; `None` without a body.
+pub(crate) struct UploadProgress(Option<Arc<AtomicU64>>);
 
 impl UploadProgress {
     pub(crate) fn frames(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        let frames = self.0.as_ref();
+        frames.map_or(0, |it| it.load(Ordering::Relaxed))
     }
 }
 
 /// The body of a request.
-pub(crate) struct RecordedUpload {
-    pub(crate) inner: Body,
-    pub(crate) progress: UploadProgress,
-    pub(crate) record: RequestRecord,
+struct RecordedUpload {
+    inner: Body,
+    frames: Arc<AtomicU64>,
+    record: RequestRecord,
+}
+
+/// Counts the body of a request on its way. Nearly all requests have none.
+pub(crate) fn recorded_upload(inner: Body, record: &RequestRecord) -> (Body, UploadProgress) {
+    if inner.is_end_stream() {
+        return (inner, UploadProgress(None));
+    }
+    let frames = Arc::<AtomicU64>::default();
+    let upload = RecordedUpload {
+        inner,
+        frames: Arc::clone(&frames),
+        record: record.clone(),
+    };
+    (upload.boxed_unsync(), UploadProgress(Some(frames)))
 }
 
 impl HttpBody for RecordedUpload {
@@ -61,7 +76,7 @@ impl HttpBody for RecordedUpload {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut polled = Pin::new(&mut self.inner).poll_frame(cx);
         if let Poll::Ready(Some(Ok(frame))) = &mut polled {
-            self.progress.0.fetch_add(1, Ordering::Relaxed);
+            self.frames.fetch_add(1, Ordering::Relaxed);
             if let Some(data) = frame.data_ref() {
                 self.record.add_bytes(data.len() as u64, 0);
             } else if let Some(trailers) = frame.trailers_mut() {

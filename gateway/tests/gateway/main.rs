@@ -7,6 +7,8 @@ mod boxes;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod cost;
+#[cfg(test)]
 mod ended;
 #[cfg(test)]
 mod front;

@@ -2,27 +2,21 @@
 
 use std::{
     future::poll_fn,
-    sync::{Arc, MutexGuard, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
 };
 
-use fairlead_api::{ClusterId, Failure, resources::RequestKind};
-use fairlead_seam::{Caller, Grant};
+use fairlead_api::{Failure, resources::RequestKind};
 use secrecy::SecretString;
 
 use super::{
     inner::RequestRecord,
-    running::{Ending, KnownFields, RunningState},
+    running::{Ending, RunningState},
 };
-use crate::requests::RequestAccess;
 
 impl RequestRecord {
     fn running(&self) -> &RunningState {
         &self.0.running
-    }
-
-    fn known(&self) -> MutexGuard<'_, KnownFields> {
-        self.0.running.known()
     }
 
     pub(crate) fn kind(&self) -> RequestKind {
@@ -30,40 +24,20 @@ impl RequestRecord {
     }
 
     /// Enters the request into the table of running ones.
-    pub(super) fn enter(&self, caller: &Arc<Caller>) {
-        let mut known = self.known();
-        let access = RequestAccess {
-            caller: Arc::clone(caller),
-            grant: None,
-            cluster: known.cluster.clone(),
-        };
-        if known.access.replace(access).is_none() {
-            drop(known);
-            let weak = Arc::downgrade(&self.0);
-            let address = Arc::as_ptr(&self.0).addr();
-            self.0.table.insert(address, weak);
-        }
-    }
-
-    pub(super) fn set_running_cluster(&self, cluster: &ClusterId) {
-        self.known().cluster = Some(cluster.clone());
+    pub(super) fn enter(&self) {
+        let address = Arc::as_ptr(&self.0).addr();
+        self.0.table.insert(address, Arc::downgrade(&self.0));
     }
 
     /// Notes a token that only its reviewer understands: it is sent there again while the request runs.
     pub(crate) fn set_reviewed_token(&self, token: SecretString) {
         let token = self.0.table.reviewed.enter(token);
-        self.known().reviewed = Some(token);
-    }
-
-    pub(super) fn set_running_grant(&self, grant: &Grant) {
-        if let Some(access) = &mut self.known().access {
-            access.grant = Some(grant.clone());
-        }
+        self.0.fields().reviewed = Some(token);
     }
 
     /// Notes the agent's session, by the address of its entry.
     pub(crate) fn set_session(&self, session: usize) {
-        self.known().session = Some(session);
+        self.0.fields().session = Some(session);
     }
 
     pub(crate) fn is_ending(&self) -> bool {

@@ -7,9 +7,11 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::RunningRequest};
-use fairlead_audit::{AuditLog, CallerNames, EventKind, RequestParty, RequestResult};
-use fairlead_runtime::gauges::GaugeGuard;
-use fairlead_seam::Caller;
+use fairlead_audit::{
+    AuditLog, CallerNames, EventKind, RequestHead, RequestParty, RequestResult, StartedEvent,
+};
+use fairlead_runtime::{gauges::GaugeGuard, log};
+use fairlead_seam::{Caller, EmergencyNote, Grant};
 use http::StatusCode;
 use time::OffsetDateTime;
 use tokio::time::Instant;
@@ -42,22 +44,29 @@ pub(crate) struct RecordInner {
     /// Shares of the client's address, if the connection is a proxy's.
     pub(super) strangers: Option<StrangerShares>,
     pub(super) flow: RequestFlow,
-    pub(super) fields: Mutex<AuditFields>,
+    pub(super) fields: Mutex<RecordFields>,
     pub(super) table: Arc<RequestTable<RecordInner>>,
     pub(super) running: RunningState,
     pub(super) _open: GaugeGuard,
 }
 
 #[derive(Default)]
-pub(super) struct AuditFields {
+pub(super) struct RecordFields {
+    /// Set while the request is in the table.
     pub(super) caller: Option<Arc<Caller>>,
+    /// Permission in the cluster.
+    pub(super) grant: Option<Arc<Grant>>,
     pub(super) as_user: Option<String>,
     pub(super) cluster: Option<ClusterId>,
-    pub(super) tenant: Option<TenantId>,
-    pub(super) access: Vec<Arc<str>>,
-    pub(super) kind: EventKind,
+    pub(super) emergency: Option<Box<EmergencyNote>>,
+    /// Token that only its reviewer understands.
+    pub(super) reviewed: Option<Arc<ReviewedToken>>,
+    /// Address of the entry of the agent's session.
+    pub(super) session: Option<usize>,
     pub(super) api_path: Option<ApiPath>,
     pub(super) is_start_reported: bool,
+    /// Event of the start, unless the request may run for long.
+    pub(super) started: Option<StartedEvent>,
     pub(super) status: Option<StatusCode>,
     pub(super) code: Option<Code>,
     pub(super) outcome: Option<RequestEnd>,
@@ -70,17 +79,44 @@ pub(super) struct AuditFields {
     pub(super) guards: Vec<Box<dyn Any + Send>>,
 }
 
-impl AuditFields {
+impl RecordFields {
     pub(super) fn party<'a>(&'a self, head: &'a OwnedHead) -> RequestParty<'a> {
-        RequestParty {
+        let party = RequestParty {
             caller: self.caller.as_deref().map(names_of),
             as_user: self.as_user.as_deref(),
             cluster: self.cluster.as_ref().map(ClusterId::as_str),
-            tenant: self.tenant.as_ref().map(TenantId::as_str),
-            access: &self.access,
-            kind: self.kind,
+            tenant: self.tenant().map(TenantId::as_str),
+            access: self.grant.as_ref().map_or(&[], |it| &it.access),
+            kind: EventKind::Request,
             api_path: self.api_path.as_ref().map(|path| path.get(head)),
+        };
+        match &self.emergency {
+            Some(note) => RequestParty {
+                kind: EventKind::BreakGlass,
+                cluster: Some(note.cluster.as_str()),
+                tenant: Some(note.tenant.as_str()),
+                access: std::slice::from_ref(&note.access),
+                ..party
+            },
+            None => party,
         }
+    }
+
+    /// Tenant of the cluster, or of the caller.
+    fn tenant(&self) -> Option<&TenantId> {
+        match (&self.grant, &self.caller) {
+            (Some(grant), _) => Some(&grant.tenant),
+            (None, Some(caller)) => caller.tenant.as_ref(),
+            (None, None) => None,
+        }
+    }
+
+    fn access(&self) -> Option<RequestAccess> {
+        Some(RequestAccess {
+            caller: Arc::clone(self.caller.as_ref()?),
+            grant: self.grant.clone(),
+            cluster: self.cluster.clone(),
+        })
     }
 }
 
@@ -95,7 +131,7 @@ fn names_of(caller: &Caller) -> CallerNames<'_> {
 }
 
 impl RecordInner {
-    pub(super) fn fields(&self) -> MutexGuard<'_, AuditFields> {
+    pub(super) fn fields(&self) -> MutexGuard<'_, RecordFields> {
         self.fields.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,15 +139,15 @@ impl RecordInner {
 impl Drop for RecordInner {
     fn drop(&mut self) {
         let address = std::ptr::from_ref(self).addr();
-        if self.running.is_entered() {
-            self.table.remove(address);
-        }
         let bytes_in = self.running.bytes_in.load(Ordering::Relaxed);
         let bytes_out = self.running.bytes_out.load(Ordering::Relaxed);
         let fields = self
             .fields
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
+        if fields.caller.is_some() {
+            self.table.remove(address);
+        }
         let took = self.started.elapsed();
         let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
         let tunnel = fields.tunnel.unwrap_or_default() + fields.api.unwrap_or_default();
@@ -123,24 +159,9 @@ impl Drop for RecordInner {
         self.metrics.request(outcome, phases);
         if !fields.omitted {
             let (head, party) = (self.head.view(), fields.party(&self.head));
-            info!(
-                target: "audit",
-                request = head.id,
-                caller = party.caller.map(|caller| caller.name),
-                token = party.caller.and_then(|caller| caller.token),
-                "as" = party.as_user,
-                cluster = party.cluster,
-                method = head.method,
-                path = head.path,
-                status = fields.status.map(|status| status.as_u16()),
-                code = fields.code.map(tracing::field::display),
-                outcome = outcome.as_str(),
-                millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                bytes_in,
-                bytes_out,
-                peer = %head.from,
-                "request"
-            );
+            let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            let ending = (outcome.as_str(), millis, bytes_in, bytes_out);
+            log_request(&head, &party, fields, ending);
             if let Some(audit) = &self.audit {
                 let result = RequestResult {
                     status: fields.status.map(|status| status.as_u16()),
@@ -150,7 +171,12 @@ impl Drop for RecordInner {
                     bytes_out,
                     took,
                 };
-                audit.end_of(&head, &party, &result);
+                match &fields.started {
+                    Some(started) if fields.emergency.is_none() => {
+                        audit.end_of_started(started, &result);
+                    }
+                    _ => audit.end_of(&head, &party, &result),
+                }
             }
         }
         self.connection.request_ended();
@@ -160,10 +186,69 @@ impl Drop for RecordInner {
     }
 }
 
+/// Writes the line of a request to the log of the process.
+fn log_request(
+    head: &RequestHead<'_>,
+    party: &RequestParty<'_>,
+    fields: &RecordFields,
+    (outcome, millis, bytes_in, bytes_out): (&str, u64, u64, u64),
+) {
+    const TARGET: &str = "audit";
+    if !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+        return;
+    }
+    let (caller, token) = match &party.caller {
+        Some(caller) => (Some(caller.name), caller.token),
+        None => (None, None),
+    };
+    let status = fields.status.map(|status| u64::from(status.as_u16()));
+    let is_written = log::info_line(TARGET, "request", |line| {
+        line.text("request", head.id);
+        line.optional("caller", caller);
+        line.optional("token", token);
+        line.optional("as", party.as_user);
+        line.optional("cluster", party.cluster);
+        line.text("method", head.method);
+        line.text("path", head.path);
+        if let Some(status) = status {
+            line.number("status", status);
+        }
+        if let Some(code) = fields.code {
+            line.shown("code", code);
+        }
+        line.text("outcome", outcome);
+        line.number("millis", millis);
+        line.number("bytes_in", bytes_in);
+        line.number("bytes_out", bytes_out);
+        line.address("peer", head.from);
+    });
+    if is_written {
+        return;
+    }
+    info!(
+        target: "audit",
+        request = head.id,
+        caller,
+        token,
+        "as" = party.as_user,
+        cluster = party.cluster,
+        method = head.method,
+        path = head.path,
+        status,
+        code = fields.code.map(tracing::field::display),
+        outcome,
+        millis,
+        bytes_in,
+        bytes_out,
+        peer = %head.from,
+        "request"
+    );
+}
+
 impl Running for RecordInner {
     fn snapshot(&self) -> Option<RunningRequest> {
         let running = &self.running;
-        let access = running.known().access.clone()?;
+        let access = self.fields().access()?;
         let caller = &access.caller;
         let subject = caller.subject.as_ref();
         let tenant = match (&access.cluster, &access.grant) {
@@ -204,15 +289,15 @@ impl Running for RecordInner {
     }
 
     fn session(&self) -> Option<usize> {
-        self.running.known().session
+        self.fields().session
     }
 
     fn access(&self) -> Option<RequestAccess> {
-        self.running.known().access.clone()
+        self.fields().access()
     }
 
     fn reviewed_token(&self) -> Option<Arc<ReviewedToken>> {
-        self.running.known().reviewed.clone()
+        self.fields().reviewed.clone()
     }
 
     fn is_ending(&self) -> bool {

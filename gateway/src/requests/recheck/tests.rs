@@ -231,7 +231,7 @@ impl Rig {
     fn request(&self, caller: Caller, token: Option<&str>) -> Arc<FakeRequest> {
         let request = Arc::new(FakeRequest {
             access: RequestAccess {
-                grant: Some(grant(Some(caller.role), &[])),
+                grant: Some(Arc::new(grant(Some(caller.role), &[]))),
                 caller: Arc::new(caller),
                 cluster: Some("c-a".parse().unwrap()),
             },
