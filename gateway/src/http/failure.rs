@@ -104,6 +104,7 @@ const fn retries_soon(code: Code) -> bool {
         code,
         // Limits on concurrent requests and memory: others end at any moment.
         Code::BodyMemoryFull | Code::AgentFull | Code::TooManyRequests | Code::AgentOverBudget
+            | Code::TooManyTransfers
             // The next connection reaches another hub, or the restarted one.
             | Code::Draining
             | Code::StoreAway

@@ -26,7 +26,7 @@ async fn failure_has_the_accepted_encoding() {
 }
 
 /// Each code with a status that makes client-go look for `Retry-After`, and the seconds of that header.
-const RETRIES: [(Code, Option<&str>); 16] = [
+const RETRIES: [(Code, Option<&str>); 17] = [
     // A wrong token stays wrong.
     (Code::TooManyWrongTokens, None),
     (Code::IssuerDown, None),
@@ -39,6 +39,7 @@ const RETRIES: [(Code, Option<&str>); 16] = [
     (Code::TooManyRequests, Some("1")),
     (Code::OtherHub, None),
     (Code::AgentOverBudget, Some("1")),
+    (Code::TooManyTransfers, Some("1")),
     (Code::Store, None),
     (Code::StoreAway, Some("5")),
     // A person reads the text and its quota.
