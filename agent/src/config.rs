@@ -9,6 +9,8 @@ use fairlead_api::{
 };
 use fairlead_apiserver::ApiServerConfig;
 
+use crate::delivery::DeliveryConfig;
+
 /// Configuration of one agent.
 #[derive(Clone)]
 pub struct Config {
@@ -39,6 +41,8 @@ pub struct Config {
     pub operator_namespaces: Vec<OperatorNamespace>,
     /// Addresses (`host:port`) for plain TCP connections, compared exactly with the CONNECT request.
     pub allow_connect: Vec<String>,
+    /// Delivery of bundles. None: the agent delivers nothing.
+    pub delivery: Option<DeliveryConfig>,
     /// Memory budget of all sessions together, in bytes. Not counted per session: 256 KiB of unacknowledged
     /// messages and the first 256 KiB of each stream's window. When it is used up, bulk transfers slow down.
     /// Data on its way into the cluster has a budget of the same size; over it, requests with a body get

@@ -15,7 +15,7 @@ use fairlead_runtime::{Process, gauges::GaugeGuard};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::{metrics::Metrics, reserved::ReservedNamespace};
+use crate::{delivery::DesiredDeliveries, metrics::Metrics, reserved::ReservedNamespace};
 use fairlead_apiserver::Upstream;
 
 pub(crate) mod cluster_uid;
@@ -40,6 +40,8 @@ pub(crate) struct AgentContext {
     pub(crate) requests: TaskTracker,
     /// Configuration that the hub desires and the one in use.
     pub(crate) configuration: ConfigurationState,
+    /// Deliveries that the hub desires.
+    pub(crate) deliveries: DesiredDeliveries,
     /// Sessions that serve requests.
     pub(crate) sessions: Arc<ServingSessions>,
     pub(crate) instance: Instance,

@@ -6,6 +6,7 @@ mod backoff;
 mod config;
 mod configuration;
 mod context;
+mod delivery;
 mod facts;
 mod hub_request;
 mod identity;
@@ -29,6 +30,7 @@ use context::{
     cluster_uid::{self, UidState},
     configuration::ConfigurationState,
 };
+pub use delivery::DeliveryConfig;
 use facts::FactReporter;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
@@ -95,6 +97,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         reconnect_spread: ReconnectSpread::default(),
         requests: TaskTracker::new(),
         configuration: ConfigurationState::default(),
+        deliveries: delivery::DesiredDeliveries::default(),
         sessions: Arc::default(),
         instance: config.instance.map_or_else(random_instance, Ok)?,
         uid,
@@ -115,6 +118,9 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         process.spawn(facts.run());
     }
     process.spawn(configuration::run(context.clone()));
+    if let Some(delivery) = config.delivery {
+        process.spawn(delivery::run(context.clone(), config.target, delivery));
+    }
     let identities = Arc::new(IdentityManager::new(context.clone(), store));
     process.spawn(identities.clone().run(dialer.clone()));
     process.spawn(ca_report::run(context.clone(), identities.clone()));

@@ -18,13 +18,21 @@ const POLICIES: [(&str, &str); 2] = [
     ),
     ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
 ];
-const POLICY_NAME: &str = "fairlead-namespace";
+const POLICY_NAMES: [&str; 2] = ["fairlead-namespace", DELIVERY_NAMESPACE];
+/// Namespace of deliveries, and name of their objects.
+const DELIVERY_NAMESPACE: &str = "fairlead-delivery";
+const DEPLOYER_BINDING: &str = "fairlead-deployer";
 /// Bindings in a namespace of the site operator's choice.
 const NAMESPACE_BINDINGS: [&str; 2] = ["fairlead-operator", "fairlead-viewer"];
 const NAME_POINTER: &str = "/metadata/name";
 const LABEL_POINTER: &str = "/metadata/labels/app.kubernetes.io~1part-of";
 const AGENT_NAME: &str = "fairlead-agent";
-const CLUSTER_ROLES: [&str; 3] = [AGENT_NAME, "fairlead-facts", "fairlead-facts-helm"];
+const CLUSTER_ROLES: [&str; 4] = [
+    AGENT_NAME,
+    "fairlead-facts",
+    "fairlead-facts-helm",
+    "fairlead-deliverer",
+];
 /// Kinds of workload that keep the namespace, except for the agent itself.
 const WORKLOADS: [(&str, &str); 3] = [
     ("Deployment", "deployments"),
@@ -102,10 +110,12 @@ impl InstalledObject {
             },
         ];
         let of_roles = Role::IN_CLUSTERS.map(|role| format!("fairlead-{role}"));
-        let bindings = [AGENT_NAME, "fairlead-facts"].map(str::to_owned);
-        for (kind, kinds) in POLICIES {
-            let policy = InstalledObject::of_cluster(kind, ADMISSION_PATH, kinds, POLICY_NAME);
-            all.push(policy);
+        let bindings = [AGENT_NAME, "fairlead-facts", DEPLOYER_BINDING].map(str::to_owned);
+        for name in POLICY_NAMES {
+            for (kind, kinds) in POLICIES {
+                let policy = InstalledObject::of_cluster(kind, ADMISSION_PATH, kinds, name);
+                all.push(policy);
+            }
         }
         for name in bindings.iter().chain(&of_roles) {
             all.push(InstalledObject::of_cluster(
@@ -123,6 +133,14 @@ impl InstalledObject {
                 name,
             ));
         }
+        // Journals and locks go with it. Objects of bundles stay.
+        all.push(InstalledObject {
+            kind: "Namespace",
+            name: DELIVERY_NAMESPACE.to_owned(),
+            namespace: None,
+            path: format!("/api/v1/namespaces/{DELIVERY_NAMESPACE}"),
+            has_label: true,
+        });
         all.push(InstalledObject {
             kind: "Namespace",
             name: DEFAULT_NAMESPACE.to_owned(),
@@ -192,7 +210,9 @@ async fn keep_shared_namespace(
     cluster: &KubeObjects,
     inventory: &mut UninstallPlan,
 ) -> Result<(), ObjectsError> {
-    let is_namespace = |installed: &InstalledObject| installed.kind == "Namespace";
+    let is_namespace = |installed: &InstalledObject| {
+        installed.kind == "Namespace" && installed.name == DEFAULT_NAMESPACE
+    };
     if !inventory.objects.iter().any(is_namespace) {
         return Ok(());
     }
@@ -250,7 +270,8 @@ async fn add_bindings(
                 path,
                 has_label: true,
             };
-            if own.contains(&installed.path) {
+            // Those of deliveries go with their namespace.
+            if own.contains(&installed.path) || namespace == Some(DELIVERY_NAMESPACE) {
                 continue;
             }
             let is_installed = namespace.is_some() && NAMESPACE_BINDINGS.contains(&name);
@@ -299,7 +320,7 @@ mod tests {
             shown[7],
             "ValidatingAdmissionPolicyBinding fairlead-namespace"
         );
-        assert_eq!(shown[9], "ClusterRoleBinding fairlead-agent");
+        assert_eq!(shown[11], "ClusterRoleBinding fairlead-agent");
         assert_eq!(
             shown.last().unwrap(),
             "Namespace fairlead, with all that is in it"

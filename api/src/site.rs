@@ -15,6 +15,8 @@ const MAX_NAMESPACES: usize = 100;
 pub const NAMESPACES_PARAMETER: &str = "operatorNamespaces";
 /// Query parameter of the install URL with the [`ImpersonationMode`].
 pub const IMPERSONATION_PARAMETER: &str = "impersonation";
+/// Query parameter of the install URL with the [`DeliveryRights`].
+pub const DELIVERY_PARAMETER: &str = "delivery";
 /// ClusterRole of the group `fairlead:operator` in each of its namespaces.
 pub const OPERATOR_CLUSTER_ROLE: &str = "edit";
 
@@ -30,6 +32,9 @@ pub enum SiteChoiceError {
     /// Too many namespaces.
     #[error("more than {MAX_NAMESPACES} namespaces")]
     TooMany,
+    /// No rights of deliveries.
+    #[error("{0:?} are no rights of deliveries: they are admin or none")]
+    Delivery(String),
     /// No mode of impersonation.
     #[error("{0:?} is no mode of impersonation: it is plain or constrained")]
     Mode(String),
@@ -112,6 +117,37 @@ impl fmt::Display for ImpersonationMode {
     }
 }
 
+/// Rights of deliveries in the cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DeliveryRights {
+    /// The ServiceAccount `deployer` is bound to `cluster-admin`.
+    #[default]
+    Admin,
+    /// The agent delivers nothing, and has no rights for it.
+    None,
+}
+
+impl FromStr for DeliveryRights {
+    type Err = SiteChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, SiteChoiceError> {
+        match text {
+            "admin" => Ok(DeliveryRights::Admin),
+            "none" => Ok(DeliveryRights::None),
+            other => Err(SiteChoiceError::Delivery(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for DeliveryRights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeliveryRights::Admin => "admin",
+            DeliveryRights::None => "none",
+        })
+    }
+}
+
 /// Choices of a site operator, as parameters of the install URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SiteChoices {
@@ -119,6 +155,8 @@ pub struct SiteChoices {
     pub operator_namespaces: Vec<OperatorNamespace>,
     /// Mode of impersonation.
     pub impersonation: ImpersonationMode,
+    /// Rights of deliveries.
+    pub delivery: DeliveryRights,
 }
 
 impl SiteChoices {
@@ -137,6 +175,7 @@ impl SiteChoices {
                     }
                 }
                 Some((IMPERSONATION_PARAMETER, mode)) => choices.impersonation = mode.parse()?,
+                Some((DELIVERY_PARAMETER, rights)) => choices.delivery = rights.parse()?,
                 _ => {}
             }
         }
@@ -158,6 +197,9 @@ impl SiteChoices {
         if self.impersonation != ImpersonationMode::default() {
             query += &format!("&{IMPERSONATION_PARAMETER}={}", self.impersonation);
         }
+        if self.delivery != DeliveryRights::default() {
+            query += &format!("&{DELIVERY_PARAMETER}={}", self.delivery);
+        }
         query
     }
 }
@@ -171,11 +213,12 @@ mod tests {
         let choices = SiteChoices {
             operator_namespaces: vec!["shop".parse().unwrap(), "web-1".parse().unwrap()],
             impersonation: ImpersonationMode::Constrained,
+            delivery: DeliveryRights::None,
         };
         let query = format!("token=x{}", choices.to_query());
         assert_eq!(
             query,
-            "token=x&operatorNamespaces=shop,web-1&impersonation=constrained"
+            "token=x&operatorNamespaces=shop,web-1&impersonation=constrained&delivery=none"
         );
         assert_eq!(SiteChoices::from_query(&query), Ok(choices));
         assert_eq!(

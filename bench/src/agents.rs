@@ -76,6 +76,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         facts_every: Some(std::time::Duration::ZERO),
         operator_namespaces: Vec::new(),
         allow_connect: Vec::new(),
+        delivery: None,
         session_memory: DEFAULT_SESSION_MEMORY_BYTES,
         https_proxy: None,
         no_proxy: None,

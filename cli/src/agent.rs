@@ -1,9 +1,12 @@
 //! `fairlead agent`: reads the settings of an agent and runs it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use clap::ArgMatches;
-use fairlead_agent::{Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
+use fairlead_agent::{Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, IdentityLocation};
 use fairlead_api::{
     Code, Failure, HubUrl, JoinString, TimeSpan,
     hello::{Instance, LinkCount},
@@ -18,6 +21,25 @@ use fairlead_runtime::{
 use tracing::info;
 
 use crate::{build_info::VERSION, settings, settings::ProcessSettings};
+
+/// Value of a flag that switches something on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl FromStr for Switch {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "on" => Ok(Switch::On),
+            "off" => Ok(Switch::Off),
+            _ => Err("expected on or off"),
+        }
+    }
+}
 
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("agent", matches, environment);
@@ -73,7 +95,14 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         environment,
     );
     let state = state.map_err(|failure| reader.mistake(failure.cause)).ok();
+    let delivery = reader.or("delivery", Switch::Off);
+    let runner_socket = reader.optional::<PathBuf>("runner-socket");
     let (https_proxy, no_proxy) = environment.proxy_variables();
+    let cache = match &state {
+        // The root file system of a pod is read-only.
+        Some(IdentityLocation::Secret { .. }) | None => None,
+        Some(IdentityLocation::Dir(folder)) => Some(folder.join("delivery")),
+    };
     let config = Config {
         join,
         hubs: reader.list::<HubUrl>("hub"),
@@ -89,6 +118,10 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
             .map(|span| span.0),
         operator_namespaces: reader.list("operator-namespaces"),
         allow_connect: reader.list("allow-connect"),
+        delivery: (delivery == Switch::On).then_some(DeliveryConfig {
+            cache,
+            runner_socket,
+        }),
         session_memory: reader
             .or("session-memory", MemorySize(DEFAULT_SESSION_MEMORY_BYTES))
             .0,

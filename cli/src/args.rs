@@ -173,6 +173,12 @@ pub(crate) struct AgentArgs {
     /// Interval of fact collection; 0s disables it [default: as configured on the hub, else 5m]
     #[arg(long, value_name = "DURATION")]
     facts_every: Option<String>,
+    /// Deliver bundles of the hub to the cluster: on or off [default: off]
+    #[arg(long, value_name = "on|off")]
+    delivery: Option<String>,
+    /// Unix socket of the runner, for Helm charts in a pod
+    #[arg(long, value_name = "FILE")]
+    runner_socket: Option<String>,
     /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
     /// budget of this size is for data that the cluster does not read; requests with a body are refused beyond it [default: 64MiB]
     #[arg(long, value_name = "SIZE")]

@@ -40,7 +40,7 @@ impl Executor for ManifestExecutor {
         let step = format!("apply {} objects", prepared.len());
         let union = old.union(&new);
         run.journal.set_step(&step, Some(union.clone())).await?;
-        run.log.line(&step);
+        run.log.set_step(&step);
         let mut objects = Vec::with_capacity(prepared.len());
         let stages = apply_stages(prepared.iter().map(|it| &it.key));
         for stage in stages {

@@ -103,6 +103,10 @@ impl FakeApi {
         KubeClient::new(self.upstream.clone()).with_rate(RequestRate::new(100_000, 100_000))
     }
 
+    pub(crate) fn upstream(&self) -> Arc<Upstream> {
+        self.upstream.clone()
+    }
+
     pub(crate) fn discovery(&self) -> Discovery {
         Discovery::new(self.client())
     }
@@ -207,7 +211,7 @@ impl World {
     fn is_accepted(&self, headers: &HeaderMap) -> bool {
         let token = headers["authorization"].to_str().unwrap();
         let Some(uid) = token.strip_prefix("Bearer bound:") else {
-            return token == "Bearer agent";
+            return token == "Bearer agent" || token == "Bearer observer";
         };
         let mut objects = self.objects.values();
         objects.any(|it| it["metadata"]["uid"] == json!(uid))
@@ -239,6 +243,9 @@ impl World {
             return self.token(account, body);
         }
         let query = uri.query().unwrap_or_default();
+        if query.contains("watch=true") {
+            return status(403, "Forbidden", "no watches here");
+        }
         match method.as_str() {
             "GET" => self.read(&path, query),
             "POST" => {
@@ -266,7 +273,9 @@ impl World {
             return status(404, "NotFound", "no such service account");
         }
         let namespace = account.rsplit_once("/serviceaccounts/").unwrap().0;
-        let name = bound["name"].as_str().unwrap();
+        let Some(name) = bound["name"].as_str() else {
+            return (201, json!({"status": {"token": "observer"}}));
+        };
         let path = format!("{namespace}/secrets/{name}");
         match self.objects.get(&path) {
             None => status(404, "NotFound", "no such secret"),

@@ -1,5 +1,5 @@
 //! Probe of the hub: a real `/readyz` on the API server with the agent's own credential. The probe's headers
-//! carry the reconnect spread and the revision of the desired configuration. Every answer, also one of a failed
+//! carry the reconnect spread, the revision of the desired configuration and the ETag of the desired deliveries. Every answer, also one of a failed
 //! probe, carries the revision of the applied configuration.
 
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use fairlead_api::{
     Code, Failure,
     config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
+    delivery::DESIRED_DELIVERY_HEADER,
     headers::SPREAD,
 };
 use fairlead_exchange::{Body, body};
@@ -49,6 +50,12 @@ pub(crate) async fn answer(
         .and_then(|value| value.to_str().ok())
     {
         context.configuration.set_desired(desired);
+    }
+    if let Some(desired) = headers
+        .get(DESIRED_DELIVERY_HEADER)
+        .and_then(|value| value.to_str().ok())
+    {
+        context.deliveries.set(desired);
     }
     let started = Instant::now();
     let checked = timeout(

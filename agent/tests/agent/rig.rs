@@ -98,6 +98,7 @@ impl Rig {
             facts_every: Some(Duration::ZERO),
             operator_namespaces: Vec::new(),
             allow_connect: Vec::new(),
+            delivery: None,
             session_memory: DEFAULT_SESSION_MEMORY_BYTES,
             https_proxy: None,
             no_proxy: None,

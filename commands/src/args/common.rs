@@ -1,7 +1,7 @@
 //! Arguments shared by several commands.
 
 use clap_complete::ArgValueCompleter;
-use fairlead_api::site::{ImpersonationMode, OperatorNamespace, SiteChoices};
+use fairlead_api::site::{DeliveryRights, ImpersonationMode, OperatorNamespace, SiteChoices};
 
 use crate::{complete, output::OutputFormat};
 
@@ -29,6 +29,9 @@ pub struct SiteArgs {
     /// Impersonation of the agent: plain, or constrained for Kubernetes 1.36 and later
     #[arg(long, value_name = "plain|constrained", default_value_t)]
     pub(crate) impersonation: ImpersonationMode,
+    /// Rights of deliveries in the cluster: admin, or none for a cluster without deliveries
+    #[arg(long, value_name = "admin|none", default_value_t)]
+    pub(crate) delivery: DeliveryRights,
 }
 
 impl SiteArgs {
@@ -36,6 +39,7 @@ impl SiteArgs {
         SiteChoices {
             operator_namespaces: self.operator_namespaces.clone(),
             impersonation: self.impersonation,
+            delivery: self.delivery,
         }
     }
 }

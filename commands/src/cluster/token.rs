@@ -3,7 +3,7 @@
 use fairlead_api::{
     Code, Failure, HubUrl,
     resources::{BootstrapToken, HubInfo, JoinInfo, List},
-    site::{ImpersonationMode, OperatorNamespace, SiteChoices},
+    site::{DeliveryRights, ImpersonationMode, OperatorNamespace, SiteChoices},
 };
 use fairlead_client::{HubClient, lookup::find};
 use secrecy::ExposeSecret;
@@ -124,7 +124,8 @@ impl Install {
             join.join.expose_secret(),
             namespaces_flag(choices)
         );
-        let flags = namespaces_flag(choices) + &impersonation_flag(choices);
+        let flags =
+            namespaces_flag(choices) + &impersonation_flag(choices) + &delivery_flag(choices);
         let (id, until) = (&join.id, output::time(join.expires));
         let elsewhere = "Without an image, run this on a machine that reaches the API server:";
         match self {
@@ -159,6 +160,13 @@ fn impersonation_flag(choices: &SiteChoices) -> String {
     match choices.impersonation {
         ImpersonationMode::Plain => String::new(),
         constrained => format!(" --impersonation {constrained}"),
+    }
+}
+
+fn delivery_flag(choices: &SiteChoices) -> String {
+    match choices.delivery {
+        DeliveryRights::Admin => String::new(),
+        none => format!(" --delivery {none}"),
     }
 }
 
@@ -225,6 +233,7 @@ mod tests {
         let choices = SiteChoices {
             operator_namespaces: vec!["shop".parse().unwrap()],
             impersonation: ImpersonationMode::Constrained,
+            delivery: DeliveryRights::Admin,
         };
         let text = Install::Manifest.command(&join, &choices);
         let flags = "--operator-namespaces shop --impersonation constrained | kubectl";

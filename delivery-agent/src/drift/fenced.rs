@@ -7,7 +7,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fairlead_api::{BundleId, RunId, delivery::DriftedObject};
+use fairlead_api::{
+    BundleId, Code, RunId,
+    delivery::{AgentRun, DriftedObject, RunKind, RunOrigin},
+};
 use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::time::Instant;
@@ -22,6 +25,7 @@ use crate::{
     fence::{AccountName, FencedAttempt, Fences, RunFence},
     kube::{KubeClient, KubeError, ObjectList, Query},
     new_run_id,
+    uploads::{RunTicket, Uploads},
 };
 
 /// Use of one observer's token, which lasts an hour.
@@ -34,6 +38,8 @@ const STALE_LOCK_AGE: Duration = Duration::from_secs(120);
 struct Grant {
     account: AccountName,
     journal_uid: String,
+    /// Applied generation.
+    generation: u64,
     /// First refusal by the lock of another run.
     locked_since: Option<Instant>,
 }
@@ -55,23 +61,32 @@ struct State {
 #[derive(Clone)]
 pub struct FencedAccess {
     fences: Fences,
+    uploads: Uploads,
     state: Arc<Mutex<State>>,
 }
 
 impl FencedAccess {
     /// Access without deployments.
     #[must_use]
-    pub fn new(fences: Fences) -> Self {
+    pub(crate) fn new(fences: Fences, uploads: Uploads) -> Self {
         Self {
             fences,
+            uploads,
             state: Arc::default(),
         }
     }
 
     /// Gives access as the account of a deployment, with tokens bound to its journal.
-    pub fn grant(&self, bundle: &BundleId, account: AccountName, journal_uid: &str) {
+    pub fn grant(
+        &self,
+        bundle: &BundleId,
+        account: AccountName,
+        journal_uid: &str,
+        generation: u64,
+    ) {
         let grant = Grant {
             account,
+            generation,
             journal_uid: journal_uid.to_owned(),
             locked_since: None,
         };
@@ -143,11 +158,16 @@ impl DriftAccess for FencedAccess {
     async fn begin_correction(
         &self,
         bundle: &BundleId,
-        _objects: &[DriftedObject],
+        objects: &[DriftedObject],
     ) -> Result<Box<dyn CorrectionRun>, AccessError> {
         let grant = self.lock().grants.get(bundle).cloned();
-        let account = grant.ok_or(AccessError::Busy)?.account;
-        let run = new_run_id(OffsetDateTime::now_utc());
+        let Grant {
+            account,
+            generation,
+            ..
+        } = grant.ok_or(AccessError::Busy)?;
+        let now = OffsetDateTime::now_utc();
+        let run = new_run_id(now);
         let attempt = FencedAttempt {
             bundle,
             run: &run,
@@ -169,7 +189,27 @@ impl DriftAccess for FencedAccess {
         if let Some(grant) = self.lock().grants.get_mut(bundle) {
             grant.locked_since = None;
         }
+        let ticket = (!objects.is_empty()).then(|| {
+            let registration = AgentRun {
+                bundle: bundle.clone(),
+                kind: RunKind::Sync,
+                origin: RunOrigin::Drift,
+                generation,
+                attempt: 1,
+                started_at: now,
+            };
+            self.uploads.begin(run.clone(), registration)
+        });
+        if let Some(ticket) = &ticket {
+            for object in objects {
+                let fields = object.fields.join(", ");
+                let manager = object.manager.as_deref().unwrap_or("nobody");
+                let line = format!("{}: {fields} changed by {manager}", object.object);
+                ticket.log().line(&line);
+            }
+        }
         Ok(Box::new(FencedCorrection {
+            ticket,
             client: Arc::new(fence.kube.clone()),
             fence: Some(fence),
             fences: self.fences.clone(),
@@ -189,6 +229,8 @@ struct FencedCorrection {
     fence: Option<RunFence>,
     fences: Fences,
     run: RunId,
+    /// None if only ownership is taken back.
+    ticket: Option<RunTicket>,
 }
 
 #[async_trait]
@@ -201,6 +243,16 @@ impl CorrectionRun for FencedCorrection {
         info!(run = %self.run, ?outcome, sentence, "correction ended");
         if let Some(fence) = self.fence.take() {
             release(&self.fences, fence).await;
+        }
+        let Some(ticket) = self.ticket.take() else {
+            return;
+        };
+        match outcome {
+            CorrectionOutcome::Corrected => ticket.succeed(Some(sentence.to_owned()), None),
+            CorrectionOutcome::Incomplete => {
+                let class = FailureClass::Retry;
+                ticket.fail(&RunFailure::new(class, Code::ObjectRefused, sentence));
+            }
         }
     }
 }

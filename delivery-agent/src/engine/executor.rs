@@ -91,7 +91,7 @@ impl RunContext {
     pub async fn begin_step(&self, step: &str) -> Result<(), RunFailure> {
         self.cancel.check()?;
         self.journal.set_step(step, None).await?;
-        self.log.line(step);
+        self.log.set_step(step);
         Ok(())
     }
 }

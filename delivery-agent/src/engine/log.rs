@@ -31,6 +31,8 @@ struct LogState {
     /// Bytes dropped between head and tail.
     cut: u64,
     is_finished: bool,
+    /// Step that began last.
+    step: Option<String>,
 }
 
 impl RunLog {
@@ -54,6 +56,18 @@ impl RunLog {
         });
     }
 
+    /// Notes the begin of a step, for people who follow the run.
+    pub fn set_step(&self, step: &str) {
+        self.line(step);
+        self.with(|state| state.step = Some(state.mask(step)));
+    }
+
+    /// Step that began last.
+    #[must_use]
+    pub fn step(&self) -> Option<String> {
+        self.with(|state| state.step.clone())
+    }
+
     /// Appends a piece of a program's output. A secret value may lie across pieces.
     pub fn output(&self, piece: &[u8]) {
         self.with(|state| {
@@ -72,6 +86,11 @@ impl RunLog {
     #[must_use]
     pub fn mask(&self, text: &str) -> String {
         self.with(|state| state.mask(text))
+    }
+
+    /// Writes output that is held back because a secret value may begin in it.
+    pub fn finish_output(&self) {
+        self.with(LogState::flush);
     }
 
     /// Ends the log: its last part can be taken then.

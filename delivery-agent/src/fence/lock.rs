@@ -22,7 +22,7 @@ const PROCESS_ANNOTATION: &str = "fairlead/process";
 /// Label with the bundle of the attempt.
 pub(super) const LOCK_LABEL: &str = "fairlead/lock";
 /// Locks in other namespaces: RBAC limits no creation by name, but server-side apply.
-const SLOTS: usize = 4;
+const MAX_SLOTS: usize = 4;
 
 /// Place and UID of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub(super) fn slot_name(slot: usize) -> String {
 }
 
 pub(super) fn slots() -> impl Iterator<Item = String> {
-    (0..SLOTS).map(slot_name)
+    (0..MAX_SLOTS).map(slot_name)
 }
 
 /// Process of a lock; none if the annotation is missing or damaged.
@@ -94,7 +94,7 @@ pub(super) async fn acquire(
             }
         }
     }
-    let sentence = format!("waits for one of {SLOTS} slots in namespace {namespace}");
+    let sentence = format!("waits for one of {MAX_SLOTS} slots in namespace {namespace}");
     let class = FailureClass::Waiting;
     Err(RunFailure::new(class, Code::DeploymentWaits, sentence))
 }

@@ -13,7 +13,7 @@ use axum::{
 use fairlead_api::{
     ClusterId, Code,
     resources::Role,
-    site::{IMPERSONATION_PARAMETER, NAMESPACES_PARAMETER, SiteChoices},
+    site::{DELIVERY_PARAMETER, IMPERSONATION_PARAMETER, NAMESPACES_PARAMETER, SiteChoices},
 };
 use fairlead_registry::new_token;
 use fairlead_routes::{
@@ -108,8 +108,13 @@ pub(super) fn routes() -> ApiRoutes<Arc<Enroll>> {
                         "Impersonation of the agent: plain, or constrained (KEP-5284, Kubernetes 1.36)",
                         json!({ "type": "string", "enum": ["plain", "constrained"] }),
                     ),
+                    QueryParameter::new(
+                        DELIVERY_PARAMETER,
+                        "Rights of deliveries: admin, or none for a cluster without deliveries",
+                        json!({ "type": "string", "enum": ["admin", "none"] }),
+                    ),
                 ])
-                .fails(400, "A namespace or the mode of impersonation is invalid")
+                .fails(400, "A namespace, the mode of impersonation, or the rights of deliveries are invalid")
                 .gives_text(200, "application/yaml"),
             agent,
         )

@@ -3,11 +3,15 @@
 //! Its grants define the site operator's trust in the hub. They are spelled out here in full and
 //! kept minimal.
 
+mod delivery;
 mod guard;
 mod rights;
 mod workload;
 
-use fairlead_api::{ClusterId, TenantId, site::SiteChoices};
+use fairlead_api::{
+    ClusterId, TenantId,
+    site::{DeliveryRights, SiteChoices},
+};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
@@ -88,9 +92,16 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         "type": "Opaque",
         "stringData": { "join": input.join.expose_secret() },
     }));
+    if has_delivery(input) {
+        objects.extend(delivery::objects());
+    }
     objects.push(workload::network_policy());
     objects.push(workload::deployment(input));
     objects
+}
+
+fn has_delivery(input: &ManifestInput) -> bool {
+    input.choices.delivery != DeliveryRights::None
 }
 
 fn metadata(name: &str) -> Value {

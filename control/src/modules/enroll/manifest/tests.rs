@@ -1,6 +1,6 @@
 //! Tests of the install manifest.
 
-use fairlead_api::site::ImpersonationMode;
+use fairlead_api::site::{DeliveryRights, ImpersonationMode};
 
 use super::*;
 
@@ -78,7 +78,7 @@ fn the_agent_gets_minimal_permissions() {
         assert!(!rule.to_string().contains("secrets"), "{rule}");
     }
     let roles = objects.iter().filter(|o| o["kind"] == "ClusterRole");
-    assert_eq!(roles.count(), 3);
+    assert_eq!(roles.count(), 4);
     let mut bindings = objects.iter().filter(|o| o["kind"] == "ClusterRoleBinding");
     assert!(
         bindings.all(|o| o["roleRef"]["name"] != HELM_FACTS_ROLE),
@@ -230,4 +230,55 @@ fn strings_that_look_like_other_types_stay_strings() {
         "1.10"
     );
     assert_eq!(template["spec"]["containers"][0]["image"], ambiguous.image);
+}
+
+#[test]
+fn deliveries_act_as_an_account_of_their_own() {
+    let objects = parsed();
+    let binding = find(&objects, "ClusterRoleBinding", "fairlead-deployer");
+    assert_eq!(binding["roleRef"]["name"], "cluster-admin");
+    assert_eq!(binding["subjects"][0]["name"], "deployer");
+    let role = find(&objects, "Role", "fairlead-delivery");
+    assert_eq!(role["metadata"]["namespace"], "fairlead-delivery");
+    let slots = &find(&objects, "ClusterRole", "fairlead-deliverer")["rules"][1];
+    assert_eq!(slots["resourceNames"].as_array().unwrap().len(), 4);
+    let policy = find(&objects, "ValidatingAdmissionPolicy", "fairlead-delivery");
+    let rule = policy["spec"]["validations"][0]["expression"].as_str();
+    assert_eq!(
+        rule,
+        Some("object.type in ['fairlead/run', 'fairlead/release']")
+    );
+}
+
+#[test]
+fn runner_has_no_token_and_a_memory_limit_of_its_own() {
+    let objects = parsed();
+    let pod = &find(&objects, "Deployment", AGENT_NAME)["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    let [agent, runner] = &pod["containers"].as_array().unwrap()[..] else {
+        panic!("two containers");
+    };
+    assert_eq!(runner["args"][0], "runner");
+    assert_eq!(runner["resources"]["limits"]["memory"], "1Gi");
+    assert_eq!(runner["securityContext"]["readOnlyRootFilesystem"], true);
+    let has_token = |container: &Value| container["volumeMounts"].to_string().contains("\"token\"");
+    assert!(has_token(agent) && !has_token(runner));
+    assert!(runner["env"].is_null(), "no Secret in its environment");
+}
+
+#[test]
+fn without_deliveries_there_is_no_runner_and_no_right() {
+    let mut input = input();
+    input.choices.delivery = DeliveryRights::None;
+    let objects = objects(&input);
+    let pod = &find(&objects, "Deployment", AGENT_NAME)["spec"]["template"]["spec"];
+    assert_eq!(pod["containers"].as_array().unwrap().len(), 1);
+    assert!(pod["automountServiceAccountToken"].is_null());
+    for object in &objects {
+        let text = object.to_string();
+        assert!(
+            !text.contains("fairlead-delivery") && !text.contains("deployer"),
+            "{text}"
+        );
+    }
 }

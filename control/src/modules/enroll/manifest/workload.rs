@@ -3,7 +3,10 @@
 use fairlead_api::site::OperatorNamespace;
 use serde_json::{Value, json};
 
-use super::{ADMIN_PORT, AGENT_NAME, IMAGE_UID, JOIN_SECRET, ManifestInput, labels, metadata};
+use super::{
+    ADMIN_PORT, AGENT_NAME, IMAGE_UID, JOIN_SECRET, ManifestInput, delivery, has_delivery, labels,
+    metadata,
+};
 
 /// Nothing but metrics and health may be requested from the agent. The way out stays open: the manifest cannot know the
 /// addresses of hub, proxy, DNS and API server.
@@ -22,6 +25,20 @@ pub(super) fn network_policy() -> Value {
 
 pub(super) fn deployment(input: &ManifestInput) -> Value {
     let selector = json!({ "app.kubernetes.io/name": AGENT_NAME });
+    let mut pod = json!({
+        "serviceAccountName": AGENT_NAME,
+        "nodeSelector": { "kubernetes.io/os": "linux" },
+        "securityContext": {
+            "runAsNonRoot": true,
+            "runAsUser": IMAGE_UID,
+            "runAsGroup": IMAGE_UID,
+            "seccompProfile": { "type": "RuntimeDefault" },
+        },
+        "containers": [container(input)],
+    });
+    if has_delivery(input) {
+        delivery::add_runner(&mut pod, input);
+    }
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -35,17 +52,7 @@ pub(super) fn deployment(input: &ManifestInput) -> Value {
                     "labels": labels(),
                     "annotations": { "fairlead/version": input.version },
                 },
-                "spec": {
-                    "serviceAccountName": AGENT_NAME,
-                    "nodeSelector": { "kubernetes.io/os": "linux" },
-                    "securityContext": {
-                        "runAsNonRoot": true,
-                        "runAsUser": IMAGE_UID,
-                        "runAsGroup": IMAGE_UID,
-                        "seccompProfile": { "type": "RuntimeDefault" },
-                    },
-                    "containers": [container(input)],
-                },
+                "spec": pod,
             },
         },
     })

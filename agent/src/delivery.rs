@@ -1,0 +1,130 @@
+//! Delivery of bundles: connects the engine of crate `delivery-agent` with the sessions, and prepares a cluster without install manifest.
+
+mod rights;
+
+use std::{path::PathBuf, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fairlead_api::error_chain;
+use fairlead_apiserver::ApiServerConfig;
+use fairlead_delivery_agent::{
+    DeliveryParts, HubConnection, HubUnreachable, ManifestExecutor, ProcessIdentity, Runner,
+    engine::{Executor, Executors},
+    fence::FenceWaits,
+    helm::HelmExecutor,
+};
+use fairlead_exchange::{Answer, body};
+use http::{HeaderValue, Request, Response, header};
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::context::{AgentContext, sessions::ServingSessions};
+
+/// Settings of delivery.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryConfig {
+    /// Folder for content of the hub, so that a restarted agent need not fetch it again.
+    pub cache: Option<PathBuf>,
+    /// Unix socket of the runner. None: bundles of the kind `helm` wait.
+    pub runner_socket: Option<PathBuf>,
+}
+
+/// ETag of the desired deliveries, as the last probe named it.
+pub(crate) struct DesiredDeliveries {
+    wanted: watch::Sender<Option<String>>,
+}
+
+/// Maximum length of an ETag in bytes; longer ones are ignored.
+const MAX_ETAG_BYTES: usize = 128;
+
+impl Default for DesiredDeliveries {
+    fn default() -> Self {
+        Self {
+            wanted: watch::Sender::new(None),
+        }
+    }
+}
+
+impl DesiredDeliveries {
+    /// Notes the ETag of a probe.
+    pub(crate) fn set(&self, etag: &str) {
+        let etag = etag.trim_matches('"');
+        if etag.is_empty() || etag.len() > MAX_ETAG_BYTES {
+            return;
+        }
+        self.wanted.send_if_modified(|wanted| {
+            let is_new = wanted.as_deref() != Some(etag);
+            if is_new {
+                *wanted = Some(etag.to_owned());
+            }
+            is_new
+        });
+    }
+}
+
+/// Runs delivery until the process drains.
+pub(crate) async fn run(
+    context: Arc<AgentContext>,
+    target: ApiServerConfig,
+    config: DeliveryConfig,
+) {
+    let process = match target {
+        ApiServerConfig::InCluster { .. } => ProcessIdentity::of_pod(&context.instance.to_string()),
+        ApiServerConfig::Kubeconfig { .. } => {
+            rights::create_missing(&context.upstream).await;
+            ProcessIdentity::of_host()
+        }
+    };
+    let helm = config.runner_socket.map(|socket| {
+        let runner = Runner::at(socket);
+        Arc::new(HelmExecutor::new(runner, context.upstream.clone())) as Arc<dyn Executor>
+    });
+    info!(helm = helm.is_some(), "delivery enabled");
+    let parts = DeliveryParts {
+        upstream: context.upstream.clone(),
+        hub: Arc::new(HubSessions(context.sessions.clone())),
+        wanted: context.deliveries.wanted.subscribe(),
+        process,
+        cache: config.cache,
+        executors: Executors {
+            manifests: Arc::new(ManifestExecutor),
+            helm,
+        },
+        waits: FenceWaits::default(),
+    };
+    Box::pin(fairlead_delivery_agent::run(
+        parts,
+        context.process.draining(),
+    ))
+    .await;
+}
+
+/// Requests to the hub over any session.
+struct HubSessions(Arc<ServingSessions>);
+
+#[async_trait]
+impl HubConnection for HubSessions {
+    async fn send(
+        &self,
+        request: Request<Bytes>,
+        limit: usize,
+    ) -> Result<Response<Bytes>, HubUnreachable> {
+        let exchanges = self.0.any().await;
+        let mut request = request.map(body::full);
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, HeaderValue::from_static("hub"));
+        headers
+            .entry(header::ACCEPT)
+            .or_insert(HeaderValue::from_static("application/json"));
+        let answer = exchanges.send(request).await;
+        let answer = answer.map_err(|error| HubUnreachable(error_chain(&error)))?;
+        let Answer::Response(response) = answer else {
+            return Err(HubUnreachable("it upgraded a request".to_owned()));
+        };
+        let (head, body) = response.into_parts();
+        let bytes = body::read(body, limit).await;
+        let bytes = bytes.map_err(|error| HubUnreachable(error.to_string()))?;
+        Ok(Response::from_parts(head, bytes))
+    }
+}

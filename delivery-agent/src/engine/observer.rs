@@ -1,0 +1,130 @@
+//! Observation of deployments between runs: drift, health, and changed Secrets.
+
+use std::sync::Arc;
+
+use fairlead_api::{
+    BundleId,
+    delivery::{BundleKind, DriftPolicy, Spec},
+};
+use tokio::sync::mpsc;
+
+use super::executor::{AppliedObject, SecretReader};
+use crate::{
+    drift::{
+        DeliveryOwner, DriftMonitor, DriftReport, FencedAccess, FollowedDeployment, FollowedObject,
+    },
+    fence::{AccountName, Fences},
+    kube::Discovery,
+    secrets::{ClusterSecrets, SecretChange, SecretChanges, SecretName},
+    uploads::Uploads,
+};
+
+/// A deployment in the cluster.
+pub(super) struct ObservedDeployment {
+    pub(super) bundle: BundleId,
+    pub(super) generation: u64,
+    pub(super) spec: Arc<Spec>,
+    pub(super) objects: Vec<AppliedObject>,
+    /// UID of the journal, to which tokens are bound.
+    pub(super) journal_uid: String,
+    /// True before the first run of this process: versions of Secrets are unknown then.
+    pub(super) is_restarted: bool,
+    pub(super) is_suspended: bool,
+}
+
+/// Observer of all deployments.
+pub(crate) struct Observer {
+    monitor: DriftMonitor,
+    changes: Arc<SecretChanges>,
+    reader: ClusterSecrets,
+    access: FencedAccess,
+    discovery: Discovery,
+}
+
+/// Findings of an observer.
+pub(crate) struct Findings {
+    pub(crate) drift: mpsc::Receiver<DriftReport>,
+    pub(crate) secrets: mpsc::Receiver<SecretChange>,
+}
+
+impl Observer {
+    pub(crate) fn new(fences: Fences, discovery: Discovery, uploads: Uploads) -> (Self, Findings) {
+        let access = FencedAccess::new(fences, uploads);
+        let (monitor, drift) = DriftMonitor::new(Arc::new(access.clone()));
+        let (changes, secrets) = SecretChanges::new(Arc::new(access.clone()));
+        let changes = Arc::new(changes);
+        let observer = Self {
+            reader: ClusterSecrets::new(changes.clone()),
+            monitor,
+            changes,
+            access,
+            discovery,
+        };
+        (observer, Findings { drift, secrets })
+    }
+
+    /// Reader of Secrets for runs.
+    pub(super) fn reader(&self) -> &dyn SecretReader {
+        &self.reader
+    }
+
+    /// Observes a deployment from now on.
+    pub(super) async fn follow(&self, deployment: ObservedDeployment) {
+        let ObservedDeployment { bundle, spec, .. } = deployment;
+        let Ok(account) = AccountName::parse(&spec.service_account) else {
+            return;
+        };
+        let user = account.user();
+        self.access.grant(
+            &bundle,
+            account,
+            &deployment.journal_uid,
+            deployment.generation,
+        );
+        if deployment.is_restarted && !spec.secrets.is_empty() {
+            // The first look finds another version than none, so that a change meanwhile is not missed.
+            let names = spec.secrets.iter();
+            let names = names.map(|input| (SecretName::of(input, &spec.namespace), None));
+            self.changes
+                .follow(&bundle, &spec.service_account, names.collect());
+        }
+        let Ok(table) = self.discovery.table().await else {
+            // The next run, or the next start, follows it.
+            return;
+        };
+        let followed = |object: &AppliedObject| {
+            let resource = table.get_any_version(&object.kind)?.clone();
+            FollowedObject::new(resource, &object.manifest, object.baseline.clone())
+        };
+        let policy = match (spec.drift, deployment.is_suspended) {
+            (DriftPolicy::Correct, true) => DriftPolicy::Report,
+            (policy, _) => policy,
+        };
+        let owner = match spec.kind {
+            BundleKind::Manifests => DeliveryOwner::Bundle(bundle.clone()),
+            BundleKind::Helm => DeliveryOwner::Helm,
+        };
+        let followed = FollowedDeployment {
+            bundle,
+            account: spec.service_account.clone(),
+            user,
+            owner,
+            policy,
+            ignore: spec.ignore.clone(),
+            objects: deployment.objects.iter().filter_map(followed).collect(),
+        };
+        self.monitor.follow(followed).await;
+    }
+
+    /// Ends the observation before a run. No correction runs after this.
+    pub(super) async fn release(&self, bundle: &BundleId) {
+        self.monitor.release(bundle).await;
+    }
+
+    /// Forgets a deployment.
+    pub(super) async fn forget(&self, bundle: &BundleId) {
+        self.monitor.release(bundle).await;
+        self.changes.release(bundle);
+        self.access.revoke(bundle);
+    }
+}

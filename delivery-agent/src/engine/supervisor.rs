@@ -1,0 +1,183 @@
+//! Engine: starts a worker per deployment, hands commands and findings on, and forgets removed deployments.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use fairlead_api::{BundleId, Code};
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+use tracing::warn;
+
+use super::{
+    failure::{FailureClass, RunFailure},
+    observer::Findings,
+    shared::Shared,
+    worker::{Command, Forgotten, Worker, WorkerMessage},
+};
+use crate::journal::Journal;
+
+const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Messages that wait for one worker.
+const MAX_MESSAGES: usize = 16;
+
+/// Engine of one cluster.
+pub(crate) struct Engine {
+    shared: Arc<Shared>,
+    commands: mpsc::Receiver<Command>,
+    findings: Findings,
+    workers: BTreeMap<BundleId, mpsc::Sender<WorkerMessage>>,
+    tasks: JoinSet<Forgotten>,
+    /// Generations of tombstones that are done.
+    buried: BTreeMap<BundleId, u64>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        commands: mpsc::Receiver<Command>,
+        findings: Findings,
+    ) -> Self {
+        Self {
+            shared,
+            commands,
+            findings,
+            workers: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            buried: BTreeMap::new(),
+        }
+    }
+
+    /// Works until the future is dropped.
+    pub(crate) async fn run(&mut self) {
+        let journals = self.load().await;
+        for journal in journals {
+            self.start(journal);
+        }
+        let mut desired = self.shared.desired.clone();
+        desired.mark_changed();
+        loop {
+            tokio::select! {
+                changed = desired.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    desired.mark_unchanged();
+                    self.start_named();
+                }
+                Some(command) = self.commands.recv() => self.command(command),
+                Some(report) = self.findings.drift.recv() => {
+                    self.found(&report.bundle, WorkerMessage::Drift(report.event));
+                }
+                Some(change) = self.findings.secrets.recv() => {
+                    self.found(&change.bundle, WorkerMessage::SecretChanged);
+                }
+                Some(ended) = self.tasks.join_next() => self.end(ended),
+            }
+        }
+    }
+
+    /// Ends all workers at once. Their journals have everything that the next start needs.
+    pub(crate) async fn stop(&mut self) {
+        self.tasks.shutdown().await;
+        self.workers.clear();
+    }
+
+    async fn load(&self) -> Vec<Journal> {
+        loop {
+            let loading = Journal::load_all(&self.shared.client, self.shared.fences.process());
+            match loading.await {
+                Ok(journals) => return journals.into_values().collect(),
+                Err(error) => warn!(%error, "journals not read; retrying"),
+            }
+            sleep(LOAD_RETRY_INTERVAL).await;
+        }
+    }
+
+    fn start(&mut self, journal: Journal) {
+        let (sender, inbox) = mpsc::channel(MAX_MESSAGES);
+        self.workers.insert(journal.bundle().clone(), sender);
+        let worker = Worker::new(self.shared.clone(), journal, inbox);
+        self.tasks.spawn(Box::pin(worker.run()));
+    }
+
+    fn start_new(&mut self, bundle: BundleId) {
+        let process = self.shared.fences.process();
+        let journal = Journal::new(self.shared.client.clone(), bundle, process);
+        self.start(journal);
+    }
+
+    /// Starts workers of bundles that the hub names.
+    fn start_named(&mut self) {
+        let desired = self.shared.desired.borrow().clone();
+        let Some(desired) = desired else {
+            return;
+        };
+        let mut tombs = BTreeSet::new();
+        for named in &desired.bundles {
+            let buried = self.buried.get(&named.bundle).copied();
+            if named.remove {
+                tombs.insert(named.bundle.clone());
+                if buried.is_some_and(|generation| generation >= named.generation) {
+                    continue;
+                }
+            }
+            if !self.workers.contains_key(&named.bundle) {
+                self.start_new(named.bundle.clone());
+            }
+        }
+        self.buried.retain(|bundle, _| tombs.contains(bundle));
+        // The hub has taken note of a removal when its tombstone is gone.
+        self.shared.states.send_if_modified(|states| {
+            let before = states.gone.len();
+            states.gone.retain(|bundle| tombs.contains(bundle));
+            before != states.gone.len()
+        });
+    }
+
+    fn command(&mut self, command: Command) {
+        let bundle = command.claimed.bundle.clone();
+        if !self.workers.contains_key(&bundle) {
+            self.start_new(bundle.clone());
+        }
+        let Some(worker) = self.workers.get(&bundle) else {
+            return;
+        };
+        let sent = worker.try_send(WorkerMessage::Command(Box::new(command)));
+        if let Err(error) = sent
+            && let WorkerMessage::Command(command) = error.into_inner()
+        {
+            let sentence = "the deployment has too many commands";
+            let class = FailureClass::Retry;
+            command
+                .ticket
+                .fail(&RunFailure::new(class, Code::DeploymentWaits, sentence));
+        }
+    }
+
+    fn found(&self, bundle: &BundleId, message: WorkerMessage) {
+        if let Some(worker) = self.workers.get(bundle) {
+            // A lost finding comes again with the next comparison.
+            let _ = worker.try_send(message);
+        }
+    }
+
+    fn end(&mut self, ended: Result<Forgotten, tokio::task::JoinError>) {
+        match ended {
+            Ok(Forgotten { bundle, buried }) => {
+                self.workers.remove(&bundle);
+                if let Some(generation) = buried {
+                    self.buried.insert(bundle, generation);
+                }
+                // The hub may have named the bundle while its worker ended.
+                self.start_named();
+            }
+            Err(error) if error.is_panic() => {
+                warn!(%error, "worker of a deployment failed");
+                self.workers.retain(|_, worker| !worker.is_closed());
+            }
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Leader among several agents of a cluster: the Lease `fairlead-delivery`. It chooses who works; the locks make it safe.
+
+use std::time::Duration;
+
+use fairlead_api::moment;
+use serde_json::{Value, json};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use tokio::time::{Instant, sleep};
+use tracing::{debug, info, warn};
+
+use crate::{
+    fence::DELIVERY_NAMESPACE,
+    kube::{KubeClient, KubeError},
+    process::ProcessIdentity,
+};
+
+const NAME: &str = "fairlead-delivery";
+/// Time after which an unrenewed Lease is free.
+const LEASE_SECONDS: u64 = 30;
+/// Interval of renewals.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
+/// Time without a renewal after which the leader stops. It is shorter than the lease.
+const STOP_AFTER: Duration = Duration::from_secs(25);
+/// Interval of looks at the Lease of another agent.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Lease of one process.
+pub(crate) struct Lease {
+    client: KubeClient,
+    holder: String,
+    /// Renewal of another holder, and the time at which this process saw it first.
+    seen: Option<(Value, Instant)>,
+}
+
+impl Lease {
+    pub(crate) fn new(client: KubeClient, process: &ProcessIdentity) -> Self {
+        Self {
+            client,
+            holder: process.nonce().to_owned(),
+            seen: None,
+        }
+    }
+
+    /// Waits until this process is the leader.
+    pub(crate) async fn acquire(&mut self) {
+        loop {
+            match self.attempt().await {
+                Ok(true) => {
+                    info!("delivery lease acquired");
+                    return;
+                }
+                Ok(false) => debug!("delivery lease belongs to another agent"),
+                Err(error) => warn!(%error, "delivery lease not acquired; retrying"),
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Renews the Lease until another agent has it, or until it cannot be renewed.
+    pub(crate) async fn keep(&mut self) {
+        let mut renewed = Instant::now();
+        loop {
+            sleep(RENEWAL_INTERVAL).await;
+            let started = Instant::now();
+            match tokio::time::timeout(RENEWAL_INTERVAL, self.attempt()).await {
+                Ok(Ok(true)) => renewed = started,
+                Ok(Ok(false)) => {
+                    warn!("delivery lease lost to another agent");
+                    return;
+                }
+                Ok(Err(error)) => warn!(%error, "delivery lease not renewed"),
+                Err(_) => warn!("delivery lease not renewed in time"),
+            }
+            if renewed.elapsed() + RENEWAL_INTERVAL > STOP_AFTER + RENEWAL_INTERVAL {
+                warn!("delivery stops: its lease could not be renewed");
+                return;
+            }
+        }
+    }
+
+    /// Gives the Lease up, so that another agent need not wait for its end.
+    pub(crate) async fn release(&mut self) {
+        if let Ok(Some(lease)) = self.client.get(&path()).await
+            && holder(&lease) == self.holder
+        {
+            let mut free = lease;
+            set(&mut free, "holderIdentity", json!(""));
+            let _ = self.client.replace(&path(), &free).await;
+        }
+    }
+
+    /// Acquires or renews the Lease. False if another agent has it.
+    async fn attempt(&mut self) -> Result<bool, KubeError> {
+        let Some(mut lease) = self.client.get(&path()).await? else {
+            return match self.client.create(&collection(), &self.fresh()).await {
+                Ok(_) => Ok(true),
+                Err(KubeError::Status { status: 409, .. }) => Ok(false),
+                Err(error) => Err(error),
+            };
+        };
+        let current = holder(&lease);
+        if current != self.holder && !current.is_empty() && !self.is_expired(&lease) {
+            return Ok(false);
+        }
+        let now = now();
+        if current != self.holder {
+            set(&mut lease, "acquireTime", json!(now));
+        }
+        set(&mut lease, "holderIdentity", json!(self.holder));
+        set(&mut lease, "leaseDurationSeconds", json!(LEASE_SECONDS));
+        set(&mut lease, "renewTime", json!(now));
+        match self.client.replace(&path(), &lease).await {
+            Ok(_) => Ok(true),
+            // Another agent was faster.
+            Err(KubeError::Status { status: 409, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True if the Lease was not renewed for its duration, by the clock of this process.
+    fn is_expired(&mut self, lease: &Value) -> bool {
+        let renewal = lease.get("spec").cloned().unwrap_or_default();
+        match &self.seen {
+            Some((seen, since)) if *seen == renewal => {
+                since.elapsed() > Duration::from_secs(LEASE_SECONDS)
+            }
+            _ => {
+                self.seen = Some((renewal, Instant::now()));
+                false
+            }
+        }
+    }
+
+    fn fresh(&self) -> Value {
+        let now = now();
+        json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": { "name": NAME, "namespace": DELIVERY_NAMESPACE },
+            "spec": {
+                "holderIdentity": self.holder,
+                "leaseDurationSeconds": LEASE_SECONDS,
+                "acquireTime": now,
+                "renewTime": now,
+            },
+        })
+    }
+}
+
+fn collection() -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{DELIVERY_NAMESPACE}/leases")
+}
+
+fn path() -> String {
+    format!("{}/{NAME}", collection())
+}
+
+fn holder(lease: &Value) -> String {
+    let holder = lease.pointer("/spec/holderIdentity");
+    let holder = holder.and_then(Value::as_str);
+    holder.unwrap_or_default().to_owned()
+}
+
+fn set(lease: &mut Value, field: &str, value: Value) {
+    if let Some(Value::Object(spec)) = lease.get_mut("spec") {
+        spec.insert(field.to_owned(), value);
+    }
+}
+
+/// Time in the form of a Lease: with microseconds.
+fn now() -> String {
+    let now = OffsetDateTime::now_utc();
+    let micros = now.microsecond();
+    let whole = now.replace_nanosecond(micros * 1_000).unwrap_or(now);
+    let text = whole.format(&Rfc3339);
+    text.unwrap_or_else(|_| moment::timestamp(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FakeApi;
+
+    async fn api() -> FakeApi {
+        let api = FakeApi::start().await;
+        let namespace = json!({"metadata": {"name": "fairlead-delivery"}});
+        api.put("/api/v1/namespaces/fairlead-delivery", namespace);
+        api
+    }
+
+    fn lease(api: &FakeApi, pod: &str) -> Lease {
+        Lease::new(api.client(), &ProcessIdentity::of_pod(pod))
+    }
+
+    #[tokio::test]
+    async fn one_of_two_agents_leads_until_it_gives_the_lease_up() {
+        let api = api().await;
+        let (mut first, mut second) = (lease(&api, "a"), lease(&api, "b"));
+        assert!(first.attempt().await.unwrap());
+        assert!(!second.attempt().await.unwrap());
+        assert!(first.attempt().await.unwrap(), "it renews");
+        first.release().await;
+        assert!(second.attempt().await.unwrap());
+        assert!(!first.attempt().await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn lease_without_renewal_is_free_by_the_clock_of_the_observer() {
+        let api = api().await;
+        let (mut first, mut second) = (lease(&api, "a"), lease(&api, "b"));
+        assert!(first.attempt().await.unwrap());
+        assert!(!second.attempt().await.unwrap());
+        let earlier = Instant::now().checked_sub(Duration::from_secs(LEASE_SECONDS + 1));
+        second.seen = second.seen.map(|(spec, _)| (spec, earlier.unwrap()));
+        assert!(second.attempt().await.unwrap());
+    }
+}
