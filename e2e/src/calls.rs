@@ -29,6 +29,8 @@ pub struct RunningCalls {
 impl RunningCalls {
     /// Starts all four; the exec goes to the first pod, the others to the second.
     ///
+    /// The log of the second pod must have a line, and must not end: with its container `kubectl logs -f` ends, too.
+    ///
     /// # Errors
     /// One of them does not start.
     pub async fn start(
@@ -56,9 +58,8 @@ impl RunningCalls {
         let mut calls = Vec::new();
         for (name, args) in lines {
             let mut running = kubectl().args(args).spawn()?;
-            if name != "logs" {
-                running.next_line().await?.context("it prints a line")?;
-            }
+            let line = running.next_line().await?;
+            line.with_context(|| format!("{name} prints a line"))?;
             calls.push((name, running));
         }
         let target = format!("pod/{other_pod}");

@@ -79,7 +79,7 @@ async fn approved_role_works_and_ends_with_its_revocation() -> anyhow::Result<()
     let mut running = kubectl().args(exec).spawn()?;
     running.next_line().await?.context("it prints a line")?;
     let over = UpgradeProtocol::WebSocket;
-    let pods = [world.pod(0), world.pod(1)];
+    let pods = world.pods_of_calls();
     let calls = RunningCalls::start("temporary role", || kubectl().transport(over), pods).await?;
     let since = Instant::now();
     let revoke = format!("access revoke {id} --comment job-done");

@@ -14,16 +14,16 @@ async fn create_token(world: &KubectlWorld, name: &str) -> anyhow::Result<String
     Ok(format!("--token={}", token.trim()))
 }
 
+/// Starts four calls with the token of this caller. Other tests have running requests of their own.
 async fn started(
     world: &KubectlWorld,
+    caller: &str,
     token: &str,
     over: UpgradeProtocol,
 ) -> anyhow::Result<RunningCalls> {
     let kubectl = || world.kubectl(CallRoute::Path).args([token]).transport(over);
-    // Another test counts the forwards to the first pod.
-    let pods = [world.pod(0), world.pod(1)];
-    let calls = RunningCalls::start(format!("{over:?}"), kubectl, pods).await?;
-    let listed = ["sessions", "list", "-o", "json"];
+    let calls = RunningCalls::start(format!("{over:?}"), kubectl, world.pods_of_calls()).await?;
+    let listed = ["sessions", "list", "--caller", caller, "-o", "json"];
     fairlead_e2e::eventually(END_DEADLINE, "four requests in the list", async || {
         let listed = world.hub.cli(listed).await.ok()?.success().ok()?;
         let has = |kind: &&str| listed.contains(&format!("\"kind\": \"{kind}\""));
@@ -39,7 +39,7 @@ async fn deleted_token_ends_running_calls_with_the_reason() -> anyhow::Result<()
     for over in BOTH {
         let name = format!("ended-{over:?}").to_lowercase();
         let token = create_token(world, &name).await?;
-        let calls = started(world, &token, over).await?;
+        let calls = started(world, &name, &token, over).await?;
         let since = Instant::now();
         let deleted = world.hub.cli(["token", "delete", &name, "--yes"]).await?;
         deleted.success()?;
@@ -53,7 +53,7 @@ async fn lock_of_a_user_ends_running_calls_and_refuses_new_ones() -> anyhow::Res
     let world = KubectlWorld::shared().await?;
     let over = UpgradeProtocol::WebSocket;
     let token = create_token(world, "locked").await?;
-    let calls = started(world, &token, over).await?;
+    let calls = started(world, "locked", &token, over).await?;
     let since = Instant::now();
     let lock = ["lock", "user", "locked", "--reason", "laptop stolen"];
     world.hub.cli(lock).await?.success()?;
@@ -112,7 +112,7 @@ async fn token_falls_with_its_owner_and_its_running_calls_end() -> anyhow::Resul
     let give = ["token", "hand-over", "falling", "--to", "falling-owner"];
     let given = world.hub.cli(give).await?.success()?;
     ensure!(given.contains("is owned by falling-owner"), "{given}");
-    let calls = started(world, &token, UpgradeProtocol::WebSocket).await?;
+    let calls = started(world, "falling", &token, UpgradeProtocol::WebSocket).await?;
     let since = Instant::now();
     let delete = ["token", "delete", "falling-owner", "--yes"];
     world.hub.cli(delete).await?.success()?;

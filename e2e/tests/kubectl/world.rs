@@ -108,9 +108,14 @@ impl KubectlWorld {
     }
 
     /// One of the three pods of the Deployment `demo`. Tests leave traces in pods: 0 is for exec and
-    /// port-forward, 1 for attach and logs, 2 for cp.
+    /// port-forward, 1 for attach and logs, 2 for cp and long calls.
     pub(crate) fn pod(&self, number: usize) -> &str {
         self.pods.get(number).expect("demo has three pods")
+    }
+
+    /// Pods of an exec and of other long calls. A test counts the forwards to pod 0, and another one ends the log of pod 1.
+    pub(crate) fn pods_of_calls(&self) -> [&str; 2] {
+        [self.pod(0), self.pod(2)]
     }
 
     /// Creates an empty namespace for one test.
