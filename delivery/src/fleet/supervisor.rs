@@ -393,12 +393,12 @@ impl Supervisor {
     }
 
     fn delay(&self, fleet: &Mutex<Fleet>) -> Duration {
-        const LONGEST: Duration = Duration::from_secs(5);
-        const SHORTEST: Duration = Duration::from_millis(100);
+        const MAX_PASS_INTERVAL: Duration = Duration::from_secs(5);
+        const MIN_PASS_INTERVAL: Duration = Duration::from_millis(100);
         let now = self.now();
         let mut delay = match self.parts.store.is_shared() {
             true => REMOTE_POLL_INTERVAL,
-            false => LONGEST,
+            false => MAX_PASS_INTERVAL,
         };
         if self.decides {
             let decision = lock(fleet).wake();
@@ -407,7 +407,7 @@ impl Supervisor {
                 delay = delay.min(at.since(now));
             }
         }
-        delay.max(SHORTEST)
+        delay.max(MIN_PASS_INTERVAL)
     }
 }
 

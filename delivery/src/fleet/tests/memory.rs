@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::hub::{TestHub, id, state_of};
 
-const CLUSTERS: usize = 10_000;
-const BUNDLES: usize = 50;
+const MEASURED_CLUSTERS: usize = 10_000;
+const MEASURED_BUNDLES: usize = 50;
 
 fn resident_kib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -18,17 +18,17 @@ fn resident_kib() -> usize {
 #[tokio::test]
 #[ignore = "a measurement"]
 async fn fleet_of_500_000_deployments_is_measured() {
-    let mut hub = TestHub::with(CLUSTERS).await;
+    let mut hub = TestHub::with(MEASURED_CLUSTERS).await;
     let empty = resident_kib();
-    for bundle in 0..BUNDLES {
+    for bundle in 0..MEASURED_BUNDLES {
         let name = format!("b-{bundle}");
         let all = json!({"rollout": {"waves": [{"name": "all", "maxUnavailable": "100%"}]}});
         hub.deploy_as(&name, all).await;
     }
     let released = resident_kib();
     let start = std::time::SystemTime::now();
-    for number in 0..CLUSTERS {
-        let reports = (0..BUNDLES).map(|bundle| {
+    for number in 0..MEASURED_CLUSTERS {
+        let reports = (0..MEASURED_BUNDLES).map(|bundle| {
             let mut report = state_of(DeploymentState::Ready, 1);
             report.bundle = format!("b-{bundle}").parse().unwrap();
             report.run = "run-01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().ok();
@@ -50,6 +50,6 @@ async fn fleet_of_500_000_deployments_is_measured() {
         "{} MiB released, {} MiB reported, {} us a report",
         (released - empty) / 1024,
         (reports - empty) / 1024,
-        reported.as_micros() / (CLUSTERS * BUNDLES) as u128
+        reported.as_micros() / (MEASURED_CLUSTERS * MEASURED_BUNDLES) as u128
     );
 }
