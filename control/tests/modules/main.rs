@@ -14,6 +14,7 @@ mod ca;
 mod catalog;
 mod clusters;
 mod configuration;
+mod deliveries;
 mod dry_run;
 mod enroll;
 mod exchange;

@@ -10,12 +10,18 @@ use fairlead_api::{Code, resources::Role};
 use fairlead_certs::{AgentIdentity, SerialPrefix};
 use fairlead_control::backup::{HubData, RestoredAccess, RestoredDeliveries, Sink};
 use fairlead_testkit::wait::{TEST_DEADLINE, eventually};
+use http::Method;
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use time::OffsetDateTime;
 
-use crate::rig::{FROM, Rig, admin, bootstrap, config};
+use crate::{
+    archives::uploaded,
+    rig::{FROM, Rig, admin, bootstrap, config},
+};
+
+const BUNDLE: &str = "/v1/bundles/b-a";
 
 /// A hub with an enrolled agent, a token and an open bootstrap token, and its backup.
 struct BackedUp {
@@ -33,6 +39,9 @@ async fn backed_up() -> BackedUp {
     let open = bootstrap(&rig.cluster("b", "t-default").await);
     let (_, identity) = rig.enrolled(&join).await;
     let token = rig.token(Role::Admin).await;
+    let artifact = uploaded(&rig, "t-default", &[("a.yaml", "")]).await;
+    let bundle = json!({ "tenant": "t-default", "artifact": artifact });
+    rig.call(&admin(), Method::PUT, BUNDLE, bundle).await.good();
     let file = rig.dir.path().join("backup");
     let data = HubData {
         data_dir: dir.path().join("data"),
@@ -52,6 +61,15 @@ async fn backed_up() -> BackedUp {
 }
 
 async fn restored(file: &Path, dir: &TempDir, access: RestoredAccess) -> Rig {
+    restored_as(file, dir, access, RestoredDeliveries::Kept).await
+}
+
+async fn restored_as(
+    file: &Path,
+    dir: &TempDir,
+    access: RestoredAccess,
+    deliveries: RestoredDeliveries,
+) -> Rig {
     let data = HubData {
         data_dir: dir.path().join("data"),
         store: None,
@@ -64,7 +82,6 @@ async fn restored(file: &Path, dir: &TempDir, access: RestoredAccess) -> Rig {
     eventually(TEST_DEADLINE, "the next second", later)
         .await
         .unwrap();
-    let deliveries = RestoredDeliveries::Kept;
     data.restore(Box::new(source), false, access, deliveries)
         .await
         .unwrap();
@@ -157,4 +174,39 @@ async fn killed_restore_is_completed_by_the_next_start() {
     let void = refusal_of(&rig, &before.token).await;
     assert_eq!(void, Some(Code::BadToken));
     assert!(!dir.path().join("data/restoring").exists());
+}
+
+/// Numbers of the generations of the bundle, newest first.
+async fn generations(rig: &Rig) -> Vec<u64> {
+    let bundle = rig.get(&admin(), BUNDLE).await.good();
+    let generations = bundle["generations"].as_array().unwrap().iter();
+    let numbers = generations.map(|it| it["number"].as_u64().unwrap());
+    numbers.collect()
+}
+
+#[tokio::test]
+async fn bundles_keep_their_generations_unless_they_are_delivered_again() {
+    let before = backed_up().await;
+    let (again, kept) = (RestoredDeliveries::Again, RestoredAccess::Kept);
+    let dir = TempDir::new().unwrap();
+    let rig = restored(&before.file, &dir, RestoredAccess::AwaitsConfirmation).await;
+    assert_eq!(generations(&rig).await, [1]);
+    let mut highest = 1;
+    for access in [kept, RestoredAccess::AwaitsConfirmation] {
+        let dir = TempDir::new().unwrap();
+        let rig = restored_as(&before.file, &dir, access, again).await;
+        let raised = generations(&rig).await;
+        assert_eq!((raised.len(), raised[1]), (2, 1));
+        assert!(raised[0] >= highest + 1_000_000, "{raised:?}");
+        highest = raised[0];
+        // Further generations count on from there, also those of a bundle that the backup does not know.
+        rig.delete(&admin(), BUNDLE).await.good();
+        let artifact = uploaded(&rig, "t-default", &[("a.yaml", "")]).await;
+        let bundle = json!({ "tenant": "t-default", "artifact": artifact });
+        for path in [BUNDLE, "/v1/bundles/b-new"] {
+            let put = rig.call(&admin(), Method::PUT, path, bundle.clone()).await;
+            let number = put.good()["generations"][0]["number"].as_u64().unwrap();
+            assert!(number >= highest, "{path}: {number}");
+        }
+    }
 }

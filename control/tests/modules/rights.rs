@@ -15,7 +15,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 95] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 109] = [
     ("GET", "/v1/access-requests", "", "++++++"),
     (
         "POST",
@@ -75,6 +75,35 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 95] = [
         "+--+?-",
     ),
     ("DELETE", "/v1/groups/g-a", "", "+--+?-"),
+    ("GET", "/v1/bundles/b-a/deployments", "", "++++?+"),
+    ("GET", "/v1/clusters/c-of-a/deployments", "", "++++++"),
+    ("GET", "/v1/clusters/c-of-a/deployments/b-a", "", "??????"),
+    (
+        "POST",
+        "/v1/clusters/c-of-a/deployments/b-a/suspend",
+        "",
+        "?--?--",
+    ),
+    (
+        "POST",
+        "/v1/clusters/c-of-a/deployments/b-a/resume",
+        "",
+        "?--?--",
+    ),
+    (
+        "POST",
+        "/v1/clusters/c-of-a/deployments/b-a/remove",
+        "",
+        "?--?--",
+    ),
+    ("GET", "/v1/deployments/status", "", "++++++"),
+    ("GET", "/v1/rollouts", "", "++++++"),
+    ("GET", "/v1/rollouts/x", "", "??????"),
+    ("POST", "/v1/rollouts/x/pause", "", "??????"),
+    ("POST", "/v1/rollouts/x/resume", "", "??????"),
+    ("POST", "/v1/rollouts/x/abort", "", "??????"),
+    ("POST", "/v1/rollouts/x/promote", "", "??????"),
+    ("POST", "/v1/rollouts/x/retry", "", "??????"),
     ("GET", "/v1/sources", "", "++++++"),
     ("GET", "/v1/sources/s-a", "", "++++?+"),
     (

@@ -156,10 +156,12 @@ fn observation<'a>(
     }
 }
 
-/// True if the cluster is connected. One with a suspended deployment counts as offline: it delays nobody.
+/// True if the cluster is connected. One with a suspended deployment counts as offline: it delays nobody. So does one that a
+/// suspended bundle must not be released to.
 fn takes_part(bundle: &BundleState, around: Surroundings<'_>, cluster: &ClusterId) -> bool {
-    let document = bundle.document();
-    let is_suspended = document.is_some_and(|it| it.suspended_in.contains(cluster));
+    let is_suspended = bundle.document().is_some_and(|it| {
+        it.suspended_in.contains(cluster) || (it.suspended && bundle.waits_for_release(cluster))
+    });
     let entry = around.clusters.get(cluster);
     !is_suspended && entry.is_some_and(|it| it.connected)
 }
@@ -209,6 +211,22 @@ impl BundleState {
             let effects = rollout.machine.connection(around.now, cluster, connected);
             rollout.add(effects);
         }
+    }
+
+    /// Lets the rollout know that the bundle is suspended or resumed.
+    pub(crate) fn note_suspension(&mut self, around: Surroundings<'_>) {
+        let cells = self.cells.iter().map(|it| &it.cluster);
+        let waiting = cells.filter(|it| self.waits_for_release(it)).cloned();
+        let waiting: Vec<ClusterId> = waiting.collect();
+        for cluster in &waiting {
+            self.note_connection(around, cluster);
+        }
+    }
+
+    /// True unless the newest generation is released to the cluster.
+    fn waits_for_release(&self, cluster: &ClusterId) -> bool {
+        let cell = self.cells.get(cluster);
+        cell.is_none_or(|it| it.released < self.newest())
     }
 
     /// Lets the rollout know the last report of a cluster.

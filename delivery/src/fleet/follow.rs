@@ -173,6 +173,9 @@ impl Fleet {
         for cluster in suspended.symmetric_difference(&after.suspended_in) {
             bundle.note_connection(around, cluster);
         }
+        if before.is_some_and(|it| it.suspended != after.suspended) {
+            bundle.note_suspension(around);
+        }
         let all: Vec<ClusterId> = bundle.cells.iter().map(|it| it.cluster.clone()).collect();
         let has_newer = newest != bundle.newest();
         let is_same = before.is_some_and(|it| {

@@ -223,6 +223,22 @@ async fn a_suspended_bundle_releases_nothing() {
 }
 
 #[tokio::test]
+async fn a_suspended_bundle_is_not_released_to_returning_clusters() {
+    let mut hub = TestHub::with(4).await;
+    hub.disconnect(3);
+    hub.deploy(json!({})).await;
+    hub.all_ready().await;
+    assert_eq!(hub.rollout().state, RolloutState::Done);
+    hub.amend(|it| it.suspended = true).await;
+    hub.connect(3);
+    hub.all_ready().await;
+    assert_eq!(hub.released(3), 0);
+    hub.amend(|it| it.suspended = false).await;
+    hub.all_ready().await;
+    assert_eq!(hub.released(3), 1);
+}
+
+#[tokio::test]
 async fn a_suspended_deployment_counts_as_offline() {
     let mut hub = TestHub::with(4).await;
     hub.deploy(json!({})).await;
