@@ -156,6 +156,12 @@ impl ExamplesWorld {
             self.cli(&["deploy", &folder, "--to", "env=prod", "--yes"])
                 .await?;
         }
+        let shop = self.folder.join("shop");
+        fs::write(shop.join("shop.yaml"), SHOP.replace('2', "3"))?;
+        let shop = shop.display().to_string();
+        self.cli(&["deploy", &shop, "--yes"]).await?;
+        self.cli(&["run", "create", "demo", "shop", "--kind", "diff"])
+            .await?;
         self.cli(&["group", "set", "edge", "-l", "site=edge"])
             .await?;
         let url = "https://127.0.0.1:1/platform.git";

@@ -24,7 +24,7 @@ Examples:
 
 pub(in crate::args) const ROLLBACK_EXAMPLES: &str = "\
 Examples:
-  fairlead rollback shop
+  fairlead rollback shop --yes
   fairlead rollback shop --to 1 --yes --wait";
 
 #[derive(Subcommand)]

@@ -11,7 +11,7 @@ use crate::{
 
 const SET_EXAMPLES: &str = "\
 Example:
-  fairlead group set edge --selector site=edge --tenant acme";
+  fairlead group set edge --selector site=edge";
 
 #[derive(Subcommand)]
 pub enum GroupArgs {
