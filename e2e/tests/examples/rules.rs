@@ -141,22 +141,10 @@ const RULES: &[OutputRule] = &[
         "access break-glass",
         "nobody may without a rule of an issuer; the tests of the modules have one",
     ),
-    left(
-        "fairlead diff ",
-        "no agent of the examples delivers",
-    ),
-    left(
-        "--diff ",
-        "no agent of the examples delivers",
-    ),
-    left(
-        "--yes --wait",
-        "no agent of the examples delivers",
-    ),
-    left(
-        "--kind sync --wait",
-        "no agent of the examples delivers",
-    ),
+    left("fairlead diff ", "no agent of the examples delivers"),
+    left("--diff ", "no agent of the examples delivers"),
+    left("--yes --wait", "no agent of the examples delivers"),
+    left("--kind sync --wait", "no agent of the examples delivers"),
     left(
         "run-01KB0000000000000000000000",
         "no run has this id; the tests of the modules read one",

@@ -34,7 +34,7 @@ pub(super) const fn releases(code: Code) -> &'static str {
             "Run `fairlead ca status`: it prints the time of the restore that awaits a confirmation."
         }
         Code::NotTargeted => {
-            "`fairlead bundle get BUNDLE -o yaml` prints the targets, and `fairlead cluster get CLUSTER -o yaml` the labels of the cluster."
+            "`fairlead deployment get CLUSTER BUNDLE` prints the state, and `fairlead bundle get BUNDLE -o yaml` the targets that no longer match the labels of the cluster."
         }
         Code::RemovalRuns => {
             "Run `fairlead run list --cluster CLUSTER`: it lists the removal. `fairlead run logs RUN` prints its steps."
