@@ -58,7 +58,11 @@ impl RunFailure {
         } else {
             FailureClass::Retry
         };
-        Self::new(class, Code::ApiServerAway, error.to_string())
+        let code = match error.status() {
+            Some(403) => Code::MissingRight,
+            _ => Code::ApiServerAway,
+        };
+        Self::new(class, code, error.to_string())
     }
 
     /// End of a run by a person.

@@ -31,7 +31,7 @@ pub(super) async fn apply(
 ) -> Result<AppliedObject, RunFailure> {
     let path = resource.object_path(&object.key);
     if !is_known {
-        check_owner(run, object, &path).await?;
+        check_owner(run, object, resource, &path).await?;
     }
     let owner = FieldOwner::of_bundle(run.bundle().as_str());
     let force = run.spec.conflicts == ConflictPolicy::Force;
@@ -71,9 +71,19 @@ pub(super) async fn apply(
 }
 
 /// Refuses an object of a Helm release or of another bundle, or takes it over.
-async fn check_owner(run: &RunContext, object: &Prepared, path: &str) -> Result<(), RunFailure> {
+async fn check_owner(
+    run: &RunContext,
+    object: &Prepared,
+    resource: &ApiResource,
+    path: &str,
+) -> Result<(), RunFailure> {
     let live = run.kube.get_metadata(path).await;
-    let live = live.map_err(|error| RunFailure::of_kube(&error))?;
+    let live = live.map_err(
+        |error| match refusal(run, object, resource, "get", &error) {
+            Ok(failure) => run_failure(&failure),
+            Err(failure) => failure,
+        },
+    )?;
     let Some(live) = live else {
         return Ok(());
     };
