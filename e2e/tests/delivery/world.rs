@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::hub::FakeHub;
 
-const DEADLINE: Duration = Duration::from_secs(90);
+const STATE_DEADLINE: Duration = Duration::from_secs(90);
 
 pub(crate) struct World {
     _cluster: Cluster,
@@ -136,7 +136,7 @@ impl World {
                 sleep(Duration::from_millis(50)).await;
             }
         };
-        let found = timeout(DEADLINE, polling).await;
+        let found = timeout(STATE_DEADLINE, polling).await;
         found.with_context(|| format!("{:?}", self.hub.report(bundle)))
     }
 
@@ -154,7 +154,7 @@ impl World {
             }
             anyhow::Ok(())
         };
-        timeout(DEADLINE, polling)
+        timeout(STATE_DEADLINE, polling)
             .await
             .with_context(|| path.to_owned())?
     }
