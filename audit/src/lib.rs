@@ -10,6 +10,7 @@ mod heads;
 mod journal;
 mod line;
 mod log;
+mod metrics;
 mod policy;
 mod read;
 mod recording;

@@ -24,6 +24,7 @@ use crate::{
     event::{AuditEvent, EventKind, RequestHead, RequestParty, RequestResult, Stage, timestamp},
     journal::{Journal, JournalSettings},
     line::{EncodedEvents, encode_end, encode_event, encode_request, with_scratch},
+    metrics::AuditMetrics,
     policy::Recorder,
 };
 
@@ -83,34 +84,6 @@ struct Queue {
     is_closed: bool,
     /// Second and number of its requests without a credential.
     strangers: (u64, u64),
-}
-
-/// Metrics of the log.
-#[derive(Clone)]
-pub(crate) struct AuditMetrics {
-    pub(crate) events: prometheus::IntCounter,
-    pub(crate) lost: prometheus::IntCounter,
-    pub(crate) failures: prometheus::IntCounter,
-}
-
-impl AuditMetrics {
-    fn new() -> Result<Self, prometheus::Error> {
-        let counter = prometheus::IntCounter::new;
-        Ok(AuditMetrics {
-            events: counter(
-                "fairlead_audit_events_total",
-                "Events written to the audit log.",
-            )?,
-            lost: counter(
-                "fairlead_audit_events_lost_total",
-                "Events that could not be written to the audit log.",
-            )?,
-            failures: counter(
-                "fairlead_audit_write_failures_total",
-                "Failed writes to the audit log; each is repeated.",
-            )?,
-        })
-    }
 }
 
 impl AuditLog {

@@ -2,11 +2,11 @@
 
 use fairlead_api::{Code, resources::Role};
 use fairlead_seam::{AuthenticateError, Caller};
+use fairlead_testkit::wait::{TEST_DEADLINE, eventually};
 use http::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
-use tokio::time::Instant;
 
 use crate::{
     known::authenticate,
@@ -58,15 +58,10 @@ fn seconds(rig: &Rig, after: i64) -> i64 {
 }
 
 /// Waits until the rights of a person are written.
-async fn until<T>(mut check: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(done) = check().await {
-            return done;
-        }
-        assert!(begun.elapsed().as_secs() < 10, "not within 10 s");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+async fn written<T>(check: impl AsyncFnMut() -> Option<T>) -> T {
+    eventually(TEST_DEADLINE, "rights of a person", check)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -192,7 +187,7 @@ async fn tokens_of_a_person_follow_the_role_of_the_last_sign_in() {
     // Lowered to one tenant, then to no role at all; an older token of the issuer changes nothing.
     let lowered = people.sign("jane", &["acme"], seconds(&rig, 700));
     authenticate(&rig, &lowered).await.unwrap();
-    let fell = until(async || recheck(&rig, &caller).await.err()).await;
+    let fell = written(async || recheck(&rig, &caller).await.err()).await;
     assert!(cause(Err(fell)).contains("no longer has the right"));
     authenticate(&rig, &inside).await.unwrap();
     let older = people.sign("jane", &["platform"], seconds(&rig, 650));
@@ -201,7 +196,7 @@ async fn tokens_of_a_person_follow_the_role_of_the_last_sign_in() {
     let none = people.sign("jane", &["nobody"], seconds(&rig, 800));
     let refused = authenticate(&rig, &none).await.unwrap_err();
     assert_eq!(refused.code(), Code::NoRole);
-    let fell = until(async || authenticate(&rig, &inside).await.err()).await;
+    let fell = written(async || authenticate(&rig, &inside).await.err()).await;
     assert!(cause(Err(fell)).contains("no role at the last sign-in"));
     // A token of the time before has no right to new ones either.
     let (late, _) = create(&rig, &older, viewer()).await;
@@ -210,7 +205,7 @@ async fn tokens_of_a_person_follow_the_role_of_the_last_sign_in() {
     // Back in the group, the tokens are valid again.
     let back = people.sign("jane", &["platform"], seconds(&rig, 900));
     authenticate(&rig, &back).await.unwrap();
-    until(async || authenticate(&rig, &token).await.ok()).await;
+    written(async || authenticate(&rig, &token).await.ok()).await;
     let lock = json!({ "reason": "left" });
     let path = "/v1/locks/user/corp.jane";
     rig.call(&admin(), Method::PUT, path, lock).await.good();

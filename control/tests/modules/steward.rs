@@ -1,6 +1,7 @@
 //! Rotation of Steward's token, with overlap.
 
 use fairlead_api::resources::Role;
+use fairlead_testkit::wait::until;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use time::Duration;
@@ -53,16 +54,7 @@ async fn steward_is_accepted_during_the_whole_rotation() {
     rig.advance(Duration::minutes(9));
     authenticate(&rig, &old).await.unwrap();
     rig.advance(Duration::minutes(2));
-    let ended = async || {
-        for _ in 0..200 {
-            if authenticate(&rig, &old).await.is_err() {
-                return true;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-        false
-    };
-    assert!(ended().await);
+    until(async || authenticate(&rig, &old).await.is_err()).await;
     authenticate(&rig, &new).await.unwrap();
 }
 
