@@ -165,9 +165,9 @@ async fn go_back(hub: &HubClient, asked: args::RollbackArgs) -> Result<(), Failu
 fn columns() -> [TableColumn; 8] {
     [
         TableColumn::key("ID"),
-        TableColumn::id("TENANT"),
-        TableColumn::word("KIND"),
-        TableColumn::word("GENERATION"),
+        TableColumn::id("TENANT").spare(4),
+        TableColumn::word("KIND").spare(3),
+        TableColumn::word("GENERATION").spare(5),
         TableColumn::word("STATE"),
         TableColumn::id("SOURCE").spare(2),
         TableColumn::id("CONTENT").wide(),

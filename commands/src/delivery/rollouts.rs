@@ -109,7 +109,7 @@ fn missing(what: &str) -> Failure {
 fn show(format: &OutputFormat, rollout: &Rollout) -> Result<(), Failure> {
     Ok(output::show(format, rollout, |rollout| {
         let mut text = format!(
-            "{} of {}, generation {} to {}: {:?}, {}\n\n",
+            "{}\n{}\ngeneration {} to {}: {:?}, {}\n\n",
             rollout.id,
             rollout.bundle,
             rollout.from,

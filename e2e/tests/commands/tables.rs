@@ -115,7 +115,7 @@ async fn every_table_fits_80_columns_and_breaks_no_cell() -> anyhow::Result<()> 
         (&["explain"], &["FL-1101"]),
         (&["bundle", "list"], &[&bundle]),
         (&["bundle", "get", &bundle], &[&bundle, "GENERATION"]),
-        (&["bundle", "plan", &bundle], &["c-edge"]),
+        (&["bundle", "plan", &bundle], &["2 unchanged"]),
         (&["group", "list"], &["g-"]),
         (&["source", "list"], &["s-"]),
         (&["rollout", "list"], &["STATE"]),
