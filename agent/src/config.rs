@@ -9,8 +9,6 @@ use fairlead_api::{
 };
 use fairlead_apiserver::ApiServerConfig;
 
-use crate::delivery::DeliveryConfig;
-
 /// Configuration of one agent.
 #[derive(Clone)]
 pub struct Config {
@@ -54,6 +52,15 @@ pub struct Config {
     pub no_proxy: Option<String>,
     /// Version of this program.
     pub version: String,
+}
+
+/// Settings of delivery.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryConfig {
+    /// Folder for content of the hub, so that a restarted agent need not fetch it again.
+    pub cache: Option<PathBuf>,
+    /// Unix socket of the runner. None: bundles of the kind `helm` wait.
+    pub runner_socket: Option<PathBuf>,
 }
 
 /// Default of [`Config::session_memory`]: two far links at full speed, a quarter of the install manifest's

@@ -15,15 +15,17 @@ use fairlead_runtime::{Process, gauges::GaugeGuard};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::{delivery::DesiredDeliveries, metrics::Metrics, reserved::ReservedNamespace};
+use crate::{metrics::Metrics, reserved::ReservedNamespace};
 use fairlead_apiserver::Upstream;
 
 pub(crate) mod cluster_uid;
 pub(crate) mod configuration;
+pub(crate) mod deliveries;
 pub(crate) mod sessions;
 
 use cluster_uid::UidState;
 use configuration::ConfigurationState;
+use deliveries::DesiredDeliveries;
 use sessions::ServingSessions;
 
 pub(crate) struct AgentContext {

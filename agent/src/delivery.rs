@@ -2,7 +2,7 @@
 
 mod rights;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,52 +16,12 @@ use fairlead_delivery_agent::{
 };
 use fairlead_exchange::{Answer, body};
 use http::{HeaderValue, Request, Response, header};
-use tokio::sync::watch;
 use tracing::info;
 
-use crate::context::{AgentContext, sessions::ServingSessions};
-
-/// Settings of delivery.
-#[derive(Debug, Clone, Default)]
-pub struct DeliveryConfig {
-    /// Folder for content of the hub, so that a restarted agent need not fetch it again.
-    pub cache: Option<PathBuf>,
-    /// Unix socket of the runner. None: bundles of the kind `helm` wait.
-    pub runner_socket: Option<PathBuf>,
-}
-
-/// ETag of the desired deliveries, as the last probe named it.
-pub(crate) struct DesiredDeliveries {
-    wanted: watch::Sender<Option<String>>,
-}
-
-/// Maximum length of an ETag in bytes; longer ones are ignored.
-const MAX_ETAG_BYTES: usize = 128;
-
-impl Default for DesiredDeliveries {
-    fn default() -> Self {
-        Self {
-            wanted: watch::Sender::new(None),
-        }
-    }
-}
-
-impl DesiredDeliveries {
-    /// Notes the ETag of a probe.
-    pub(crate) fn set(&self, etag: &str) {
-        let etag = etag.trim_matches('"');
-        if etag.is_empty() || etag.len() > MAX_ETAG_BYTES {
-            return;
-        }
-        self.wanted.send_if_modified(|wanted| {
-            let is_new = wanted.as_deref() != Some(etag);
-            if is_new {
-                *wanted = Some(etag.to_owned());
-            }
-            is_new
-        });
-    }
-}
+use crate::{
+    config::DeliveryConfig,
+    context::{AgentContext, sessions::ServingSessions},
+};
 
 /// Runs delivery until the process drains.
 pub(crate) async fn run(
@@ -84,7 +44,7 @@ pub(crate) async fn run(
     let parts = DeliveryParts {
         upstream: context.upstream.clone(),
         hub: Arc::new(HubSessions(context.sessions.clone())),
-        wanted: context.deliveries.wanted.subscribe(),
+        wanted: context.deliveries.subscribe(),
         process,
         cache: config.cache,
         executors: Executors {

@@ -24,13 +24,12 @@ use std::{
 };
 
 use config::DEFAULT_NAMESPACE;
-pub use config::{Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
+pub use config::{Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, IdentityLocation};
 use context::{
     AgentContext, ReconnectSpread,
     cluster_uid::{self, UidState},
     configuration::ConfigurationState,
 };
-pub use delivery::DeliveryConfig;
 use facts::FactReporter;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
@@ -97,7 +96,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         reconnect_spread: ReconnectSpread::default(),
         requests: TaskTracker::new(),
         configuration: ConfigurationState::default(),
-        deliveries: delivery::DesiredDeliveries::default(),
+        deliveries: context::deliveries::DesiredDeliveries::default(),
         sessions: Arc::default(),
         instance: config.instance.map_or_else(random_instance, Ok)?,
         uid,
