@@ -22,7 +22,10 @@ const fn run(code: Code) -> &'static str {
         Code::OtherResult => {
             "`curl -sS HUB/v1/runs/RUN` shows the accepted result. Two agents that work on one run are a frequent cause."
         }
-        Code::LogIncomplete | Code::LogGap => {
+        Code::LogGap => {
+            "The answer's `fairlead-log-offset` has the stored length. `fairlead run get RUN` shows `logBytes`: it grows while the agent sends."
+        }
+        Code::LogIncomplete => {
             "The cause has the stored length. If it does not grow, the agent's log names the failed upload."
         }
         Code::RunEnded => "`curl -sS HUB/v1/runs/RUN` shows the end of the run and its cause.",

@@ -52,12 +52,19 @@ async fn a_bootstrap_token_is_in_no_database() {
     let (_, hash) = path.rsplit_once('.').unwrap();
     assert!(hash.len() > 30, "{hash}");
     rig.control.close().await;
-    let mut files = 0;
-    for file in std::fs::read_dir(rig.data()).unwrap() {
-        let bytes = std::fs::read(file.unwrap().path()).unwrap();
-        let kept = bytes.windows(hash.len()).any(|it| it == hash.as_bytes());
-        assert!(!kept);
-        files += 1;
+    let (mut files, mut folders) = (0, vec![rig.data()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let bytes = std::fs::read(path).unwrap();
+            let kept = bytes.windows(hash.len()).any(|it| it == hash.as_bytes());
+            assert!(!kept);
+            files += 1;
+        }
     }
     assert!(files > 2, "{files}");
 }
