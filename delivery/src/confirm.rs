@@ -10,7 +10,7 @@ use fairlead_bundle::{Choice, Removal, choose, plan_hash};
 use fairlead_registry::{RegistryError, UntargetCheck, sees_tenant};
 use fairlead_seam::Caller;
 use fairlead_store::{
-    Draft, View,
+    Draft, StoreError, View,
     model::{BundleRecord, Cluster},
 };
 use serde_json::json;
@@ -141,12 +141,12 @@ fn refusal(
 /// Writes tombstones of removals that delete objects, and drops those of clusters that are targeted again.
 ///
 /// # Errors
-/// [`RegistryError::Store`]
+/// [`StoreError`]
 pub(crate) fn write_tombstones(
     draft: &mut Draft,
     affected: &Affected,
     removals: &BTreeSet<Removal>,
-) -> Result<(), RegistryError> {
+) -> Result<(), StoreError> {
     for id in &affected.bundles {
         let Some(record) = draft.bundle(id).cloned() else {
             continue;
@@ -186,7 +186,8 @@ pub(crate) fn check(
 ) -> Result<(), RegistryError> {
     let removals = removals(before, draft, affected);
     require(draft, principal, &removals, confirm)?;
-    write_tombstones(draft, affected, &removals)
+    write_tombstones(draft, affected, &removals)?;
+    Ok(())
 }
 
 /// Guards changes of clusters against unconfirmed removals of bundles.

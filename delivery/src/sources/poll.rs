@@ -193,7 +193,8 @@ impl Sources {
         let written: Written = written.await?.value.unwrap_or_default();
         let (released, orphaned) = (&written.released, &written.orphaned);
         if !released.is_empty() || !orphaned.is_empty() {
-            info!(source = %source.id, ?released, ?orphaned, "commit of a source accepted");
+            let removals = written.removals;
+            info!(source = %source.id, ?released, ?orphaned, removals, "commit of a source accepted");
         }
         let mut failures = read.failures;
         failures.extend(written.failures);

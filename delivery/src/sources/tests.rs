@@ -15,7 +15,7 @@ use fairlead_api::{
 };
 use fairlead_store::{
     Actor, Clock, Draft, Place, Store, StoreError,
-    model::{BundleRecord, BundleSource},
+    model::{Binding, Bootstrap, BundleRecord, BundleSource, Cluster},
 };
 use fairlead_testkit::wall_clock::WallClock;
 use tempfile::TempDir;
@@ -123,6 +123,19 @@ impl Rig {
     fn source(&self) -> BundleSource {
         let view = self.store.view();
         view.source(&SOURCE.parse().unwrap()).unwrap().value.clone()
+    }
+
+    async fn cluster(&self, id: &str, site: &str) {
+        let now = time::OffsetDateTime::UNIX_EPOCH;
+        let registration = fairlead_certs::Registration::from_bytes([1; 8]);
+        let binding = Binding::open(registration, Bootstrap::new(1, now, None));
+        let (id, tenant) = (id.parse().unwrap(), "t-default".parse().unwrap());
+        let mut cluster = Cluster::new(id, tenant, binding, now);
+        cluster
+            .annotations
+            .insert("site".to_owned(), site.to_owned());
+        self.change(move |draft| draft.put_cluster(cluster.clone()))
+            .await;
     }
 
     /// Polls once, and returns the reason of a failure.
@@ -249,6 +262,46 @@ async fn a_deleted_folder_orphans_its_bundle_and_a_returned_one_takes_it_back() 
     rig.poll().await;
     assert_eq!(rig.bundle("b-shop"), None);
     assert!(rig.bundle("b-crds").is_some());
+}
+
+#[tokio::test]
+async fn a_commit_removes_objects_only_where_the_bundle_removes() {
+    let rig = Rig::new().await;
+    let file = |policy: &str, site: &str| {
+        let options = format!("onUntarget: {policy}\ntargets: [{{selector: site={site}}}]\n");
+        rig.file("shop/fairlead.yaml", &options);
+        rig.push();
+    };
+    rig.file("shop/web.yaml", "kind: ConfigMap\n");
+    rig.cluster("c-edge", "edge").await;
+    rig.cluster("c-core", "core").await;
+    file("keep", "edge");
+    rig.put(&["shop"], |_| {}).await;
+    assert_eq!(rig.poll().await, None);
+    let removals = || {
+        let removals = rig.bundle("b-shop").unwrap().removals;
+        let removals = removals.into_iter().map(|(id, at)| (id.to_string(), at));
+        removals.collect::<Vec<_>>()
+    };
+    // The policy and the targets change together: nobody has agreed to the removal before.
+    for (policy, site, expected) in [
+        ("remove", "core", vec![]),
+        ("remove", "edge", vec![("c-core".to_owned(), 3)]),
+        ("remove", "core", vec![("c-edge".to_owned(), 4)]),
+        ("keep", "edge", vec![]),
+        ("keep", "none", vec![]),
+    ] {
+        file(policy, site);
+        assert_eq!(rig.poll().await, None);
+        assert_eq!(removals(), expected, "{policy} {site}");
+    }
+    file("remove", "edge");
+    rig.poll().await;
+    rig.git(&["rm", "-q", "-r", "shop"]);
+    rig.push();
+    rig.poll().await;
+    assert!(rig.bundle("b-shop").unwrap().orphaned);
+    assert_eq!(removals(), [], "a deleted folder removes nothing");
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use fairlead_api::{
     BundleId, Code, SourceId,
-    delivery::{ArtifactId, BundleFields, SourceArtifact},
+    delivery::{ArtifactId, BundleFields, SourceArtifact, UntargetPolicy},
 };
-use fairlead_bundle::find_cycle;
+use fairlead_bundle::{Removal, find_cycle};
 use fairlead_store::{
     Draft, StoreError, View,
     model::{BundleRecord, BundleSource, Generation},
@@ -14,6 +14,7 @@ use fairlead_store::{
 use time::OffsetDateTime;
 
 use super::failure::SourceFailure;
+use crate::confirm::{Affected, removals, write_tombstones};
 
 /// Stored content of one folder for one bundle.
 #[derive(Debug, Clone)]
@@ -57,6 +58,8 @@ pub(super) struct ReadCommit {
 pub(super) struct Written {
     /// Bundles with a new generation.
     pub(super) released: Vec<BundleId>,
+    /// Number of new tombstones.
+    pub(super) removals: usize,
     /// Bundles whose folder is gone.
     pub(super) orphaned: Vec<BundleId>,
     /// Folders that were not written.
@@ -73,13 +76,16 @@ pub(super) fn write(draft: &mut Draft, read: &ReadCommit) -> Result<Option<Writt
     let Some(source) = draft.source(&read.source).map(|it| it.value.clone()) else {
         return Ok(None);
     };
+    let before = View::clone(draft);
     let mut written = Written::default();
+    let mut changed = Vec::new();
     for folder in &read.folders {
         match bundle_of(draft, &source, (read, folder)) {
             Ok(Some((bundle, is_new_content))) => {
                 if is_new_content {
                     written.released.push(bundle.id.clone());
                 }
+                changed.push(bundle.id.clone());
                 draft.put_bundle(bundle)?;
             }
             Ok(None) => {}
@@ -87,6 +93,7 @@ pub(super) fn write(draft: &mut Draft, read: &ReadCommit) -> Result<Option<Writt
             Err(Some(failure)) => written.failures.push(failure),
         }
     }
+    written.removals = remove_untargeted(draft, &before, changed)?;
     written.orphaned = orphan(draft, &source, read)?;
     let mut artifacts: Vec<SourceArtifact> = read.folders.iter().map(artifact).collect();
     artifacts.sort_by(|a, b| a.path.cmp(&b.path));
@@ -100,6 +107,33 @@ pub(super) fn write(draft: &mut Draft, read: &ReadCommit) -> Result<Option<Writt
         draft.put_source(after)?;
     }
     Ok(Some(written))
+}
+
+/// Writes tombstones for clusters that changed bundles target no longer; returns their number.
+///
+/// Nobody confirms a commit. So it deletes objects only if the bundle had `onUntarget: remove` before the commit, and has it
+/// after.
+fn remove_untargeted(
+    draft: &mut Draft,
+    before: &View,
+    bundles: Vec<BundleId>,
+) -> Result<usize, StoreError> {
+    let removes = |view: &View, id: &BundleId| {
+        let bundle = view.bundle(id);
+        bundle.is_some_and(|it| it.value.fields.on_untarget == UntargetPolicy::Remove)
+    };
+    let clusters = draft.clusters().map(|it| it.value.id.clone());
+    let affected = Affected {
+        clusters: clusters.collect(),
+        bundles,
+    };
+    let mut removals = removals(before, draft, &affected);
+    for removal in std::mem::take(&mut removals) {
+        let deletes = removal.deletes && removes(before, &removal.bundle);
+        removals.insert(Removal { deletes, ..removal });
+    }
+    write_tombstones(draft, &affected, &removals)?;
+    Ok(removals.iter().filter(|it| it.deletes).count())
 }
 
 fn artifact(folder: &StoredFolder) -> SourceArtifact {
