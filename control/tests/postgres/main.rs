@@ -9,6 +9,7 @@
 mod before;
 #[path = "../store/contract.rs"]
 mod contract;
+mod deliveries;
 #[path = "../store/delivery.rs"]
 mod delivery;
 #[path = "../store/delivery_rows.rs"]
