@@ -16,6 +16,7 @@ mod rollout_row;
 mod rollouts;
 mod shared;
 mod shown;
+mod stored_rows;
 mod supervisor;
 mod tombstones;
 mod ulid;

@@ -118,7 +118,12 @@ impl Fleet {
     }
 
     /// Replaces the report about a deployment, in memory only.
-    fn set_report(&mut self, cluster: &ClusterId, id: &BundleId, report: Option<StoredReport>) {
+    pub(super) fn set_report(
+        &mut self,
+        cluster: &ClusterId,
+        id: &BundleId,
+        report: Option<StoredReport>,
+    ) {
         let Some(bundle) = self.bundles.get_mut(id) else {
             return;
         };

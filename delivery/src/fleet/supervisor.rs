@@ -6,7 +6,7 @@ use std::{
 };
 
 use fairlead_api::{BundleId, Code, Failure, RolloutId, resources::ClusterState};
-use fairlead_delivery_store::{DeploymentRow, DeploymentStore, RolloutStore, RolloutVersion};
+use fairlead_delivery_store::{DeploymentStore, RolloutStore, RolloutVersion};
 use fairlead_rollout::{RolloutVerb, UnixMillis, VerbRefused};
 use fairlead_store::{Actor, Clock, Draft, Store, StoreError};
 use tracing::{error, info, warn};
@@ -16,6 +16,7 @@ use super::{
     bundle_rollout::RolloutSave,
     follow::LoadedGeneration,
     rollout_row::RolloutBody,
+    stored_rows::StoredRows,
     tombstones::{self, ServedTombstones},
 };
 use crate::{announcements::Announcements, generations::Generations};
@@ -49,8 +50,7 @@ pub(crate) struct Supervisor {
     parts: SupervisorParts,
     /// Turn of the last taken status.
     turn: u64,
-    /// Number of the last read row of a deployment; `None` before the first pass.
-    rows_read: Option<i64>,
+    rows: StoredRows,
     /// True if this hub makes the decisions: it leads, and no restore awaits a confirmation.
     decides: bool,
     /// No decision before this time.
@@ -91,9 +91,9 @@ impl From<VerbError> for Failure {
 impl Supervisor {
     pub(crate) fn new(parts: SupervisorParts) -> Self {
         Supervisor {
+            rows: StoredRows::new(parts.deployments.clone()),
             parts,
             turn: 0,
-            rows_read: None,
             decides: false,
             quiet_until: UnixMillis(0),
             polled: UnixMillis(0),
@@ -214,17 +214,15 @@ impl Supervisor {
         lock(fleet).observe(changed, now);
     }
 
-    /// Reads states of deployments: all at first, then those of other hubs.
+    /// Reads states of deployments: all at first, then those of other hubs. The leading hub deletes removed ones.
     async fn read_rows(&mut self, fleet: &Mutex<Fleet>, now: UnixMillis) -> Result<(), StoreError> {
         let is_due = now.since(self.polled) >= REMOTE_POLL_INTERVAL;
-        if self.rows_read.is_some() && !(self.parts.store.is_shared() && is_due) {
-            return Ok(());
+        if self.rows.is_unread() || (self.parts.store.is_shared() && is_due) {
+            self.rows.read(fleet, now).await?;
         }
-        let since = self.rows_read.unwrap_or(-1);
-        let take = |row: DeploymentRow| {
-            lock(fleet).take_row(&row.cluster, &row.bundle, &row.body, now);
-        };
-        self.rows_read = Some(self.parts.deployments.read(since, take).await?);
+        if self.parts.store.leads() {
+            self.rows.collect(now).await?;
+        }
         Ok(())
     }
 
@@ -368,17 +366,12 @@ impl Supervisor {
         if rows.is_empty() {
             return Ok(());
         }
-        let written = self.parts.deployments.write(&rows).await;
+        let is_shared = self.parts.store.is_shared();
+        let written = self.rows.write(&rows, is_shared).await;
         if written.is_err() {
             lock(fleet).return_rows(rows);
-            return written;
         }
-        // Other hubs may not have read removed states yet.
-        let has_removed = rows.iter().any(|it| it.body.is_empty());
-        if has_removed && !self.parts.store.is_shared() {
-            self.parts.deployments.forget_removed(i64::MAX).await?;
-        }
-        Ok(())
+        written
     }
 
     /// Announces changed desired states.

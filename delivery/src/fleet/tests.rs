@@ -4,5 +4,6 @@ mod hub;
 mod memory;
 mod restart;
 mod rollouts;
+mod stored_rows;
 mod targets;
 mod tombstones;
