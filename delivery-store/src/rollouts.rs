@@ -180,6 +180,23 @@ impl RolloutStore {
         found.into_iter().map(row).collect()
     }
 
+    /// Deletes rollouts of bundles without a document; returns their number.
+    ///
+    /// # Errors
+    /// [`StoreError`](fairlead_store::StoreError)
+    pub async fn forget_deleted(&self) -> Result<u64> {
+        const WAVES: &str = "DELETE FROM rollout_waves WHERE rollout IN (SELECT id FROM rollouts
+             WHERE bundle NOT IN (SELECT id FROM documents WHERE kind = 'bundle'))";
+        const ROLLOUTS: &str = "DELETE FROM rollouts WHERE bundle NOT IN (SELECT id FROM documents WHERE kind = 'bundle')";
+        durable!(&self.0, |tx| {
+            let mut gone = 0;
+            for forget in [WAVES, ROLLOUTS] {
+                gone = sqlx::query(forget).execute(&mut *tx).await?.rows_affected();
+            }
+            gone
+        })
+    }
+
     /// Deletes rollouts of a bundle to generations below `before`; returns their number.
     ///
     /// # Errors

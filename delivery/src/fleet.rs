@@ -67,6 +67,8 @@ pub(crate) struct Fleet {
     changes: ChangeLog,
     /// Deployments that must try again by the order of a person.
     retries: Vec<(ClusterId, BundleId)>,
+    /// True after the deletion of a bundle: its rollouts must be deleted.
+    has_deleted_bundles: bool,
     /// True once the state was computed for the first time.
     ready: bool,
 }
@@ -143,6 +145,11 @@ impl Fleet {
     /// Takes deployments that must try again.
     pub(crate) fn take_retries(&mut self) -> Vec<(ClusterId, BundleId)> {
         std::mem::take(&mut self.retries)
+    }
+
+    /// True after the deletion of a bundle since the last call.
+    pub(crate) fn take_deleted_bundles(&mut self) -> bool {
+        std::mem::take(&mut self.has_deleted_bundles)
     }
 
     /// Notes a change of what people see of a deployment.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use fairlead_api::{BundleId, GroupId, SourceId, TenantId};
+use fairlead_api::{BundleId, ClusterId, GroupId, SourceId, TenantId};
 use imbl::OrdMap;
 
 use crate::{
@@ -181,6 +181,21 @@ impl Draft {
         self.amend_authorities(|hub| hub.remember_deleted(id, number));
         self.delivery.bundles.insert(id.clone());
         self.view.set::<BundleRecord>(id, None);
+        Ok(())
+    }
+
+    /// Deletes tombstones and suspensions of a deleted cluster: a later one may have the same id.
+    pub(super) fn forget_in_bundles(&mut self, cluster: &ClusterId) -> Result<()> {
+        let names_it = |it: &BundleRecord| {
+            it.removals.contains_key(cluster) || it.suspended_in.contains(cluster)
+        };
+        let bundles = self.view.bundles().map(|it| &it.value);
+        let bundles: Vec<_> = bundles.filter(|it| names_it(it)).cloned().collect();
+        for mut bundle in bundles {
+            bundle.removals.remove(cluster);
+            bundle.suspended_in.remove(cluster);
+            self.put_bundle(bundle)?;
+        }
         Ok(())
     }
 

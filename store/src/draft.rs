@@ -155,7 +155,7 @@ impl Draft {
         self.catalogs.remove(id);
         self.view.catalogs.remove(id);
         self.view.set::<Cluster>(id, None);
-        Ok(())
+        self.forget_in_bundles(id)
     }
 
     /// Creates or replaces an API token.

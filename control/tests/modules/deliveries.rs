@@ -345,3 +345,31 @@ async fn people_steer_rollouts_and_deployments() {
         .await
         .unwrap();
 }
+
+#[tokio::test]
+async fn a_deleted_tenant_leaves_no_rollout_and_no_desired_state() {
+    let it = Deliveries::new().await;
+    it.released(1).await;
+    it.report(json!({ "reports": [ready(1)] })).await.good();
+    let run = json!({ "cluster": "c-of-a", "bundle": "b-shop", "kind": "sync" });
+    it.rig.post(&admin(), "/v1/runs", run).await.good();
+    let path = "/tenants/t-a?cascade=true";
+    let tried = it.rig.delete(&admin(), path).await;
+    assert!(tried.status.is_success(), "{}", tried.text);
+    for path in ["/v1/bundles", "/v1/rollouts", "/v1/runs"] {
+        let listed = async || {
+            let listed = it.rig.get(&admin(), path).await.good();
+            (listed["items"] == json!([])).then_some(())
+        };
+        eventually(TEST_DEADLINE, path, listed).await.unwrap();
+    }
+    for path in [BUNDLE, "/v1/rollouts/r-shop-1"] {
+        assert_eq!(it.rig.get(&admin(), path).await.status, 404, "{path}");
+    }
+    let (status, _, _) = it.fetch(&it.own, DELIVERY_PATH, &[]).await;
+    assert!(!status.is_success(), "{status}");
+    assert_eq!(
+        it.json(&it.other, DELIVERY_PATH).await["bundles"],
+        json!([])
+    );
+}

@@ -170,3 +170,23 @@ async fn a_bundle_with_the_id_of_a_deleted_one_gets_higher_generations() {
     .unwrap();
     assert_eq!(numbers(&store), [4, 3]);
 }
+
+#[tokio::test]
+async fn a_deleted_cluster_leaves_no_tombstone_and_no_suspension() {
+    let (store, _home) = store().await;
+    for id in ["c-a", "c-b"] {
+        put_cluster(&store, cluster(id, "t-default")).await.unwrap();
+    }
+    let both = || [cluster_id("c-a"), cluster_id("c-b")];
+    let mut owned = bundle(1);
+    owned.removals = both().map(|it| (it, 1)).into();
+    owned.suspended_in = both().into();
+    change(&store, move |draft| draft.put_bundle(owned.clone()))
+        .await
+        .unwrap();
+    delete_cluster(&store, "c-a").await.unwrap();
+    let view = store.view();
+    let left = &view.bundle(&"b-shop".parse().unwrap()).unwrap().value;
+    assert_eq!(left.removals, [(cluster_id("c-b"), 1)].into());
+    assert_eq!(left.suspended_in, [cluster_id("c-b")].into());
+}

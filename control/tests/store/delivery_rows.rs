@@ -11,6 +11,8 @@ use fairlead_delivery_store::{
     RolloutStore, RunFilter, RunRow, RunStore,
 };
 
+use fairlead_store::model::BundleRecord;
+
 use crate::*;
 
 /// A store with the clusters `c-a` and `c-b`.
@@ -392,6 +394,32 @@ async fn the_newest_rollout_of_each_bundle_is_found() {
         None
     );
     assert_eq!(newest().await, [crds, ("r-shop-10".to_owned(), 1)]);
+}
+
+#[tokio::test]
+async fn rollouts_of_deleted_bundles_are_deleted_with_their_waves() {
+    let (store, _home) = store().await;
+    let rollouts = RolloutStore::of(&store);
+    put_bundle(&store, "b-shop").await;
+    for bundle in ["shop", "gone"] {
+        let row = rollout(bundle, 1);
+        assert!(rollouts.add(&row, "[]").await.unwrap());
+    }
+    assert_eq!(rollouts.forget_deleted().await.unwrap(), 1);
+    for (id, is_kept) in [("r-shop-1", true), ("r-gone-1", false)] {
+        let id = id.parse().unwrap();
+        let (row, waves) = (rollouts.get(&id).await, rollouts.waves(&id).await);
+        assert_eq!(row.unwrap().is_some(), is_kept, "{id}");
+        assert_eq!(waves.unwrap().is_some(), is_kept, "{id}");
+    }
+}
+
+async fn put_bundle(store: &Store, id: &str) {
+    let fields = fairlead_api::delivery::BundleFields::default();
+    let bundle = BundleRecord::new(id.parse().unwrap(), "t-default".parse().unwrap(), fields);
+    change(store, move |draft| draft.put_bundle(bundle.clone()))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -103,7 +103,13 @@ impl Fleet {
         for bundle in &forgotten {
             self.note_change(cluster, bundle);
         }
+        // Deleted bundles that only this cluster still reported.
+        self.bundles
+            .retain(|_, it| it.record.is_some() || it.cells.len() > 0);
         self.rows.retain(|(of, _), _| of != cluster);
+        self.removed.retain(|(_, of)| of != cluster);
+        self.retries.retain(|(of, _)| of != cluster);
+        self.commands.remove(cluster);
         self.dirty.insert(cluster.clone());
     }
 
@@ -151,6 +157,7 @@ impl Fleet {
                 bundle.rollout = None;
                 bundle.unload();
             }
+            self.has_deleted_bundles = true;
             changed.insert(id);
         }
         changed

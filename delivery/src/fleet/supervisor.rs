@@ -53,6 +53,8 @@ pub(crate) struct Supervisor {
     rows: StoredRows,
     /// True if this hub makes the decisions: it leads, and no restore awaits a confirmation.
     decides: bool,
+    /// True if stored rollouts of deleted bundles may exist.
+    has_deleted_bundles: bool,
     /// No decision before this time.
     quiet_until: UnixMillis,
     /// Time of the last read of what other hubs have written.
@@ -95,6 +97,7 @@ impl Supervisor {
             parts,
             turn: 0,
             decides: false,
+            has_deleted_bundles: true,
             quiet_until: UnixMillis(0),
             polled: UnixMillis(0),
         }
@@ -130,6 +133,7 @@ impl Supervisor {
         };
         self.store_steps(fleet, saves, now).await?;
         self.forget_tombstones(fleet).await?;
+        self.forget_deleted_bundles(fleet).await?;
         self.write_rows(fleet).await?;
         self.publish(fleet);
         Ok(self.delay(fleet))
@@ -233,6 +237,8 @@ impl Supervisor {
             return;
         }
         self.decides = decides;
+        // The hub that led may have ended before it deleted them.
+        self.has_deleted_bundles = true;
         lock(fleet).forget_rollouts();
         let status = self.parts.store.all_observed();
         let were_connected = |state| !matches!(state, ClusterState::Never);
@@ -358,6 +364,16 @@ impl Supervisor {
             lock(fleet).return_tombstones(served);
         }
         stored.map(drop)
+    }
+
+    /// Deletes stored rollouts of deleted bundles.
+    async fn forget_deleted_bundles(&mut self, fleet: &Mutex<Fleet>) -> Result<(), StoreError> {
+        self.has_deleted_bundles |= lock(fleet).take_deleted_bundles();
+        if self.has_deleted_bundles && self.parts.store.leads() {
+            self.parts.rollouts.forget_deleted().await?;
+            self.has_deleted_bundles = false;
+        }
+        Ok(())
     }
 
     /// Writes changed states of deployments.

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{BundleId, ClusterId, delivery::RunState};
+use fairlead_api::{
+    BundleId, ClusterId,
+    delivery::{CancelMode, RunState},
+};
 use fairlead_delivery_store::{RunFilter, RunRow};
 use fairlead_rollout::UnixMillis;
 use fairlead_runtime::Process;
@@ -64,6 +67,10 @@ impl Runs {
         let mut wake: Option<UnixMillis> = None;
         let queued = self.rows(&[RunState::Queued]).await?;
         for (cluster, bundle) in deployments(&queued) {
+            if self.parts.store.view().bundle(&bundle).is_none() {
+                self.cancel_queued(&cluster, &bundle).await?;
+                continue;
+            }
             let open = self.open_of(&cluster, &bundle).await?;
             if open.queue().has_claimable(now) {
                 *counts.entry(cluster).or_default() += 1;
@@ -74,6 +81,28 @@ impl Runs {
         self.waiting.set(counts);
         // A lapse is found by its own poll.
         Ok(wake.map(|at| at.since(now).max(BATCH_DELAY)))
+    }
+
+    /// Cancels queued commands of a deleted bundle.
+    async fn cancel_queued(
+        &self,
+        cluster: &ClusterId,
+        bundle: &BundleId,
+    ) -> Result<(), StoreError> {
+        let cancelled = self.change((cluster, bundle), None, |open, now| {
+            open.with_queue(|queue| {
+                let queued = queue.runs().iter();
+                let queued = queued.filter(|it| it.state == RunState::Queued);
+                let ids: Vec<_> = queued.map(|it| it.id.clone()).collect();
+                for id in &ids {
+                    // A queued run has not ended.
+                    let _ = queue.cancel(now, id, CancelMode::Soft);
+                }
+            });
+        });
+        cancelled.await?;
+        info!(%cluster, %bundle, "commands of a deleted bundle cancelled");
+        Ok(())
     }
 
     /// Ends lost leases and passed deadlines.

@@ -345,6 +345,24 @@ async fn other_hubs_count_claimable_commands_only() {
 }
 
 #[tokio::test]
+async fn queued_commands_of_a_deleted_bundle_are_cancelled() {
+    let rig = Rig::new().await;
+    let run = rig.create(RunKind::Sync, false).await;
+    let claimed = rig.create(RunKind::Diff, false).await;
+    let bundle = run.bundle.clone();
+    let delete = move |draft: &mut Draft| draft.delete_bundle(&bundle);
+    let deleted = rig.runs.parts.store.change(Actor::Hub, delete);
+    let deleted: Result<_, StoreError> = deleted.await;
+    deleted.unwrap();
+    rig.other.refresh().await.unwrap();
+    assert_eq!(rig.other.waiting(&cluster()), 0);
+    for id in [&run.id, &claimed.id] {
+        assert_eq!(rig.state(id).await, RunState::Cancelled);
+    }
+    assert!(rig.claim().await.is_none());
+}
+
+#[tokio::test]
 async fn differences_are_kept_apart_from_the_run() {
     let rig = Rig::new().await;
     let run = rig.create(RunKind::Diff, false).await;

@@ -1,7 +1,8 @@
-//! Rows of removed deployments.
+//! Rows of removed deployments, and what a deleted cluster or bundle leaves behind.
 
 use std::{sync::Mutex, time::Duration};
 
+use fairlead_api::delivery::{DeploymentReports, DeploymentState};
 use fairlead_delivery_store::{DeploymentRow, DeploymentStore};
 use fairlead_rollout::UnixMillis;
 use serde_json::json;
@@ -87,4 +88,52 @@ async fn a_hub_that_missed_removed_rows_forgets_their_reports() {
     assert_eq!(reported(), [id(0), id(1)], "the removed row was missed");
     rows.read(&fleet, start + REMOVED_ROWS_KEPT).await.unwrap();
     assert_eq!(reported(), [id(1)]);
+}
+
+#[tokio::test]
+async fn a_deleted_cluster_leaves_nothing_and_its_rollout_ends() {
+    let mut hub = TestHub::with(3).await;
+    let one_wave = json!({"rollout": {"waves": [{"name": "all", "maxUnavailable": "100%"}]}});
+    hub.deploy(one_wave).await;
+    for number in [0, 1] {
+        hub.report_state(number, DeploymentState::Ready, 1).await;
+    }
+    hub.report_state(2, DeploymentState::Applying, 1).await;
+    hub.pass().await;
+    assert_eq!(hub.stored().await[0].1, "Running");
+    hub.change(|draft| draft.delete_cluster(&id(2))).await;
+    hub.pass().await;
+    assert_eq!(hub.stored().await[0].1, "Done");
+    assert_eq!(hub.deployment(2), None);
+    let desired = hub.parts.fleet.read_now(|it| it.desired(&id(2)));
+    assert_eq!(desired, None);
+    let store = DeploymentStore::of(&hub.store);
+    assert_eq!(numbers(&store).await, [false, false]);
+}
+
+#[tokio::test]
+async fn a_deleted_bundle_leaves_its_objects_and_no_rollout() {
+    let mut hub = TestHub::with(2).await;
+    hub.deploy(json!({})).await;
+    assert_eq!(hub.stored().await[0].1, "Running");
+    hub.report_state(0, DeploymentState::Ready, 1).await;
+    hub.change(|draft| draft.delete_bundle(&shop())).await;
+    hub.pass().await;
+    assert_eq!(hub.stored().await, []);
+    assert_eq!((hub.entry(0), hub.entry(1)), (None, None));
+    assert_eq!(hub.shown(0).0, DeploymentState::Orphaned);
+    assert_eq!(hub.deployment(1), None, "it has never had the bundle");
+    hub.report(
+        0,
+        DeploymentReports {
+            gone: vec![shop()],
+            ..DeploymentReports::default()
+        },
+    )
+    .await;
+    hub.pass().await;
+    let store = DeploymentStore::of(&hub.store);
+    assert_eq!(numbers(&store).await, [false; 0]);
+    let bundles = hub.parts.fleet.read_now(|it| it.bundles.len());
+    assert_eq!(bundles, 0);
 }
