@@ -157,13 +157,13 @@ codes! {
     AuditFull = 5107, 507, "the hub's audit log cannot be written, so new requests are refused", "Free space on the disk of the audit log, or mount it writable; the hub recovers by itself.";
     AuditBroken = 5108, 0, "the audit log was changed, or lines of it are missing", "Keep the files as they are, and compare them with the copies that the hub has delivered elsewhere.";
     Unrecordable = 5109, 503, "the session must be recorded, and cannot be", "Use kubectl exec or attach; otherwise the platform operator looks at the hub's log and at the disk of its recordings.";
-    NoSuchArtifact = 6101, 404, "no such content was uploaded for this tenant, or is used by a visible bundle", "Upload the folder again with `POST /v1/artifacts?tenant=TENANT`, and use the id of the answer within an hour.";
+    NoSuchArtifact = 6101, 404, "no such content was uploaded for this tenant, or is used by a visible bundle", "Deploy the folder again with `fairlead deploy DIR`; an upload that no bundle uses is kept for an hour.";
     ArchiveRefused = 6102, 400, "the archive is not accepted", "Send a tar or a gzipped tar with regular files only, within the limits that the cause names.";
     BadBundleFile = 6103, 400, "the file fairlead.yaml is not valid", "Correct the line that the cause names.";
     WrongDigest = 6104, 502, "the content has another digest than its name", "Nothing was applied; it is requested again by itself. If that fails again, send the cause to the platform operator.";
     RemovalNotConfirmed = 6105, 409, "the change takes bundles away from clusters", "Check the list of clusters in `details.removed`, then repeat the request with `confirm` and the value of `details.confirm`.";
-    NoSuchGeneration = 6106, 404, "the bundle has no such generation", "Choose one of the generations that `GET /v1/bundles/BUNDLE` lists.";
-    BundleDeleting = 6107, 409, "the bundle is being removed from its clusters", "Wait until all clusters have reported the removal, or delete the bundle with `mode=keep`.";
+    NoSuchGeneration = 6106, 404, "the bundle has no such generation", "Choose one of the generations that `fairlead bundle get BUNDLE` lists.";
+    BundleDeleting = 6107, 409, "the bundle is being removed from its clusters", "Wait until all clusters have reported the removal, or delete it with `fairlead bundle delete BUNDLE --keep`.";
     ChartNotFetched = 6108, 400, "the hub fetches charts of repositories for sources only", "Put the chart into the folder of the bundle: `helm pull --untar`, then upload the folder.";
     DependencyCycle = 6109, 400, "bundles depend on each other in a circle", "Remove one of the entries of `dependsOn` that the cause names.";
     BadBundle = 6110, 400, "the bundle is not valid", "Correct each field that the cause names.";
@@ -211,7 +211,7 @@ codes! {
     WaveWaits = 6407, 0, "the deployment waits for its wave", "Follow the waves with `fairlead rollout status BUNDLE`.";
     RolloutStops = 6408, 0, "the rollout of the bundle has stopped", "Read its reason with `fairlead rollout status BUNDLE`, then deploy a corrected version, roll back, retry, or resume.";
     ReleasesStopped = 6409, 0, "the hub was restored, and releases nothing until a confirmation", "Revoke again what was revoked since the backup, then run `fairlead confirm-restore`.";
-    NotTargeted = 6410, 0, "the bundle does not target this cluster any more, and its objects are kept", "Target the cluster again, or remove the deployment with `POST /v1/clusters/CLUSTER/deployments/BUNDLE/remove`.";
+    NotTargeted = 6410, 0, "the bundle does not target this cluster any more, and its objects are kept", "Target the cluster again, or remove the deployment with `fairlead deployment remove CLUSTER BUNDLE`.";
     RemovalRuns = 6411, 0, "the agent removes the objects of the bundle", "Wait until the agent has reported the end; an offline cluster does it on its return.";
     RunStopped = 6501, 409, "the attempt of this run counts no longer", "No action is needed: the agent stops the attempt, and `fairlead run get RUN` shows the run.";
     OtherLog = 6502, 409, "the log of the run differs from the stored one", "No action is needed: the agent ends the attempt, and the next one writes a log of its own.";
@@ -222,7 +222,7 @@ codes! {
     RunGone = 6507, 410, "the hub has no such run of this cluster", "No action is needed: the agent forgets the run.";
     LogForgotten = 6508, 410, "the log of the run is no longer kept", "Read logs within 14 days; `fairlead run get RUN` still shows the outcome.";
     LogRange = 6509, 416, "the log is shorter than the requested range", "Request a range within the length that the cause names, or follow the log with `fairlead run logs -f RUN`.";
-    RemovalNotOrdered = 6510, 409, "the bundle is not to be removed from this cluster", "Remove the deployment first: `POST /v1/clusters/CLUSTER/deployments/BUNDLE/remove`.";
+    RemovalNotOrdered = 6510, 409, "the bundle is not to be removed from this cluster", "Remove the deployment with `fairlead deployment remove CLUSTER BUNDLE`.";
     SourceUnreachable = 6601, 0, "the Git repository cannot be reached", "Check the URL of the source and the way from the hub to its host; the hub tries again by itself.";
     HostKeyRefused = 6602, 0, "the Git server has another host key than the source names", "Compare the key with the administrator of the server, then correct `git.hostKeys` of the source.";
     GitAccessDenied = 6603, 0, "the Git server does not accept the credentials of the source", "Check the file of these credentials on the hub, and the rights of its key or token on the server.";

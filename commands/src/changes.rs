@@ -77,10 +77,13 @@ async fn check_filter(hub: &HubClient, args: &args::ChangesArgs) -> Result<(), F
     let path = match id.split_once('-') {
         Some(("c", _)) => format!("/clusters/{}", percent::encode(id)),
         Some(("t", _)) => format!("/tenants/{}", percent::encode(id)),
+        Some(("b", _)) => format!("/v1/bundles/{}", percent::encode(id)),
+        Some(("g", _)) => format!("/v1/groups/{}", percent::encode(id)),
+        Some(("s", _)) => format!("/v1/sources/{}", percent::encode(id)),
         // Deleted and expired tokens are in the log only.
         Some(("k", _)) => return Ok(()),
         _ => {
-            let cause = format!("--id {id:?}: an id begins with t-, c- or k-");
+            let cause = format!("--id {id:?}: an id begins with t-, c-, k-, b-, g- or s-");
             return Err(Failure::with_cause(Code::Invalid, cause));
         }
     };

@@ -275,7 +275,7 @@ pub struct ChangesArgs {
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Filter: changes of this kind of resource
-    #[arg(long, value_name = "KIND", value_parser = ["tenant", "cluster", "token", "catalog"])]
+    #[arg(long, value_name = "KIND", value_parser = ["tenant", "cluster", "token", "catalog", "bundle", "group", "source"])]
     pub(crate) kind: Option<String>,
     /// Filter: changes of the resource with this id
     #[arg(long, value_name = "ID")]

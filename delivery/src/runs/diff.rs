@@ -15,7 +15,6 @@ use fairlead_api::{
     resources::List,
 };
 use fairlead_bundle::{Generation, Outcome, RenderedSpec, Renderer, fields::errors_of_bundle};
-use fairlead_delivery_store::RunFilter;
 use fairlead_registry::{
     RegistryError, allow_in, allow_in_tenant, allow_somewhere, sees_tenant, visible,
 };
@@ -24,12 +23,12 @@ use fairlead_routes::{
     reply::{Answer, Authenticated, JsonBody, Path},
 };
 use fairlead_seam::Caller;
-use fairlead_store::{Record, StoreError, View, millis, model::Cluster};
+use fairlead_store::{Record, View, millis, model::Cluster};
 use http::StatusCode;
 use serde_json::json;
 use tracing::info;
 
-use super::{NewCommand, Runs, claim::OPEN_STATES, commands::no_such_bundle, record::StoredRun};
+use super::{NewCommand, Runs, commands::no_such_bundle};
 use crate::{
     clusters::with_cluster,
     rights::{DELIVER, TAG},
@@ -39,8 +38,6 @@ use crate::{
 const MAX_CLUSTERS: usize = 100;
 /// Limit of a request in bytes: options may have many values.
 const MAX_REQUEST_BYTES: usize = 1024 * 1024;
-/// Maximum number of open runs of a cluster that are read.
-const MAX_OPEN_RUNS: u32 = 1000;
 
 /// Route of people.
 pub(super) fn routes() -> ApiRoutes<Arc<Runs>> {
@@ -168,25 +165,6 @@ impl Runs {
             fields,
         };
         Ok((generation, number))
-    }
-
-    /// Specs and artifacts that open comparisons of a cluster name: its agent may read them.
-    #[allow(dead_code, reason = "routes of agents for specs and artifacts ask it")]
-    pub(crate) async fn compared_contents(
-        &self,
-        cluster: &ClusterId,
-    ) -> Result<Vec<(SpecId, ArtifactId)>, StoreError> {
-        let filter = RunFilter {
-            cluster: Some(cluster.clone()),
-            states: OPEN_STATES.to_vec(),
-            ..RunFilter::default()
-        };
-        let rows = self.parts.runs.list(&filter, MAX_OPEN_RUNS).await?;
-        let mut contents = Vec::new();
-        for row in &rows {
-            contents.extend(StoredRun::of(row)?.details.content);
-        }
-        Ok(contents)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::Code;
 pub(super) const fn content(code: Code) -> &'static str {
     match code {
         Code::NoSuchArtifact => {
-            "`curl -sS HUB/v1/bundles/BUNDLE` shows the contents of the last generations of a bundle. The hub keeps an upload that no bundle uses for an hour."
+            "`fairlead bundle get BUNDLE -o yaml` shows the contents of the last generations of a bundle. The hub keeps an upload that no bundle uses for an hour."
         }
         Code::ArchiveRefused => {
             "List the archive: `tar -tvf ARCHIVE`. Links, devices, absolute paths and two entries of one path are refused; the cause names the first of them."
@@ -22,16 +22,16 @@ pub(super) const fn content(code: Code) -> &'static str {
             "`POST /v1/bundles/BUNDLE/plan` with the same document shows all clusters before and after the change. Compare the labels: `fairlead cluster get CLUSTER -o yaml`."
         }
         Code::NoSuchGeneration => {
-            "`curl -sS HUB/v1/bundles/BUNDLE` lists the kept generations with time and author. The hub keeps the last ten."
+            "`fairlead bundle get BUNDLE` lists the kept generations with time and author. The hub keeps the last ten."
         }
         Code::BundleDeleting => {
-            "`curl -sS HUB/v1/bundles/BUNDLE` lists the clusters without a report under `removals`. `fairlead cluster describe CLUSTER` shows whether the agent of one is connected."
+            "`fairlead bundle get BUNDLE` lists the clusters without a report. `fairlead cluster describe CLUSTER` shows whether the agent of one is connected."
         }
         Code::ChartNotFetched => {
             "The field `chart` of the bundle names a chart in a repository. Look for `Chart.yaml` in the folder: `tar -tf ARCHIVE`."
         }
         Code::DependencyCycle => {
-            "The cause lists the bundles in the order of their dependencies. `curl -sS HUB/v1/bundles` shows `dependsOn` of each."
+            "The cause lists the bundles in the order of their dependencies. `fairlead bundle list -o yaml` shows `dependsOn` of each."
         }
         Code::BadBundle => {
             "The cause lists each field with its path, like `targets[1].patches[0].json`. A dry run (`dryRun=true`) checks the document without a change."
