@@ -12,10 +12,11 @@ use clap::ArgMatches;
 use fairlead_api::{Code, Failure, HubUrl};
 use fairlead_certs::Leaf;
 use fairlead_client::{Environment, files};
-use fairlead_control::Control;
+use fairlead_control::{Control, GitProxy};
 use fairlead_gateway::Gateway;
 use fairlead_registry::RegistrySettings;
 use fairlead_runtime::{Process, admin, listen, workers};
+use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tracing::info;
 
@@ -30,9 +31,19 @@ use settings::Settings;
 pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = reader("server", matches, environment);
     let process = ProcessSettings::read(&mut reader);
-    let settings = settings::read_server(&mut reader);
+    let mut settings = settings::read_server(&mut reader);
+    settings.git_proxy = git_proxy(environment);
     reader.finish()?;
     run(settings, process)
+}
+
+/// Proxy of the program git. It gets no other variable of the hub.
+fn git_proxy(environment: &Environment) -> GitProxy {
+    let (proxy, exceptions) = environment.proxy_variables();
+    GitProxy {
+        https_proxy: proxy.map(SecretString::from),
+        no_proxy: exceptions.map(str::to_owned),
+    }
 }
 
 /// Runs a hub; its audit log is complete when this returns.
@@ -55,7 +66,8 @@ pub(crate) fn dev(matches: &ArgMatches, environment: &Environment) -> Result<(),
     };
     // The login is stored there; a missing folder is reported before the hub starts.
     environment.config_dir()?;
-    let settings = settings::read_dev(&mut reader, data, environment);
+    let mut settings = settings::read_dev(&mut reader, data, environment);
+    settings.git_proxy = git_proxy(environment);
     reader.finish()?;
     run(settings, process)
 }
@@ -192,6 +204,7 @@ fn control_config(
         enroll: settings.enroll.clone(),
         delivery_credentials: settings.delivery_credentials.clone(),
         helm: settings.helm.clone(),
+        git_proxy: settings.git_proxy.clone(),
         git_servers: fairlead_control::GitServers::default(),
     })
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use fairlead_api::HubUrl;
 use fairlead_certs::Leaf;
+use fairlead_delivery::GitProxy;
 use fairlead_facts::InfluxConfig;
 use fairlead_registry::RegistrySettings;
 use fairlead_store::Place;
@@ -45,6 +46,8 @@ pub struct Config {
     pub delivery_credentials: Option<PathBuf>,
     /// Program helm, for charts of repositories in sources of bundles.
     pub helm: Option<PathBuf>,
+    /// Proxy of the program git, for sources of bundles.
+    pub git_proxy: GitProxy,
     /// Plugged-in Git servers.
     pub git_servers: GitServers,
 }

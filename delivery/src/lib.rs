@@ -27,4 +27,4 @@ pub use confirm::TargetGuard;
 pub use fleet::FleetHandle;
 pub use module::DeliveryModule;
 pub use parts::DeliveryParts;
-pub use sources::SourceSettings;
+pub use sources::{GitProxy, SourceSettings};

@@ -28,6 +28,7 @@ use std::{
 };
 
 use fairlead_api::SourceId;
+use secrecy::SecretString;
 use tokio::sync::Notify;
 
 use self::{access::CredentialsFolder, git::Git, state::SourceStates};
@@ -46,6 +47,19 @@ pub struct SourceSettings {
     pub git: PathBuf,
     /// Program helm, for charts of repositories.
     pub helm: Option<PathBuf>,
+    /// Limit of one fetch, in bytes.
+    pub max_fetch_bytes: u64,
+    /// Proxy of git.
+    pub proxy: GitProxy,
+}
+
+/// Proxy of the program git, as in the variables of the hub's own environment.
+#[derive(Debug, Clone, Default)]
+pub struct GitProxy {
+    /// `HTTPS_PROXY`; it may contain a password.
+    pub https_proxy: Option<SecretString>,
+    /// `NO_PROXY`.
+    pub no_proxy: Option<String>,
 }
 
 impl SourceSettings {
@@ -57,6 +71,8 @@ impl SourceSettings {
             credentials: None,
             git: PathBuf::from("git"),
             helm: None,
+            max_fetch_bytes: fetch::MAX_FETCH_BYTES,
+            proxy: GitProxy::default(),
         }
     }
 }
@@ -68,6 +84,7 @@ pub(crate) struct Sources {
     cache: PathBuf,
     git: Git,
     helm: Option<PathBuf>,
+    max_fetch_bytes: u64,
     states: SourceStates,
     /// Sources whose webhook was called since the last write of requests.
     called: Mutex<BTreeSet<SourceId>>,
@@ -81,7 +98,8 @@ impl Sources {
         Arc::new(Sources {
             parts,
             credentials: CredentialsFolder::new(settings.credentials),
-            git: Git::new(settings.git, home),
+            git: Git::new(settings.git, home, settings.proxy),
+            max_fetch_bytes: settings.max_fetch_bytes,
             cache: settings.cache,
             helm: settings.helm,
             states: SourceStates::default(),

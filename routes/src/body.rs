@@ -25,6 +25,25 @@ const VALUE_BYTES: usize = 96;
 /// # Errors
 /// `FL-1304`, `FL-1310`, and the sender's authentication error if only a caller may send that much.
 pub(crate) async fn read(request: Request, max: usize) -> Answer<Bytes> {
+    read_from(request, (max, Sender::Known)).await
+}
+
+/// Like [`read`], and a sender without a credential may send as much. The bytes are not parsed as JSON.
+///
+/// # Errors
+/// `FL-1304`, `FL-1310`
+pub(crate) async fn read_open(request: Request, max: usize) -> Answer<Bytes> {
+    read_from(request, (max, Sender::Anybody)).await
+}
+
+/// Senders of bodies above the limit of strangers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    Known,
+    Anybody,
+}
+
+async fn read_from(request: Request, (max, sender): (usize, Sender)) -> Answer<Bytes> {
     let principal = request.extensions().get::<Principal>().cloned();
     let shared = request.extensions().get::<SharedBodyTerms>().cloned();
     let body = request.into_body();
@@ -34,11 +53,13 @@ pub(crate) async fn read(request: Request, max: usize) -> Answer<Bytes> {
         (None, Some(shared)) => shared.terms(),
         (None, None) => BodyTerms::unlimited(),
     };
-    let collecting = timeout(terms.deadline(), collect(body, max, &mut terms));
+    let collecting = timeout(terms.deadline(), collect(body, (max, sender), &mut terms));
     let read = collecting
         .await
         .map_err(|_| Rejected::because(Code::BadRequest, "the body did not arrive in time"))??;
-    terms.take(parsed_bytes(&read))?;
+    if sender == Sender::Known {
+        terms.take(parsed_bytes(&read))?;
+    }
     match (principal, shared) {
         (Some(principal), _) => principal.keep_memory(terms),
         (None, Some(shared)) => shared.keep_memory(terms),
@@ -47,10 +68,18 @@ pub(crate) async fn read(request: Request, max: usize) -> Answer<Bytes> {
     Ok(read)
 }
 
-async fn collect(mut body: Body, max: usize, terms: &mut BodyTerms) -> Answer<Bytes> {
+async fn collect(
+    mut body: Body,
+    (max, sender): (usize, Sender),
+    terms: &mut BodyTerms,
+) -> Answer<Bytes> {
     let invalid = || {
         let detail = format!("the body was cut off, or is longer than {max} bytes");
         Rejected::because(Code::BadRequest, detail)
+    };
+    let check = |terms: &BodyTerms, length: u64| match sender {
+        Sender::Known => check(terms, length),
+        Sender::Anybody => Ok(()),
     };
     check(terms, body.size_hint().lower())?;
     let mut whole = BytesMut::new();
@@ -95,7 +124,53 @@ fn parsed_bytes(json: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::{any::Any, net::IpAddr};
+
+    use fairlead_seam::{AuthenticateError, Caller, Identify, TooManyWrongTokens};
+
     use super::*;
+
+    /// A sender without a token.
+    struct Stranger;
+
+    #[async_trait::async_trait]
+    impl Identify for Stranger {
+        async fn caller(&self) -> Result<Caller, AuthenticateError> {
+            Err(AuthenticateError::NoToken)
+        }
+
+        async fn body_terms(&self) -> BodyTerms {
+            BodyTerms::within(Vec::new(), Some(AuthenticateError::NoToken))
+        }
+
+        fn keep(&self, _: Box<dyn Any + Send>) {}
+
+        fn request_id(&self) -> &str {
+            ""
+        }
+
+        fn from(&self) -> IpAddr {
+            [127, 0, 0, 1].into()
+        }
+
+        fn count_wrong_secret(&self) -> Result<(), TooManyWrongTokens> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stranger_sends_large_bodies_to_open_routes_only() {
+        const MAX_BYTES: usize = 200_000;
+        let request = |bytes: usize| {
+            let mut request = Request::new(Body::from(vec![b'{'; bytes]));
+            request.extensions_mut().insert(Principal::new(Stranger));
+            request
+        };
+        assert!(read(request(70_000), MAX_BYTES).await.is_err());
+        let open = read_open(request(MAX_BYTES), MAX_BYTES).await;
+        assert_eq!(open.map(|it| it.len()).ok(), Some(MAX_BYTES));
+        assert!(read_open(request(MAX_BYTES + 1), MAX_BYTES).await.is_err());
+    }
 
     #[test]
     fn parsed_size_counts_values_outside_of_texts() {

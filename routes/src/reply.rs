@@ -152,6 +152,16 @@ impl<S: Sync, const MAX_BYTES: usize> FromRequest<S> for RawBody<MAX_BYTES> {
     }
 }
 
+/// A body of bytes of an open route. A sender without a credential may send `MAX_BYTES`, too; its memory is limited as ever.
+pub struct StrangerBody<const MAX_BYTES: usize>(pub Bytes);
+
+impl<S: Sync, const MAX_BYTES: usize> FromRequest<S> for StrangerBody<MAX_BYTES> {
+    type Rejection = Rejected;
+    async fn from_request(request: Request, _: &S) -> Answer<Self> {
+        Ok(StrangerBody(body::read_open(request, MAX_BYTES).await?))
+    }
+}
+
 /// The calling agent, set by the gateway. Requests without one are rejected.
 pub struct Peer(pub AgentPeer);
 

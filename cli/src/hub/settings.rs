@@ -13,7 +13,8 @@ use clap::Parser;
 use fairlead_api::{HubUrl, TimeSpan, resources::TenantQuotas};
 use fairlead_client::Environment;
 use fairlead_control::{
-    ACCESS_MAX, AccessSettings, BOOTSTRAP_TTL, EMERGENCY_MAX, EnrollSettings, PERSON_TOKEN_TTL,
+    ACCESS_MAX, AccessSettings, BOOTSTRAP_TTL, EMERGENCY_MAX, EnrollSettings, GitProxy,
+    PERSON_TOKEN_TTL,
 };
 use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
@@ -69,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) delivery_credentials: Option<PathBuf>,
     /// Program helm, for charts of repositories.
     pub(crate) helm: Option<PathBuf>,
+    /// Proxy of the program git: the variables of the hub.
+    pub(crate) git_proxy: GitProxy,
     /// Set for `fairlead dev`: install manifests on the admin port, and a login for this user.
     pub(crate) dev: Option<Environment>,
 }
@@ -340,6 +343,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         accept_data_loss: reader.or("accept-data-loss", false),
         delivery_credentials: reader.optional("delivery-credentials"),
         helm: reader.optional("helm"),
+        git_proxy: GitProxy::default(),
         dev: None,
     }
 }
@@ -378,6 +382,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         accept_data_loss: reader.or("accept-data-loss", false),
         delivery_credentials: None,
         helm: None,
+        git_proxy: GitProxy::default(),
         dev: Some(environment.clone()),
         data,
     }

@@ -201,12 +201,17 @@ impl Rig {
     }
 
     /// Calls a public route for other servers, with this header.
-    pub(crate) async fn hook(&self, path: &str, (name, value): (&str, &str)) -> Reply {
+    pub(crate) async fn hook(
+        &self,
+        path: &str,
+        (name, value): (&str, &str),
+        body: impl Into<Body>,
+    ) -> Reply {
         let modules = self.control.seam().modules;
         let open = modules.iter();
         let open = open.fold(Router::new(), |all, it| all.merge(it.open_routes()));
         let request = Request::post(path).header(name, value);
-        Rig::send(open, request.body(Body::from("{}")).unwrap()).await
+        Rig::send(open, request.body(body.into()).unwrap()).await
     }
 
     /// Calls a route for agents.

@@ -91,11 +91,19 @@ async fn webhooks_need_the_secret_of_their_source() {
         ("S", "s3cret"),
     ] {
         let path = format!("/hooks/v1/sources/{source}");
-        replies.push(rig.hook(&path, ("x-gitlab-token", token)).await);
+        replies.push(rig.hook(&path, ("x-gitlab-token", token), "{}").await);
     }
     assert_eq!(replies[0].status, StatusCode::ACCEPTED);
     for reply in &replies[1..] {
         assert_eq!(reply.code(), Code::HookRefused);
         assert_eq!(reply.text, replies[1].text);
     }
+    // A push of many commits.
+    let call = async |bytes: usize| {
+        let token = ("x-gitlab-token", "s3cret");
+        rig.hook("/hooks/v1/sources/s-a", token, vec![b'x'; bytes])
+            .await
+    };
+    assert_eq!(call(1024 * 1024).await.status, StatusCode::ACCEPTED);
+    assert_eq!(call(1024 * 1024 + 1).await.code(), Code::BadRequest);
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use fairlead_api::Code;
+use tokio::time::sleep;
 
 use super::{
     access::GitAccess,
@@ -19,20 +20,28 @@ use super::{
 const FETCHED: &str = "refs/fairlead/fetched";
 /// Limit of the time of a fetch.
 const FETCH_DEADLINE: Duration = Duration::from_secs(300);
+/// Limit of the growth of the cache in one fetch, in bytes.
+pub(super) const MAX_FETCH_BYTES: u64 = 512 * 1024 * 1024;
+/// Interval at which the size of a running fetch is measured.
+const MEASURE_INTERVAL: Duration = Duration::from_millis(250);
 /// Number of packs above which the cache is made anew: packs of old commits are never read again.
 const MAX_PACKS: usize = 20;
 
 /// A bare repository in the cache.
 #[derive(Debug, Clone)]
-pub(super) struct CachedRepository(PathBuf);
+pub(super) struct CachedRepository {
+    folder: PathBuf,
+    /// Limit of the growth in one fetch, in bytes.
+    max_growth: u64,
+}
 
 impl CachedRepository {
-    pub(super) fn at(folder: PathBuf) -> Self {
-        CachedRepository(folder)
+    pub(super) fn at(folder: PathBuf, max_growth: u64) -> Self {
+        CachedRepository { folder, max_growth }
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        &self.folder
     }
 
     /// Fetches the target, and returns its commit: the branch may have moved since the poll.
@@ -62,26 +71,48 @@ impl CachedRepository {
         ]);
         call.deadline = FETCH_DEADLINE;
         let call = call.environment(&access.environment);
-        git.run(Some(&self.0), call).await?;
+        self.run_limited(git, call).await?;
         let commit = format!("{FETCHED}^{{commit}}");
         let call = GitCall::new(["rev-parse", "--verify", "--end-of-options", &commit]);
-        let output = git.run(Some(&self.0), call).await?;
+        let output = git.run(Some(&self.folder), call).await?;
         Ok(String::from_utf8_lossy(&output).trim().to_owned())
+    }
+
+    /// Runs a fetch, and ends it beyond the limit of the growth: git has no such limit of its own. The cache is deleted then.
+    async fn run_limited(&self, git: &Git, call: GitCall<'_>) -> Result<(), SourceFailure> {
+        let limit = bytes_of(&self.folder).saturating_add(self.max_growth);
+        let is_larger = || bytes_of(&self.folder) > limit;
+        let grows = async {
+            while !is_larger() {
+                sleep(MEASURE_INTERVAL).await;
+            }
+        };
+        let done = tokio::select! {
+            done = git.run(Some(&self.folder), call) => Some(done),
+            () = grows => None,
+        };
+        match done {
+            Some(done) if !is_larger() => done.map(drop),
+            _ => {
+                fs::remove_dir_all(&self.folder).map_err(cache_failed)?;
+                let limit = self.max_growth >> 20;
+                let cause = format!("the commit has more than {limit} MiB in git's packed form");
+                Err(SourceFailure::git(cause))
+            }
+        }
     }
 
     /// Creates the repository, or makes it anew when it has too many packs.
     async fn prepare(&self, git: &Git) -> Result<(), SourceFailure> {
-        let failed =
-            |error: io::Error| SourceFailure::git(format!("cache of repositories: {error}"));
-        if packs(&self.0) > MAX_PACKS {
-            fs::remove_dir_all(&self.0).map_err(failed)?;
+        if packs(&self.folder) > MAX_PACKS {
+            fs::remove_dir_all(&self.folder).map_err(cache_failed)?;
         }
-        if self.0.join("HEAD").exists() {
+        if self.folder.join("HEAD").exists() {
             return Ok(());
         }
-        fs::create_dir_all(&self.0).map_err(failed)?;
+        fs::create_dir_all(&self.folder).map_err(cache_failed)?;
         let call = GitCall::new(["init", "--quiet", "--bare", "--template="]);
-        git.run(Some(&self.0), call).await?;
+        git.run(Some(&self.folder), call).await?;
         Ok(())
     }
 
@@ -108,7 +139,7 @@ impl CachedRepository {
             "--end-of-options",
             commit,
         ]);
-        let verified = git.run(Some(&self.0), call).await;
+        let verified = git.run(Some(&self.folder), call).await;
         verified.map(drop).map_err(|failure| {
             let short: String = commit.chars().take(12).collect();
             let cause = format!(
@@ -118,6 +149,29 @@ impl CachedRepository {
             SourceFailure::new(Code::CommitNotSigned, cause)
         })
     }
+}
+
+fn cache_failed(error: io::Error) -> SourceFailure {
+    SourceFailure::git(format!("cache of repositories: {error}"))
+}
+
+/// Size of the packs and loose objects of a repository, in bytes. Files may vanish meanwhile.
+fn bytes_of(repository: &Path) -> u64 {
+    let mut folders = vec![repository.join("objects")];
+    let mut bytes = 0_u64;
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(folder) else {
+            continue;
+        };
+        for entry in entries.filter_map(Result::ok) {
+            match entry.metadata() {
+                Ok(it) if it.is_dir() => folders.push(entry.path()),
+                Ok(it) => bytes = bytes.saturating_add(it.len()),
+                Err(_) => {}
+            }
+        }
+    }
+    bytes
 }
 
 fn packs(repository: &Path) -> usize {

@@ -16,7 +16,9 @@ use tokio::{
     time::timeout,
 };
 
-use super::failure::SourceFailure;
+use secrecy::ExposeSecret;
+
+use super::{GitProxy, failure::SourceFailure};
 
 /// Folders with git, ssh and ssh-keygen.
 const PROGRAM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -78,12 +80,17 @@ impl<'a> GitCall<'a> {
 pub(super) struct Git {
     program: PathBuf,
     home: PathBuf,
+    proxy: GitProxy,
 }
 
 impl Git {
     /// The program at this path or of this name, with an empty folder as home.
-    pub(super) fn new(program: PathBuf, home: PathBuf) -> Self {
-        Git { program, home }
+    pub(super) fn new(program: PathBuf, home: PathBuf, proxy: GitProxy) -> Self {
+        Git {
+            program,
+            home,
+            proxy,
+        }
     }
 
     /// Runs a call in a repository, and returns its output.
@@ -154,6 +161,13 @@ impl Git {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
+        if let Some(proxy) = &self.proxy.https_proxy {
+            // The variable and not an argument, because it may have a password.
+            command.env("HTTPS_PROXY", proxy.expose_secret());
+        }
+        if let Some(exceptions) = &self.proxy.no_proxy {
+            command.env("NO_PROXY", exceptions);
+        }
         for setting in SETTINGS {
             command.arg("-c").arg(setting);
         }

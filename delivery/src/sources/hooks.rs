@@ -9,14 +9,16 @@ use axum::extract::State;
 use fairlead_api::{Code, SourceId, hex};
 use fairlead_routes::{
     ApiRoutes, RouteSpec,
-    reply::{Answer, Path, RawBody},
+    reply::{Answer, Path, StrangerBody},
 };
-use fairlead_seam::MAX_STRANGER_BODY_BYTES;
 use http::{HeaderMap, StatusCode};
 use tracing::info;
 
 use super::Sources;
 use crate::rights::TAG;
+
+/// Limit of a webhook's body in bytes: a push of many commits is large.
+const MAX_HOOK_BYTES: usize = 1024 * 1024;
 
 /// Route for Git servers.
 pub(crate) fn hook_routes() -> ApiRoutes<Arc<Sources>> {
@@ -38,7 +40,7 @@ async fn call(
     State(sources): State<Arc<Sources>>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    RawBody(body): RawBody<MAX_STRANGER_BODY_BYTES>,
+    StrangerBody(body): StrangerBody<MAX_HOOK_BYTES>,
 ) -> Answer<StatusCode> {
     let secret = sources.secret_of(&id);
     let is_genuine = is_genuine(secret.as_deref().unwrap_or_default(), (&headers, &body));

@@ -93,7 +93,7 @@ impl Sources {
             return Ok(known.failures);
         }
         let access = GitAccess::of(&source.git, &source.tenant, &self.credentials)?;
-        let repository = CachedRepository::at(self.cache_of(source));
+        let repository = CachedRepository::at(self.cache_of(source), self.max_fetch_bytes);
         let url = source.git.url.as_str();
         let commit = repository.fetch(&self.git, &access, (url, target)).await?;
         if let Some(signers) = &source.git.verify {

@@ -1,6 +1,8 @@
 //! Sources over HTTP: the program git against `git http-backend` behind a small server.
 
+mod limits;
 mod server;
+mod untarget;
 
 use std::{
     path::{Path, PathBuf},
@@ -37,15 +39,20 @@ struct Rig {
 
 impl Rig {
     async fn new() -> Self {
+        Rig::with(|_| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&mut SourceSettings)) -> Self {
         let home = tempfile::tempdir().unwrap();
         let start = OffsetDateTime::from_unix_timestamp(1_795_255_200).unwrap();
         let clock = Clock::new(WallClock::at(start).reader());
         let place = Place::File(home.path().join("hub.db"));
         let store = Store::open(&place, clock.clone()).await.unwrap();
-        let settings = SourceSettings {
+        let mut settings = SourceSettings {
             credentials: Some(home.path().join("credentials")),
             ..SourceSettings::of_data_dir(home.path())
         };
+        change(&mut settings);
         let sources = Sources::new(DeliveryParts::of(&store, &clock), settings);
         sources.prepare().unwrap();
         let server = GitServer::start(home.path().join("served")).await;
@@ -262,46 +269,6 @@ async fn a_deleted_folder_orphans_its_bundle_and_a_returned_one_takes_it_back() 
     rig.poll().await;
     assert_eq!(rig.bundle("b-shop"), None);
     assert!(rig.bundle("b-crds").is_some());
-}
-
-#[tokio::test]
-async fn a_commit_removes_objects_only_where_the_bundle_removes() {
-    let rig = Rig::new().await;
-    let file = |policy: &str, site: &str| {
-        let options = format!("onUntarget: {policy}\ntargets: [{{selector: site={site}}}]\n");
-        rig.file("shop/fairlead.yaml", &options);
-        rig.push();
-    };
-    rig.file("shop/web.yaml", "kind: ConfigMap\n");
-    rig.cluster("c-edge", "edge").await;
-    rig.cluster("c-core", "core").await;
-    file("keep", "edge");
-    rig.put(&["shop"], |_| {}).await;
-    assert_eq!(rig.poll().await, None);
-    let removals = || {
-        let removals = rig.bundle("b-shop").unwrap().removals;
-        let removals = removals.into_iter().map(|(id, at)| (id.to_string(), at));
-        removals.collect::<Vec<_>>()
-    };
-    // The policy and the targets change together: nobody has agreed to the removal before.
-    for (policy, site, expected) in [
-        ("remove", "core", vec![]),
-        ("remove", "edge", vec![("c-core".to_owned(), 3)]),
-        ("remove", "core", vec![("c-edge".to_owned(), 4)]),
-        ("keep", "edge", vec![]),
-        ("keep", "none", vec![]),
-    ] {
-        file(policy, site);
-        assert_eq!(rig.poll().await, None);
-        assert_eq!(removals(), expected, "{policy} {site}");
-    }
-    file("remove", "edge");
-    rig.poll().await;
-    rig.git(&["rm", "-q", "-r", "shop"]);
-    rig.push();
-    rig.poll().await;
-    assert!(rig.bundle("b-shop").unwrap().orphaned);
-    assert_eq!(removals(), [], "a deleted folder removes nothing");
 }
 
 #[tokio::test]
