@@ -9,15 +9,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use fairlead_api::delivery::{DriftedObject, IgnoreRule};
 use fairlead_manifests::{
-    GENERATION_ANNOTATION, ObjectKey, RequestContext,
-    drift::{ignored_pointers, keep_live_values},
-    failure, hide_secret_values,
+    GENERATION_ANNOTATION, ObjectKey, RequestContext, failure, hide_secret_values,
 };
 use fairlead_masking::Masker;
 use serde_json::Value;
 
 use crate::{
-    drift::{DeliveryOwner, ObjectApi, beside_fields, has_autoscaler},
+    drift::{DeliveryOwner, ObjectApi, beside_fields, keep_ignored},
     kube::{ApiResource, KubeError},
 };
 use text::DiffText;
@@ -190,9 +188,7 @@ async fn one(
     let owner = input.owner.applied();
     let mut manifest = object.manifest.clone();
     if let Some(live) = &live {
-        let has_autoscaler = has_autoscaler(api, &object.key, live).await;
-        let ignored = ignored_pointers(input.ignore, &object.key, Some(live), has_autoscaler);
-        keep_live_values(&mut manifest, live, &ignored, &owner);
+        keep_ignored(api, input.ignore, &mut manifest, live, &owner).await;
         let fields = beside_fields(&object.key, live, &input.owner.of_live(live));
         report.beside.extend(fields);
     }

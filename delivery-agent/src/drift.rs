@@ -26,7 +26,7 @@ pub use fenced::FencedAccess;
 pub use monitor::DriftMonitor;
 
 pub(crate) use deployment::beside_fields;
-pub(crate) use examine::has_autoscaler;
+pub(crate) use examine::keep_ignored;
 pub(crate) use watch::session::{Notice, Position, WatchEnd, watch};
 
 #[cfg(test)]

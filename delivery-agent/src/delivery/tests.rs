@@ -14,7 +14,7 @@ use fairlead_api::{
     delivery::{
         ARTIFACTS_PATH, BundleKind, ConflictPolicy, DELIVERY_PATH, DeploymentReceipt,
         DeploymentReport, DeploymentReports, DeploymentState, DesiredBundle, DesiredState,
-        DriftPolicy, REPORTS_PATH, SPECS_PATH, Spec,
+        DriftPolicy, IgnoreRule, REPORTS_PATH, SPECS_PATH, Spec,
     },
 };
 use fairlead_bundle::{
@@ -100,13 +100,18 @@ impl FakeHub {
 
     /// Releases a generation with ConfigMaps of these names.
     fn release(&self, generation: u64, names: &[&str]) {
+        self.release_with(generation, names, |_| {});
+    }
+
+    /// As [`FakeHub::release`], with changes of the spec.
+    fn release_with(&self, generation: u64, names: &[&str], change: impl FnOnce(&mut Spec)) {
         let files = names.iter().map(|name| FileEntry {
             path: format!("{name}.yaml"),
             mode: 0o100_644,
             content: format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{g: \"{generation}\"}}\n").into_bytes(),
         });
         let artifact = Folder::from_files(files).unwrap().pack().unwrap();
-        let spec = Spec {
+        let mut spec = Spec {
             bundle: "b-shop".parse().unwrap(),
             tenant: "t-acme".parse().unwrap(),
             kind: BundleKind::Manifests,
@@ -126,6 +131,7 @@ impl FakeHub {
             timeout_seconds: 30,
             retries: 5,
         };
+        change(&mut spec);
         let (id, json) = spec_id(&spec);
         let mut content = self.content.lock().unwrap();
         content.insert(format!("{SPECS_PATH}{id}"), json.into());
@@ -276,6 +282,35 @@ async fn bundle_is_applied_updated_pruned_and_removed() {
         runs.iter().any(|line| line.ends_with("/result")),
         "{runs:?}"
     );
+}
+
+#[tokio::test]
+async fn sync_keeps_the_live_values_of_ignored_fields() {
+    let ignore = |spec: &mut Spec| {
+        spec.ignore.push(IgnoreRule {
+            kind: Some("ConfigMap".to_owned()),
+            group: None,
+            namespace: None,
+            name: Some("a".to_owned()),
+            pointers: vec!["/data/g".to_owned()],
+        });
+    };
+    let (api, hub) = (api().await, Arc::new(FakeHub::default()));
+    hub.release_with(1, &["a", "b"], ignore);
+    let agent = Agent::start(&api, &hub);
+    until_ready(&hub, 1).await;
+    let value = |name: &str| api.get(&format!("{OBJECTS}{name}")).unwrap()["data"]["g"].clone();
+    assert_eq!(value("a"), "1", "a new object has the value of the bundle");
+    for name in ["a", "b"] {
+        api.change(&format!("{OBJECTS}{name}"), |it| {
+            it["data"]["g"] = json!("theirs");
+        });
+    }
+    hub.release_with(12, &["a", "b"], ignore);
+    agent.nudge(&hub);
+    until_ready(&hub, 12).await;
+    assert_eq!(value("a"), "theirs");
+    assert_eq!(value("b"), "12");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairlead_api::delivery::DriftedObject;
+use fairlead_api::delivery::{DriftedObject, IgnoreRule};
 use fairlead_manifests::{
     BUNDLE_LABEL, Failure as Refusal, FailureKind, ObjectKey, RequestContext,
     drift::{
@@ -80,11 +80,9 @@ impl Target<'_> {
             return Ok(Finding::TakenOver(other));
         }
         let owner = self.deployment.owner.applied();
-        let key = &self.object.key;
-        let has_autoscaler = has_autoscaler(self.api.as_ref(), key, live).await;
-        let ignored = ignored_pointers(&self.deployment.ignore, key, Some(live), has_autoscaler);
+        let rules = &self.deployment.ignore;
         let mut manifest = self.object.manifest();
-        keep_live_values(&mut manifest, live, &ignored, &owner);
+        let ignored = keep_ignored(self.api.as_ref(), rules, &mut manifest, live, &owner).await;
         let path = self.object.path();
         let dry_run = self.api.apply(&path, &owner.manager, true, &manifest).await;
         let desired = Desired(manifest);
@@ -162,8 +160,25 @@ impl Target<'_> {
     }
 }
 
+/// Gives the ignored fields of a manifest their live values. Returns the JSON pointers of these fields.
+pub(crate) async fn keep_ignored(
+    api: &dyn ObjectApi,
+    rules: &[IgnoreRule],
+    manifest: &mut Value,
+    live: &Value,
+    owner: &FieldOwner,
+) -> Vec<String> {
+    let Some(key) = ObjectKey::of(manifest) else {
+        return Vec::new();
+    };
+    let has_autoscaler = has_autoscaler(api, &key, live).await;
+    let ignored = ignored_pointers(rules, &key, Some(live), has_autoscaler);
+    keep_live_values(manifest, live, &ignored, owner);
+    ignored
+}
+
 /// True if a HorizontalPodAutoscaler scales the object. It is read only if somebody used the subresource `scale`.
-pub(crate) async fn has_autoscaler(api: &dyn ObjectApi, key: &ObjectKey, live: &Value) -> bool {
+async fn has_autoscaler(api: &dyn ObjectApi, key: &ObjectKey, live: &Value) -> bool {
     let scaler = entries(live).find(|it| it.subresource == "scale");
     let (Some(scaler), Some(namespace)) = (scaler, &key.namespace) else {
         return false;

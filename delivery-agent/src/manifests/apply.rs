@@ -1,17 +1,18 @@
 //! Apply of one object, and the answers to its refusals.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use fairlead_api::{Code, delivery::ConflictPolicy};
 use fairlead_manifests::{
     Failure, FailureKind, Prepared, RequestContext, drift::Baseline, drift::FieldOwner,
-    drift::rewrite_version, failure, foreign_owner, may_recreate,
+    drift::ignored_pointers, drift::rewrite_version, failure, foreign_owner, may_recreate,
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::adopt;
 use crate::{
+    drift::keep_ignored,
     engine::{AppliedObject, FailureClass, RunContext, RunFailure},
     kube::{ApiResource, KubeError, Propagation},
 };
@@ -35,11 +36,12 @@ pub(super) async fn apply(
     }
     let owner = FieldOwner::of_bundle(run.bundle().as_str());
     let force = run.spec.conflicts == ConflictPolicy::Force;
+    let desired = desired(run, object, &path, &owner).await?;
     let mut repairs = 0;
     let answer = loop {
         let applied = run
             .kube
-            .apply(&path, &owner.manager, force, false, &object.object)
+            .apply(&path, &owner.manager, force, false, &desired)
             .await;
         let error = match applied {
             Ok(answer) => break answer,
@@ -68,6 +70,28 @@ pub(super) async fn apply(
         manifest: object.object.clone(),
         baseline: Baseline::of_answer(&answer, &owner),
     })
+}
+
+/// The object with the live values of its ignored fields. Only objects that can have such fields are read.
+async fn desired<'a>(
+    run: &RunContext,
+    object: &'a Prepared,
+    path: &str,
+    owner: &FieldOwner,
+) -> Result<Cow<'a, Value>, RunFailure> {
+    let rules = &run.spec.ignore;
+    let has_rule = !ignored_pointers(rules, &object.key, None, false).is_empty();
+    // An autoscaler may have taken the replicas over.
+    if !has_rule && object.object.pointer("/spec/replicas").is_none() {
+        return Ok(Cow::Borrowed(&object.object));
+    }
+    let live = run.kube.get(path).await;
+    let Some(live) = live.map_err(|error| RunFailure::of_kube(&error))? else {
+        return Ok(Cow::Borrowed(&object.object));
+    };
+    let mut manifest = object.object.clone();
+    keep_ignored(&run.kube, rules, &mut manifest, &live, owner).await;
+    Ok(Cow::Owned(manifest))
 }
 
 /// Refuses an object of a Helm release or of another bundle, or takes it over.
