@@ -17,6 +17,8 @@ use super::{error::KubeError, rate::RequestRate};
 
 /// Deadline of a request with its answer. The API server's own bound is 34 s.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(40);
+/// Requests that follow a refused one of an overloaded API server.
+const MAX_THROTTLE_RETRIES: usize = 3;
 /// Largest answer with one object, in bytes. etcd accepts 1.5 MiB by default.
 const MAX_OBJECT_BYTES: usize = 3 * 1024 * 1024;
 
@@ -208,15 +210,37 @@ impl KubeClient {
         accept: &'static str,
         body: Option<(&'static str, &Value)>,
     ) -> Result<Value, KubeError> {
-        let exchange = async {
-            let response = self.open(method, path, accept, body).await?;
-            let bytes = read(response.into_body(), MAX_OBJECT_BYTES).await?;
-            serde_json::from_slice(&bytes).map_err(KubeError::unusable)
-        };
-        self.rate.acquire().await;
-        timeout(REQUEST_DEADLINE, exchange)
-            .await
-            .map_err(|_| late())?
+        self.throttled(|| async {
+            let exchange = async {
+                let response = self.open(method.clone(), path, accept, body).await?;
+                let bytes = read(response.into_body(), MAX_OBJECT_BYTES).await?;
+                serde_json::from_slice(&bytes).map_err(KubeError::unusable)
+            };
+            let answer = timeout(REQUEST_DEADLINE, exchange).await;
+            answer.map_err(|_| late())?
+        })
+        .await
+    }
+
+    /// Sends a request in its turn. An overloaded API server (priority and fairness, KEP 1040) gets it again after the
+    /// ordered delay, which holds all clones back.
+    async fn throttled<T, F>(&self, send: impl Fn() -> F) -> Result<T, KubeError>
+    where
+        F: Future<Output = Result<T, KubeError>>,
+    {
+        let mut retries = 0;
+        loop {
+            self.rate.acquire().await;
+            let answer = send().await;
+            let delay = answer.as_ref().err().and_then(KubeError::throttle);
+            match delay {
+                Some(delay) if retries < MAX_THROTTLE_RETRIES => {
+                    retries += 1;
+                    self.rate.pause(delay);
+                }
+                _ => return answer,
+            }
+        }
     }
 
     /// Sends a request as [`KubeClient::open`] does, in its turn.
@@ -225,8 +249,8 @@ impl KubeClient {
         path: &str,
         accept: &'static str,
     ) -> Result<Response<fairlead_apiserver::AnswerBody>, KubeError> {
-        self.rate.acquire().await;
-        self.open(Method::GET, path, accept, None).await
+        self.throttled(|| self.open(Method::GET, path, accept, None))
+            .await
     }
 
     /// Sends a request, and returns the answer of a success with its body unread.

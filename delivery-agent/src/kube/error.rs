@@ -1,8 +1,15 @@
 //! Failed requests to the API server.
 
+use std::time::Duration;
+
 use fairlead_api::error_chain;
 use fairlead_apiserver::UpstreamError;
 use serde_json::Value;
+
+/// Delay after status 429 without `Retry-After`.
+const THROTTLE_DEFAULT: Duration = Duration::from_secs(1);
+/// Longest delay after status 429; the failure decides about a longer one.
+const THROTTLE_MAX: Duration = Duration::from_secs(10);
 
 /// Reason for a failed request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -37,6 +44,16 @@ impl KubeError {
             KubeError::Unreachable(_) => true,
             KubeError::Status { status, .. } => matches!(status, 429 | 502..=504),
         }
+    }
+
+    /// Delay that an overloaded API server orders: it has not carried the request out.
+    pub(super) fn throttle(&self) -> Option<Duration> {
+        let KubeError::Status { status: 429, body } = self else {
+            return None;
+        };
+        let seconds = body.pointer("/details/retryAfterSeconds");
+        let delay = seconds.and_then(Value::as_u64).map(Duration::from_secs);
+        Some(delay.unwrap_or(THROTTLE_DEFAULT).min(THROTTLE_MAX))
     }
 
     pub(super) fn unusable(cause: impl ToString) -> Self {

@@ -139,3 +139,29 @@ async fn discovery_maps_kinds_and_keeps_a_known_table() {
     discovery.table_of([&thing, &deployment]).await.unwrap();
     assert!(api.take_requests().is_empty());
 }
+
+#[tokio::test]
+async fn overloaded_api_server_gets_the_request_again_after_its_delay() {
+    let api = api().await;
+    let answers = std::sync::Mutex::new(0);
+    api.set_fault(move |_, path, _| {
+        let mut count = answers.lock().unwrap();
+        *count += u32::from(path == PATH);
+        (*count == 1).then(|| {
+            let (code, mut body) = crate::testing::status(429, "TooManyRequests", "later");
+            body["details"] = json!({"retryAfterSeconds": 1});
+            (code, body)
+        })
+    });
+    assert_eq!(api.client().get(PATH).await, Ok(None));
+    assert_eq!(api.take_requests().len(), 2);
+    // An endless overload is the answer in the end.
+    api.set_fault(|_, _, _| {
+        let (code, mut body) = crate::testing::status(429, "TooManyRequests", "later");
+        body["details"] = json!({"retryAfterSeconds": 0});
+        Some((code, body))
+    });
+    let error = api.client().get(PATH).await.unwrap_err();
+    assert_eq!(error.status(), Some(429));
+    assert_eq!(api.take_requests().len(), 4);
+}
