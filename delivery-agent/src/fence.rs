@@ -45,6 +45,15 @@ pub struct FencedAttempt<'a> {
     pub attempt: u32,
 }
 
+/// Knowledge about earlier attempts of a deployment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EarlierAttempts<'a> {
+    /// The attempt in the journal.
+    pub pending: Option<&'a PendingRun>,
+    /// True if a program may still send requests, although its agent is dead.
+    pub may_live: bool,
+}
+
 /// Fence of one attempt. End it with [`Fences::release`]; a dropped one stays until the next attempt takes it over.
 pub struct RunFence {
     /// Place of the Secret.
@@ -89,7 +98,7 @@ impl Fences {
     }
 
     /// Ends the effects of earlier attempts: deletes their locks, and waits until no request of theirs can be accepted.
-    /// `account`: that of the next attempt. `pending`: the attempt in the journal.
+    /// `account`: that of the next attempt.
     ///
     /// # Errors
     /// The API server is away, or a lock has a finalizer.
@@ -97,9 +106,9 @@ impl Fences {
         &self,
         bundle: &BundleId,
         account: Option<&AccountName>,
-        pending: Option<&PendingRun>,
+        earlier: EarlierAttempts<'_>,
     ) -> Result<(), RunFailure> {
-        takeover::take_over(self, bundle, account, pending).await
+        takeover::take_over(self, bundle, account, earlier).await
     }
 
     /// Makes lock and token of an attempt. Call [`Fences::take_over`] before.

@@ -41,7 +41,10 @@ pub use self::{
     note::{HelmNote, HelmStep, HelmWork, RunnerMark},
     target::ReleaseTarget,
 };
-use crate::engine::{Applied, Executor, RunContext, RunFailure};
+use crate::{
+    engine::{Applied, Executor, RunContext, RunFailure},
+    journal::JournalRecord,
+};
 
 /// Executor of bundles with the kind `helm`. Clones share the runner.
 #[derive(Clone)]
@@ -74,5 +77,12 @@ impl Executor for HelmExecutor {
 
     async fn diff(&self, run: &RunContext) -> Result<RunDiff, RunFailure> {
         Box::pin(self.release(run)?.diff()).await
+    }
+
+    async fn end_programs(&self, record: &JournalRecord) -> bool {
+        match &record.helm.step {
+            Some(step) => program::end(&self.runner, step).await,
+            None => true,
+        }
     }
 }

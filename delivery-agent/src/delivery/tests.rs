@@ -28,8 +28,11 @@ use tokio::sync::{oneshot, watch};
 use super::*;
 use crate::{
     HubUnreachable, ManifestExecutor,
+    engine::Executor,
     testing::{FakeApi, status},
 };
+
+mod programs;
 
 const NAMESPACES: [&str; 2] = ["fairlead-delivery", "shop"];
 const JOURNAL: &str = "/api/v1/namespaces/fairlead-delivery/secrets/release-b-shop";
@@ -183,6 +186,10 @@ impl Drop for Agent {
 
 impl Agent {
     fn start(api: &FakeApi, hub: &Arc<FakeHub>) -> Self {
+        Self::start_with(api, hub, Arc::new(ManifestExecutor))
+    }
+
+    fn start_with(api: &FakeApi, hub: &Arc<FakeHub>, manifests: Arc<dyn Executor>) -> Self {
         let (wanted, receiver) = watch::channel(None);
         let (stop, stopped) = oneshot::channel();
         let parts = DeliveryParts {
@@ -192,7 +199,7 @@ impl Agent {
             process: ProcessIdentity::of_pod("pod"),
             cache: None,
             executors: Executors {
-                manifests: Arc::new(ManifestExecutor),
+                manifests,
                 helm: None,
             },
             waits: FenceWaits {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     engine::{FailureClass, RunFailure},
-    fence::{AccountName, FencedAttempt, Fences, RunFence},
+    fence::{AccountName, EarlierAttempts, FencedAttempt, Fences, RunFence},
     kube::{KubeClient, KubeError, ObjectList, Query},
     new_run_id,
     uploads::{RunTicket, Uploads},
@@ -179,7 +179,10 @@ impl DriftAccess for FencedAccess {
                 return Err(unavailable(&failure));
             }
             Err(_) if self.is_stale(bundle) => {
-                let taken = self.fences.take_over(bundle, Some(&account), None).await;
+                let taken = self
+                    .fences
+                    .take_over(bundle, Some(&account), EarlierAttempts::default())
+                    .await;
                 taken.map_err(|error| unavailable(&error))?;
                 let acquired = self.fences.acquire(attempt, &account).await;
                 acquired.map_err(|_| AccessError::Busy)?

@@ -21,7 +21,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    fence::{AccountName, FencedAttempt, RunFence},
+    fence::{AccountName, EarlierAttempts, FencedAttempt, RunFence},
     journal::{AcceptedSpec, Journal, PendingRun, RetryState},
 };
 
@@ -61,12 +61,15 @@ impl Attempt<'_> {
         site.check_account(&account)?;
         let kind = self.spec.kind;
         let executor = self.shared.executors.of(kind).ok_or_else(no_helm)?.clone();
-        let interrupted = self.journal.state().await.record.pending;
+        let record = self.journal.state().await.record;
+        let earlier = EarlierAttempts {
+            pending: record.pending.as_ref(),
+            // Programs live apart from the agent, so that the end of its process proves nothing about them.
+            may_live: !executor.end_programs(&record).await,
+        };
         let bundle = &self.spec.bundle;
-        self.shared
-            .fences
-            .take_over(bundle, Some(&account), interrupted.as_ref())
-            .await?;
+        let fences = &self.shared.fences;
+        fences.take_over(bundle, Some(&account), earlier).await?;
         self.cancel.check()?;
         let permit = self.shared.permits.clone().acquire_owned().await;
         let attempt = FencedAttempt {
@@ -75,7 +78,7 @@ impl Attempt<'_> {
             attempt: self.number,
         };
         let fence = self.shared.fences.acquire(attempt, &account).await?;
-        let context = self.context(&fence, site, interrupted);
+        let context = self.context(&fence, site, record.pending);
         let result = self
             .with_fence(&fence, context, &*executor, permit.ok())
             .await;

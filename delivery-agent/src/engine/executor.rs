@@ -16,7 +16,7 @@ use super::{failure::RunFailure, log::RunLog, site::SiteLimits};
 use crate::{
     content::ContentCache,
     fence::RunToken,
-    journal::{Journal, PendingRun},
+    journal::{Journal, JournalRecord, PendingRun},
     kube::{Discovery, KubeClient},
 };
 
@@ -192,4 +192,9 @@ pub trait Executor: Send + Sync {
     /// # Errors
     /// [`RunFailure`].
     async fn diff(&self, run: &RunContext) -> Result<RunDiff, RunFailure>;
+
+    /// Ends programs of earlier attempts, which can outlive the agent. False if one may still run.
+    async fn end_programs(&self, _record: &JournalRecord) -> bool {
+        true
+    }
 }

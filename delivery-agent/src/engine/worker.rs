@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     drift::DriftEvent,
-    fence::AccountName,
+    fence::{AccountName, EarlierAttempts},
     journal::{AcceptedSpec, Journal, JournalContent, JournalState, RetryState},
     run_ids::new_run_id,
     uploads::RunTicket,
@@ -186,7 +186,7 @@ impl Worker {
         let account = spec.and_then(|spec| AccountName::parse(&spec.service_account).ok());
         let fences = &self.shared.fences;
         if let Err(failure) = fences
-            .take_over(self.bundle(), account.as_ref(), None)
+            .take_over(self.bundle(), account.as_ref(), EarlierAttempts::default())
             .await
         {
             warn!(bundle = %self.bundle(), cause = %failure, "lock of an earlier run not ended");

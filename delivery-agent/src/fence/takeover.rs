@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use tracing::info;
 
 use super::{
-    Fences,
+    EarlierAttempts, Fences,
     account::{AccountName, DELIVERY_NAMESPACE},
     failure,
     lock::{self, LOCK_LABEL},
@@ -48,13 +48,17 @@ pub(super) async fn take_over(
     fences: &Fences,
     bundle: &BundleId,
     account: Option<&AccountName>,
-    pending: Option<&PendingRun>,
+    earlier: EarlierAttempts<'_>,
 ) -> Result<(), RunFailure> {
+    let EarlierAttempts { pending, may_live } = earlier;
     let wait_for = |other: Option<&ProcessIdentity>| match other {
         Some(other) if fences.process.knows_end_of(other) => fences.waits.dead_process,
         _ => fences.waits.unknown_process,
     };
     let mut wait = pending.map(|pending| wait_for(Some(&pending.process)));
+    if may_live {
+        wait = Some(fences.waits.unknown_process);
+    }
     let mut locks = BTreeSet::from([(DELIVERY_NAMESPACE.to_owned(), lock::name_of(bundle))]);
     if let Some(PendingRun { lock, .. }) = pending {
         locks.insert((lock.namespace.clone(), lock.name.clone()));

@@ -80,11 +80,33 @@ async fn takeover_waits_longer_if_the_process_may_live() {
         let _lost = acquire(&earlier, "b-shop", "deployer").await.unwrap();
         let own = fences(&api, ProcessIdentity::of_pod("a"));
         let start = Instant::now();
-        own.take_over(&bundle("b-shop"), None, None).await.unwrap();
+        own.take_over(&bundle("b-shop"), None, EarlierAttempts::default())
+            .await
+            .unwrap();
         assert!(start.elapsed() >= Duration::from_millis(millis));
         assert_eq!(api.get(LOCK), None);
         acquire(&own, "b-shop", "deployer").await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn takeover_waits_longer_while_a_program_may_live() {
+    let api = api().await;
+    let own = fences(&api, ProcessIdentity::of_pod("a"));
+    let _lost = acquire(&own, "b-shop", "deployer").await.unwrap();
+    let earlier = EarlierAttempts {
+        may_live: true,
+        ..EarlierAttempts::default()
+    };
+    let start = Instant::now();
+    let taken = own.take_over(&bundle("b-shop"), None, earlier).await;
+    taken.unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(300));
+    // A released lock tells nothing about a program.
+    let start = Instant::now();
+    let taken = own.take_over(&bundle("b-shop"), None, earlier).await;
+    taken.unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(300));
 }
 
 #[tokio::test]
@@ -96,7 +118,7 @@ async fn lock_with_a_finalizer_is_waited_for() {
     let mut own = fences(&api, ProcessIdentity::of_pod("a"));
     own.waits.gone = Duration::ZERO;
     let failure = own
-        .take_over(&bundle("b-shop"), None, None)
+        .take_over(&bundle("b-shop"), None, EarlierAttempts::default())
         .await
         .unwrap_err();
     assert_eq!(

@@ -216,6 +216,16 @@ pub(crate) async fn kill(runner: &Runner, step: &HelmStep) -> Result<(), RunFail
     Ok(())
 }
 
+/// Ends the program of an earlier attempt. False if the runner does not report its end.
+pub(crate) async fn end(runner: &Runner, step: &HelmStep) -> bool {
+    if state(runner, step).await == ProcessState::Alive
+        && let Err(failure) = kill(runner, step).await
+    {
+        warn!(run = %step.key, cause = %failure, "program of an earlier run not ended");
+    }
+    state(runner, step).await == ProcessState::Dead
+}
+
 async fn acknowledge(runner: &Runner, key: &RunKey) {
     if let Err(error) = runner.acknowledge(key).await {
         warn!(run = %key, %error, "result of a program not acknowledged");
@@ -234,3 +244,6 @@ pub(crate) fn away(error: &RunnerError) -> RunFailure {
     };
     RunFailure::new(class, code, error.to_string())
 }
+
+#[cfg(test)]
+mod tests;
