@@ -32,6 +32,7 @@ use crate::{
     testing::{FakeApi, status},
 };
 
+mod lease;
 mod programs;
 
 const NAMESPACES: [&str; 2] = ["fairlead-delivery", "shop"];

@@ -100,6 +100,11 @@ impl FencedAccess {
         state.observers.retain(|_, it| it.bundle != *bundle);
     }
 
+    /// Ends the access of all deployments.
+    pub fn revoke_all(&self) {
+        *self.lock() = State::default();
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,12 +3,14 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex as SyncMutex, PoisonError},
+    time::Duration,
 };
 
 use fairlead_api::BundleId;
 use tokio::{
     sync::{Mutex, Semaphore, mpsc},
     task::JoinHandle,
+    time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +26,8 @@ use super::{
 const MAX_QUEUED_EVENTS: usize = 256;
 /// Deployments that send requests at the same time.
 const MAX_CONCURRENT_DEPLOYMENTS: usize = 4;
+/// Time for requests of all deployments to end. A leader without its Lease stops 5 s before the next one starts.
+const RELEASE_DEADLINE: Duration = Duration::from_secs(3);
 
 /// Followed deployments of a cluster. Dropping it ends all work.
 pub struct DriftMonitor {
@@ -91,6 +95,29 @@ impl DriftMonitor {
         if let Some(entry) = running.remove(bundle) {
             self.end(entry).await;
         }
+    }
+
+    /// Ends the work on all deployments.
+    pub async fn release_all(&self) {
+        let mut running = self.running.lock().await;
+        // All stop at the same time: each may be within a request.
+        for entry in running.values() {
+            entry.stop.cancel();
+        }
+        let deadline = Instant::now() + RELEASE_DEADLINE;
+        for (_, mut entry) in running.drain() {
+            self.watches.remove(&entry.follower);
+            if timeout_at(deadline, &mut entry.task).await.is_err() {
+                // Its lock stays, and the next leader takes it over.
+                entry.task.abort();
+            }
+        }
+    }
+
+    /// Number of deployments with work.
+    #[cfg(test)]
+    pub(crate) async fn followed(&self) -> usize {
+        self.running.lock().await.len()
     }
 
     /// Ends the work on a deployment after its present request, without a wait for that.

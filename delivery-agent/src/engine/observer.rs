@@ -127,4 +127,17 @@ impl Observer {
         self.changes.release(bundle);
         self.access.revoke(bundle);
     }
+
+    /// Ends the observation of all deployments: another agent may observe them now.
+    pub(super) async fn stop(&self) {
+        self.monitor.release_all().await;
+        self.changes.release_all();
+        self.access.revoke_all();
+    }
+
+    /// Number of observed deployments.
+    #[cfg(test)]
+    pub(crate) async fn followed(&self) -> usize {
+        self.monitor.followed().await
+    }
 }

@@ -78,10 +78,14 @@ impl Engine {
         }
     }
 
-    /// Ends all workers at once. Their journals have everything that the next start needs.
+    /// Ends all workers and the observation at once. The journals have everything that the next start needs.
     pub(crate) async fn stop(&mut self) {
         self.tasks.shutdown().await;
         self.workers.clear();
+        self.shared.observer.stop().await;
+        // Findings of this time as the leader mean nothing to the workers of the next one.
+        while self.findings.drift.try_recv().is_ok() {}
+        while self.findings.secrets.try_recv().is_ok() {}
     }
 
     async fn load(&self) -> Vec<Journal> {

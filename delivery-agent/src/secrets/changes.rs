@@ -113,6 +113,11 @@ impl SecretChanges {
         });
     }
 
+    /// Ends the interest of all deployments.
+    pub fn release_all(&self) {
+        self.lock().clear();
+    }
+
     fn start(&self, account: &str, name: &SecretName) -> (Arc<FollowedSecret>, DropGuard) {
         let secret = Arc::new(FollowedSecret {
             account: account.to_owned(),
