@@ -40,6 +40,8 @@ impl Release<'_> {
         });
         let writer = DiffWriter {
             manager: FIELD_MANAGER,
+            // Helm applies the values of its chart.
+            ignore: None,
             is_exclusive: false,
             prunes: true,
         };

@@ -1,13 +1,15 @@
 //! Differences between a spec and the cluster, by dry runs. Values of Secrets are hidden.
 
-use fairlead_api::delivery::{FieldDiff, ObjectChange, ObjectDiff, RunDiff};
+use fairlead_api::delivery::{FieldDiff, IgnoreRule, ObjectChange, ObjectDiff, RunDiff};
 use fairlead_manifests::{
-    GENERATION_ANNOTATION, Inventory, ObjectKey, Prepared, foreign_owner, hide_secret_values,
+    GENERATION_ANNOTATION, Inventory, ObjectKey, Prepared, drift::FieldOwner, foreign_owner,
+    hide_secret_values,
 };
 use serde_json::{Map, Value};
 
 use super::apply;
 use crate::{
+    drift::{ObjectApi, keep_ignored},
     engine::{RunContext, RunFailure},
     kube::ApiResource,
 };
@@ -24,6 +26,8 @@ const MAX_VALUE_BYTES: usize = 256;
 pub(crate) struct DiffWriter<'a> {
     /// Field manager.
     pub(crate) manager: &'a str,
+    /// Fields that keep their live values; none if the writer resets them.
+    pub(crate) ignore: Option<&'a [IgnoreRule]>,
     /// True: objects of others are not written.
     pub(crate) is_exclusive: bool,
     /// True: objects that are not in the content any more are deleted.
@@ -106,10 +110,11 @@ async fn of_object(
         change.error = Some(format!("{} belongs to {owner}", object.key));
         return Ok(Some(change));
     }
-    match dry_run(run, object, &resource, &path, writer.manager).await? {
+    let manifest = desired(&run.kube, object, &live, writer).await;
+    match dry_run(run, object, &resource, &manifest, writer.manager).await? {
         Err(error) => change.error = Some(error),
         Ok(dry) => {
-            change.fields = fields(live, dry);
+            change.fields = fields(live, dry, &|text| run.log.mask(text));
             if change.fields.is_empty() {
                 return Ok(None);
             }
@@ -118,18 +123,39 @@ async fn of_object(
     Ok(Some(change))
 }
 
+/// The object as a sync would apply it over a live one.
+async fn desired(
+    api: &dyn ObjectApi,
+    object: &Prepared,
+    live: &Value,
+    writer: &DiffWriter<'_>,
+) -> Value {
+    let mut manifest = object.object.clone();
+    if let Some(rules) = writer.ignore {
+        let owner = FieldOwner::apply(writer.manager);
+        keep_ignored(api, rules, &mut manifest, live, &owner).await;
+    }
+    manifest
+}
+
 /// The object after an apply, or the sentence of its refusal.
 async fn dry_run(
     run: &RunContext,
     object: &Prepared,
     resource: &ApiResource,
-    path: &str,
+    manifest: &Value,
     manager: &str,
 ) -> Result<Result<Value, String>, RunFailure> {
     let force = run.spec.conflicts == fairlead_api::delivery::ConflictPolicy::Force;
     let dry = run
         .kube
-        .apply(path, manager, force, true, &object.object)
+        .apply(
+            &resource.object_path(&object.key),
+            manager,
+            force,
+            true,
+            manifest,
+        )
         .await;
     match dry {
         Ok(dry) => Ok(Ok(dry)),
@@ -141,14 +167,46 @@ async fn dry_run(
 }
 
 /// Changed fields of an object; those that change with each write are left out.
-fn fields(mut live: Value, mut dry: Value) -> Vec<FieldDiff> {
+fn fields(mut live: Value, mut dry: Value, mask: &dyn Fn(&str) -> String) -> Vec<FieldDiff> {
     hide_secret_values(Some(&mut live), Some(&mut dry));
     for object in [&mut live, &mut dry] {
         strip(object);
     }
     let mut fields = Vec::new();
     compare("", Some(&live), Some(&dry), &mut fields);
+    for field in &mut fields {
+        field.path = mask(&field.path);
+        for value in [&mut field.from, &mut field.to].into_iter().flatten() {
+            mask_value(value, mask);
+        }
+    }
     fields
+}
+
+/// Masks values of Secrets, which a chart may put anywhere: the hub must never get them.
+fn mask_value(value: &mut Value, mask: &dyn Fn(&str) -> String) {
+    match value {
+        Value::String(text) => *text = mask(text),
+        Value::Array(items) => items.iter_mut().for_each(|it| mask_value(it, mask)),
+        Value::Object(map) => {
+            let entries = std::mem::take(map).into_iter();
+            *map = entries
+                .map(|(key, mut value)| {
+                    mask_value(&mut value, mask);
+                    (mask(&key), value)
+                })
+                .collect();
+        }
+        Value::Number(_) => {
+            // A port or a PIN is a secret value, too.
+            let text = value.to_string();
+            let masked = mask(&text);
+            if masked != text {
+                *value = Value::from(masked);
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
 }
 
 fn strip(object: &mut Value) {
@@ -226,7 +284,7 @@ mod tests {
         let mut dry = live.clone();
         dry["data"]["k"] = json!("bmV3");
         dry["metadata"]["resourceVersion"] = json!("2");
-        let fields = fields(live, dry);
+        let fields = fields(live, dry, &str::to_owned);
         assert_eq!(fields.len(), 1);
         assert_eq!(fields[0].path, ".data.k");
         let text = serde_json::to_string(&fields).unwrap();
@@ -237,7 +295,58 @@ mod tests {
     fn items_of_lists_are_compared_one_by_one() {
         let live = json!({"spec": {"ports": [{"port": 80}], "old": 1}});
         let dry = json!({"spec": {"ports": [{"port": 81}]}});
-        let paths: Vec<_> = fields(live, dry).into_iter().map(|it| it.path).collect();
+        let paths: Vec<_> = fields(live, dry, &str::to_owned)
+            .into_iter()
+            .map(|it| it.path)
+            .collect();
         assert_eq!(paths, [".spec.old", ".spec.ports[0].port"]);
+    }
+
+    #[test]
+    fn values_of_inputs_are_masked_at_any_depth() {
+        let live = json!({"data": {"url": "db://old-pass@db"}});
+        let dry = json!({"data": {"url": "db://hunter2@db"}, "list": [{"hunter2": ["x hunter2"]}]});
+        let mask = |text: &str| text.replace("hunter2", "***").replace("old-pass", "***");
+        let fields = fields(live, dry, &mask);
+        let text = serde_json::to_string(&fields).unwrap();
+        assert!(
+            !text.contains("hunter2") && !text.contains("old-pass"),
+            "{text}"
+        );
+        assert!(text.contains("db://***@db"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn ignored_fields_are_compared_with_their_live_values() {
+        let map = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"}, "data": {"k": value}});
+        let object = Prepared {
+            key: ObjectKey::of(&map("ours")).unwrap(),
+            kind: fairlead_manifests::ObjectKind::of(&map("ours")).unwrap(),
+            object: map("ours"),
+            place: fairlead_manifests::yaml::Place {
+                file: "a.yaml".into(),
+                document: 1,
+                line: 1,
+            },
+        };
+        let rules = [IgnoreRule {
+            kind: Some("ConfigMap".to_owned()),
+            group: None,
+            name: None,
+            namespace: None,
+            pointers: vec!["/data/k".to_owned()],
+        }];
+        let writer = |ignore| DiffWriter {
+            manager: "fairlead/b-shop",
+            ignore,
+            is_exclusive: true,
+            prunes: true,
+        };
+        let cluster = crate::drift::tests::FakeCluster::default();
+        let live = map("theirs");
+        let kept = desired(&cluster, &object, &live, &writer(Some(&rules))).await;
+        assert_eq!(kept, live);
+        let reset = desired(&cluster, &object, &live, &writer(None)).await;
+        assert_eq!(reset, map("ours"));
     }
 }
