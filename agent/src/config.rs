@@ -8,6 +8,7 @@ use fairlead_api::{
     site::OperatorNamespace,
 };
 use fairlead_apiserver::ApiServerConfig;
+use fairlead_delivery_agent::Launch;
 
 /// Configuration of one agent.
 #[derive(Clone)]
@@ -55,12 +56,21 @@ pub struct Config {
 }
 
 /// Settings of delivery.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct DeliveryConfig {
     /// Folder for content of the hub, so that a restarted agent need not fetch it again.
     pub cache: Option<PathBuf>,
-    /// Unix socket of the runner. None: bundles of the kind `helm` wait.
-    pub runner_socket: Option<PathBuf>,
+    /// Runner of the programs. None: bundles of the kind `helm` are refused.
+    pub runner: Option<RunnerConfig>,
+}
+
+/// Runner of the programs of deliveries.
+#[derive(Debug, Clone)]
+pub enum RunnerConfig {
+    /// A container of the agent's pod, at this Unix socket.
+    Socket(PathBuf),
+    /// Outside of a pod, a process that the agent starts, and takes over after a restart.
+    Started(Launch),
 }
 
 /// Default of [`Config::session_memory`]: two far links at full speed, a quarter of the install manifest's

@@ -9,17 +9,18 @@ use bytes::Bytes;
 use fairlead_api::error_chain;
 use fairlead_apiserver::ApiServerConfig;
 use fairlead_delivery_agent::{
-    DeliveryParts, HubConnection, HubUnreachable, ManifestExecutor, ProcessIdentity, Runner,
+    DeliveryParts, HubConnection, HubUnreachable, LaunchedRunner, ManifestExecutor,
+    ProcessIdentity, Runner,
     engine::{Executor, Executors},
     fence::FenceWaits,
     helm::HelmExecutor,
 };
 use fairlead_exchange::{Answer, body};
 use http::{HeaderValue, Request, Response, header};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{
-    config::DeliveryConfig,
+    config::{DeliveryConfig, RunnerConfig},
     context::{AgentContext, sessions::ServingSessions},
 };
 
@@ -36,8 +37,13 @@ pub(crate) async fn run(
             ProcessIdentity::of_host()
         }
     };
-    let helm = config.runner_socket.map(|socket| {
-        let runner = Runner::at(socket);
+    // Dropping it ends the contact with a started runner.
+    let runner = match config.runner {
+        Some(config) => ConnectedRunner::of(config).await,
+        None => None,
+    };
+    let helm = runner.as_ref().map(|runner| {
+        let runner = runner.client().clone();
         Arc::new(HelmExecutor::new(runner, context.upstream.clone())) as Arc<dyn Executor>
     });
     info!(helm = helm.is_some(), "delivery enabled");
@@ -58,6 +64,37 @@ pub(crate) async fn run(
         context.process.draining(),
     ))
     .await;
+}
+
+/// Runner of the programs of deliveries.
+enum ConnectedRunner {
+    OfPod(Runner),
+    Started(LaunchedRunner),
+}
+
+impl ConnectedRunner {
+    /// Starts a runner where the configuration says so. Without one, only bundles of the kind `helm` fail.
+    async fn of(config: RunnerConfig) -> Option<Self> {
+        let launch = match config {
+            RunnerConfig::Socket(socket) => return Some(Self::OfPod(Runner::at(socket))),
+            RunnerConfig::Started(launch) => launch,
+        };
+        match Runner::spawn(&launch).await {
+            Ok(runner) => Some(Self::Started(runner)),
+            Err(error) => {
+                let next = "correct the cause, and start the agent again";
+                warn!(error = error_chain(&error), next, "runner not started");
+                None
+            }
+        }
+    }
+
+    fn client(&self) -> &Runner {
+        match self {
+            Self::OfPod(runner) => runner,
+            Self::Started(runner) => runner.client(),
+        }
+    }
 }
 
 /// Requests to the hub over any session.

@@ -24,7 +24,9 @@ use std::{
 };
 
 use config::DEFAULT_NAMESPACE;
-pub use config::{Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, IdentityLocation};
+pub use config::{
+    Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, IdentityLocation, RunnerConfig,
+};
 use context::{
     AgentContext, ReconnectSpread,
     cluster_uid::{self, UidState},
@@ -33,6 +35,7 @@ use context::{
 use facts::FactReporter;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
+pub use fairlead_delivery_agent::Launch;
 use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
 use http::{Method, StatusCode};

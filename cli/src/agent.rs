@@ -1,5 +1,7 @@
 //! `fairlead agent`: reads the settings of an agent and runs it.
 
+mod runner;
+
 use std::{
     path::{Path, PathBuf},
     str::FromStr,
@@ -96,7 +98,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
     );
     let state = state.map_err(|failure| reader.mistake(failure.cause)).ok();
     let delivery = reader.or("delivery", Switch::Off);
-    let runner_socket = reader.optional::<PathBuf>("runner-socket");
+    let runner = runner::read(reader, state.as_ref(), environment);
     let (https_proxy, no_proxy) = environment.proxy_variables();
     let cache = match &state {
         // The root file system of a pod is read-only.
@@ -118,10 +120,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
             .map(|span| span.0),
         operator_namespaces: reader.list("operator-namespaces"),
         allow_connect: reader.list("allow-connect"),
-        delivery: (delivery == Switch::On).then_some(DeliveryConfig {
-            cache,
-            runner_socket,
-        }),
+        delivery: (delivery == Switch::On).then_some(DeliveryConfig { cache, runner }),
         session_memory: reader
             .or("session-memory", MemorySize(DEFAULT_SESSION_MEMORY_BYTES))
             .0,

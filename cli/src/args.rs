@@ -177,8 +177,11 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "on|off")]
     delivery: Option<String>,
     /// Unix socket of the runner, for Helm charts in a pod
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "helm")]
     runner_socket: Option<String>,
+    /// Program Helm, version 4, for Helm charts outside of a pod [default: helm in PATH]
+    #[arg(long, value_name = "FILE")]
+    helm: Option<String>,
     /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
     /// budget of this size is for data that the cluster does not read; requests with a body are refused beyond it [default: 64MiB]
     #[arg(long, value_name = "SIZE")]

@@ -22,7 +22,7 @@ mod testing;
 mod uploads;
 
 pub use delivery::{DeliveryParts, run};
-pub use fairlead_runner::Runner;
+pub use fairlead_runner::{Launch, LaunchedRunner, Runner, RunnerError};
 pub use hub::{HubConnection, HubUnreachable};
 pub use manifests::ManifestExecutor;
 pub use process::ProcessIdentity;

@@ -1,28 +1,29 @@
 //! Hubs and sites as child processes, started by the same commands as a user's.
 
 mod server;
+mod site;
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use fairlead_testkit::process::{Launch, Process, ProcessLocation};
 use fairlead_testkit::raw::RawClient;
 use fairlead_testkit::wait::eventually;
 
-use crate::admin::{Metrics, admin_client, metrics};
+use crate::admin::{Metrics, metrics};
 use crate::kube::Cluster;
 use crate::kubectl::{Kubectl, Output, run_to_end};
 use crate::netns::NetNs;
-use crate::pod::Pod;
 use crate::pty::Terminal;
+
+pub use self::site::Site;
 
 /// Public key of the tests' backups, made by `age-keygen`.
 pub const BACKUP_RECIPIENT: &str = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj";
@@ -186,11 +187,24 @@ impl Hub {
         &self,
         args: impl IntoIterator<Item = A>,
     ) -> anyhow::Result<Output> {
+        self.cli_within(READY_DEADLINE, args).await
+    }
+
+    /// Runs `fairlead ARGS` that waits for clusters.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not end within the deadline.
+    pub async fn cli_within<A: AsRef<str>>(
+        &self,
+        deadline: Duration,
+        args: impl IntoIterator<Item = A>,
+    ) -> anyhow::Result<Output> {
         let args: Vec<String> = args
             .into_iter()
             .map(|arg| arg.as_ref().to_owned())
             .collect();
-        fairlead_in(self.people.as_ref(), self.folder.path(), &args, &[]).await
+        let (line, command) = command_line(self.people.as_ref(), self.folder.path(), &args)?;
+        run_to_end(line, command, deadline).await
     }
 
     /// Runs `fairlead ARGS` on a terminal of this width.
@@ -323,168 +337,22 @@ pub async fn fairlead(
     args: &[String],
     env: &[(&str, &str)],
 ) -> anyhow::Result<Output> {
-    fairlead_in(None, home, args, env).await
-}
-
-async fn fairlead_in(
-    net: Option<&NetNs>,
-    home: &Path,
-    args: &[String],
-    env: &[(&str, &str)],
-) -> anyhow::Result<Output> {
-    let line = format!("fairlead {}", args.join(" "));
-    let mut words = net.map(ProcessLocation::entrance).unwrap_or_default();
-    words.push(Launch::hub()?.program().into());
-    let mut words = words.into_iter();
-    let mut command = tokio::process::Command::new(words.next().unwrap_or_default());
-    command.args(words).args(args).env_clear().env("HOME", home);
+    let (line, mut command) = command_line(None, home, args)?;
     command.envs(env.iter().copied());
     run_to_end(line, command, READY_DEADLINE).await
 }
 
-/// A running `fairlead agent`, in a pod or outside of any.
-#[derive(Debug)]
-pub struct Site {
-    /// Command of a restart, without the join string.
-    launch: Launch,
-    log: PathBuf,
-    admin: SocketAddr,
-    net: Option<NetNs>,
-    /// Current process; a restart replaces it.
-    pub process: Process,
-}
-
-impl Site {
-    /// Starts an agent for `cluster` with its identity in the hub's folder, and waits until it is connected.
-    ///
-    /// # Errors
-    /// It does not connect.
-    pub async fn start(hub: &Hub, cluster: &Cluster, joining: &Joining) -> anyhow::Result<Self> {
-        let site = Self::begin(hub, cluster, &joining.join, &joining.id)?;
-        hub.wait_state(&joining.id, "Connected").await?;
-        Ok(site)
-    }
-
-    /// Starts an agent and waits for nothing. `name` names its folder and its log.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn begin(hub: &Hub, cluster: &Cluster, join: &str, name: &str) -> anyhow::Result<Self> {
-        Self::run(hub, agent(hub, cluster, name)?, None, name, join)
-    }
-
-    /// Starts an agent in a pod, where it needs no flag, and waits for nothing.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn begin_in(hub: &Hub, pod: &Pod, join: &str, name: &str) -> anyhow::Result<Self> {
-        Self::begin_in_with(hub, pod, join, name, &[])
-    }
-
-    /// As [`Site::begin_in`], with additional flags.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn begin_in_with(
-        hub: &Hub,
-        pod: &Pod,
-        join: &str,
-        name: &str,
-        flags: &[&str],
-    ) -> anyhow::Result<Self> {
-        // As in the manifest, each pod has a UID of its own and keeps it when its container restarts.
-        static NUMBER: AtomicU32 = AtomicU32::new(1);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let uid = format!("5f0c6b0a-2b6f-4f4e-9a53-{number:012x}");
-        let launch = Launch::agent()?.args(["agent"]).args(flags).inside(pod);
-        Self::run(hub, launch.env("FAIRLEAD_POD_UID", uid), None, name, join)
-    }
-
-    /// As [`Site::begin_in`], with an interval for facts, such as `1s`.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn begin_looking(
-        hub: &Hub,
-        pod: &Pod,
-        join: &str,
-        name: &str,
-        every: &str,
-    ) -> anyhow::Result<Self> {
-        let launch = Launch::agent()?.args(["agent", "--facts-every", every]);
-        Self::run(hub, launch.inside(pod), None, name, join)
-    }
-
-    fn run(
-        hub: &Hub,
-        launch: Launch,
-        net: Option<NetNs>,
-        name: &str,
-        join: &str,
-    ) -> anyhow::Result<Self> {
-        let admin = free_port()?;
-        let launch = launch
-            .env("HOME", hub.dir())
-            .env("FAIRLEAD_ADMIN", admin.to_string());
-        let log = hub.dir().join(format!("{name}.log"));
-        let process = launch.clone().env("FAIRLEAD_JOIN", join).spawn(&log)?;
-        Ok(Self {
-            launch,
-            log,
-            admin,
-            net,
-            process,
-        })
-    }
-
-    /// Restarts the agent after it has ended, without the join string, since it has an identity.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn restart(&mut self) -> anyhow::Result<()> {
-        self.process = self.launch.clone().spawn(&self.log)?;
-        Ok(())
-    }
-
-    /// Its metrics page.
-    ///
-    /// # Errors
-    /// The admin port does not answer.
-    pub async fn metrics(&self) -> anyhow::Result<Metrics> {
-        metrics(self.net.as_ref(), self.admin).await
-    }
-
-    /// Number of dials so far. The log shows them too, but later.
-    ///
-    /// # Errors
-    /// As [`Site::metrics`].
-    pub async fn dials(&self) -> anyhow::Result<f64> {
-        let metrics = self.metrics().await?;
-        Ok(metrics.sum("fairlead_agent_dials_total", &[]))
-    }
-
-    /// A page of its admin port.
-    ///
-    /// # Errors
-    /// As [`RawClient::get`].
-    pub async fn admin_get(&self, path: &str) -> anyhow::Result<String> {
-        admin_client(self.net.as_ref(), self.admin).get(path).await
-    }
-}
-
-/// Command line of an agent outside of any pod.
-fn agent(hub: &Hub, cluster: &Cluster, name: &str) -> anyhow::Result<Launch> {
-    let state = hub.dir().join(format!("{name}.state"));
-    Ok(Launch::agent()?
-        .args([
-            "agent".as_ref(),
-            "--kubeconfig".as_ref(),
-            cluster.kubeconfig().as_os_str(),
-        ])
-        .args(["--state".as_ref(), state.as_os_str()]))
-}
-
-/// A port that was free a moment ago. The agent does not report the port that it got.
-fn free_port() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+/// Command `fairlead ARGS` with this HOME, and its text.
+fn command_line(
+    net: Option<&NetNs>,
+    home: &Path,
+    args: &[String],
+) -> anyhow::Result<(String, Command)> {
+    let line = format!("fairlead {}", args.join(" "));
+    let mut words = net.map(ProcessLocation::entrance).unwrap_or_default();
+    words.push(Launch::hub()?.program().into());
+    let mut words = words.into_iter();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).args(args).env_clear().env("HOME", home);
+    Ok((line, command))
 }

@@ -17,6 +17,7 @@ pub mod body;
 pub mod clock;
 pub mod fake_influxdb;
 pub mod fake_issuer;
+pub mod git_server;
 pub mod hub;
 pub mod influxdb;
 pub mod layers;

@@ -245,6 +245,8 @@ impl Attempt<'_> {
 
 fn no_helm() -> RunFailure {
     let kind = BundleKind::Helm;
-    let sentence = format!("this agent has no runner for bundles of the kind {kind}");
+    let sentence = format!(
+        "this agent has no runner for bundles of the kind {kind}: outside of a pod, `--helm FILE` names Helm"
+    );
     RunFailure::new(FailureClass::Waiting, Code::DeploymentWaits, sentence)
 }

@@ -1,7 +1,6 @@
 //! Sources over HTTP: the program git against `git http-backend` behind a small server.
 
 mod limits;
-mod server;
 mod untarget;
 
 use std::{
@@ -23,9 +22,9 @@ use fairlead_testkit::wall_clock::WallClock;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 
-use self::server::GitServer;
 use super::{SourceSettings, Sources, schedule::PollKey};
 use crate::parts::DeliveryParts;
+use fairlead_testkit::git_server::GitServer;
 
 const SOURCE: &str = "s-platform";
 

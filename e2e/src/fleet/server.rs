@@ -10,7 +10,8 @@ use tempfile::TempDir;
 
 use fairlead_testkit::process::Launch;
 
-use super::{Hub, Joining, Site, agent, fairlead, free_port, launch};
+use super::site::{agent, free_port};
+use super::{Hub, Joining, Site, fairlead, launch};
 use crate::kube::Cluster;
 use crate::netns::NetNs;
 

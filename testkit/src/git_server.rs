@@ -16,7 +16,7 @@ use tokio::{
 };
 
 /// Server of one repository.
-pub(super) struct GitServer {
+pub struct GitServer {
     served: Arc<Served>,
     port: u16,
 }
@@ -31,7 +31,7 @@ struct Served {
 
 impl GitServer {
     /// Starts on a free port.
-    pub(super) async fn start(root: PathBuf) -> Self {
+    pub async fn start(root: PathBuf) -> Self {
         std::fs::create_dir_all(&root).unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -50,19 +50,25 @@ impl GitServer {
         GitServer { served, port }
     }
 
-    pub(super) fn url(&self) -> String {
+    /// Address of the repository.
+    #[must_use]
+    pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/platform.git", self.port)
     }
 
-    pub(super) fn repository(&self) -> PathBuf {
+    /// Folder of the bare repository.
+    #[must_use]
+    pub fn repository(&self) -> PathBuf {
         self.served.root.join("platform.git")
     }
 
-    pub(super) fn refuse(&self, status: u16) {
+    /// Answers everything with this status; 0 ends that.
+    pub fn refuse(&self, status: u16) {
         self.served.refusal.store(status, Ordering::SeqCst);
     }
 
-    pub(super) fn require(&self, user: &str, password: &str) {
+    /// Asks for this login from now on.
+    pub fn require(&self, user: &str, password: &str) {
         use base64::{Engine, engine::general_purpose::STANDARD};
         let login = STANDARD.encode(format!("{user}:{password}"));
         *self.served.login.lock().unwrap() = Some(format!("Basic {login}"));
