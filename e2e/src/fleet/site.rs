@@ -151,7 +151,7 @@ impl Site {
     /// A page of its admin port.
     ///
     /// # Errors
-    /// As [`RawClient::get`].
+    /// As [`RawClient::get`](fairlead_testkit::raw::RawClient::get).
     pub async fn admin_get(&self, path: &str) -> anyhow::Result<String> {
         admin_client(self.net.as_ref(), self.admin).get(path).await
     }
