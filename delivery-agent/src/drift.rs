@@ -25,7 +25,6 @@ pub use event::{DriftEvent, DriftReport};
 pub use fenced::FencedAccess;
 pub use monitor::DriftMonitor;
 
-pub(crate) use deployment::beside_fields;
 pub(crate) use examine::keep_ignored;
 pub(crate) use watch::session::{Notice, Position, WatchEnd, watch};
 

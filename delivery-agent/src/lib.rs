@@ -2,7 +2,6 @@
 
 pub mod content;
 mod delivery;
-pub mod diff;
 pub mod drift;
 pub mod engine;
 pub mod fence;
@@ -22,7 +21,7 @@ mod testing;
 mod uploads;
 
 pub use delivery::{DeliveryParts, run};
-pub use fairlead_runner::{Launch, LaunchedRunner, Runner, RunnerError};
+pub use fairlead_runner::{Launch, LaunchedRunner, Runner};
 pub use hub::{HubConnection, HubUnreachable};
 pub use manifests::ManifestExecutor;
 pub use process::ProcessIdentity;

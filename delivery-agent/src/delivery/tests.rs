@@ -374,11 +374,17 @@ async fn restarted_agent_goes_on_without_the_hub() {
     free_lease(&api);
     *hub.is_away.lock().unwrap() = true;
     hub.reports.lock().unwrap().clear();
+    api.take_requests();
     let _agent = Agent::start(&api, &hub);
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let journals = "GET /api/v1/namespaces/fairlead-delivery/secrets";
+    until("journals read", || {
+        api.take_requests().iter().any(|it| it == journals)
+    })
+    .await;
     assert_eq!(api.paths(OBJECTS).len(), 1);
     *hub.is_away.lock().unwrap() = false;
     until_ready(&hub, 1).await;
+    assert_eq!(api.paths(OBJECTS).len(), 1);
 }
 
 /// Stops the agent at each request that changes something, and starts it again: the end is always the same.
