@@ -118,8 +118,11 @@ fn remove_untargeted(
     before: &View,
     bundles: Vec<BundleId>,
 ) -> Result<usize, StoreError> {
-    let removes = |view: &View, id: &BundleId| {
-        let bundle = view.bundle(id);
+    if bundles.is_empty() {
+        return Ok(0);
+    }
+    let removed_before = |id: &BundleId| {
+        let bundle = before.bundle(id);
         bundle.is_some_and(|it| it.value.fields.on_untarget == UntargetPolicy::Remove)
     };
     let clusters = draft.clusters().map(|it| it.value.id.clone());
@@ -127,11 +130,12 @@ fn remove_untargeted(
         clusters: clusters.collect(),
         bundles,
     };
-    let mut removals = removals(before, draft, &affected);
-    for removal in std::mem::take(&mut removals) {
-        let deletes = removal.deletes && removes(before, &removal.bundle);
-        removals.insert(Removal { deletes, ..removal });
-    }
+    let removals = removals(before, draft, &affected);
+    let removals = removals.into_iter().map(|removal| Removal {
+        deletes: removal.deletes && removed_before(&removal.bundle),
+        ..removal
+    });
+    let removals = removals.collect();
     write_tombstones(draft, &affected, &removals)?;
     Ok(removals.iter().filter(|it| it.deletes).count())
 }
