@@ -6,9 +6,10 @@ use anyhow::ensure;
 use fairlead_testkit::git_server::GitServer;
 use tokio::process::Command;
 
-use crate::world::{World, write_files};
-
-const OPTIONS: &str = "namespace: shop\ntargets: [{name: all, selector: env=prod}]\n";
+use crate::{
+    OPTIONS,
+    world::{ROLLOUT_DEADLINE, World, write_files},
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn push_reaches_a_cluster_and_a_lost_repository_removes_nothing() -> anyhow::Result<()> {
@@ -88,7 +89,7 @@ async fn push_reaches_a_cluster_and_a_lost_repository_removes_nothing() -> anyho
             .await?
             .success()?;
         let mut last = serde_json::Value::Null;
-        let refused = fairlead_e2e::eventually(crate::world::ROLLOUT_DEADLINE, step, async || {
+        let refused = fairlead_e2e::eventually(ROLLOUT_DEADLINE, step, async || {
             last = world.json(&["source", "get", "platform"]).await.ok()?;
             last.to_string().contains(expected).then_some(())
         })

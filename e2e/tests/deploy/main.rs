@@ -42,15 +42,7 @@ const CHART: &[(&str, &str)] = &[
 async fn folder_and_chart_reach_three_clusters_and_again_change_nothing() -> anyhow::Result<()> {
     let world = World::start(3).await?;
     let folder = world.folder("shop", &[("fairlead.yaml", OPTIONS), ("web.yaml", WEB)])?;
-    let deploy = [
-        "deploy",
-        &folder,
-        "--tenant",
-        "t-default",
-        "--yes",
-        "--wait",
-    ];
-    world.run(&deploy).await?.success()?;
+    world.deploy(&folder, &[]).await?;
     for (number, member) in world.members.iter().enumerate() {
         let id = &member.id;
         ensure!(member.field("cm/web", ".data.cluster").await? == *id);
@@ -58,16 +50,8 @@ async fn folder_and_chart_reach_three_clusters_and_again_change_nothing() -> any
         world.until(number, "b-shop", "Ready").await?;
     }
     let chart = world.folder("web", CHART)?;
-    let to = [
-        "--tenant",
-        "t-default",
-        "--to",
-        "env=prod",
-        "--yes",
-        "--wait",
-    ];
-    let deploy_chart = [&["deploy", &chart], &to[..]].concat();
-    world.run(&deploy_chart).await?.success()?;
+    let to = ["--to", "env=prod"];
+    world.deploy(&chart, &to).await?;
     for member in &world.members {
         ensure!(member.field("cm/chart", ".data.color").await? == "blue");
         let uid = member.field("ns/shop", ".metadata.uid").await?;
@@ -79,8 +63,8 @@ async fn folder_and_chart_reach_three_clusters_and_again_change_nothing() -> any
     for member in &world.members {
         before.push(member.versions().await?);
     }
-    world.run(&deploy).await?.success()?;
-    world.run(&deploy_chart).await?.success()?;
+    world.deploy(&folder, &[]).await?;
+    world.deploy(&chart, &to).await?;
     for (member, before) in world.members.iter().zip(&before) {
         let after = member.versions().await?;
         ensure!(after == *before, "{before}\n{after}");
@@ -89,8 +73,8 @@ async fn folder_and_chart_reach_three_clusters_and_again_change_nothing() -> any
     }
 
     compare_before_and_after_an_edit(&world, &folder, &chart).await?;
-    world.run(&deploy).await?.success()?;
-    world.run(&deploy_chart).await?.success()?;
+    world.deploy(&folder, &[]).await?;
+    world.deploy(&chart, &to).await?;
     for member in &world.members {
         ensure!(member.field("cm/web", ".data.color").await? == "red");
         ensure!(member.field("cm/chart", ".data.color").await? == "red");
@@ -150,18 +134,10 @@ async fn large_prune_waits_for_a_person_and_a_removal_is_whole() -> anyhow::Resu
     let mut files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (&**a, &**b)).collect();
     files.push(("fairlead.yaml", OPTIONS));
     let folder = world.folder("shop", &files)?;
-    let deploy = [
-        "deploy",
-        &folder,
-        "--tenant",
-        "t-default",
-        "--yes",
-        "--wait",
-    ];
-    world.run(&deploy).await?.success()?;
+    world.deploy(&folder, &[]).await?;
 
     world.folder("shop", &files[3..])?;
-    let deploy = [&deploy[..5], &[]].concat();
+    let deploy = ["deploy", &folder, "--tenant", "t-default", "--yes"];
     world.run(&deploy).await?.success()?;
     let blocked = world.until(0, "b-shop", "Blocked").await?;
     ensure!(blocked["code"] == "FL-6204", "{blocked}");
@@ -192,15 +168,7 @@ async fn large_prune_waits_for_a_person_and_a_removal_is_whole() -> anyhow::Resu
 async fn cluster_is_repaired_without_the_hub_and_after_a_restart() -> anyhow::Result<()> {
     let mut world = World::start(1).await?;
     let folder = world.folder("shop", &[("fairlead.yaml", OPTIONS), ("web.yaml", WEB)])?;
-    let deploy = [
-        "deploy",
-        &folder,
-        "--tenant",
-        "t-default",
-        "--yes",
-        "--wait",
-    ];
-    world.run(&deploy).await?.success()?;
+    world.deploy(&folder, &[]).await?;
 
     world.hub.process.kill_9()?;
     let member = &mut world.members[0];

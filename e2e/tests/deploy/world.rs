@@ -62,6 +62,13 @@ impl World {
         Ok(folder.display().to_string())
     }
 
+    /// Deploys a folder, and waits for the end of its rollout.
+    pub(crate) async fn deploy(&self, folder: &str, more: &[&str]) -> anyhow::Result<()> {
+        let words = ["deploy", folder, "--tenant", "t-default", "--yes", "--wait"];
+        self.run(&[&words, more].concat()).await?.success()?;
+        Ok(())
+    }
+
     /// Runs a command that waits for clusters.
     pub(crate) async fn run(&self, args: &[&str]) -> anyhow::Result<Output> {
         self.hub.cli_within(ROLLOUT_DEADLINE, args).await
