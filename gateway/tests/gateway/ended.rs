@@ -139,9 +139,9 @@ async fn ended_watch_has_the_reason_if_its_server_ends_after_an_event() {
 
 #[tokio::test]
 async fn exec_gets_a_status_on_its_error_channel() {
-    let (rig, _agent) = rig().await;
     for protocol in ["v5.channel.k8s.io", "v4.channel.k8s.io"] {
-        rig.modules.revoked.store(false, Ordering::SeqCst);
+        // A pass over the table checks a credential once: in one hub it could end the second request early.
+        let (rig, _agent) = rig().await;
         let headers = format!(
             "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Protocol: {protocol}\r\n"
         );
@@ -191,7 +191,7 @@ async fn waiting_requests_are_answered_with_the_reason() {
     let of_hub =
         format!("GET /v1/waits HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer good\r\n\r\n");
     for request in [of_cluster, of_hub] {
-        // A pass over the table checks a credential once: in one hub it could end the second request early.
+        // A hub for each, as above.
         let (rig, _agent) = rig().await;
         let requests = rig.modules.requests.get().unwrap();
         let mut client = open(&rig, &request).await;
