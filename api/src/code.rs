@@ -164,7 +164,7 @@ codes! {
     RemovalNotConfirmed = 6105, 409, "the change takes bundles away from clusters", "Check the list of clusters in `details.removed`, then repeat the request with `confirm` and the value of `details.confirm`.";
     NoSuchGeneration = 6106, 404, "the bundle has no such generation", "Choose one of the generations that `fairlead bundle get BUNDLE` lists.";
     BundleDeleting = 6107, 409, "the bundle is being removed from its clusters", "Wait until all clusters have reported the removal, or delete it with `fairlead bundle delete BUNDLE --keep`.";
-    ChartNotFetched = 6108, 400, "the hub fetches charts of repositories for sources only", "Put the chart into the folder of the bundle: `helm pull --untar`, then upload the folder.";
+    ChartNotFetched = 6108, 400, "the chart of the bundle was not fetched", "Name it in `fairlead.yaml` of the folder and upload the folder: the hub fetches the chart with it, if it runs with `--helm`. Or put the chart itself into the folder: `helm pull --untar`.";
     DependencyCycle = 6109, 400, "bundles depend on each other in a circle", "Remove one of the entries of `dependsOn` that the cause names.";
     BadBundle = 6110, 400, "the bundle is not valid", "Correct each field that the cause names.";
     TooManyTransfers = 6111, 429, "too many uploads are in progress", "Try again in a moment.";

@@ -12,7 +12,7 @@ use clap::ArgMatches;
 use fairlead_api::{Code, Failure, HubUrl};
 use fairlead_certs::Leaf;
 use fairlead_client::{Environment, files};
-use fairlead_control::{Control, GitProxy};
+use fairlead_control::{Control, ProgramProxy};
 use fairlead_gateway::Gateway;
 use fairlead_registry::RegistrySettings;
 use fairlead_runtime::{Process, admin, listen, workers};
@@ -32,15 +32,15 @@ pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<
     let mut reader = reader("server", matches, environment);
     let process = ProcessSettings::read(&mut reader);
     let mut settings = settings::read_server(&mut reader);
-    settings.git_proxy = git_proxy(environment);
+    settings.program_proxy = program_proxy(environment);
     reader.finish()?;
     run(settings, process)
 }
 
-/// Proxy of the program git. It gets no other variable of the hub.
-fn git_proxy(environment: &Environment) -> GitProxy {
+/// Proxy of the programs git and helm. They get no other variable of the hub.
+fn program_proxy(environment: &Environment) -> ProgramProxy {
     let (proxy, exceptions) = environment.proxy_variables();
-    GitProxy {
+    ProgramProxy {
         https_proxy: proxy.map(SecretString::from),
         no_proxy: exceptions.map(str::to_owned),
     }
@@ -67,7 +67,7 @@ pub(crate) fn dev(matches: &ArgMatches, environment: &Environment) -> Result<(),
     // The login is stored there; a missing folder is reported before the hub starts.
     environment.config_dir()?;
     let mut settings = settings::read_dev(&mut reader, data, environment);
-    settings.git_proxy = git_proxy(environment);
+    settings.program_proxy = program_proxy(environment);
     reader.finish()?;
     run(settings, process)
 }
@@ -204,7 +204,7 @@ fn control_config(
         enroll: settings.enroll.clone(),
         delivery_credentials: settings.delivery_credentials.clone(),
         helm: settings.helm.clone(),
-        git_proxy: settings.git_proxy.clone(),
+        program_proxy: settings.program_proxy.clone(),
         git_servers: fairlead_control::GitServers::default(),
     })
 }

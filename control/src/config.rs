@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fairlead_api::HubUrl;
 use fairlead_certs::Leaf;
-use fairlead_delivery::GitProxy;
+use fairlead_delivery::ProgramProxy;
 use fairlead_facts::InfluxConfig;
 use fairlead_registry::RegistrySettings;
 use fairlead_store::Place;
@@ -44,10 +44,10 @@ pub struct Config {
     pub enroll: EnrollSettings,
     /// Folder with credentials for sources of bundles: a folder for each tenant, and in it one file for each name.
     pub delivery_credentials: Option<PathBuf>,
-    /// Program helm, for charts of repositories in sources of bundles.
+    /// Program helm, for charts of repositories.
     pub helm: Option<PathBuf>,
-    /// Proxy of the program git, for sources of bundles.
-    pub git_proxy: GitProxy,
+    /// Proxy of the programs git and helm.
+    pub program_proxy: ProgramProxy,
     /// Plugged-in Git servers.
     pub git_servers: GitServers,
 }

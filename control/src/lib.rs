@@ -21,7 +21,7 @@ mod opening;
 
 pub use config::Config;
 pub use control::Control;
-pub use fairlead_delivery::GitProxy;
+pub use fairlead_delivery::ProgramProxy;
 pub use fairlead_issuers as issuers;
 pub use fairlead_registry::{BOOTSTRAP_TTL, PERSON_TOKEN_TTL};
 pub use modules::{

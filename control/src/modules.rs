@@ -147,7 +147,7 @@ fn sources(config: &Config, data_dir: &DataDir) -> SourceSettings {
     SourceSettings {
         credentials: config.delivery_credentials.clone(),
         helm: config.helm.clone(),
-        proxy: config.git_proxy.clone(),
+        proxy: config.program_proxy.clone(),
         ..SourceSettings::of_data_dir(data_dir.path())
     }
 }

@@ -11,11 +11,11 @@ use std::{io::Read, sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code, Failure, TenantId,
-    delivery::{ArtifactId, BundleFields, UploadedArtifact},
+    delivery::{ArtifactId, BundleFields, Chart, UploadedArtifact},
 };
 use fairlead_bundle::{
     content_id,
-    fields::{FILE_NAME, parse_file},
+    fields::{FILE_NAME, check_fields, parse_file},
     folder::{Artifact, Folder, FolderError, MAX_PACKED_BYTES, MAX_UNPACKED_BYTES},
 };
 use fairlead_delivery_store::ContentStore;
@@ -54,6 +54,36 @@ pub(crate) struct PackedFolder {
     facts: ArtifactFacts,
     fields: Option<BundleFields>,
     _memory: Vec<Taken>,
+}
+
+impl PackedFolder {
+    /// Chart of a repository that takes the place of the folder.
+    fn chart_to_fetch(&self) -> Option<&Chart> {
+        let chart = self.fields.as_ref()?.chart.as_ref();
+        chart.filter(|_| !self.facts.has_chart)
+    }
+
+    /// Packs the fetched chart in the place of the folder.
+    ///
+    /// # Errors
+    /// `FL-6102`, `FL-6103`
+    fn replaced_by(self, chart: Folder) -> Result<Self, Failure> {
+        let facts = ArtifactFacts::of(&chart).map_err(refused)?;
+        let artifact = chart.pack().map_err(refused)?;
+        let mut fields = self.fields;
+        if let Some(fields) = &mut fields {
+            // The chart is the content now.
+            fields.chart = None;
+            let checked = check_fields(fields, facts.has_chart);
+            checked.map_err(|error| bad_file(error.to_string()))?;
+        }
+        Ok(PackedFolder {
+            artifact,
+            facts,
+            fields,
+            _memory: self._memory,
+        })
+    }
 }
 
 impl Artifacts {
@@ -243,9 +273,14 @@ fn fields_of(folder: &Folder, has_chart: bool) -> Result<Option<BundleFields>, F
     let Some(file) = folder.get(FILE_NAME) else {
         return Ok(None);
     };
-    let bad = |cause: String| Failure::with_cause(Code::BadBundleFile, cause);
     let text = str::from_utf8(file);
-    let text = text.map_err(|_| bad(format!("{FILE_NAME} is no UTF-8")))?;
+    let text = text.map_err(|_| bad_file(format!("{FILE_NAME} is no UTF-8")))?;
     let fields = parse_file(text, has_chart);
-    fields.map(Some).map_err(|error| bad(error.to_string()))
+    fields
+        .map(Some)
+        .map_err(|error| bad_file(error.to_string()))
+}
+
+fn bad_file(cause: String) -> Failure {
+    Failure::with_cause(Code::BadBundleFile, cause)
 }

@@ -48,7 +48,7 @@ pub(crate) fn routes() -> ApiRoutes<DeliveryParts> {
                 cursor,
             ),
             streams::wait_parameter(),
-            QueryParameter::text("bundle", "Filter: deployments of this bundle"),
+            QueryParameter::bundle("Filter: deployments of this bundle"),
         ])
         .gives::<DeploymentStatusUpdate>(200),
         status,

@@ -10,7 +10,9 @@ use fairlead_seam::Module;
 use tracing::warn;
 
 use crate::{
-    agent_routes, artifacts, bundles, commands, deployment_status, deployments, garbage, groups,
+    agent_routes, artifacts, bundles,
+    charts::ChartFetcher,
+    commands, deployment_status, deployments, garbage, groups,
     metrics::DeliveryMetrics,
     parts::DeliveryParts,
     rollouts,
@@ -28,7 +30,8 @@ pub struct DeliveryModule {
 impl DeliveryModule {
     /// A module over the documents and rows of a store.
     #[must_use]
-    pub fn new(parts: DeliveryParts, sources: SourceSettings) -> Self {
+    pub fn new(mut parts: DeliveryParts, sources: SourceSettings) -> Self {
+        parts.charts = ChartFetcher::new(sources.helm.clone(), sources.proxy.clone());
         DeliveryModule {
             runs: Runs::new(parts.clone()),
             sources: Sources::new(parts.clone(), sources),

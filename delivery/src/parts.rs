@@ -8,8 +8,10 @@ use fairlead_store::{Clock, Store};
 use crate::{
     announcements::Announcements,
     artifacts::Artifacts,
+    charts::ChartFetcher,
     fleet::{FleetHandle, SupervisorParts},
     generations::Generations,
+    proxy::ProgramProxy,
 };
 
 /// Documents, rows and clock of delivery.
@@ -23,6 +25,8 @@ pub struct DeliveryParts {
     pub contents: ContentStore,
     /// Contents of bundles.
     pub(crate) artifacts: Artifacts,
+    /// Charts of repositories.
+    pub(crate) charts: ChartFetcher,
     /// Generations of bundles.
     pub(crate) generations: Generations,
     /// States of bundles in clusters.
@@ -56,6 +60,7 @@ impl DeliveryParts {
         });
         DeliveryParts {
             artifacts: Artifacts::new(contents.clone()),
+            charts: ChartFetcher::new(None, ProgramProxy::default()),
             generations,
             store: store.clone(),
             clock: clock.clone(),

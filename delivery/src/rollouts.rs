@@ -42,7 +42,7 @@ pub(crate) fn routes() -> ApiRoutes<Arc<Runs>> {
     const ALL: &str = "/v1/rollouts";
     const ONE: &str = "/v1/rollouts/{rolloutId}";
     let filters = [
-        QueryParameter::text("bundle", "Filter: rollouts of this bundle"),
+        QueryParameter::bundle("Filter: rollouts of this bundle"),
         states_parameter(),
     ];
     ApiRoutes::new()

@@ -4,7 +4,6 @@
 //! A failure changes nothing: the last good content stays, and the source shows the reason.
 
 mod access;
-mod chart;
 mod check;
 mod failure;
 mod fetch;
@@ -28,11 +27,10 @@ use std::{
 };
 
 use fairlead_api::SourceId;
-use secrecy::SecretString;
 use tokio::sync::Notify;
 
 use self::{access::CredentialsFolder, git::Git, state::SourceStates};
-use crate::parts::DeliveryParts;
+use crate::{parts::DeliveryParts, proxy::ProgramProxy};
 
 pub(crate) use self::{hooks::hook_routes, routes::routes};
 
@@ -49,17 +47,8 @@ pub struct SourceSettings {
     pub helm: Option<PathBuf>,
     /// Limit of one fetch, in bytes.
     pub max_fetch_bytes: u64,
-    /// Proxy of git.
-    pub proxy: GitProxy,
-}
-
-/// Proxy of the program git, as in the variables of the hub's own environment.
-#[derive(Debug, Clone, Default)]
-pub struct GitProxy {
-    /// `HTTPS_PROXY`; it may contain a password.
-    pub https_proxy: Option<SecretString>,
-    /// `NO_PROXY`.
-    pub no_proxy: Option<String>,
+    /// Proxy of git and helm.
+    pub proxy: ProgramProxy,
 }
 
 impl SourceSettings {
@@ -72,7 +61,7 @@ impl SourceSettings {
             git: PathBuf::from("git"),
             helm: None,
             max_fetch_bytes: fetch::MAX_FETCH_BYTES,
-            proxy: GitProxy::default(),
+            proxy: ProgramProxy::default(),
         }
     }
 }
@@ -83,7 +72,6 @@ pub(crate) struct Sources {
     credentials: CredentialsFolder,
     cache: PathBuf,
     git: Git,
-    helm: Option<PathBuf>,
     max_fetch_bytes: u64,
     states: SourceStates,
     /// Sources whose webhook was called since the last write of requests.
@@ -101,7 +89,6 @@ impl Sources {
             git: Git::new(settings.git, home, settings.proxy),
             max_fetch_bytes: settings.max_fetch_bytes,
             cache: settings.cache,
-            helm: settings.helm,
             states: SourceStates::default(),
             called: Mutex::default(),
             hooked: Notify::new(),

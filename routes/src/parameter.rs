@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use fairlead_api::{ClusterId, TenantId};
+use fairlead_api::{BundleId, ClusterId, TenantId};
 use serde_json::{Value, json};
 
 /// Description of one query parameter.
@@ -51,6 +51,12 @@ impl QueryParameter {
     #[must_use]
     pub fn cluster(description: &'static str) -> Self {
         Self::pattern("cluster", description, &id_pattern(ClusterId::PREFIX))
+    }
+
+    /// Parameter `bundle`: the id of a bundle.
+    #[must_use]
+    pub fn bundle(description: &'static str) -> Self {
+        Self::pattern("bundle", description, &id_pattern(BundleId::PREFIX))
     }
 
     /// Parameter `tenant`: the id of a tenant.

@@ -13,8 +13,8 @@ use clap::Parser;
 use fairlead_api::{HubUrl, TimeSpan, resources::TenantQuotas};
 use fairlead_client::Environment;
 use fairlead_control::{
-    ACCESS_MAX, AccessSettings, BOOTSTRAP_TTL, EMERGENCY_MAX, EnrollSettings, GitProxy,
-    PERSON_TOKEN_TTL,
+    ACCESS_MAX, AccessSettings, BOOTSTRAP_TTL, EMERGENCY_MAX, EnrollSettings, PERSON_TOKEN_TTL,
+    ProgramProxy,
 };
 use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
@@ -70,8 +70,8 @@ pub(crate) struct Settings {
     pub(crate) delivery_credentials: Option<PathBuf>,
     /// Program helm, for charts of repositories.
     pub(crate) helm: Option<PathBuf>,
-    /// Proxy of the program git: the variables of the hub.
-    pub(crate) git_proxy: GitProxy,
+    /// Proxy of the programs git and helm: the variables of the hub.
+    pub(crate) program_proxy: ProgramProxy,
     /// Set for `fairlead dev`: install manifests on the admin port, and a login for this user.
     pub(crate) dev: Option<Environment>,
 }
@@ -213,7 +213,7 @@ pub(crate) struct Server {
     /// SOURCE.webhook has the secret of the webhook of that source [default: none]
     #[arg(long, value_name = "DIR")]
     delivery_credentials: Option<String>,
-    /// Program helm, to fetch charts that folders of sources name [default: none]
+    /// Program helm, to fetch charts of repositories that folders name [default: none]
     #[arg(long, value_name = "FILE")]
     helm: Option<String>,
     /// Longest time of a role that a second person approved [default: 8h]
@@ -343,7 +343,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         accept_data_loss: reader.or("accept-data-loss", false),
         delivery_credentials: reader.optional("delivery-credentials"),
         helm: reader.optional("helm"),
-        git_proxy: GitProxy::default(),
+        program_proxy: ProgramProxy::default(),
         dev: None,
     }
 }
@@ -382,7 +382,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         accept_data_loss: reader.or("accept-data-loss", false),
         delivery_credentials: None,
         helm: None,
-        git_proxy: GitProxy::default(),
+        program_proxy: ProgramProxy::default(),
         dev: Some(environment.clone()),
         data,
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fairlead_api::{
     ClusterId, Code, Failure,
-    delivery::{Bundle, BundleStatus, Plan, PutBundle, UploadedArtifact},
+    delivery::{Bundle, BundleStatus, Plan, PutBundle},
     percent,
 };
 use fairlead_client::{Environment, HubClient, Precondition};
@@ -12,7 +12,7 @@ use http::Method;
 
 use super::{
     diff,
-    document::{Audience, Deploying},
+    document::{Audience, Deploying, send_content},
     folder::size,
     follow::{self, Following},
     plan,
@@ -78,14 +78,14 @@ fn heading(deploying: &Deploying) -> String {
     let Deploying {
         before,
         bundle,
-        content,
+        size: (files, bytes),
+        ..
     } = deploying;
     let generation = match before {
         None => "new".to_owned(),
         Some((_, known)) => format!("after generation {}", known.generation),
     };
-    let artifact = &content.artifact;
-    let files = match artifact.files {
+    let files = match files {
         1 => "1 file".to_owned(),
         files => format!("{files} files"),
     };
@@ -93,7 +93,7 @@ fn heading(deploying: &Deploying) -> String {
         "{} of {} ({generation}): {files}, {}, {}\n",
         bundle.id,
         bundle.tenant,
-        size(artifact.unpacked_bytes),
+        size(*bytes),
         bundle.fields.kind
     )
 }
@@ -131,17 +131,15 @@ async fn plan_of(
 /// # Errors
 /// `FL-4105` if the hub names the content differently.
 pub(super) async fn upload(hub: &HubClient, deploying: &Deploying) -> Result<(), Failure> {
-    let artifact = &deploying.content.artifact;
-    let tenant = percent::encode(deploying.bundle.tenant.as_str());
-    let path = format!("/v1/artifacts?tenant={tenant}");
-    let packed = artifact.packed.clone();
-    let stored: UploadedArtifact = hub.upload(&path, "application/gzip", packed.into()).await?;
-    if stored.id == artifact.id {
+    let stored = send_content(hub, deploying).await?;
+    let expected = deploying.bundle.artifact.as_ref();
+    if expected == Some(&stored.id) {
         return Ok(());
     }
+    let expected = expected.map_or("", |it| it.as_str());
     let cause = format!(
-        "the hub names the content {}, this command {}",
-        stored.id, artifact.id
+        "the hub names the content {}, this command {expected}",
+        stored.id
     );
     let next = "Use a command line of the hub's version; `fairlead version` prints it.";
     Err(Failure::because(Code::HubUnreachable, cause).next(next))

@@ -2,13 +2,14 @@
 
 use fairlead_api::{
     BundleId, Code, Failure, Selector,
-    delivery::{Bundle, Target},
+    delivery::{Bundle, Target, UploadedArtifact},
+    percent,
 };
 use fairlead_bundle::fields::{FILE_NAME, errors_of_bundle};
 use fairlead_client::HubClient;
 
 use super::folder::Content;
-use crate::{args, cluster::own_tenant};
+use crate::{args, cluster::own_tenant, output};
 
 /// Clusters of a document.
 pub(super) enum Audience {
@@ -24,6 +25,8 @@ pub(super) struct Deploying {
     pub(super) before: Option<(String, Bundle)>,
     pub(super) bundle: Bundle,
     pub(super) content: Content,
+    /// Files and bytes of the content on the hub: of the folder, or of the chart that it names.
+    pub(super) size: (usize, u64),
 }
 
 impl Deploying {
@@ -88,12 +91,39 @@ impl Deploying {
             );
             return Err(Failure::with_cause(Code::Invalid, cause));
         }
-        Ok(Deploying {
+        let size = (content.artifact.files, content.artifact.unpacked_bytes);
+        let mut deploying = Deploying {
             before,
             bundle,
             content,
-        })
+            size,
+        };
+        if deploying.content.needs_chart() {
+            deploying.fetch_chart(hub).await?;
+        }
+        Ok(deploying)
     }
+
+    /// Makes the hub fetch the chart that the folder names: the content of the bundle is the chart.
+    async fn fetch_chart(&mut self, hub: &HubClient) -> Result<(), Failure> {
+        output::note("the hub fetches the chart");
+        let stored = send_content(hub, self).await?;
+        self.size = (stored.files, stored.unpacked_bytes);
+        self.bundle.artifact = Some(stored.id);
+        self.bundle.fields.chart = None;
+        Ok(())
+    }
+}
+
+/// Sends the folder to the hub.
+pub(super) async fn send_content(
+    hub: &HubClient,
+    deploying: &Deploying,
+) -> Result<UploadedArtifact, Failure> {
+    let tenant = percent::encode(deploying.bundle.tenant.as_str());
+    let path = format!("/v1/artifacts?tenant={tenant}");
+    let packed = deploying.content.artifact.packed.clone();
+    Ok(hub.upload(&path, "application/gzip", packed.into()).await?)
 }
 
 /// The bundle on the hub, with its ETag.

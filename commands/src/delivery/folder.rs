@@ -62,6 +62,11 @@ impl Content {
         })
     }
 
+    /// True if the hub has to fetch the chart that the folder names.
+    pub(crate) fn needs_chart(&self) -> bool {
+        self.fields.chart.is_some() && !self.has_chart_file
+    }
+
     /// Id of the bundle: the given one, or that of the content's name.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod artifacts;
 mod bundles;
 mod ca;
 mod catalog;
+mod charts;
 mod clusters;
 mod configuration;
 mod deliveries;

@@ -5,7 +5,7 @@ use std::io;
 use axum::{Json, extract::State};
 use bytes::Bytes;
 use fairlead_api::{
-    TenantId,
+    Code, Failure, TenantId,
     delivery::{ArtifactId, UploadedArtifact},
 };
 use fairlead_registry::{RegistryError, allow, allow_in_tenant, sees_tenant};
@@ -27,6 +27,7 @@ use super::{
     pieces::{PieceReader, QUEUE_CAPACITY},
 };
 use crate::{
+    charts::ChartFetcher,
     parts::DeliveryParts,
     rights::{DELIVER, TAG},
 };
@@ -71,6 +72,7 @@ async fn upload(
     check_content_type(&headers, CONTENT_TYPES)?;
     let sender = tenant.as_ref().map_or("all tenants", |it| it.as_str());
     let folder = receive(&parts.artifacts, body.within(MAX_ARCHIVE_BYTES)?, sender).await?;
+    let folder = with_chart(&parts.charts, folder).await?;
     let now = millis(parts.clock.now());
     let stored = parts.artifacts.store(folder, now).await;
     let stored = stored.map_err(RegistryError::from)?;
@@ -103,6 +105,17 @@ async fn note(
     now: i64,
 ) -> Result<(), RegistryError> {
     Ok(parts.artifacts.note_upload(tenant, artifact, now).await?)
+}
+
+/// Fetches the chart that a folder without one names; other folders stay.
+async fn with_chart(charts: &ChartFetcher, folder: PackedFolder) -> Answer<PackedFolder> {
+    let Some(chart) = folder.chart_to_fetch() else {
+        return Ok(folder);
+    };
+    let chart = charts.fetch(chart).await;
+    let chart = chart.map_err(|cause| Failure::with_cause(Code::ChartNotFetched, cause))?;
+    let packed = spawn_blocking(move || folder.replaced_by(chart)).await;
+    Ok(packed.map_err(RegistryError::internal)??)
 }
 
 /// Unpacks a body while it arrives.

@@ -16,9 +16,8 @@ use tokio::{
     time::timeout,
 };
 
-use secrecy::ExposeSecret;
-
-use super::{GitProxy, failure::SourceFailure};
+use super::failure::SourceFailure;
+use crate::proxy::ProgramProxy;
 
 /// Folders with git, ssh and ssh-keygen.
 const PROGRAM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -80,12 +79,12 @@ impl<'a> GitCall<'a> {
 pub(super) struct Git {
     program: PathBuf,
     home: PathBuf,
-    proxy: GitProxy,
+    proxy: ProgramProxy,
 }
 
 impl Git {
     /// The program at this path or of this name, with an empty folder as home.
-    pub(super) fn new(program: PathBuf, home: PathBuf, proxy: GitProxy) -> Self {
+    pub(super) fn new(program: PathBuf, home: PathBuf, proxy: ProgramProxy) -> Self {
         Git {
             program,
             home,
@@ -161,13 +160,7 @@ impl Git {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        if let Some(proxy) = &self.proxy.https_proxy {
-            // The variable and not an argument, because it may have a password.
-            command.env("HTTPS_PROXY", proxy.expose_secret());
-        }
-        if let Some(exceptions) = &self.proxy.no_proxy {
-            command.env("NO_PROXY", exceptions);
-        }
+        self.proxy.set(&mut command);
         for setting in SETTINGS {
             command.arg("-c").arg(setting);
         }

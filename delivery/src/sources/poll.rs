@@ -10,7 +10,6 @@ use tracing::{info, warn};
 use super::{
     Sources,
     access::GitAccess,
-    chart,
     failure::SourceFailure,
     fetch::CachedRepository,
     folders::{FolderBundle, FolderFile, ReadFolder, without_collisions},
@@ -157,7 +156,9 @@ impl Sources {
     async fn pack(&self, folder: ReadFolder) -> Result<FolderBundle, SourceFailure> {
         let chart = match &folder.fields.chart {
             Some(chart) if folder.needs_chart() => {
-                Some(chart::pull(self.helm.as_ref(), chart).await?)
+                let fetched = self.parts.charts.fetch(chart).await;
+                let unavailable = |cause| SourceFailure::new(Code::ChartUnavailable, cause);
+                Some(fetched.map_err(unavailable)?)
             }
             _ => None,
         };

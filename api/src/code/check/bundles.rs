@@ -28,7 +28,7 @@ pub(super) const fn content(code: Code) -> &'static str {
             "`fairlead bundle get BUNDLE` lists the clusters without a report. `fairlead cluster describe CLUSTER` shows whether the agent of one is connected."
         }
         Code::ChartNotFetched => {
-            "The field `chart` of the bundle names a chart in a repository. Look for `Chart.yaml` in the folder: `tar -tf ARCHIVE`."
+            "On the hub's machine: `helm pull NAME --repo URL --version VERSION`, with the fields of `chart` in `fairlead.yaml`."
         }
         Code::DependencyCycle => {
             "The cause lists the bundles in the order of their dependencies. `fairlead bundle list -o yaml` shows `dependsOn` of each."

@@ -105,7 +105,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
             steward_image: "registry.example/steward:1".to_owned(),
         },
         delivery_credentials: None,
-        git_proxy: Default::default(),
+        program_proxy: Default::default(),
         helm: None,
         git_servers: GitServers::default(),
     }

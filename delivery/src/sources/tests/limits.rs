@@ -2,7 +2,7 @@
 
 use super::Rig;
 use crate::sources::{
-    GitProxy,
+    ProgramProxy,
     git::{Git, GitCall},
 };
 
@@ -42,7 +42,7 @@ async fn git_gets_the_proxy_and_no_other_variable() {
     std::fs::write(&program, "#!/bin/sh\nenv\n").unwrap();
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o700);
     std::fs::set_permissions(&program, mode).unwrap();
-    let variables = async |proxy: GitProxy| {
+    let variables = async |proxy: ProgramProxy| {
         let git = Git::new(program.clone(), home.path().to_owned(), proxy);
         let output = git.run(None, GitCall::new(["version"])).await.unwrap();
         let output = String::from_utf8(output).unwrap();
@@ -51,8 +51,8 @@ async fn git_gets_the_proxy_and_no_other_variable() {
             .filter(|it| it.contains("PROXY") || it.contains("proxy"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(variables(GitProxy::default()).await, [""; 0]);
-    let proxy = GitProxy {
+    assert_eq!(variables(ProgramProxy::default()).await, [""; 0]);
+    let proxy = ProgramProxy {
         https_proxy: Some("http://u:p@proxy:3128".into()),
         no_proxy: Some("git.internal".to_owned()),
     };

@@ -1,56 +1,87 @@
 //! Charts of repositories and registries, fetched by the program helm.
 
-use std::{path::PathBuf, process::Stdio, time::Duration};
+use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
-use fairlead_api::{Code, delivery::Chart};
+use fairlead_api::delivery::Chart;
 use fairlead_bundle::folder::{Folder, MAX_PACKED_BYTES};
-use tokio::{process::Command, time::timeout};
+use tempfile::TempDir;
+use tokio::{process::Command, sync::Semaphore, time::timeout};
 
-use super::failure::SourceFailure;
+use crate::proxy::ProgramProxy;
 
 /// Limit of the time for a chart.
 const PULL_DEADLINE: Duration = Duration::from_secs(120);
+/// Charts that are fetched at the same time.
+const MAX_PULLS: usize = 4;
 
-/// Fetches a chart, and returns its files.
-///
-/// # Errors
-/// `FL-6610`
-pub(super) async fn pull(helm: Option<&PathBuf>, chart: &Chart) -> Result<Folder, SourceFailure> {
-    let name = shown(chart);
-    let failed =
-        |cause: String| SourceFailure::new(Code::ChartUnavailable, format!("{name}: {cause}"));
-    let helm = helm.ok_or_else(|| failed("the hub was started without --helm".to_owned()))?;
-    let home = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
-    let mut command = Command::new(helm);
-    command
-        .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .env("HOME", home.path())
-        .current_dir(home.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .args(["pull", "--destination"])
-        .arg(home.path())
-        .args(arguments(chart).map_err(failed)?);
-    let output = timeout(PULL_DEADLINE, command.output()).await;
-    let output = output.map_err(|_| {
-        failed(format!(
-            "helm did not end within {} s",
-            PULL_DEADLINE.as_secs()
-        ))
-    })?;
-    let output = output.map_err(|error| failed(format!("helm cannot be started: {error}")))?;
-    if !output.status.success() {
-        let messages = String::from_utf8_lossy(&output.stderr);
-        let last = messages.lines().rfind(|it| !it.trim().is_empty());
-        let last: String = last.unwrap_or("no message").chars().take(300).collect();
-        return Err(failed(format!("helm: {last}")));
+/// Fetches charts. Clones share the limit.
+#[derive(Debug, Clone)]
+pub(crate) struct ChartFetcher {
+    helm: Option<PathBuf>,
+    proxy: ProgramProxy,
+    turns: Arc<Semaphore>,
+}
+
+impl ChartFetcher {
+    /// Without the program helm each fetch fails.
+    pub(crate) fn new(helm: Option<PathBuf>, proxy: ProgramProxy) -> Self {
+        ChartFetcher {
+            helm,
+            proxy,
+            turns: Arc::new(Semaphore::new(MAX_PULLS)),
+        }
     }
-    let read = tokio::task::spawn_blocking(move || read_archive(&home));
-    let read = read.await.map_err(|error| failed(error.to_string()))?;
-    read.map_err(failed)
+
+    /// Fetches a chart, and returns its files.
+    ///
+    /// # Errors
+    /// The chart, and the cause.
+    pub(crate) async fn fetch(&self, chart: &Chart) -> Result<Folder, String> {
+        let fetched = self.pull(chart).await;
+        fetched.map_err(|cause| format!("{}: {cause}", shown(chart)))
+    }
+
+    async fn pull(&self, chart: &Chart) -> Result<Folder, String> {
+        let arguments = arguments(chart)?;
+        let helm = self.helm.as_ref();
+        let helm = helm.ok_or("the hub was started without --helm")?;
+        let _turn = self.turns.acquire().await.map_err(text)?;
+        let home = tempfile::tempdir().map_err(text)?;
+        let mut command = self.command(helm, &home);
+        let output = timeout(PULL_DEADLINE, command.args(arguments).output()).await;
+        let seconds = PULL_DEADLINE.as_secs();
+        let output = output.map_err(|_| format!("helm did not end within {seconds} s"))?;
+        let output = output.map_err(|error| format!("helm cannot be started: {error}"))?;
+        if !output.status.success() {
+            let messages = String::from_utf8_lossy(&output.stderr);
+            let last = messages.lines().rfind(|it| !it.trim().is_empty());
+            let last: String = last.unwrap_or("no message").chars().take(300).collect();
+            return Err(format!("helm: {last}"));
+        }
+        let read = tokio::task::spawn_blocking(move || read_archive(&home));
+        read.await.map_err(text)?
+    }
+
+    fn command(&self, helm: &PathBuf, home: &TempDir) -> Command {
+        let mut command = Command::new(helm);
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", home.path())
+            .current_dir(home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .args(["pull", "--destination"])
+            .arg(home.path());
+        self.proxy.set(&mut command);
+        command
+    }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
 }
 
 /// Arguments of `helm pull` for a chart.
@@ -75,7 +106,7 @@ fn shown(chart: &Chart) -> String {
 }
 
 /// The one archive that helm has written.
-fn read_archive(home: &tempfile::TempDir) -> Result<Folder, String> {
+fn read_archive(home: &TempDir) -> Result<Folder, String> {
     let files = std::fs::read_dir(home.path()).map_err(|error| error.to_string())?;
     let mut paths = files.filter_map(Result::ok).map(|it| it.path());
     let archive = paths.find(|it| it.extension().is_some_and(|it| it == "tgz"));
