@@ -14,6 +14,7 @@ pub mod link;
 pub mod netns;
 pub mod pod;
 pub mod pty;
+pub mod ssh;
 
 pub use admin::Metrics;
 pub use calls::{CALL_KINDS, END_DEADLINE, RunningCalls};

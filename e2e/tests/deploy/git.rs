@@ -1,6 +1,9 @@
 //! A Git repository whose pushes reach a cluster.
 
-use std::{path::Path, process::Stdio};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use anyhow::ensure;
 use fairlead_testkit::git_server::GitServer;
@@ -8,7 +11,7 @@ use tokio::process::Command;
 
 use crate::{
     OPTIONS,
-    world::{ROLLOUT_DEADLINE, World, write_files},
+    world::{World, write_files},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,36 +21,8 @@ async fn push_reaches_a_cluster_and_a_lost_repository_removes_nothing() -> anyho
     let home = tempfile::tempdir()?;
     let server = GitServer::start(home.path().join("served")).await;
     let bare = server.repository();
-    let clone = home.path().join("clone");
-    git(
-        home.path(),
-        &[
-            "init",
-            "--bare",
-            "--initial-branch=main",
-            &bare.display().to_string(),
-        ],
-    )
-    .await?;
-    git(
-        home.path(),
-        &["clone", &bare.display().to_string(), "clone"],
-    )
-    .await?;
-    let push = async |color: &str, message: &str| {
-        let web = format!(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: web}}\ndata: {{color: {color}}}\n"
-        );
-        write_files(
-            &clone.join("shop"),
-            &[("web.yaml", &web), ("fairlead.yaml", OPTIONS)],
-        )?;
-        git(&clone, &["checkout", "-B", "main"]).await?;
-        git(&clone, &["add", "."]).await?;
-        git(&clone, &["commit", "-m", message]).await?;
-        git(&clone, &["push", "--force", "origin", "main"]).await
-    };
-    push("blue", "first").await?;
+    let copy = WorkingCopy::of_new(home.path(), &bare).await?;
+    copy.push("blue").await?;
     let url = server.url();
     let add = [
         "source", "add", "platform", "--git", &url, "--ref", "main", "--path", "shop",
@@ -58,7 +33,7 @@ async fn push_reaches_a_cluster_and_a_lost_repository_removes_nothing() -> anyho
         .success()?;
     member.until_field("cm/web", ".data.color", "blue").await?;
 
-    push("red", "second").await?;
+    copy.push("red").await?;
     world
         .run(&["source", "sync", "platform"])
         .await?
@@ -66,8 +41,8 @@ async fn push_reaches_a_cluster_and_a_lost_repository_removes_nothing() -> anyho
     member.until_field("cm/web", ".data.color", "red").await?;
 
     // A force-push to an older state is a new generation with its content.
-    git(&clone, &["reset", "--hard", "HEAD~1"]).await?;
-    git(&clone, &["push", "--force", "origin", "main"]).await?;
+    copy.git(&["reset", "--hard", "HEAD~1"]).await?;
+    copy.git(&["push", "--force", "origin", "main"]).await?;
     world
         .run(&["source", "sync", "platform"])
         .await?
@@ -88,16 +63,46 @@ async fn push_reaches_a_cluster_and_a_lost_repository_removes_nothing() -> anyho
             .run(&["source", "sync", "platform"])
             .await?
             .success()?;
-        let mut last = serde_json::Value::Null;
-        let refused = fairlead_e2e::eventually(ROLLOUT_DEADLINE, step, async || {
-            last = world.json(&["source", "get", "platform"]).await.ok()?;
-            last.to_string().contains(expected).then_some(())
-        })
-        .await;
-        ensure!(refused.is_ok(), "{step}: {last}");
+        let refused = world.until_source("platform", |it| it.to_string().contains(expected));
+        refused.await?;
         ensure!(member.field("cm/web", ".data.color").await? == "blue");
     }
     Ok(())
+}
+
+/// A clone of a repository whose folder `shop` is a bundle.
+pub(crate) struct WorkingCopy {
+    folder: PathBuf,
+}
+
+impl WorkingCopy {
+    /// Makes an empty bare repository, and clones it into `home`.
+    pub(crate) async fn of_new(home: &Path, bare: &Path) -> anyhow::Result<Self> {
+        let bare = bare.display().to_string();
+        git(home, &["init", "--bare", "--initial-branch=main", &bare]).await?;
+        git(home, &["clone", &bare, "clone"]).await?;
+        let folder = home.join("clone");
+        Ok(WorkingCopy { folder })
+    }
+
+    /// Pushes a commit with a ConfigMap of this color.
+    pub(crate) async fn push(&self, color: &str) -> anyhow::Result<()> {
+        let web = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: web}}\ndata: {{color: {color}}}\n"
+        );
+        write_files(
+            &self.folder.join("shop"),
+            &[("web.yaml", &web), ("fairlead.yaml", OPTIONS)],
+        )?;
+        self.git(&["checkout", "-B", "main"]).await?;
+        self.git(&["add", "."]).await?;
+        self.git(&["commit", "-m", color]).await?;
+        self.git(&["push", "--force", "origin", "main"]).await
+    }
+
+    pub(crate) async fn git(&self, args: &[&str]) -> anyhow::Result<()> {
+        git(&self.folder, args).await
+    }
 }
 
 async fn git(folder: &Path, args: &[&str]) -> anyhow::Result<()> {

@@ -7,6 +7,7 @@
 )]
 
 mod git;
+mod ssh;
 mod world;
 
 use anyhow::ensure;

@@ -23,8 +23,14 @@ pub(crate) struct Member {
 impl World {
     /// Starts a hub with this number of clusters, each with the annotations `env=prod` and `number=N`.
     pub(crate) async fn start(clusters: u32) -> anyhow::Result<Self> {
+        World::start_with(clusters, &[]).await
+    }
+
+    /// As [`World::start`], with additional flags of the hub.
+    pub(crate) async fn start_with(clusters: u32, flags: &[&str]) -> anyhow::Result<Self> {
         let helm = helm::program()?.display().to_string();
-        let hub = Hub::start().await?;
+        let hub = Hub::start_server(flags).await?;
+        hub.log_in().await?;
         let mut members = Vec::new();
         for number in 1..=clusters {
             let cluster = Cluster::start_lite().await?;
@@ -98,6 +104,21 @@ impl World {
         });
         let found = found.await;
         found.with_context(|| format!("{bundle} in {id}: {last}; agent: {}", self.log(member)))
+    }
+
+    /// Waits until a source is as expected, and returns it.
+    pub(crate) async fn until_source(
+        &self,
+        id: &str,
+        expected: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Value> {
+        let mut last = Value::Null;
+        let found = eventually(ROLLOUT_DEADLINE, "state of the source", async || {
+            last = self.json(&["source", "get", id]).await.ok()?;
+            expected(&last).then(|| last.clone())
+        });
+        let found = found.await;
+        found.with_context(|| format!("source {id}: {last}"))
     }
 
     pub(crate) fn log(&self, member: usize) -> String {
