@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use fairlead_api::moment;
 use serde_json::{Value, json};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
@@ -102,7 +101,7 @@ impl Lease {
         if current != self.holder && !current.is_empty() && !self.is_expired(&lease) {
             return Ok(false);
         }
-        let now = now();
+        let now = micro_time(OffsetDateTime::now_utc());
         if current != self.holder {
             set(&mut lease, "acquireTime", json!(now));
         }
@@ -132,7 +131,7 @@ impl Lease {
     }
 
     fn fresh(&self) -> Value {
-        let now = now();
+        let now = micro_time(OffsetDateTime::now_utc());
         json!({
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -167,13 +166,21 @@ fn set(lease: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// Time in the form of a Lease: with microseconds.
-fn now() -> String {
-    let now = OffsetDateTime::now_utc();
-    let micros = now.microsecond();
-    let whole = now.replace_nanosecond(micros * 1_000).unwrap_or(now);
-    let text = whole.format(&Rfc3339);
-    text.unwrap_or_else(|_| moment::timestamp(now))
+/// Time in the form of a Lease (`MicroTime`).
+///
+/// The API server refuses more or fewer than six digits behind the point, so zeros at the end must stay.
+fn micro_time(at: OffsetDateTime) -> String {
+    let (date, time) = (at.date(), at.time());
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
+        date.year(),
+        u8::from(date.month()),
+        date.day(),
+        time.hour(),
+        time.minute(),
+        time.second(),
+        time.microsecond()
+    )
 }
 
 #[cfg(test)]
@@ -190,6 +197,19 @@ mod tests {
 
     fn lease(api: &FakeApi, pod: &str) -> Lease {
         Lease::new(api.client(), &ProcessIdentity::of_pod(pod))
+    }
+
+    #[test]
+    fn time_of_a_lease_has_six_digits_behind_the_point() {
+        for (nanoseconds, expected) in [
+            (0, "2026-11-24T21:30:15.000000Z"),
+            (166_190_999, "2026-11-24T21:30:15.166190Z"),
+            (999_999_999, "2026-11-24T21:30:15.999999Z"),
+        ] {
+            let at = OffsetDateTime::from_unix_timestamp(1_795_555_815).unwrap();
+            let at = at.replace_nanosecond(nanoseconds).unwrap();
+            assert_eq!(micro_time(at), expected);
+        }
     }
 
     #[tokio::test]
