@@ -28,34 +28,49 @@ impl World {
 
     /// As [`World::start`], with additional flags of the hub.
     pub(crate) async fn start_with(clusters: u32, flags: &[&str]) -> anyhow::Result<Self> {
-        let helm = helm::program()?.display().to_string();
+        let mut world = World::alone(flags).await?;
+        for _ in 0..clusters {
+            world.join(Cluster::start_lite().await?).await?;
+        }
+        Ok(world)
+    }
+
+    /// As [`World::start`], with one cluster whose pods become ready.
+    pub(crate) async fn start_with_pods() -> anyhow::Result<Self> {
+        let mut world = World::alone(&[]).await?;
+        world.join(Cluster::start().await?).await?;
+        Ok(world)
+    }
+
+    /// Starts a hub without clusters.
+    async fn alone(flags: &[&str]) -> anyhow::Result<Self> {
         let hub = Hub::start_server(flags).await?;
         hub.log_in().await?;
-        let mut members = Vec::new();
-        for number in 1..=clusters {
-            let cluster = Cluster::start_lite().await?;
-            cluster
-                .kubectl()
-                .args(["create", "namespace", "shop"])
-                .run()
-                .await?
-                .success()?;
-            let joining = hub.create_cluster(&format!("site-{number}")).await?;
-            let number = format!("number={number}");
-            let set = ["cluster", "set", &joining.id, "--annotation", "env=prod"];
-            hub.cli([&set[..], &["--annotation", &number]].concat())
-                .await?
-                .success()?;
-            let flags = ["--delivery", "on", "--helm", &helm];
-            let site = Site::begin_with(&hub, &cluster, &joining.join, &joining.id, &flags)?;
-            hub.wait_state(&joining.id, "Connected").await?;
-            members.push(Member {
-                id: joining.id,
-                cluster,
-                site,
-            });
-        }
+        let members = Vec::new();
         Ok(World { hub, members })
+    }
+
+    async fn join(&mut self, cluster: Cluster) -> anyhow::Result<()> {
+        let helm = helm::program()?.display().to_string();
+        cluster
+            .kubectl()
+            .args(["create", "namespace", "shop"])
+            .run()
+            .await?
+            .success()?;
+        let (hub, number) = (&self.hub, self.members.len() + 1);
+        let joining = hub.create_cluster(&format!("site-{number}")).await?;
+        let number = format!("number={number}");
+        let set = ["cluster", "set", &joining.id, "--annotation", "env=prod"];
+        hub.cli([&set[..], &["--annotation", &number]].concat())
+            .await?
+            .success()?;
+        let flags = ["--delivery", "on", "--helm", &helm];
+        let site = Site::begin_with(hub, &cluster, &joining.join, &joining.id, &flags)?;
+        hub.wait_state(&joining.id, "Connected").await?;
+        let id = joining.id;
+        self.members.push(Member { id, cluster, site });
+        Ok(())
     }
 
     /// Writes the files of a bundle, in the place of all earlier ones.

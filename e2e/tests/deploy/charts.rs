@@ -1,0 +1,153 @@
+//! Charts of well-known programs, as their authors publish them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{eventually, helm};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::world::{Member, ROLLOUT_DEADLINE, World};
+
+/// Chart, its values, and a part of its objects' kinds.
+///
+/// Pods are simulated, so they are ready at once and Jobs of hooks succeed. Nothing answers behind a service: metrics-server's
+/// `APIService` would never be available, and it would block each deletion of a namespace. Kyverno keeps its configuration
+/// after a removal, unless `preserve` is off.
+const CHARTS: [(&str, &str, &[&str]); 3] = [
+    (
+        "metrics-server",
+        "{apiService: {create: false}}",
+        &["Deployment", "ClusterRole", "RoleBinding"],
+    ),
+    (
+        "external-dns",
+        "{provider: {name: inmemory}}",
+        &["Deployment", "ClusterRole", "Service"],
+    ),
+    (
+        "kyverno",
+        "{config: {preserve: false}}",
+        &["Deployment", "CustomResourceDefinition", "ConfigMap"],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn published_charts_are_deployed_repeated_and_removed() -> anyhow::Result<()> {
+    let charts = charts().await?;
+    let world = World::start_with_pods().await?;
+    let mut folders = Vec::new();
+    for (chart, values, kinds) in CHARTS {
+        let folder = world.hub.dir().join(chart);
+        copy(&charts.join(chart), &folder).await?;
+        let options = format!(
+            "namespace: shop\nhelm: {{values: {values}}}\ntargets: [{{name: all, selector: env=prod}}]\n"
+        );
+        std::fs::write(folder.join("fairlead.yaml"), options)?;
+        let folder = folder.display().to_string();
+        world.deploy(&folder, &[]).await?;
+        let member = &world.members[0];
+        let bundle = format!("b-{chart}");
+        let ready = world.until(0, &bundle, "Ready").await?;
+        let objects = helm_of(member, &["get", "manifest", chart]).await?;
+        for kind in kinds {
+            ensure!(objects.contains(&format!("\nkind: {kind}\n")), "{kind}");
+        }
+        let total = ready["objects"]["total"].as_u64();
+        let expected = objects
+            .lines()
+            .filter(|it| it.starts_with("kind: "))
+            .count();
+        ensure!(total == Some(expected as u64), "{expected}: {ready}");
+        let labels = release_labels(member, chart).await?;
+        ensure!(labels.len() == 1, "{labels:?}");
+        ensure!(labels[0]["status"] == "deployed", "{labels:?}");
+        ensure!(labels[0]["fairlead-bundle"] == *bundle, "{labels:?}");
+        let run = labels[0]["fairlead-run"].as_str().unwrap_or_default();
+        ensure!(run.starts_with("run-"), "{labels:?}");
+        folders.push(folder);
+    }
+    // The same again: Helm makes no revision, and nobody writes one.
+    let before = world.members[0].versions().await?;
+    for folder in &folders {
+        world.deploy(folder, &[]).await?;
+    }
+    let after = world.members[0].versions().await?;
+    ensure!(after == before, "{before}\n{after}");
+    for (chart, ..) in CHARTS {
+        remove(&world, chart).await?;
+    }
+    Ok(())
+}
+
+/// Removes a bundle, and checks that no object of its release is left.
+async fn remove(world: &World, chart: &str) -> anyhow::Result<()> {
+    let member = &world.members[0];
+    let objects = world.hub.dir().join(format!("{chart}.objects"));
+    std::fs::write(
+        &objects,
+        helm_of(member, &["get", "manifest", chart]).await?,
+    )?;
+    let bundle = format!("b-{chart}");
+    let delete = ["bundle", "delete", &bundle, "--remove", "--yes"];
+    world.run(&delete).await?.success()?;
+    let mut last = Value::Null;
+    let gone = eventually(ROLLOUT_DEADLINE, "no deployment", async || {
+        let list = ["deployment", "list", "--cluster", &member.id];
+        last = world.json(&list).await.ok()?;
+        let mut left = last["items"].as_array()?.iter();
+        left.all(|it| it["bundle"] != *bundle).then_some(())
+    });
+    gone.await.with_context(|| last.to_string())?;
+    ensure!(release_labels(member, chart).await?.is_empty());
+    let path = objects.display().to_string();
+    let get = ["get", "--ignore-not-found", "-o", "name", "-f", &path];
+    // The API server deletes definitions after their objects, and answers earlier.
+    let mut left = String::new();
+    let gone = eventually(ROLLOUT_DEADLINE, "no object", async || {
+        left = member.kubectl(&get).await.ok()?;
+        left.is_empty().then_some(())
+    });
+    gone.await.with_context(|| left.clone())
+}
+
+/// Labels of Helm's records of a release.
+async fn release_labels(member: &Member, release: &str) -> anyhow::Result<Vec<Value>> {
+    let selector = format!("owner=helm,name={release}");
+    let get = ["get", "secrets", "-l", &selector, "-o", "json"];
+    let list: Value = serde_json::from_str(&member.kubectl(&get).await?)?;
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    let labels = items.into_iter().map(|it| it["metadata"]["labels"].clone());
+    Ok(labels.collect())
+}
+
+/// Output of a person's Helm in the namespace of the bundles.
+async fn helm_of(member: &Member, args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(helm::program()?)
+        .args(args)
+        .args(["-n", "shop", "--kubeconfig"])
+        .arg(member.cluster.kubeconfig())
+        .stdin(Stdio::null())
+        .output()
+        .await?;
+    ensure!(output.status.success(), "helm {args:?}: {output:?}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Folder with a folder for each chart.
+async fn charts() -> anyhow::Result<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/build");
+    let built = Command::new(script).stderr(Stdio::inherit()).output();
+    let built = built.await?;
+    ensure!(built.status.success(), "charts/build failed");
+    Ok(PathBuf::from(String::from_utf8(built.stdout)?.trim()))
+}
+
+async fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let copied = Command::new("cp").arg("-r").args([from, to]).status();
+    ensure!(copied.await?.success(), "cp {}", from.display());
+    Ok(())
+}
