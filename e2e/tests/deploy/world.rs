@@ -30,7 +30,7 @@ impl World {
     pub(crate) async fn start_with(clusters: u32, flags: &[&str]) -> anyhow::Result<Self> {
         let mut world = World::alone(flags).await?;
         for _ in 0..clusters {
-            world.join(Cluster::start_lite().await?).await?;
+            world.deliver_to(Cluster::start_lite().await?).await?;
         }
         Ok(world)
     }
@@ -38,20 +38,27 @@ impl World {
     /// As [`World::start`], with one cluster whose pods become ready.
     pub(crate) async fn start_with_pods() -> anyhow::Result<Self> {
         let mut world = World::alone(&[]).await?;
-        world.join(Cluster::start().await?).await?;
+        world.deliver_to(Cluster::start().await?).await?;
         Ok(world)
     }
 
     /// Starts a hub without clusters.
-    async fn alone(flags: &[&str]) -> anyhow::Result<Self> {
+    pub(crate) async fn alone(flags: &[&str]) -> anyhow::Result<Self> {
         let hub = Hub::start_server(flags).await?;
         hub.log_in().await?;
         let members = Vec::new();
         Ok(World { hub, members })
     }
 
-    async fn join(&mut self, cluster: Cluster) -> anyhow::Result<()> {
+    /// Adds a cluster, with an agent that starts its runner.
+    async fn deliver_to(&mut self, cluster: Cluster) -> anyhow::Result<()> {
         let helm = helm::program()?.display().to_string();
+        let flags = ["--delivery", "on", "--helm", &helm];
+        self.join(cluster, &flags).await
+    }
+
+    /// Adds a cluster, with these flags of its agent.
+    pub(crate) async fn join(&mut self, cluster: Cluster, flags: &[&str]) -> anyhow::Result<()> {
         cluster
             .kubectl()
             .args(["create", "namespace", "shop"])
@@ -65,8 +72,7 @@ impl World {
         hub.cli([&set[..], &["--annotation", &number]].concat())
             .await?
             .success()?;
-        let flags = ["--delivery", "on", "--helm", &helm];
-        let site = Site::begin_with(hub, &cluster, &joining.join, &joining.id, &flags)?;
+        let site = Site::begin_with(hub, &cluster, &joining.join, &joining.id, flags)?;
         hub.wait_state(&joining.id, "Connected").await?;
         let id = joining.id;
         self.members.push(Member { id, cluster, site });
