@@ -18,7 +18,7 @@ UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills net compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea net compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -26,7 +26,7 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, crash and million
+test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, crash and million
 	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
 	@$(MAKE) --no-print-directory -j2 kube without-kube
 	@$(MAKE) --no-print-directory e2e
@@ -113,6 +113,11 @@ schemathesis: ## requests of all kinds, made from the hub's own description of i
 kills: kube ## agent, runner, Helm and hub killed KILLS times while eight bundles change (3 to 5 s for each kill)
 	cargo build --locked --workspace --bin fairlead
 	FAIRLEAD_E2E_KILLS=$(KILLS) cargo test --locked --workspace --test deploy -- kills --ignored --nocapture
+
+gitea: kube ## bundles from a Gitea built from its Go module: webhooks, force-push, folder, branch and host lost (cached outside the checkout)
+	@e2e/gitea/build > /dev/null
+	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test deploy -- gitea --ignored --nocapture
 
 net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; Linux, as root
 	@e2e/net/setup

@@ -80,7 +80,12 @@ impl WorkingCopy {
     pub(crate) async fn of_new(home: &Path, bare: &Path) -> anyhow::Result<Self> {
         let bare = bare.display().to_string();
         git(home, &["init", "--bare", "--initial-branch=main", &bare]).await?;
-        git(home, &["clone", &bare, "clone"]).await?;
+        WorkingCopy::of(home, &bare).await
+    }
+
+    /// Clones a repository into `home`.
+    pub(crate) async fn of(home: &Path, url: &str) -> anyhow::Result<Self> {
+        git(home, &["clone", url, "clone"]).await?;
         let folder = home.join("clone");
         Ok(WorkingCopy { folder })
     }

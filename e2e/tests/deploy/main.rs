@@ -8,6 +8,7 @@
 
 mod charts;
 mod git;
+mod gitea;
 mod kills;
 mod ssh;
 mod world;

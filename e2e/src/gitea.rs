@@ -1,0 +1,151 @@
+//! A Gitea in a scratch folder, on a port of loopback.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context, ensure};
+use fairlead_testkit::raw::RawClient;
+use serde_json::Value;
+
+/// Administrator of the server, and owner of its repositories.
+const USER: &str = "ann";
+const PASSWORD: &str = "secret-word";
+/// Both as HTTP sends them.
+const BASIC_CREDENTIALS: &str = "Basic YW5uOnNlY3JldC13b3Jk";
+
+/// A Gitea. It ends when this is dropped or when this program ends.
+#[derive(Debug)]
+pub struct Gitea {
+    built: String,
+    folder: PathBuf,
+    address: SocketAddr,
+    server: Option<Child>,
+}
+
+impl Gitea {
+    /// Starts a server with its data in `folder`.
+    ///
+    /// # Errors
+    /// It cannot be built, or does not get ready.
+    pub fn start(folder: &Path) -> anyhow::Result<Self> {
+        let built = Command::new(script("build"))
+            .stderr(Stdio::inherit())
+            .output()?;
+        ensure!(built.status.success(), "gitea/build failed");
+        let mut gitea = Self {
+            built: String::from_utf8(built.stdout)?.trim().to_owned(),
+            folder: folder.to_owned(),
+            // Its configuration names the port, so it cannot choose one.
+            address: TcpListener::bind("127.0.0.1:0")?.local_addr()?,
+            server: None,
+        };
+        gitea.resume()?;
+        Ok(gitea)
+    }
+
+    /// Starts the server again on the same data and the same port.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        let mut server = Command::new(script("server"))
+            .arg(&self.built)
+            .arg(&self.folder)
+            .arg(self.address.port().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        let stdout = server.stdout.take().context("no output")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        ensure!(line.trim() == "ready", "Gitea is not ready: {line}");
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// Stops the server, and keeps its data.
+    pub fn stop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            if let Some(mut stdin) = server.stdin.take() {
+                stdin.write_all(b"\n").ok();
+            }
+            server.wait().ok();
+        }
+    }
+
+    /// Address of a repository, which everybody may read.
+    #[must_use]
+    pub fn url(&self, repository: &str) -> String {
+        format!("http://{}/{USER}/{repository}.git", self.address)
+    }
+
+    /// The same with the login that may push.
+    #[must_use]
+    pub fn push_url(&self, repository: &str) -> String {
+        let address = self.address;
+        format!("http://{USER}:{PASSWORD}@{address}/{USER}/{repository}.git")
+    }
+
+    /// Makes a repository with the branch `trunk`. The default branch cannot be deleted, any other one can.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn create_repository(&self, name: &str) -> anyhow::Result<()> {
+        let body = serde_json::json!({
+            "name": name,
+            "private": false,
+            "auto_init": true,
+            "default_branch": "trunk",
+        });
+        self.post("/user/repos", &body).await
+    }
+
+    /// Calls this URL after each push.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn add_webhook(&self, name: &str, url: &str, secret: &str) -> anyhow::Result<()> {
+        let body = serde_json::json!({
+            "type": "gitea",
+            "active": true,
+            "events": ["push"],
+            "config": { "url": url, "content_type": "json", "secret": secret },
+        });
+        let path = format!("/repos/{USER}/{name}/hooks");
+        self.post(&path, &body).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> anyhow::Result<()> {
+        let body = body.to_string();
+        let length = body.len();
+        let request = format!(
+            "POST /api/v1{path} HTTP/1.1\r\nHost: gitea\r\nConnection: close\r\nAuthorization: {BASIC_CREDENTIALS}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        let client = RawClient::plain(self.address);
+        let answer = client.send(request).await?;
+        let text = answer.text();
+        ensure!((200..300).contains(&answer.status), "{path}: {text}");
+        Ok(())
+    }
+}
+
+impl Drop for Gitea {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            // The script cleans up at the end of its input.
+            drop(server.stdin.take());
+            server.wait().ok();
+        }
+    }
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("gitea")
+        .join(name)
+}
