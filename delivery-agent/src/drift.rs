@@ -22,6 +22,7 @@ pub use access::{AccessError, CorrectionOutcome, CorrectionRun, DriftAccess};
 pub use api::{EventStream, ObjectApi};
 pub use deployment::{DeliveryOwner, FollowedDeployment, FollowedObject, mark_release_object};
 pub use event::{DriftEvent, DriftReport};
+pub(crate) use fenced::DriftGrant;
 pub use fenced::FencedAccess;
 pub use monitor::DriftMonitor;
 

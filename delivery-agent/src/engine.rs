@@ -2,6 +2,7 @@
 
 mod attempt;
 mod decide;
+mod earlier;
 mod executor;
 mod failure;
 mod health;
@@ -12,6 +13,14 @@ mod site;
 mod supervisor;
 mod worker;
 
+pub(crate) use self::{
+    earlier::{end_earlier_runs, programs_ended},
+    health::HealthPoll,
+    observer::Observer,
+    shared::Shared,
+    supervisor::Engine,
+    worker::Command,
+};
 pub use self::{
     executor::{
         Applied, AppliedObject, CancelSignal, Executor, RunContext, SecretReader, SecretValues,
@@ -20,7 +29,4 @@ pub use self::{
     log::RunLog,
     shared::Executors,
     site::SiteLimits,
-};
-pub(crate) use self::{
-    health::HealthPoll, observer::Observer, shared::Shared, supervisor::Engine, worker::Command,
 };

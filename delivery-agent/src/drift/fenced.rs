@@ -21,8 +21,9 @@ use super::{
     api::{EventStream, ObjectApi},
 };
 use crate::{
-    engine::{FailureClass, RunFailure},
-    fence::{AccountName, EarlierAttempts, FencedAttempt, Fences, RunFence},
+    engine::{Executor, FailureClass, RunFailure, end_earlier_runs, programs_ended},
+    fence::{AccountName, FencedAttempt, Fences, RunFence},
+    journal::{Journal, JournalRecord},
     kube::{KubeClient, KubeError, ObjectList, Query},
     new_run_id,
     uploads::{RunTicket, Uploads},
@@ -33,13 +34,22 @@ const OBSERVER_LIFETIME: Duration = Duration::from_secs(40 * 60);
 /// Time after which the lock of another run is taken over: between runs only a run that was killed leaves one.
 const STALE_LOCK_AGE: Duration = Duration::from_secs(120);
 
-/// A deployment with access.
-#[derive(Debug, Clone)]
-struct Grant {
-    account: AccountName,
-    journal_uid: String,
+/// Access of a deployment.
+#[derive(Clone)]
+pub(crate) struct DriftGrant {
+    pub(crate) account: AccountName,
+    pub(crate) journal: Journal,
+    /// UID of the journal, to which tokens are bound.
+    pub(crate) journal_uid: String,
+    /// Executor of the deployment, which ends its programs; none for Helm without a runner.
+    pub(crate) executor: Option<Arc<dyn Executor>>,
     /// Applied generation.
-    generation: u64,
+    pub(crate) generation: u64,
+}
+
+/// A deployment with access.
+struct Granted {
+    grant: DriftGrant,
     /// First refusal by the lock of another run.
     locked_since: Option<Instant>,
 }
@@ -53,7 +63,7 @@ struct Observer {
 
 #[derive(Default)]
 struct State {
-    grants: HashMap<BundleId, Grant>,
+    grants: HashMap<BundleId, Granted>,
     observers: HashMap<String, Observer>,
 }
 
@@ -62,6 +72,7 @@ struct State {
 pub struct FencedAccess {
     fences: Fences,
     uploads: Uploads,
+    stale_lock_age: Duration,
     state: Arc<Mutex<State>>,
 }
 
@@ -72,25 +83,18 @@ impl FencedAccess {
         Self {
             fences,
             uploads,
+            stale_lock_age: STALE_LOCK_AGE,
             state: Arc::default(),
         }
     }
 
     /// Gives access as the account of a deployment, with tokens bound to its journal.
-    pub fn grant(
-        &self,
-        bundle: &BundleId,
-        account: AccountName,
-        journal_uid: &str,
-        generation: u64,
-    ) {
-        let grant = Grant {
-            account,
-            generation,
-            journal_uid: journal_uid.to_owned(),
+    pub(crate) fn grant(&self, bundle: &BundleId, grant: DriftGrant) {
+        let granted = Granted {
+            grant,
             locked_since: None,
         };
-        self.lock().grants.insert(bundle.clone(), grant);
+        self.lock().grants.insert(bundle.clone(), granted);
     }
 
     /// Ends the access of a deployment: its journal may be deleted afterwards.
@@ -117,11 +121,64 @@ impl FencedAccess {
     }
 
     /// A deployment with the account.
-    fn granted(&self, account: &AccountName) -> Option<(BundleId, Grant)> {
+    fn granted(&self, account: &AccountName) -> Option<(BundleId, DriftGrant)> {
         let state = self.lock();
         let mut grants = state.grants.iter();
-        let found = grants.find(|(_, grant)| grant.account == *account);
-        found.map(|(bundle, grant)| (bundle.clone(), grant.clone()))
+        let found = grants.find(|(_, granted)| granted.grant.account == *account);
+        found.map(|(bundle, granted)| (bundle.clone(), granted.grant.clone()))
+    }
+
+    fn grant_of(&self, bundle: &BundleId) -> Option<DriftGrant> {
+        let state = self.lock();
+        state.grants.get(bundle).map(|it| it.grant.clone())
+    }
+
+    /// Fence of a correction. A lock that a killed run has left is taken over, and its programs are ended before.
+    async fn acquire(
+        &self,
+        bundle: &BundleId,
+        run: &RunId,
+        grant: &DriftGrant,
+    ) -> Result<RunFence, AccessError> {
+        let attempt = FencedAttempt {
+            bundle,
+            run,
+            attempt: 1,
+        };
+        let record = grant.journal.state().await.record;
+        let fence = match self.fences.acquire(attempt, &grant.account).await {
+            // A run that lost the contact to its program has released the lock.
+            Ok(fence) if !programs_ended(grant.executor.as_ref(), &record).await => {
+                release(&self.fences, fence).await;
+                let cause = "a program of an earlier run may still work";
+                return Err(AccessError::Unavailable(cause.to_owned()));
+            }
+            Ok(fence) => fence,
+            Err(failure) if failure.class != FailureClass::Waiting => {
+                return Err(unavailable(&failure));
+            }
+            Err(_) if self.is_stale(bundle) => {
+                self.end_earlier_runs(bundle, grant, &record).await?;
+                let acquired = self.fences.acquire(attempt, &grant.account).await;
+                acquired.map_err(|_| AccessError::Busy)?
+            }
+            Err(_) => return Err(AccessError::Busy),
+        };
+        if let Some(granted) = self.lock().grants.get_mut(bundle) {
+            granted.locked_since = None;
+        }
+        Ok(fence)
+    }
+
+    async fn end_earlier_runs(
+        &self,
+        bundle: &BundleId,
+        grant: &DriftGrant,
+        record: &JournalRecord,
+    ) -> Result<(), AccessError> {
+        let (executor, account) = (grant.executor.as_ref(), Some(&grant.account));
+        let ended = end_earlier_runs(&self.fences, executor, bundle, account, record);
+        ended.await.map_err(|error| unavailable(&error))
     }
 
     /// True if the lock of another run has been there for long.
@@ -131,7 +188,7 @@ impl FencedAccess {
             return false;
         };
         let since = *grant.locked_since.get_or_insert_with(Instant::now);
-        since.elapsed() >= STALE_LOCK_AGE
+        since.elapsed() >= self.stale_lock_age
     }
 }
 
@@ -165,38 +222,11 @@ impl DriftAccess for FencedAccess {
         bundle: &BundleId,
         objects: &[DriftedObject],
     ) -> Result<Box<dyn CorrectionRun>, AccessError> {
-        let grant = self.lock().grants.get(bundle).cloned();
-        let Grant {
-            account,
-            generation,
-            ..
-        } = grant.ok_or(AccessError::Busy)?;
+        let grant = self.grant_of(bundle).ok_or(AccessError::Busy)?;
         let now = OffsetDateTime::now_utc();
         let run = new_run_id(now);
-        let attempt = FencedAttempt {
-            bundle,
-            run: &run,
-            attempt: 1,
-        };
-        let fence = match self.fences.acquire(attempt, &account).await {
-            Ok(fence) => fence,
-            Err(failure) if failure.class != FailureClass::Waiting => {
-                return Err(unavailable(&failure));
-            }
-            Err(_) if self.is_stale(bundle) => {
-                let taken = self
-                    .fences
-                    .take_over(bundle, Some(&account), EarlierAttempts::default())
-                    .await;
-                taken.map_err(|error| unavailable(&error))?;
-                let acquired = self.fences.acquire(attempt, &account).await;
-                acquired.map_err(|_| AccessError::Busy)?
-            }
-            Err(_) => return Err(AccessError::Busy),
-        };
-        if let Some(grant) = self.lock().grants.get_mut(bundle) {
-            grant.locked_since = None;
-        }
+        let fence = self.acquire(bundle, &run, &grant).await?;
+        let generation = grant.generation;
         let ticket = (!objects.is_empty()).then(|| {
             let registration = AgentRun {
                 bundle: bundle.clone(),
@@ -337,3 +367,6 @@ impl ObjectApi for ObserverClient {
         self.noted(ObjectApi::watch(&self.client, path, query, resource_version).await)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     decide::RunOrder,
+    earlier::end_earlier_runs,
     executor::{Applied, CancelSignal, RunContext, SecretValues},
     failure::{FailureClass, RunFailure},
     health::HealthPoll,
@@ -21,7 +22,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    fence::{AccountName, EarlierAttempts, FencedAttempt, RunFence},
+    fence::{AccountName, FencedAttempt, RunFence},
     journal::{AcceptedSpec, Journal, PendingRun, RetryState},
 };
 
@@ -62,14 +63,9 @@ impl Attempt<'_> {
         let kind = self.spec.kind;
         let executor = self.shared.executors.of(kind).ok_or_else(no_helm)?.clone();
         let record = self.journal.state().await.record;
-        let earlier = EarlierAttempts {
-            pending: record.pending.as_ref(),
-            // Programs live apart from the agent, so that the end of its process proves nothing about them.
-            may_live: !executor.end_programs(&record).await,
-        };
         let bundle = &self.spec.bundle;
         let fences = &self.shared.fences;
-        fences.take_over(bundle, Some(&account), earlier).await?;
+        end_earlier_runs(fences, Some(&executor), bundle, Some(&account), &record).await?;
         self.cancel.check()?;
         let permit = self.shared.permits.clone().acquire_owned().await;
         let attempt = FencedAttempt {

@@ -8,12 +8,14 @@ use fairlead_api::{
 };
 use tokio::sync::mpsc;
 
-use super::executor::{AppliedObject, SecretReader};
+use super::executor::{AppliedObject, Executor, SecretReader};
 use crate::{
     drift::{
-        DeliveryOwner, DriftMonitor, DriftReport, FencedAccess, FollowedDeployment, FollowedObject,
+        DeliveryOwner, DriftGrant, DriftMonitor, DriftReport, FencedAccess, FollowedDeployment,
+        FollowedObject,
     },
     fence::{AccountName, Fences},
+    journal::Journal,
     kube::Discovery,
     secrets::{ClusterSecrets, SecretChange, SecretChanges, SecretName},
     uploads::Uploads,
@@ -25,8 +27,11 @@ pub(super) struct ObservedDeployment {
     pub(super) generation: u64,
     pub(super) spec: Arc<Spec>,
     pub(super) objects: Vec<AppliedObject>,
+    pub(super) journal: Journal,
     /// UID of the journal, to which tokens are bound.
     pub(super) journal_uid: String,
+    /// Executor of the kind; none for Helm without a runner.
+    pub(super) executor: Option<Arc<dyn Executor>>,
     /// True before the first run of this process: versions of Secrets are unknown then.
     pub(super) is_restarted: bool,
     pub(super) is_suspended: bool,
@@ -75,12 +80,14 @@ impl Observer {
             return;
         };
         let user = account.user();
-        self.access.grant(
-            &bundle,
+        let grant = DriftGrant {
             account,
-            &deployment.journal_uid,
-            deployment.generation,
-        );
+            journal: deployment.journal,
+            journal_uid: deployment.journal_uid,
+            executor: deployment.executor,
+            generation: deployment.generation,
+        };
+        self.access.grant(&bundle, grant);
         if deployment.is_restarted && !spec.secrets.is_empty() {
             // The first look finds another version than none, so that a change meanwhile is not missed.
             let names = spec.secrets.iter();

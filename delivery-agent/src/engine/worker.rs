@@ -24,6 +24,7 @@ use super::{
     decide::{
         CommandView, DesiredView, NextStep, RunOrder, Situation, WaitCause, decide, next_try,
     },
+    earlier::end_earlier_runs,
     executor::CancelSignal,
     failure::{FailureClass, RunFailure},
     observer::ObservedDeployment,
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::{
     drift::DriftEvent,
-    fence::{AccountName, EarlierAttempts},
+    fence::AccountName,
     journal::{AcceptedSpec, Journal, JournalContent, JournalState, RetryState},
     run_ids::new_run_id,
     uploads::RunTicket,
@@ -184,11 +185,10 @@ impl Worker {
         }
         let spec = state.content.applied.as_ref();
         let account = spec.and_then(|spec| AccountName::parse(&spec.service_account).ok());
-        let fences = &self.shared.fences;
-        if let Err(failure) = fences
-            .take_over(self.bundle(), account.as_ref(), EarlierAttempts::default())
-            .await
-        {
+        let executor = spec.and_then(|spec| self.shared.executors.of(spec.kind));
+        let (fences, bundle) = (&self.shared.fences, self.bundle());
+        let ending = end_earlier_runs(fences, executor, bundle, account.as_ref(), &state.record);
+        if let Err(failure) = ending.await {
             warn!(bundle = %self.bundle(), cause = %failure, "lock of an earlier run not ended");
         }
     }
@@ -245,7 +245,9 @@ impl Worker {
             generation: applied.generation,
             spec: spec.clone(),
             objects: objects.filter_map(|it| it.to_applied()).collect(),
+            journal: self.journal.clone(),
             journal_uid,
+            executor: self.shared.executors.of(spec.kind).cloned(),
             is_restarted: !self.has_run,
             is_suspended: matches!(self.wish(), Wish::Named(desired) if desired.suspended),
         };
