@@ -32,7 +32,7 @@ mod values;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fairlead_api::delivery::RunDiff;
+use fairlead_api::delivery::{RunDiff, Spec};
 use fairlead_apiserver::Upstream;
 use fairlead_runner::Runner;
 
@@ -77,6 +77,18 @@ impl Executor for HelmExecutor {
 
     async fn diff(&self, run: &RunContext) -> Result<RunDiff, RunFailure> {
         Box::pin(self.release(run)?.diff()).await
+    }
+
+    fn rolls_back(&self, spec: &Spec) -> bool {
+        rollback::is_wanted(spec)
+    }
+
+    async fn roll_back(&self, run: &RunContext, failure: RunFailure) -> Option<RunFailure> {
+        let release = match self.release(run) {
+            Ok(release) => release,
+            Err(error) => return Some(error),
+        };
+        Box::pin(release.roll_back_unready(failure)).await
     }
 
     async fn end_programs(&self, record: &JournalRecord) -> bool {

@@ -53,7 +53,7 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
 ];
 
 /// Answer in place of the real one.
-pub(crate) type Fault = Box<dyn Fn(&Method, &str, &Value) -> Option<(u16, Value)> + Send>;
+pub(crate) type Fault = Box<dyn FnMut(&Method, &str, &Value) -> Option<(u16, Value)> + Send>;
 
 #[derive(Default)]
 pub(crate) struct World {
@@ -139,7 +139,7 @@ impl FakeApi {
 
     pub(crate) fn set_fault(
         &self,
-        fault: impl Fn(&Method, &str, &Value) -> Option<(u16, Value)> + Send + 'static,
+        fault: impl FnMut(&Method, &str, &Value) -> Option<(u16, Value)> + Send + 'static,
     ) {
         self.world.lock().unwrap().fault = Some(Box::new(fault));
     }
@@ -229,7 +229,7 @@ impl World {
         if !self.is_accepted(headers) {
             return status(401, "Unauthorized", "Unauthorized");
         }
-        if let Some(fault) = &self.fault
+        if let Some(fault) = &mut self.fault
             && let Some(answer) = fault(method, &path, body)
         {
             return answer;

@@ -34,6 +34,7 @@ use crate::{
 
 mod lease;
 mod programs;
+mod returns;
 
 const NAMESPACES: [&str; 2] = ["fairlead-delivery", "shop"];
 const JOURNAL: &str = "/api/v1/namespaces/fairlead-delivery/secrets/release-b-shop";

@@ -39,6 +39,16 @@ pub(super) enum AttemptEnd {
     Compared(RunDiff),
 }
 
+/// End of the wait for health.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HealthEnd {
+    Ready,
+    Overdue,
+    Cancelled,
+    /// The hub has newer content.
+    Superseded,
+}
+
 /// One attempt of a run.
 pub(super) struct Attempt<'a> {
     pub(super) shared: &'a Shared,
@@ -130,25 +140,55 @@ impl Attempt<'_> {
         let applied = executor.sync(&context).await?;
         drop(permit);
         let blocked = applied.blocked.clone();
-        let health = self.finish(context, applied).await?;
+        let health = self.finish(executor, context, applied).await?;
         Ok(AttemptEnd::Synced { health, blocked })
     }
 
-    /// Notes the applied objects, and waits for their health.
+    /// Notes the applied objects, and waits for their health. Content of a bundle that rolls back is noted after that
+    /// wait: until then the journal has the content to return to.
     async fn finish(
         &self,
+        executor: &dyn super::Executor,
         context: RunContext,
         applied: Applied,
     ) -> Result<HealthSummary, RunFailure> {
-        let Applied {
-            objects,
-            inventory,
-            blocked,
-        } = applied;
-        let failure = blocked.as_ref().map(|sentence| {
+        if !executor.rolls_back(&self.spec) {
+            self.note_applied(&applied, true).await?;
+            let (health, _) = self.wait_for_health(&context, &applied).await?;
+            if health.worst.state != HealthState::Ready && self.spec.kind == BundleKind::Helm {
+                self.note_applied(&applied, false).await?;
+            }
+            return Ok(health);
+        }
+        let (health, end) = self.wait_for_health(&context, &applied).await?;
+        let reason = &health.worst.reason;
+        match end {
+            HealthEnd::Superseded => {
+                let class = FailureClass::Waiting;
+                return Err(RunFailure::new(class, Code::NotReadyInTime, reason));
+            }
+            HealthEnd::Overdue => {
+                let sentence = format!("not ready in time: {reason}");
+                let class = FailureClass::Permanent;
+                let failure = RunFailure::new(class, Code::NotReadyInTime, sentence);
+                let _permit = self.shared.permits.clone().acquire_owned().await;
+                if let Some(failure) = executor.roll_back(&context, failure).await {
+                    return Err(failure);
+                }
+            }
+            HealthEnd::Ready | HealthEnd::Cancelled => {}
+        }
+        self.note_applied(&applied, end == HealthEnd::Ready).await?;
+        Ok(health)
+    }
+
+    /// Notes the applied objects. `is_good`: nothing is known against a return to them.
+    async fn note_applied(&self, applied: &Applied, is_good: bool) -> Result<(), RunFailure> {
+        let failure = applied.blocked.as_ref().map(|sentence| {
             RunFailure::new(FailureClass::Blocked, Code::PruneBlocked, sentence.clone())
         });
-        let stored = objects.iter().cloned().map(Into::into).collect();
+        let stored = applied.objects.iter().cloned().map(Into::into).collect();
+        let inventory = applied.inventory.clone();
         self.journal
             .update(|state| {
                 state.inventory = inventory;
@@ -161,33 +201,44 @@ impl Attempt<'_> {
                     generation: self.order.generation,
                     spec: self.spec_id.clone(),
                 });
+                state.record.never_ready = !is_good;
                 state.record.pending = None;
                 state.record.retry = RetryState {
                     failure: failure.as_ref().map(Into::into),
                     ..RetryState::default()
                 };
             })
-            .await?;
+            .await
+    }
+
+    async fn wait_for_health(
+        &self,
+        context: &RunContext,
+        applied: &Applied,
+    ) -> Result<(HealthSummary, HealthEnd), RunFailure> {
         let deadline = Instant::now() + Duration::from_secs(self.spec.timeout_seconds);
-        let mut poll = HealthPoll::new(&context.kube, &context.discovery, &objects);
+        let mut poll = HealthPoll::new(&context.kube, &context.discovery, &applied.objects);
         loop {
-            let summary = match poll.read().await {
-                Ok(summary) => summary,
-                Err(error) => {
+            let read = poll.read().await;
+            let end = if self.cancel.mode().is_some() {
+                Some(HealthEnd::Cancelled)
+            } else if Instant::now() >= deadline {
+                Some(HealthEnd::Overdue)
+            } else {
+                (self.is_superseded)().then_some(HealthEnd::Superseded)
+            };
+            match (read, end) {
+                (Ok(health), _) if health.worst.state == HealthState::Ready => {
+                    return Ok((health, HealthEnd::Ready));
+                }
+                (Ok(health), Some(end)) => return Ok((health, end)),
+                (Ok(_), None) => {}
+                (Err(error), end) => {
                     self.log.line(&format!("health is not known: {error}"));
-                    poll.pause().await;
-                    if Instant::now() >= deadline || self.cancel.mode().is_some() {
+                    if matches!(end, Some(HealthEnd::Cancelled | HealthEnd::Overdue)) {
                         return Err(RunFailure::of_kube(&error));
                     }
-                    continue;
                 }
-            };
-            let is_over = summary.worst.state == HealthState::Ready
-                || Instant::now() >= deadline
-                || self.cancel.mode().is_some()
-                || (self.is_superseded)();
-            if is_over {
-                return Ok(summary);
             }
             poll.pause().await;
         }

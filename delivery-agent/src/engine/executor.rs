@@ -193,6 +193,17 @@ pub trait Executor: Send + Sync {
     /// [`RunFailure`].
     async fn diff(&self, run: &RunContext) -> Result<RunDiff, RunFailure>;
 
+    /// True if the bundle wants [`Executor::roll_back`] for objects that do not become ready.
+    fn rolls_back(&self, _spec: &Spec) -> bool {
+        false
+    }
+
+    /// Returns to the applied content in the journal, because the objects of the run did not become ready in time. The
+    /// result is the failure of the run, and its cause is `failure`; none without a content to return to.
+    async fn roll_back(&self, _run: &RunContext, _failure: RunFailure) -> Option<RunFailure> {
+        None
+    }
+
     /// Ends programs of earlier attempts, which can outlive the agent. False if one may still run.
     async fn end_programs(&self, _record: &JournalRecord) -> bool {
         true

@@ -259,6 +259,15 @@ impl Worker {
         let is_orphan = matches!(wish, Wish::Absent);
         self.publish_settled(state, is_orphan);
         let is_ready = |health: &HealthSummary| health.worst.state == HealthState::Ready;
+        if state.record.never_ready && self.health.as_ref().is_some_and(is_ready) {
+            let noted = self
+                .journal
+                .update(|state| state.record.never_ready = false)
+                .await;
+            if let Err(failure) = noted {
+                warn!(bundle = %self.bundle(), cause = %failure, "readiness not noted");
+            }
+        }
         if self.health.as_ref().is_some_and(is_ready) || state.record.applied.is_none() {
             return self.wait(None, false).await;
         }

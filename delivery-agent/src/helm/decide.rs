@@ -21,6 +21,8 @@ pub(crate) enum Decision {
     Attach,
     /// The interrupted program has reached its end with this revision.
     Finished(Revision),
+    /// The interrupted rollback has reached its end: a return to this revision.
+    Returned(u32),
     /// The interrupted program failed with this revision.
     Failed(Revision),
     /// An interrupted program left this revision pending: mark it as failed, then start.
@@ -47,6 +49,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) note: &'a HelmNote,
     /// Program of the noted step.
     pub(crate) process: ProcessState,
+    /// True: the noted step is of a run with the same generation.
+    pub(crate) is_same_generation: bool,
     /// Reaction to revisions of others.
     pub(crate) drift: DriftPolicy,
     /// True: the content differs from that of the last success, or a person orders the run.
@@ -76,7 +80,14 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
             match judge(facts.history, &attempt) {
                 Judgement::Attach => Decision::Attach,
                 Judgement::Unlock(revision) => Decision::Unlock(revision),
-                Judgement::Done(Some(revision)) => Decision::Finished(revision),
+                Judgement::Done(Some(revision)) => match step.work {
+                    HelmWork::Rollback(good) if facts.is_same_generation => {
+                        Decision::Returned(good)
+                    }
+                    // Newer content replaces the return.
+                    HelmWork::Rollback(_) => Decision::Start,
+                    _ => Decision::Finished(revision),
+                },
                 Judgement::Failed(revision) => Decision::Failed(revision),
                 Judgement::SomebodyElse(revision) => foreign(revision, facts),
                 Judgement::Start | Judgement::Done(None) => fresh(facts),

@@ -1,6 +1,9 @@
-//! Return of a failed release to its last good revision, if the bundle says so.
+//! Return of a failed or unready release to its last good revision, if the bundle says so.
 
-use fairlead_api::{Code, delivery::SpecId};
+use fairlead_api::{
+    Code,
+    delivery::{HelmFailure, Spec, SpecId},
+};
 use fairlead_runner::{
     Operation, Rollback,
     release::{Judgement, ReleaseStatus, Revision, judge},
@@ -8,25 +11,65 @@ use fairlead_runner::{
 };
 
 use super::{note::HelmWork, release::Release, sync::attempt};
-use crate::engine::{FailureClass, RunFailure};
+use crate::{
+    engine::{FailureClass, RunFailure},
+    journal::JournalRecord,
+};
 
 /// Revisions that Helm keeps.
 const HISTORY_MAX: u32 = 10;
 
+/// True if the bundle returns from content that fails.
+pub(crate) fn is_wanted(spec: &Spec) -> bool {
+    let policy = spec.helm.as_ref().map(|options| options.on_failure);
+    policy == Some(HelmFailure::Rollback)
+}
+
 impl Release<'_> {
-    /// Rolls the release back after a failure. The result names the failure and the revision; it is not tried again.
+    /// Rolls the release back after a failure of Helm. The result names the failure and the revision; it is not tried
+    /// again.
     pub(crate) async fn roll_back(&self, failure: RunFailure, history: &[Revision]) -> RunFailure {
-        let applied = self.run.journal.state().await.record.applied;
-        let good = applied.and_then(|applied| last_good(history, &applied.spec));
-        let Some(good) = good else {
-            self.run.log.line("there is no good revision to return to");
-            return failure;
+        let record = self.run.journal.state().await.record;
+        match self.last_good(&record, history) {
+            Some(good) => self.returned_to(good, failure).await,
+            None => failure,
+        }
+    }
+
+    /// As [`Release::roll_back`], of a deployed revision whose objects did not become ready. None without a good
+    /// revision before it.
+    pub(crate) async fn roll_back_unready(&self, failure: RunFailure) -> Option<RunFailure> {
+        let history = match self.records().history().await {
+            Ok(history) => history,
+            // The next attempt finds the revision, and judges the objects again.
+            Err(error) => return Some(error),
         };
+        let (unready, before) = history.split_last()?;
+        let record = self.run.journal.state().await.record;
+        let applied = record.applied.as_ref().map(|applied| &applied.spec);
+        let is_change =
+            applied != Some(&self.run.spec_id) || unready.run.as_ref() == Some(&self.run.run);
+        if !is_change {
+            let line = "the run has changed nothing, so that there is nothing to return from";
+            self.run.log.line(line);
+            return None;
+        }
+        let good = self.last_good(&record, before)?;
+        Some(self.returned_to(good, failure).await)
+    }
+
+    fn last_good(&self, record: &JournalRecord, history: &[Revision]) -> Option<u32> {
+        let applied = record.applied.as_ref().filter(|_| !record.never_ready);
+        let good = applied.and_then(|applied| last_good(history, &applied.spec));
+        if good.is_none() {
+            self.run.log.line("there is no good revision to return to");
+        }
+        good
+    }
+
+    async fn returned_to(&self, good: u32, failure: RunFailure) -> RunFailure {
         match self.return_to(good).await {
-            Ok(()) => {
-                let sentence = format!("{}; returned to revision {good}", failure.sentence);
-                RunFailure::new(FailureClass::Permanent, Code::HelmRolledBack, sentence)
-            }
+            Ok(()) => rolled_back(&failure.sentence, good),
             Err(second) => {
                 let sentence = format!(
                     "{}; the rollback failed: {}",
@@ -72,6 +115,12 @@ impl Release<'_> {
             _ => Err(self.program_failure(&end, None).await),
         }
     }
+}
+
+/// Failure of a run whose release was returned to a revision. It is not tried again.
+pub(crate) fn rolled_back(cause: &str, good: u32) -> RunFailure {
+    let sentence = format!("{cause}; returned to revision {good}");
+    RunFailure::new(FailureClass::Permanent, Code::HelmRolledBack, sentence)
 }
 
 /// The newest revision with the spec that was applied last, and whose objects became healthy.

@@ -18,14 +18,13 @@ use super::{
     objects,
     program::{self, ProgramEnd},
     release::Release,
-    values,
+    rollback, values,
 };
 use crate::{
     engine::{Applied, FailureClass, RunFailure},
     fence::DELIVERY_NAMESPACE,
     manifests::content_failure,
 };
-use fairlead_api::delivery::HelmFailure;
 
 /// Revisions that Helm keeps.
 const HISTORY_MAX: u32 = 10;
@@ -48,9 +47,15 @@ impl Release<'_> {
         let values = self.values()?;
         let note = self.note().await;
         let process = self.end_stray(&note).await?;
-        let history = self.records().history().await?;
-        let record = match history.last() {
-            Some(newest) => self.records().record(newest).await?,
+        let mut history = self.records().history().await?;
+        let record = match history.last_mut() {
+            Some(newest) => {
+                let record = self.records().record(newest).await?;
+                if let Some(record) = &record {
+                    *newest = record.complete(newest.clone());
+                }
+                record
+            }
             None => None,
         };
         let decision = self.decide(&note, process, &history, record.as_ref(), &values);
@@ -69,6 +74,19 @@ impl Release<'_> {
                 };
                 let end = self.follow(&step).await?;
                 self.judged(step, end).await
+            }
+            Decision::Returned(good) => {
+                self.update_note(|note| {
+                    note.step = None;
+                    note.revision = before.max(note.revision);
+                })
+                .await?;
+                let cause = self.failure(
+                    FailureClass::Permanent,
+                    Code::HelmRolledBack,
+                    "the upgrade failed, and its run was interrupted",
+                );
+                Err(rollback::rolled_back(&cause.sentence, good))
             }
             Decision::Failed(revision) => Err(self.failed_before(&revision).await?),
             Decision::Unlock(revision) => {
@@ -152,12 +170,23 @@ impl Release<'_> {
             }),
             note,
             process,
+            is_same_generation: self.is_same_generation(note),
             drift: match is_command {
                 true => DriftPolicy::Correct,
                 false => spec.drift,
             },
             is_ordered: is_command || is_new,
             adopt: spec.adopt || options.is_some_and(|it| it.take_ownership),
+        })
+    }
+
+    /// True if the noted step is of an interrupted run with the generation of this one.
+    fn is_same_generation(&self, note: &HelmNote) -> bool {
+        let key = note.step.as_ref().map(|step| &step.key);
+        let interrupted = self.run.interrupted.as_ref();
+        interrupted.is_some_and(|interrupted| {
+            interrupted.generation == self.run.generation
+                && key.is_some_and(|key| key.run == interrupted.run)
         })
     }
 
@@ -279,15 +308,10 @@ impl Release<'_> {
             failure.class,
             FailureClass::Cancelled | FailureClass::Waiting
         );
-        if revision.is_some() && is_final && self.rolls_back() {
+        if revision.is_some() && is_final && rollback::is_wanted(&self.run.spec) {
             return Err(self.roll_back(failure, history).await);
         }
         Err(failure)
-    }
-
-    pub(crate) fn rolls_back(&self) -> bool {
-        let policy = self.run.spec.helm.as_ref().map(|it| it.on_failure);
-        policy == Some(HelmFailure::Rollback)
     }
 
     /// Failure of a program that did not bring its release to the desired state.

@@ -28,6 +28,9 @@ pub struct JournalRecord {
     pub accepted: Option<AcceptedSpec>,
     /// Spec of the objects in the cluster.
     pub applied: Option<AcceptedSpec>,
+    /// True if the objects of the applied spec have never been ready: no failed upgrade returns to them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub never_ready: bool,
     /// Run that has begun, and has not ended.
     pub pending: Option<PendingRun>,
     /// Failed attempts of the accepted spec.

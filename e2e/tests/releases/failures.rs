@@ -1,11 +1,11 @@
 //! Failures of charts, each with its code and its sentence.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use fairlead_api::{
     Code,
     delivery::{ConflictPolicy, HelmFailure},
 };
-use fairlead_delivery_agent::engine::FailureClass;
+use fairlead_delivery_agent::engine::{Executor, FailureClass, RunFailure};
 use serde_json::{Value, json};
 
 use super::{
@@ -172,5 +172,49 @@ pub(crate) async fn roll_back(world: &World) -> anyhow::Result<()> {
     // The next content goes on top of the rollback.
     shop.set_value("hook", "works");
     world.synced(&mut shop).await?;
+    Ok(())
+}
+
+/// Return from content that Helm has deployed, and whose objects do not become ready.
+pub(crate) async fn roll_back_unready(world: &World) -> anyhow::Result<()> {
+    let values = json!({"name": "unready", "text": "good"});
+    let mut shop = world.deployment("b-unready", SHOP, values)?;
+    shop.options().on_failure = HelmFailure::Rollback;
+    world.synced(&mut shop).await?;
+    shop.set_value("text", "bad");
+    let attempt = world.begin(&mut shop, 1).await?;
+    world.executor.sync(&attempt.context).await?;
+    let class = FailureClass::Permanent;
+    let unready = RunFailure::new(class, Code::NotReadyInTime, "Deployment shop/unready waits");
+    let failure = world
+        .executor
+        .roll_back(&attempt.context, unready.clone())
+        .await;
+    let failure = failure.context("there is a good revision")?;
+    world.finish(&shop, attempt, false).await?;
+    ensure!(
+        (failure.code, failure.class) == (Code::HelmRolledBack, FailureClass::Permanent),
+        "{failure:?}"
+    );
+    ensure!(
+        failure.sentence == "Deployment shop/unready waits; returned to revision 1",
+        "{failure}"
+    );
+    let states = world.revisions("unready").await?;
+    ensure!(
+        states == [(1, "superseded"), (2, "superseded"), (3, "deployed")],
+        "{states:?}"
+    );
+    let text = ["get", "configmap", "unready", "-o", "jsonpath={.data.text}"];
+    ensure!(world.kubectl(&text).await? == "good");
+
+    // A run that changes nothing returns from nothing: its objects were ready before.
+    shop.set_value("text", "better");
+    world.synced(&mut shop).await?;
+    let attempt = world.begin(&mut shop, 1).await?;
+    world.executor.sync(&attempt.context).await?;
+    let failure = world.executor.roll_back(&attempt.context, unready).await;
+    world.finish(&shop, attempt, true).await?;
+    ensure!(failure.is_none(), "{failure:?}");
     Ok(())
 }

@@ -35,6 +35,7 @@ async fn release_follows_its_spec_and_is_removed() -> anyhow::Result<()> {
     limits_of_the_site(&world).await?;
     failures::of_charts(&world).await?;
     failures::roll_back(&world).await?;
+    failures::roll_back_unready(&world).await?;
     world.end().await
 }
 

@@ -36,16 +36,19 @@ impl Executor for Outliving {
 #[tokio::test]
 async fn programs_of_an_interrupted_run_end_before_its_fence() {
     let (api, hub) = (api().await, Arc::new(FakeHub::default()));
-    let is_away = Arc::new(Mutex::new(false));
-    let away = is_away.clone();
+    let is_over = Arc::new(Mutex::new(false));
+    let over = is_over.clone();
+    let (mut is_away, mut is_kept) = (false, false);
     api.set_fault(move |method, path, _| {
-        let mut away = away.lock().unwrap();
-        *away |= *method == Method::PATCH && path.starts_with(OBJECTS);
-        (*away && *method != Method::GET).then(|| status(503, "", ""))
+        is_away |= *method == Method::PATCH && path.starts_with(OBJECTS);
+        is_kept |= is_away && *method == Method::DELETE && path == LOCK;
+        *over.lock().unwrap() |= is_kept && *method != Method::GET && path == JOURNAL;
+        (is_away && *method != Method::GET).then(|| status(503, "", ""))
     });
     hub.release(1, &["a"]);
     let agent = Agent::start(&api, &hub);
-    until("first apply", || *is_away.lock().unwrap()).await;
+    // Afterwards the agent pauses, so that no request of it arrives after the fault.
+    until("end of the run", || *is_over.lock().unwrap()).await;
     drop(agent);
     api.clear_fault();
     free_lease(&api);

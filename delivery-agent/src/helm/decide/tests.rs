@@ -29,6 +29,7 @@ struct Case {
     is_ordered: bool,
     adopt: bool,
     has_values: bool,
+    is_same_generation: bool,
 }
 
 impl Case {
@@ -41,6 +42,7 @@ impl Case {
             is_ordered: false,
             adopt: false,
             has_values: true,
+            is_same_generation: true,
         }
     }
 
@@ -58,7 +60,12 @@ impl Case {
     }
 
     fn decided(&self) -> (&'static str, Option<u32>) {
-        let history = history(&"web".parse().unwrap(), &self.items);
+        let mut history = history(&"web".parse().unwrap(), &self.items);
+        if let (Some(newest), Some(step)) = (history.last_mut(), &self.note.step)
+            && let HelmWork::Rollback(to) = step.work
+        {
+            newest.rolled_back_to = Some(to);
+        }
         let newest = history.last().and_then(|it| {
             let key = RunKey {
                 run: it.run.clone()?,
@@ -78,6 +85,7 @@ impl Case {
             }),
             note: &self.note,
             process: self.process,
+            is_same_generation: self.is_same_generation,
             drift: self.drift,
             is_ordered: self.is_ordered,
             adopt: self.adopt,
@@ -86,6 +94,7 @@ impl Case {
             Decision::Nothing(it) => ("nothing", Some(it.number)),
             Decision::Attach => ("attach", None),
             Decision::Finished(it) => ("finished", Some(it.number)),
+            Decision::Returned(good) => ("returned", Some(good)),
             Decision::Failed(it) => ("failed", Some(it.number)),
             Decision::Unlock(it) => ("unlock", Some(it.number)),
             Decision::FinishRemoval => ("finish removal", None),
@@ -183,4 +192,25 @@ fn interrupted_step_is_judged_by_what_it_left() {
     let removal =
         Case::of(&[ours(2, "uninstalling", OTHER_RUN)]).step(HelmWork::Uninstall, Some(2));
     assert_eq!(removal.decided(), ("finish removal", None));
+}
+
+#[test]
+fn interrupted_return_is_judged_by_what_it_left() {
+    let rolled_back = |status| {
+        let items = [
+            ours(2, "superseded", OTHER_RUN),
+            ours(3, "superseded", RUN),
+            ours(4, status, OTHER_RUN),
+        ];
+        Case::of(&items).step(HelmWork::Rollback(2), Some(3))
+    };
+    assert_eq!(rolled_back("deployed").decided(), ("returned", Some(2)));
+    assert_eq!(
+        rolled_back("pending-rollback").decided(),
+        ("unlock", Some(4))
+    );
+    // Its content is not that of the newer generation.
+    let mut newer = rolled_back("deployed");
+    newer.is_same_generation = false;
+    assert_eq!(newer.decided(), ("start", None));
 }
