@@ -11,6 +11,7 @@ mod managed;
 mod ownership;
 mod paths;
 mod report;
+mod walk;
 
 pub use baseline::{Baseline, CompareReason, Observation, SAME_SECOND_WINDOW, Seen};
 pub use compare::{ChangedField, Comparison, FieldChange, compare};
@@ -20,6 +21,7 @@ pub use managed::{BesideField, FieldOwner, ManagedEntry, beside, entries};
 pub use ownership::{is_adoptable, rewrite_version, take_over, take_over_lists};
 pub use paths::{FieldPath, fields_of, fields_to_json};
 pub use report::drifted;
+pub use walk::{FieldDifference, WalkRules, differences};
 
 #[cfg(test)]
 mod tests;

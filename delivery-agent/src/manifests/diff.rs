@@ -2,10 +2,11 @@
 
 use fairlead_api::delivery::{FieldDiff, IgnoreRule, ObjectChange, ObjectDiff, RunDiff};
 use fairlead_manifests::{
-    GENERATION_ANNOTATION, Inventory, ObjectKey, Prepared, drift::FieldOwner, foreign_owner,
-    hide_secret_values,
+    GENERATION_ANNOTATION, Inventory, ObjectKey, Prepared,
+    drift::{FieldDifference, FieldOwner, WalkRules, differences, fields_of},
+    foreign_owner, hide_secret_values,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::apply;
 use crate::{
@@ -114,7 +115,8 @@ async fn of_object(
     match dry_run(run, object, &resource, &manifest, writer.manager).await? {
         Err(error) => change.error = Some(error),
         Ok(dry) => {
-            change.fields = fields(live, dry, &|text| run.log.mask(text));
+            let owner = FieldOwner::apply(writer.manager);
+            change.fields = fields(live, dry, &owner, &|text| run.log.mask(text));
             if change.fields.is_empty() {
                 return Ok(None);
             }
@@ -166,21 +168,37 @@ async fn dry_run(
     }
 }
 
-/// Changed fields of an object; those that change with each write are left out.
-fn fields(mut live: Value, mut dry: Value, mask: &dyn Fn(&str) -> String) -> Vec<FieldDiff> {
+/// Changed fields of an object after a dry run of `owner`; those that change with each write are left out.
+fn fields(
+    mut live: Value,
+    mut dry: Value,
+    owner: &FieldOwner,
+    mask: &dyn Fn(&str) -> String,
+) -> Vec<FieldDiff> {
+    let own = owner.entry(&dry).map(|it| fields_of(it.fields));
+    let own = own.unwrap_or_default();
     hide_secret_values(Some(&mut live), Some(&mut dry));
     for object in [&mut live, &mut dry] {
         strip(object);
     }
-    let mut fields = Vec::new();
-    compare("", Some(&live), Some(&dry), &mut fields);
-    for field in &mut fields {
-        field.path = mask(&field.path);
-        for value in [&mut field.from, &mut field.to].into_iter().flatten() {
-            mask_value(value, mask);
-        }
-    }
-    fields
+    // A person looks for the part that changes, also in a field that the API server replaces as a whole.
+    let rules = WalkRules {
+        own: &own,
+        opens_atomic: true,
+        ignored: &[],
+    };
+    let found = differences(&live, &dry, rules);
+    let show = |value: Option<&Value>| {
+        let mut value = short(value?);
+        mask_value(&mut value, mask);
+        Some(value)
+    };
+    let field = |found: FieldDifference<'_>| FieldDiff {
+        path: mask(&found.path.to_string()),
+        from: show(found.from),
+        to: show(found.to),
+    };
+    found.into_iter().take(MAX_FIELDS).map(field).collect()
 }
 
 /// Masks values of Secrets, which a chart may put anywhere: the hub must never get them.
@@ -209,57 +227,17 @@ fn mask_value(value: &mut Value, mask: &dyn Fn(&str) -> String) {
     }
 }
 
+/// Leaves out the annotation that changes with each generation.
 fn strip(object: &mut Value) {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
         return;
     };
-    for field in ["managedFields", "resourceVersion", "generation"] {
-        metadata.remove(field);
-    }
     let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
         return;
     };
     annotations.remove(GENERATION_ANNOTATION);
     if annotations.is_empty() {
         metadata.remove("annotations");
-    }
-}
-
-fn compare(path: &str, from: Option<&Value>, to: Option<&Value>, fields: &mut Vec<FieldDiff>) {
-    if from == to || fields.len() >= MAX_FIELDS {
-        return;
-    }
-    if let (Some(Value::Object(from)), Some(Value::Object(to))) = (from, to) {
-        return compare_maps(path, from, to, fields);
-    }
-    if let (Some(Value::Array(from)), Some(Value::Array(to))) = (from, to)
-        && from.len() == to.len()
-    {
-        for (index, (from, to)) in from.iter().zip(to).enumerate() {
-            compare(&format!("{path}[{index}]"), Some(from), Some(to), fields);
-        }
-        return;
-    }
-    fields.push(FieldDiff {
-        path: path.to_owned(),
-        from: from.map(short),
-        to: to.map(short),
-    });
-}
-
-fn compare_maps(
-    path: &str,
-    from: &Map<String, Value>,
-    to: &Map<String, Value>,
-    fields: &mut Vec<FieldDiff>,
-) {
-    for (key, value) in from {
-        compare(&format!("{path}.{key}"), Some(value), to.get(key), fields);
-    }
-    for (key, value) in to {
-        if !from.contains_key(key) {
-            compare(&format!("{path}.{key}"), None, Some(value), fields);
-        }
     }
 }
 
@@ -278,13 +256,17 @@ mod tests {
 
     use super::*;
 
+    fn owner() -> FieldOwner {
+        FieldOwner::apply("fairlead/b-shop")
+    }
+
     #[test]
     fn changed_fields_are_named_and_values_of_secrets_are_not() {
         let live = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "resourceVersion": "1"}, "data": {"k": "b2xk"}, "type": "Opaque"});
         let mut dry = live.clone();
         dry["data"]["k"] = json!("bmV3");
         dry["metadata"]["resourceVersion"] = json!("2");
-        let fields = fields(live, dry, &str::to_owned);
+        let fields = fields(live, dry, &owner(), &str::to_owned);
         assert_eq!(fields.len(), 1);
         assert_eq!(fields[0].path, ".data.k");
         let text = serde_json::to_string(&fields).unwrap();
@@ -295,7 +277,7 @@ mod tests {
     fn items_of_lists_are_compared_one_by_one() {
         let live = json!({"spec": {"ports": [{"port": 80}], "old": 1}});
         let dry = json!({"spec": {"ports": [{"port": 81}]}});
-        let paths: Vec<_> = fields(live, dry, &str::to_owned)
+        let paths: Vec<_> = fields(live, dry, &owner(), &str::to_owned)
             .into_iter()
             .map(|it| it.path)
             .collect();
@@ -303,11 +285,27 @@ mod tests {
     }
 
     #[test]
+    fn items_with_keys_are_named_by_them() {
+        let with = |ports: Value| json!({"metadata": {"name": "a"}, "spec": {"ports": ports}});
+        let live = with(json!([{"port": 80, "name": "a"}]));
+        let mut dry = with(json!([{"port": 79, "name": "b"}, {"port": 80, "name": "web"}]));
+        dry["metadata"]["managedFields"] = json!([{
+            "manager": "fairlead/b-shop", "operation": "Apply",
+            "fieldsV1": {"f:spec": {"f:ports": {"k:{\"port\":80}": {"f:name": {}}}}},
+        }]);
+        let paths: Vec<_> = fields(live, dry, &owner(), &str::to_owned)
+            .into_iter()
+            .map(|it| it.path)
+            .collect();
+        assert_eq!(paths, [".spec.ports[port=80].name", ".spec.ports[port=79]"]);
+    }
+
+    #[test]
     fn values_of_inputs_are_masked_at_any_depth() {
         let live = json!({"data": {"url": "db://old-pass@db"}});
         let dry = json!({"data": {"url": "db://hunter2@db"}, "list": [{"hunter2": ["x hunter2"]}]});
         let mask = |text: &str| text.replace("hunter2", "***").replace("old-pass", "***");
-        let fields = fields(live, dry, &mask);
+        let fields = fields(live, dry, &owner(), &mask);
         let text = serde_json::to_string(&fields).unwrap();
         assert!(
             !text.contains("hunter2") && !text.contains("old-pass"),
