@@ -47,8 +47,14 @@ pub enum WatchEvent {
 /// Open watch. Dropping it closes its connection.
 pub struct ObjectWatch {
     body: AnswerBody,
-    buffer: BytesMut,
-    /// Bytes of the buffer without a line feed.
+    events: EventBuffer,
+}
+
+/// Events of a stream of JSON lines.
+#[derive(Default)]
+struct EventBuffer {
+    bytes: BytesMut,
+    /// Leading bytes without a line feed.
     searched: usize,
 }
 
@@ -80,8 +86,7 @@ impl KubeClient {
         let opened = timeout(HEAD_DEADLINE, self.open_in_turn(&path, accept)).await;
         Ok(ObjectWatch {
             body: opened.map_err(|_| late())??.into_body(),
-            buffer: BytesMut::new(),
-            searched: 0,
+            events: EventBuffer::default(),
         })
     }
 }
@@ -93,35 +98,58 @@ impl ObjectWatch {
     /// [`KubeError`]: an error event, or a broken connection. The watch is over then.
     pub async fn next(&mut self) -> Result<Option<WatchEvent>, KubeError> {
         loop {
-            if let Some(line) = self.line() {
-                if line.iter().all(u8::is_ascii_whitespace) {
-                    continue;
-                }
-                let event = serde_json::from_slice(&line).map_err(KubeError::unusable)?;
-                return parse(event).map(Some);
+            if let Some(event) = self.events.next()? {
+                return Ok(Some(event));
             }
             let frame = timeout(SILENCE_DEADLINE, self.body.frame()).await;
             let Some(frame) = frame.map_err(|_| late())? else {
-                return Ok(None);
+                return self.events.finish().map(|()| None);
             };
             if let Ok(data) = frame.map_err(KubeError::unusable)?.into_data() {
-                self.buffer.extend_from_slice(&data);
-                if self.buffer.len() > MAX_EVENT_BYTES && !data.contains(&b'\n') {
-                    return Err(KubeError::unusable("an event is too large"));
-                }
+                self.events.push(&data)?;
             }
         }
     }
+}
+
+impl EventBuffer {
+    fn push(&mut self, data: &[u8]) -> Result<(), KubeError> {
+        self.bytes.extend_from_slice(data);
+        if self.bytes.len() > MAX_EVENT_BYTES && !data.contains(&b'\n') {
+            return Err(KubeError::unusable("an event is too large"));
+        }
+        Ok(())
+    }
+
+    /// Next event; `None` if more bytes are needed.
+    fn next(&mut self) -> Result<Option<WatchEvent>, KubeError> {
+        while let Some(line) = self.line() {
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let event = serde_json::from_slice(&line).map_err(KubeError::unusable)?;
+            return parse(event).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Checks the end of the stream: an event without its end is a broken connection.
+    fn finish(&self) -> Result<(), KubeError> {
+        if self.bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(());
+        }
+        Err(KubeError::unusable("the watch ended within an event"))
+    }
 
     fn line(&mut self) -> Option<BytesMut> {
-        let unsearched = self.buffer.get(self.searched..)?;
+        let unsearched = self.bytes.get(self.searched..)?;
         match unsearched.iter().position(|byte| *byte == b'\n') {
             None => {
-                self.searched = self.buffer.len();
+                self.searched = self.bytes.len();
                 None
             }
             Some(at) => {
-                let line = self.buffer.split_to(self.searched + at + 1);
+                let line = self.bytes.split_to(self.searched + at + 1);
                 self.searched = 0;
                 Some(line)
             }
@@ -131,7 +159,8 @@ impl ObjectWatch {
 
 fn parse(mut event: Value) -> Result<WatchEvent, KubeError> {
     let object = event.get_mut("object").map(Value::take);
-    let object = object.unwrap_or(Value::Null);
+    let object = object.filter(|it| !it.is_null());
+    let object = object.ok_or_else(|| KubeError::unusable("the watch sent no object"))?;
     match event.get("type").and_then(Value::as_str) {
         Some("ADDED") => Ok(WatchEvent::Added(object)),
         Some("MODIFIED") => Ok(WatchEvent::Modified(object)),
@@ -155,3 +184,6 @@ fn parse(mut event: Value) -> Result<WatchEvent, KubeError> {
         _ => Err(KubeError::unusable("the watch sent an unknown event")),
     }
 }
+
+#[cfg(test)]
+mod tests;
