@@ -31,6 +31,10 @@ const RETRY_BACKOFF_MIN: Duration = Duration::from_secs(1);
 const RETRY_BACKOFF_MAX: Duration = Duration::from_secs(30);
 const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
 const MAX_ANSWER_BYTES: usize = 16 * 1024;
+/// Longest reason of a state.
+const MAX_REASON_BYTES: usize = 8 * 1024;
+/// Longest names of all changed fields of a deployment.
+const MAX_DRIFT_BYTES: usize = 32 * 1024;
 /// Space of the frame around reports.
 const FRAME_BYTES: usize = 1024;
 
@@ -81,7 +85,8 @@ impl Reporter {
     pub(crate) async fn run(mut self) {
         let mut backoff = RETRY_BACKOFF_MIN;
         loop {
-            let states = self.states.borrow_and_update().clone();
+            let mut states = self.states.borrow_and_update().clone();
+            states.reports.values_mut().for_each(shorten);
             let due = self.due(&states, Instant::now());
             if due.reports.is_empty() && due.gone.is_empty() && self.acknowledged.base.is_some() {
                 let changed = match due.next {
@@ -212,6 +217,23 @@ const fn is_passing(state: DeploymentState) -> bool {
     )
 }
 
+/// Limits a report: one that no request can carry would hold back all others.
+fn shorten(report: &mut DeploymentReport) {
+    if let Some(reason) = &mut report.reason
+        && reason.len() > MAX_REASON_BYTES
+    {
+        reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+        reason.push_str(" ...");
+    }
+    let mut size = 0;
+    for object in &mut report.drift {
+        object.fields.retain(|field| {
+            size += field.len();
+            size <= MAX_DRIFT_BYTES
+        });
+    }
+}
+
 /// Splits reports by the limit of a request. There is always one piece.
 fn pieces(reports: Vec<DeploymentReport>) -> Vec<Vec<DeploymentReport>> {
     let mut pieces = vec![Vec::new()];
@@ -229,3 +251,6 @@ fn pieces(reports: Vec<DeploymentReport>) -> Vec<Vec<DeploymentReport>> {
     }
     pieces
 }
+
+#[cfg(test)]
+mod tests;
