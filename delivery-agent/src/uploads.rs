@@ -118,3 +118,6 @@ impl Uploads {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

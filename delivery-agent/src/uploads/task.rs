@@ -96,7 +96,9 @@ impl UploadTask {
                 Err(Problem::Later(cause)) => {
                     debug!(run = %self.run, cause, "run not reported; retrying");
                     sleep(backoff).await;
-                    backoff = (backoff * 2).min(RETRY_BACKOFF_MAX);
+                    // A hub that returns must get a call before the lease ends.
+                    let longest = lease.map_or(RETRY_BACKOFF_MAX, |lease| lease / 12);
+                    backoff = (backoff * 2).min(longest);
                 }
                 Err(Problem::Over(status)) => {
                     warn!(run = %self.run, %status, "hub has ended the attempt");
@@ -196,8 +198,11 @@ impl UploadTask {
 
     async fn send_log(&self, sent: &mut Sent) -> Result<(), Problem> {
         loop {
-            let (_, taken) = self.log.take(MAX_LOG_PIECE_BYTES);
-            sent.bytes.extend(taken);
+            // The bound of all logs counts the bytes that have not been taken.
+            if sent.accepted == sent.bytes.len() {
+                let (_, taken) = self.log.take(MAX_LOG_PIECE_BYTES);
+                sent.bytes.extend(taken);
+            }
             let rest = sent.bytes.get(sent.accepted..).unwrap_or_default();
             let piece = rest
                 .get(..rest.len().min(MAX_LOG_PIECE_BYTES))
