@@ -18,7 +18,7 @@ UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea net compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea net compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -176,6 +176,11 @@ bench-registry: ## what the registry costs a hub with 1,000 and 10,000 clusters,
 	cargo build --release --locked -p fairlead-bench
 	cargo build --profile dist --locked -p fairlead
 	target/release/fairlead-bench registry --fairlead target/dist/fairlead $(BENCH_ARGS)
+
+bench-delivery: ## what delivery costs a hub with 10,000 clusters and 50 bundles
+	cargo build --release --locked -p fairlead-bench
+	cargo build --profile dist --locked -p fairlead
+	target/release/fairlead-bench delivery --fairlead target/dist/fairlead $(BENCH_ARGS)
 
 soak: ## an hour of requests through Fairlead, many broken off in the middle: nothing may leak
 	cargo build --release --locked -p fairlead-bench

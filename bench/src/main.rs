@@ -6,6 +6,7 @@
 mod agents;
 mod api;
 mod apiserver;
+mod delivery;
 mod dial;
 mod launch;
 mod link;
@@ -64,6 +65,8 @@ enum Role {
     Run(run::Args),
     /// Processor time of the registry's operations in a hub with 1,000 and with 10,000 clusters
     Registry(registry::Args),
+    /// Cost of delivery at the hub, with 10,000 clusters and 50 bundles
+    Delivery(delivery::Args),
     /// Prints the figures of a run as tables for a README
     Table(report::Args),
     /// Draws the plots that a Markdown page links, from the tables of the same page
@@ -96,6 +99,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         // A child ends with the thread that started it (see `launch`), which must therefore be this one.
         Role::Run(args) => return single()?.block_on(run::run(args)),
         Role::Registry(args) => return single()?.block_on(registry::run(args)),
+        Role::Delivery(args) => return single()?.block_on(delivery::run(args)),
         Role::Soak(args) => return single()?.block_on(soak::run(args)),
     }
     Ok(ExitCode::SUCCESS)

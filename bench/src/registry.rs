@@ -1,13 +1,13 @@
 //! `make bench-registry`: processor time of the registry's operations in a hub with 1,000 and 10,000
 //! clusters, and their latencies. The hub is the built program, called over TLS as by its clients.
 
-mod client;
-mod figures;
+pub(crate) mod client;
+pub(crate) mod figures;
 mod fleet;
 mod guesses;
 mod history;
-mod hub;
-mod measure;
+pub(crate) mod hub;
+pub(crate) mod measure;
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Settings of a production database.
-const POSTGRES: [&str; 3] = ["fsync=on", "shared_buffers=1GB", "max_wal_size=4GB"];
+pub(crate) const POSTGRES: [&str; 3] = ["fsync=on", "shared_buffers=1GB", "max_wal_size=4GB"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -59,7 +59,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum StoreKind {
+pub(crate) enum StoreKind {
     Sqlite,
     Postgres,
 }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
-    Method, Request, StatusCode, Uri,
+    HeaderMap, Method, Request, StatusCode, Uri,
     client::conn::http1::{self, SendRequest},
     header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
 };
@@ -17,7 +17,7 @@ use crate::dial::Dial;
 
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 
-pub(super) struct BenchCaller {
+pub(crate) struct BenchCaller {
     dial: Dial,
     host: HeaderValue,
     sender: Option<SendRequest<Full<Bytes>>>,
@@ -25,14 +25,14 @@ pub(super) struct BenchCaller {
 
 /// A request without its token.
 #[derive(Debug, Clone)]
-pub(super) struct RegistryRequest {
-    pub(super) method: Method,
-    pub(super) path: String,
-    pub(super) body: Option<(&'static str, String)>,
+pub(crate) struct RegistryRequest {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) body: Option<(&'static str, Bytes)>,
 }
 
 impl RegistryRequest {
-    pub(super) fn get(path: impl Into<String>) -> Self {
+    pub(crate) fn get(path: impl Into<String>) -> Self {
         RegistryRequest {
             method: Method::GET,
             path: path.into(),
@@ -40,33 +40,41 @@ impl RegistryRequest {
         }
     }
 
-    pub(super) fn post(path: impl Into<String>, body: &serde_json::Value) -> Self {
+    pub(crate) fn post(path: impl Into<String>, body: &serde_json::Value) -> Self {
         RegistryRequest {
             method: Method::POST,
-            body: Some(("application/json", body.to_string())),
+            body: Some(("application/json", body.to_string().into())),
             ..RegistryRequest::get(path)
         }
     }
 
-    pub(super) fn patch(path: impl Into<String>, body: &serde_json::Value) -> Self {
+    pub(crate) fn put(path: impl Into<String>, body: &serde_json::Value) -> Self {
+        RegistryRequest {
+            method: Method::PUT,
+            ..RegistryRequest::post(path, body)
+        }
+    }
+
+    pub(crate) fn patch(path: impl Into<String>, body: &serde_json::Value) -> Self {
         RegistryRequest {
             method: Method::PATCH,
-            body: Some(("application/merge-patch+json", body.to_string())),
+            body: Some(("application/merge-patch+json", body.to_string().into())),
             ..RegistryRequest::get(path)
         }
     }
 }
 
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
     /// From the first byte of the request to the last byte of the answer.
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
 }
 
 impl BenchCaller {
     /// Connects with the first request.
-    pub(super) fn new(url: &str, tls: Option<Arc<ClientConfig>>) -> anyhow::Result<Self> {
+    pub(crate) fn new(url: &str, tls: Option<Arc<ClientConfig>>) -> anyhow::Result<Self> {
         let url: Uri = url.parse()?;
         let authority = url.authority().context("the URL has no host")?;
         Ok(BenchCaller {
@@ -83,7 +91,7 @@ impl BenchCaller {
         Ok(sender)
     }
 
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         request: &RegistryRequest,
         token: Option<&str>,
@@ -117,8 +125,8 @@ impl BenchCaller {
         request: &RegistryRequest,
         token: Option<&str>,
     ) -> anyhow::Result<Request<Full<Bytes>>> {
-        let body = request.body.as_ref().map_or("", |(_, body)| body.as_str());
-        let mut http = Request::new(Full::new(Bytes::from(body.to_owned())));
+        let body = request.body.as_ref().map(|(_, body)| body.clone());
+        let mut http = Request::new(Full::new(body.unwrap_or_default()));
         *http.method_mut() = request.method.clone();
         *http.uri_mut() = request.path.parse()?;
         let headers = http.headers_mut();
@@ -135,7 +143,7 @@ impl BenchCaller {
     }
 
     /// As [`BenchCaller::send`]; any failed status is an error that quotes the answer.
-    pub(super) async fn good(
+    pub(crate) async fn good(
         &mut self,
         request: &RegistryRequest,
         token: &str,
@@ -164,6 +172,7 @@ async fn exchange(
     let body = body.collect().await?.to_bytes();
     Ok(Answer {
         status: head.status,
+        headers: head.headers,
         body,
         took: begun.elapsed(),
     })

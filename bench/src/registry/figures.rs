@@ -88,7 +88,7 @@ pub(super) fn table(figures: &[RegistryFigure]) -> String {
 }
 
 /// At most three significant digits.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),
         v if v >= 10.0 => format!("{v:.1}"),

@@ -19,17 +19,17 @@ const COMMAND_DEADLINE: Duration = Duration::from_secs(4 * 3600);
 
 /// Location of a hub's data.
 #[derive(Debug, Clone)]
-pub(super) struct RegistryHome {
-    pub(super) fairlead: PathBuf,
-    pub(super) data: PathBuf,
+pub(crate) struct RegistryHome {
+    pub(crate) fairlead: PathBuf,
+    pub(crate) data: PathBuf,
     /// `postgres://…`; `None` is the file in `data`.
-    pub(super) store: Option<String>,
+    pub(crate) store: Option<String>,
 }
 
-pub(super) struct Hub {
+pub(crate) struct Hub {
     role: Role,
-    pub(super) url: String,
-    pub(super) token: String,
+    pub(crate) url: String,
+    pub(crate) token: String,
     tls: Arc<ClientConfig>,
 }
 
@@ -48,14 +48,19 @@ impl RegistryHome {
             .collect()
     }
 
-    pub(super) async fn start(&self, launcher: &Launcher) -> anyhow::Result<Hub> {
+    /// File of the SQLite store.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.data.join("fairlead.db")
+    }
+
+    pub(crate) async fn start(&self, launcher: &Launcher) -> anyhow::Result<Hub> {
         let (port, admin) = (ports::free()?, ports::free()?);
         let url = format!("https://127.0.0.1:{port}");
         let ready_file = self.data.with_extension("ready.json");
         if ready_file.exists() {
             std::fs::remove_file(&ready_file)?;
         }
-        let spec = Spec::new("registry-hub", &self.fairlead)
+        let spec = Spec::new("hub", &self.fairlead)
             .args(["server", "--data"])
             .arg(&self.data)
             .args(["--listen", &format!("127.0.0.1:{port}")])
@@ -77,7 +82,7 @@ impl RegistryHome {
     }
 
     /// Runs `fairlead backup` or `fairlead restore` while the hub is stopped.
-    pub(super) async fn whole(
+    pub(crate) async fn whole(
         &self,
         launcher: &Launcher,
         words: &[&str],
@@ -98,22 +103,33 @@ impl RegistryHome {
 }
 
 impl Hub {
-    pub(super) fn caller(&self) -> anyhow::Result<BenchCaller> {
+    pub(crate) fn caller(&self) -> anyhow::Result<BenchCaller> {
         BenchCaller::new(&self.url, Some(Arc::clone(&self.tls)))
     }
 
+    /// # Errors
+    /// The hub has ended by itself.
+    pub(crate) fn alive(&mut self) -> anyhow::Result<()> {
+        self.role.alive()
+    }
+
+    /// TLS of clients that trust the hub.
+    pub(crate) fn tls(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.tls)
+    }
+
     /// Processor time since the hub started, in microseconds.
-    pub(super) fn micros(&self) -> anyhow::Result<u64> {
+    pub(crate) fn micros(&self) -> anyhow::Result<u64> {
         cpu::of(&self.role.pid().to_string())
     }
 
     /// Resident memory, in bytes.
-    pub(super) fn memory(&self) -> anyhow::Result<u64> {
+    pub(crate) fn memory(&self) -> anyhow::Result<u64> {
         proc::memory(self.role.pid())
     }
 
     /// Stops the hub and waits until its store is closed.
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.role.stop().await
     }
 }

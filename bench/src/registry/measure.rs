@@ -13,23 +13,23 @@ use crate::stats::Latencies;
 /// Requests before the measurement.
 const WARM_UP_REQUESTS: usize = 20;
 
-pub(super) struct MeasuredRegistry {
-    pub(super) latencies: Latencies,
+pub(crate) struct MeasuredRegistry {
+    pub(crate) latencies: Latencies,
     /// Processor time of the hub per operation.
-    pub(super) cpu_ms: f64,
+    pub(crate) cpu_ms: f64,
     /// Size of the last answer.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl MeasuredRegistry {
-    pub(super) fn ms(&self, share: f64) -> f64 {
+    pub(crate) fn ms(&self, share: f64) -> f64 {
         self.latencies.micros(share) / 1000.0
     }
 }
 
 /// Repeats an operation for `time` on `connections` connections. `next` returns the request of a number and
 /// its token. Numbers are unique over all connections.
-pub(super) async fn measure<Next>(
+pub(crate) async fn measure<Next>(
     hub: &Hub,
     connections: usize,
     time: Duration,
@@ -70,7 +70,7 @@ where
 }
 
 /// Sends requests one after the other and returns their number and the size of the last answer.
-pub(super) async fn ask_until<Next>(
+pub(crate) async fn ask_until<Next>(
     caller: &mut BenchCaller,
     end: Instant,
     first: usize,

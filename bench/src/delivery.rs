@@ -1,0 +1,130 @@
+//! `make bench-delivery`: cost of delivery. The hub's part has thousands of clusters with agents that apply nothing,
+//! the agent's part has a real API server. All measured programs are the built ones.
+
+mod bundles;
+mod database;
+mod figures;
+mod hub_part;
+mod light_agent;
+mod light_fleet;
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use fairlead_e2e::PostgresServer;
+use serde::Serialize;
+
+use self::figures::{DeliveryFigure, table};
+use crate::{
+    launch::{Launcher, until_stopped},
+    machine::Machine,
+    registry::{POSTGRES, StoreKind},
+    results::results_folder,
+};
+
+/// Tenant of all clusters and bundles.
+const TENANT: &str = "t-bench";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The `fairlead` binary to measure
+    #[arg(long)]
+    fairlead: PathBuf,
+    /// Parts to measure
+    #[arg(long = "part", value_delimiter = ',', default_value = "hub")]
+    parts: Vec<Part>,
+    /// Stores of the hub's part
+    #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres")]
+    stores: Vec<StoreKind>,
+    /// Clusters of the hub's part; the goals refer to 10,000
+    #[arg(long, default_value_t = 10_000)]
+    clusters: usize,
+    /// Bundles in each cluster; the goals refer to 50
+    #[arg(long, default_value_t = 50)]
+    bundles: usize,
+    /// Seconds of each measurement at rest
+    #[arg(long, default_value_t = 60.0)]
+    rest_seconds: f64,
+    /// Seconds that pages are requested
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Folder in which this run's folder of figures and logs is created
+    #[arg(long, default_value = "bench/results")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// A hub with many clusters, whose agents apply nothing
+    Hub,
+}
+
+#[derive(Serialize)]
+struct DeliveryResults<'a> {
+    machine: Machine,
+    clusters: usize,
+    bundles: usize,
+    figures: &'a [DeliveryFigure],
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    until_stopped(bench(args)).await
+}
+
+async fn bench(args: Args) -> anyhow::Result<ExitCode> {
+    let results = results_folder(&args.out)?;
+    let launcher = Launcher::new(false, None, results.join("logs")).await?;
+    let mut figures = Vec::new();
+    for part in &args.parts {
+        match part {
+            Part::Hub => hub(&args, &launcher, &results, &mut figures).await?,
+        }
+    }
+    write!(std::io::stdout().lock(), "{}", table(&figures))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn hub(
+    args: &Args,
+    launcher: &Launcher,
+    results: &Path,
+    figures: &mut Vec<DeliveryFigure>,
+) -> anyhow::Result<()> {
+    for kind in &args.stores {
+        let of_store = match kind {
+            StoreKind::Sqlite => hub_part::run(args, launcher, "sqlite", None).await?,
+            StoreKind::Postgres => match PostgresServer::start_with(&POSTGRES) {
+                Ok(server) => {
+                    let url = Some(server.url());
+                    hub_part::run(args, launcher, "postgres", url).await?
+                }
+                Err(error) => {
+                    eprintln!("SKIPPED: PostgreSQL: {error:#}");
+                    continue;
+                }
+            },
+        };
+        figures.extend(of_store.into_all());
+        save(args, results, figures)?;
+    }
+    Ok(())
+}
+
+/// Writes all figures so far, so that a later failure does not lose them.
+fn save(args: &Args, results: &Path, figures: &[DeliveryFigure]) -> anyhow::Result<()> {
+    let report = DeliveryResults {
+        machine: Machine::this(),
+        clusters: args.clusters,
+        bundles: args.bundles,
+        figures,
+    };
+    let file = results.join("delivery.json");
+    std::fs::write(&file, serde_json::to_vec_pretty(&report)?)
+        .with_context(|| format!("writing {}", file.display()))?;
+    std::fs::write(results.join("delivery.md"), table(figures))?;
+    Ok(())
+}
