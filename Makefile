@@ -177,7 +177,7 @@ bench-registry: ## what the registry costs a hub with 1,000 and 10,000 clusters,
 	cargo build --profile dist --locked -p fairlead
 	target/release/fairlead-bench registry --fairlead target/dist/fairlead $(BENCH_ARGS)
 
-bench-delivery: ## what delivery costs a hub with 10,000 clusters and 50 bundles
+bench-delivery: ## what delivery costs a hub with 10,000 clusters and 50 bundles, and an agent in a real cluster
 	cargo build --release --locked -p fairlead-bench
 	cargo build --profile dist --locked -p fairlead
 	target/release/fairlead-bench delivery --fairlead target/dist/fairlead $(BENCH_ARGS)

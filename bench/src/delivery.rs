@@ -1,12 +1,15 @@
 //! `make bench-delivery`: cost of delivery. The hub's part has thousands of clusters with agents that apply nothing,
 //! the agent's part has a real API server. All measured programs are the built ones.
 
+mod agent_part;
 mod bundles;
 mod database;
 mod figures;
+mod helm_upgrades;
 mod hub_part;
 mod light_agent;
 mod light_fleet;
+mod site;
 
 use std::{
     io::Write as _,
@@ -35,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long)]
     fairlead: PathBuf,
     /// Parts to measure
-    #[arg(long = "part", value_delimiter = ',', default_value = "hub")]
+    #[arg(long = "part", value_delimiter = ',', default_value = "hub,agent")]
     parts: Vec<Part>,
     /// Stores of the hub's part
     #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres")]
@@ -46,6 +49,12 @@ pub(crate) struct Args {
     /// Bundles in each cluster; the goals refer to 50
     #[arg(long, default_value_t = 50)]
     bundles: usize,
+    /// Bundles of 20 objects of the agent's part; the goals refer to 50
+    #[arg(long, default_value_t = 50)]
+    agent_bundles: usize,
+    /// Bundles of 4 objects of the agent's part
+    #[arg(long, default_value_t = 500)]
+    many_bundles: usize,
     /// Seconds of each measurement at rest
     #[arg(long, default_value_t = 60.0)]
     rest_seconds: f64,
@@ -61,6 +70,8 @@ pub(crate) struct Args {
 enum Part {
     /// A hub with many clusters, whose agents apply nothing
     Hub,
+    /// An agent and its runner beside a real API server
+    Agent,
 }
 
 #[derive(Serialize)]
@@ -72,7 +83,7 @@ struct DeliveryResults<'a> {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    until_stopped(bench(args)).await
+    Box::pin(until_stopped(bench(args))).await
 }
 
 async fn bench(args: Args) -> anyhow::Result<ExitCode> {
@@ -82,6 +93,7 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     for part in &args.parts {
         match part {
             Part::Hub => hub(&args, &launcher, &results, &mut figures).await?,
+            Part::Agent => agent(&args, &launcher, &results, &mut figures).await?,
         }
     }
     write!(std::io::stdout().lock(), "{}", table(&figures))?;
@@ -112,6 +124,18 @@ async fn hub(
         save(args, results, figures)?;
     }
     Ok(())
+}
+
+async fn agent(
+    args: &Args,
+    launcher: &Launcher,
+    results: &Path,
+    figures: &mut Vec<DeliveryFigure>,
+) -> anyhow::Result<()> {
+    figures.extend(agent_part::run(args, launcher).await?.into_all());
+    save(args, results, figures)?;
+    figures.extend(agent_part::many(args, launcher).await?.into_all());
+    save(args, results, figures)
 }
 
 /// Writes all figures so far, so that a later failure does not lose them.

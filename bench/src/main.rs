@@ -65,7 +65,7 @@ enum Role {
     Run(run::Args),
     /// Processor time of the registry's operations in a hub with 1,000 and with 10,000 clusters
     Registry(registry::Args),
-    /// Cost of delivery at the hub, with 10,000 clusters and 50 bundles
+    /// Cost of delivery: a hub with 10,000 clusters and 50 bundles, and an agent in a real cluster
     Delivery(delivery::Args),
     /// Prints the figures of a run as tables for a README
     Table(report::Args),

@@ -8,13 +8,37 @@ use anyhow::Context as _;
 pub(crate) fn memory(pid: u32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-    resident(&status).with_context(|| format!("{path} has no VmRSS"))
+    bytes_of(&status, "VmRSS:").with_context(|| format!("{path} has no VmRSS"))
 }
 
-fn resident(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// Highest resident memory since the start, in bytes.
+pub(crate) fn peak_memory(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    bytes_of(&status, "VmHWM:").with_context(|| format!("{path} has no VmHWM"))
+}
+
+/// Processes whose parent is this one.
+pub(crate) fn children(pid: u32) -> anyhow::Result<Vec<u32>> {
+    let mut children = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(child) = name.to_str().and_then(|it| it.parse().ok()) else {
+            continue;
+        };
+        // A process may end meanwhile.
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        if fields.split_ascii_whitespace().nth(1) == Some(&*pid.to_string()) {
+            children.push(child);
+        }
+    }
+    Ok(children)
+}
+
+/// Value of a line of `/proc/PID/status`, in bytes.
+fn bytes_of(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }
@@ -47,9 +71,13 @@ mod tests {
 
     #[test]
     fn resident_memory_is_read_in_bytes() {
-        assert_eq!(resident("Name:\tx\nVmRSS:\t     12 kB\n"), Some(12 * 1024));
-        assert_eq!(resident("Name:\tx\n"), None);
-        assert!(memory(std::process::id()).unwrap() > 0);
+        let status = "Name:\tx\nVmHWM:\t     14 kB\nVmRSS:\t     12 kB\n";
+        assert_eq!(bytes_of(status, "VmRSS:"), Some(12 * 1024));
+        assert_eq!(bytes_of("Name:\tx\n", "VmRSS:"), None);
+        let own = std::process::id();
+        assert!(memory(own).unwrap() > 0 && peak_memory(own).unwrap() > 0);
+        let parent = std::os::unix::process::parent_id();
+        assert!(children(parent).unwrap().contains(&own));
     }
 
     #[test]

@@ -3,18 +3,20 @@
 use anyhow::Context as _;
 use aws_lc_rs::rand;
 use fairlead_api::{
-    BundleId,
     delivery::{ArtifactId, UploadedArtifact},
     hex,
 };
 use hyper::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::TENANT;
 use crate::registry::{
     client::{BenchCaller, RegistryRequest},
     hub::Hub,
 };
+
+/// Namespace of all objects.
+pub(super) const NAMESPACE: &str = "bench";
 
 pub(super) fn id(number: usize) -> String {
     format!("b-bench-{number:03}")
@@ -43,6 +45,36 @@ pub(super) fn random_manifest(bytes: usize) -> anyhow::Result<String> {
     ))
 }
 
+/// Manifests of a bundle with this number of objects. Nothing runs a pod, so Deployments have no replica.
+pub(super) fn manifests(bundle: usize, objects: usize) -> Vec<(String, String)> {
+    let file = |object: usize| {
+        let name = object_name(bundle, object);
+        let rest = match object % 4 {
+            0 => format!(
+                "apiVersion: v1\nkind: ConfigMap\ndata: {{color: blue, text: \"{}\"}}\n",
+                "some text of a setting, ".repeat(10)
+            ),
+            1 => format!(
+                "apiVersion: apps/v1\nkind: Deployment\nspec:\n  replicas: 0\n  selector: {{matchLabels: {{app: {name}}}}}\n  \
+                 template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec:\n      containers:\n      \
+                 - {{name: web, image: web, ports: [{{containerPort: 80}}], env: [{{name: COLOR, value: blue}}]}}\n"
+            ),
+            2 => format!(
+                "apiVersion: v1\nkind: Service\nspec: {{clusterIP: None, selector: {{app: {name}}}, ports: [{{port: 80}}]}}\n"
+            ),
+            _ => "apiVersion: v1\nkind: ServiceAccount\n".to_owned(),
+        };
+        let metadata = format!("metadata: {{name: {name}, namespace: {NAMESPACE}}}\n");
+        (format!("{object:02}.yaml"), format!("{rest}{metadata}"))
+    };
+    (0..objects).map(file).collect()
+}
+
+/// Name of an object. The first one of each bundle is a ConfigMap.
+pub(super) fn object_name(bundle: usize, object: usize) -> String {
+    format!("bench-{bundle:03}-{object:02}")
+}
+
 /// Uploads files; returns the content with its packed size.
 pub(super) async fn upload(
     caller: &mut BenchCaller,
@@ -58,21 +90,25 @@ pub(super) async fn upload(
     Ok(serde_json::from_slice(&answer.body)?)
 }
 
-/// Writes a bundle for all clusters, in one wave.
+/// Document of a bundle for all clusters, in one wave.
+pub(super) fn document(artifact: &ArtifactId) -> Value {
+    json!({
+        "tenant": TENANT,
+        "artifact": artifact,
+        "namespace": NAMESPACE,
+        "targets": [{"name": "all", "selector": "env=bench"}],
+        "rollout": {"waves": [{"name": "all", "maxUnavailable": "100%"}]},
+    })
+}
+
+/// Writes a bundle.
 pub(super) async fn put(
     caller: &mut BenchCaller,
     hub: &Hub,
-    bundle: &BundleId,
-    artifact: &ArtifactId,
+    bundle: &str,
+    document: &Value,
 ) -> anyhow::Result<()> {
-    let body = json!({
-        "tenant": TENANT,
-        "artifact": artifact,
-        "namespace": "bench",
-        "targets": [{"name": "all", "selector": "env=bench"}],
-        "rollout": {"waves": [{"name": "all", "maxUnavailable": "100%"}]},
-    });
-    let request = RegistryRequest::put(format!("/v1/bundles/{bundle}"), &body);
+    let request = RegistryRequest::put(format!("/v1/bundles/{bundle}"), document);
     caller.good(&request, &hub.token).await?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use fairlead_api::{BundleId, JoinString, resources::JoinInfo};
+use fairlead_api::{JoinString, resources::JoinInfo};
 use hyper::header;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -103,11 +103,33 @@ pub(super) async fn run(
     Ok(bench.figures)
 }
 
-/// Creates clusters through the API; returns their join strings.
-async fn create_clusters(hub: &Hub, count: usize) -> anyhow::Result<Vec<JoinString>> {
+/// Creates the tenant of all clusters and bundles.
+pub(super) async fn create_tenant(hub: &Hub) -> anyhow::Result<()> {
     let repo = json!({ "url": "ssh://git@git.example.com/tenant.git", "type": "unmanaged" });
     let tenant = RegistryRequest::post("/tenants", &json!({ "id": TENANT, "gitRepo": repo }));
     hub.caller()?.good(&tenant, &hub.token).await?;
+    Ok(())
+}
+
+pub(super) async fn create_cluster(
+    caller: &mut BenchCaller,
+    token: &str,
+    number: usize,
+) -> anyhow::Result<JoinInfo> {
+    let body = json!({
+        "id": format!("c-bench-{number:05}"),
+        "tenant": TENANT,
+        "displayName": format!("Benchmark {number}"),
+        "annotations": { "env": "bench" },
+    });
+    let request = RegistryRequest::post("/clusters", &body);
+    let answer = caller.good(&request, token).await?;
+    Ok(serde_json::from_slice(&answer.body)?)
+}
+
+/// Creates clusters through the API; returns their join strings.
+async fn create_clusters(hub: &Hub, count: usize) -> anyhow::Result<Vec<JoinString>> {
+    create_tenant(hub).await?;
     let next = Arc::new(AtomicUsize::new(0));
     let mut writers = JoinSet::new();
     for _ in 0..WRITER_COUNT {
@@ -119,15 +141,7 @@ async fn create_clusters(hub: &Hub, count: usize) -> anyhow::Result<Vec<JoinStri
                 if number >= count {
                     return anyhow::Ok(joins);
                 }
-                let body = json!({
-                    "id": format!("c-bench-{number:05}"),
-                    "tenant": TENANT,
-                    "displayName": format!("Benchmark {number}"),
-                    "annotations": { "env": "bench" },
-                });
-                let request = RegistryRequest::post("/clusters", &body);
-                let answer = caller.good(&request, &token).await?;
-                let created: JoinInfo = serde_json::from_slice(&answer.body)?;
+                let created = create_cluster(&mut caller, &token, number).await?;
                 joins.push(created.join.expose_secret().parse()?);
                 if number % 1000 == 999 {
                     eprintln!("  {} of {count} clusters", number + 1);
@@ -171,13 +185,13 @@ impl HubBench<'_> {
         for number in 0..self.args.bundles {
             let files = [("bench.yaml".to_owned(), bundles::random_manifest(500)?)];
             let content = bundles::upload(&mut caller, &self.hub, &files).await?;
-            let bundle = bundles::id(number).parse()?;
-            bundles::put(&mut caller, &self.hub, &bundle, &content.id).await?;
+            let document = bundles::document(&content.id);
+            bundles::put(&mut caller, &self.hub, &bundles::id(number), &document).await?;
         }
         let deployments = self.deployments();
         self.fleet.until_ready(&mut self.hub, deployments).await?;
         for number in 0..self.args.bundles {
-            self.until_done(&mut caller, &bundles::id(number).parse()?, 1)
+            self.until_done(&mut caller, &bundles::id(number), 1)
                 .await?;
         }
         Ok(())
@@ -187,7 +201,7 @@ impl HubBench<'_> {
     async fn until_done(
         &self,
         caller: &mut BenchCaller,
-        bundle: &BundleId,
+        bundle: &str,
         generation: u64,
     ) -> anyhow::Result<()> {
         let request = RegistryRequest::get(format!("/v1/rollouts?bundle={bundle}"));
@@ -244,11 +258,11 @@ impl HubBench<'_> {
         let text = bundles::random_manifest(ARTIFACT_BYTES)?;
         let files = [("bench.yaml".to_owned(), text)];
         let content = bundles::upload(&mut caller, &self.hub, &files).await?;
-        let bundle = bundles::id(0).parse()?;
+        let (bundle, document) = (bundles::id(0), bundles::document(&content.id));
         self.fleet.shared.fetches.store(true, Relaxed);
         let (begun, micros) = (Instant::now(), self.hub.micros()?);
         self.fleet.begin_wave(begun);
-        bundles::put(&mut caller, &self.hub, &bundle, &content.id).await?;
+        bundles::put(&mut caller, &self.hub, &bundle, &document).await?;
         let clusters = self.args.clusters;
         self.fleet.until_ready(&mut self.hub, clusters).await?;
         let (micros, seconds) = (self.hub.micros()? - micros, begun.elapsed().as_secs_f64());

@@ -170,7 +170,8 @@ impl LightFleet {
         (what, wanted): (&str, usize),
         count: impl Fn(&FleetShared) -> usize,
     ) -> anyhow::Result<()> {
-        let limit = Duration::from_secs(60) + Duration::from_millis(30) * u32::try_from(self.size)?;
+        let limit =
+            Duration::from_secs(120) + Duration::from_millis(60) * u32::try_from(self.size)?;
         let (deadline, mut next) = (Instant::now() + limit, Instant::now() + PROGRESS_INTERVAL);
         loop {
             let now = count(&self.shared);
