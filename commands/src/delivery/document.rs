@@ -99,7 +99,8 @@ impl Deploying {
             size,
         };
         if deploying.content.needs_chart() {
-            deploying.fetch_chart(hub).await?;
+            // Boxed, because it happens seldom.
+            Box::pin(deploying.fetch_chart(hub)).await?;
         }
         Ok(deploying)
     }

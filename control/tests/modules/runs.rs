@@ -245,3 +245,62 @@ async fn an_agent_reports_runs_of_its_own_cluster_only() {
         Code::EnrolOnly
     );
 }
+
+/// Text of a follower's events, and the offsets that they name.
+async fn followed(body: axum::body::Body) -> (String, Vec<u64>, bool) {
+    let events = body.collect().await.unwrap().to_bytes();
+    let events = String::from_utf8(events.to_vec()).unwrap();
+    let (mut text, mut offsets, mut has_ended) = (String::new(), Vec::new(), false);
+    for event in events.split("\n\n").filter(|it| it.starts_with("id: ")) {
+        let field = |name: &str| event.lines().find_map(|it| it.strip_prefix(name)).unwrap();
+        offsets.push(field("id: ").parse().unwrap());
+        let data: Value = serde_json::from_str(field("data: ")).unwrap();
+        has_ended = field("event: ") == "end";
+        text += data["text"].as_str().unwrap_or_default();
+    }
+    (text, offsets, has_ended)
+}
+
+#[tokio::test]
+async fn log_of_100_mb_is_cut_and_three_people_follow_it() {
+    const PIECE_BYTES: usize = 64 * 1024;
+    const PIECES: usize = 1600;
+    let (rig, agent) = rig().await;
+    let body = json!({ "cluster": "c-site", "bundle": "b-a", "kind": "sync" });
+    let run = rig.post(&admin(), "/v1/runs", body).await.good();
+    let id = run["id"].as_str().unwrap().to_owned();
+    claim(&rig, &agent).await.unwrap();
+    let log = format!("/v1/runs/{id}/log");
+    let line = |number: usize| format!("{number:>10} {}\n", "x".repeat(PIECE_BYTES - 12));
+    let upload = async {
+        for number in 0..PIECES {
+            let at = number * PIECE_BYTES;
+            if number % 16 == 5 {
+                let early = piece(&rig, &agent, &id, at + PIECE_BYTES, &line(number + 1)).await;
+                assert_eq!(early, 416, "a piece before its turn");
+            }
+            assert_eq!(piece(&rig, &agent, &id, at, &line(number)).await, 200);
+            if number % 16 == 9 {
+                let again = piece(&rig, &agent, &id, at, &line(number)).await;
+                assert_eq!(again, 200, "a repeated piece");
+            }
+        }
+        let end = json!({ "attempt": 1, "outcome": "Succeeded", "logBytes": PIECES * PIECE_BYTES });
+        assert_eq!(result(&rig, &agent, &id, end).await, 200);
+    };
+    let follow = async || {
+        let accept = (header::ACCEPT, "text/event-stream");
+        followed(rig.stream(&admin(), &log, accept).await).await
+    };
+    let ((), one, two, three) = tokio::join!(upload, follow(), follow(), follow());
+    for (text, offsets, has_ended) in [one, two, three] {
+        assert!(has_ended && offsets.is_sorted(), "{offsets:?}");
+        assert_eq!(offsets.last(), Some(&((PIECES * PIECE_BYTES) as u64)));
+        assert!(text.starts_with(&line(0)) && text.ends_with(&line(PIECES - 1)));
+    }
+    let stored = rig.get(&admin(), &log).await.text;
+    let cut = PIECES * PIECE_BYTES - (1 << 20);
+    let mark = format!("\n[... {cut} bytes cut ...]\n");
+    assert_eq!(stored.len(), (1 << 20) + mark.len());
+    assert!(stored[1 << 19..].starts_with(&mark));
+}
