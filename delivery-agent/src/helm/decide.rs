@@ -77,6 +77,10 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
                 before: step.before,
                 process: facts.process,
             };
+            let has_spec = |revision: &Revision| {
+                let label = spec_label(facts.spec);
+                revision.spec.as_deref() == Some(label.as_str())
+            };
             match judge(facts.history, &attempt) {
                 Judgement::Attach => Decision::Attach,
                 Judgement::Unlock(revision) => Decision::Unlock(revision),
@@ -84,10 +88,16 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
                     HelmWork::Rollback(good) if facts.is_same_generation => {
                         Decision::Returned(good)
                     }
-                    // Newer content replaces the return.
                     HelmWork::Rollback(_) => Decision::Start,
+                    // Newer content replaced that of the interrupted run.
+                    _ if !has_spec(&revision) => fresh(facts),
                     _ => Decision::Finished(revision),
                 },
+                Judgement::Failed(revision)
+                    if step.work == HelmWork::UpgradeInstall && !has_spec(&revision) =>
+                {
+                    fresh(facts)
+                }
                 Judgement::Failed(revision) => Decision::Failed(revision),
                 Judgement::SomebodyElse(revision) => foreign(revision, facts),
                 Judgement::Start | Judgement::Done(None) => fresh(facts),

@@ -176,6 +176,12 @@ fn interrupted_step_is_judged_by_what_it_left() {
     ] {
         assert_eq!(upgrade(&items).decided(), decision);
     }
+    // The interrupted run had other content.
+    for status in ["deployed", "failed"] {
+        let mut items = with(status);
+        items[1]["metadata"]["labels"]["fairlead-spec"] = "00".into();
+        assert_eq!(upgrade(&items).decided(), ("start", None), "{status}");
+    }
     // The program wrote nothing, and what it should replace has the desired content by now.
     assert_eq!(
         upgrade(std::slice::from_ref(&before)).decided(),
