@@ -97,3 +97,6 @@ async fn fetch(
     let state = serde_json::from_slice(answer.body()).map_err(|error| error.to_string())?;
     Ok(Some((etag, state)))
 }
+
+#[cfg(test)]
+mod tests;
