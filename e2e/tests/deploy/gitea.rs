@@ -15,7 +15,7 @@ const SOURCE: &str = "s-platform";
 const BUNDLE: &str = "b-shop";
 const SECRET: &str = "only-gitea-knows-it";
 
-/// Server, its repository, and the world that follows it.
+/// Gitea, a clone of its repository, and a world with its source.
 struct Platform {
     world: World,
     gitea: Gitea,

@@ -28,10 +28,10 @@ const MAX_LIFE: Duration = Duration::from_secs(1);
 const MAX_HELM_LIFE: Duration = Duration::from_millis(600);
 /// Kills between two progress messages.
 const KILLS_PER_MESSAGE: u32 = 25;
-/// Line of an agent that works. Before it, an agent waits 30 s for the end of its killed predecessor's Lease.
+/// First line of a working agent. Before it, an agent waits 30 s for the end of its killed predecessor's Lease.
 const AGENT_WORKS: &str = "delivery lease acquired";
 
-/// Part of the delivery that is killed.
+/// Target of a kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Victim {
     Agent,
@@ -49,7 +49,7 @@ const VICTIMS: [Victim; 20] = {
     ]
 };
 
-/// A world whose runner is a process of its own, as in a pod, and restarted by the test, as the kubelet does.
+/// World with a separate runner process, as in a pod. The test restarts the runner, as the kubelet does.
 struct Trial {
     world: World,
     launch: Launch,
@@ -161,7 +161,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Kills a program of the runner this time after it was found. One that has ended meanwhile is no kill.
+    /// Kills a program of the runner, this time after its start. An ended program does not count.
     async fn kill_helm(&self, life: Duration) -> anyhow::Result<()> {
         let runner = self.runner.pid();
         loop {

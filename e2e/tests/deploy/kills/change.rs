@@ -1,4 +1,4 @@
-//! A person who changes bundles all the time, and tries again while the hub is away.
+//! Changes of bundles without a pause. While the hub is away, the same content is sent again.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,12 +12,12 @@ use crate::world::{ROLLOUT_DEADLINE, write_files};
 
 /// Number of bundles; the first half has manifests, the others are charts.
 pub(super) const BUNDLE_COUNT: usize = 8;
-/// Number of objects that each content has.
+/// Number of objects with the same names in each content.
 const STAYING_OBJECTS: u32 = 5;
-/// Number of names of the one object that each content replaces.
+/// Number of names of the one further object: each content has another name than the last one.
 const MOVING_NAMES: u32 = 3;
 
-/// Job without pods that succeeds, so that Helm has something to wait for.
+/// Hook that succeeds without pods, so that Helm waits during an upgrade.
 const HOOK: &str = "\
 apiVersion: batch/v1
 kind: Job
