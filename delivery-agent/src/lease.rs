@@ -27,6 +27,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) struct Lease {
     client: KubeClient,
     holder: String,
+    /// The Lease as this process has written it last: a renewal needs no read.
+    own: Option<Value>,
     /// Renewal of another holder, and the time at which this process saw it first.
     seen: Option<(Value, Instant)>,
 }
@@ -36,6 +38,7 @@ impl Lease {
         Self {
             client,
             holder: process.nonce().to_owned(),
+            own: None,
             seen: None,
         }
     }
@@ -79,6 +82,7 @@ impl Lease {
 
     /// Gives the Lease up, so that another agent need not wait for its end.
     pub(crate) async fn release(&mut self) {
+        self.own = None;
         if let Ok(Some(lease)) = self.client.get(&path()).await
             && holder(&lease) == self.holder
         {
@@ -90,26 +94,43 @@ impl Lease {
 
     /// Acquires or renews the Lease. False if another agent has it.
     async fn attempt(&mut self) -> Result<bool, KubeError> {
-        let Some(mut lease) = self.client.get(&path()).await? else {
-            return match self.client.create(&collection(), &self.fresh()).await {
-                Ok(_) => Ok(true),
-                Err(KubeError::Status { status: 409, .. }) => Ok(false),
-                Err(error) => Err(error),
-            };
+        if let Some(lease) = self.own.take() {
+            match self.write(lease).await {
+                // Another client has changed or deleted it: the answer is in the Lease itself.
+                Ok(false) | Err(KubeError::Status { status: 404, .. }) => {}
+                renewed => return renewed,
+            }
+        }
+        let Some(lease) = self.client.get(&path()).await? else {
+            let created = self.client.create(&collection(), &self.fresh()).await;
+            return self.written(created);
         };
         let current = holder(&lease);
         if current != self.holder && !current.is_empty() && !self.is_expired(&lease) {
             return Ok(false);
         }
+        self.write(lease).await
+    }
+
+    /// Writes the Lease as this process's own. False if its version is not the newest.
+    async fn write(&mut self, mut lease: Value) -> Result<bool, KubeError> {
         let now = micro_time(OffsetDateTime::now_utc());
-        if current != self.holder {
+        if holder(&lease) != self.holder {
             set(&mut lease, "acquireTime", json!(now));
         }
         set(&mut lease, "holderIdentity", json!(self.holder));
         set(&mut lease, "leaseDurationSeconds", json!(LEASE_SECONDS));
         set(&mut lease, "renewTime", json!(now));
-        match self.client.replace(&path(), &lease).await {
-            Ok(_) => Ok(true),
+        let replaced = self.client.replace(&path(), &lease).await;
+        self.written(replaced)
+    }
+
+    fn written(&mut self, answer: Result<Value, KubeError>) -> Result<bool, KubeError> {
+        match answer {
+            Ok(lease) => {
+                self.own = Some(lease);
+                Ok(true)
+            }
             // Another agent was faster.
             Err(KubeError::Status { status: 409, .. }) => Ok(false),
             Err(error) => Err(error),
@@ -221,6 +242,35 @@ mod tests {
         assert!(first.attempt().await.unwrap(), "it renews");
         first.release().await;
         assert!(second.attempt().await.unwrap());
+        assert!(!first.attempt().await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn renewal_is_one_request_until_another_client_writes_or_deletes_the_lease() {
+        let api = api().await;
+        let mut first = lease(&api, "a");
+        assert!(first.attempt().await.unwrap());
+        api.take_requests();
+        for _ in 0..2 {
+            assert!(first.attempt().await.unwrap());
+        }
+        let requests = api.take_requests();
+        assert_eq!(requests.len(), 2, "{requests:?}");
+        assert!(requests.iter().all(|it| it.starts_with("PUT")));
+
+        let label = |it: &mut Value| {
+            it["metadata"]["labels"] = json!({"a": "b"});
+            it["metadata"]["resourceVersion"] = json!("labelled");
+        };
+        api.change(&path(), label);
+        assert!(first.attempt().await.unwrap(), "it is still the holder");
+        api.delete(&path());
+        assert!(first.attempt().await.unwrap(), "it creates the Lease again");
+        let other = |it: &mut Value| {
+            it["spec"]["holderIdentity"] = json!("other");
+            it["metadata"]["resourceVersion"] = json!("taken");
+        };
+        api.change(&path(), other);
         assert!(!first.attempt().await.unwrap());
     }
 
