@@ -5,6 +5,7 @@ mod agent_part;
 mod bundles;
 mod database;
 mod figures;
+mod flux;
 mod helm_upgrades;
 mod hub_part;
 mod light_agent;
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long)]
     fairlead: PathBuf,
     /// Parts to measure
-    #[arg(long = "part", value_delimiter = ',', default_value = "hub,agent")]
+    #[arg(long = "part", value_delimiter = ',', default_value = "hub,agent,many")]
     parts: Vec<Part>,
     /// Stores of the hub's part
     #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres")]
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     /// Bundles of 20 objects of the agent's part; the goals refer to 50
     #[arg(long, default_value_t = 50)]
     agent_bundles: usize,
-    /// Bundles of 4 objects of the agent's part
+    /// Bundles of 4 objects of the part with many bundles; the goals refer to 500
     #[arg(long, default_value_t = 500)]
     many_bundles: usize,
     /// Seconds of each measurement at rest
@@ -72,6 +73,8 @@ enum Part {
     Hub,
     /// An agent and its runner beside a real API server
     Agent,
+    /// Many small bundles in a cluster, beside Flux's kustomize-controller
+    Many,
 }
 
 #[derive(Serialize)]
@@ -93,8 +96,10 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     for part in &args.parts {
         match part {
             Part::Hub => hub(&args, &launcher, &results, &mut figures).await?,
-            Part::Agent => agent(&args, &launcher, &results, &mut figures).await?,
+            Part::Agent => figures.extend(agent_part::run(&args, &launcher).await?.into_all()),
+            Part::Many => figures.extend(agent_part::many(&args, &launcher).await?.into_all()),
         }
+        save(&args, &results, &figures)?;
     }
     write!(std::io::stdout().lock(), "{}", table(&figures))?;
     Ok(ExitCode::SUCCESS)
@@ -124,18 +129,6 @@ async fn hub(
         save(args, results, figures)?;
     }
     Ok(())
-}
-
-async fn agent(
-    args: &Args,
-    launcher: &Launcher,
-    results: &Path,
-    figures: &mut Vec<DeliveryFigure>,
-) -> anyhow::Result<()> {
-    figures.extend(agent_part::run(args, launcher).await?.into_all());
-    save(args, results, figures)?;
-    figures.extend(agent_part::many(args, launcher).await?.into_all());
-    save(args, results, figures)
 }
 
 /// Writes all figures so far, so that a later failure does not lose them.

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::{Instant, sleep};
 
-use super::{Args, bundles, figures::DeliveryFigures, helm_upgrades, site::DeliverySite};
+use super::{Args, bundles, figures::DeliveryFigures, flux, helm_upgrades, site::DeliverySite};
 use crate::{launch::Launcher, stats};
 
 /// Time for the agent to end its work before a measurement at rest.
 const SETTLE_TIME: Duration = Duration::from_secs(20);
 const OBJECT_COUNT: usize = 20;
 /// Objects of each of many bundles.
-const FEW_OBJECTS: usize = 4;
+pub(super) const FEW_OBJECTS: usize = 4;
 /// Changes of objects by another client, each in another bundle.
 const DRIFT_COUNT: usize = 5;
 const DRIFT_DEADLINE: Duration = Duration::from_secs(60);
@@ -61,21 +61,48 @@ pub(super) async fn run(args: &Args, launcher: &Launcher) -> anyhow::Result<Deli
     Ok(figures)
 }
 
-/// Time and memory of many small bundles in a new cluster.
+/// Time and memory of many small bundles in a new cluster, beside kustomize-controller.
 pub(super) async fn many(args: &Args, launcher: &Launcher) -> anyhow::Result<DeliveryFigures> {
-    let mut figures = DeliveryFigures::of("agent");
+    let mut figures = DeliveryFigures::of("many");
     let count = args.many_bundles;
-    eprintln!("agent: {count} bundles of {FEW_OBJECTS} objects");
+    eprintln!("many: {count} bundles of {FEW_OBJECTS} objects");
     let mut site = DeliverySite::start(args, launcher, &helm::program()?).await?;
     let begun = Instant::now();
     site.deploy(count, FEW_OBJECTS).await?;
     site.until_ready(count).await?;
     let seconds = begun.elapsed().as_secs_f64();
-    let memory = site.memory()?;
+    let memory = site.memory()?.peak;
     let what = format!("{count} bundles x {FEW_OBJECTS} objects");
     figures.add(format!("{what}: all ready"), seconds, "s", None);
-    figures.add(format!("{what}: highest memory"), memory.peak, "MB", None);
+    figures.add(format!("{what}: highest memory"), memory, "MB", None);
     site.stop().await?;
+    let controller = match flux::build().await {
+        Ok(folder) => folder,
+        Err(error) => {
+            eprintln!("SKIPPED: kustomize-controller: {error:#}");
+            return Ok(figures);
+        }
+    };
+    for (name, wait) in [
+        ("kustomize-controller", false),
+        ("kustomize-controller, wait", true),
+    ] {
+        eprintln!("  {name}");
+        let measured = flux::measure(launcher, &controller, count, wait).await;
+        let flux = match measured {
+            Ok(flux) => flux,
+            Err(error) => {
+                eprintln!("SKIPPED: {name}: {error:#}");
+                continue;
+            }
+        };
+        figures.add(format!("{name}: all ready"), flux.seconds, "s", None);
+        figures.add(format!("{name}: highest memory"), flux.memory, "MB", None);
+        let time = seconds / flux.seconds;
+        figures.add(format!("time, of {name}"), time, "x", Some(0.8));
+        let memory = memory / flux.memory;
+        figures.add(format!("memory, of {name}"), memory, "x", Some(0.5));
+    }
     Ok(figures)
 }
 

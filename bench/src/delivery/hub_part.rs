@@ -351,3 +351,16 @@ fn target_of(link: &str) -> anyhow::Result<String> {
     let target = link.strip_prefix('<').and_then(|it| it.split_once('>'));
     Ok(target.context("not a link")?.0.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_page_is_the_target_of_the_link() {
+        let link = "</v1/bundles/b-a/deployments?limit=100&cursor=x>; rel=\"next\"";
+        let target = target_of(link).unwrap();
+        assert_eq!(target, "/v1/bundles/b-a/deployments?limit=100&cursor=x");
+        assert!(target_of("rel=next").is_err());
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use bytes::Bytes;
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 use fairlead_e2e::Cluster;
@@ -29,11 +29,15 @@ const QUIET_TIME: Duration = Duration::from_secs(32);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
 const READY_DEADLINE: Duration = Duration::from_secs(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval of lists of all deployments, as for Kustomizations.
+const LIST_INTERVAL: Duration = Duration::from_millis(250);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// Bundles that are written at the same time.
 const WRITER_COUNT: usize = 8;
 /// Largest answer of the API server that is read, in bytes.
-const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+pub(super) const JSON: &str = "application/json";
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 pub(super) struct DeliverySite {
     pub(super) hub: Hub,
@@ -130,6 +134,8 @@ impl DeliverySite {
         let mut next = begun + PROGRESS_INTERVAL;
         loop {
             self.agent.alive()?;
+            // A short interval would cost the hub as much as the deployments do.
+            sleep(LIST_INTERVAL).await;
             let list = self.get(&path).await?;
             let items = list.get("items").and_then(Value::as_array);
             let items = items.into_iter().flatten();
@@ -147,7 +153,6 @@ impl DeliverySite {
                 eprintln!("  {ready} of {count} deployments ready");
                 next += PROGRESS_INTERVAL;
             }
-            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -188,28 +193,19 @@ impl DeliverySite {
 
     /// An object of the cluster.
     pub(super) async fn object(&self, path: &str) -> anyhow::Result<Value> {
-        let (status, body) = self.api.request(Method::GET, path, None).await?;
+        let (status, body) = request(&self.api, Method::GET, path, JSON, &Value::Null).await?;
         ensure!(status.is_success(), "GET {path}: {status}");
         Ok(serde_json::from_slice(&body)?)
     }
 
     /// Changes an object of the cluster as another client.
     pub(super) async fn patch(&self, path: &str, patch: &Value) -> anyhow::Result<()> {
-        let request = Request::patch(path)
-            .header(header::CONTENT_TYPE, "application/merge-patch+json")
-            .header(header::ACCEPT, "application/json")
-            .body(body::full(patch.to_string()))?;
-        let answer = self.api.send(request, Some(CONNECT_DEADLINE)).await?;
-        let Answer::Response(response) = answer else {
-            anyhow::bail!("the API server upgraded a request");
-        };
-        let status = response.status();
-        let read = body::read(response.into_body(), MAX_ANSWER_BYTES).await;
-        let read: Bytes = read.map_err(|error| anyhow::anyhow!("{error}"))?;
+        let changed = request(&self.api, Method::PATCH, path, MERGE_PATCH, patch);
+        let (status, body) = changed.await?;
         ensure!(
             status.is_success(),
             "PATCH {path}: {status}: {}",
-            String::from_utf8_lossy(&read)
+            String::from_utf8_lossy(&body)
         );
         Ok(())
     }
@@ -253,16 +249,40 @@ pub(super) fn api(cluster: &Cluster) -> Upstream {
     Upstream::new(ApiCredentials::new(&target))
 }
 
+/// Sends a request to the API server; `null` is no body.
+pub(super) async fn request(
+    api: &Upstream,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    document: &Value,
+) -> anyhow::Result<(StatusCode, Bytes)> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::ACCEPT, JSON);
+    let request = match document {
+        Value::Null => request.body(body::empty())?,
+        document => request
+            .header(header::CONTENT_TYPE, content_type)
+            .body(body::full(document.to_string()))?,
+    };
+    let Answer::Response(response) = api.send(request, Some(CONNECT_DEADLINE)).await? else {
+        bail!("the API server upgraded a request");
+    };
+    let status = response.status();
+    let read = body::read(response.into_body(), MAX_ANSWER_BYTES).await;
+    Ok((status, read.map_err(|error| anyhow!("{error}"))?))
+}
+
 pub(super) async fn create_namespace(api: &Upstream) -> anyhow::Result<()> {
     let object = json!({
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": { "name": bundles::NAMESPACE },
     });
-    let body = Some(object.to_string());
-    let (status, body) = api
-        .request(Method::POST, "/api/v1/namespaces", body)
-        .await?;
+    let created = request(api, Method::POST, "/api/v1/namespaces", JSON, &object);
+    let (status, body) = created.await?;
     ensure!(
         status == StatusCode::CREATED,
         "namespace: {status}: {}",
