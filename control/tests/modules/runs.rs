@@ -264,7 +264,7 @@ async fn followed(body: axum::body::Body) -> (String, Vec<u64>, bool) {
 #[tokio::test]
 async fn log_of_100_mb_is_cut_and_three_people_follow_it() {
     const PIECE_BYTES: usize = 64 * 1024;
-    const PIECES: usize = 1600;
+    const PIECE_COUNT: usize = 1600;
     let (rig, agent) = rig().await;
     let body = json!({ "cluster": "c-site", "bundle": "b-a", "kind": "sync" });
     let run = rig.post(&admin(), "/v1/runs", body).await.good();
@@ -273,7 +273,7 @@ async fn log_of_100_mb_is_cut_and_three_people_follow_it() {
     let log = format!("/v1/runs/{id}/log");
     let line = |number: usize| format!("{number:>10} {}\n", "x".repeat(PIECE_BYTES - 12));
     let upload = async {
-        for number in 0..PIECES {
+        for number in 0..PIECE_COUNT {
             let at = number * PIECE_BYTES;
             if number % 16 == 5 {
                 let early = piece(&rig, &agent, &id, at + PIECE_BYTES, &line(number + 1)).await;
@@ -285,7 +285,8 @@ async fn log_of_100_mb_is_cut_and_three_people_follow_it() {
                 assert_eq!(again, 200, "a repeated piece");
             }
         }
-        let end = json!({ "attempt": 1, "outcome": "Succeeded", "logBytes": PIECES * PIECE_BYTES });
+        let end =
+            json!({ "attempt": 1, "outcome": "Succeeded", "logBytes": PIECE_COUNT * PIECE_BYTES });
         assert_eq!(result(&rig, &agent, &id, end).await, 200);
     };
     let follow = async || {
@@ -295,11 +296,11 @@ async fn log_of_100_mb_is_cut_and_three_people_follow_it() {
     let ((), one, two, three) = tokio::join!(upload, follow(), follow(), follow());
     for (text, offsets, has_ended) in [one, two, three] {
         assert!(has_ended && offsets.is_sorted(), "{offsets:?}");
-        assert_eq!(offsets.last(), Some(&((PIECES * PIECE_BYTES) as u64)));
-        assert!(text.starts_with(&line(0)) && text.ends_with(&line(PIECES - 1)));
+        assert_eq!(offsets.last(), Some(&((PIECE_COUNT * PIECE_BYTES) as u64)));
+        assert!(text.starts_with(&line(0)) && text.ends_with(&line(PIECE_COUNT - 1)));
     }
     let stored = rig.get(&admin(), &log).await.text;
-    let cut = PIECES * PIECE_BYTES - (1 << 20);
+    let cut = PIECE_COUNT * PIECE_BYTES - (1 << 20);
     let mark = format!("\n[... {cut} bytes cut ...]\n");
     assert_eq!(stored.len(), (1 << 20) + mark.len());
     assert!(stored[1 << 19..].starts_with(&mark));
