@@ -1,6 +1,6 @@
 //! Routes of agents: desired state, specs, artifacts and reports, each of the agent's own cluster. Those of others look absent.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -182,9 +182,10 @@ async fn artifact(
         false => None,
     };
     let size = size.ok_or_else(|| absent("artifact"))?;
-    let start = match range_start(&headers) {
-        None => 0,
-        Some(start) if start < size => start,
+    let wanted = wanted_range(&headers);
+    let sent = match &wanted {
+        None => 0..size,
+        Some(range) if range.start < size => range.start..range.end.min(size),
         Some(_) => return Ok(unsatisfiable(size)?),
     };
     // The session ends a request that waits too long; the agent asks again.
@@ -193,8 +194,7 @@ async fn artifact(
     let transfer = Transfer {
         contents: parts.contents.clone(),
         id: id.clone(),
-        at: start,
-        size,
+        rest: sent.clone(),
         _permit: permit,
     };
     let mut head = etag_header(id.as_str())?;
@@ -203,22 +203,30 @@ async fn artifact(
         HeaderValue::from_static("application/octet-stream"),
     );
     head.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    head.insert(header::CONTENT_LENGTH, HeaderValue::from(size - start));
+    head.insert(
+        header::CONTENT_LENGTH,
+        HeaderValue::from(sent.end - sent.start),
+    );
     let mut status = StatusCode::OK;
-    if start > 0 {
+    if wanted.is_some() {
         status = StatusCode::PARTIAL_CONTENT;
-        let range = format!("bytes {start}-{}/{size}", size - 1);
+        let range = format!("bytes {}-{}/{size}", sent.start, sent.end - 1);
         let range = HeaderValue::try_from(range).map_err(RegistryError::internal)?;
         head.insert(header::CONTENT_RANGE, range);
     }
     Ok((status, head, Body::from_stream(pieces(transfer))).into_response())
 }
 
-/// First byte of `Range: bytes=N-`; other ranges are ignored (RFC 9110, section 14.2).
-fn range_start(headers: &HeaderMap) -> Option<u64> {
+/// Range of `bytes=FIRST-LAST` or `bytes=FIRST-`; other ranges are ignored (RFC 9110, section 14.2).
+fn wanted_range(headers: &HeaderMap) -> Option<Range<u64>> {
     let range = headers.get(header::RANGE)?.to_str().ok()?;
-    let start = range.strip_prefix("bytes=")?.strip_suffix('-')?;
-    start.parse().ok()
+    let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
+    let first: u64 = first.parse().ok()?;
+    let end = match last {
+        "" => u64::MAX,
+        last => last.parse::<u64>().ok()?.checked_add(1)?,
+    };
+    (first < end).then_some(first..end)
 }
 
 fn unsatisfiable(size: u64) -> Result<Response, RegistryError> {
@@ -232,23 +240,23 @@ fn unsatisfiable(size: u64) -> Result<Response, RegistryError> {
 struct Transfer {
     contents: ContentStore,
     id: ArtifactId,
-    at: u64,
-    size: u64,
+    rest: Range<u64>,
     _permit: OwnedSemaphorePermit,
 }
 
 fn pieces(transfer: Transfer) -> impl Stream<Item = Result<Bytes, StoreError>> {
     stream::try_unfold(transfer, async |mut transfer| {
-        if transfer.at >= transfer.size {
+        if transfer.rest.is_empty() {
             return Ok(None);
         }
         // Pieces end where parts of the store end.
-        let length = PIECE_BYTES - transfer.at % PIECE_BYTES;
-        let range = transfer.contents.range(&transfer.id, transfer.at, length);
+        let Range { start, end } = transfer.rest;
+        let length = (PIECE_BYTES - start % PIECE_BYTES).min(end - start);
+        let range = transfer.contents.range(&transfer.id, start, length);
         let piece = range.await.inspect_err(|error| {
             warn!(artifact = %transfer.id, %error, "artifact not read");
         })?;
-        transfer.at += piece.len() as u64;
+        transfer.rest.start += piece.len() as u64;
         if piece.is_empty() {
             return Err(StoreError::Missing);
         }
@@ -276,18 +284,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ranges_up_to_the_end_are_honoured() {
-        for (range, start) in [
-            ("bytes=7-", Some(7)),
-            ("bytes=0-", Some(0)),
-            ("bytes=7-9", None),
+    fn ranges_with_a_first_byte_are_honoured() {
+        for (range, wanted) in [
+            ("bytes=7-", Some(7..u64::MAX)),
+            ("bytes=0-", Some(0..u64::MAX)),
+            ("bytes=7-9", Some(7..10)),
+            ("bytes=7-7", Some(7..8)),
+            ("bytes=9-7", None),
             ("bytes=-9", None),
+            ("bytes=1-2,4-5", None),
+            ("bytes=0-18446744073709551615", None),
             ("items=7-", None),
             ("bytes=x-", None),
         ] {
             let headers = HeaderMap::from_iter([(header::RANGE, HeaderValue::from_static(range))]);
-            assert_eq!(range_start(&headers), start, "{range}");
+            assert_eq!(wanted_range(&headers), wanted, "{range}");
         }
-        assert_eq!(range_start(&HeaderMap::new()), None);
+        assert_eq!(wanted_range(&HeaderMap::new()), None);
     }
 }

@@ -176,15 +176,23 @@ async fn agents_reach_what_their_own_desired_state_names() {
     let artifact_path = format!("{ARTIFACTS_PATH}{}", spec["artifact"].as_str().unwrap());
     let (status, _, whole) = it.fetch(&it.own, &artifact_path, &[]).await;
     assert_eq!(status, 200);
-    let (status, headers, rest) = it
-        .fetch(&it.own, &artifact_path, &[(header::RANGE, "bytes=7-")])
-        .await;
-    assert_eq!(
-        (status, &rest[..]),
-        (StatusCode::PARTIAL_CONTENT, &whole[7..])
-    );
-    let range = format!("bytes 7-{}/{}", whole.len() - 1, whole.len());
-    assert_eq!(headers[header::CONTENT_RANGE], *range);
+    let end = whole.len() - 1;
+    for (asked, first, last) in [
+        ("bytes=7-", 7, end),
+        ("bytes=3-6", 3, 6),
+        ("bytes=0-999999", 0, end),
+    ] {
+        let (status, headers, part) = it
+            .fetch(&it.own, &artifact_path, &[(header::RANGE, asked)])
+            .await;
+        assert_eq!(
+            (status, &part[..]),
+            (StatusCode::PARTIAL_CONTENT, &whole[first..=last]),
+            "{asked}"
+        );
+        let range = format!("bytes {first}-{last}/{}", whole.len());
+        assert_eq!(headers[header::CONTENT_RANGE], *range);
+    }
     let past = format!("bytes={}-", whole.len());
     let (status, ..) = it
         .fetch(&it.own, &artifact_path, &[(header::RANGE, &past)])
