@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fairlead_api::{
-    BundleId, ClusterId, RolloutId,
+    BundleId, ClusterId, Code, RolloutId,
     delivery::{
         BundleFields, Deployment, DeploymentReport, DeploymentReports, DeploymentState,
         DesiredBundle, DesiredState, ObjectCounts, Rollout,
@@ -302,6 +302,12 @@ impl TestHub {
     pub(super) fn shown(&self, number: usize) -> (DeploymentState, String) {
         let shown = self.deployment(number).unwrap();
         (shown.state, shown.reason.unwrap_or_default())
+    }
+
+    /// Code of the state of a deployment.
+    pub(super) fn code(&self, number: usize) -> Option<Code> {
+        let code = self.deployment(number).unwrap().code;
+        code.map(|it| it.parse().unwrap())
     }
 
     pub(super) async fn advance(&mut self, seconds: i64) {

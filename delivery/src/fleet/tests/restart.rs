@@ -1,6 +1,9 @@
 //! Restarts, restores, and hubs that follow.
 
-use fairlead_api::delivery::{DeploymentState, RolloutState};
+use fairlead_api::{
+    Code,
+    delivery::{DeploymentState, RolloutState},
+};
 use fairlead_rollout::RolloutVerb;
 use fairlead_store::Clock;
 use serde_json::json;
@@ -63,7 +66,11 @@ async fn a_restored_hub_desires_nothing_until_it_is_confirmed() {
     let pending = (0..3)
         .find(|it| hub.shown(*it).0 == DeploymentState::Pending)
         .unwrap();
-    assert!(hub.shown(pending).1.contains("confirm-restore"));
+    assert_eq!(
+        hub.shown(pending).1,
+        "the hub was restored, and releases nothing until `fairlead confirm-restore`"
+    );
+    assert_eq!(hub.code(pending), Some(Code::ReleasesStopped));
     hub.change(|draft| {
         draft.amend_authorities(|it| it.confirmed_epoch = it.epoch);
         Ok(())

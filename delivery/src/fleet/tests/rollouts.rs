@@ -1,10 +1,13 @@
 //! Waves, halts and verbs.
 
-use fairlead_api::delivery::{DeploymentState, RolloutState};
+use fairlead_api::{
+    Code,
+    delivery::{DeploymentState, RolloutState},
+};
 use fairlead_rollout::RolloutVerb;
 use serde_json::json;
 
-use super::hub::{TestHub, shop};
+use super::hub::{TestHub, id, shop};
 
 #[tokio::test]
 async fn rollouts_of_all_sizes_start_with_a_canary_and_end() {
@@ -73,6 +76,11 @@ async fn offline_clusters_delay_nobody_and_get_the_newest_generation_on_return()
         reason.starts_with("c-0000 is offline since 2026-11-24T12:00:00Z"),
         "{reason}"
     );
+    assert!(
+        reason.ends_with("; it gets generation 1 of b-shop when it is back"),
+        "{reason}"
+    );
+    assert_eq!(hub.code(0), Some(Code::ClusterOffline));
 
     hub.connect(0);
     hub.all_ready().await;
@@ -120,7 +128,11 @@ async fn too_many_failures_halt_until_a_person_decides() {
     hub.report_state(pending, DeploymentState::Ready, 1).await;
     let (state, reason) = hub.shown(pending);
     assert_eq!(state, DeploymentState::Pending);
-    assert!(reason.contains("rollout r-shop-2 is Halted"), "{reason}");
+    assert_eq!(
+        reason,
+        "rollout r-shop-2 is Halted; `fairlead rollout status b-shop` shows why"
+    );
+    assert_eq!(hub.code(pending), Some(Code::RolloutStops));
 
     hub.verb(RolloutVerb::Retry).await.unwrap();
     assert_eq!(hub.rollout().state, RolloutState::Running);
@@ -164,6 +176,13 @@ async fn waves_soak_by_the_clock_of_the_hub() {
     hub.all_ready().await;
     hub.advance(599).await;
     assert_eq!(hub.with_released(1).len(), 1);
+    let later = hub.with_released(0)[0];
+    assert_eq!(hub.code(later), Some(Code::WaveWaits));
+    let reason = format!(
+        "{} waits for its wave; `fairlead rollout status b-shop` shows the waves of generation 1",
+        id(later)
+    );
+    assert_eq!(hub.shown(later), (DeploymentState::Pending, reason));
     hub.advance(1).await;
     assert!(hub.with_released(1).len() > 1);
 }
@@ -213,7 +232,11 @@ async fn a_suspended_bundle_releases_nothing() {
     assert_eq!(hub.with_released(1).len(), 1);
     assert_eq!(hub.rollout().state, RolloutState::Paused);
     let pending = (0..8).find(|it| hub.released(*it) == 0).unwrap();
-    assert!(hub.shown(pending).1.starts_with("b-shop is suspended"));
+    assert_eq!(
+        hub.shown(pending).1,
+        "b-shop is suspended; resume it with `fairlead bundle resume b-shop`"
+    );
+    assert_eq!(hub.code(pending), Some(Code::DeliverySuspended));
     assert!(hub.entry(hub.with_released(1)[0]).unwrap().suspended);
     hub.deploy(json!({"vars": {"a": 1}})).await;
     assert_eq!(hub.rollout().to, 1, "no rollout starts");
@@ -252,6 +275,11 @@ async fn a_suspended_deployment_counts_as_offline() {
     assert_eq!(hub.with_released(2), [0, 1, 3]);
     assert_eq!(hub.rollout().state, RolloutState::Done);
     assert!(hub.entry(2).unwrap().suspended);
+    assert_eq!(hub.code(2), Some(Code::DeliverySuspended));
+    assert_eq!(
+        hub.shown(2).1,
+        "the deployment is suspended; resume it with `fairlead deployment resume c-0002 b-shop`"
+    );
     hub.amend(|it| it.suspended_in.clear()).await;
     hub.all_ready().await;
     assert_eq!(hub.with_released(2), [0, 1, 2, 3]);

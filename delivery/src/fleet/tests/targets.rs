@@ -1,6 +1,9 @@
 //! Changes of labels, tenants and variables.
 
-use fairlead_api::delivery::{DeploymentReports, DeploymentState, RolloutState};
+use fairlead_api::{
+    Code,
+    delivery::{DeploymentReports, DeploymentState, RolloutState},
+};
 use serde_json::json;
 
 use super::hub::{TestHub, id, shop, state_of};
@@ -20,7 +23,14 @@ async fn a_label_edit_keeps_objects_of_untargeted_clusters() {
         );
         let (state, reason) = hub.shown(number);
         assert_eq!(state, DeploymentState::Orphaned);
-        assert!(reason.contains("does not target c-0"), "{reason}");
+        let cluster = id(number);
+        assert_eq!(
+            reason,
+            format!(
+                "b-shop does not target {cluster} any more, and its objects are kept; target the cluster again, or remove the deployment"
+            )
+        );
+        assert_eq!(hub.code(number), Some(Code::NotTargeted));
     }
     assert_eq!(
         hub.rollout()

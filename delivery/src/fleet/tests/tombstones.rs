@@ -1,6 +1,9 @@
 //! Removal by tombstones, and by nothing else.
 
-use fairlead_api::delivery::{DeploymentReports, DeploymentState};
+use fairlead_api::{
+    Code,
+    delivery::{DeploymentReports, DeploymentState},
+};
 use serde_json::json;
 
 use super::hub::{TestHub, id, shop};
@@ -29,7 +32,9 @@ async fn a_tombstone_stays_until_the_agent_reports_its_end() {
     .await;
     let tombstone = hub.entry(0).unwrap();
     assert!(tombstone.remove && tombstone.generation == 1 && tombstone.spec.is_none());
-    assert_eq!(hub.shown(0).0, DeploymentState::Removing);
+    let reason = "the agent of c-0000 removes the objects of b-shop".to_owned();
+    assert_eq!(hub.shown(0), (DeploymentState::Removing, reason));
+    assert_eq!(hub.code(0), Some(Code::RemovalRuns));
     hub.report_state(0, DeploymentState::Removing, 1).await;
     hub.pass().await;
     assert!(hub.entry(0).is_some());
@@ -49,7 +54,13 @@ async fn a_targeted_cluster_loses_its_tombstone() {
         it.removals.insert(id(0), 1);
     })
     .await;
-    assert!(hub.shown(0).1.contains("offline"));
+    let reason = hub.shown(0).1;
+    assert!(
+        reason.starts_with("c-0000 is offline since ")
+            && reason.ends_with("; the objects of b-shop are removed when it is back"),
+        "{reason}"
+    );
+    assert_eq!(hub.code(0), Some(Code::RemovalRuns));
     hub.label(0..1, "edge").await;
     hub.connect(0);
     hub.pass().await;
