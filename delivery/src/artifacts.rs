@@ -284,3 +284,6 @@ fn fields_of(folder: &Folder, has_chart: bool) -> Result<Option<BundleFields>, F
 fn bad_file(cause: String) -> Failure {
     Failure::with_cause(Code::BadBundleFile, cause)
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,16 +55,28 @@ pub(super) async fn log(
         let from = last.and_then(|it| it.parse().ok()).unwrap_or(0);
         return Ok(events(runs, run.id().clone(), from));
     }
-    let (text, length) = runs.text(run.id(), 0).await?;
-    if text.is_empty() && run.details.log_bytes > 0 {
-        let cause = format!("the log of {id} had {} bytes", run.details.log_bytes);
-        return Err(Failure::with_cause(Code::LogForgotten, cause).into());
-    }
+    let (text, length) = runs.kept_text(&run).await?;
     let range = headers.get(header::RANGE).and_then(|it| it.to_str().ok());
     let mut answer = bytes_answer(&text, range);
     let offset = HeaderValue::from(length);
     answer.headers_mut().insert(LOG_OFFSET_HEADER, offset);
     Ok(answer)
+}
+
+impl Runs {
+    /// Whole text of a log, and its length.
+    ///
+    /// # Errors
+    /// `FL-6508` for a log that was deleted.
+    pub(super) async fn kept_text(&self, run: &StoredRun) -> Result<(Bytes, u64), Failure> {
+        let (text, length) = self.text(run.id(), 0).await?;
+        if text.is_empty() && run.details.log_bytes > 0 {
+            let (id, bytes) = (run.id(), run.details.log_bytes);
+            let cause = format!("the log of {id} had {bytes} bytes, and is no longer kept");
+            return Err(Failure::with_cause(Code::LogForgotten, cause));
+        }
+        Ok((text, length))
+    }
 }
 
 /// The text, or a range of it (RFC 9110, section 14). An unreadable range is ignored.

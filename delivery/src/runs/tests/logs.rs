@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use fairlead_api::{
-    RunId,
+    Code, RunId,
     delivery::{AttemptOutcome, RunKind},
 };
 use fairlead_rollout::{LogLimits, MAX_LOG_BYTES};
@@ -150,7 +150,18 @@ async fn oldest_logs_go_beyond_the_limits() {
     };
     rig.runs.forget_old(limits).await.unwrap();
     assert_eq!(rig.text(&ids[0]).await, "");
-    assert_eq!(rig.text(&ids[1]).await.len(), 1000);
+    let forgotten = rig.runs.kept_text(&rig.stored(&ids[0]).await).await;
+    let forgotten = forgotten.unwrap_err();
+    assert_eq!(forgotten.code, Code::LogForgotten);
+    assert_eq!(
+        forgotten.cause,
+        format!(
+            "the log of {} had 1000 bytes, and is no longer kept",
+            ids[0]
+        )
+    );
+    let kept = rig.runs.kept_text(&rig.stored(&ids[1]).await).await;
+    assert_eq!(kept.unwrap().1, 1000);
     rig.advance(15 * 86_400);
     rig.runs.forget_old(LogLimits::default()).await.unwrap();
     assert_eq!(rig.runs.parts.logs.sizes().await.unwrap(), []);

@@ -1,4 +1,6 @@
-//! Size of a fetch, and the environment of git.
+//! Size of a fetch, charts that cannot be fetched, and the environment of git.
+
+use fairlead_api::Code;
 
 use super::Rig;
 use crate::sources::{
@@ -33,6 +35,30 @@ async fn a_fetch_beyond_its_limit_changes_nothing() {
     rig.push();
     assert_eq!(rig.poll().await, None);
     assert_eq!(rig.generation("b-shop"), 2);
+}
+
+#[tokio::test]
+async fn chart_that_cannot_be_fetched_delays_its_bundle_only() {
+    let rig = Rig::new().await;
+    rig.file("shop/web.yaml", "kind: ConfigMap\n");
+    rig.file(
+        "front/fairlead.yaml",
+        "kind: helm\nchart: {repository: https://charts.test, name: web, version: 1.2.3}\n",
+    );
+    rig.push();
+    rig.put(&["shop", "front"], |_| {}).await;
+    let next = Code::ChartUnavailable.next_step();
+    let expected = format!(
+        "FL-6610: the chart cannot be fetched: chart web 1.2.3: the hub was started without --helm. {next}"
+    );
+    // The second poll of the same commit requests the chart again.
+    for _ in 0..2 {
+        assert_eq!(rig.poll().await, Some(expected.clone()));
+        assert_eq!(
+            (rig.generation("b-shop"), rig.generation("b-front")),
+            (1, 0)
+        );
+    }
 }
 
 #[tokio::test]
