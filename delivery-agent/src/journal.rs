@@ -236,6 +236,15 @@ impl Journal {
         RunFailure::new(class, Code::JournalFailed, sentence)
     }
 
+    /// Failure of a deployment without the applied objects of its journal.
+    pub(crate) fn unreadable(&self, state: &JournalState) -> RunFailure {
+        let name = secret_name(&self.bundle);
+        let damage = state.record.damage.as_deref();
+        let damage = damage.unwrap_or("it has no applied objects");
+        let sentence = format!("the journal {DELIVERY_NAMESPACE}/{name} cannot be read: {damage}");
+        RunFailure::new(FailureClass::Waiting, Code::JournalDamaged, sentence)
+    }
+
     fn refused(&self, error: &content::ContentTooLarge) -> RunFailure {
         let name = secret_name(&self.bundle);
         let sentence = format!("the journal {DELIVERY_NAMESPACE}/{name} {error}");

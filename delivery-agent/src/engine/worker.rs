@@ -289,9 +289,7 @@ impl Worker {
 
     async fn read_health(&self, state: &JournalState) -> Result<HealthSummary, RunFailure> {
         let Some(spec) = &state.content.applied else {
-            let class = FailureClass::Waiting;
-            let sentence = "the journal has no applied objects";
-            return Err(RunFailure::new(class, Code::JournalDamaged, sentence));
+            return Err(self.journal.unreadable(state));
         };
         let account = AccountName::parse(&spec.service_account)?;
         let uid = self.journal.uid().await.unwrap_or_default();

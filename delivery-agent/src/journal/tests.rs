@@ -196,6 +196,33 @@ fn too_large_content_is_refused() {
 }
 
 #[tokio::test]
+async fn journal_beyond_its_limit_is_refused_and_stays_as_it_was() {
+    let api = api().await;
+    let journal = journal(&api);
+    let highest = |it: u64| move |state: &mut JournalState| state.record.highest = it;
+    journal.update(highest(1)).await.unwrap();
+    let large = content(8_500_000);
+    let change = |state: &mut JournalState| {
+        highest(2)(state);
+        state.content = large;
+    };
+    let failure = journal.update(change).await.unwrap_err();
+    assert_eq!(
+        (failure.class, failure.code),
+        (FailureClass::Permanent, Code::JournalTooLarge)
+    );
+    let sentence = &failure.sentence;
+    assert!(
+        sentence.starts_with("the journal fairlead-delivery/release-b-shop takes ")
+            && sentence.ends_with(" bytes; at most 8388608 fit"),
+        "{sentence}"
+    );
+    assert_eq!(api.paths(PATH), [PATH], "no part is written");
+    assert_eq!(reloaded(&api).await.state().await.record.highest, 1);
+    journal.update(highest(3)).await.unwrap();
+}
+
+#[tokio::test]
 async fn damaged_journal_is_read_as_such() {
     let api = api().await;
     let journal = journal(&api);
