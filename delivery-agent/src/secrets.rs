@@ -95,7 +95,15 @@ impl SecretVersion {
 
 /// Values of Secrets, by destination.
 pub struct SecretInputs {
-    values: Vec<(String, SecretSlice<u8>)>,
+    values: Vec<InputValue>,
+}
+
+/// One value.
+struct InputValue {
+    destination: String,
+    /// Key and Secret, for people.
+    place: String,
+    value: SecretSlice<u8>,
 }
 
 /// Versions of read Secrets; `None` for a missing one.
@@ -104,7 +112,7 @@ pub type SecretVersions = BTreeMap<SecretName, Option<SecretVersion>>;
 /// Destinations without values.
 impl fmt::Debug for SecretInputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let destinations = self.values.iter().map(|it| &it.0);
+        let destinations = self.values.iter().map(|it| &it.destination);
         f.debug_list().entries(destinations).finish()
     }
 }
@@ -142,11 +150,17 @@ impl SecretInputs {
                 return Err(waiting(Code::SecretMissing, cause));
             };
             size += value.len();
-            values.push((input.destination.clone(), SecretSlice::from(value)));
+            values.push(InputValue {
+                destination: input.destination.clone(),
+                place: format!("key {} of {name}", input.key),
+                value: SecretSlice::from(value),
+            });
         }
         if size > MAX_VALUES_BYTES {
+            let names: Vec<_> = secrets.keys().map(ToString::to_string).collect();
+            let names = names.join(", ");
             let cause = format!(
-                "values of Secrets take {size} bytes; at most {MAX_VALUES_BYTES} can be used"
+                "values of {names} take {size} bytes; at most {MAX_VALUES_BYTES} can be used"
             );
             return Err(permanent(Code::SecretUnusable, cause));
         }
@@ -158,7 +172,7 @@ impl SecretInputs {
     /// # Errors
     /// [`SecretError::Permanent`] for values that cannot be masked.
     pub fn masker(&self) -> Result<Masker, SecretError> {
-        let values = self.values.iter().map(|it| it.1.expose_secret());
+        let values = self.values.iter().map(|it| it.value.expose_secret());
         Masker::new(values).map_err(|error| permanent(Code::SecretUnusable, error.to_string()))
     }
 
@@ -168,12 +182,15 @@ impl SecretInputs {
     /// [`SecretError::Permanent`] for a value that is no UTF-8.
     pub fn texts(&self) -> Result<Vec<(&str, SecretString)>, SecretError> {
         let mut texts = Vec::with_capacity(self.values.len());
-        for (destination, value) in &self.values {
-            let text = std::str::from_utf8(value.expose_secret()).map_err(|_| {
-                let cause = format!("the Secret's value for {destination} is no UTF-8 text");
+        for input in &self.values {
+            let text = std::str::from_utf8(input.value.expose_secret()).map_err(|_| {
+                let InputValue {
+                    destination, place, ..
+                } = input;
+                let cause = format!("{place} is no UTF-8 text, as {destination} needs it");
                 permanent(Code::SecretUnusable, cause)
             })?;
-            texts.push((destination.as_str(), SecretString::from(text)));
+            texts.push((input.destination.as_str(), SecretString::from(text)));
         }
         Ok(texts)
     }

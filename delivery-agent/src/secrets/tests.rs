@@ -75,8 +75,34 @@ async fn values_are_read_once_and_hidden() {
     let masker = secrets.masker().unwrap();
     let masked = masker.mask("the password is hunter2-hunter2!");
     assert_eq!(masked, "the password is ***!");
+}
+
+#[tokio::test]
+async fn values_that_are_no_text_or_too_large_are_named() {
+    let unusable = |error: SecretError| match error {
+        SecretError::Permanent(failure) => (failure.code, failure.cause),
+        other => panic!("{other:?}"),
+    };
     let secrets = read(&[input("db", "bytes", "vars.a")]).await.unwrap();
-    assert!(matches!(secrets.texts(), Err(SecretError::Permanent(_))));
+    assert_eq!(
+        unusable(secrets.texts().unwrap_err()),
+        (
+            Code::SecretUnusable,
+            "key bytes of Secret shop/db is no UTF-8 text, as vars.a needs it".to_owned()
+        )
+    );
+    let cluster = cluster();
+    cluster.apply_now(PATH, "site", &secret(&"x".repeat(MAX_VALUES_BYTES + 1)));
+    let inputs = [input("db", "password", "vars.a")];
+    let mut versions = SecretVersions::new();
+    let large = SecretInputs::read(&cluster, &inputs, "shop", USER, &mut versions);
+    assert_eq!(
+        unusable(large.await.unwrap_err()),
+        (
+            Code::SecretUnusable,
+            "values of Secret shop/db take 65537 bytes; at most 65536 can be used".to_owned()
+        )
+    );
 }
 
 #[tokio::test]
