@@ -76,15 +76,36 @@ pub(super) async fn compare(
     Ok(ended)
 }
 
-/// Failure of a comparison that failed, or that found differences.
+/// Failure of a comparison that failed, that the API server refused for an object, or that found differences.
 fn differing(runs: &[Run]) -> Option<Failure> {
     if let Some(failure) = runs.iter().find_map(runs::failed) {
+        return Some(failure);
+    }
+    if let Some(failure) = runs.iter().find_map(refused) {
         return Some(failure);
     }
     let differs = |it: &&Run| it.diff.as_ref().is_none_or(|diff| !diff.is_empty());
     let count = runs.iter().filter(differs).count();
     let cause = format!("{count} of {} clusters differ from the folder", runs.len());
     (count > 0).then(|| Failure::with_cause(Code::ClustersDiffer, cause))
+}
+
+/// Failure of the first object that cannot be compared: it is neither equal nor different.
+fn refused(run: &Run) -> Option<Failure> {
+    let objects = run.diff.iter().flat_map(|diff| &diff.objects);
+    let mut refused = objects.filter_map(|it| Some((&it.object, it.error.as_deref()?)));
+    let (object, error) = refused.next()?;
+    let cause = format!("{object} in {} cannot be compared: {error}", run.cluster);
+    let failure = Failure::with_cause(Code::DiffRefused, plain(&cause));
+    Some(failure.next(format!(
+        "Correct the object or the rights, and compare again; `fairlead run logs {}` has the answer for each object.",
+        run.id
+    )))
+}
+
+/// Text from clusters without terminal escapes.
+fn plain(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
 /// Objects that differ, by cluster.
@@ -130,8 +151,6 @@ fn one(object: &ObjectDiff) -> String {
         ObjectChange::Update => '~',
         ObjectChange::Delete => '-',
     };
-    // Text from clusters must not contain terminal escapes.
-    let plain = |text: &str| text.replace(char::is_control, " ");
     let mut out = format!("  {sign} {}\n", plain(&object.object));
     for field in &object.fields {
         let path = plain(&field.path);
@@ -197,7 +216,20 @@ mod tests {
         );
         let [differs, same, expired] = runs;
         assert!(differing(std::slice::from_ref(&same)).is_none());
-        let failure = differing(&[differs, same]).unwrap();
+        let failure = differing(&[differs, same.clone()]).unwrap();
+        assert_eq!(failure.code, Code::DiffRefused);
+        assert_eq!(
+            failure.cause,
+            "Service shop/new in c-a cannot be compared: no kind "
+        );
+        assert!(
+            failure
+                .next_step()
+                .contains("`fairlead run logs run-01KB0000000000000000000000`"),
+            "{failure:?}"
+        );
+        let deleted = json!({ "objects": [{ "object": "Service shop/old", "change": "delete" }] });
+        let failure = differing(&[run("c-a", "Succeeded", Some(deleted)), same]).unwrap();
         assert_eq!(failure.code, Code::ClustersDiffer);
         assert!(failure.cause.contains("1 of 2 clusters"), "{failure:?}");
         assert_eq!(differing(&[expired]).unwrap().code, Code::RunFailed);

@@ -60,23 +60,35 @@ pub(crate) async fn diff(
 }
 
 fn push(run: &RunContext, diff: &mut RunDiff, change: ObjectDiff) {
-    let sign = match change.change {
-        ObjectChange::Create => '+',
-        ObjectChange::Update => '~',
-        ObjectChange::Delete => '-',
-    };
-    run.log.line(&format!("{sign} {}", change.object));
-    for field in &change.fields {
-        let show = |value: &Option<Value>| value.as_ref().map(ToString::to_string);
-        let (from, to) = (show(&field.from), show(&field.to));
-        let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
-        run.log.line(&format!("    {}: {from} -> {to}", field.path));
-    }
+    lines(&change).iter().for_each(|line| run.log.line(line));
     if diff.objects.len() < MAX_OBJECTS {
         diff.objects.push(change);
     } else {
         diff.omitted += 1;
     }
+}
+
+/// Lines of a change in the log of the run.
+fn lines(change: &ObjectDiff) -> Vec<String> {
+    let sign = match change.change {
+        ObjectChange::Create => '+',
+        ObjectChange::Update => '~',
+        ObjectChange::Delete => '-',
+    };
+    let mut lines = vec![format!("{sign} {}", change.object)];
+    for field in &change.fields {
+        let show = |value: &Option<Value>| value.as_ref().map(ToString::to_string);
+        let (from, to) = (show(&field.from), show(&field.to));
+        let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
+        lines.push(format!("    {}: {from} -> {to}", field.path));
+    }
+    lines.extend(
+        change
+            .error
+            .iter()
+            .map(|error| format!("    error: {error}")),
+    );
+    lines
 }
 
 fn changed(key: &ObjectKey, change: ObjectChange) -> ObjectDiff {
@@ -271,6 +283,23 @@ mod tests {
         assert_eq!(fields[0].path, ".data.k");
         let text = serde_json::to_string(&fields).unwrap();
         assert!(!text.contains("b2xk") && !text.contains("bmV3"), "{text}");
+    }
+
+    #[test]
+    fn log_has_the_refusal_of_an_object() {
+        let change = ObjectDiff {
+            object: "ConfigMap shop/a".to_owned(),
+            change: ObjectChange::Update,
+            fields: Vec::new(),
+            error: Some("ConfigMap shop/a belongs to bundle b-other".to_owned()),
+        };
+        assert_eq!(
+            lines(&change),
+            [
+                "~ ConfigMap shop/a",
+                "    error: ConfigMap shop/a belongs to bundle b-other"
+            ]
+        );
     }
 
     #[test]
