@@ -315,7 +315,12 @@ impl World {
         let selector = query
             .split('&')
             .find_map(|it| it.strip_prefix("labelSelector="));
-        let selector = selector.map(|it| it.replace("%3D", "=").replace("%2F", "/"));
+        let plain = |it: &str| {
+            it.replace("%3D", "=")
+                .replace("%2F", "/")
+                .replace("%2C", ",")
+        };
+        let selector = selector.map(plain);
         let prefix = format!("{path}/");
         let items: Vec<_> = self
             .objects
@@ -323,13 +328,7 @@ impl World {
             .filter(|(path, object)| {
                 let name = path.strip_prefix(&prefix);
                 name.is_some_and(|it| !it.contains('/'))
-                    && selector.as_ref().is_none_or(|selector| {
-                        let labels = &object["metadata"]["labels"];
-                        match selector.split_once('=') {
-                            Some((key, value)) => labels[key] == json!(value),
-                            None => labels.get(selector).is_some(),
-                        }
-                    })
+                    && selector.as_ref().is_none_or(|it| has_labels(object, it))
             })
             .map(|(_, object)| object.clone())
             .collect();
@@ -408,6 +407,15 @@ impl World {
         }
         (200, self.objects.remove(path).unwrap())
     }
+}
+
+/// True if the object has all labels of a selector of equalities and names.
+fn has_labels(object: &Value, selector: &str) -> bool {
+    let labels = &object["metadata"]["labels"];
+    selector.split(',').all(|it| match it.split_once('=') {
+        Some((key, value)) => labels[key] == json!(value),
+        None => labels.get(it).is_some(),
+    })
 }
 
 fn patched(current: &Value, patch: &[Value]) -> Value {

@@ -12,9 +12,10 @@ use bytes::Bytes;
 use fairlead_api::{
     BundleId,
     delivery::{
-        ARTIFACTS_PATH, BundleKind, ConflictPolicy, DELIVERY_PATH, DeploymentReceipt,
-        DeploymentReport, DeploymentReports, DeploymentState, DesiredBundle, DesiredState,
-        DriftPolicy, IgnoreRule, REPORTS_PATH, SPECS_PATH, Spec,
+        ARTIFACTS_PATH, BundleKind, CLAIM_PATH, CancelMode, ClaimedRun, ConflictPolicy,
+        DELIVERY_PATH, DeploymentReceipt, DeploymentReport, DeploymentReports, DeploymentState,
+        DesiredBundle, DesiredState, DriftPolicy, IgnoreRule, REPORTS_PATH, RunLeaseStatus,
+        RunOutcome, SPECS_PATH, Spec,
     },
 };
 use fairlead_bundle::{
@@ -27,13 +28,15 @@ use tokio::sync::{oneshot, watch};
 
 use super::*;
 use crate::{
-    HubUnreachable, ManifestExecutor,
+    HubUnreachable, ManifestExecutor, Runner,
     engine::Executor,
+    helm::HelmExecutor,
     testing::{FakeApi, status},
 };
 
 mod lease;
 mod programs;
+mod refusals;
 mod returns;
 
 const NAMESPACES: [&str; 2] = ["fairlead-delivery", "shop"];
@@ -49,6 +52,11 @@ struct FakeHub {
     reports: Mutex<HashMap<BundleId, DeploymentReport>>,
     gone: Mutex<Vec<BundleId>>,
     runs: Mutex<Vec<String>>,
+    /// Commands to claim.
+    claims: Mutex<Vec<ClaimedRun>>,
+    /// Answer to heartbeats of claimed commands.
+    cancel: Mutex<Option<CancelMode>>,
+    outcomes: Mutex<Vec<RunOutcome>>,
     is_away: Mutex<bool>,
 }
 
@@ -71,11 +79,11 @@ impl HubConnection for FakeHub {
                 return Ok(answer.body(state.into()).unwrap());
             }
             REPORTS_PATH => (200, self.take(request.body())),
-            _ if path.starts_with("/agent/v1/runs/") => {
-                let line = format!("{} {path}", request.method());
-                self.runs.lock().unwrap().push(line);
-                (200, Bytes::from_static(br#"{"logOffset": 0}"#))
-            }
+            CLAIM_PATH => match self.claims.lock().unwrap().pop() {
+                Some(claimed) => (200, serde_json::to_vec(&claimed).unwrap().into()),
+                None => (204, Bytes::new()),
+            },
+            _ if path.starts_with("/agent/v1/runs/") => (200, self.take_run(&request)),
             _ => match self.content.lock().unwrap().get(&path) {
                 Some(bytes) => (200, bytes.clone()),
                 None => (404, Bytes::new()),
@@ -103,6 +111,24 @@ impl FakeHub {
         serde_json::to_vec(&receipt).unwrap().into()
     }
 
+    fn take_run(&self, request: &Request<Bytes>) -> Bytes {
+        let path = request.uri().path();
+        let line = format!("{} {path}", request.method());
+        self.runs.lock().unwrap().push(line);
+        if path.ends_with("/heartbeat") {
+            let status = RunLeaseStatus {
+                lease_seconds: 60,
+                cancel: *self.cancel.lock().unwrap(),
+            };
+            return serde_json::to_vec(&status).unwrap().into();
+        }
+        if path.ends_with("/result") {
+            let outcome = serde_json::from_slice(request.body()).unwrap();
+            self.outcomes.lock().unwrap().push(outcome);
+        }
+        Bytes::from_static(br#"{"logOffset": 0}"#)
+    }
+
     /// Releases a generation with ConfigMaps of these names.
     fn release(&self, generation: u64, names: &[&str]) {
         self.release_with(generation, names, |_| {});
@@ -110,10 +136,21 @@ impl FakeHub {
 
     /// As [`FakeHub::release`], with changes of the spec.
     fn release_with(&self, generation: u64, names: &[&str], change: impl FnOnce(&mut Spec)) {
+        self.release_value(generation, names, &generation.to_string(), change);
+    }
+
+    /// As [`FakeHub::release_with`], with this value in the ConfigMaps.
+    fn release_value(
+        &self,
+        generation: u64,
+        names: &[&str],
+        value: &str,
+        change: impl FnOnce(&mut Spec),
+    ) {
         let files = names.iter().map(|name| FileEntry {
             path: format!("{name}.yaml"),
             mode: 0o100_644,
-            content: format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{g: \"{generation}\"}}\n").into_bytes(),
+            content: format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{g: \"{value}\"}}\n").into_bytes(),
         });
         let artifact = Folder::from_files(files).unwrap().pack().unwrap();
         let mut spec = Spec {
@@ -202,7 +239,11 @@ impl Agent {
             cache: None,
             executors: Executors {
                 manifests,
-                helm: None,
+                // No test reaches its runner.
+                helm: Some(Arc::new(HelmExecutor::new(
+                    Runner::at("no-runner.sock"),
+                    api.upstream(),
+                ))),
             },
             waits: FenceWaits {
                 unknown_process: Duration::from_millis(20),

@@ -31,9 +31,10 @@ pub(crate) fn content_failure(error: &ContentError) -> RunFailure {
         ContentError::Refused { .. } | ContentError::Digest(_) => FailureClass::Retry,
         ContentError::Unreadable { .. } => FailureClass::Permanent,
     };
-    let code = match class {
-        FailureClass::Permanent => Code::InvalidManifests,
-        _ => Code::DeploymentWaits,
+    let code = match error {
+        ContentError::Digest(_) => Code::WrongDigest,
+        ContentError::Unreadable { .. } => Code::InvalidManifests,
+        ContentError::Unreachable(_) | ContentError::Refused { .. } => Code::DeploymentWaits,
     };
     RunFailure::new(class, code, error.to_string())
 }

@@ -2,9 +2,12 @@ use std::collections::VecDeque;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fairlead_api::delivery::{
-    AttemptOutcome, CancelMode, LOG_OFFSET_HEADER, MAX_LOG_PIECE_BYTES, RunKind, RunOrigin,
-    RunOutcome,
+use fairlead_api::{
+    Code,
+    delivery::{
+        AttemptOutcome, CancelMode, LOG_OFFSET_HEADER, MAX_LOG_PIECE_BYTES, RunKind, RunOrigin,
+        RunOutcome,
+    },
 };
 use http::{Request, Response, StatusCode, header};
 use time::OffsetDateTime;
@@ -236,6 +239,11 @@ async fn live_log_is_followed_before_the_run_ends() {
     hub.until(|hub| hub.result.is_some()).await;
     let outcome = hub.with(|hub| hub.result.clone()).unwrap();
     assert_eq!(outcome.outcome, AttemptOutcome::Unknown);
+    assert_eq!(outcome.code, Some(Code::OutcomeUnknown.to_string()));
+    assert_eq!(
+        outcome.sentence.as_deref(),
+        Some("the agent ended before the run")
+    );
 }
 
 #[tokio::test(start_paused = true)]

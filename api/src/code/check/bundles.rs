@@ -16,7 +16,7 @@ pub(super) const fn content(code: Code) -> &'static str {
             "The cause names the line and the field of the file. /docs of the hub describes each field under `BundleFields`."
         }
         Code::WrongDigest => {
-            "The cause has both digests. `fairlead store check --data DIR` reads the whole store of a hub on a file; its disk is the most frequent cause."
+            "The cause has the expected digest. `fairlead store check --data DIR` reads the whole store of a hub on a file; its disk is the most frequent cause."
         }
         Code::RemovalNotConfirmed => {
             "`POST /v1/bundles/BUNDLE/plan` with the same document shows all clusters before and after the change. Compare the labels: `fairlead cluster get CLUSTER -o yaml`."

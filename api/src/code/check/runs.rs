@@ -38,7 +38,9 @@ pub(super) const fn in_cluster(code: Code) -> &'static str {
         Code::SiteForbids => {
             "`kubectl get configmap fairlead-delivery -n fairlead-delivery -o yaml` shows kinds, namespaces and ServiceAccounts that the site allows."
         }
-        Code::RunCancelled => "The run's result names the person.",
+        Code::RunCancelled => {
+            "The hub's log names the person in its line `run cancelled`. `fairlead run get RUN` shows when the run ended."
+        }
         Code::ApiServerAway => {
             "The agent's log has the error of each request. `kubectl get --raw /readyz` in the cluster shows the state of the API server."
         }

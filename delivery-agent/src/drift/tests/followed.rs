@@ -250,6 +250,7 @@ async fn object_of_another_bundle_is_not_taken_back() {
         _ => None,
     });
     let blocked = blocked.await;
+    assert_eq!(blocked.code, Code::DriftTakenOver);
     assert_eq!(
         blocked.cause,
         "bundle b-other has taken over ConfigMap shop/web"
