@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::{
-    rig::{Rig, admin, caller, peer},
+    rig::{Reply, Rig, admin, caller, peer},
     rights::world,
 };
 
@@ -40,13 +40,22 @@ async fn claim(rig: &Rig, agent: &AgentPeer) -> Option<Value> {
     }
 }
 
-async fn piece(rig: &Rig, agent: &AgentPeer, run: &str, at: usize, text: &str) -> StatusCode {
+async fn append(
+    rig: &Rig,
+    agent: &AgentPeer,
+    run: &str,
+    (attempt, at, text): (u32, usize, &str),
+) -> Reply {
     let range = format!("bytes {at}-{}/*", at + text.len() - 1);
     let sent = request(Method::PUT, &format!("/agent/v1/runs/{run}/log"))
         .header(header::CONTENT_RANGE, range)
-        .header("fairlead-attempt", "1")
+        .header("fairlead-attempt", attempt)
         .body(text.to_owned());
-    let reply = rig.agent(agent, sent.unwrap()).await;
+    rig.agent(agent, sent.unwrap()).await
+}
+
+async fn piece(rig: &Rig, agent: &AgentPeer, run: &str, at: usize, text: &str) -> StatusCode {
+    let reply = append(rig, agent, run, (1, at, text)).await;
     if reply.status == StatusCode::RANGE_NOT_SATISFIABLE {
         assert_eq!(reply.code(), Code::LogGap);
         assert!(reply.headers.contains_key("fairlead-log-offset"));
@@ -54,10 +63,19 @@ async fn piece(rig: &Rig, agent: &AgentPeer, run: &str, at: usize, text: &str) -
     reply.status
 }
 
-async fn result(rig: &Rig, agent: &AgentPeer, run: &str, body: Value) -> StatusCode {
+async fn result(rig: &Rig, agent: &AgentPeer, run: &str, body: Value) -> Reply {
     let sent = request(Method::PUT, &format!("/agent/v1/runs/{run}/result"));
     let sent = sent.body(body.to_string()).unwrap();
-    rig.agent(agent, sent).await.status
+    rig.agent(agent, sent).await
+}
+
+/// Asserts the code of a refusal, and the sentence of its cause.
+#[track_caller]
+fn refused(reply: &Reply, code: Code, cause: &str) {
+    assert_eq!(reply.status.as_u16(), code.http_status(), "{reply:?}");
+    assert_eq!(reply.code(), code);
+    assert_eq!(reply.json()["reason"], cause);
+    assert_eq!(reply.json()["next"], code.next_step());
 }
 
 #[tokio::test]
@@ -81,11 +99,29 @@ async fn a_command_goes_to_its_agent_and_back_with_log_and_result() {
     assert_eq!(piece(&rig, &agent, &run, 0, "hello \u{e4}\n").await, 200);
     let outcome = json!({ "attempt": 1, "outcome": "Succeeded", "sentence": "4 objects applied", "logBytes": 9 });
     let long = json!({ "attempt": 1, "outcome": "Succeeded", "logBytes": 99 });
-    assert_eq!(result(&rig, &agent, &run, long).await, 412);
-    assert_eq!(result(&rig, &agent, &run, outcome.clone()).await, 200);
-    assert_eq!(result(&rig, &agent, &run, outcome).await, 200);
+    refused(
+        &result(&rig, &agent, &run, long).await,
+        Code::LogIncomplete,
+        &format!("{run}: the log has 9 of 99 bytes"),
+    );
+    refused(
+        &append(&rig, &agent, &run, (1, 6, "other")).await,
+        Code::OtherLog,
+        &format!("{run}: the byte at offset 6 differs from the stored one"),
+    );
+    refused(
+        &append(&rig, &agent, &run, (2, 9, "late")).await,
+        Code::RunStopped,
+        &format!("{run}: attempt 2 is not the current one, 1"),
+    );
+    result(&rig, &agent, &run, outcome.clone()).await.good();
+    result(&rig, &agent, &run, outcome).await.good();
     let other = json!({ "attempt": 1, "outcome": "Failed", "logBytes": 9 });
-    assert_eq!(result(&rig, &agent, &run, other).await, 409);
+    refused(
+        &result(&rig, &agent, &run, other).await,
+        Code::OtherResult,
+        &format!("{run}: attempt 1 has reported another result before"),
+    );
 
     let shown = rig.get(&who, &one).await.good();
     assert_eq!(
