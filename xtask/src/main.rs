@@ -3,6 +3,7 @@
 //! The rules are those of `CONTRIBUTING.md`: plain words, constants that name quantity and unit, short sentences, short
 //! commit subjects. Missing doc comments are found by rustc (`missing_docs`).
 
+mod codes;
 mod commits;
 mod constants;
 mod report;
@@ -40,6 +41,7 @@ fn lint(root: &Path) -> io::Result<Vec<String>> {
     let mut findings = words::check(&files);
     findings.extend(files.iter().flat_map(constants::check));
     findings.extend(files.iter().flat_map(sentences::check));
+    findings.extend(codes::check(&files));
     findings.extend(commits::check(root)?);
     Ok(findings)
 }
