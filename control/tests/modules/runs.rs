@@ -323,7 +323,7 @@ async fn log_of_100_mb_is_cut_and_three_people_follow_it() {
         }
         let end =
             json!({ "attempt": 1, "outcome": "Succeeded", "logBytes": PIECE_COUNT * PIECE_BYTES });
-        assert_eq!(result(&rig, &agent, &id, end).await, 200);
+        assert_eq!(result(&rig, &agent, &id, end).await.status, 200);
     };
     let follow = async || {
         let accept = (header::ACCEPT, "text/event-stream");
