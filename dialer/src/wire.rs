@@ -151,19 +151,13 @@ impl Wire {
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         loop {
             self.register_driver(cx)?;
-            let left_over = self.channel.has_piece();
-            let WireState::Up(link) = &mut self.state else {
-                return if left_over {
-                    Poll::Ready(Ok(()))
-                } else {
-                    Poll::Pending
-                };
-            };
-            // By the handshake.
-            if left_over {
-                link.poll_again();
+            // Left over by the handshake.
+            if self.channel.has_piece() {
                 return Poll::Ready(Ok(()));
             }
+            let WireState::Up(link) = &mut self.state else {
+                return Poll::Pending;
+            };
             match link.poll_read(cx) {
                 Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
                 Poll::Ready(Err(end)) => self.link_lost(end),
@@ -172,15 +166,6 @@ impl Wire {
                     return Poll::Pending;
                 }
             }
-        }
-    }
-
-    /// True if the task must poll again after a read: more may be readable, an acknowledgement is to be sent, or the
-    /// link has changed.
-    pub(crate) fn is_due(&self) -> bool {
-        match &self.state {
-            WireState::Up(link) => link.is_due(),
-            WireState::Down(..) => true,
         }
     }
 

@@ -102,12 +102,13 @@ impl Driver {
             self.flush(cx)?;
         }
         let read = self.read(cx)?;
-        if (read && self.wire.is_due()) || self.may_seal() {
-            self.gave_way = true;
-            cx.waker().wake_by_ref();
-        } else if read || !seals {
+        if !read && !seals && !self.may_seal() {
             // For timers, and for a socket that was full.
             self.flush(cx)?;
+        }
+        if read || self.may_seal() {
+            self.gave_way = true;
+            cx.waker().wake_by_ref();
         }
         Ok(())
     }

@@ -83,16 +83,6 @@ impl WireLink {
         outcome
     }
 
-    /// True if the task must poll again after a read, without a wake by the connection.
-    pub(crate) fn is_due(&self) -> bool {
-        self.answer.is_some() || self.broken.is_some() || self.socket.is_due()
-    }
-
-    /// Makes the next poll due, because nothing was read by this one.
-    pub(crate) fn poll_again(&mut self) {
-        self.socket.poll_again();
-    }
-
     /// Processes messages up to the next one with DATA: [`WireLink::data_mut`]. False if no message is
     /// left.
     pub(crate) fn advance(&mut self, retransmit: &mut RetransmitBuffer) -> Result<bool, LinkEnd> {

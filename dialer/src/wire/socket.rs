@@ -52,8 +52,6 @@ pub(crate) struct Socket {
     eof: bool,
     /// The inbox holds at most the beginning of a frame.
     drained: bool,
-    /// The last read has not registered its task, because it ended before the connection had no more.
-    unread: bool,
     /// The beginning of a frame has grown since the last check.
     grown: bool,
     /// See [`Socket::take_activity`].
@@ -82,7 +80,6 @@ impl Socket {
             used: 0,
             eof: false,
             drained: read.is_empty(),
-            unread: true,
             grown: false,
             told: false,
             pong: None,
@@ -102,7 +99,6 @@ impl Socket {
     /// Reads available data, up to a block, unless [`Socket::advance`] may have a message left.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         if !self.drained {
-            self.poll_again();
             return Poll::Ready(Ok(()));
         }
         if self.eof {
@@ -114,7 +110,6 @@ impl Socket {
         }
         let before = self.inbox.len();
         let outcome = self.read(cx);
-        self.unread = outcome.is_ready();
         if self.inbox.len() > before {
             self.drained = false;
             self.grown = true;
@@ -231,16 +226,6 @@ impl Socket {
                 }
             });
         }
-    }
-
-    /// Makes the next poll due, because nothing was read by this one.
-    pub(crate) fn poll_again(&mut self) {
-        self.unread = true;
-    }
-
-    /// True if the task must poll again: the connection may have more to read, or a pong is to be sent.
-    pub(crate) fn is_due(&self) -> bool {
-        self.unread || self.pong.is_some()
     }
 
     /// Queues a message and returns its frame.
