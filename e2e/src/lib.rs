@@ -27,6 +27,6 @@ pub use pod::Pod;
 pub use pty::Terminal;
 
 pub use fairlead_testkit::postgres::PostgresServer;
-pub use fairlead_testkit::process::{Launch, Process, Usage};
+pub use fairlead_testkit::process::{Launch, Process, Usage, children};
 pub use fairlead_testkit::raw::{BodyEnd, RawAnswer, RawClient, RawExchange};
 pub use fairlead_testkit::wait::{eventually, setting};

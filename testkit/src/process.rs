@@ -365,3 +365,29 @@ pub fn usage(pid: u32) -> anyhow::Result<Usage> {
         fds: fs::read_dir(own.join("fd"))?.count(),
     })
 }
+
+/// Living children of a process.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn children(parent: u32) -> std::io::Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|it| it.parse().ok()) else {
+            continue;
+        };
+        // Processes end meanwhile.
+        let stat = fs::read_to_string(Path::new("/proc").join(name).join("stat"));
+        let stat = stat.unwrap_or_default();
+        let Some((_, fields)) = stat.rsplit_once(") ") else {
+            continue;
+        };
+        let mut fields = fields.split(' ');
+        let (state, its_parent) = (fields.next(), fields.next());
+        if state != Some("Z") && its_parent == Some(&parent.to_string()) {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}

@@ -8,13 +8,13 @@ mod check;
 use std::{
     collections::BTreeMap,
     hash::{BuildHasher, RandomState},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Launch, Process, eventually, helm, link::Random, setting};
+use anyhow::Context;
+use fairlead_e2e::{Cluster, Launch, Process, children, eventually, helm, link::Random, setting};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
@@ -191,29 +191,4 @@ impl Trial {
         });
         works.await.with_context(|| self.world.log(0))
     }
-}
-
-/// Living children of a process.
-fn children(parent: u32) -> anyhow::Result<Vec<u32>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|it| it.parse().ok()) else {
-            continue;
-        };
-        // Processes end meanwhile.
-        let Ok(stat) = std::fs::read_to_string(Path::new("/proc").join(name).join("stat")) else {
-            continue;
-        };
-        let Some((_, fields)) = stat.rsplit_once(") ") else {
-            continue;
-        };
-        let mut fields = fields.split(' ');
-        let (state, its_parent) = (fields.next(), fields.next());
-        if state != Some("Z") && its_parent == Some(&parent.to_string()) {
-            found.push(pid);
-        }
-    }
-    ensure!(found.len() < 100, "{found:?}");
-    Ok(found)
 }
