@@ -4,7 +4,6 @@
 mod agent_part;
 mod bundles;
 mod database;
-mod figures;
 mod flux;
 mod helm_upgrades;
 mod hub_part;
@@ -19,14 +18,15 @@ use std::{
 };
 
 use anyhow::Context as _;
-use fairlead_e2e::PostgresServer;
 use serde::Serialize;
 
-use self::figures::{DeliveryFigure, table};
 use crate::{
+    hub::{
+        figures::{Figure, table},
+        store::StoreKind,
+    },
     launch::{Launcher, until_stopped},
     machine::Machine,
-    registry::{POSTGRES, StoreKind},
     results::results_folder,
 };
 
@@ -82,7 +82,7 @@ struct DeliveryResults<'a> {
     machine: Machine,
     clusters: usize,
     bundles: usize,
-    figures: &'a [DeliveryFigure],
+    figures: &'a [Figure],
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -109,30 +109,21 @@ async fn hub(
     args: &Args,
     launcher: &Launcher,
     results: &Path,
-    figures: &mut Vec<DeliveryFigure>,
+    figures: &mut Vec<Figure>,
 ) -> anyhow::Result<()> {
     for kind in &args.stores {
-        let of_store = match kind {
-            StoreKind::Sqlite => hub_part::run(args, launcher, "sqlite", None).await?,
-            StoreKind::Postgres => match PostgresServer::start_with(&POSTGRES) {
-                Ok(server) => {
-                    let url = Some(server.url());
-                    hub_part::run(args, launcher, "postgres", url).await?
-                }
-                Err(error) => {
-                    eprintln!("SKIPPED: PostgreSQL: {error:#}");
-                    continue;
-                }
-            },
+        let Some(store) = kind.start() else {
+            continue;
         };
-        figures.extend(of_store.into_all());
+        let of_store = hub_part::run(args, launcher, store.name, store.url());
+        figures.extend(of_store.await?.into_all());
         save(args, results, figures)?;
     }
     Ok(())
 }
 
 /// Writes all figures so far, so that a later failure does not lose them.
-fn save(args: &Args, results: &Path, figures: &[DeliveryFigure]) -> anyhow::Result<()> {
+fn save(args: &Args, results: &Path, figures: &[Figure]) -> anyhow::Result<()> {
     let report = DeliveryResults {
         machine: Machine::this(),
         clusters: args.clusters,

@@ -8,6 +8,7 @@ mod api;
 mod apiserver;
 mod delivery;
 mod dial;
+mod hub;
 mod launch;
 mod link;
 mod load;

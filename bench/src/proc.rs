@@ -18,24 +18,6 @@ pub(crate) fn peak_memory(pid: u32) -> anyhow::Result<u64> {
     bytes_of(&status, "VmHWM:").with_context(|| format!("{path} has no VmHWM"))
 }
 
-/// Processes whose parent is this one.
-pub(crate) fn children(pid: u32) -> anyhow::Result<Vec<u32>> {
-    let mut children = Vec::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(child) = name.to_str().and_then(|it| it.parse().ok()) else {
-            continue;
-        };
-        // A process may end meanwhile.
-        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-        if fields.split_ascii_whitespace().nth(1) == Some(&*pid.to_string()) {
-            children.push(child);
-        }
-    }
-    Ok(children)
-}
-
 /// Value of a line of `/proc/PID/status`, in bytes.
 fn bytes_of(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -76,8 +58,6 @@ mod tests {
         assert_eq!(bytes_of("Name:\tx\n", "VmRSS:"), None);
         let own = std::process::id();
         assert!(memory(own).unwrap() > 0 && peak_memory(own).unwrap() > 0);
-        let parent = std::os::unix::process::parent_id();
-        assert!(children(parent).unwrap().contains(&own));
     }
 
     #[test]

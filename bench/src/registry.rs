@@ -1,37 +1,30 @@
 //! `make bench-registry`: processor time of the registry's operations in a hub with 1,000 and 10,000
 //! clusters, and their latencies. The hub is the built program, called over TLS as by its clients.
 
-pub(crate) mod client;
-pub(crate) mod figures;
 mod fleet;
 mod guesses;
 mod history;
-pub(crate) mod hub;
-pub(crate) mod measure;
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
-use fairlead_e2e::PostgresServer;
 use serde::Serialize;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 
-use self::{
-    client::RegistryRequest,
-    figures::{Figures, RegistryFigure, table},
-    guesses::wrong,
-    hub::{Hub, RegistryHome},
-    measure::measure,
-};
+use self::guesses::wrong;
 use crate::{
+    hub::{
+        client::HubRequest,
+        figures::{Figure, Figures, table},
+        measure::measure,
+        process::{Hub, HubHome},
+        store::StoreKind,
+    },
     launch::{Launcher, until_stopped},
     machine::Machine,
     results::results_folder,
 };
-
-/// Settings of a production database.
-pub(crate) const POSTGRES: [&str; 3] = ["fsync=on", "shared_buffers=1GB", "max_wal_size=4GB"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -58,16 +51,10 @@ pub(crate) struct Args {
     out: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum StoreKind {
-    Sqlite,
-    Postgres,
-}
-
 #[derive(Serialize)]
 struct RegistryReport<'a> {
     machine: Machine,
-    figures: &'a [RegistryFigure],
+    figures: &'a [Figure],
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -79,20 +66,11 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     let launcher = Launcher::new(false, None, results.join("logs")).await?;
     let mut figures = Vec::new();
     for kind in &args.stores {
-        let of_store = match kind {
-            StoreKind::Sqlite => one_store(&args, &launcher, "sqlite", None).await?,
-            StoreKind::Postgres => match PostgresServer::start_with(&POSTGRES) {
-                Ok(server) => {
-                    let url = Some(server.url());
-                    one_store(&args, &launcher, "postgres", url).await?
-                }
-                Err(error) => {
-                    eprintln!("SKIPPED: PostgreSQL: {error:#}");
-                    continue;
-                }
-            },
+        let Some(store) = kind.start() else {
+            continue;
         };
-        figures.extend(of_store);
+        let of_store = one_store(&args, &launcher, store.name, store.url());
+        figures.extend(of_store.await?);
         let report = RegistryReport {
             machine: Machine::this(),
             figures: &figures,
@@ -110,12 +88,12 @@ async fn one_store(
     launcher: &Launcher,
     name: &'static str,
     store: Option<String>,
-) -> anyhow::Result<Vec<RegistryFigure>> {
+) -> anyhow::Result<Vec<Figure>> {
     let &[fewer, more] = args.clusters.as_slice() else {
         bail!("--clusters takes two numbers");
     };
     let dir = TempDir::with_prefix("fairlead-bench-")?;
-    let home = RegistryHome {
+    let home = HubHome {
         fairlead: args.fairlead.clone(),
         data: dir.path().join("hub"),
         store,
@@ -144,11 +122,11 @@ async fn one_store(
 
 async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> anyhow::Result<()> {
     let stewards = fleet::stewards(hub).await?;
-    let admin = |request: RegistryRequest| {
+    let admin = |request: HubRequest| {
         let token = hub.token.clone();
         move |_: usize| (request.clone(), token.clone())
     };
-    let list = measure(hub, 1, time, admin(RegistryRequest::get("/clusters"))).await?;
+    let list = measure(hub, 1, time, admin(HubRequest::get("/clusters"))).await?;
     to.add(
         format!("list of {clusters}: size"),
         list.bytes as f64 / 1000.0,
@@ -159,7 +137,7 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
     let token = hub.token.clone();
     let one = move |number: usize| {
         (
-            RegistryRequest::get(format!("/clusters/{}", fleet::id(number % clusters))),
+            HubRequest::get(format!("/clusters/{}", fleet::id(number % clusters))),
             token.clone(),
         )
     };
@@ -172,7 +150,7 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
             let steward = stewards.get(number % fleet::STEWARD_COUNT).cloned();
             let (path, token) = steward.unwrap_or_default();
             (
-                RegistryRequest::patch(path, &fleet::stewards_patch(counter(number))),
+                HubRequest::patch(path, &fleet::stewards_patch(counter(number))),
                 token,
             )
         }
@@ -203,21 +181,21 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
 
 async fn many(
     hub: Hub,
-    home: &RegistryHome,
+    home: &HubHome,
     launcher: &Launcher,
     clusters: usize,
     time: Duration,
     to: &mut Figures,
 ) -> anyhow::Result<Hub> {
     let token = hub.token.clone();
-    let asked = move |_: usize| (RegistryRequest::get("/clusters"), token.clone());
+    let asked = move |_: usize| (HubRequest::get("/clusters"), token.clone());
     // A list takes so long that the usual time would give too few samples.
     let list = measure(&hub, 1, time * 3, asked).await?;
     to.operation(&format!("list of {clusters}"), &list, None, Some(150.0));
     let token = hub.token.clone();
     let one = move |number: usize| {
         (
-            RegistryRequest::get(format!("/clusters/{}", fleet::id(number % clusters))),
+            HubRequest::get(format!("/clusters/{}", fleet::id(number % clusters))),
             token.clone(),
         )
     };
@@ -249,7 +227,7 @@ async fn many(
 }
 
 async fn past(
-    home: &RegistryHome,
+    home: &HubHome,
     launcher: &Launcher,
     shape: history::HistoryShape,
     time: Duration,

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::{Instant, sleep};
 
-use super::{Args, bundles, figures::DeliveryFigures, flux, helm_upgrades, site::DeliverySite};
-use crate::{launch::Launcher, stats};
+use super::{Args, bundles, flux, helm_upgrades, site::DeliverySite};
+use crate::{hub::figures::Figures, launch::Launcher, stats};
 
 /// Time for the agent to end its work before a measurement at rest.
 const SETTLE_TIME: Duration = Duration::from_secs(20);
@@ -30,11 +30,11 @@ struct SiteAtRest {
     calls: f64,
 }
 
-pub(super) async fn run(args: &Args, launcher: &Launcher) -> anyhow::Result<DeliveryFigures> {
+pub(super) async fn run(args: &Args, launcher: &Launcher) -> anyhow::Result<Figures> {
     let bundles = args.agent_bundles;
     eprintln!("agent: {bundles} bundles of {OBJECT_COUNT} objects");
     let helm = helm::program()?;
-    let mut figures = DeliveryFigures::of("agent");
+    let mut figures = Figures::of("agent");
     let mut site = DeliverySite::start(args, launcher, &helm).await?;
     let before = rest(args, &site).await?;
     let begun = Instant::now();
@@ -62,8 +62,8 @@ pub(super) async fn run(args: &Args, launcher: &Launcher) -> anyhow::Result<Deli
 }
 
 /// Time and memory of many small bundles in a new cluster, beside kustomize-controller.
-pub(super) async fn many(args: &Args, launcher: &Launcher) -> anyhow::Result<DeliveryFigures> {
-    let mut figures = DeliveryFigures::of("many");
+pub(super) async fn many(args: &Args, launcher: &Launcher) -> anyhow::Result<Figures> {
+    let mut figures = Figures::of("many");
     let count = args.many_bundles;
     eprintln!("many: {count} bundles of {FEW_OBJECTS} objects");
     let mut site = DeliverySite::start(args, launcher, &helm::program()?).await?;
@@ -139,7 +139,7 @@ async fn rest(args: &Args, site: &DeliverySite) -> anyhow::Result<SiteAtRest> {
 async fn drift(
     site: &mut DeliverySite,
     bundles: usize,
-    figures: &mut DeliveryFigures,
+    figures: &mut Figures,
 ) -> anyhow::Result<()> {
     let (mut seen, mut corrected) = (Vec::new(), Vec::new());
     for number in 0..DRIFT_COUNT.min(bundles) {

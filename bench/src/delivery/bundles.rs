@@ -10,9 +10,9 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::TENANT;
-use crate::registry::{
-    client::{BenchCaller, RegistryRequest},
-    hub::Hub,
+use crate::hub::{
+    client::{BenchCaller, HubRequest},
+    process::Hub,
 };
 
 /// Namespace of all objects.
@@ -81,7 +81,7 @@ pub(super) async fn upload(
     hub: &Hub,
     files: &[(String, String)],
 ) -> anyhow::Result<UploadedArtifact> {
-    let request = RegistryRequest {
+    let request = HubRequest {
         method: Method::POST,
         path: format!("/v1/artifacts?tenant={TENANT}"),
         body: Some(("application/x-tar", tar_of(files)?.into())),
@@ -108,7 +108,7 @@ pub(super) async fn put(
     bundle: &str,
     document: &Value,
 ) -> anyhow::Result<()> {
-    let request = RegistryRequest::put(format!("/v1/bundles/{bundle}"), document);
+    let request = HubRequest::put(format!("/v1/bundles/{bundle}"), document);
     caller.good(&request, &hub.token).await?;
     Ok(())
 }

@@ -6,8 +6,8 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tokio::{process::Command, time::Instant};
 
-use super::{agent_part::seconds_between, bundles, figures::DeliveryFigures, site::DeliverySite};
-use crate::stats;
+use super::{agent_part::seconds_between, bundles, site::DeliverySite};
+use crate::{hub::figures::Figures, stats};
 
 const BUNDLE: &str = "b-bench-helm";
 const UPGRADE_COUNT: u64 = 5;
@@ -26,7 +26,7 @@ const CHART: [(&str, &str); 2] = [
 pub(super) async fn measure(
     site: &mut DeliverySite,
     helm: &Path,
-    figures: &mut DeliveryFigures,
+    figures: &mut Figures,
 ) -> anyhow::Result<()> {
     let dir = tempfile::TempDir::with_prefix("fairlead-bench-")?;
     let chart = dir.path().join("bench");

@@ -19,16 +19,15 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{
-    Args, TENANT, bundles, database::Database, figures::DeliveryFigures, light_fleet::LightFleet,
-};
+use super::{Args, TENANT, bundles, database::Database, light_fleet::LightFleet};
 use crate::{
-    launch::Launcher,
-    registry::{
-        client::{BenchCaller, RegistryRequest},
-        hub::{Hub, RegistryHome},
+    hub::{
+        client::{BenchCaller, HubRequest},
+        figures::Figures,
         measure::measure,
+        process::{Hub, HubHome},
     },
+    launch::Launcher,
 };
 
 /// Concurrent writers. The hub commits their changes together.
@@ -49,7 +48,7 @@ struct HubBench<'a> {
     hub: Hub,
     fleet: LightFleet,
     database: Database,
-    figures: DeliveryFigures,
+    figures: Figures,
 }
 
 /// A hub without work.
@@ -66,10 +65,10 @@ pub(super) async fn run(
     launcher: &Launcher,
     name: &'static str,
     store: Option<String>,
-) -> anyhow::Result<DeliveryFigures> {
+) -> anyhow::Result<Figures> {
     eprintln!("{name}: {} clusters", args.clusters);
     let dir = TempDir::with_prefix("fairlead-bench-")?;
-    let home = RegistryHome {
+    let home = HubHome {
         fairlead: args.fairlead.clone(),
         data: dir.path().join("hub"),
         store: store.clone(),
@@ -87,7 +86,7 @@ pub(super) async fn run(
         hub,
         fleet,
         database,
-        figures: DeliveryFigures::of(name),
+        figures: Figures::of(name),
     };
     let before = bench.rest().await?;
     bench.fill().await?;
@@ -106,7 +105,7 @@ pub(super) async fn run(
 /// Creates the tenant of all clusters and bundles.
 pub(super) async fn create_tenant(hub: &Hub) -> anyhow::Result<()> {
     let repo = json!({ "url": "ssh://git@git.example.com/tenant.git", "type": "unmanaged" });
-    let tenant = RegistryRequest::post("/tenants", &json!({ "id": TENANT, "gitRepo": repo }));
+    let tenant = HubRequest::post("/tenants", &json!({ "id": TENANT, "gitRepo": repo }));
     hub.caller()?.good(&tenant, &hub.token).await?;
     Ok(())
 }
@@ -122,7 +121,7 @@ pub(super) async fn create_cluster(
         "displayName": format!("Benchmark {number}"),
         "annotations": { "env": "bench" },
     });
-    let request = RegistryRequest::post("/clusters", &body);
+    let request = HubRequest::post("/clusters", &body);
     let answer = caller.good(&request, token).await?;
     Ok(serde_json::from_slice(&answer.body)?)
 }
@@ -204,7 +203,7 @@ impl HubBench<'_> {
         bundle: &str,
         generation: u64,
     ) -> anyhow::Result<()> {
-        let request = RegistryRequest::get(format!("/v1/rollouts?bundle={bundle}"));
+        let request = HubRequest::get(format!("/v1/rollouts?bundle={bundle}"));
         let deadline = Instant::now() + ROLLOUT_DEADLINE;
         loop {
             let answer = caller.good(&request, &self.hub.token).await?;
@@ -314,7 +313,7 @@ impl HubBench<'_> {
         );
         let (mut paths, mut items, mut next) = (Vec::new(), 0, Some(path));
         while let Some(path) = next {
-            let request = RegistryRequest::get(&path);
+            let request = HubRequest::get(&path);
             let answer = caller.good(&request, &self.hub.token).await?;
             let list: Value = serde_json::from_slice(&answer.body)?;
             items += list
@@ -331,7 +330,7 @@ impl HubBench<'_> {
             let request = paths.get(number % paths.len());
             let request = request.cloned();
             (
-                request.unwrap_or_else(|| RegistryRequest::get("/")),
+                request.unwrap_or_else(|| HubRequest::get("/")),
                 token.clone(),
             )
         };

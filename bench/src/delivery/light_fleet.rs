@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::light_agent::LightAgent;
-use crate::registry::hub::Hub;
+use crate::hub::process::Hub;
 
 /// Agents that enrol at the same time. The hub bounds the number of handshakes without an identity.
 const MAX_ENROLLING: usize = 16;

@@ -15,13 +15,13 @@ use tokio::time::{Instant, sleep};
 
 use super::{Args, bundles, hub_part};
 use crate::{
+    hub::{
+        client::{BenchCaller, HubRequest},
+        process::{Hub, HubHome},
+    },
     launch::{Launcher, Role, Spec},
     peers::write_secret,
     proc,
-    registry::{
-        client::{BenchCaller, RegistryRequest},
-        hub::{Hub, RegistryHome},
-    },
 };
 
 /// Time after the start of a hub in which it releases nothing.
@@ -65,7 +65,7 @@ impl DeliverySite {
         helm: &std::path::Path,
     ) -> anyhow::Result<Self> {
         let dir = TempDir::with_prefix("fairlead-bench-")?;
-        let home = RegistryHome {
+        let home = HubHome {
             fairlead: args.fairlead.clone(),
             data: dir.path().join("hub"),
             store: None,
@@ -97,7 +97,7 @@ impl DeliverySite {
     }
 
     async fn until_connected(&mut self) -> anyhow::Result<()> {
-        let request = RegistryRequest::get(format!("/clusters/{}", self.id));
+        let request = HubRequest::get(format!("/clusters/{}", self.id));
         let deadline = Instant::now() + CONNECT_DEADLINE;
         loop {
             self.agent.alive()?;
@@ -186,7 +186,7 @@ impl DeliverySite {
 
     /// A document of the hub.
     pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<Value> {
-        let request = RegistryRequest::get(path);
+        let request = HubRequest::get(path);
         let answer = self.caller.good(&request, &self.hub.token).await?;
         Ok(serde_json::from_slice(&answer.body)?)
     }
@@ -216,7 +216,7 @@ impl DeliverySite {
             now: 0.0,
             peak: 0.0,
         };
-        let runner = proc::children(agent)?;
+        let runner = fairlead_e2e::children(agent)?;
         ensure!(!runner.is_empty(), "the agent has no runner");
         for pid in runner.into_iter().chain([agent]) {
             memory.now += proc::memory(pid)? as f64 / 1e6;

@@ -9,9 +9,9 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{
-    client::{Answer, RegistryRequest},
-    hub::Hub,
+use crate::hub::{
+    client::{Answer, HubRequest},
+    process::Hub,
 };
 
 /// Concurrent writers. The hub commits their changes together.
@@ -66,7 +66,7 @@ pub(super) async fn grow(hub: &Hub, from: usize, to: usize) -> anyhow::Result<()
                 json!({ "url": "ssh://git@git.example.com/tenant.git", "type": "unmanaged" });
             let body = json!({ "id": format!("t-bench-{number:02}"), "gitRepo": repo });
             caller
-                .good(&RegistryRequest::post("/tenants", &body), &hub.token)
+                .good(&HubRequest::post("/tenants", &body), &hub.token)
                 .await?;
         }
     }
@@ -80,7 +80,7 @@ pub(super) async fn grow(hub: &Hub, from: usize, to: usize) -> anyhow::Result<()
                 if number >= to {
                     return anyhow::Ok(());
                 }
-                let request = RegistryRequest::post("/clusters", &cluster(number));
+                let request = HubRequest::post("/clusters", &cluster(number));
                 caller.good(&request, &token).await?;
                 if number % 1000 == 999 {
                     eprintln!("  {} of {to} clusters", number + 1);
@@ -100,15 +100,13 @@ pub(super) async fn stewards(hub: &Hub) -> anyhow::Result<Vec<(String, String)>>
     let mut stewards = Vec::new();
     for number in 0..STEWARD_COUNT {
         let path = format!("/clusters/{}", id(number));
-        let shown = caller
-            .good(&RegistryRequest::get(&path), &hub.token)
-            .await?;
+        let shown = caller.good(&HubRequest::get(&path), &hub.token).await?;
         let url = text(&shown, "/installURL")?;
         let (_, query) = url.split_once('?').context("an install URL has a token")?;
-        let request = RegistryRequest::get(format!("/install/steward.json?{query}"));
+        let request = HubRequest::get(format!("/install/steward.json?{query}"));
         let manifests = caller.good(&request, &hub.token).await?;
         let token = text(&manifests, "/items/5/stringData/token")?;
-        let request = RegistryRequest::patch(&path, &stewards_patch(0));
+        let request = HubRequest::patch(&path, &stewards_patch(0));
         caller.good(&request, &token).await?;
         stewards.push((path, token));
     }

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{
-    client::{BenchCaller, RegistryRequest},
-    figures::Figures,
-    hub::Hub,
-    measure::{MeasuredRegistry, ask_until, measure},
+use crate::{
+    hub::{
+        client::{BenchCaller, HubRequest},
+        figures::Figures,
+        measure::{MeasuredCalls, ask_until, measure},
+        process::Hub,
+    },
+    stats::Latencies,
 };
-use crate::stats::Latencies;
 
 /// Connections that send wrong tokens without pause.
 const GUESSER_COUNT: usize = 16;
@@ -28,7 +30,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn asked(&mut self, it: &MeasuredRegistry) {
+    fn asked(&mut self, it: &MeasuredCalls) {
         self.gets.merge(&it.latencies);
         let all = it.cpu_ms * 1000.0 * it.latencies.count() as f64;
         self.micros += all as u64;
@@ -47,7 +49,7 @@ pub(super) async fn wrong<Next>(
     to: &mut Figures,
 ) -> anyhow::Result<()>
 where
-    Next: Fn(usize) -> (RegistryRequest, String) + Clone + Send + 'static,
+    Next: Fn(usize) -> (HubRequest, String) + Clone + Send + 'static,
 {
     let [mut alone, mut guesses, mut beside] = [Sum::default(), Sum::default(), Sum::default()];
     let mut guessers = Guessers::connect(hub).await?;
@@ -158,7 +160,7 @@ impl Guessers {
 
 async fn guess(caller: &mut BenchCaller, number: usize) -> anyhow::Result<Duration> {
     let wrong = format!("{number:0>43}");
-    let request = RegistryRequest::get(format!("/install/steward.json?token={wrong}"));
+    let request = HubRequest::get(format!("/install/steward.json?token={wrong}"));
     let answer = caller.send(&request, None).await?;
     anyhow::ensure!(
         matches!(answer.status.as_u16(), 401 | 429),

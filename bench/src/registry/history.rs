@@ -12,7 +12,8 @@ use aws_lc_rs::digest;
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{client::RegistryRequest, fleet};
+use super::fleet;
+use crate::hub::client::HubRequest;
 
 /// Rows per line of the backup.
 const ROWS_PER_LINE: usize = 500;
@@ -48,16 +49,14 @@ impl HistoryShape {
     }
 
     /// The measured queries by name. Each takes the number of a request.
-    pub(super) fn questions(
-        self,
-    ) -> [(&'static str, impl Fn(usize) -> RegistryRequest + Clone); 5] {
+    pub(super) fn questions(self) -> [(&'static str, impl Fn(usize) -> HubRequest + Clone); 5] {
         let question = move |kind: usize| {
             move |number: usize| {
                 let cluster = fleet::id(number * 7_919 % self.clusters);
                 let fact = name(number % self.facts);
                 let history = format!("/v1/clusters/{cluster}/facts/history");
                 let half = self.moment(i64::try_from(self.versions / 2).unwrap_or(0) * DAY_MILLIS);
-                RegistryRequest::get(match kind {
+                HubRequest::get(match kind {
                     0 => format!("{history}?at={half}"),
                     1 => format!("{history}?fact={fact}"),
                     2 => format!("{history}?from={}", self.moment(7 * DAY_MILLIS)),

@@ -25,15 +25,15 @@ pub(crate) struct BenchCaller {
 
 /// A request without its token.
 #[derive(Debug, Clone)]
-pub(crate) struct RegistryRequest {
+pub(crate) struct HubRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) body: Option<(&'static str, Bytes)>,
 }
 
-impl RegistryRequest {
+impl HubRequest {
     pub(crate) fn get(path: impl Into<String>) -> Self {
-        RegistryRequest {
+        HubRequest {
             method: Method::GET,
             path: path.into(),
             body: None,
@@ -41,25 +41,25 @@ impl RegistryRequest {
     }
 
     pub(crate) fn post(path: impl Into<String>, body: &serde_json::Value) -> Self {
-        RegistryRequest {
+        HubRequest {
             method: Method::POST,
             body: Some(("application/json", body.to_string().into())),
-            ..RegistryRequest::get(path)
+            ..HubRequest::get(path)
         }
     }
 
     pub(crate) fn put(path: impl Into<String>, body: &serde_json::Value) -> Self {
-        RegistryRequest {
+        HubRequest {
             method: Method::PUT,
-            ..RegistryRequest::post(path, body)
+            ..HubRequest::post(path, body)
         }
     }
 
     pub(crate) fn patch(path: impl Into<String>, body: &serde_json::Value) -> Self {
-        RegistryRequest {
+        HubRequest {
             method: Method::PATCH,
             body: Some(("application/merge-patch+json", body.to_string().into())),
-            ..RegistryRequest::get(path)
+            ..HubRequest::get(path)
         }
     }
 }
@@ -93,7 +93,7 @@ impl BenchCaller {
 
     pub(crate) async fn send(
         &mut self,
-        request: &RegistryRequest,
+        request: &HubRequest,
         token: Option<&str>,
     ) -> anyhow::Result<Answer> {
         let answered = time::timeout(ANSWER_DEADLINE, self.exchange(request, token));
@@ -103,7 +103,7 @@ impl BenchCaller {
 
     async fn exchange(
         &mut self,
-        request: &RegistryRequest,
+        request: &HubRequest,
         token: Option<&str>,
     ) -> anyhow::Result<Answer> {
         // The hub may have closed the connection meanwhile.
@@ -122,7 +122,7 @@ impl BenchCaller {
 
     fn http(
         &self,
-        request: &RegistryRequest,
+        request: &HubRequest,
         token: Option<&str>,
     ) -> anyhow::Result<Request<Full<Bytes>>> {
         let body = request.body.as_ref().map(|(_, body)| body.clone());
@@ -145,7 +145,7 @@ impl BenchCaller {
     /// As [`BenchCaller::send`]; any failed status is an error that quotes the answer.
     pub(crate) async fn good(
         &mut self,
-        request: &RegistryRequest,
+        request: &HubRequest,
         token: &str,
     ) -> anyhow::Result<Answer> {
         let answer = self.send(request, Some(token)).await?;

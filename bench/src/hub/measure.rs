@@ -5,15 +5,15 @@ use std::time::Duration;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    client::{BenchCaller, RegistryRequest},
-    hub::Hub,
+    client::{BenchCaller, HubRequest},
+    process::Hub,
 };
 use crate::stats::Latencies;
 
 /// Requests before the measurement.
 const WARM_UP_REQUESTS: usize = 20;
 
-pub(crate) struct MeasuredRegistry {
+pub(crate) struct MeasuredCalls {
     pub(crate) latencies: Latencies,
     /// Processor time of the hub per operation.
     pub(crate) cpu_ms: f64,
@@ -21,7 +21,7 @@ pub(crate) struct MeasuredRegistry {
     pub(crate) bytes: usize,
 }
 
-impl MeasuredRegistry {
+impl MeasuredCalls {
     pub(crate) fn ms(&self, share: f64) -> f64 {
         self.latencies.micros(share) / 1000.0
     }
@@ -34,9 +34,9 @@ pub(crate) async fn measure<Next>(
     connections: usize,
     time: Duration,
     next: Next,
-) -> anyhow::Result<MeasuredRegistry>
+) -> anyhow::Result<MeasuredCalls>
 where
-    Next: Fn(usize) -> (RegistryRequest, String) + Clone + Send + 'static,
+    Next: Fn(usize) -> (HubRequest, String) + Clone + Send + 'static,
 {
     let mut callers = Vec::new();
     for at in 0..connections {
@@ -54,7 +54,7 @@ where
         let next = next.clone();
         running.spawn(async move { ask_until(&mut caller, end, first, connections, next).await });
     }
-    let mut all = MeasuredRegistry {
+    let mut all = MeasuredCalls {
         latencies: Latencies::default(),
         cpu_ms: 0.0,
         bytes: 0,
@@ -78,7 +78,7 @@ pub(crate) async fn ask_until<Next>(
     next: Next,
 ) -> anyhow::Result<(Latencies, usize)>
 where
-    Next: Fn(usize) -> (RegistryRequest, String),
+    Next: Fn(usize) -> (HubRequest, String),
 {
     let (mut latencies, mut bytes) = (Latencies::default(), 0);
     let mut number = first;

@@ -19,7 +19,7 @@ const COMMAND_DEADLINE: Duration = Duration::from_secs(4 * 3600);
 
 /// Location of a hub's data.
 #[derive(Debug, Clone)]
-pub(crate) struct RegistryHome {
+pub(crate) struct HubHome {
     pub(crate) fairlead: PathBuf,
     pub(crate) data: PathBuf,
     /// `postgres://…`; `None` is the file in `data`.
@@ -40,7 +40,7 @@ struct Ready {
     token_file: PathBuf,
 }
 
-impl RegistryHome {
+impl HubHome {
     fn store(&self) -> Vec<String> {
         let store = self.store.iter();
         store
