@@ -29,6 +29,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
 use crate::{
+    byte_range,
     fleet::{TakenReports, etag_of},
     parts::DeliveryParts,
 };
@@ -182,11 +183,14 @@ async fn artifact(
         false => None,
     };
     let size = size.ok_or_else(|| absent("artifact"))?;
-    let wanted = wanted_range(&headers);
-    let sent = match &wanted {
-        None => 0..size,
-        Some(range) if range.start < size => range.start..range.end.min(size),
-        Some(_) => return Ok(unsatisfiable(size)?),
+    let wanted = byte_range::wanted(&headers, size);
+    let (status, sent) = match wanted {
+        None => (StatusCode::OK, 0..size),
+        Some(Some(part)) => (StatusCode::PARTIAL_CONTENT, part),
+        Some(None) => {
+            let range = byte_range::content_range(None, size);
+            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, range).into_response());
+        }
     };
     // The session ends a request that waits too long; the agent asks again.
     let permit = Arc::clone(&state.transfers).acquire_owned().await;
@@ -207,33 +211,10 @@ async fn artifact(
         header::CONTENT_LENGTH,
         HeaderValue::from(sent.end - sent.start),
     );
-    let mut status = StatusCode::OK;
-    if wanted.is_some() {
-        status = StatusCode::PARTIAL_CONTENT;
-        let range = format!("bytes {}-{}/{size}", sent.start, sent.end - 1);
-        let range = HeaderValue::try_from(range).map_err(RegistryError::internal)?;
-        head.insert(header::CONTENT_RANGE, range);
+    if status == StatusCode::PARTIAL_CONTENT {
+        head.extend(byte_range::content_range(Some(&sent), size));
     }
     Ok((status, head, Body::from_stream(pieces(transfer))).into_response())
-}
-
-/// Range of `bytes=FIRST-LAST` or `bytes=FIRST-`; other ranges are ignored (RFC 9110, section 14.2).
-fn wanted_range(headers: &HeaderMap) -> Option<Range<u64>> {
-    let range = headers.get(header::RANGE)?.to_str().ok()?;
-    let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
-    let first: u64 = first.parse().ok()?;
-    let end = match last {
-        "" => u64::MAX,
-        last => last.parse::<u64>().ok()?.checked_add(1)?,
-    };
-    (first < end).then_some(first..end)
-}
-
-fn unsatisfiable(size: u64) -> Result<Response, RegistryError> {
-    let range =
-        HeaderValue::try_from(format!("bytes */{size}")).map_err(RegistryError::internal)?;
-    let headers = [(header::CONTENT_RANGE, range)];
-    Ok((StatusCode::RANGE_NOT_SATISFIABLE, headers).into_response())
 }
 
 /// An artifact in transfer.
@@ -277,29 +258,4 @@ async fn report(
         TakenReports::NoCluster => return Err(RegistryError::NoSuchCluster.into()),
     };
     Ok(Json(DeploymentReceipt { etag }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_with_a_first_byte_are_honoured() {
-        for (range, wanted) in [
-            ("bytes=7-", Some(7..u64::MAX)),
-            ("bytes=0-", Some(0..u64::MAX)),
-            ("bytes=7-9", Some(7..10)),
-            ("bytes=7-7", Some(7..8)),
-            ("bytes=9-7", None),
-            ("bytes=-9", None),
-            ("bytes=1-2,4-5", None),
-            ("bytes=0-18446744073709551615", None),
-            ("items=7-", None),
-            ("bytes=x-", None),
-        ] {
-            let headers = HeaderMap::from_iter([(header::RANGE, HeaderValue::from_static(range))]);
-            assert_eq!(wanted_range(&headers), wanted, "{range}");
-        }
-        assert_eq!(wanted_range(&HeaderMap::new()), None);
-    }
 }

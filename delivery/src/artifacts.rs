@@ -27,6 +27,7 @@ use tracing::error;
 
 use self::facts::FactsCache;
 pub(crate) use self::{facts::ArtifactFacts, route::routes};
+use crate::charts::FetchedChart;
 
 /// Uploads that are unpacked at the same time.
 const MAX_UPLOADS: usize = 64;
@@ -67,9 +68,9 @@ impl PackedFolder {
     ///
     /// # Errors
     /// `FL-6102`, `FL-6103`
-    fn replaced_by(self, chart: Folder) -> Result<Self, Failure> {
-        let facts = ArtifactFacts::of(&chart).map_err(refused)?;
-        let artifact = chart.pack().map_err(refused)?;
+    fn replaced_by(self, chart: FetchedChart) -> Result<Self, Failure> {
+        let facts = ArtifactFacts::of(&chart.folder).map_err(refused)?;
+        let artifact = chart.folder.pack().map_err(refused)?;
         let mut fields = self.fields;
         if let Some(fields) = &mut fields {
             // The chart is the content now.

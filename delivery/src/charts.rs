@@ -5,13 +5,17 @@ use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 use fairlead_api::delivery::Chart;
 use fairlead_bundle::folder::{Folder, MAX_PACKED_BYTES};
 use tempfile::TempDir;
-use tokio::{process::Command, sync::Semaphore, time::timeout};
+use tokio::{
+    process::Command,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
 use crate::proxy::ProgramProxy;
 
 /// Limit of the time for a chart.
 const PULL_DEADLINE: Duration = Duration::from_secs(120);
-/// Charts that are fetched at the same time.
+/// Charts that are fetched and packed at the same time.
 const MAX_PULLS: usize = 4;
 
 /// Fetches charts. Clones share the limit.
@@ -20,6 +24,12 @@ pub(crate) struct ChartFetcher {
     helm: Option<PathBuf>,
     proxy: ProgramProxy,
     turns: Arc<Semaphore>,
+}
+
+/// A chart's files. They keep their turn until they are packed, so that few are in memory at a time.
+pub(crate) struct FetchedChart {
+    pub(crate) folder: Folder,
+    pub(crate) turn: OwnedSemaphorePermit,
 }
 
 impl ChartFetcher {
@@ -32,20 +42,20 @@ impl ChartFetcher {
         }
     }
 
-    /// Fetches a chart, and returns its files.
+    /// Fetches a chart.
     ///
     /// # Errors
     /// The chart, and the cause.
-    pub(crate) async fn fetch(&self, chart: &Chart) -> Result<Folder, String> {
+    pub(crate) async fn fetch(&self, chart: &Chart) -> Result<FetchedChart, String> {
         let fetched = self.pull(chart).await;
         fetched.map_err(|cause| format!("{}: {cause}", shown(chart)))
     }
 
-    async fn pull(&self, chart: &Chart) -> Result<Folder, String> {
+    async fn pull(&self, chart: &Chart) -> Result<FetchedChart, String> {
         let arguments = arguments(chart)?;
         let helm = self.helm.as_ref();
         let helm = helm.ok_or("the hub was started without --helm")?;
-        let _turn = self.turns.acquire().await.map_err(text)?;
+        let turn = self.turns.clone().acquire_owned().await.map_err(text)?;
         let home = tempfile::tempdir().map_err(text)?;
         let mut command = self.command(helm, &home);
         let output = timeout(PULL_DEADLINE, command.args(arguments).output()).await;
@@ -59,7 +69,8 @@ impl ChartFetcher {
             return Err(format!("helm: {last}"));
         }
         let read = tokio::task::spawn_blocking(move || read_archive(&home));
-        read.await.map_err(text)?
+        let folder = read.await.map_err(text)??;
+        Ok(FetchedChart { folder, turn })
     }
 
     fn command(&self, helm: &PathBuf, home: &TempDir) -> Command {

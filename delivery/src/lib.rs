@@ -4,6 +4,7 @@ mod agent_routes;
 mod announcements;
 mod artifacts;
 mod bundles;
+mod byte_range;
 mod charts;
 mod clusters;
 mod commands;

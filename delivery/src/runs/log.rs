@@ -111,7 +111,7 @@ fn end_of(piece: &LogPiece) -> u64 {
 }
 
 /// Bytes of a range of offsets from a piece that begins at `at`.
-fn slice(bytes: &Bytes, at: u64, range: &Range<u64>) -> Bytes {
+pub(super) fn slice(bytes: &Bytes, at: u64, range: &Range<u64>) -> Bytes {
     let index = |offset: u64| {
         let index = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX);
         index.min(bytes.len())

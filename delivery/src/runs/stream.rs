@@ -22,8 +22,8 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
-use super::{Runs, no_such_run, record::StoredRun, routes::find};
-use crate::rights::READ_LOGS;
+use super::{Runs, log::slice, no_such_run, record::StoredRun, routes::find};
+use crate::{byte_range, rights::READ_LOGS};
 
 pub(super) const SUMMARY: &str =
     "Get the log of a run: bytes, or with `Accept: text/event-stream` events that follow it";
@@ -56,8 +56,7 @@ pub(super) async fn log(
         return Ok(events(runs, run.id().clone(), from));
     }
     let (text, length) = runs.kept_text(&run).await?;
-    let range = headers.get(header::RANGE).and_then(|it| it.to_str().ok());
-    let mut answer = bytes_answer(&text, range);
+    let mut answer = bytes_answer(&text, &headers);
     let offset = HeaderValue::from(length);
     answer.headers_mut().insert(LOG_OFFSET_HEADER, offset);
     Ok(answer)
@@ -79,9 +78,9 @@ impl Runs {
     }
 }
 
-/// The text, or a range of it (RFC 9110, section 14). An unreadable range is ignored.
-fn bytes_answer(text: &Bytes, range: Option<&str>) -> Response {
-    let total = text.len();
+/// The text, or the range of it that the request wants.
+fn bytes_answer(text: &Bytes, request: &HeaderMap) -> Response {
+    let total = text.len() as u64;
     let mut headers = HeaderMap::new();
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     headers.insert(header::CONTENT_TYPE, plain);
@@ -89,36 +88,21 @@ fn bytes_answer(text: &Bytes, range: Option<&str>) -> Response {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let nosniff = HeaderValue::from_static("nosniff");
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
-    match range.and_then(|it| parse_range(it, total)) {
+    match byte_range::wanted(request, total) {
         None => (StatusCode::OK, headers, text.clone()).into_response(),
-        Some(Some((from, to))) => {
-            let shown = HeaderValue::try_from(format!("bytes {from}-{}/{total}", to - 1));
-            headers.extend(shown.ok().map(|it| (header::CONTENT_RANGE, it)));
-            (StatusCode::PARTIAL_CONTENT, headers, text.slice(from..to)).into_response()
+        Some(Some(part)) => {
+            headers.extend(byte_range::content_range(Some(&part), total));
+            let part = slice(text, 0, &part);
+            (StatusCode::PARTIAL_CONTENT, headers, part).into_response()
         }
         Some(None) => {
             let cause = format!("the log has {total} bytes now");
             let mut answer = refuse(Failure::with_cause(Code::LogRange, cause));
-            let shown = HeaderValue::try_from(format!("bytes */{total}"));
-            let shown = shown.ok().map(|it| (header::CONTENT_RANGE, it));
-            answer.headers_mut().extend(HeaderMap::from_iter(shown));
+            let range = byte_range::content_range(None, total);
+            answer.headers_mut().extend(range);
             answer
         }
     }
-}
-
-/// Begin and end of one range; `Some(None)` if it lies behind the text, `None` if it is no range.
-fn parse_range(text: &str, total: usize) -> Option<Option<(usize, usize)>> {
-    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    let range = match (first, last) {
-        ("", last) => (total.saturating_sub(last.parse().ok()?), total),
-        (first, "") => (first.parse().ok()?, total),
-        (first, last) => {
-            let last: usize = last.parse().ok()?;
-            (first.parse().ok()?, last.saturating_add(1).min(total))
-        }
-    };
-    Some(Some(range).filter(|(from, to)| from < to))
 }
 
 /// A follower of one log.
@@ -235,25 +219,6 @@ fn incomplete_bytes(text: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranges_of_a_text_are_read() {
-        for (text, expected) in [
-            ("bytes=2-", Some(Some((2, 10)))),
-            ("bytes=2-4", Some(Some((2, 5)))),
-            ("bytes=0-99", Some(Some((0, 10)))),
-            ("bytes=-3", Some(Some((7, 10)))),
-            ("bytes=-99", Some(Some((0, 10)))),
-            ("bytes=10-", Some(None)),
-            ("bytes=5-4", Some(None)),
-            ("bytes=-0", Some(None)),
-            ("bytes=x-", None),
-            ("lines=1-", None),
-            ("bytes=1-2,4-5", None),
-        ] {
-            assert_eq!(parse_range(text, 10), expected, "{text}");
-        }
-    }
 
     #[test]
     fn incomplete_characters_wait_for_their_rest() {

@@ -18,7 +18,7 @@ use super::{
     tree::read_folder,
     write::{ReadCommit, StoredFolder, Written, bundles_of, write},
 };
-use crate::generations::GenerationOptions;
+use crate::{charts::FetchedChart, generations::GenerationOptions};
 
 /// Content of a commit and its refused folders.
 #[derive(Default)]
@@ -154,16 +154,21 @@ impl Sources {
     }
 
     async fn pack(&self, folder: ReadFolder) -> Result<FolderBundle, SourceFailure> {
-        let chart = match &folder.fields.chart {
+        let (chart, turn) = match &folder.fields.chart {
             Some(chart) if folder.needs_chart() => {
                 let fetched = self.parts.charts.fetch(chart).await;
                 let unavailable = |cause| SourceFailure::new(Code::ChartUnavailable, cause);
-                Some(fetched.map_err(unavailable)?)
+                let FetchedChart { folder, turn } = fetched.map_err(unavailable)?;
+                (Some(folder), Some(turn))
             }
-            _ => None,
+            _ => (None, None),
         };
         let path = folder.path.clone();
-        let packed = tokio::task::spawn_blocking(move || folder.pack(chart)).await;
+        let packed = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            folder.pack(chart)
+        })
+        .await;
         packed.unwrap_or_else(|_| Err(SourceFailure::folder(&path, "it cannot be packed")))
     }
 
