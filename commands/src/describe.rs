@@ -48,8 +48,7 @@ impl ClusterDescription {
         let width = given.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in given {
             let blank = " ".repeat(width - name.len());
-            // Text from clusters and tenants must not contain terminal escapes.
-            let value = value.replace(char::is_control, " ");
+            let value = output::plain(&value);
             let line = format!("{:indent$}{name}:{blank}  {value}", "");
             self.0 += line.trim_end();
             self.0.push('\n');

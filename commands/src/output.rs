@@ -35,6 +35,11 @@ impl From<OutputError> for Failure {
     }
 }
 
+/// Text of others on one line. It must not contain terminal escapes.
+pub(crate) fn plain(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// Prints a text; a closed pipe is not a failure.
 ///
 /// # Errors

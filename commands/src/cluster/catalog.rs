@@ -64,9 +64,7 @@ fn path(id: &ClusterId) -> String {
 
 fn text(object: &Value, at: &str) -> String {
     let text = object.pointer(at).and_then(Value::as_str);
-    let text = text.unwrap_or_default();
-    // Text from the catalog must not contain terminal escapes.
-    text.replace(char::is_control, " ")
+    output::plain(text.unwrap_or_default())
 }
 
 /// Names of the objects as `kind/namespace/name`, or `kind/name` without a namespace.

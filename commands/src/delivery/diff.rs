@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     args,
-    output::{self, OutputFormat, short},
+    output::{self, OutputFormat, plain, short},
     runtime::block_on,
 };
 
@@ -101,11 +101,6 @@ fn refused(run: &Run) -> Option<Failure> {
         "Correct the object or the rights, and compare again; `fairlead run logs {}` has the answer for each object.",
         run.id
     )))
-}
-
-/// Text from clusters without terminal escapes.
-fn plain(text: &str) -> String {
-    text.replace(char::is_control, " ")
 }
 
 /// Objects that differ, by cluster.

@@ -123,7 +123,7 @@ fn show(format: &OutputFormat, rollout: &Rollout) -> Result<(), Failure> {
             rollout.waves.iter().map(wave_cells),
         );
         if let Some(reason) = &rollout.reason {
-            text += &format!("\nreason: {}\n", reason.replace(char::is_control, " "));
+            text += &format!("\nreason: {}\n", output::plain(reason));
         }
         text
     })?)

@@ -194,10 +194,7 @@ fn show(format: &OutputFormat, run: &Run) -> Result<(), Failure> {
         if let Some(result) = &run.result {
             let code = run.code.as_deref();
             let code = code.map_or(String::new(), |it| format!(" ({it})"));
-            text += &format!(
-                "\nresult: {}{code}\n",
-                result.replace(char::is_control, " ")
-            );
+            text += &format!("\nresult: {}{code}\n", output::plain(result));
         }
         if let Some(mode) = run.cancel.filter(|_| !run.state.is_final()) {
             let mode = match mode {

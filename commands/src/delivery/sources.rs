@@ -116,7 +116,7 @@ fn show(format: &OutputFormat, source: &Source) -> Result<(), Failure> {
     Ok(output::show(format, source, |source| {
         let mut text = output::table(format, &columns(), [cells(source)]);
         if let Some(reason) = &source.reason {
-            text += &format!("\nreason: {}\n", reason.replace(char::is_control, " "));
+            text += &format!("\nreason: {}\n", output::plain(reason));
         }
         text
     })?)
