@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use time::OffsetDateTime;
+use time::{OffsetDateTime, macros::format_description};
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
@@ -191,17 +191,10 @@ fn set(lease: &mut Value, field: &str, value: Value) {
 ///
 /// The API server refuses more or fewer than six digits behind the point, so zeros at the end must stay.
 fn micro_time(at: OffsetDateTime) -> String {
-    let (date, time) = (at.date(), at.time());
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
-        date.year(),
-        u8::from(date.month()),
-        date.day(),
-        time.hour(),
-        time.minute(),
-        time.second(),
-        time.microsecond()
-    )
+    let format =
+        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+    // Formatting fails for formats with parts that a time lacks.
+    at.format(format).unwrap_or_default()
 }
 
 #[cfg(test)]

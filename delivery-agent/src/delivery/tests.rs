@@ -282,8 +282,12 @@ async fn api() -> FakeApi {
 }
 
 async fn until(what: &str, is_done: impl Fn() -> bool) {
+    until_async(what, async || is_done()).await;
+}
+
+async fn until_async(what: &str, is_done: impl AsyncFn() -> bool) {
     let polling = async {
-        while !is_done() {
+        while !is_done().await {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

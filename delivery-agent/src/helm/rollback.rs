@@ -10,14 +10,15 @@ use fairlead_runner::{
     spec_label,
 };
 
-use super::{note::HelmWork, release::Release, sync::attempt};
+use super::{
+    note::HelmWork,
+    release::Release,
+    sync::{HISTORY_MAX, attempt},
+};
 use crate::{
     engine::{FailureClass, RunFailure},
     journal::JournalRecord,
 };
-
-/// Revisions that Helm keeps.
-const HISTORY_MAX: u32 = 10;
 
 /// True if the bundle returns from content that fails.
 pub(crate) fn is_wanted(spec: &Spec) -> bool {

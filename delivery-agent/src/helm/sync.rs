@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Revisions that Helm keeps.
-const HISTORY_MAX: u32 = 10;
+pub(super) const HISTORY_MAX: u32 = 10;
 /// File with the values in the work folder of a run.
 const VALUES_PATH: &str = "values.json";
 

@@ -8,11 +8,7 @@ async fn engine_without_its_lease_observes_nothing() {
     until_ready(&hub, 1).await;
     drop(agent);
     let (shared, mut engine, _senders) = engine(&api, &hub);
-    let observing = async {
-        while shared.observer.followed().await == 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
+    let observing = until_async("observation", async || shared.observer.followed().await > 0);
     tokio::select! {
         () = engine.run() => panic!("the engine ended"),
         () = observing => {}
