@@ -48,6 +48,7 @@ pub(super) async fn log(
     let cluster = view.cluster(&run.cluster);
     let cluster = cluster.ok_or_else(|| no_such_run(&id))?;
     allow_in(&view, &caller, &cluster.value, READ_LOGS)?;
+    runs.check_kept(&run).await?;
     let accepts = headers.get_all(header::ACCEPT).iter();
     let mut accepts = accepts.filter_map(|it| it.to_str().ok());
     if accepts.any(|it| it.contains("text/event-stream")) {
@@ -55,7 +56,7 @@ pub(super) async fn log(
         let from = last.and_then(|it| it.parse().ok()).unwrap_or(0);
         return Ok(events(runs, run.id().clone(), from));
     }
-    let (text, length) = runs.kept_text(&run).await?;
+    let (text, length) = runs.text(run.id(), 0).await?;
     let mut answer = bytes_answer(&text, &headers);
     let offset = HeaderValue::from(length);
     answer.headers_mut().insert(LOG_OFFSET_HEADER, offset);
@@ -63,18 +64,15 @@ pub(super) async fn log(
 }
 
 impl Runs {
-    /// Whole text of a log, and its length.
-    ///
     /// # Errors
     /// `FL-6508` for a log that was deleted.
-    pub(super) async fn kept_text(&self, run: &StoredRun) -> Result<(Bytes, u64), Failure> {
-        let (text, length) = self.text(run.id(), 0).await?;
-        if text.is_empty() && run.details.log_bytes > 0 {
-            let (id, bytes) = (run.id(), run.details.log_bytes);
-            let cause = format!("the log of {id} had {bytes} bytes, and is no longer kept");
-            return Err(Failure::with_cause(Code::LogForgotten, cause));
+    pub(super) async fn check_kept(&self, run: &StoredRun) -> Result<(), Failure> {
+        let (id, bytes) = (run.id(), run.details.log_bytes);
+        if bytes == 0 || self.parts.logs.length(id).await? > 0 {
+            return Ok(());
         }
-        Ok((text, length))
+        let cause = format!("the log of {id} had {bytes} bytes, and is no longer kept");
+        Err(Failure::with_cause(Code::LogForgotten, cause))
     }
 }
 
