@@ -9,13 +9,16 @@ use anyhow::Context;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Command prefix by which the kernel kills the program when its parent is gone.
+/// Command prefix by which the kernel kills the program when its parent is gone. Ctrl-C ends the program, also if this
+/// process ignores it, as jobs in the background of a shell do.
 #[must_use]
-pub fn die_with_parent(program: &OsStr) -> [&OsStr; 4] {
+pub fn die_with_parent(program: &OsStr) -> [&OsStr; 6] {
     [
         OsStr::new("setpriv"),
         OsStr::new("--pdeathsig=KILL"),
         OsStr::new("--"),
+        OsStr::new("env"),
+        OsStr::new("--default-signal=INT"),
         program,
     ]
 }
