@@ -29,7 +29,7 @@ use std::{
 use fairlead_api::SourceId;
 use tokio::sync::Notify;
 
-use self::{access::CredentialsFolder, git::Git, state::SourceStates};
+use self::{access::CredentialsFolder, git::Git, state::ProcessedCommits};
 use crate::{parts::DeliveryParts, proxy::ProgramProxy};
 
 pub(crate) use self::{hooks::hook_routes, routes::routes};
@@ -73,7 +73,7 @@ pub(crate) struct Sources {
     cache: PathBuf,
     git: Git,
     max_fetch_bytes: u64,
-    states: SourceStates,
+    processed: ProcessedCommits,
     /// Sources whose webhook was called since the last write of requests.
     called: Mutex<BTreeSet<SourceId>>,
     hooked: Notify,
@@ -89,7 +89,7 @@ impl Sources {
             git: Git::new(settings.git, home, settings.proxy),
             max_fetch_bytes: settings.max_fetch_bytes,
             cache: settings.cache,
-            states: SourceStates::default(),
+            processed: ProcessedCommits::default(),
             called: Mutex::default(),
             hooked: Notify::new(),
         })

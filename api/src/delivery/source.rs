@@ -31,14 +31,18 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(read_only)]
     pub artifacts: Vec<SourceArtifact>,
-    /// Last successful poll.
+    /// First poll with the present result, which is this commit or this reason. Later polls with the same result do not change it.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     #[schema(value_type = Option<String>, format = DateTime, read_only)]
-    pub last_seen: Option<OffsetDateTime>,
+    pub since: Option<OffsetDateTime>,
+    /// True: a new or changed repository, or a request (`sync`, webhook), waits for its poll.
+    #[serde(default)]
+    #[schema(read_only)]
+    pub syncing: bool,
     /// Reason of the last failure; missing after a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(read_only)]

@@ -88,7 +88,8 @@ impl DocumentKind {
             DocumentKind::Source => &[
                 "commit",
                 "artifacts",
-                "lastSeen",
+                "since",
+                "syncing",
                 "nextPoll",
                 "reason",
                 "code",

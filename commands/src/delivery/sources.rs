@@ -129,7 +129,7 @@ fn columns() -> [TableColumn; 8] {
         TableColumn::id("URL"),
         TableColumn::id("REF"),
         TableColumn::word("COMMIT"),
-        TableColumn::word("POLLED"),
+        TableColumn::word("SINCE"),
         TableColumn::text("PATHS").wide(),
         TableColumn::text("REASON").spare(2),
     ]
@@ -140,6 +140,7 @@ fn cells(source: &Source) -> [Cell; 8] {
     let commit = commit.map(|it| it.chars().take(COMMIT_CHARS).collect::<String>());
     let reason = match source.suspended {
         true => Some("suspended".to_owned()),
+        false if source.syncing => Some("waits for its poll".to_owned()),
         false => source.reason.clone(),
     };
     [
@@ -148,7 +149,7 @@ fn cells(source: &Source) -> [Cell; 8] {
         source.git.url.clone().into(),
         source.git.reference.clone().into(),
         commit.into(),
-        Cell::since(source.last_seen),
+        Cell::since(source.since),
         source.git.paths.join(", ").into(),
         reason.into(),
     ]

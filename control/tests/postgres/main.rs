@@ -32,6 +32,7 @@ mod quotas;
 mod restart;
 mod rig;
 mod sessions;
+mod sources;
 #[path = "../store/spending.rs"]
 mod spending;
 mod steps;

@@ -51,6 +51,7 @@ fn source() -> BundleSource {
         commit: None,
         artifacts: Vec::new(),
         requested: 0,
+        poll: None,
     }
 }
 

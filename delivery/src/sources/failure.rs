@@ -78,6 +78,7 @@ impl SourceFailure {
             .unwrap_or("no message");
         let line = line.trim_end_matches('.').chars();
         let line: String = line.filter(|it| !it.is_control()).collect();
+        let line = without_elapsed(&line);
         let short: String = line.chars().take(MAX_MESSAGE_CHARS).collect();
         SourceFailure::new(code, format!("git: {short}"))
     }
@@ -87,6 +88,17 @@ impl SourceFailure {
         let (code, cause) = (self.code, &self.cause);
         format!("{code}: {}: {cause}. {}", code.title(), code.next_step())
     }
+}
+
+/// The line without curl's time of a failed connection, so that equal failures have equal messages.
+fn without_elapsed(line: &str) -> String {
+    let elapsed = line.split_once(" after ").and_then(|(before, rest)| {
+        let unit = rest.trim_start_matches(|it: char| it.is_ascii_digit());
+        let units = [" milliseconds", " ms"].into_iter();
+        let end = units.filter_map(|it| unit.strip_prefix(it)).next()?;
+        (unit.len() < rest.len()).then(|| format!("{before}{end}"))
+    });
+    elapsed.unwrap_or_else(|| line.to_owned())
 }
 
 impl From<StoreError> for SourceFailure {
@@ -122,6 +134,11 @@ mod tests {
                 "fatal: unable to access 'https://x/': Could not resolve host: x\n",
                 Code::SourceUnreachable,
                 "git: fatal: unable to access 'https://x/': Could not resolve host: x",
+            ),
+            (
+                "fatal: unable to access 'https://x/': Failed to connect to x port 443 after 17 ms: Couldn't connect to server\n",
+                Code::SourceUnreachable,
+                "git: fatal: unable to access 'https://x/': Failed to connect to x port 443: Couldn't connect to server",
             ),
             ("strange\n\n", Code::GitFailed, "git: strange"),
             ("", Code::GitFailed, "git: no message"),

@@ -68,7 +68,7 @@ impl Sources {
                     schedule.refresh(Instant::now(), &self.to_poll());
                 }
                 Some(done) = polls.join_next() => match done {
-                    Ok((key, succeeded)) => self.complete(&mut schedule, &key, succeeded),
+                    Ok((key, succeeded)) => complete(&mut schedule, &key, succeeded),
                     Err(error) => {
                         warn!(%error, "poll of a source ended early");
                         return;
@@ -79,19 +79,10 @@ impl Sources {
         }
     }
 
-    fn complete(&self, schedule: &mut Schedule, key: &PollKey, succeeded: bool) {
-        let spread = random::bytes::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0);
-        let interval = schedule.complete(Instant::now(), key, (succeeded, spread));
-        let next = self.parts.clock.now() + interval;
-        for source in self.to_poll().iter().filter(|it| it.key == *key) {
-            self.states.set(&source.id, |it| it.next_poll = Some(next));
-        }
-    }
-
     /// Sources that are not suspended.
     fn to_poll(&self) -> Vec<PollSource> {
         let view = self.parts.store.view();
-        self.states.retain(|id| view.source(id).is_some());
+        self.processed.retain(|id| view.source(id).is_some());
         let sources = view.sources().map(|it| &it.value);
         let sources = sources.filter(|it| !it.suspended).map(|it| PollSource {
             id: it.id.clone(),
@@ -124,6 +115,11 @@ impl Sources {
             sleep(REQUEST_INTERVAL).await;
         }
     }
+}
+
+fn complete(schedule: &mut Schedule, key: &PollKey, succeeded: bool) {
+    let spread = random::bytes::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0);
+    schedule.complete(Instant::now(), key, (succeeded, spread));
 }
 
 /// Requests a poll of a source, unless it is gone.

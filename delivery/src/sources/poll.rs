@@ -3,8 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use fairlead_api::{BundleId, Code, SourceId, delivery::BundleFields, hex};
-use fairlead_store::{Actor, Draft, StoreError, millis, model::BundleSource, whole_millis};
+use fairlead_api::{BundleId, Code, delivery::BundleFields, hex};
+use fairlead_store::{Actor, Draft, StoreError, View, millis, model::BundleSource, whole_millis};
 use tracing::{info, warn};
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
     folders::{FolderBundle, FolderFile, ReadFolder, without_collisions},
     remote::{RemoteTarget, resolve},
     schedule::PollKey,
+    state::{PollResult, reason_of},
     tree::read_folder,
     write::{ReadCommit, StoredFolder, Written, bundles_of, write},
 };
@@ -49,15 +50,38 @@ impl Sources {
             for failure in &failures {
                 warn!(source = %source.id, code = %failure.code, error = failure.cause, "source not polled");
             }
-            let now = self.parts.clock.now();
-            self.states.set(&source.id, |state| {
-                if target.is_ok() {
-                    state.last_seen = Some(now);
-                }
-                state.failures = failures;
-            });
+            self.record(source, &failures).await;
         }
         succeeded
+    }
+
+    /// Writes the result of a poll into the document, unless it is there already.
+    async fn record(&self, polled: &BundleSource, failures: &[SourceFailure]) {
+        let result = PollResult {
+            at: whole_millis(self.parts.clock.now()),
+            reason: reason_of(failures),
+            requested: polled.requested,
+        };
+        let polled = polled.clone();
+        let after = move |view: &View| {
+            let known = &view.source(&polled.id)?.value;
+            // A person has changed the repository meanwhile: its own poll follows.
+            let is_polled = known.git == polled.git;
+            let after = is_polled.then(|| result.apply(known, known.commit.clone()))?;
+            (after != *known).then_some(after)
+        };
+        let store = &self.parts.store;
+        if after(&store.view()).is_none() {
+            return;
+        }
+        let decide = move |draft: &mut Draft| match after(draft) {
+            Some(source) => draft.put_source(source),
+            None => Ok(()),
+        };
+        let recorded = store.change::<_, StoreError, _>(Actor::Hub, decide).await;
+        if let Err(error) = recorded {
+            warn!(%error, "result of a poll not recorded");
+        }
     }
 
     fn sources_of(&self, key: &PollKey) -> Vec<BundleSource> {
@@ -87,7 +111,7 @@ impl Sources {
     ) -> Result<Vec<SourceFailure>, SourceFailure> {
         let done = (target.commit.clone(), options_of(source));
         let is_written = source.commit.as_ref() == Some(&target.commit);
-        let known = self.processed(&source.id);
+        let known = self.processed.get(&source.id);
         if let Some(known) = known.filter(|it| is_written && it.done == done) {
             return Ok(known.failures);
         }
@@ -104,8 +128,9 @@ impl Sources {
         // A chart may be there at the next poll.
         let is_whole = failures.iter().all(|it| it.code != Code::ChartUnavailable);
         if is_whole && !is_outdated {
+            let failures = failures.clone();
             let done = (commit, done.1);
-            self.set_processed(&source.id, done, &failures);
+            self.processed.set(&source.id, Processed { done, failures });
         }
         Ok(failures)
     }
@@ -189,7 +214,9 @@ impl Sources {
             commit: commit.to_owned(),
             folders,
             refused: read.refused,
+            failures: read.failures,
             at: whole_millis(at),
+            requested: source.requested,
         };
         let decide = move |draft: &mut Draft| write(draft, &commit);
         let written = self
@@ -202,9 +229,7 @@ impl Sources {
             let removals = written.removals;
             info!(source = %source.id, ?released, ?orphaned, removals, "commit of a source accepted");
         }
-        let mut failures = read.failures;
-        failures.extend(written.failures);
-        Ok((failures, written.is_outdated))
+        Ok((written.failures, written.is_outdated))
     }
 
     /// Stores the content of a folder, and the options for each of its bundles.
@@ -265,17 +290,4 @@ pub(super) fn options_of(source: &BundleSource) -> String {
 pub(super) struct Processed {
     done: (String, String),
     failures: Vec<SourceFailure>,
-}
-
-impl Sources {
-    fn processed(&self, source: &SourceId) -> Option<Processed> {
-        self.states.processed(source)
-    }
-
-    fn set_processed(&self, source: &SourceId, done: (String, String), failures: &[SourceFailure]) {
-        let failures = failures.to_vec();
-        self.states.set(source, |state| {
-            state.processed = Some(Processed { done, failures });
-        });
-    }
 }

@@ -27,7 +27,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use serde_json::json;
 use tracing::info;
 
-use super::{Sources, check::checked, keeper::request};
+use super::{Sources, check::checked, keeper::request, state::shown};
 use crate::rights::{DELIVER, TAG};
 
 /// Limit of a source in bytes: host keys and signers may be long.
@@ -129,10 +129,7 @@ async fn list(
     let (found, link) = listing.of_tenants((&view, &caller), all, |it| {
         [it.id.as_str(), it.tenant.as_str(), it.git.url.as_str()]
     });
-    let items = found
-        .into_iter()
-        .map(|it| sources.states.shown(it))
-        .collect();
+    let items = found.into_iter().map(shown).collect();
     Ok(listed(&headers, &view, &List { items }, link)?)
 }
 
@@ -144,7 +141,7 @@ async fn show(
 ) -> Answer<Response> {
     let view = sources.parts.store.view();
     let source = find(&view, &caller, &id)?;
-    let shown = sources.states.shown(&source.value);
+    let shown = shown(&source.value);
     // State and document have one answer, so the tag of the document does not hold for it.
     let unconditional = HeaderMap::new();
     let _ = headers;
@@ -179,7 +176,7 @@ async fn put(
         false => store.change(by(&caller), decide).await?.value,
     };
     let version = (!dry_run).then_some(record.version);
-    let shown = sources.states.shown(&record.value);
+    let shown = shown(&record.value);
     let mut answer = tagged(&HeaderMap::new(), status, version, &shown)?;
     if dry_run {
         return Ok(answer);
@@ -217,7 +214,10 @@ fn put_in(
         None if draft.source(id).is_some() => return Err(RegistryError::Conflict),
         None => (new_source(id, &given), StatusCode::CREATED),
     };
+    // The result of another repository tells nothing about this one.
+    let poll = known.poll.filter(|_| known.git == given.git);
     draft.put_source(BundleSource {
+        poll,
         git: given.git,
         suspended: given.suspended,
         prune: given.prune,
@@ -237,6 +237,7 @@ fn new_source(id: &SourceId, given: &PutSource) -> BundleSource {
         commit: None,
         artifacts: Vec::new(),
         requested: 0,
+        poll: None,
     }
 }
 

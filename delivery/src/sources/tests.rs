@@ -1,6 +1,7 @@
 //! Sources over HTTP: the program git against `git http-backend` behind a small server.
 
 mod limits;
+mod results;
 mod untarget;
 
 use std::{
@@ -22,7 +23,7 @@ use fairlead_testkit::wall_clock::WallClock;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 
-use super::{SourceSettings, Sources, schedule::PollKey};
+use super::{SourceSettings, Sources, schedule::PollKey, state};
 use crate::parts::DeliveryParts;
 use fairlead_testkit::git_server::GitServer;
 
@@ -34,6 +35,7 @@ struct Rig {
     store: Store,
     server: GitServer,
     home: TempDir,
+    clock: WallClock,
 }
 
 impl Rig {
@@ -44,7 +46,8 @@ impl Rig {
     async fn with(change: impl FnOnce(&mut SourceSettings)) -> Self {
         let home = tempfile::tempdir().unwrap();
         let start = OffsetDateTime::from_unix_timestamp(1_795_255_200).unwrap();
-        let clock = Clock::new(WallClock::at(start).reader());
+        let wall = WallClock::at(start);
+        let clock = Clock::new(wall.reader());
         let place = Place::File(home.path().join("hub.db"));
         let store = Store::open(&place, clock.clone()).await.unwrap();
         let mut settings = SourceSettings {
@@ -60,6 +63,7 @@ impl Rig {
             store,
             server,
             home,
+            clock: wall,
         };
         rig.git(&["init", "-q", "-b", "main", "."]);
         let served = rig.server.repository();
@@ -112,6 +116,7 @@ impl Rig {
             commit: None,
             artifacts: Vec::new(),
             requested: 0,
+            poll: None,
         };
         change(&mut source);
         self.change(move |draft| draft.put_source(source.clone()))
@@ -146,10 +151,11 @@ impl Rig {
 
     /// Polls once, and returns the reason of a failure.
     async fn poll(&self) -> Option<String> {
+        self.clock.advance(time::Duration::SECOND);
         let source = self.source();
         let key = PollKey::of(&source.tenant, &source.git);
         self.sources.poll(&key).await;
-        self.sources.states.shown(&self.source()).reason
+        state::shown(&self.source()).reason
     }
 
     fn bundle(&self, id: &str) -> Option<BundleRecord> {
@@ -277,7 +283,14 @@ async fn failures_keep_the_last_good_content() {
     rig.push();
     rig.put(&["shop"], |_| {}).await;
     rig.poll().await;
-    let good = (rig.source(), rig.bundle("b-shop"));
+    let content = || {
+        (
+            rig.source().commit,
+            rig.source().artifacts,
+            rig.bundle("b-shop"),
+        )
+    };
+    let good = content();
 
     rig.git(&["push", "-q", "origin", "HEAD:other"]);
     git(
@@ -294,7 +307,7 @@ async fn failures_keep_the_last_good_content() {
     let reason = rig.poll().await.unwrap();
     assert!(reason.starts_with("FL-6603"), "{reason}");
     rig.server.refuse(0);
-    assert_eq!((rig.source(), rig.bundle("b-shop")), good);
+    assert_eq!(content(), good);
 
     std::os::unix::fs::symlink("/etc/passwd", rig.work().join("shop/passwd")).unwrap();
     rig.file("shop/web.yaml", "kind: Secret\n");

@@ -13,7 +13,10 @@ use fairlead_store::{
 };
 use time::OffsetDateTime;
 
-use super::failure::SourceFailure;
+use super::{
+    failure::SourceFailure,
+    state::{PollResult, reason_of},
+};
 use crate::confirm::{Affected, removals, write_tombstones};
 
 /// Stored content of one folder for one bundle.
@@ -50,7 +53,11 @@ pub(super) struct ReadCommit {
     pub(super) folders: Vec<StoredFolder>,
     /// Folders that exist and cannot become a bundle: their bundles keep their content.
     pub(super) refused: Vec<String>,
+    /// Reasons of refused folders.
+    pub(super) failures: Vec<SourceFailure>,
     pub(super) at: OffsetDateTime,
+    /// Newest request before the poll.
+    pub(super) requested: i64,
 }
 
 /// Outcome of writing a commit.
@@ -62,7 +69,7 @@ pub(super) struct Written {
     pub(super) removals: usize,
     /// Bundles whose folder is gone.
     pub(super) orphaned: Vec<BundleId>,
-    /// Folders that were not written.
+    /// Refused folders, and those that were not written.
     pub(super) failures: Vec<SourceFailure>,
     /// A person changed options meanwhile: the commit is read again.
     pub(super) is_outdated: bool,
@@ -77,7 +84,10 @@ pub(super) fn write(draft: &mut Draft, read: &ReadCommit) -> Result<Option<Writt
         return Ok(None);
     };
     let before = View::clone(draft);
-    let mut written = Written::default();
+    let mut written = Written {
+        failures: read.failures.clone(),
+        ..Written::default()
+    };
     let mut changed = Vec::new();
     for folder in &read.folders {
         match bundle_of(draft, &source, (read, folder)) {
@@ -98,10 +108,14 @@ pub(super) fn write(draft: &mut Draft, read: &ReadCommit) -> Result<Option<Writt
     let mut artifacts: Vec<SourceArtifact> = read.folders.iter().map(artifact).collect();
     artifacts.sort_by(|a, b| a.path.cmp(&b.path));
     artifacts.dedup();
+    let result = PollResult {
+        at: read.at,
+        reason: reason_of(&written.failures),
+        requested: read.requested,
+    };
     let after = BundleSource {
-        commit: Some(read.commit.clone()),
         artifacts,
-        ..source.clone()
+        ..result.apply(&source, Some(read.commit.clone()))
     };
     if after != source {
         draft.put_source(after)?;

@@ -37,6 +37,24 @@ pub struct BundleSource {
     /// Time of the last request for a poll, in milliseconds since 1970; 0 without any.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requested: i64,
+    /// Result of the last polls; `None` before the first one with this repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll: Option<SourcePoll>,
+}
+
+/// Result of the last polls of a source. Polls with the same result write nothing, so it has no time of the last one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourcePoll {
+    /// Time of the first poll with this result.
+    #[serde(with = "time::serde::rfc3339")]
+    pub since: OffsetDateTime,
+    /// Sentence about a failure; `None` after a success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Newest request that a poll has answered, as in [`BundleSource::requested`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requested: i64,
 }
 
 /// True for the default, for serde.
