@@ -18,7 +18,7 @@ pub(super) struct SourceFailure {
 }
 
 /// Parts of git's and ssh's messages, and their meaning. The first match counts.
-const MEANINGS: [(&str, Code); 17] = [
+const MEANINGS: [(&str, Code); 19] = [
     ("host key verification failed", Code::HostKeyRefused),
     ("host identification has changed", Code::HostKeyRefused),
     ("host key is known for", Code::HostKeyRefused),
@@ -28,6 +28,8 @@ const MEANINGS: [(&str, Code); 17] = [
     ("could not read password", Code::GitAccessDenied),
     ("returned error: 401", Code::GitAccessDenied),
     ("returned error: 403", Code::GitAccessDenied),
+    ("returned error: 429", Code::SourceUnreachable),
+    ("returned error: 503", Code::SourceUnreachable),
     ("couldn't find remote ref", Code::NoSuchRef),
     ("not our ref", Code::NoSuchRef),
     ("does not allow request for unadvertised", Code::NoSuchRef),
@@ -40,6 +42,11 @@ const MEANINGS: [(&str, Code); 17] = [
     ("not found", Code::SourceUnreachable),
     ("connection", Code::SourceUnreachable),
 ];
+
+/// Parts of messages of git for the statuses 429 and 503, with which a server requests fewer polls.
+///
+/// Git prints the status, and no `Retry-After`. Its trace of all headers is made for people, and has no stable form.
+const OVERLOADS: [&str; 2] = ["returned error: 429", "returned error: 503"];
 
 impl SourceFailure {
     pub(super) fn new(code: Code, cause: impl Into<String>) -> Self {
@@ -83,6 +90,12 @@ impl SourceFailure {
         SourceFailure::new(code, format!("git: {short}"))
     }
 
+    /// True if the server requests fewer polls.
+    pub(super) fn is_overload(&self) -> bool {
+        let is_unreachable = self.code == Code::SourceUnreachable;
+        is_unreachable && OVERLOADS.iter().any(|it| self.cause.contains(it))
+    }
+
     /// Sentence for people, with code and next step.
     pub(super) fn reason(&self) -> String {
         let (code, cause) = (self.code, &self.cause);
@@ -111,6 +124,35 @@ impl From<StoreError> for SourceFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statuses_429_and_503_are_overloads() {
+        for (message, expected) in [
+            (
+                "fatal: unable to access 'https://x/': The requested URL returned error: 429",
+                true,
+            ),
+            (
+                "fatal: unable to access 'https://x/': The requested URL returned error: 503",
+                true,
+            ),
+            (
+                "error: RPC failed; HTTP 429 curl 22 The requested URL returned error: 429\nfatal: expected flush",
+                true,
+            ),
+            (
+                "fatal: unable to access 'https://x/': The requested URL returned error: 500",
+                false,
+            ),
+            (
+                "fatal: unable to access 'https://x/': The requested URL returned error: 403",
+                false,
+            ),
+        ] {
+            let failure = SourceFailure::of_messages(message);
+            assert_eq!(failure.is_overload(), expected, "{message}");
+        }
+    }
 
     #[test]
     fn messages_have_codes() {

@@ -13,7 +13,7 @@ use tracing::warn;
 use super::{
     Sources,
     poll::options_of,
-    schedule::{PollKey, PollSource, Schedule},
+    schedule::{PollKey, PollOutcome, PollSource, Schedule},
 };
 
 /// Interval at which a standby hub checks that the leading one is alive.
@@ -47,15 +47,15 @@ impl Sources {
     /// Returns when another hub leads.
     async fn poll_all(self: &Arc<Self>) {
         let mut schedule = Schedule::default();
-        let mut polls: JoinSet<(PollKey, bool)> = JoinSet::new();
+        let mut polls: JoinSet<(PollKey, PollOutcome)> = JoinSet::new();
         let mut revisions = self.parts.store.watch();
         schedule.refresh(Instant::now(), &self.to_poll());
         while self.parts.store.leads() {
             for key in schedule.take_due(Instant::now()) {
                 let sources = Arc::clone(self);
                 polls.spawn(async move {
-                    let succeeded = sources.poll(&key).await;
-                    (key, succeeded)
+                    let outcome = sources.poll(&key).await;
+                    (key, outcome)
                 });
             }
             let wake = Instant::now() + STANDBY_POLL_INTERVAL;
@@ -68,7 +68,7 @@ impl Sources {
                     schedule.refresh(Instant::now(), &self.to_poll());
                 }
                 Some(done) = polls.join_next() => match done {
-                    Ok((key, succeeded)) => complete(&mut schedule, &key, succeeded),
+                    Ok((key, outcome)) => complete(&mut schedule, &key, outcome),
                     Err(error) => {
                         warn!(%error, "poll of a source ended early");
                         return;
@@ -117,9 +117,9 @@ impl Sources {
     }
 }
 
-fn complete(schedule: &mut Schedule, key: &PollKey, succeeded: bool) {
+fn complete(schedule: &mut Schedule, key: &PollKey, outcome: PollOutcome) {
     let spread = random::bytes::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0);
-    schedule.complete(Instant::now(), key, (succeeded, spread));
+    schedule.complete(Instant::now(), key, (outcome, spread));
 }
 
 /// Requests a poll of a source, unless it is gone.

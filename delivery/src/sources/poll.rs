@@ -14,7 +14,7 @@ use super::{
     fetch::CachedRepository,
     folders::{FolderBundle, FolderFile, ReadFolder, without_collisions},
     remote::{RemoteTarget, resolve},
-    schedule::PollKey,
+    schedule::{PollKey, PollOutcome},
     state::{PollResult, reason_of},
     tree::read_folder,
     write::{ReadCommit, StoredFolder, Written, bundles_of, write},
@@ -30,21 +30,24 @@ struct Read {
 }
 
 impl Sources {
-    /// Polls a reference for all its sources. False if a poll failed.
-    pub(super) async fn poll(self: &Arc<Self>, key: &PollKey) -> bool {
+    /// Polls a reference for all its sources. Returns the worst outcome.
+    pub(super) async fn poll(self: &Arc<Self>, key: &PollKey) -> PollOutcome {
         let sources = self.sources_of(key);
         let Some(first) = sources.first() else {
-            return true;
+            return PollOutcome::Succeeded;
         };
         let target = self.resolve(first).await;
-        let mut succeeded = true;
+        let mut worst = PollOutcome::Succeeded;
         for source in &sources {
             let outcome = match &target {
                 Ok(target) => self.process(source, target).await,
                 Err(failure) => Err(failure.clone()),
             };
             let failures = outcome.unwrap_or_else(|failure| {
-                succeeded = false;
+                worst = worst.max(match failure.is_overload() {
+                    true => PollOutcome::Overloaded,
+                    false => PollOutcome::Failed,
+                });
                 vec![failure]
             });
             for failure in &failures {
@@ -52,7 +55,7 @@ impl Sources {
             }
             self.record(source, &failures).await;
         }
-        succeeded
+        worst
     }
 
     /// Writes the result of a poll into the document, unless it is there already.

@@ -14,8 +14,19 @@ use super::check::host_of;
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum interval after failures.
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(15 * 60);
+/// Minimum interval after a server has requested fewer polls, by the status 429 or 503.
+const OVERLOAD_INTERVAL_MIN: Duration = Duration::from_secs(5 * 60);
 /// Maximum number of polls of one host at the same time.
 const MAX_POLLS_PER_HOST: usize = 4;
+
+/// Outcome of a poll for the time of the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PollOutcome {
+    Succeeded,
+    Failed,
+    /// The server requests fewer polls.
+    Overloaded,
+}
 
 /// Sources with the same key are polled together. Credentials belong to a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,19 +142,26 @@ impl Schedule {
         &mut self,
         now: Instant,
         key: &PollKey,
-        (succeeded, spread): (bool, f64),
+        (outcome, spread): (PollOutcome, f64),
     ) -> Duration {
         let Some(plan) = self.plans.get_mut(key) else {
             return POLL_INTERVAL;
         };
         plan.running = false;
-        plan.failures = if succeeded { 0 } else { plan.failures + 1 };
+        plan.failures = match outcome {
+            PollOutcome::Succeeded => 0,
+            PollOutcome::Failed | PollOutcome::Overloaded => plan.failures + 1,
+        };
         let doublings = plan.failures.min(8);
         let interval = POLL_INTERVAL
             .saturating_mul(1 << doublings)
             .min(POLL_INTERVAL_MAX);
-        // A tenth more or less, so that sources of one time do not stay together.
-        let interval = interval.mul_f64(0.9 + 0.2 * spread.clamp(0.0, 1.0));
+        // A tenth more or less, so that sources of one time do not stay together. The minimum is kept.
+        let (interval, least) = match outcome {
+            PollOutcome::Overloaded => (interval.max(OVERLOAD_INTERVAL_MIN), 1.0),
+            PollOutcome::Succeeded | PollOutcome::Failed => (interval, 0.9),
+        };
+        let interval = interval.mul_f64(least + 0.2 * spread.clamp(0.0, 1.0));
         let interval = if plan.again { Duration::ZERO } else { interval };
         plan.again = false;
         plan.due = now + interval;
@@ -187,7 +205,10 @@ mod tests {
         let due = schedule.take_due(now);
         assert_eq!(due, [source("s-a", ONE, 0).key]);
         assert_eq!(schedule.take_due(now), []);
-        assert_eq!(schedule.complete(now, &due[0], (true, 0.5)), POLL_INTERVAL);
+        assert_eq!(
+            schedule.complete(now, &due[0], (PollOutcome::Succeeded, 0.5)),
+            POLL_INTERVAL
+        );
         schedule.refresh(now, &sources);
         assert_eq!(schedule.take_due(now), []);
         assert_eq!(schedule.next(), Some(now + POLL_INTERVAL));
@@ -196,7 +217,10 @@ mod tests {
         assert_eq!(schedule.take_due(now).len(), 1, "a webhook polls at once");
         sources[1].requested = 8;
         schedule.refresh(now, &sources);
-        assert_eq!(schedule.complete(now, &due[0], (true, 0.5)), Duration::ZERO);
+        assert_eq!(
+            schedule.complete(now, &due[0], (PollOutcome::Succeeded, 0.5)),
+            Duration::ZERO
+        );
         assert_eq!(
             schedule.take_due(now).len(),
             1,
@@ -213,12 +237,37 @@ mod tests {
         for _ in 0..6 {
             let due = schedule.next().unwrap();
             let key = schedule.take_due(due).remove(0);
-            intervals.push(schedule.complete(due, &key, (false, 0.5)).as_secs());
+            intervals.push(
+                schedule
+                    .complete(due, &key, (PollOutcome::Failed, 0.5))
+                    .as_secs(),
+            );
         }
         assert_eq!(intervals, [120, 240, 480, 900, 900, 900]);
         let due = schedule.next().unwrap();
         let key = schedule.take_due(due).remove(0);
-        assert_eq!(schedule.complete(due, &key, (true, 0.0)).as_secs(), 54);
+        assert_eq!(
+            schedule
+                .complete(due, &key, (PollOutcome::Succeeded, 0.0))
+                .as_secs(),
+            54
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_overloaded_server_is_polled_five_minutes_later_at_the_earliest() {
+        let mut schedule = Schedule::default();
+        schedule.refresh(Instant::now(), &[source("s-a", ONE, 0)]);
+        let mut complete = |outcome, spread| {
+            let due = schedule.next().unwrap();
+            let key = schedule.take_due(due).remove(0);
+            schedule.complete(due, &key, (outcome, spread)).as_secs()
+        };
+        assert_eq!(complete(PollOutcome::Overloaded, 0.0), 300);
+        assert_eq!(complete(PollOutcome::Overloaded, 1.0), 360);
+        assert_eq!(complete(PollOutcome::Overloaded, 0.0), 480);
+        assert_eq!(complete(PollOutcome::Overloaded, 0.0), 900);
+        assert_eq!(complete(PollOutcome::Succeeded, 0.5), 60);
     }
 
     #[tokio::test(start_paused = true)]
@@ -232,7 +281,7 @@ mod tests {
         schedule.refresh(now, &sources);
         let due = schedule.take_due(now);
         assert_eq!(due.len(), 5);
-        schedule.complete(now, &due[0], (true, 0.5));
+        schedule.complete(now, &due[0], (PollOutcome::Succeeded, 0.5));
         assert_eq!(schedule.take_due(now).len(), 1);
         schedule.refresh(now, &[]);
         assert_eq!(schedule.take_due(now), []);

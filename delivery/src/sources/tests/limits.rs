@@ -6,6 +6,7 @@ use super::Rig;
 use crate::sources::{
     ProgramProxy,
     git::{Git, GitCall},
+    schedule::{PollKey, PollOutcome},
 };
 
 #[tokio::test]
@@ -35,6 +36,24 @@ async fn a_fetch_beyond_its_limit_changes_nothing() {
     rig.push();
     assert_eq!(rig.poll().await, None);
     assert_eq!(rig.generation("b-shop"), 2);
+}
+
+#[tokio::test]
+async fn only_429_and_503_of_a_server_are_overloads() {
+    let rig = Rig::new().await;
+    rig.file("shop/web.yaml", "kind: ConfigMap\n");
+    rig.push();
+    rig.put(&["shop"], |_| {}).await;
+    let key = PollKey::of(&rig.source().tenant, &rig.source().git);
+    for (status, expected) in [
+        (429, PollOutcome::Overloaded),
+        (503, PollOutcome::Overloaded),
+        (500, PollOutcome::Failed),
+        (0, PollOutcome::Succeeded),
+    ] {
+        rig.server.refuse(status);
+        assert_eq!(rig.sources.poll(&key).await, expected, "{status}");
+    }
 }
 
 #[tokio::test]
