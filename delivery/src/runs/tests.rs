@@ -32,7 +32,7 @@ pub(super) struct Rig {
     pub(super) runs: Arc<Runs>,
     pub(super) other: Arc<Runs>,
     clock: WallClock,
-    _home: TempDir,
+    home: TempDir,
 }
 
 impl Rig {
@@ -50,7 +50,7 @@ impl Rig {
             runs: Runs::new(parts.clone()),
             other: Runs::new(parts),
             clock,
-            _home: home,
+            home,
         }
     }
 

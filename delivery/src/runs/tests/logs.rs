@@ -1,14 +1,25 @@
 //! Logs: repeated, reordered and cut uploads, and the limit of a log.
 
+use std::{net::Ipv4Addr, sync::Arc};
+
+use axum::{Router, body::Body, response::Response};
 use bytes::Bytes;
 use fairlead_api::{
     Code, RunId,
     delivery::{AttemptOutcome, RunKind},
+    resources::Role,
 };
 use fairlead_rollout::{LogLimits, MAX_LOG_BYTES};
+use fairlead_routes::ServedModules;
+use fairlead_seam::{Caller, ClusterScope, Principal};
+use http::{Request, StatusCode, header};
+use tower::ServiceExt;
 
 use super::{Rig, cluster};
-use crate::runs::refusal::{PieceRefusal, RunRefusal};
+use crate::{
+    DeliveryModule, SourceSettings,
+    runs::refusal::{PieceRefusal, RunRefusal},
+};
 
 impl Rig {
     async fn claimed(&self) -> RunId {
@@ -23,6 +34,31 @@ impl Rig {
             Err(PieceRefusal::Gap { wanted }) => Err(wanted),
             Err(PieceRefusal::Other(refusal)) => panic!("{refusal}"),
         }
+    }
+
+    /// Calls `GET /v1/runs/{id}/log` as an admin, at a hub of its own on the same store.
+    async fn get_log(&self, id: &RunId, accept: &str) -> Response {
+        let caller = Caller {
+            token: None,
+            name: "anna".to_owned(),
+            role: Role::Admin,
+            tenant: None,
+            clusters: ClusterScope::All,
+            namespaces: Vec::new(),
+            grants: [].into(),
+            subject: None,
+            expires: None,
+        };
+        let settings = SourceSettings::of_data_dir(self.home.path());
+        let module = DeliveryModule::new(self.runs.parts.clone(), settings);
+        let modules = ServedModules::new(vec![Arc::new(module)]).modules;
+        let routers = modules.iter().map(|it| it.user_routes());
+        let router = routers.fold(Router::new(), Router::merge);
+        let request = Request::get(format!("/v1/runs/{id}/log"))
+            .header(header::ACCEPT, accept)
+            .extension(Principal::known(caller, Ipv4Addr::LOCALHOST.into()));
+        let request = request.body(Body::empty()).unwrap();
+        router.oneshot(request).await.unwrap()
     }
 
     async fn text(&self, id: &RunId) -> Bytes {
@@ -172,4 +208,28 @@ async fn oldest_logs_go_beyond_the_limits() {
     rig.advance(90 * 86_400);
     rig.runs.forget_old(LogLimits::default()).await.unwrap();
     assert_eq!(rig.runs.parts.runs.get(&ids[0]).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn route_refuses_a_forgotten_log_as_bytes_and_as_events() {
+    let rig = Rig::new().await;
+    let id = rig.claimed().await;
+    rig.append(&id, 0, b"hello\n").await.unwrap();
+    let ended = rig.finish(&id, (1, AttemptOutcome::Succeeded, 6)).await;
+    ended.unwrap();
+    for accept in ["text/plain", "text/event-stream"] {
+        let kept = rig.get_log(&id, accept).await;
+        assert_eq!(kept.status(), StatusCode::OK, "{accept}");
+    }
+    rig.runs.parts.logs.forget(&id).await.unwrap();
+    for accept in ["text/plain", "text/event-stream"] {
+        let answer = rig.get_log(&id, accept).await;
+        let status = answer.status().as_u16();
+        assert_eq!(status, Code::LogForgotten.http_status(), "{accept}");
+        let body = axum::body::to_bytes(answer.into_body(), 4096).await;
+        let refusal: serde_json::Value = serde_json::from_slice(&body.unwrap()).unwrap();
+        assert_eq!(refusal["code"], "FL-6508", "{accept}: {refusal}");
+        let cause = format!("the log of {id} had 6 bytes, and is no longer kept");
+        assert_eq!(refusal["reason"], cause, "{accept}");
+    }
 }
