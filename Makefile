@@ -16,6 +16,7 @@ tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
 BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/commodore.rs e2e/tests/schemathesis.rs
 UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
+COMPAT_TESTS := kubectl delivery deploy
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
 .PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea net compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
@@ -125,13 +126,14 @@ net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; 
 	cargo test --locked --workspace --test balancer
 	cargo test --locked --workspace --test net -- --test-threads=1 $(NET)
 
-compat: ## rung 4 with the latest release as the hub, then as the agent; nothing while there is no release
-	@release=$$(e2e/compat/build) || exit; \
-	[ -n "$$release" ] || exit 0; \
+compat: ## rung 4 with the latest release, or the revision COMPAT_REF, as the hub, then as the agent; nothing without both
+	@earlier=$$(e2e/compat/build $(COMPAT_REF)) || exit; \
+	[ -n "$$earlier" ] || exit 0; \
 	$(MAKE) --no-print-directory kube && \
 	cargo build --locked --workspace --bin fairlead && \
-	FAIRLEAD_HUB_BIN=$$release cargo test --locked --workspace --test kubectl -- --test-threads=$(or $(E2E_THREADS),2) && \
-	FAIRLEAD_AGENT_BIN=$$release cargo test --locked --workspace --test kubectl -- --test-threads=$(or $(E2E_THREADS),2)
+	for side in HUB AGENT; do \
+		env FAIRLEAD_$${side}_BIN=$$earlier cargo test --locked --workspace $(call tests,$(COMPAT_TESTS)) -- --test-threads=$(or $(E2E_THREADS),2) || exit; \
+	done
 
 deny: $(TOOLS)/bin/cargo-deny ## licences, bans and sources of dependencies, and the order of the rooms
 	cargo deny check bans licenses sources
