@@ -84,7 +84,8 @@ impl ContentCache {
         {
             return Ok(Arc::new(folder));
         }
-        let bytes = fetch::artifact(&*self.hub, id).await?;
+        let mut partial = self.cache.partial(id.as_str());
+        let bytes = fetch::artifact(&*self.hub, id, &mut partial).await?;
         let folder = fetch::unpack(id, bytes.clone()).await?;
         self.cache.put(id.as_str(), bytes).await;
         Ok(Arc::new(folder))

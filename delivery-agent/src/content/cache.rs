@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tracing::warn;
 
 /// Bytes in memory.
@@ -58,6 +58,18 @@ impl Cache {
         }
     }
 
+    /// Bytes of an artifact that an earlier fetch has left, and a place for further ones.
+    pub(super) fn partial(&self, name: &str) -> Partial<'_> {
+        // Without the prefix of a digest, so that it never is a name of whole content.
+        let name = format!("partial {name}");
+        let bytes = self.memory(|memory| memory.remove(&name));
+        Partial {
+            bytes: bytes.map(BytesMut::from).unwrap_or_default(),
+            cache: self,
+            name,
+        }
+    }
+
     fn path(&self, name: &str) -> Option<PathBuf> {
         // A digest has only safe characters after its prefix.
         let file = name.strip_prefix("sha256:")?;
@@ -69,7 +81,36 @@ impl Cache {
     }
 }
 
+/// First bytes of an artifact. Dropping it keeps them for the next fetch, within the limit of the memory.
+pub(super) struct Partial<'a> {
+    cache: &'a Cache,
+    name: String,
+    pub(super) bytes: BytesMut,
+}
+
+impl Partial<'_> {
+    /// The bytes, which are not kept.
+    pub(super) fn take(&mut self) -> Bytes {
+        std::mem::take(&mut self.bytes).freeze()
+    }
+}
+
+impl Drop for Partial<'_> {
+    fn drop(&mut self) {
+        let bytes = self.take();
+        if !bytes.is_empty() {
+            self.cache.memory(|memory| memory.put(&self.name, &bytes));
+        }
+    }
+}
+
 impl Memory {
+    fn remove(&mut self, name: &str) -> Option<Bytes> {
+        let (_, bytes) = self.entries.remove(name)?;
+        self.size -= bytes.len();
+        Some(bytes)
+    }
+
     fn get(&mut self, name: &str) -> Option<Bytes> {
         self.clock += 1;
         let (used, bytes) = self.entries.get_mut(name)?;

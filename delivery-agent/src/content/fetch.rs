@@ -9,7 +9,7 @@ use fairlead_bundle::folder::{Folder, FolderError, MAX_PACKED_BYTES};
 use http::{Request, Response, StatusCode, header};
 use tokio::time::timeout;
 
-use super::{ContentError, unreadable};
+use super::{ContentError, cache::Partial, unreadable};
 use crate::hub::HubConnection;
 
 /// Bytes per request: a broken session costs at most this much.
@@ -39,28 +39,51 @@ pub(super) async fn spec(hub: &dyn HubConnection, id: &SpecId) -> Result<Bytes, 
     }
 }
 
-/// Fetches a packed artifact piece by piece.
+/// Fetches a packed artifact piece by piece, from the end of `partial` on. A fetch that breaks off, or is dropped, keeps its pieces
+/// there.
 pub(super) async fn artifact(
     hub: &dyn HubConnection,
     id: &ArtifactId,
+    partial: &mut Partial<'_>,
 ) -> Result<Bytes, ContentError> {
+    let fetched = pieces(hub, id, &mut partial.bytes).await;
+    // After any other answer than a broken one, these bytes may be the cause.
+    match fetched {
+        Ok(None) => Ok(partial.take()),
+        Ok(Some(whole)) => {
+            partial.take();
+            Ok(whole)
+        }
+        Err(error @ ContentError::Unreachable(_)) => Err(error),
+        Err(error) => {
+            partial.take();
+            Err(error)
+        }
+    }
+}
+
+/// Appends all missing pieces, or returns the whole if the hub sends no pieces.
+async fn pieces(
+    hub: &dyn HubConnection,
+    id: &ArtifactId,
+    bytes: &mut BytesMut,
+) -> Result<Option<Bytes>, ContentError> {
     let path = format!("{ARTIFACTS_PATH}{id}");
     let limit = usize::try_from(MAX_PACKED_BYTES).unwrap_or(usize::MAX);
-    let mut whole = BytesMut::new();
     loop {
-        let range = (whole.len(), whole.len() + PIECE_BYTES - 1);
+        let range = (bytes.len(), bytes.len() + PIECE_BYTES - 1);
         let answer = send(hub, &path, Some(range), limit).await?;
         match answer.status() {
             // A hub without ranges sends the whole artifact.
-            StatusCode::OK => return Ok(answer.into_body()),
+            StatusCode::OK => return Ok(Some(answer.into_body())),
             StatusCode::PARTIAL_CONTENT => {}
             status => return Err(refused(id.as_str(), status)),
         }
-        let total = total(&answer, whole.len())
+        let total = total(&answer, bytes.len())
             .ok_or_else(|| unreadable(id.as_str(), "the hub sends another range"))?;
-        whole.extend_from_slice(answer.body());
-        if whole.len() >= total {
-            return Ok(whole.freeze());
+        bytes.extend_from_slice(answer.body());
+        if bytes.len() >= total {
+            return Ok(None);
         }
         if total > limit || answer.body().is_empty() {
             return Err(unreadable(id.as_str(), "its length is wrong"));
