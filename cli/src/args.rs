@@ -22,7 +22,7 @@ use fairlead_commands::{HubCommand, OutputArgs, complete};
 pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
 pub(crate) use self::maintenance::{Backup, Restore, StoreArgs};
 use self::process::ProcessArgs;
-pub(crate) use self::runner::{GuardArgs, RunnerArgs};
+pub(crate) use self::runner::{GuardArgs, PostRenderArgs, RunnerArgs};
 use crate::hub::settings::{Dev, Server};
 
 const ENVIRONMENT_AND_EXIT_CODES: &str = "\
@@ -72,6 +72,9 @@ pub(crate) enum Command {
     /// Become a program that ends with its runner
     #[command(hide = true)]
     Guard(GuardArgs),
+    /// Put kept fields into manifests that Helm has rendered
+    #[command(hide = true)]
+    PostRender(PostRenderArgs),
     #[command(flatten)]
     Hub(Box<HubCommand>),
     /// Back up a hub's store and keys; the hub may run

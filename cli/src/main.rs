@@ -55,6 +55,7 @@ fn dispatch(
         },
         Command::Runner(_) => runner::run(matches, environment),
         Command::Guard(args) => runner::guard(args),
+        Command::PostRender(args) => runner::post_render(&args),
         Command::Hub(command) => {
             fairlead_commands::run(*command, environment, maintenance::create_token)
         }

@@ -1,13 +1,21 @@
-//! `fairlead runner` and `fairlead guard`: run the programs of deliveries.
+//! `fairlead runner`, `fairlead guard` and `fairlead post-render`: run the programs of deliveries.
 
-use std::path::PathBuf;
+use std::{
+    io::{Read, Write},
+    path::PathBuf,
+};
 
 use clap::ArgMatches;
 use fairlead_api::{Code, Failure};
 use fairlead_client::Environment;
 use fairlead_runner::{Config, Guarded, Limits, serve};
 
-use crate::{args::GuardArgs, build_info::VERSION, settings, settings::ProcessSettings};
+use crate::{
+    args::{GuardArgs, PostRenderArgs},
+    build_info::VERSION,
+    settings,
+    settings::ProcessSettings,
+};
 
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("runner", matches, environment);
@@ -29,7 +37,8 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         socket,
         work,
         helm,
-        guard: vec![program.into(), "guard".into()],
+        guard: vec![program.clone().into(), "guard".into()],
+        program,
         version: VERSION.to_owned(),
         end_without_agent,
         limits: Limits::default(),
@@ -52,4 +61,16 @@ pub(crate) fn guard(args: GuardArgs) -> Result<(), Failure> {
         Ok(never) => match never {},
         Err(error) => Err(Failure::because(Code::Internal, error)),
     }
+}
+
+/// Reads manifests on stdin, and writes them with the kept fields to stdout, as Helm expects it of a post-renderer.
+pub(crate) fn post_render(args: &PostRenderArgs) -> Result<(), Failure> {
+    let internal = |error: String| Failure::because(Code::Internal, error);
+    let kept = std::fs::read(&args.kept).map_err(|error| internal(error.to_string()))?;
+    let mut manifests = String::new();
+    let read = std::io::stdin().read_to_string(&mut manifests);
+    read.map_err(|error| internal(error.to_string()))?;
+    let rendered = fairlead_agent::post_render(&manifests, &kept).map_err(internal)?;
+    let written = std::io::stdout().write_all(rendered.as_bytes());
+    written.map_err(|error| internal(error.to_string()))
 }

@@ -26,7 +26,7 @@ pub(crate) use fenced::DriftGrant;
 pub use fenced::FencedAccess;
 pub use monitor::DriftMonitor;
 
-pub(crate) use examine::keep_ignored;
+pub(crate) use examine::{ignored_of, keep_ignored};
 pub(crate) use watch::session::{Notice, Position, WatchEnd, watch};
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! chart, values            files for Helm
 //! definitions              custom resource definitions
 //! render, objects          objects of a release
+//! kept                     ignored fields, which keep their live values
 //! failure                  one sentence and a code for each failure
 //! ```
 
@@ -15,6 +16,7 @@ mod chart;
 mod decide;
 mod definitions;
 mod failure;
+mod kept;
 mod note;
 mod objects;
 mod program;
@@ -38,6 +40,7 @@ use fairlead_runner::Runner;
 
 use self::release::Release;
 pub use self::{
+    kept::post_render,
     note::{HelmNote, HelmStep, HelmWork, RunnerMark},
     target::ReleaseTarget,
 };

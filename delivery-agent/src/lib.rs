@@ -22,6 +22,7 @@ mod uploads;
 
 pub use delivery::{DeliveryParts, run};
 pub use fairlead_runner::{Launch, LaunchedRunner, Runner};
+pub use helm::post_render;
 pub use hub::{HubConnection, HubUnreachable};
 pub use manifests::ManifestExecutor;
 pub use process::ProcessIdentity;

@@ -77,7 +77,7 @@ impl Executor for ManifestExecutor {
         let manager = format!("fairlead/{}", run.bundle());
         let writer = DiffWriter {
             manager: &manager,
-            ignore: Some(&run.spec.ignore),
+            ignore: &run.spec.ignore,
             is_exclusive: !run.spec.adopt,
             prunes: run.spec.prune,
         };

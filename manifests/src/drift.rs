@@ -16,7 +16,7 @@ mod walk;
 pub use baseline::{Baseline, CompareReason, Observation, SAME_SECOND_WINDOW, Seen};
 pub use compare::{ChangedField, Comparison, FieldChange, compare};
 pub use corrections::{Corrections, FIGHT_CORRECTIONS, FIGHT_WINDOW};
-pub use ignore::{ignored_pointers, keep_live_values};
+pub use ignore::{LiveField, ignored_pointers, keep_live_values, live_fields};
 pub use managed::{BesideField, FieldOwner, ManagedEntry, beside, entries};
 pub use ownership::{is_adoptable, rewrite_version, take_over, take_over_lists};
 pub use paths::{FieldPath, fields_of, fields_to_json};

@@ -25,7 +25,7 @@ use crate::{
     request::{RunKey, RunRequest},
     run::{OutputKind, Run},
     status::{Cause, Ending, Exit},
-    work::WorkFolder,
+    work::{KEPT_VARIABLE, POST_RENDERER_VARIABLE, WorkFolder},
 };
 
 const READ_BUFFER_BYTES: usize = 16 << 10;
@@ -54,6 +54,13 @@ impl Started {
             return Err(missing());
         }
         let (guard, first) = config.guard.split_first().ok_or_else(missing)?;
+        let mut environment = environment(&folder);
+        if let Some(kept) = request.operation.kept() {
+            folder.write_post_renderer()?;
+            let kept = folder.files().join(kept.to_path());
+            environment.push((POST_RENDERER_VARIABLE, config.program.clone().into()));
+            environment.push((KEPT_VARIABLE, kept.into()));
+        }
         let mut command = Command::new(guard);
         command
             .args(first)
@@ -62,7 +69,7 @@ impl Started {
             .arg(&config.helm)
             .args(request.operation.args(key, &folder.files()))
             .env_clear()
-            .envs(environment(&folder))
+            .envs(environment)
             .current_dir(folder.files())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -179,7 +186,7 @@ fn environment(folder: &WorkFolder) -> Vec<(&'static str, OsString)> {
         ("HELM_CACHE_HOME", at(&home.join("cache"))),
         ("HELM_CONFIG_HOME", at(&home.join("config"))),
         ("HELM_DATA_HOME", at(&home.join("data"))),
-        ("HELM_PLUGINS", at(&home.join("plugins"))),
+        ("HELM_PLUGINS", at(&folder.plugins())),
         ("HELM_NO_PLUGINS", "1".into()),
         ("HELM_DRIVER", "secret".into()),
         ("KUBECONFIG", at(&folder.kubeconfig())),

@@ -13,6 +13,8 @@ pub struct Config {
     pub helm: PathBuf,
     /// Program and first arguments of the guard: `fairlead guard`.
     pub guard: Vec<OsString>,
+    /// This program; Helm starts it as its post-renderer: `fairlead post-render`.
+    pub program: PathBuf,
     /// Version of Fairlead, for agents.
     pub version: String,
     /// True: the runner ends once no agent has contacted it for [`Limits::agent_absence`].

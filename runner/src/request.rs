@@ -9,6 +9,7 @@ use serde_json::{Map, json};
 use crate::{
     names::{FilePath, NameError, Namespace, ReleaseName},
     refusal::Refusal,
+    work::POST_RENDERER,
 };
 
 /// Name of the program Helm in a request.
@@ -178,6 +179,9 @@ pub struct UpgradeInstall {
     /// True: the API server validates the objects, and nothing is written; the output is JSON.
     #[serde(default)]
     pub dry_run: bool,
+    /// File with live values that the rendered objects keep; the runner's own post-renderer reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<FilePath>,
 }
 
 /// Return of a release to an earlier revision, as a new revision.
@@ -283,6 +287,10 @@ impl Operation {
                 args.switch("--force-conflicts", it.force_conflicts);
                 args.switch("--dry-run=server", it.dry_run);
                 args.switch("--output=json", it.dry_run);
+                args.switch(
+                    &format!("--post-renderer={POST_RENDERER}"),
+                    it.kept.is_some(),
+                );
             }
             Operation::Rollback(it) => {
                 args.word("rollback");
@@ -311,6 +319,14 @@ impl Operation {
         args.0
     }
 
+    /// File of the post-renderer, if the program needs one.
+    pub(crate) fn kept(&self) -> Option<&FilePath> {
+        match self {
+            Operation::UpgradeInstall(upgrade) => upgrade.kept.as_ref(),
+            _ => None,
+        }
+    }
+
     fn files(&self) -> impl Iterator<Item = &FilePath> {
         let upgrade = match self {
             Operation::UpgradeInstall(upgrade) => Some(upgrade),
@@ -318,7 +334,7 @@ impl Operation {
         };
         upgrade
             .into_iter()
-            .flat_map(|it| it.values.iter().chain([&it.chart]))
+            .flat_map(|it| it.values.iter().chain([&it.chart]).chain(&it.kept))
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::json;
 use tracing::{info, warn};
 
 use crate::{
@@ -21,6 +22,12 @@ const LOCK_FILE: &str = "lock";
 const RUNS_FOLDER: &str = "runs";
 const PLACE_FILE: &str = "place";
 const PRESSURE_FILE: &str = "pressure";
+/// Name of the post-renderer as a plugin of Helm.
+pub(crate) const POST_RENDERER: &str = "fairlead";
+/// Variable with the program of the post-renderer.
+pub(crate) const POST_RENDERER_VARIABLE: &str = "FAIRLEAD_POST_RENDERER";
+/// Variable with the file of values that the post-renderer keeps.
+pub(crate) const KEPT_VARIABLE: &str = "FAIRLEAD_KEPT";
 
 /// A folder that belongs to one process of this user.
 pub(crate) struct PrivateFolder {
@@ -162,6 +169,32 @@ impl WorkFolder {
 
     pub(crate) fn tmp(&self) -> PathBuf {
         self.path.join("tmp")
+    }
+
+    /// Plugins of Helm: none but the post-renderer.
+    pub(crate) fn plugins(&self) -> PathBuf {
+        self.home().join("plugins")
+    }
+
+    /// Makes the post-renderer known to Helm, which takes plugins only. Variables of the environment name program and file,
+    /// because Helm expands each dollar sign.
+    pub(crate) fn write_post_renderer(&self) -> io::Result<()> {
+        let folder = self.plugins().join(POST_RENDERER);
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(FOLDER_MODE).create(&folder)?;
+        let command = json!({
+            "command": format!("${{{POST_RENDERER_VARIABLE}}}"),
+            "args": ["post-render", format!("${{{KEPT_VARIABLE}}}")],
+        });
+        let plugin = json!({
+            "apiVersion": "v1",
+            "type": "postrenderer/v1",
+            "name": POST_RENDERER,
+            "version": "1.0.0",
+            "runtime": "subprocess",
+            "runtimeConfig": { "platformCommand": [command] },
+        });
+        replace(&folder.join("plugin.yaml"), plugin.to_string().as_bytes())
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! Arguments of `runner` and of its guard.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::Parser;
 
@@ -37,4 +37,11 @@ pub(crate) struct GuardArgs {
     /// Program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Parser)]
+pub(crate) struct PostRenderArgs {
+    /// File with the kept fields
+    #[arg(value_name = "FILE")]
+    pub(crate) kept: PathBuf,
 }

@@ -171,10 +171,20 @@ pub(crate) async fn keep_ignored(
     let Some(key) = ObjectKey::of(manifest) else {
         return Vec::new();
     };
-    let has_autoscaler = has_autoscaler(api, &key, live).await;
-    let ignored = ignored_pointers(rules, &key, Some(live), has_autoscaler);
+    let ignored = ignored_of(api, rules, &key, live).await;
     keep_live_values(manifest, live, &ignored, owner);
     ignored
+}
+
+/// JSON pointers of the fields of a live object that others may change.
+pub(crate) async fn ignored_of(
+    api: &dyn ObjectApi,
+    rules: &[IgnoreRule],
+    key: &ObjectKey,
+    live: &Value,
+) -> Vec<String> {
+    let has_autoscaler = has_autoscaler(api, key, live).await;
+    ignored_pointers(rules, key, Some(live), has_autoscaler)
 }
 
 /// True if a HorizontalPodAutoscaler scales the object. It is read only if somebody used the subresource `scale`.

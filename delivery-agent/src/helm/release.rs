@@ -1,5 +1,7 @@
 //! The release of one run: its records, its note in the journal, and programs that work on it.
 
+use std::sync::atomic::AtomicBool;
+
 use fairlead_api::Code;
 use fairlead_apiserver::Upstream;
 use fairlead_runner::{ClusterAccess, Operation, RunFile, RunKey, RunRequest, Runner};
@@ -25,6 +27,8 @@ pub(crate) struct Release<'a> {
     pub(crate) run: &'a RunContext,
     pub(crate) target: ReleaseTarget,
     pub(crate) runner: &'a Runner,
+    /// True once an upgrade keeps live values.
+    pub(crate) keeps_fields: AtomicBool,
     upstream: &'a Upstream,
 }
 
@@ -42,6 +46,7 @@ impl<'a> Release<'a> {
             run,
             target,
             runner,
+            keeps_fields: AtomicBool::new(false),
             upstream,
         })
     }

@@ -40,8 +40,7 @@ impl Release<'_> {
         });
         let writer = DiffWriter {
             manager: FIELD_MANAGER,
-            // Helm applies the values of its chart.
-            ignore: None,
+            ignore: &self.run.spec.ignore,
             is_exclusive: false,
             prunes: true,
         };

@@ -1,5 +1,7 @@
 //! Run of the kind `sync`: decides, upgrades, and judges the outcome by the record of the release.
 
+use std::sync::atomic::Ordering;
+
 use fairlead_api::{
     Code,
     delivery::{ConflictPolicy, DriftPolicy, RunOrigin},
@@ -159,7 +161,6 @@ impl Release<'_> {
         let journal = self.run.journal.state().await.record;
         let is_command = journal.pending.as_ref().map(|it| it.origin) == Some(RunOrigin::Command);
         let is_new = journal.applied.as_ref().map(|it| &it.spec) != Some(&self.run.spec_id);
-        let options = spec.helm.as_ref();
         decide(&Facts {
             bundle: &spec.bundle,
             spec: &self.run.spec_id,
@@ -176,7 +177,7 @@ impl Release<'_> {
                 false => spec.drift,
             },
             is_ordered: is_command || is_new,
-            adopt: spec.adopt || options.is_some_and(|it| it.take_ownership),
+            adopt: self.takes_ownership(),
         })
     }
 
@@ -206,18 +207,24 @@ impl Release<'_> {
     async fn deploy(&self, before: Option<u32>, values: &Value) -> Result<Applied, RunFailure> {
         let content = self.content(values).await?;
         let is_limited = self.run.site.kinds.is_some() || self.run.site.namespaces.is_some();
-        if is_limited {
-            let rendered = self.render(&content).await?;
+        let takes_over = self.takes_ownership() && !self.run.spec.ignore.is_empty();
+        let mut rendered = Vec::new();
+        if is_limited || takes_over {
+            rendered = self.render(&content).await?;
             self.check_site(&rendered)?;
         }
         let Content { chart, values } = content;
         self.apply_definitions(chart.definitions).await?;
         let mut files = chart.files;
         files.push(values_file(&values)?);
+        let kept = self.kept_fields(rendered).await?;
+        self.keeps_fields.store(kept.is_some(), Ordering::Relaxed);
         let upgrade = UpgradeInstall {
             create_namespace: before.is_none() && self.namespace_is_missing().await,
+            kept: kept.as_ref().map(|it| it.path.clone()),
             ..self.upgrade(chart.path)
         };
+        files.extend(kept);
         let operation = Operation::UpgradeInstall(upgrade);
         let work = HelmWork::UpgradeInstall;
         let (step, end) = self.execute(work, before, operation, &files).await?;
@@ -226,7 +233,6 @@ impl Release<'_> {
 
     pub(crate) fn upgrade(&self, chart: fairlead_runner::FilePath) -> UpgradeInstall {
         let spec = &self.run.spec;
-        let options = spec.helm.as_ref();
         UpgradeInstall {
             release: self.target.name.clone(),
             namespace: self.target.namespace.clone(),
@@ -237,11 +243,18 @@ impl Release<'_> {
             timeout_seconds: self.hook_seconds(),
             history_max: HISTORY_MAX,
             create_namespace: false,
-            take_ownership: spec.adopt || options.is_some_and(|it| it.take_ownership),
+            take_ownership: self.takes_ownership(),
             skip_crds: true,
             force_conflicts: spec.conflicts == ConflictPolicy::Force,
             dry_run: false,
+            kept: None,
         }
+    }
+
+    /// True if objects of others become part of the release.
+    fn takes_ownership(&self) -> bool {
+        let options = self.run.spec.helm.as_ref();
+        self.run.spec.adopt || options.is_some_and(|it| it.take_ownership)
     }
 
     /// Helm makes the namespace only if it is missing: an account may have the right to all else.
@@ -282,6 +295,7 @@ impl Release<'_> {
             _ => self.program_failure(&end, hook).await,
         };
         let number = written.map(|it| it.number);
+        let failure = retried(failure, self.keeps_fields.load(Ordering::Relaxed));
         self.note_failure(number, failure, history.as_slice()).await
     }
 
@@ -383,6 +397,18 @@ impl Release<'_> {
     }
 }
 
+/// Failure of an upgrade that keeps live values: one may have changed after it was read, and the next attempt reads it again.
+fn retried(failure: RunFailure, keeps_fields: bool) -> RunFailure {
+    let is_late = keeps_fields && failure.code == Code::HelmFieldConflict;
+    match failure.class {
+        FailureClass::Permanent if is_late => RunFailure {
+            class: FailureClass::Retry,
+            ..failure
+        },
+        _ => failure,
+    }
+}
+
 /// Attempt of a step whose program has ended.
 pub(crate) fn attempt(step: &HelmStep) -> Attempt {
     Attempt {
@@ -401,4 +427,26 @@ pub(crate) fn values_file(values: &Value) -> Result<fairlead_runner::RunFile, Ru
         path,
         content: values.to_string().into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conflict_of_an_upgrade_that_keeps_fields_is_tried_again() {
+        let class = |code, keeps_fields| {
+            let failure = RunFailure::new(FailureClass::Permanent, code, "");
+            retried(failure, keeps_fields).class
+        };
+        assert_eq!(class(Code::HelmFieldConflict, true), FailureClass::Retry);
+        assert_eq!(
+            class(Code::HelmFieldConflict, false),
+            FailureClass::Permanent
+        );
+        assert_eq!(
+            class(Code::HelmTemplateFailed, true),
+            FailureClass::Permanent
+        );
+    }
 }

@@ -27,8 +27,8 @@ const MAX_VALUE_BYTES: usize = 256;
 pub(crate) struct DiffWriter<'a> {
     /// Field manager.
     pub(crate) manager: &'a str,
-    /// Fields that keep their live values; none if the writer resets them.
-    pub(crate) ignore: Option<&'a [IgnoreRule]>,
+    /// Fields that keep their live values.
+    pub(crate) ignore: &'a [IgnoreRule],
     /// True: objects of others are not written.
     pub(crate) is_exclusive: bool,
     /// True: objects that are not in the content any more are deleted.
@@ -145,10 +145,8 @@ async fn desired(
     writer: &DiffWriter<'_>,
 ) -> Value {
     let mut manifest = object.object.clone();
-    if let Some(rules) = writer.ignore {
-        let owner = FieldOwner::apply(writer.manager);
-        keep_ignored(api, rules, &mut manifest, live, &owner).await;
-    }
+    let owner = FieldOwner::apply(writer.manager);
+    keep_ignored(api, writer.ignore, &mut manifest, live, &owner).await;
     manifest
 }
 
@@ -363,17 +361,19 @@ mod tests {
             namespace: None,
             pointers: vec!["/data/k".to_owned()],
         }];
-        let writer = |ignore| DiffWriter {
-            manager: "fairlead/b-shop",
-            ignore,
-            is_exclusive: true,
-            prunes: true,
-        };
+        fn writer(ignore: &[IgnoreRule]) -> DiffWriter<'_> {
+            DiffWriter {
+                manager: "fairlead/b-shop",
+                ignore,
+                is_exclusive: true,
+                prunes: true,
+            }
+        }
         let cluster = crate::drift::tests::FakeCluster::default();
         let live = map("theirs");
-        let kept = desired(&cluster, &object, &live, &writer(Some(&rules))).await;
+        let kept = desired(&cluster, &object, &live, &writer(&rules)).await;
         assert_eq!(kept, live);
-        let reset = desired(&cluster, &object, &live, &writer(None)).await;
+        let reset = desired(&cluster, &object, &live, &writer(&[])).await;
         assert_eq!(reset, map("ours"));
     }
 }

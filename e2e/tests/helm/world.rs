@@ -162,6 +162,7 @@ impl World {
             skip_crds: true,
             force_conflicts: false,
             dry_run: values.contains("dry"),
+            kept: None,
         };
         let files = CHART.into_iter().chain([("values.yaml", values)]);
         let files = files.map(|(path, content)| {

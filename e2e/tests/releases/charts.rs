@@ -39,6 +39,7 @@ stringData: {token: {{ . | quote }}}
 kind: Deployment
 metadata: {name: {{ .Values.name | default "web" }}}
 spec:
+  {{ with .Values.replicas }}replicas: {{ . }}{{ end }}
   selector: {matchLabels: {app: {{ .Values.selector }}}}
   template:
     metadata: {labels: {app: {{ .Values.selector }}}}

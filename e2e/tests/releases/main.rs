@@ -14,11 +14,11 @@ mod world;
 
 use std::{fs, sync::Arc};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use charts::{SHOP, shop_with};
 use fairlead_api::{
     Code,
-    delivery::{CrdPolicy, DriftPolicy, RunOrigin},
+    delivery::{CrdPolicy, DriftPolicy, IgnoreRule, RunOrigin},
 };
 use fairlead_delivery_agent::engine::{FailureClass, SiteLimits};
 use fairlead_runner::spec_label;
@@ -30,6 +30,7 @@ async fn release_follows_its_spec_and_is_removed() -> anyhow::Result<()> {
     let world = World::start().await?;
     install_and_repeat(&world).await?;
     rotate_a_secret(&world).await?;
+    ignored_fields(&world).await?;
     foreign_revisions(&world).await?;
     definitions(&world).await?;
     limits_of_the_site(&world).await?;
@@ -120,6 +121,59 @@ async fn rotate_a_secret(world: &World) -> anyhow::Result<()> {
         "jsonpath={.data.token}",
     ];
     ensure!(world.kubectl(&token).await? == "Y2FuYXJ5LXJvdGF0ZWQ=");
+    world.remove(&mut shop).await
+}
+
+/// Fields that others may change keep their live values through upgrades, without a moment in between.
+async fn ignored_fields(world: &World) -> anyhow::Result<()> {
+    let values = json!({"name": "scaled", "replicas": 2, "text": "one"});
+    let mut shop = world.deployment("b-scaled", SHOP, values)?;
+    let rule = |kind: &str, pointer: &str| IgnoreRule {
+        kind: Some(kind.to_owned()),
+        group: None,
+        name: None,
+        namespace: None,
+        pointers: vec![pointer.to_owned()],
+    };
+    shop.spec.ignore = vec![
+        rule("Deployment", "/spec/replicas"),
+        rule("ConfigMap", "/data/text"),
+    ];
+    world.synced(&mut shop).await?;
+    let scale = ["scale", "deployment", "scaled", "--replicas=5"];
+    world.kubectl(&scale).await?;
+    let edit = r#"--patch={"data":{"text":"live"}}"#;
+    let edit = ["patch", "configmap", "scaled", "--type=merge", edit];
+    world.kubectl(&edit).await?;
+    let deployment = "jsonpath={.metadata.generation} {.spec.replicas}";
+    let deployment = ["get", "deployment", "scaled", "-o", deployment];
+    ensure!(world.kubectl(&deployment).await? == "2 5");
+
+    // New content changes the fields, too; the live values stay, and the generation proves that none was reset.
+    shop.set_value("text", "two");
+    shop.set_value("replicas", 3);
+    let (result, log) = world.sync(&mut shop).await?;
+    result.with_context(|| format!("the log: {log}"))?;
+    ensure!(
+        log.contains("Deployment shop/scaled keeps its live value of /spec/replicas"),
+        "{log}"
+    );
+    ensure!(world.kubectl(&deployment).await? == "2 5");
+    let text = ["get", "configmap", "scaled", "-o", "jsonpath={.data.text}"];
+    ensure!(world.kubectl(&text).await? == "live");
+    let states = world.revisions("scaled").await?;
+    ensure!(states == [(1, "superseded"), (2, "deployed")], "{states:?}");
+    // Again: nothing changes.
+    world.synced(&mut shop).await?;
+    ensure!(world.revisions("scaled").await? == states);
+
+    // Without the rule the other manager's value is a conflict.
+    shop.spec.ignore.clear();
+    world
+        .kubectl(&[&scale[..3], &["--replicas=7"]].concat())
+        .await?;
+    let failure = world.failed(&mut shop).await?;
+    ensure!(failure.code == Code::HelmFieldConflict, "{failure:?}");
     world.remove(&mut shop).await
 }
 

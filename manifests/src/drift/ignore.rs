@@ -3,6 +3,7 @@
 //! A field that is left out falls to its default, because we own it.
 
 use fairlead_api::delivery::{IgnoreRule, ObjectTarget};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
@@ -51,26 +52,58 @@ fn is_scaled(live: &Value) -> bool {
     entries(live).any(|it| it.subresource == "scale" && has_below(&fields_of(it.fields), &replicas))
 }
 
-/// Replaces values at JSON pointers of a manifest by live ones. A field that neither the manifest sets nor `owner` owns
-/// is left out; a field that the live object has not is removed.
+/// Live value of a field that others may change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LiveField {
+    /// JSON pointer.
+    pub pointer: String,
+    /// Value; none if the live object has no such field.
+    pub value: Option<Value>,
+    /// True if the owner of the manifest owns the field: left out, it would fall to its default.
+    pub is_own: bool,
+}
+
+/// Live values of an object's fields at JSON pointers.
+#[must_use]
+pub fn live_fields(live: &Value, pointers: &[String], owner: &FieldOwner) -> Vec<LiveField> {
+    let own = owner
+        .entry(live)
+        .map(|it| fields_of(it.fields))
+        .unwrap_or_default();
+    let pointers = pointers.iter().filter(|it| it.starts_with('/'));
+    pointers
+        .map(|pointer| LiveField {
+            pointer: pointer.clone(),
+            value: live.pointer(pointer).cloned(),
+            is_own: FieldPath::of_pointer(pointer).is_some_and(|it| has_below(&own, &it)),
+        })
+        .collect()
+}
+
+impl LiveField {
+    /// Puts the value into a manifest. A field that neither the manifest sets nor its owner owns is left out; a field that
+    /// the live object has not is removed.
+    pub fn keep_in(&self, manifest: &mut Value) {
+        let pointer = &self.pointer;
+        match (manifest.pointer_mut(pointer), &self.value) {
+            (Some(field), Some(value)) => field.clone_from(value),
+            (Some(_), None) => remove(manifest, pointer),
+            (None, Some(value)) if self.is_own => insert(manifest, pointer, value.clone()),
+            (None, _) => {}
+        }
+    }
+}
+
+/// Replaces values at JSON pointers of a manifest by live ones, as [`LiveField::keep_in`] does.
 pub fn keep_live_values(
     manifest: &mut Value,
     live: &Value,
     pointers: &[String],
     owner: &FieldOwner,
 ) {
-    let own = owner
-        .entry(live)
-        .map(|it| fields_of(it.fields))
-        .unwrap_or_default();
-    for pointer in pointers.iter().filter(|it| it.starts_with('/')) {
-        let is_own = FieldPath::of_pointer(pointer).is_some_and(|it| has_below(&own, &it));
-        match (manifest.pointer_mut(pointer), live.pointer(pointer)) {
-            (Some(field), Some(value)) => field.clone_from(value),
-            (Some(_), None) => remove(manifest, pointer),
-            (None, Some(value)) if is_own => insert(manifest, pointer, value.clone()),
-            (None, _) => {}
-        }
+    for field in live_fields(live, pointers, owner) {
+        field.keep_in(manifest);
     }
 }
 

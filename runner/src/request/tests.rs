@@ -20,6 +20,7 @@ fn upgrade() -> UpgradeInstall {
         skip_crds: true,
         force_conflicts: false,
         dry_run: false,
+        kept: None,
     }
 }
 
@@ -71,6 +72,22 @@ fn upgrade_is_one_command_line_without_free_arguments() {
             "--skip-crds",
         ]
     );
+}
+
+#[test]
+fn kept_fields_name_the_post_renderer_of_the_runner_alone() {
+    let key: RunKey = format!("{RUN}.1").parse().unwrap();
+    let kept = UpgradeInstall {
+        kept: Some("kept.json".parse().unwrap()),
+        ..upgrade()
+    };
+    let operation = Operation::UpgradeInstall(kept);
+    let args = operation.args(&key, Path::new("/w/files"));
+    assert_eq!(args.last().unwrap(), "--post-renderer=fairlead");
+    let files = ["chart/Chart.yaml", "values/0.yaml", "kept.json"];
+    assert_eq!(request(operation.clone(), &files).check(100, 3), Ok(()));
+    let missing = request(operation, &files[..2]).check(100, 3);
+    assert!(matches!(missing, Err(Refusal::Invalid(_))), "{missing:?}");
 }
 
 #[test]

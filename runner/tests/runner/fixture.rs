@@ -154,6 +154,7 @@ pub(crate) fn upgrade(script: &str) -> (RunRequest, Vec<RunFile>) {
         skip_crds: false,
         force_conflicts: false,
         dry_run: false,
+        kept: None,
     });
     let file = |path: &str, content: &str| RunFile {
         path: path.parse().unwrap(),
