@@ -10,8 +10,8 @@ use bytes::Bytes;
 use fairlead_api::{
     BundleId,
     delivery::{
-        DeploymentReceipt, DeploymentReport, DeploymentReports, DeploymentState, MAX_REPORTS_BYTES,
-        REPORTS_PATH,
+        DeploymentReceipt, DeploymentReport, DeploymentReports, DeploymentState, DriftedObject,
+        MAX_REPORTS_BYTES, REPORTS_PATH,
     },
 };
 use http::{Request, StatusCode, header};
@@ -35,6 +35,8 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024;
 const MAX_REASON_BYTES: usize = 8 * 1024;
 /// Longest names of all changed fields of a deployment.
 const MAX_DRIFT_BYTES: usize = 32 * 1024;
+/// Longest names of all fields beside those of a bundle.
+const MAX_BESIDE_BYTES: usize = 4 * 1024;
 /// Space of the frame around reports.
 const FRAME_BYTES: usize = 1024;
 
@@ -225,11 +227,19 @@ fn shorten(report: &mut DeploymentReport) {
         reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
         reason.push_str(" ...");
     }
+    shorten_fields(&mut report.drift, MAX_DRIFT_BYTES);
+    shorten_fields(&mut report.beside, MAX_BESIDE_BYTES);
+    // Others choose the fields beside, so that an object without any left says nothing.
+    report.beside.retain(|object| !object.fields.is_empty());
+}
+
+/// Keeps the first fields whose names have `limit` bytes together.
+fn shorten_fields(objects: &mut [DriftedObject], limit: usize) {
     let mut size = 0;
-    for object in &mut report.drift {
+    for object in objects {
         object.fields.retain(|field| {
             size += field.len();
-            size <= MAX_DRIFT_BYTES
+            size <= limit
         });
     }
 }

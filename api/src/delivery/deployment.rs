@@ -121,6 +121,9 @@ pub struct Deployment {
     /// Objects changed by others, at most 20.
     #[serde(default)]
     pub drift: Vec<DriftedObject>,
+    /// Fields that others set beside those of the bundle, at most 10 objects. They are no drift.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<DriftedObject>,
     /// Last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -164,6 +167,9 @@ pub struct DeploymentReport {
     /// Objects changed by others, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<DriftedObject>,
+    /// Fields that others set beside those of the bundle, at most 10 objects. They are no drift.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<DriftedObject>,
     /// Last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -220,12 +226,12 @@ pub struct ObjectCounts {
     pub ready: u32,
 }
 
-/// An object changed by others.
+/// An object with fields of others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DriftedObject {
     /// Kind, namespace and name, like `Deployment shop/web`.
     pub object: String,
-    /// Changed fields, like `.spec.replicas`.
+    /// Its fields, like `.spec.replicas`.
     pub fields: Vec<String>,
     /// Field manager of the change; missing for a removed field.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -293,6 +293,7 @@ fn ready(bundle: BundleId, generation: u64, run: Option<RunId>) -> DeploymentRep
             ready: 20,
         },
         drift: Vec::new(),
+        beside: Vec::new(),
         run,
     }
 }

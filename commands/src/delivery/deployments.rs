@@ -221,14 +221,14 @@ fn described(deployment: &Deployment) -> String {
             .as_ref()
             .map(|it| ("last run", it.to_string())),
     );
-    let shown = deployment.drift.iter().take(SHOWN_OBJECTS);
-    fields.extend(shown.map(|it| {
-        let manager = it.manager.as_deref().unwrap_or("others");
-        (
-            "drift",
-            format!("{} by {manager}: {}", it.object, it.fields.join(", ")),
-        )
-    }));
+    let of_others = [("drift", &deployment.drift), ("beside", &deployment.beside)];
+    for (name, objects) in of_others {
+        fields.extend(objects.iter().take(SHOWN_OBJECTS).map(|it| {
+            let manager = it.manager.as_deref().unwrap_or("others");
+            let text = format!("{} by {manager}: {}", it.object, it.fields.join(", "));
+            (name, text)
+        }));
+    }
     for (name, value) in fields {
         let name = format!("{name}:");
         out += &format!("{name:<12} {value}\n");
@@ -297,6 +297,7 @@ mod tests {
             "since": "2026-11-24T12:01:00Z", "offline": true, "generation": { "wanted": 8, "released": 8, "applied": 7 },
             "attempt": 2, "nextTry": "2026-11-24T12:05:00Z", "objects": { "total": 14, "ready": 13 },
             "drift": [{ "object": "Deployment shop/web", "fields": [".spec.replicas"], "manager": "kubectl" }],
+            "beside": [{ "object": "ConfigMap shop/web", "fields": [".data.extra"], "manager": "injector" }],
             "run": "run-01KB0000000000000000000000",
         }))
         .unwrap()
@@ -314,7 +315,8 @@ mod tests {
              attempt:     2\n\
              next try:    2026-11-24T12:05:00Z\n\
              last run:    run-01KB0000000000000000000000\n\
-             drift:       Deployment shop/web by kubectl: .spec.replicas\n"
+             drift:       Deployment shop/web by kubectl: .spec.replicas\n\
+             beside:      ConfigMap shop/web by injector: .data.extra\n"
         );
     }
 

@@ -34,6 +34,7 @@ use crate::{
     testing::{FakeApi, status},
 };
 
+mod beside;
 mod lease;
 mod programs;
 mod refusals;

@@ -19,8 +19,14 @@ const HELM_LABEL: &str = "app.kubernetes.io/managed-by";
 const HELM_LABEL_VALUE: &str = "Helm";
 /// Field manager of Helm 4.
 const HELM_MANAGER: &str = "helm";
-/// Fields beside those of the bundle that are kept per object.
-const MAX_BESIDE_FIELDS: usize = 20;
+/// Fields beside those of the bundle that are kept per object and manager.
+const MAX_BESIDE_FIELDS: usize = 10;
+/// Managers of the control plane, whose notes in the metadata are on nearly each object.
+const CONTROL_PLANE_MANAGERS: [&str; 3] = [
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+];
 
 /// Owner of the fields of a deployment's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,7 +174,8 @@ impl fmt::Debug for FollowedObject {
     }
 }
 
-/// Fields of an object that others set beside those of the bundle, by manager.
+/// Fields of an object that others set beside those of the bundle, by manager. Notes of the control plane in the metadata,
+/// like the revision of a Deployment, are left out: they are on nearly each object.
 pub(crate) fn beside_fields(
     key: &ObjectKey,
     live: &Value,
@@ -176,9 +183,15 @@ pub(crate) fn beside_fields(
 ) -> Vec<DriftedObject> {
     let mut by_manager = std::collections::BTreeMap::<String, Vec<String>>::new();
     for field in beside(live, owner) {
+        let path = field.path.to_string();
+        let is_note = path.starts_with(".metadata.")
+            && CONTROL_PLANE_MANAGERS.contains(&field.manager.as_str());
+        if is_note {
+            continue;
+        }
         let fields = by_manager.entry(field.manager).or_default();
         if fields.len() < MAX_BESIDE_FIELDS {
-            fields.push(field.path.to_string());
+            fields.push(path);
         }
     }
     let object = |(manager, fields)| DriftedObject {
@@ -202,6 +215,32 @@ mod tests {
         let annotations = &metadata["annotations"];
         assert_eq!(annotations["meta.helm.sh/release-name"], "shop");
         assert_eq!(annotations["meta.helm.sh/release-namespace"], "apps");
+    }
+
+    #[test]
+    fn notes_of_the_control_plane_are_not_beside() {
+        let entry = |manager: &str, fields: Value| json!({"manager": manager, "operation": "Update", "fieldsV1": fields});
+        let annotation =
+            json!({"f:metadata": {"f:annotations": {"f:deployment.kubernetes.io/revision": {}}}});
+        let live = json!({"metadata": {"managedFields": [
+            entry("kube-controller-manager", annotation.clone()),
+            entry("kube-controller-manager", json!({"f:spec": {"f:replicas": {}}})),
+            entry("injector", annotation),
+        ]}});
+        let key = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "web".to_owned(),
+        };
+        let owner = DeliveryOwner::Bundle("b-shop".parse().unwrap()).applied();
+        let beside = beside_fields(&key, &live, &owner);
+        let managers: Vec<_> = beside
+            .iter()
+            .filter_map(|it| it.manager.as_deref())
+            .collect();
+        assert_eq!(managers, ["injector", "kube-controller-manager"]);
+        assert_eq!(beside[1].fields, [".spec.replicas"]);
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub(super) struct Worker {
     is_overdue: bool,
     drift: Vec<DriftedObject>,
     drift_cause: Option<RunFailure>,
+    /// Fields that others set beside those of the bundle.
+    beside: Vec<DriftedObject>,
     /// Finding of the observer that a person must decide about.
     fight: Option<RunFailure>,
     /// True if a Secret has changed since the last run.
@@ -101,6 +103,7 @@ impl Worker {
             is_overdue: false,
             drift: Vec::new(),
             drift_cause: None,
+            beside: Vec::new(),
             fight: None,
             is_stale: false,
             has_run: false,

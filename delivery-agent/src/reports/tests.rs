@@ -118,6 +118,7 @@ fn report(bundle: &str, state: DeploymentState, generation: u64) -> DeploymentRe
         retries_exhausted: false,
         objects: ObjectCounts { total: 1, ready: 1 },
         drift: Vec::new(),
+        beside: Vec::new(),
         run: None,
     }
 }
@@ -232,6 +233,23 @@ async fn many_states_go_in_pieces_of_the_limit() {
         400,
         "each state once: {counts:?}"
     );
+}
+
+#[test]
+fn fields_beside_those_of_a_bundle_are_bounded() {
+    let object = |object: &str, fields: Vec<String>| DriftedObject {
+        object: object.to_owned(),
+        fields,
+        manager: Some("injector".to_owned()),
+    };
+    let mut report = report("b-a", DeploymentState::Ready, 1);
+    let first = format!(".data.{}", "x".repeat(MAX_BESIDE_BYTES / 2));
+    report.beside = vec![
+        object("ConfigMap shop/a", vec![first.clone(), first.clone()]),
+        object("ConfigMap shop/b", vec![first.clone()]),
+    ];
+    shorten(&mut report);
+    assert_eq!(report.beside, [object("ConfigMap shop/a", vec![first])]);
 }
 
 #[tokio::test(start_paused = true)]

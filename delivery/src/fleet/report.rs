@@ -19,6 +19,10 @@ const MAX_CODE_CHARS: usize = 16;
 const MAX_DRIFTED_OBJECTS: usize = 20;
 /// Limit of fields of a drifted object.
 const MAX_DRIFTED_FIELDS: usize = 20;
+/// Limit of objects with fields beside those of the bundle: a report is small, because there may be 500,000.
+const MAX_BESIDE_OBJECTS: usize = 10;
+/// Limit of fields of such an object.
+const MAX_BESIDE_FIELDS: usize = 10;
 /// Limit of each text of a drifted object in characters.
 const MAX_DRIFT_CHARS: usize = 300;
 
@@ -46,6 +50,7 @@ struct ReportDetails {
     reason: Option<Box<str>>,
     code: Option<Box<str>>,
     drift: Vec<DriftedObject>,
+    beside: Vec<DriftedObject>,
 }
 
 impl StoredReport {
@@ -60,7 +65,8 @@ impl StoredReport {
         let details = ReportDetails {
             reason: report.reason.map(|it| cut(it, MAX_REASON_CHARS).into()),
             code: report.code.map(|it| cut(it, MAX_CODE_CHARS).into()),
-            drift: bounded(report.drift),
+            drift: bounded(report.drift, MAX_DRIFTED_OBJECTS, MAX_DRIFTED_FIELDS),
+            beside: bounded(report.beside, MAX_BESIDE_OBJECTS, MAX_BESIDE_FIELDS),
         };
         StoredReport {
             generation: report.generation,
@@ -90,6 +96,7 @@ impl StoredReport {
             retries_exhausted: self.retries_exhausted,
             objects: self.objects,
             drift: self.drift().to_vec(),
+            beside: self.beside().to_vec(),
             run: self.run(),
         }
     }
@@ -123,6 +130,10 @@ impl StoredReport {
         self.details.as_ref().map_or(&[], |it| it.drift.as_slice())
     }
 
+    pub(crate) fn beside(&self) -> &[DriftedObject] {
+        self.details.as_ref().map_or(&[], |it| it.beside.as_slice())
+    }
+
     pub(crate) fn next_try(&self) -> Option<OffsetDateTime> {
         (self.next_try != UnixMillis(0)).then(|| self.next_try.into())
     }
@@ -148,6 +159,7 @@ impl StoredReport {
             reason: self.reason().map(str::to_owned),
             code: self.code().map(str::to_owned),
             drift: self.drift().to_vec(),
+            beside: self.beside().to_vec(),
         };
         // Serialization of texts and numbers cannot fail.
         serde_json::to_string(&row).unwrap_or_default()
@@ -160,6 +172,7 @@ impl StoredReport {
             reason: row.reason.map(Into::into),
             code: row.code.map(Into::into),
             drift: row.drift,
+            beside: row.beside,
         };
         let report = StoredReport {
             generation: row.generation,
@@ -211,6 +224,8 @@ struct ReportRow {
     code: Option<String>,
     #[serde(rename = "d", default, skip_serializing_if = "Vec::is_empty")]
     drift: Vec<DriftedObject>,
+    #[serde(rename = "b", default, skip_serializing_if = "Vec::is_empty")]
+    beside: Vec<DriftedObject>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -224,11 +239,15 @@ fn cut(mut text: String, chars: usize) -> String {
     text
 }
 
-fn bounded(mut drift: Vec<DriftedObject>) -> Vec<DriftedObject> {
-    drift.truncate(MAX_DRIFTED_OBJECTS);
+fn bounded(
+    mut drift: Vec<DriftedObject>,
+    max_objects: usize,
+    max_fields: usize,
+) -> Vec<DriftedObject> {
+    drift.truncate(max_objects);
     for object in &mut drift {
         object.object = cut(std::mem::take(&mut object.object), MAX_DRIFT_CHARS);
-        object.fields.truncate(MAX_DRIFTED_FIELDS);
+        object.fields.truncate(max_fields);
         for field in &mut object.fields {
             *field = cut(std::mem::take(field), MAX_DRIFT_CHARS);
         }
@@ -257,6 +276,7 @@ mod tests {
             "state": "Failed", "reason": "image pull failed", "code": "FL-6207", "retriesExhausted": true,
             "nextTry": "2026-11-24T12:00:00.5Z", "objects": {"total": 4, "ready": 3},
             "drift": [{"object": "Deployment shop/web", "fields": [".spec.replicas"], "manager": "kubectl"}],
+            "beside": [{"object": "ConfigMap shop/web", "fields": [".data.extra"], "manager": "injector"}],
             "run": "run-01ARZ3NDEKTSV4RRFFQ69G5FAV",
         }));
         for (given, kind) in [
@@ -299,13 +319,15 @@ mod tests {
     fn texts_and_lists_of_a_report_are_bounded() {
         let object = json!({"object": "x".repeat(9_999), "fields": vec!["f"; 99]});
         let long = report(
-            json!({"reason": "ä".repeat(9_999), "code": "FL-".repeat(99), "drift": vec![object; 99]}),
+            json!({"reason": "ä".repeat(9_999), "code": "FL-".repeat(99), "drift": vec![&object; 99], "beside": vec![&object; 99]}),
         );
         let stored = StoredReport::of(long, None, UnixMillis(1));
         assert_eq!(stored.reason().unwrap().chars().count(), MAX_REASON_CHARS);
         assert_eq!(stored.drift().len(), MAX_DRIFTED_OBJECTS);
         assert_eq!(stored.drift()[0].fields.len(), MAX_DRIFTED_FIELDS);
         assert_eq!(stored.drift()[0].object.len(), MAX_DRIFT_CHARS);
+        assert_eq!(stored.beside().len(), MAX_BESIDE_OBJECTS);
+        assert_eq!(stored.beside()[0].fields.len(), MAX_BESIDE_FIELDS);
     }
 
     #[test]

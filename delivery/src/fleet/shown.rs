@@ -330,6 +330,7 @@ impl Fleet {
             next_try: report.and_then(StoredReport::next_try),
             objects: report.map_or(ObjectCounts::default(), |it| it.objects),
             drift: report.map_or(Vec::new(), |it| it.drift().to_vec()),
+            beside: report.map_or(Vec::new(), |it| it.beside().to_vec()),
             run: report.and_then(StoredReport::run),
         }
     }

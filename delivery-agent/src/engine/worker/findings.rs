@@ -27,7 +27,7 @@ impl Worker {
             }
             DriftEvent::Blocked(cause) => self.fight = cause.map(failure),
             DriftEvent::HealthChanged(health) => self.health = Some(health),
-            DriftEvent::BesideChanged(_) => {}
+            DriftEvent::BesideChanged(objects) => self.beside = objects,
         }
     }
 

@@ -185,6 +185,8 @@ impl Worker {
                 self.has_run = true;
                 self.is_stale = false;
                 self.drift.clear();
+                // The next observation lists them again.
+                self.beside.clear();
                 self.fight = None;
                 let is_ready = health.worst.state == HealthState::Ready;
                 self.is_overdue = !is_ready;

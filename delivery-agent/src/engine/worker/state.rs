@@ -11,6 +11,8 @@ use super::{FailureClass, JournalState, RunFailure, RunOrder, WaitCause, Worker}
 
 /// Reported objects with drift.
 const MAX_DRIFTED_OBJECTS: usize = 20;
+/// Reported objects with fields beside those of the bundle.
+const MAX_BESIDE_OBJECTS: usize = 10;
 
 impl Worker {
     /// Report with the fields that the journal knows.
@@ -33,6 +35,7 @@ impl Worker {
             retries_exhausted: false,
             objects: ObjectCounts { total, ready },
             drift: Vec::new(),
+            beside: Vec::new(),
             run: record.last_run.clone(),
         }
     }
@@ -158,6 +161,8 @@ impl Worker {
                 .cloned()
                 .collect();
         }
+        let beside = self.beside.iter().take(MAX_BESIDE_OBJECTS);
+        report.beside = beside.cloned().collect();
         if is_orphan {
             report.state = DeploymentState::Orphaned;
         }

@@ -330,6 +330,7 @@ pub(super) fn state_of(state: DeploymentState, generation: u64) -> DeploymentRep
         retries_exhausted: state == DeploymentState::Failed,
         objects: ObjectCounts { total: 4, ready: 4 },
         drift: Vec::new(),
+        beside: Vec::new(),
         run: None,
     }
 }
