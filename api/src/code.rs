@@ -241,7 +241,7 @@ codes! {
     SecretMissing = 6705, 0, "a Secret that the bundle needs is missing in the cluster", "Create the Secret and the key that the cause names; the bundle continues by itself.";
     SecretForbidden = 6706, 0, "the bundle's ServiceAccount may not read a Secret", "Bind the rule of the cause to the ServiceAccount; the bundle continues by itself.";
     SecretMisused = 6707, 0, "a value of a Secret is used outside of Secrets and Helm values", "Use the variable in objects of kind Secret only, and let the pods read that Secret.";
-    SecretUnusable = 6708, 0, "a value of a Secret cannot be used", "Change the value in the Secret that the cause names: values are text below 64 KiB together.";
+    SecretUnusable = 6708, 0, "a value of a Secret cannot be used", "Change the value in the Secret that the cause names: values are below 64 KiB together, and text, except for those that are all of a field in `data` of a Secret.";
     DiffRefused = 6709, 0, "objects cannot be compared with the cluster", "Correct the objects or the rights that the log of the run names, and compare again.";
 }
 

@@ -176,21 +176,32 @@ impl SecretInputs {
         Masker::new(values).map_err(|error| permanent(Code::SecretUnusable, error.to_string()))
     }
 
-    /// Values by destination, as texts.
+    /// Values of variables by the name after `vars.`, byte for byte.
+    pub fn vars(&self) -> impl Iterator<Item = (&str, SecretSlice<u8>)> {
+        let inputs = self.values.iter();
+        inputs.filter_map(|it| Some((it.destination.strip_prefix("vars.")?, it.value.clone())))
+    }
+
+    /// Values of Helm by the path after `values.`. Helm knows texts only.
     ///
     /// # Errors
     /// [`SecretError::Permanent`] for a value that is no UTF-8.
     pub fn texts(&self) -> Result<Vec<(&str, SecretString)>, SecretError> {
-        let mut texts = Vec::with_capacity(self.values.len());
+        let mut texts = Vec::new();
         for input in &self.values {
+            let Some(path) = input.destination.strip_prefix("values.") else {
+                continue;
+            };
             let text = std::str::from_utf8(input.value.expose_secret()).map_err(|_| {
                 let InputValue {
                     destination, place, ..
                 } = input;
-                let cause = format!("{place} is no UTF-8 text, as {destination} needs it");
+                let cause = format!(
+                    "{place} is no UTF-8 text, as {destination} needs it; keep base64 of it in the Secret"
+                );
                 permanent(Code::SecretUnusable, cause)
             })?;
-            texts.push((input.destination.as_str(), SecretString::from(text)));
+            texts.push((path, SecretString::from(text)));
         }
         Ok(texts)
     }

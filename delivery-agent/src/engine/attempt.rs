@@ -251,9 +251,9 @@ impl Attempt<'_> {
         }
         let reader = self.shared.observer.reader();
         let values = reader.read(&fence.kube, &self.spec).await?;
-        let vars = values.vars.values();
-        let texts = vars.chain(values.values.iter().map(|(_, value)| value));
-        let masker = Masker::new(texts.map(|text| text.expose_secret()));
+        let vars = values.vars.values().map(|value| value.expose_secret());
+        let texts = values.values.iter().map(|(_, value)| value.expose_secret());
+        let masker = Masker::new(vars.chain(texts.map(str::as_bytes)));
         let masker = masker.map_err(|error| {
             let class = FailureClass::Permanent;
             RunFailure::new(class, Code::SecretUnusable, error.to_string())

@@ -8,7 +8,7 @@ use fairlead_api::{
     delivery::{CancelMode, RunDiff, Spec, SpecId},
 };
 use fairlead_manifests::{Inventory, ObjectKey, ObjectKind, drift::Baseline};
-use secrecy::SecretString;
+use secrecy::{SecretSlice, SecretString};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -61,8 +61,8 @@ pub struct RunContext {
 /// Values of Secrets, read with the token of the run. They never leave the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct SecretValues {
-    /// By name of the variable after `vars.`, for `Secret` objects.
-    pub vars: BTreeMap<String, SecretString>,
+    /// By name of the variable after `vars.`, for `Secret` objects, which can hold bytes that are no text.
+    pub vars: BTreeMap<String, SecretSlice<u8>>,
     /// By path after `values.`, for Helm releases.
     pub values: Vec<(String, SecretString)>,
 }

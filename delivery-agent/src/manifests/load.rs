@@ -60,6 +60,9 @@ fn read(
             ReplaceError::Misused(cause) => {
                 RunFailure::new(FailureClass::Permanent, Code::SecretMisused, cause)
             }
+            ReplaceError::NoText(cause) => {
+                RunFailure::new(FailureClass::Permanent, Code::SecretUnusable, cause)
+            }
             ReplaceError::Variable(error) => invalid(format!("{}: {error}", manifest.place)),
         })?;
     }

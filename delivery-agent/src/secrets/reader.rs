@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fairlead_api::{Code, delivery::Spec};
-use secrecy::SecretString;
 
 use super::{SecretChanges, SecretError, SecretInputs, SecretVersions};
 use crate::{
@@ -42,16 +41,12 @@ impl SecretReader for ClusterSecrets {
 }
 
 fn values(inputs: &SecretInputs) -> Result<SecretValues, SecretError> {
-    let mut values = SecretValues::default();
-    for (destination, text) in inputs.texts()? {
-        let text = SecretString::from(text);
-        match destination.split_once('.') {
-            Some(("vars", name)) => drop(values.vars.insert(name.to_owned(), text)),
-            Some(("values", path)) => values.values.push((path.to_owned(), text)),
-            _ => {}
-        }
-    }
-    Ok(values)
+    let vars = inputs.vars();
+    let texts = inputs.texts()?.into_iter();
+    Ok(SecretValues {
+        vars: vars.map(|(name, value)| (name.to_owned(), value)).collect(),
+        values: texts.map(|(path, text)| (path.to_owned(), text)).collect(),
+    })
 }
 
 fn failure(error: SecretError) -> RunFailure {

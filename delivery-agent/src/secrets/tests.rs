@@ -58,13 +58,10 @@ async fn values_are_read_once_and_hidden() {
         .iter()
         .map(|it| (it.0, it.1.expose_secret()))
         .collect();
-    assert_eq!(
-        texts,
-        [
-            ("values.db.auth.password", "hunter2-hunter2"),
-            ("vars.top", "hunter2-hunter2")
-        ]
-    );
+    assert_eq!(texts, [("db.auth.password", "hunter2-hunter2"),]);
+    let vars: Vec<_> = secrets.vars().collect();
+    assert_eq!(vars[0].0, "top");
+    assert_eq!(vars[0].1.expose_secret(), b"hunter2-hunter2");
     assert_eq!(versions.len(), 1);
     assert_eq!(cluster.take_requests(), [format!("get {PATH}")]);
     let debug = format!("{secrets:?}");
@@ -83,12 +80,12 @@ async fn values_that_are_no_text_or_too_large_are_named() {
         SecretError::Permanent(failure) => (failure.code, failure.cause),
         other => panic!("{other:?}"),
     };
-    let secrets = read(&[input("db", "bytes", "vars.a")]).await.unwrap();
+    let secrets = read(&[input("db", "bytes", "values.a")]).await.unwrap();
     assert_eq!(
         unusable(secrets.texts().unwrap_err()),
         (
             Code::SecretUnusable,
-            "key bytes of Secret shop/db is no UTF-8 text, as vars.a needs it".to_owned()
+            "key bytes of Secret shop/db is no UTF-8 text, as values.a needs it; keep base64 of it in the Secret".to_owned()
         )
     );
     let cluster = cluster();
@@ -168,10 +165,13 @@ fn lookup(name: &str) -> Option<Cow<'static, Value>> {
     (name == "vars.user").then(|| Cow::Owned(json!("shop")))
 }
 
-fn of_secret(name: &str) -> Option<&'static str> {
+const BINARY: &[u8] = &[0xff, 0xfe, 0, 1, 2, 3];
+
+fn of_secret(name: &str) -> Option<&'static [u8]> {
     match name {
-        "vars.password" => Some("hunter2-hunter2"),
-        "vars.odd" => Some("a${vars.user}$${vars.user}"),
+        "vars.password" => Some(b"hunter2-hunter2"),
+        "vars.odd" => Some(b"a${vars.user}$${vars.user}"),
+        "vars.bytes" => Some(BINARY),
         _ => None,
     }
 }
@@ -195,6 +195,26 @@ fn variables_of_secrets_are_replaced_in_secrets() {
     assert_eq!(object["stringData"]["plain"], "${HOME}");
     // A value that looks like a variable stays.
     assert_eq!(object["stringData"]["odd"], "a${vars.user}$${vars.user}");
+}
+
+#[tokio::test]
+async fn binary_values_reach_the_data_of_secrets_byte_for_byte() {
+    let inputs = [input("db", "bytes", "vars.bytes")];
+    let secrets = read(&inputs).await.unwrap();
+    assert!(secrets.texts().unwrap().is_empty());
+    let vars: Vec<_> = secrets.vars().collect();
+    assert_eq!((vars[0].0, vars[0].1.expose_secret()), ("bytes", BINARY));
+    let masked = secrets.masker().unwrap();
+    let printed = format!("data: {}", STANDARD.encode(BINARY));
+    assert_eq!(masked.mask(&printed), "data: ***");
+
+    let with = |field: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, field: {"a": "${vars.bytes}"}});
+    let object = replaced(with("data")).unwrap();
+    assert_eq!(object["data"]["a"], STANDARD.encode(BINARY));
+    let error = replaced(with("stringData")).unwrap_err();
+    let cause =
+        "Secret a uses ${vars.bytes} in stringData, and its value is no UTF-8 text; data takes it";
+    assert_eq!(error, ReplaceError::NoText(cause.to_owned()));
 }
 
 #[test]

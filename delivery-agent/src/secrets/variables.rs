@@ -13,6 +13,9 @@ pub enum ReplaceError {
     /// A variable of a Secret is used in the wrong place.
     #[error("{0}")]
     Misused(String),
+    /// The value of a Secret is no text, and is used where only text can stand.
+    #[error("{0}")]
+    NoText(String),
     /// Another variable has no value.
     #[error(transparent)]
     Variable(#[from] SubstituteError<VariableError>),
@@ -21,14 +24,14 @@ pub enum ReplaceError {
 /// Replaces all variables of one object. `secret` has the values of Secrets by full name, `lookup` all others.
 ///
 /// In `stringData` of a Secret the variables of Secrets become text. In `data` a value that is one variable becomes base64
-/// of the text. Any other use of them is refused: a value must not reach an object that more people may read. Values are
+/// of its bytes, which need not be text. Any other use of them is refused: a value must not reach an object that more people may read. Values are
 /// not searched for variables again.
 ///
 /// # Errors
 /// [`ReplaceError`]; the object is then partly replaced.
 pub fn replace_variables<'a>(
     object: &mut Value,
-    secret: &dyn Fn(&str) -> Option<&'a str>,
+    secret: &dyn Fn(&str) -> Option<&'a [u8]>,
     lookup: &dyn Fn(&str) -> Option<Cow<'a, Value>>,
 ) -> Result<(), ReplaceError> {
     let key = ObjectKey::of(object);
@@ -61,11 +64,7 @@ pub fn replace_variables<'a>(
         return Err(ReplaceError::Misused(cause));
     }
     if let Some(mut texts) = texts {
-        let combined = |name: &str| match secret(name) {
-            Some(text) => Some(Cow::Owned(Value::from(text))),
-            None => lookup(name),
-        };
-        substitute(&mut texts, &|text| substitute_text(text, &combined))?;
+        replace_texts(&mut texts, secret, lookup, key.as_ref())?;
         if let Value::Object(map) = object {
             map.insert("stringData".to_owned(), texts);
         }
@@ -76,10 +75,39 @@ pub fn replace_variables<'a>(
     Ok(())
 }
 
+/// Replaces the variables of `stringData`, which holds text only.
+fn replace_texts<'a>(
+    texts: &mut Value,
+    secret: &dyn Fn(&str) -> Option<&'a [u8]>,
+    lookup: &dyn Fn(&str) -> Option<Cow<'a, Value>>,
+    key: Option<&ObjectKey>,
+) -> Result<(), ReplaceError> {
+    let binary = RefCell::new(None);
+    let combined = |name: &str| match secret(name) {
+        None => lookup(name),
+        Some(bytes) => {
+            let text = std::str::from_utf8(bytes).unwrap_or_else(|_| {
+                binary.borrow_mut().get_or_insert_with(|| name.to_owned());
+                ""
+            });
+            Some(Cow::Owned(Value::from(text)))
+        }
+    };
+    substitute(texts, &|text| substitute_text(text, &combined))?;
+    let Some(name) = binary.into_inner() else {
+        return Ok(());
+    };
+    let object = key.map_or_else(|| "a Secret".to_owned(), ToString::to_string);
+    let cause = format!(
+        "{object} uses ${{{name}}} in stringData, and its value is no UTF-8 text; data takes it"
+    );
+    Err(ReplaceError::NoText(cause))
+}
+
 /// Takes the entries of `data` that are one variable of a Secret, with their new values.
 fn take_data<'a>(
     object: &mut Value,
-    secret: &dyn Fn(&str) -> Option<&'a str>,
+    secret: &dyn Fn(&str) -> Option<&'a [u8]>,
 ) -> Map<String, Value> {
     let mut taken = Map::new();
     let Some(Value::Object(data)) = object.get_mut("data") else {
@@ -92,8 +120,8 @@ fn take_data<'a>(
         });
         match name.and_then(secret) {
             None => true,
-            Some(text) => {
-                taken.insert(key.clone(), Value::String(STANDARD.encode(text)));
+            Some(bytes) => {
+                taken.insert(key.clone(), Value::String(STANDARD.encode(bytes)));
                 false
             }
         }
