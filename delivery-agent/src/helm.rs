@@ -10,6 +10,7 @@
 //! render, objects          objects of a release
 //! kept                     ignored fields, which keep their live values
 //! failure                  one sentence and a code for each failure
+//! watch                    revisions of somebody else between runs
 //! ```
 
 mod chart;
@@ -30,6 +31,7 @@ mod target;
 #[cfg(test)]
 mod testing;
 mod values;
+mod watch;
 
 use std::sync::Arc;
 
@@ -39,6 +41,7 @@ use fairlead_apiserver::Upstream;
 use fairlead_runner::Runner;
 
 use self::release::Release;
+pub(crate) use self::watch::{ReleaseChange, ReleaseFinding, ReleaseWatches, WatchedRelease};
 pub use self::{
     kept::post_render,
     note::{HelmNote, HelmStep, HelmWork, RunnerMark},

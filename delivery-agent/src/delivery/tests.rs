@@ -38,6 +38,7 @@ mod beside;
 mod lease;
 mod programs;
 mod refusals;
+mod releases;
 mod returns;
 
 const NAMESPACES: [&str; 2] = ["fairlead-delivery", "shop"];
@@ -230,6 +231,16 @@ impl Agent {
     }
 
     fn start_with(api: &FakeApi, hub: &Arc<FakeHub>, manifests: Arc<dyn Executor>) -> Self {
+        // No test reaches its runner.
+        let helm = HelmExecutor::new(Runner::at("no-runner.sock"), api.upstream());
+        let executors = Executors {
+            manifests,
+            helm: Some(Arc::new(helm)),
+        };
+        Self::start_executors(api, hub, executors)
+    }
+
+    fn start_executors(api: &FakeApi, hub: &Arc<FakeHub>, executors: Executors) -> Self {
         let (wanted, receiver) = watch::channel(None);
         let (stop, stopped) = oneshot::channel();
         let parts = DeliveryParts {
@@ -238,14 +249,7 @@ impl Agent {
             wanted: receiver,
             process: ProcessIdentity::of_pod("pod"),
             cache: None,
-            executors: Executors {
-                manifests,
-                // No test reaches its runner.
-                helm: Some(Arc::new(HelmExecutor::new(
-                    Runner::at("no-runner.sock"),
-                    api.upstream(),
-                ))),
-            },
+            executors,
             waits: FenceWaits {
                 unknown_process: Duration::from_millis(20),
                 dead_process: Duration::from_millis(10),

@@ -51,6 +51,8 @@ pub(super) struct Situation<'a> {
     pub(super) command: Option<CommandView>,
     /// True if values of Secrets have changed since the last run.
     pub(super) is_stale: bool,
+    /// True if somebody else has changed the release since the last run, and the bundle corrects it.
+    pub(super) is_overwritten: bool,
 }
 
 /// Next step.
@@ -118,6 +120,7 @@ pub(super) fn decide(of: &Situation<'_>) -> NextStep {
         && of.record.pending.is_none()
         && of.record.retry.failure.is_none()
         && !of.is_stale
+        && !of.is_overwritten
         && !is_removal;
     if is_done || matches!(of.desired, DesiredView::Absent) && !is_removal {
         return NextStep::Settled;
@@ -128,7 +131,10 @@ pub(super) fn decide(of: &Situation<'_>) -> NextStep {
     };
     let order = RunOrder {
         kind,
-        origin: RunOrigin::Desired,
+        origin: match of.is_overwritten && kind == RunKind::Sync {
+            true => RunOrigin::Drift,
+            false => RunOrigin::Desired,
+        },
         is_confirmed: false,
         generation,
     };

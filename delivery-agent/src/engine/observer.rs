@@ -15,6 +15,7 @@ use crate::{
         FollowedObject,
     },
     fence::{AccountName, Fences},
+    helm::{ReleaseFinding, ReleaseTarget, ReleaseWatches, WatchedRelease},
     journal::Journal,
     kube::Discovery,
     secrets::{ClusterSecrets, SecretChange, SecretChanges, SecretName},
@@ -35,12 +36,15 @@ pub(super) struct ObservedDeployment {
     /// True before the first run of this process: versions of Secrets are unknown then.
     pub(super) is_restarted: bool,
     pub(super) is_suspended: bool,
+    /// Newest revision of the release that a run wrote; none for manifests.
+    pub(super) revision: Option<u32>,
 }
 
 /// Observer of all deployments.
 pub(crate) struct Observer {
     monitor: DriftMonitor,
     changes: Arc<SecretChanges>,
+    releases: ReleaseWatches,
     reader: ClusterSecrets,
     access: FencedAccess,
     discovery: Discovery,
@@ -50,6 +54,7 @@ pub(crate) struct Observer {
 pub(crate) struct Findings {
     pub(crate) drift: mpsc::Receiver<DriftReport>,
     pub(crate) secrets: mpsc::Receiver<SecretChange>,
+    pub(crate) releases: mpsc::Receiver<ReleaseFinding>,
 }
 
 impl Observer {
@@ -58,14 +63,21 @@ impl Observer {
         let (monitor, drift) = DriftMonitor::new(Arc::new(access.clone()));
         let (changes, secrets) = SecretChanges::new(Arc::new(access.clone()));
         let changes = Arc::new(changes);
+        let (releases, found) = ReleaseWatches::new(Arc::new(access.clone()));
         let observer = Self {
             reader: ClusterSecrets::new(changes.clone()),
             monitor,
             changes,
+            releases,
             access,
             discovery,
         };
-        (observer, Findings { drift, secrets })
+        let findings = Findings {
+            drift,
+            secrets,
+            releases: found,
+        };
+        (observer, findings)
     }
 
     /// Reader of Secrets for runs.
@@ -94,6 +106,18 @@ impl Observer {
             let names = names.map(|input| (SecretName::of(input, &spec.namespace), None));
             self.changes
                 .follow(&bundle, &spec.service_account, names.collect());
+        }
+        let target = ReleaseTarget::of(&spec).ok();
+        if spec.kind == BundleKind::Helm
+            && spec.drift != DriftPolicy::Ignore
+            && let Some((target, revision)) = target.zip(deployment.revision)
+        {
+            self.releases.follow(WatchedRelease {
+                bundle: bundle.clone(),
+                account: spec.service_account.clone(),
+                target,
+                revision,
+            });
         }
         let Ok(table) = self.discovery.table().await else {
             // The next run, or the next start, follows it.
@@ -125,12 +149,13 @@ impl Observer {
 
     /// Ends the observation before a run. No correction runs after this.
     pub(super) async fn release(&self, bundle: &BundleId) {
+        self.releases.release(bundle);
         self.monitor.release(bundle).await;
     }
 
     /// Forgets a deployment.
     pub(super) async fn forget(&self, bundle: &BundleId) {
-        self.monitor.release(bundle).await;
+        self.release(bundle).await;
         self.changes.release(bundle);
         self.access.revoke(bundle);
     }
@@ -139,6 +164,7 @@ impl Observer {
     pub(super) async fn stop(&self) {
         self.monitor.release_all().await;
         self.changes.release_all();
+        self.releases.release_all();
         self.access.revoke_all();
     }
 

@@ -73,6 +73,9 @@ impl Engine {
                 Some(change) = self.findings.secrets.recv() => {
                     self.found(&change.bundle, WorkerMessage::SecretChanged);
                 }
+                Some(finding) = self.findings.releases.recv() => {
+                    self.found(&finding.bundle, WorkerMessage::Release(finding.change));
+                }
                 Some(ended) = self.tasks.join_next() => self.end(ended),
             }
         }
@@ -86,6 +89,7 @@ impl Engine {
         // Findings of this time as the leader mean nothing to the workers of the next one.
         while self.findings.drift.try_recv().is_ok() {}
         while self.findings.secrets.try_recv().is_ok() {}
+        while self.findings.releases.try_recv().is_ok() {}
     }
 
     async fn load(&self) -> Vec<Journal> {

@@ -14,7 +14,7 @@ use fairlead_manifests::{HealthState, HealthSummary};
 use time::OffsetDateTime;
 use tokio::{
     sync::mpsc,
-    time::{sleep, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 use tracing::warn;
@@ -33,6 +33,7 @@ use super::{
 use crate::{
     drift::DriftEvent,
     fence::AccountName,
+    helm::ReleaseChange,
     journal::{AcceptedSpec, Journal, JournalContent, JournalState, RetryState},
     run_ids::new_run_id,
     uploads::RunTicket,
@@ -55,6 +56,7 @@ pub(super) enum WorkerMessage {
     Command(Box<Command>),
     Drift(DriftEvent),
     SecretChanged,
+    Release(Option<ReleaseChange>),
 }
 
 /// End of a worker.
@@ -80,6 +82,10 @@ pub(super) struct Worker {
     beside: Vec<DriftedObject>,
     /// Finding of the observer that a person must decide about.
     fight: Option<RunFailure>,
+    /// Change of the release by somebody else since the last run.
+    overwritten: Option<RunFailure>,
+    /// Times of the last changes of the release by somebody else that were corrected.
+    overwrites: Vec<Instant>,
     /// True if a Secret has changed since the last run.
     is_stale: bool,
     /// True after the first run of this process.
@@ -105,6 +111,8 @@ impl Worker {
             drift_cause: None,
             beside: Vec::new(),
             fight: None,
+            overwritten: None,
+            overwrites: Vec::new(),
             is_stale: false,
             has_run: false,
             hold: None,
@@ -218,7 +226,13 @@ impl Worker {
             missing: self.shared.missing_dependency(spec),
             command,
             is_stale: self.is_stale,
+            is_overwritten: self.overwritten.is_some() && self.corrects(state),
         })
+    }
+
+    /// True if the hub suspends the deployment.
+    fn is_suspended(&self) -> bool {
+        matches!(self.wish(), Wish::Named(desired) if desired.suspended)
     }
 
     fn wish(&self) -> Wish {
@@ -252,7 +266,8 @@ impl Worker {
             journal_uid,
             executor: self.shared.executors.of(spec.kind).cloned(),
             is_restarted: !self.has_run,
-            is_suspended: matches!(self.wish(), Wish::Named(desired) if desired.suspended),
+            is_suspended: self.is_suspended(),
+            revision: state.record.helm.revision,
         };
         self.shared.observer.follow(observed).await;
     }
@@ -317,7 +332,7 @@ impl Worker {
         let before = self.wish();
         let deadline = until.map(|until| {
             let wait = until - OffsetDateTime::now_utc();
-            tokio::time::Instant::now() + wait.try_into().unwrap_or_default()
+            Instant::now() + wait.try_into().unwrap_or_default()
         });
         loop {
             let timer = async {
@@ -347,6 +362,7 @@ impl Worker {
             None => std::future::pending().await,
             Some(WorkerMessage::Command(command)) => self.command = Some(command),
             Some(WorkerMessage::SecretChanged) => self.is_stale = true,
+            Some(WorkerMessage::Release(change)) => self.release_changed(change).await,
             Some(WorkerMessage::Drift(event)) => self.found(event).await,
         }
     }

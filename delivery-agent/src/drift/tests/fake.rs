@@ -349,12 +349,13 @@ fn is_in(path: &str, collection: &str) -> bool {
 }
 
 fn selects(query: &Query, object: &Value) -> bool {
-    let label = match query.labels.split_once('=') {
-        None => query.labels.is_empty() || !object["metadata"]["labels"][&query.labels].is_null(),
-        Some((label, value)) => object["metadata"]["labels"][label] == value,
+    let labels = &object["metadata"]["labels"];
+    let has_label = |selector: &str| match selector.split_once('=') {
+        None => selector.is_empty() || !labels[selector].is_null(),
+        Some((label, value)) => labels[label] == value,
     };
     let name = query.fields.strip_prefix("metadata.name=");
-    label && name.is_none_or(|it| object["metadata"]["name"] == it)
+    query.labels.split(',').all(has_label) && name.is_none_or(|it| object["metadata"]["name"] == it)
 }
 
 struct FakeEvents(mpsc::Receiver<Result<WatchEvent, KubeError>>);

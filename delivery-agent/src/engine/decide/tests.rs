@@ -68,6 +68,7 @@ fn situation<'a>(desired: DesiredView<'a>, record: &'a JournalRecord) -> Situati
         missing: None,
         command: None,
         is_stale: false,
+        is_overwritten: false,
     }
 }
 
@@ -118,6 +119,28 @@ fn new_content_is_accepted_and_applied() {
         NextStep::Accept(accepted(8, 2)),
         "facts changed the content"
     );
+}
+
+#[test]
+fn overwritten_release_is_applied_again_because_of_drift() {
+    let record = applied(8);
+    let wish = desired(8, 1);
+    let overwritten = Situation {
+        is_overwritten: true,
+        ..situation(DesiredView::Named(&wish), &record)
+    };
+    let correction = run(RunKind::Sync, RunOrigin::Drift, 8);
+    assert_eq!(decide(&overwritten), correction);
+    let suspended = DesiredBundle {
+        suspended: true,
+        ..wish.clone()
+    };
+    let paused = Situation {
+        desired: DesiredView::Named(&suspended),
+        ..overwritten
+    };
+    let held = NextStep::Wait(WaitCause::Suspended, None);
+    assert_eq!(decide(&paused), held);
 }
 
 #[test]

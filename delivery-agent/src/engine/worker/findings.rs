@@ -2,10 +2,19 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use fairlead_manifests::{ObjectKey, drift::Baseline};
+use fairlead_api::{
+    Code,
+    delivery::{DriftPolicy, DriftedObject},
+};
+use fairlead_manifests::{
+    ObjectKey,
+    drift::{Baseline, FIGHT_CORRECTIONS, FIGHT_WINDOW},
+};
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::{DriftEvent, FailureClass, JournalState, RunFailure, Worker};
+use crate::helm::{ReleaseChange, ReleaseTarget};
 
 impl Worker {
     /// Takes a finding of the observer.
@@ -29,6 +38,51 @@ impl Worker {
             DriftEvent::HealthChanged(health) => self.health = Some(health),
             DriftEvent::BesideChanged(objects) => self.beside = objects,
         }
+    }
+
+    /// Takes a change of the release by somebody else. With drift correction the next run puts the revision of the bundle
+    /// on top, unless that has happened too often.
+    pub(super) async fn release_changed(&mut self, change: Option<ReleaseChange>) {
+        let state = self.journal.state().await;
+        // The next run judges the release after a killed one.
+        if state.record.pending.is_some() || state.record.helm.step.is_some() {
+            return;
+        }
+        let spec = state.content.applied.as_ref();
+        let Some(target) = spec.and_then(|spec| ReleaseTarget::of(spec).ok()) else {
+            return;
+        };
+        let blocked = |code, sentence| RunFailure::new(FailureClass::Blocked, code, sentence);
+        self.overwritten =
+            change.map(|change| blocked(Code::HelmForeignRevision, format!("{target}: {change}")));
+        if self.overwritten.is_none() || !self.corrects(&state) {
+            return;
+        }
+        let now = Instant::now();
+        self.overwrites
+            .retain(|at| now.duration_since(*at) < FIGHT_WINDOW);
+        if self.overwrites.len() >= FIGHT_CORRECTIONS {
+            let sentence = format!("{target}: somebody else changes it after each correction");
+            self.fight = Some(blocked(Code::DriftFight, sentence));
+            return;
+        }
+        self.overwrites.push(now);
+    }
+
+    /// True if a run corrects changes of the release.
+    pub(super) fn corrects(&self, state: &JournalState) -> bool {
+        let policy = state.content.applied.as_ref().map(|spec| spec.drift);
+        policy == Some(DriftPolicy::Correct) && self.fight.is_none() && !self.is_suspended()
+    }
+
+    /// Release of the bundle as a drifted object.
+    pub(super) fn drifted_release(state: &JournalState) -> Option<DriftedObject> {
+        let target = ReleaseTarget::of(state.content.applied.as_ref()?).ok()?;
+        Some(DriftedObject {
+            object: target.to_string(),
+            fields: Vec::new(),
+            manager: None,
+        })
     }
 
     /// Notes new baselines. Without them the objects are compared once after a restart.

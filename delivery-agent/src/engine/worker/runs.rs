@@ -184,6 +184,7 @@ impl Worker {
             Ok(AttemptEnd::Synced { health, blocked }) => {
                 self.has_run = true;
                 self.is_stale = false;
+                self.overwritten = None;
                 self.drift.clear();
                 // The next observation lists them again.
                 self.beside.clear();

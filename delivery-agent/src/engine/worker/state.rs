@@ -161,6 +161,12 @@ impl Worker {
                 .cloned()
                 .collect();
         }
+        if let Some(overwritten) = &self.overwritten {
+            report.state = DeploymentState::Drifted;
+            report.reason = Some(overwritten.sentence.clone());
+            report.code = Some(overwritten.code.to_string());
+            report.drift.extend(Self::drifted_release(state));
+        }
         let beside = self.beside.iter().take(MAX_BESIDE_OBJECTS);
         report.beside = beside.cloned().collect();
         if is_orphan {
