@@ -184,6 +184,27 @@ impl Journal {
         .await
     }
 
+    /// Writes the journal again if somebody has deleted it. True if that was so.
+    ///
+    /// # Errors
+    /// As for [`Journal::update`].
+    pub(crate) async fn restore(&self) -> Result<bool, RunFailure> {
+        let mut inner = self.inner.lock().await;
+        if inner.stored.is_none() {
+            return Ok(false);
+        }
+        let path = secret::path(&secret_name(&self.bundle));
+        let live = self.client.get_metadata(&path).await;
+        if live.map_err(|error| self.failed(&error))?.is_some() {
+            return Ok(false);
+        }
+        warn!(bundle = %self.bundle, "journal was deleted by somebody else; writing it again");
+        inner.is_uncertain = true;
+        drop(inner);
+        self.update(|_| ()).await?;
+        Ok(true)
+    }
+
     /// Deletes the journal: the last step of a removal.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 mod adopt;
 mod apply;
 mod diff;
+mod found;
 mod load;
 mod prune;
 mod stage;
@@ -19,6 +20,7 @@ use fairlead_manifests::{
     BundleContext, Inventory, InventoryEntry, ObjectKind, PrepareError, Prepared, apply_stages,
     plan_prune, plan_removal, prepare, yaml::Manifest,
 };
+use found::Traces;
 
 use crate::engine::{Applied, Executor, FailureClass, RunContext, RunFailure};
 
@@ -33,7 +35,8 @@ impl Executor for ManifestExecutor {
         for object in &prepared {
             run.site.check_object(&object.key)?;
         }
-        let old = run.journal.state().await.inventory;
+        let before = run.journal.state().await;
+        let old = before.inventory;
         let new: Inventory = prepared.iter().map(entry).collect();
         run.cancel.check()?;
         // Old and new objects are known before the first apply, so that a killed run leaves none behind.
@@ -42,11 +45,13 @@ impl Executor for ManifestExecutor {
         run.journal.set_step(&step, Some(union.clone())).await?;
         run.log.set_step(&step);
         let mut objects = Vec::with_capacity(prepared.len());
+        let traces = Traces::default();
         let stages = apply_stages(prepared.iter().map(|it| &it.key));
         for stage in stages {
             let members = stage.members.iter().filter_map(|at| prepared.get(*at));
             let members: Vec<_> = members.collect();
-            objects.extend(stage::apply(run, members, &union, stage.awaited).await?);
+            let applied = stage::apply(run, members, &union, &traces, stage.awaited);
+            objects.extend(applied.await?);
         }
         let mut inventory = new;
         for object in &objects {
@@ -57,6 +62,10 @@ impl Executor for ManifestExecutor {
             });
         }
         let blocked = self.prune(run, &old, &mut inventory).await?;
+        // A journal that was lost is no first delivery: its objects are known again, and none is deleted because of it.
+        if before.record.applied.is_none() && traces.are_found() {
+            found::add_to(run, &mut inventory).await?;
+        }
         Ok(Applied {
             objects,
             inventory,

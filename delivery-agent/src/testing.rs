@@ -321,12 +321,20 @@ impl World {
                 .replace("%2C", ",")
         };
         let selector = selector.map(plain);
-        let prefix = format!("{path}/");
+        let group = path.strip_suffix(plural).unwrap();
         let items: Vec<_> = self
             .objects
             .iter()
             .filter(|(path, object)| {
-                let name = path.strip_prefix(&prefix);
+                // Below a namespace, too, for a list of all namespaces.
+                let rest = path.strip_prefix(group);
+                let rest = rest.map(|it| match it.strip_prefix("namespaces/") {
+                    Some(of_namespace) if plural != "namespaces" => {
+                        of_namespace.split_once('/').map_or("", |it| it.1)
+                    }
+                    _ => it,
+                });
+                let name = rest.and_then(|it| it.strip_prefix(plural)?.strip_prefix('/'));
                 name.is_some_and(|it| !it.contains('/'))
                     && selector.as_ref().is_none_or(|it| has_labels(object, it))
             })

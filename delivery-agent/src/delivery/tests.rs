@@ -36,6 +36,7 @@ use crate::{
 
 mod beside;
 mod lease;
+mod lost;
 mod programs;
 mod refusals;
 mod releases;

@@ -128,6 +128,29 @@ impl FencedAccess {
         found.map(|(bundle, granted)| (bundle.clone(), granted.grant.clone()))
     }
 
+    /// Client whose token is bound to the journal. A journal that somebody deleted is written again.
+    async fn observer_of(
+        &self,
+        bundle: &BundleId,
+        account: &AccountName,
+        grant: &DriftGrant,
+    ) -> Result<KubeClient, RunFailure> {
+        let uid = grant.journal.uid().await;
+        let uid = uid.unwrap_or_else(|| grant.journal_uid.clone());
+        let refused = match self.fences.observer(bundle, account, &uid).await {
+            Err(failure) if failure.code == Code::AccountUnusable => failure,
+            other => return other,
+        };
+        match grant.journal.restore().await {
+            Ok(true) => {
+                let uid = grant.journal.uid().await.unwrap_or_default();
+                self.fences.observer(bundle, account, &uid).await
+            }
+            Ok(false) => Err(refused),
+            Err(failure) => Err(failure),
+        }
+    }
+
     fn grant_of(&self, bundle: &BundleId) -> Option<DriftGrant> {
         let state = self.lock();
         state.grants.get(bundle).map(|it| it.grant.clone())
@@ -201,8 +224,8 @@ impl DriftAccess for FencedAccess {
         let name = AccountName::parse(account).map_err(|error| unavailable(&error))?;
         let no_deployment = || AccessError::Unavailable(format!("no deployment uses {account}"));
         let (bundle, grant) = self.granted(&name).ok_or_else(no_deployment)?;
-        let client = self.fences.observer(&bundle, &name, &grant.journal_uid);
-        let client = client.await.map_err(|error| unavailable(&error))?;
+        let client = self.observer_of(&bundle, &name, &grant).await;
+        let client = client.map_err(|error| unavailable(&error))?;
         let client: Arc<dyn ObjectApi> = Arc::new(ObserverClient {
             client,
             account: account.to_owned(),

@@ -261,3 +261,24 @@ async fn journal_of_another_writer_is_not_overwritten() {
     }
     assert_eq!(reloaded(&api).await.state().await.record.highest, 2);
 }
+
+#[tokio::test]
+async fn deleted_journal_is_written_again_as_it_was() {
+    let api = api().await;
+    let journal = journal(&api);
+    assert!(!journal.restore().await.unwrap());
+    let large = content(2_000_000);
+    let update = journal.update(|state| {
+        state.record.highest = 7;
+        state.content = large.clone();
+    });
+    update.await.unwrap();
+    assert!(!journal.restore().await.unwrap());
+    for path in api.paths(PATH) {
+        api.delete(&path);
+    }
+    assert!(journal.restore().await.unwrap());
+    let state = reloaded(&api).await.state().await;
+    assert_eq!((state.record.highest, state.record.damage), (7, None));
+    assert_eq!(state.content.objects[0].manifest, large.objects[0].manifest);
+}

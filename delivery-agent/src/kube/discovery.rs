@@ -87,6 +87,11 @@ impl ResourceTable {
             .or_else(|| self.preferred.get(&(kind.group.clone(), kind.kind.clone())))
     }
 
+    /// Resources of all kinds, each in the version that the API server prefers.
+    pub fn preferred(&self) -> impl Iterator<Item = &Arc<ApiResource>> {
+        self.preferred.values()
+    }
+
     /// Scope of a kind.
     #[must_use]
     pub fn scope(&self, kind: &ObjectKind) -> Option<Scope> {

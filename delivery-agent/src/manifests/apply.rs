@@ -10,7 +10,7 @@ use fairlead_manifests::{
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::adopt;
+use super::{adopt, found::Traces};
 use crate::{
     drift::keep_ignored,
     engine::{AppliedObject, FailureClass, RunContext, RunFailure},
@@ -23,16 +23,16 @@ const RECREATE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Repairs of one object in one apply: adoption, version, recreation.
 const MAX_REPAIRS: usize = 3;
 
-/// Applies an object. `is_known`: an earlier run has applied it.
+/// Applies an object. `traces` are those of an object that no earlier run has applied, as far as the journal knows.
 pub(super) async fn apply(
     run: &RunContext,
     object: &Prepared,
     resource: &ApiResource,
-    is_known: bool,
+    traces: Option<&Traces>,
 ) -> Result<AppliedObject, RunFailure> {
     let path = resource.object_path(&object.key);
-    if !is_known {
-        check_owner(run, object, resource, &path).await?;
+    if let Some(traces) = traces {
+        check_owner(run, object, resource, &path, traces).await?;
     }
     let owner = FieldOwner::of_bundle(run.bundle().as_str());
     let force = run.spec.conflicts == ConflictPolicy::Force;
@@ -100,6 +100,7 @@ async fn check_owner(
     object: &Prepared,
     resource: &ApiResource,
     path: &str,
+    traces: &Traces,
 ) -> Result<(), RunFailure> {
     let live = run.kube.get_metadata(path).await;
     let live = live.map_err(
@@ -111,6 +112,7 @@ async fn check_owner(
     let Some(live) = live else {
         return Ok(());
     };
+    traces.observe(run, &live);
     match foreign_owner(&live, run.bundle().as_str()) {
         Some(owner) if !run.spec.adopt => Err(RunFailure::new(
             FailureClass::Permanent,

@@ -7,7 +7,7 @@ use fairlead_manifests::{HealthState, Inventory, ObjectKind, Prepared};
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep};
 
-use super::apply;
+use super::{apply, found::Traces};
 use crate::{
     engine::{AppliedObject, FailureClass, HealthPoll, RunContext, RunFailure},
     kube::{ApiResource, ResourceTable},
@@ -24,6 +24,7 @@ pub(super) async fn apply(
     run: &RunContext,
     objects: Vec<&Prepared>,
     known: &Inventory,
+    traces: &Traces,
     is_awaited: bool,
 ) -> Result<Vec<AppliedObject>, RunFailure> {
     run.cancel.check()?;
@@ -32,7 +33,8 @@ pub(super) async fn apply(
     for object in objects {
         let resource = table.get(&object.kind).cloned();
         let is_known = known.get(&object.key).is_some_and(|it| it.uid.is_some());
-        applies.push(apply_one(run, object, resource, is_known));
+        let traces = (!is_known).then_some(traces);
+        applies.push(apply_one(run, object, resource, traces));
     }
     let mut applies = stream::iter(applies).buffered(CONCURRENT_APPLIES);
     let mut applied = Vec::new();
@@ -65,11 +67,11 @@ async fn apply_one(
     run: &RunContext,
     object: &Prepared,
     resource: Option<Arc<ApiResource>>,
-    is_known: bool,
+    traces: Option<&Traces>,
 ) -> Result<AppliedObject, RunFailure> {
     run.cancel.check()?;
     let resource = resource.ok_or_else(|| unknown_kind(&object.kind))?;
-    apply::apply(run, object, &resource, is_known).await
+    apply::apply(run, object, &resource, traces).await
 }
 
 /// The failure that decides about the run, with the number of the others.

@@ -122,6 +122,20 @@ impl World {
 }
 
 #[tokio::test]
+async fn deleted_journal_is_written_again_for_its_observers() {
+    let world = World::start(true).await;
+    let journal = "/api/v1/namespaces/fairlead-delivery/secrets/release-b-shop";
+    let grant = world.access.grant_of(&world.bundle).unwrap();
+    let noted = grant.journal.update(|state| state.record.highest = 7).await;
+    noted.unwrap();
+    let before = grant.journal.uid().await;
+    world.api.delete(journal);
+    assert!(world.access.observer("deployer").await.is_ok());
+    assert_ne!(grant.journal.uid().await, before);
+    assert!(world.api.get(journal).is_some());
+}
+
+#[tokio::test]
 async fn programs_of_a_killed_run_end_before_its_lock() {
     let world = World::start(true).await;
     world.lose_a_run().await;
