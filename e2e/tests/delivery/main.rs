@@ -12,6 +12,7 @@ mod world;
 
 use anyhow::ensure;
 use fairlead_api::delivery::DeploymentState;
+use fairlead_delivery_agent::kube::Propagation;
 use serde_json::json;
 use world::World;
 
@@ -34,6 +35,8 @@ const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: extra
 const CONFIG: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {color: blue}\n";
 const OTHER: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n";
+const MORE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n";
+const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{port: 80}]}\n";
 const WEB: &str = "/api/v1/namespaces/shop/configmaps/web";
 const LOCK: &str = "/api/v1/namespaces/fairlead-delivery/secrets/run-b-shop";
 const JOURNAL: &str = "/api/v1/namespaces/fairlead-delivery/secrets/release-b-shop";
@@ -105,6 +108,33 @@ async fn bundle_lives_from_its_definitions_to_its_tombstone() -> anyhow::Result<
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     anyhow::bail!("the removal was not reported")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_journal_is_rebuilt_and_deletes_nothing() -> anyhow::Result<()> {
+    let mut world = World::start().await?;
+    let files = [("a.yaml", CONFIG), ("b.yaml", OTHER), ("c.yaml", SERVICE)];
+    world.probe(world.hub.release("b-shop", 1, &files, |_| {}));
+    world.until_ready("b-shop", 1).await?;
+    world.until_absent(LOCK).await?;
+    world.kill_agent().await?;
+    world
+        .client
+        .delete(JOURNAL, None, Propagation::Background)
+        .await?;
+    world.until_absent(JOURNAL).await?;
+    world.start_agent();
+    // The kind of the missing object is not in the new content.
+    world.probe(world.hub.release("b-shop", 2, &files[..2], |_| {}));
+    world.until_ready("b-shop", 2).await?;
+    let service = "/api/v1/namespaces/shop/services/web";
+    ensure!(world.get(service).await?["kind"] == "Service");
+    let report = world.hub.report("b-shop").unwrap();
+    ensure!(report.objects.total == 3, "{report:?}");
+    let content = [("a.yaml", CONFIG), ("b.yaml", OTHER), ("d.yaml", MORE)];
+    world.probe(world.hub.release("b-shop", 3, &content, |_| {}));
+    world.until_ready("b-shop", 3).await?;
+    world.until_absent(service).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

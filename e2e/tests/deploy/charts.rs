@@ -83,6 +83,35 @@ async fn published_charts_are_deployed_repeated_and_removed() -> anyhow::Result<
     Ok(())
 }
 
+/// A person's Helm rolls a release back, then removes it. Each time the content of its bundle is the next revision.
+pub(crate) async fn changed_by_hand(world: &World) -> anyhow::Result<()> {
+    let member = &world.members[0];
+    let corrected = async |earlier: usize| {
+        let found = eventually(ROLLOUT_DEADLINE, "a revision of a run", async || {
+            let labels = release_labels(member, "web").await.ok()?;
+            let newest = labels.iter().max_by_key(|it| {
+                it["version"]
+                    .as_str()
+                    .and_then(|it| it.parse::<usize>().ok())
+            })?;
+            let number: usize = newest["version"].as_str()?.parse().ok()?;
+            (number > earlier && newest["status"] == "deployed").then_some(())
+        });
+        found.await?;
+        ensure!(member.field("cm/chart", ".data.color").await? == "blue");
+        world.until(0, "b-web", "Ready").await
+    };
+    let before = release_labels(member, "web").await?.len();
+    helm_of(member, &["rollback", "web", "2"]).await?;
+    corrected(before + 1).await?;
+    let runs = world.json(&["run", "list", "--bundle", "b-web"]).await?;
+    let mut runs = runs["items"].as_array().into_iter().flatten();
+    ensure!(runs.any(|it| it["origin"] == "drift"));
+    helm_of(member, &["uninstall", "web"]).await?;
+    corrected(0).await?;
+    Ok(())
+}
+
 /// Removes a bundle, and checks that no object of its release is left.
 async fn remove(world: &World, chart: &str) -> anyhow::Result<()> {
     let member = &world.members[0];

@@ -14,8 +14,9 @@ mod ssh;
 mod world;
 
 use anyhow::ensure;
-use serde_json::Value;
-use world::World;
+use fairlead_e2e::eventually;
+use serde_json::{Value, json};
+use world::{ROLLOUT_DEADLINE, World};
 
 const OPTIONS: &str = "namespace: shop\ntargets: [{name: all, selector: env=prod}]\n";
 const WEB: &str = "\
@@ -104,6 +105,34 @@ async fn folder_and_chart_reach_three_clusters_and_again_change_nothing() -> any
         let deployment = world.until(number, "b-web", "Ready").await?;
         ensure!(deployment["generation"]["applied"] == 3, "{deployment}");
     }
+    list_fields_beside(&world).await?;
+    charts::changed_by_hand(&world).await
+}
+
+/// A field that somebody adds beside those of a bundle is listed, and stays.
+async fn list_fields_beside(world: &World) -> anyhow::Result<()> {
+    let member = &world.members[0];
+    let patch = [
+        "patch",
+        "configmap",
+        "web",
+        "--patch",
+        r#"{"data":{"extra":"1"}}"#,
+    ];
+    member.kubectl(&patch).await?;
+    let listed = eventually(ROLLOUT_DEADLINE, "fields beside", async || {
+        let get = ["deployment", "get", &member.id, "b-shop"];
+        let deployment = world.json(&get).await.ok()?;
+        let beside = deployment["beside"].as_array()?.first()?.clone();
+        Some((deployment["state"] == "Ready", beside))
+    });
+    let (is_ready, beside) = listed.await?;
+    ensure!(
+        is_ready && beside["fields"] == json!([".data.extra"]),
+        "{beside}"
+    );
+    ensure!(beside["manager"] == "kubectl-patch", "{beside}");
+    ensure!(member.field("cm/web", ".data.extra").await? == "1");
     Ok(())
 }
 
