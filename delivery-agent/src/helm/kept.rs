@@ -12,7 +12,7 @@ use fairlead_manifests::{
     drift::{LiveField, ignored_pointers, live_fields},
     yaml,
 };
-use fairlead_runner::{RunFile, release::Record};
+use fairlead_runner::RunFile;
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,10 +58,7 @@ impl Release<'_> {
             .objects
             .iter()
             .filter_map(|it| it.to_applied());
-        let recorded = match self.newest_record().await? {
-            Some(record) => self.objects(record.manifest()).await?,
-            None => Vec::new(),
-        };
+        let recorded = self.recorded_objects().await?;
         let all = noted.chain(recorded).chain(rendered);
         let objects: BTreeMap<_, _> = all.map(|object| (object.key.clone(), object)).collect();
         let rules = &self.run.spec.ignore;
@@ -97,10 +94,22 @@ impl Release<'_> {
         }))
     }
 
-    async fn newest_record(&self) -> Result<Option<Record>, RunFailure> {
-        match self.records().history().await?.last() {
-            Some(newest) => self.records().record(newest).await,
-            None => Ok(None),
+    /// Objects of the newest revision. A manifest that cannot be read must not hold back its successor.
+    async fn recorded_objects(&self) -> Result<Vec<AppliedObject>, RunFailure> {
+        let history = self.records().history().await?;
+        let Some(newest) = history.last() else {
+            return Ok(Vec::new());
+        };
+        let Some(record) = self.records().record(newest).await? else {
+            return Ok(Vec::new());
+        };
+        match self.objects(record.manifest()).await {
+            Err(failure) if failure.class == FailureClass::Permanent => {
+                let line = format!("ignored fields are not known: {}", failure.sentence);
+                self.run.log.line(&line);
+                Ok(Vec::new())
+            }
+            objects => objects,
         }
     }
 
