@@ -38,7 +38,7 @@ impl PollResult {
             None => SourcePoll {
                 since: self.at,
                 reason: self.reason.clone(),
-                requested: self.requested,
+                requested: known.map_or(0, |it| it.requested).max(self.requested),
             },
         };
         BundleSource {
@@ -108,5 +108,36 @@ impl ProcessedCommits {
 
     pub(super) fn retain(&self, keep: impl Fn(&SourceId) -> bool) {
         self.lock().retain(|id, _| keep(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chart_failures_that_differ_in_ports_are_the_same() {
+        let reason = |code, cause: &str| reason_of(&[SourceFailure::new(code, cause)]);
+        let chart = Code::ChartUnavailable;
+        for (code, before, after, expected) in [
+            (
+                chart,
+                "10.0.0.1:41000->b:443: reset",
+                "10.0.0.1:41234->b:443: reset",
+                true,
+            ),
+            (
+                chart,
+                "a:41000->b:443: reset",
+                "a:41000->b:443: refused",
+                false,
+            ),
+            (Code::SourceUnreachable, "error: 500", "error: 502", false),
+        ] {
+            let (before, after) = (reason(code, before), reason(code, after));
+            assert_eq!(is_same(before.as_deref(), after.as_deref()), expected);
+        }
+        assert!(!is_same(reason(chart, "reset").as_deref(), None));
+        assert!(is_same(None, None));
     }
 }
