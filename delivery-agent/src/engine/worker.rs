@@ -19,6 +19,7 @@ use tokio::{
 
 use tracing::warn;
 
+use self::findings::ReleaseCorrections;
 use super::{
     attempt::{Attempt, AttemptEnd},
     decide::{
@@ -84,8 +85,8 @@ pub(super) struct Worker {
     fight: Option<RunFailure>,
     /// Change of the release by somebody else since the last run.
     overwritten: Option<RunFailure>,
-    /// Times of the last changes of the release by somebody else that were corrected.
-    overwrites: Vec<Instant>,
+    /// Corrections of such changes.
+    overwrites: ReleaseCorrections,
     /// True if a Secret has changed since the last run.
     is_stale: bool,
     /// True after the first run of this process.
@@ -112,7 +113,7 @@ impl Worker {
             beside: Vec::new(),
             fight: None,
             overwritten: None,
-            overwrites: Vec::new(),
+            overwrites: ReleaseCorrections::default(),
             is_stale: false,
             has_run: false,
             hold: None,

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Quiet time of the records before they are judged: Helm writes several for one operation.
-const QUIET: Duration = Duration::from_secs(5);
+const QUIET_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest delay of a judgement by further writes.
 const DELAY_MAX: Duration = Duration::from_secs(30);
 /// Interval of lists without a watch.
@@ -221,7 +221,7 @@ impl ReleaseWatch {
             self.changed.notified().await;
             let latest = Instant::now() + DELAY_MAX;
             loop {
-                let quiet = latest.min(Instant::now() + QUIET);
+                let quiet = latest.min(Instant::now() + QUIET_INTERVAL);
                 let is_quiet = timeout_at(quiet, self.changed.notified()).await.is_err();
                 if is_quiet {
                     break;
@@ -377,7 +377,7 @@ mod tests {
         rig.write(3, "deployed");
         let begun = Instant::now();
         assert_eq!(rig.next().await, Some(ReleaseChange::Foreign(3)));
-        assert!(begun.elapsed() <= QUIET * 2);
+        assert!(begun.elapsed() <= QUIET_INTERVAL * 2);
         // Its author takes it back.
         rig.write(2, "deployed");
         rig.cluster.remove(&path(3));

@@ -16,6 +16,22 @@ use tracing::warn;
 use super::{DriftEvent, FailureClass, JournalState, RunFailure, Worker};
 use crate::helm::{ReleaseChange, ReleaseTarget};
 
+/// Times of the last corrections of a release.
+#[derive(Debug, Default)]
+pub(super) struct ReleaseCorrections(Vec<Instant>);
+
+impl ReleaseCorrections {
+    /// Notes a correction. False if there were so many that it would be a fight.
+    fn note(&mut self, now: Instant) -> bool {
+        self.0.retain(|at| now.duration_since(*at) < FIGHT_WINDOW);
+        let is_allowed = self.0.len() < FIGHT_CORRECTIONS;
+        if is_allowed {
+            self.0.push(now);
+        }
+        is_allowed
+    }
+}
+
 impl Worker {
     /// Takes a finding of the observer.
     pub(super) async fn found(&mut self, event: DriftEvent) {
@@ -58,15 +74,10 @@ impl Worker {
         if self.overwritten.is_none() || !self.corrects(&state) {
             return;
         }
-        let now = Instant::now();
-        self.overwrites
-            .retain(|at| now.duration_since(*at) < FIGHT_WINDOW);
-        if self.overwrites.len() >= FIGHT_CORRECTIONS {
+        if !self.overwrites.note(Instant::now()) {
             let sentence = format!("{target}: somebody else changes it after each correction");
             self.fight = Some(blocked(Code::DriftFight, sentence));
-            return;
         }
-        self.overwrites.push(now);
     }
 
     /// True if a run corrects changes of the release.
@@ -101,5 +112,23 @@ impl Worker {
         if let Err(failure) = self.journal.update(change).await {
             warn!(bundle = %self.bundle(), cause = %failure, "baselines not noted");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixth_correction_of_a_release_in_ten_minutes_is_a_fight() {
+        let mut corrections = ReleaseCorrections::default();
+        let start = Instant::now();
+        for number in 0..5 {
+            assert!(corrections.note(start + FIGHT_WINDOW / 10 * number));
+        }
+        assert!(!corrections.note(start + FIGHT_WINDOW / 2));
+        // The first one is forgotten.
+        assert!(corrections.note(start + FIGHT_WINDOW));
+        assert!(!corrections.note(start + FIGHT_WINDOW));
     }
 }
