@@ -47,6 +47,9 @@ pub(crate) struct States {
     pub(crate) reports: BTreeMap<BundleId, DeploymentReport>,
     /// Bundles whose tombstones are done.
     pub(crate) gone: BTreeSet<BundleId>,
+    /// True once each journal of the cluster has a state. The hub takes a deployment as gone that the first reports of an
+    /// agent lack, so that nothing is reported before, and nothing by an agent without the Lease.
+    pub(crate) is_whole: bool,
 }
 
 /// Reporter of one agent.
@@ -88,6 +91,12 @@ impl Reporter {
         let mut backoff = RETRY_BACKOFF_MIN;
         loop {
             let mut states = self.states.borrow_and_update().clone();
+            if !states.is_whole {
+                if self.states.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            }
             states.reports.values_mut().for_each(shorten);
             let due = self.due(&states, Instant::now());
             if due.reports.is_empty() && due.gone.is_empty() && self.acknowledged.base.is_some() {

@@ -54,6 +54,8 @@ struct FakeHub {
     content: Mutex<HashMap<String, Bytes>>,
     reports: Mutex<HashMap<BundleId, DeploymentReport>>,
     gone: Mutex<Vec<BundleId>>,
+    /// Reports without a base: those of all states.
+    whole_reports: Mutex<u32>,
     runs: Mutex<Vec<String>>,
     /// Commands to claim.
     claims: Mutex<Vec<ClaimedRun>>,
@@ -101,6 +103,7 @@ impl FakeHub {
     fn take(&self, body: &Bytes) -> Bytes {
         let reports: DeploymentReports = serde_json::from_slice(body).unwrap();
         let mut known = self.reports.lock().unwrap();
+        *self.whole_reports.lock().unwrap() += u32::from(reports.base.is_none());
         for report in reports.reports {
             known.insert(report.bundle.clone(), report);
         }

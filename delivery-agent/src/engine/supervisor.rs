@@ -16,7 +16,7 @@ use super::{
     shared::Shared,
     worker::{Command, Forgotten, Worker, WorkerMessage},
 };
-use crate::journal::Journal;
+use crate::{journal::Journal, reports::States};
 
 const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Messages that wait for one worker.
@@ -31,6 +31,8 @@ pub(crate) struct Engine {
     tasks: JoinSet<Forgotten>,
     /// Generations of tombstones that are done.
     buried: BTreeMap<BundleId, u64>,
+    /// Bundles with a journal whose workers have not published a state yet; none before the journals are read.
+    unpublished: Option<BTreeSet<BundleId>>,
 }
 
 impl Engine {
@@ -46,17 +48,22 @@ impl Engine {
             workers: BTreeMap::new(),
             tasks: JoinSet::new(),
             buried: BTreeMap::new(),
+            unpublished: None,
         }
     }
 
     /// Works until the future is dropped.
     pub(crate) async fn run(&mut self) {
         let journals = self.load().await;
+        let bundles = journals.iter().map(|journal| journal.bundle().clone());
+        self.unpublished = Some(bundles.collect());
         for journal in journals {
             self.start(journal);
         }
         let mut desired = self.shared.desired.clone();
         desired.mark_changed();
+        let mut states = self.shared.states.subscribe();
+        states.mark_changed();
         loop {
             tokio::select! {
                 changed = desired.changed() => {
@@ -65,6 +72,10 @@ impl Engine {
                     }
                     desired.mark_unchanged();
                     self.start_named();
+                }
+                Ok(()) = states.changed(), if self.unpublished.is_some() => {
+                    states.mark_unchanged();
+                    self.note_published();
                 }
                 Some(command) = self.commands.recv() => self.command(command),
                 Some(report) = self.findings.drift.recv() => {
@@ -86,6 +97,9 @@ impl Engine {
         self.tasks.shutdown().await;
         self.workers.clear();
         self.shared.observer.stop().await;
+        // The next leader has its own states.
+        self.unpublished = None;
+        self.shared.states.send_replace(States::default());
         // Findings of this time as the leader mean nothing to the workers of the next one.
         while self.findings.drift.try_recv().is_ok() {}
         while self.findings.secrets.try_recv().is_ok() {}
@@ -100,6 +114,22 @@ impl Engine {
                 Err(error) => warn!(%error, "journals not read; retrying"),
             }
             sleep(LOAD_RETRY_INTERVAL).await;
+        }
+    }
+
+    /// Lets the states be reported once each journal has one.
+    fn note_published(&mut self) {
+        let Some(unpublished) = &mut self.unpublished else {
+            return;
+        };
+        let states = self.shared.states.borrow().clone();
+        let workers = &self.workers;
+        unpublished.retain(|it| workers.contains_key(it) && !states.reports.contains_key(it));
+        if unpublished.is_empty() {
+            self.unpublished = None;
+            self.shared
+                .states
+                .send_modify(|states| states.is_whole = true);
         }
     }
 
@@ -175,6 +205,7 @@ impl Engine {
         match ended {
             Ok(Forgotten { bundle, buried }) => {
                 self.workers.remove(&bundle);
+                self.note_published();
                 if let Some(generation) = buried {
                     self.buried.insert(bundle, generation);
                 }

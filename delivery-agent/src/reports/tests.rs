@@ -78,8 +78,15 @@ impl Drop for World {
 
 impl World {
     fn start() -> Self {
+        Self::start_with(States {
+            is_whole: true,
+            ..States::default()
+        })
+    }
+
+    fn start_with(states: States) -> Self {
         let hub = Arc::new(FakeHub::default());
-        let (states, receiver) = watch::channel(States::default());
+        let (states, receiver) = watch::channel(states);
         let task = tokio::spawn(Reporter::new(hub.clone(), receiver).run());
         Self { hub, states, task }
     }
@@ -160,6 +167,18 @@ async fn restarted_hub_gets_all_states() {
     });
     world.publish(report("b-b", DeploymentState::Ready, 2));
     world.until_known().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_reported_before_each_journal_has_a_state() {
+    let world = World::start_with(States::default());
+    world.publish(report("b-a", DeploymentState::Ready, 1));
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(world.with(|hub| hub.requests.len()), 0);
+    world.publish(report("b-b", DeploymentState::Ready, 1));
+    world.states.send_modify(|states| states.is_whole = true);
+    world.until_known().await;
+    assert_eq!(world.with(|hub| hub.requests.len()), 1);
 }
 
 #[tokio::test(start_paused = true)]

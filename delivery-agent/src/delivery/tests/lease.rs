@@ -17,6 +17,38 @@ async fn engine_without_its_lease_observes_nothing() {
     assert_eq!(shared.observer.followed().await, 0);
 }
 
+#[tokio::test]
+async fn agent_without_the_lease_reports_nothing() {
+    let (api, hub) = (api().await, Arc::new(FakeHub::default()));
+    hub.release(1, &["a"]);
+    let _agent = Agent::start(&api, &hub);
+    until_ready(&hub, 1).await;
+    // The first reports of an agent have all states: a deployment that they lack is gone for the hub.
+    let idle = Arc::new(FakeHub::default());
+    idle.release(1, &["a"]);
+    api.take_requests();
+    let _second = Agent::start(&api, &idle);
+    let is_read = |it: &String| it.starts_with("GET") && it.contains("/leases/");
+    until("a read of the Lease", || {
+        api.take_requests().iter().any(is_read)
+    })
+    .await;
+    assert_eq!(*idle.whole_reports.lock().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn first_reports_of_a_restarted_agent_have_each_deployment() {
+    let (api, hub) = (api().await, Arc::new(FakeHub::default()));
+    hub.release(1, &["a"]);
+    let agent = Agent::start(&api, &hub);
+    until_ready(&hub, 1).await;
+    drop(agent);
+    hub.reports.lock().unwrap().clear();
+    let _agent = Agent::start(&api, &hub);
+    until("first reports", || *hub.whole_reports.lock().unwrap() > 1).await;
+    assert_eq!(hub.reports.lock().unwrap().len(), 1);
+}
+
 type Senders = (watch::Sender<Desired>, watch::Sender<Arc<SiteLimits>>);
 
 /// Engine of an agent that has the Lease, its parts, and the senders that end it.
