@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use fairlead_api::{
-    BundleId, ClusterId,
-    delivery::{BundleKind, DeploymentReport, DeploymentReports},
+    BundleId, ClusterId, RunId,
+    delivery::{BundleKind, DeploymentReport, DeploymentReports, DeploymentState},
 };
 use fairlead_rollout::UnixMillis;
 
@@ -66,6 +66,27 @@ impl Fleet {
             (is_reported || it.has_tombstone(cluster)) && !named.contains(&it.id)
         });
         others.map(|it| it.id.clone()).collect()
+    }
+
+    /// True if the agent is connected, and since `at` reports no work on a run up to `run`. A result does not come any more.
+    pub(crate) fn is_idle_since(
+        &self,
+        (cluster, bundle): (&ClusterId, &BundleId),
+        run: &RunId,
+        at: UnixMillis,
+    ) -> bool {
+        let is_connected = self.clusters.get(cluster).is_some_and(|it| it.connected);
+        let bundle = self.bundles.get(bundle);
+        let cell = bundle.and_then(|it| it.cells.get(cluster));
+        let is_idle = |report: &StoredReport| {
+            let is_working = matches!(
+                report.state,
+                DeploymentState::Applying | DeploymentState::Removing
+            );
+            !is_working && report.since <= at && report.run().is_some_and(|last| last >= *run)
+        };
+        let report = cell.and_then(|it| it.report.as_ref());
+        is_connected && report.is_none_or(is_idle)
     }
 
     fn take_report(&mut self, cluster: &ClusterId, report: DeploymentReport, now: UnixMillis) {

@@ -18,7 +18,7 @@ use fairlead_store::StoreError;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
 
-use super::{Runs, claim::is_overdue};
+use super::{Runs, claim::is_overdue, own, record::StoredRun};
 
 /// Interval at which a hub on a shared database looks for commands of other hubs.
 const SHARED_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -105,14 +105,29 @@ impl Runs {
         Ok(())
     }
 
-    /// Ends lost leases and passed deadlines.
+    /// Ends lost leases, passed deadlines, and runs of agents that work on them no more.
     pub(super) async fn lapse(&self) -> Result<(), StoreError> {
         let now = self.now();
-        let mut overdue = Vec::new();
+        let wait = u64::try_from(own::RESULT_WAIT.as_millis()).unwrap_or(u64::MAX);
+        let result_due = UnixMillis(now.0.saturating_sub(wait));
+        let (mut overdue, mut silent) = (Vec::new(), Vec::new());
         for row in self.rows(&super::claim::OPEN_STATES).await? {
             if is_overdue(&row, now)? {
                 overdue.push(row);
+            } else if own::began_before(&StoredRun::of(&row)?, result_due) {
+                silent.push(row);
             }
+        }
+        let lost = self.parts.fleet.read(|fleet| {
+            silent.retain(|it| fleet.is_idle_since((&it.cluster, &it.bundle), &it.id, result_due));
+            silent
+        });
+        for row in lost.await? {
+            let ended = self.change((&row.cluster, &row.bundle), None, |open, now| {
+                own::end_lost(open, now, &row.id);
+            });
+            ended.await?;
+            info!(cluster = %row.cluster, run = %row.id, "run without a result ended");
         }
         for (cluster, bundle) in deployments(&overdue) {
             let ticked = self.change((&cluster, &bundle), None, |open, now| open.tick(now));

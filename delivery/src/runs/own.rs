@@ -1,7 +1,10 @@
 //! Runs that an agent makes by itself: it decides when they begin and whether they are repeated, and the hub records.
 //!
 //! Such a run has no lease. A higher attempt opens an ended run again, and a newer run of the deployment ends older ones that
-//! go on by the hub's record, because an agent works on one run of a deployment at a time.
+//! go on by the hub's record, because an agent works on one run of a deployment at a time. Without a newer run, reports of
+//! the deployment tell that the agent works on it no more.
+
+use std::time::Duration;
 
 use fairlead_api::{
     RunId,
@@ -20,8 +23,12 @@ use fairlead_api::{BundleId, ClusterId};
 
 /// Name of the author of an agent's own run.
 const AGENT: &str = "agent";
-/// Sentence of a run without a result.
+/// Sentence of a run without a result, before a newer one.
 const NO_RESULT: &str = "the agent began a newer run before it reported a result";
+/// Sentence of a run without a result, whose agent has restarted.
+const LOST_RESULT: &str = "the agent works on the run no more, and reported no result";
+/// Time without a result after which a run is lost. An agent repeats a failed report after 60 s, with a deadline of 60 s.
+pub(super) const RESULT_WAIT: Duration = Duration::from_secs(180);
 
 /// Records the begin of an attempt. The same call again changes nothing.
 pub(super) fn register(
@@ -88,6 +95,24 @@ fn new_run(now: UnixMillis, (cluster, id): (&ClusterId, &RunId), sent: &AgentRun
             code: None,
         },
     }
+}
+
+/// True for an own run without a result that began before `at`.
+pub(super) fn began_before(run: &StoredRun, at: UnixMillis) -> bool {
+    let begin = run.details.queued.started_at;
+    !run.is_command() && !run.state().is_final() && begin.is_some_and(|begin| begin <= at)
+}
+
+/// Ends an own run whose agent works on it no more. A late result still counts.
+pub(super) fn end_lost(open: &mut OpenRuns, now: UnixMillis, id: &RunId) {
+    let is_lost = |it: &StoredRun| !it.is_command() && !it.state().is_final();
+    if !open.get(id).is_some_and(is_lost) {
+        return;
+    }
+    open.amend(id, |details| {
+        details.sentence = Some(LOST_RESULT.to_owned());
+        end(&mut details.queued, now, RunState::Unknown);
+    });
 }
 
 /// Ends older own runs that have no result.

@@ -2,12 +2,16 @@
 
 use fairlead_api::{
     RunId,
-    delivery::{AgentRun, AttemptOutcome, CancelMode, RunHeartbeat, RunKind, RunOrigin, RunState},
+    delivery::{
+        AgentRun, AttemptOutcome, CancelMode, DeploymentReports, DeploymentState, RunHeartbeat,
+        RunKind, RunOrigin, RunState,
+    },
+    resources::ClusterState,
 };
 use fairlead_rollout::ResultReceipt;
 
 use super::{BUNDLE, Rig, cluster};
-use crate::runs::refusal::RunRefusal;
+use crate::{fleet::TakenReports, runs::refusal::RunRefusal};
 
 fn id(last: char) -> RunId {
     format!("run-01ARZ3NDEKTSV4RRFFQ69G5FA{last}")
@@ -70,6 +74,60 @@ async fn an_agent_repeats_its_run_by_itself() {
     rig.finish(&run, (2, AttemptOutcome::Succeeded, 0))
         .await
         .unwrap();
+    assert_eq!(rig.state(&run).await, RunState::Succeeded);
+}
+
+impl Rig {
+    /// Reports the shop as the agent of the cluster does.
+    async fn report(&self, state: DeploymentState, run: &RunId) {
+        let report = serde_json::json!({
+            "bundle": BUNDLE, "state": state, "generation": 8, "applied": 8, "run": run,
+            "attempt": 0, "objects": {"total": 1, "ready": 1},
+        });
+        let reports = DeploymentReports {
+            reports: vec![serde_json::from_value(report).unwrap()],
+            ..DeploymentReports::default()
+        };
+        let fleet = &self.runs.parts.fleet;
+        let taken = fleet.report(&cluster(), reports).await.unwrap();
+        assert!(matches!(taken, TakenReports::Taken(_)), "{taken:?}");
+    }
+
+    async fn connect(&self) {
+        let store = &self.runs.parts.store;
+        let mut status = store.observed(&cluster()).unwrap().status.clone();
+        status.state = ClusterState::Connected;
+        store.set_status(&cluster(), status);
+        self.runs.parts.fleet.pass().await.unwrap();
+    }
+
+    async fn state_after(&self, seconds: i64, run: &RunId) -> RunState {
+        self.advance(seconds);
+        self.runs.lapse().await.unwrap();
+        self.state(run).await
+    }
+}
+
+#[tokio::test]
+async fn run_of_a_killed_agent_ends_without_a_newer_one() {
+    let rig = Rig::new().await;
+    let run = id('B');
+    rig.connect().await;
+    rig.register(&run, 1).await.unwrap();
+    rig.report(DeploymentState::Applying, &run).await;
+    assert_eq!(rig.state_after(600, &run).await, RunState::Running);
+    // A state that names an earlier run tells nothing about this one.
+    rig.report(DeploymentState::Ready, &id('A')).await;
+    assert_eq!(rig.state_after(600, &run).await, RunState::Running);
+    rig.report(DeploymentState::NotReady, &run).await;
+    assert_eq!(
+        rig.state_after(60, &run).await,
+        RunState::Running,
+        "the result may be on its way"
+    );
+    assert_eq!(rig.state_after(180, &run).await, RunState::Unknown);
+    let late = (1, AttemptOutcome::Succeeded, 0);
+    rig.finish(&run, late).await.unwrap();
     assert_eq!(rig.state(&run).await, RunState::Succeeded);
 }
 
