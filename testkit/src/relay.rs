@@ -71,6 +71,16 @@ impl RelayControl {
         self.discards_input.store(true, SeqCst);
     }
 
+    /// Discards nothing any more, and closes the connections, which may lack bytes.
+    ///
+    /// # Panics
+    /// Another test has panicked.
+    pub fn discard_nothing(&self) {
+        self.discards_input.store(false, SeqCst);
+        self.discards_output.store(false, SeqCst);
+        self.cut();
+    }
+
     /// Discards the bytes of the server and keeps its connections open.
     pub fn discard_output(&self) {
         self.discards_output.store(true, SeqCst);

@@ -7,7 +7,9 @@
     reason = "a test may panic, and waits for one future at a time"
 )]
 
+mod fence;
 mod hub;
+mod webhook;
 mod world;
 
 use anyhow::ensure;

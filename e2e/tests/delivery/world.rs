@@ -1,6 +1,6 @@
 //! A real API server, and the delivery engine on it.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use fairlead_api::delivery::{DeploymentReport, DeploymentState};
@@ -24,7 +24,7 @@ use crate::hub::FakeHub;
 const STATE_DEADLINE: Duration = Duration::from_secs(90);
 
 pub(crate) struct World {
-    _cluster: Cluster,
+    cluster: Cluster,
     upstream: Arc<Upstream>,
     /// Client of an administrator.
     pub(crate) client: KubeClient,
@@ -33,9 +33,34 @@ pub(crate) struct World {
     agent: Option<JoinHandle<()>>,
 }
 
+/// A further agent, with a probe of its own.
+pub(crate) struct Agent {
+    wanted: watch::Sender<Option<String>>,
+    task: JoinHandle<()>,
+}
+
+impl Agent {
+    pub(crate) fn probe(&self, etag: String) {
+        self.wanted.send_replace(Some(etag));
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 impl World {
     /// Starts a cluster with the objects of the install manifest that deliveries need, and an agent.
     pub(crate) async fn start() -> anyhow::Result<Self> {
+        let mut world = World::alone().await?;
+        world.start_agent();
+        Ok(world)
+    }
+
+    /// As [`World::start`], without an agent.
+    pub(crate) async fn alone() -> anyhow::Result<Self> {
         let cluster = Cluster::start_lite().await?;
         let target = ApiServerConfig::Kubeconfig {
             path: cluster.kubeconfig(),
@@ -43,8 +68,8 @@ impl World {
         };
         let upstream = Arc::new(Upstream::new(ApiCredentials::new(&target)));
         let client = KubeClient::new(upstream.clone()).with_rate(RequestRate::new(200, 200));
-        let mut world = Self {
-            _cluster: cluster,
+        let world = Self {
+            cluster,
             upstream,
             client,
             hub: Arc::default(),
@@ -59,7 +84,6 @@ impl World {
         world.account("fairlead-delivery", "deployer", true).await?;
         world.account("fairlead-delivery", "weak", false).await?;
         world.account("team", "ci", true).await?;
-        world.start_agent();
         Ok(world)
     }
 
@@ -89,20 +113,37 @@ impl World {
 
     /// Starts an agent, as in a pod whose earlier processes are dead.
     pub(crate) fn start_agent(&mut self) {
-        let parts = DeliveryParts {
-            upstream: self.upstream.clone(),
-            hub: self.hub.clone(),
-            wanted: self.wanted.subscribe(),
-            process: ProcessIdentity::of_pod("pod"),
-            cache: None,
-            executors: Executors {
-                manifests: Arc::new(ManifestExecutor),
-                helm: None,
-            },
-            waits: FenceWaits::default(),
+        let (upstream, wanted) = (self.upstream.clone(), self.wanted.subscribe());
+        self.agent = Some(spawn(upstream, self.hub.clone(), wanted, "pod"));
+    }
+
+    /// Starts a further agent in a pod of its own. `relay` is its way to the API server.
+    pub(crate) fn spawn_agent(
+        &self,
+        pod: &str,
+        hub: Arc<FakeHub>,
+        relay: Option<SocketAddr>,
+    ) -> anyhow::Result<Agent> {
+        let upstream = match relay {
+            None => self.upstream.clone(),
+            Some(relay) => {
+                let text = fs::read_to_string(self.cluster.kubeconfig())?;
+                let text = text.replace(&self.cluster.api_url(), &format!("https://{relay}"));
+                let path = self.cluster.dir().join(format!("{pod}.kubeconfig"));
+                fs::write(&path, text)?;
+                let context = None;
+                let target = ApiServerConfig::Kubeconfig { path, context };
+                Arc::new(Upstream::new(ApiCredentials::new(&target)))
+            }
         };
-        let running = fairlead_delivery_agent::run(parts, std::future::pending());
-        self.agent = Some(tokio::spawn(running));
+        let wanted = watch::Sender::new(None);
+        let task = spawn(upstream, hub, wanted.subscribe(), pod);
+        Ok(Agent { wanted, task })
+    }
+
+    /// Address of the API server.
+    pub(crate) fn api_address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.cluster.api_port()))
     }
 
     /// Kills the agent, and frees its Lease.
@@ -159,8 +200,46 @@ impl World {
             .with_context(|| path.to_owned())?
     }
 
+    /// Waits until an object exists again, with another UID.
+    pub(crate) async fn until_other(&self, path: &str, uid: &Value) -> anyhow::Result<()> {
+        let polling = async {
+            loop {
+                let found = self.client.get(path).await?;
+                if found.is_some_and(|it| it["metadata"]["uid"] != *uid) {
+                    return anyhow::Ok(());
+                }
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(STATE_DEADLINE, polling)
+            .await
+            .with_context(|| path.to_owned())?
+    }
+
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let found = self.client.get(path).await?;
         found.with_context(|| format!("no {path}"))
     }
+}
+
+fn spawn(
+    upstream: Arc<Upstream>,
+    hub: Arc<FakeHub>,
+    wanted: watch::Receiver<Option<String>>,
+    pod: &str,
+) -> JoinHandle<()> {
+    let parts = DeliveryParts {
+        upstream,
+        hub,
+        wanted,
+        process: ProcessIdentity::of_pod(pod),
+        cache: None,
+        executors: Executors {
+            manifests: Arc::new(ManifestExecutor),
+            helm: None,
+        },
+        waits: FenceWaits::default(),
+    };
+    let running = fairlead_delivery_agent::run(parts, std::future::pending());
+    tokio::spawn(running)
 }
