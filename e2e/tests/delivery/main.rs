@@ -9,6 +9,7 @@
 
 mod fence;
 mod hub;
+mod prune;
 mod webhook;
 mod world;
 
