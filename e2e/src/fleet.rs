@@ -131,12 +131,21 @@ impl Hub {
     /// # Errors
     /// As [`Hub::start`].
     pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.restart_with(&[]).await
+    }
+
+    /// As [`Hub::restart`], with additional flags for this start.
+    ///
+    /// # Errors
+    /// As [`Hub::start`].
+    pub async fn restart_with(&mut self, flags: &[&str]) -> anyhow::Result<()> {
         match std::fs::remove_file(self.folder.path().join("ready.json")) {
             // The hub was not ready since the last start.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => removed?,
         }
-        (self.process, self.ready) = launch(self.again.clone(), self.folder.path()).await?;
+        let again = self.again.clone().args(flags);
+        (self.process, self.ready) = launch(again, self.folder.path()).await?;
         Ok(())
     }
 

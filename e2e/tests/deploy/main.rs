@@ -10,6 +10,7 @@ mod charts;
 mod git;
 mod gitea;
 mod kills;
+mod returned;
 mod ssh;
 mod world;
 
