@@ -11,6 +11,7 @@ mod git;
 mod gitea;
 mod kills;
 mod returned;
+mod secrets;
 mod ssh;
 mod world;
 
