@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     access::DriftAccess,
     deployment::FollowedDeployment,
-    event::DriftReport,
+    event::{DriftEvent, DriftReport},
     follower::{Follower, Shared},
     watch::WatchHub,
 };
@@ -94,6 +94,19 @@ impl DriftMonitor {
         let mut running = self.running.lock().await;
         if let Some(entry) = running.remove(bundle) {
             self.end(entry).await;
+        }
+    }
+
+    /// Withdraws the findings about a released deployment. Those that still wait in the queue are replaced with it.
+    pub async fn withdraw(&self, bundle: &BundleId) {
+        let none = DriftEvent::Drifted {
+            objects: Vec::new(),
+            failure: None,
+        };
+        for event in [none, DriftEvent::Blocked(None)] {
+            let bundle = bundle.clone();
+            // Without a receiver nobody has findings.
+            let _ = self.shared.events.send(DriftReport { bundle, event }).await;
         }
     }
 

@@ -147,10 +147,12 @@ impl Observer {
         self.monitor.follow(followed).await;
     }
 
-    /// Ends the observation before a run. No correction runs after this.
+    /// Ends the observation before a run. No correction runs after this, and no finding of before outlasts the run: objects of
+    /// an interrupted run differ from those that were applied last.
     pub(super) async fn release(&self, bundle: &BundleId) {
         self.releases.release(bundle);
         self.monitor.release(bundle).await;
+        self.monitor.withdraw(bundle).await;
     }
 
     /// Forgets a deployment.
