@@ -126,6 +126,10 @@ impl Attempt<'_> {
                 record.last_run = Some(pending.run.clone());
                 record.pending = Some(pending);
                 if let Some(generation) = removing {
+                    // A failure of the content must not stop the removal, if that is interrupted.
+                    if record.removing != Some(generation) {
+                        record.retry = RetryState::default();
+                    }
                     record.removing = Some(generation);
                     record.highest = record.highest.max(generation);
                 }
