@@ -112,9 +112,10 @@ schemathesis: ## requests of all kinds, made from the hub's own description of i
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test schemathesis -- --test-threads=1
 
-kills: kube ## agent, runner, Helm and hub killed KILLS times while eight bundles change (3 to 5 s for each kill)
+kills: kube ## agent, runner, Helm and hub killed KILLS times while eight bundles change (3 to 5 s for each kill); the agent killed at each step of the journal; slow takeovers
 	cargo build --locked --workspace --bin fairlead
-	FAIRLEAD_E2E_KILLS=$(KILLS) cargo test --locked --workspace --test deploy -- kills --ignored --nocapture
+	FAIRLEAD_E2E_KILLS=$(KILLS) cargo test --locked --workspace --test deploy -- kills --ignored --nocapture --test-threads=1
+	cargo test --locked --workspace --test delivery -- --ignored --nocapture
 
 gitea: kube ## bundles from a Gitea built from its Go module: webhooks, force-push, folder, branch and host lost (cached outside the checkout)
 	@e2e/gitea/build > /dev/null

@@ -166,7 +166,7 @@ impl Site {
             bail!("no hub");
         };
         let known = hubs.iter().flat_map(|hub| ["--hub", &hub.ready.url]);
-        let launch = agent(first, cluster, &joining.id)?.args(known);
+        let launch = agent(first, &cluster.kubeconfig(), &joining.id)?.args(known);
         Self::run(first, launch, None, &joining.id, &joining.join)
     }
 
@@ -182,7 +182,7 @@ impl Site {
         more: impl FnOnce(Launch) -> Launch,
     ) -> anyhow::Result<Self> {
         ensure!(hub.net.is_some(), "the hub is on another network");
-        let launch = more(agent(hub, cluster, &joining.id)?.inside(net));
+        let launch = more(agent(hub, &cluster.kubeconfig(), &joining.id)?.inside(net));
         Self::run(hub, launch, Some(net.clone()), &joining.id, &joining.join)
     }
 }

@@ -1,7 +1,7 @@
 //! Agents as child processes.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fairlead_testkit::process::{Launch, Process};
@@ -54,7 +54,21 @@ impl Site {
         name: &str,
         flags: &[&str],
     ) -> anyhow::Result<Self> {
-        let launch = agent(hub, cluster, name)?.args(flags);
+        Self::begin_by(hub, &cluster.kubeconfig(), join, name, flags)
+    }
+
+    /// As [`Site::begin_with`], with a kubeconfig of the caller's.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin_by(
+        hub: &Hub,
+        kubeconfig: &Path,
+        join: &str,
+        name: &str,
+        flags: &[&str],
+    ) -> anyhow::Result<Self> {
+        let launch = agent(hub, kubeconfig, name)?.args(flags);
         Self::run(hub, launch, None, name, join)
     }
 
@@ -158,13 +172,13 @@ impl Site {
 }
 
 /// Command line of an agent outside of any pod.
-pub(super) fn agent(hub: &Hub, cluster: &Cluster, name: &str) -> anyhow::Result<Launch> {
+pub(super) fn agent(hub: &Hub, kubeconfig: &Path, name: &str) -> anyhow::Result<Launch> {
     let state = hub.dir().join(format!("{name}.state"));
     Ok(Launch::agent()?
         .args([
             "agent".as_ref(),
             "--kubeconfig".as_ref(),
-            cluster.kubeconfig().as_os_str(),
+            kubeconfig.as_os_str(),
         ])
         .args(["--state".as_ref(), state.as_os_str()]))
 }

@@ -1,9 +1,12 @@
-//! Kills of agent, runner, Helm and hub at random moments, while bundles of both kinds change.
+//! Kills of agent, runner, Helm and hub at random moments, while bundles of both kinds change. Kills of the agent at
+//! each step of the journal.
 //!
 //! `FAIRLEAD_E2E_KILLS` sets the number of kills, `FAIRLEAD_E2E_SEED` the parts and moments, which otherwise differ in each run.
 
 mod change;
 mod check;
+mod steps;
+mod tap;
 
 use std::{
     collections::BTreeMap,
@@ -93,17 +96,23 @@ async fn kills_leave_the_cluster_as_the_last_generations_want_it() -> anyhow::Re
     check::all(&trial.world, &contents, &trial.log).await
 }
 
+/// Command line of a runner in a process of its own, and its socket.
+fn runner(world: &World) -> anyhow::Result<(Launch, String)> {
+    let folder = world.hub.dir().join("runner");
+    let place = |name: &str| folder.join(name).display().to_string();
+    let (socket, work) = (place("run/socket"), place("work"));
+    std::fs::create_dir_all(&folder)?;
+    let launch = Launch::agent()?
+        .args(["runner", "--socket", &socket, "--work", &work, "--helm"])
+        .args([helm::program()?]);
+    Ok((launch, socket))
+}
+
 impl Trial {
     async fn start(seed: u64) -> anyhow::Result<Self> {
         let mut world = World::alone(&[]).await?;
-        let folder = world.hub.dir().join("runner");
         let log = world.hub.dir().join("runner.log");
-        let place = |name: &str| folder.join(name).display().to_string();
-        let (socket, work) = (place("run/socket"), place("work"));
-        std::fs::create_dir_all(&folder)?;
-        let launch = Launch::agent()?
-            .args(["runner", "--socket", &socket, "--work", &work, "--helm"])
-            .args([helm::program()?]);
+        let (launch, socket) = runner(&world)?;
         let runner = launch.clone().spawn(&log)?;
         let flags = ["--delivery", "on", "--runner-socket", &socket];
         world.join(Cluster::start_lite().await?, &flags).await?;

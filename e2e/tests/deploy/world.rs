@@ -59,6 +59,17 @@ impl World {
 
     /// Adds a cluster, with these flags of its agent.
     pub(crate) async fn join(&mut self, cluster: Cluster, flags: &[&str]) -> anyhow::Result<()> {
+        let kubeconfig = cluster.kubeconfig();
+        self.join_by(cluster, &kubeconfig, flags).await
+    }
+
+    /// As [`World::join`], with another kubeconfig of the agent.
+    pub(crate) async fn join_by(
+        &mut self,
+        cluster: Cluster,
+        kubeconfig: &Path,
+        flags: &[&str],
+    ) -> anyhow::Result<()> {
         cluster
             .kubectl()
             .args(["create", "namespace", "shop"])
@@ -72,7 +83,7 @@ impl World {
         hub.cli([&set[..], &["--annotation", &number]].concat())
             .await?
             .success()?;
-        let site = Site::begin_with(hub, &cluster, &joining.join, &joining.id, flags)?;
+        let site = Site::begin_by(hub, kubeconfig, &joining.join, &joining.id, flags)?;
         hub.wait_state(&joining.id, "Connected").await?;
         let id = joining.id;
         self.members.push(Member { id, cluster, site });

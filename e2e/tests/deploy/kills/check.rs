@@ -29,7 +29,7 @@ pub(super) async fn all(world: &World, contents: &[u32], runner_log: &Path) -> a
     for (bundle, content) in contents.iter().enumerate() {
         let id = format!("b-{}", name(bundle));
         let expected: BTreeSet<String> = objects(bundle, *content).into_iter().collect();
-        let found = labelled(member, bundle, *content).await?;
+        let found = labelled(member, &name(bundle), is_chart(bundle), *content).await?;
         ensure!(
             found == expected,
             "{id}: {found:?} in the cluster, expected {expected:?}"
@@ -62,7 +62,9 @@ async fn settled(world: &World, bundles: usize) -> anyhow::Result<()> {
 }
 
 /// Names of the objects in each journal. None may have a run that has not ended.
-async fn inventories(member: &Member) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
+pub(super) async fn inventories(
+    member: &Member,
+) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
     let target = ApiServerConfig::Kubeconfig {
         path: member.cluster.kubeconfig(),
         context: None,
@@ -83,13 +85,13 @@ async fn inventories(member: &Member) -> anyhow::Result<BTreeMap<String, BTreeSe
 }
 
 /// Names of the objects of a bundle in the cluster, all with this content.
-async fn labelled(
+pub(super) async fn labelled(
     member: &Member,
-    bundle: usize,
+    name: &str,
+    is_chart: bool,
     content: u32,
 ) -> anyhow::Result<BTreeSet<String>> {
-    let name = name(bundle);
-    let selector = if is_chart(bundle) {
+    let selector = if is_chart {
         "app.kubernetes.io/managed-by=Helm".to_owned()
     } else {
         format!("fairlead/bundle=b-{name}")
@@ -101,7 +103,7 @@ async fn labelled(
     for item in items {
         let metadata = &item["metadata"];
         let release = &metadata["annotations"]["meta.helm.sh/release-name"];
-        if is_chart(bundle) && *release != *name {
+        if is_chart && *release != *name {
             continue;
         }
         ensure!(item["data"]["content"] == *content.to_string(), "{item}");
@@ -111,7 +113,7 @@ async fn labelled(
 }
 
 /// No revision is pending, each is of an attempt of its own, and at most one of each spec succeeded.
-async fn revisions(member: &Member, release: &str) -> anyhow::Result<()> {
+pub(super) async fn revisions(member: &Member, release: &str) -> anyhow::Result<()> {
     let selector = format!("owner=helm,name={release}");
     let get = ["get", "secrets", "-l", &selector, "-o", "json"];
     let list: Value = serde_json::from_str(&member.kubectl(&get).await?)?;
@@ -141,7 +143,7 @@ async fn revisions(member: &Member, release: &str) -> anyhow::Result<()> {
 }
 
 /// Every run has ended, and at most one of a generation succeeded.
-async fn runs(world: &World, bundle: &str) -> anyhow::Result<()> {
+pub(super) async fn runs(world: &World, bundle: &str) -> anyhow::Result<()> {
     let list = ["run", "list", "--bundle", bundle];
     let mut runs = Value::Null;
     let ended = eventually(SETTLE_DEADLINE, "end of all runs", async || {
@@ -165,7 +167,7 @@ async fn runs(world: &World, bundle: &str) -> anyhow::Result<()> {
 }
 
 /// No attempt of a run started Helm twice.
-fn programs(log: &str) -> anyhow::Result<()> {
+pub(super) fn programs(log: &str) -> anyhow::Result<()> {
     let mut started = BTreeSet::new();
     for line in log.lines().filter(|it| it.contains("program started")) {
         let run = line.split(' ').find(|it| it.starts_with("run="));
