@@ -156,7 +156,8 @@ pub(super) async fn runs(world: &World, bundle: &str) -> anyhow::Result<()> {
     let mut succeeded = BTreeSet::new();
     for run in runs["items"].as_array().context("no list")? {
         if run["state"] == "Succeeded" && run["origin"] == "desired" {
-            let generation = run["generation"].as_u64();
+            // A removal has the number of the generation that it removes.
+            let generation = (run["kind"].to_string(), run["generation"].as_u64());
             ensure!(
                 succeeded.insert(generation),
                 "a generation was applied twice: {runs}"
