@@ -106,8 +106,12 @@ impl Release<'_> {
             self.records().unlock(revision, &reason).await?;
         }
         let newest = history.last().map(|it| it.number);
+        let is_done = matches!(judgement, Judgement::Done(_));
         self.update_note(|note| {
-            note.step = None;
+            // The step of a done return stays until its failure is noted: after a kill it tells that nothing is left to do.
+            if !is_done {
+                note.step = None;
+            }
             note.revision = newest.max(note.revision);
         })
         .await?;

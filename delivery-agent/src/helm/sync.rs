@@ -78,11 +78,8 @@ impl Release<'_> {
                 self.judged(step, end).await
             }
             Decision::Returned(good) => {
-                self.update_note(|note| {
-                    note.step = None;
-                    note.revision = before.max(note.revision);
-                })
-                .await?;
+                self.update_note(|note| note.revision = before.max(note.revision))
+                    .await?;
                 let cause = self.failure(
                     FailureClass::Permanent,
                     Code::HelmRolledBack,

@@ -226,6 +226,9 @@ impl Worker {
                 retry.failed += u32::from(counts);
                 retry.next_try = next_try(failure.class, retry.failed, failure.not_before, now);
                 retry.failure = Some((&failure).into());
+                if failure.code == Code::HelmRolledBack {
+                    state.record.helm.step = None;
+                }
                 // A run with an unknown end stays pending: its lock is fenced before the next one.
                 if failure.class != FailureClass::Unknown {
                     state.record.pending = None;

@@ -171,8 +171,10 @@ pub(super) async fn runs(world: &World, bundle: &str) -> anyhow::Result<()> {
 pub(super) fn programs(log: &str) -> anyhow::Result<()> {
     let mut started = BTreeSet::new();
     for line in log.lines().filter(|it| it.contains("program started")) {
-        let run = line.split(' ').find(|it| it.starts_with("run="));
-        ensure!(started.insert(run), "started twice: {line}");
+        let field = |name: &str| line.split(' ').find(|it| it.starts_with(name));
+        // An attempt that returns has two programs.
+        let program = (field("run="), field("operation="));
+        ensure!(started.insert(program), "started twice: {line}");
     }
     eprintln!("{} programs started, each once", started.len());
     Ok(())
