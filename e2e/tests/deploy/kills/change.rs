@@ -17,7 +17,7 @@ const STAYING_OBJECTS: u32 = 5;
 /// Number of names of the one further object: each content has another name than the last one.
 const MOVING_NAMES: u32 = 3;
 
-/// Hook that succeeds without pods, so that Helm waits during an upgrade.
+/// Hook that Helm waits for; without pods it ends by its first field.
 const HOOK: &str = "\
 apiVersion: batch/v1
 kind: Job
@@ -25,10 +25,18 @@ metadata:
   name: NAME-hook
   annotations: {helm.sh/hook: 'pre-install,pre-upgrade', helm.sh/hook-delete-policy: before-hook-creation}
 spec:
-  completions: 0
+  END
   template:
     spec: {restartPolicy: Never, containers: [{name: hook, image: hook}]}
 ";
+
+/// First field of a hook that succeeds.
+pub(super) const HOOK_SUCCEEDS: &str = "completions: 0";
+
+/// Hook of a release with this first field.
+pub(super) fn hook(release: &str, end: &str) -> String {
+    HOOK.replace("NAME", release).replace("END", end)
+}
 
 /// Changes bundles at the hub with this folder until `is_over`, and returns the last content of each.
 pub(super) async fn change_all(
@@ -110,7 +118,7 @@ fn write(home: &Path, bundle: usize, content: u32) -> anyhow::Result<PathBuf> {
         let chart = format!("{{apiVersion: v2, name: {name}, version: 1.0.0}}");
         files.push(("Chart.yaml", chart));
         files.push(("templates/objects.yaml", objects));
-        files.push(("templates/hook.yaml", HOOK.replace("NAME", &name)));
+        files.push(("templates/hook.yaml", hook(&name, HOOK_SUCCEEDS)));
     } else {
         files.push(("objects.yaml", objects));
     }

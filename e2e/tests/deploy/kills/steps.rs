@@ -11,6 +11,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 
 use super::{
+    change::{HOOK_SUCCEEDS, hook},
     check, runner,
     tap::{HoldPoint, Moment, Tap},
 };
@@ -23,18 +24,6 @@ const SITE: &str = "\
 {apiVersion: v1, kind: List, items: [
   {apiVersion: v1, kind: Namespace, metadata: {name: fairlead-delivery}},
   {apiVersion: v1, kind: ConfigMap, metadata: {name: fairlead-delivery, namespace: fairlead-delivery}, data: {concurrency: \"16\"}}]}";
-/// Hook that Helm waits for; without pods it ends by its first field.
-const HOOK: &str = "\
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: NAME-hook
-  annotations: {helm.sh/hook: 'pre-install,pre-upgrade', helm.sh/hook-delete-policy: before-hook-creation}
-spec:
-  END
-  template:
-    spec: {restartPolicy: Never, containers: [{name: hook, image: hook}]}
-";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -235,9 +224,9 @@ impl Steps {
         let chart = format!("{{apiVersion: v2, name: {name}, version: 1.0.0}}");
         let (policy, end) = match phase {
             Phase::Return => ("helm: {onFailure: rollback}\n", "activeDeadlineSeconds: 1"),
-            _ => ("", "completions: 0"),
+            _ => ("", HOOK_SUCCEEDS),
         };
-        let hook = HOOK.replace("NAME", &name).replace("END", end);
+        let hook = hook(&name, end);
         let options = format!("{options}{policy}");
         let files: &[(&str, &str)] = match bundle.0 {
             Kind::Manifests => &[("fairlead.yaml", &options), ("objects.yaml", &objects)],
