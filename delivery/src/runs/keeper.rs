@@ -7,10 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{
-    BundleId, ClusterId,
-    delivery::{CancelMode, RunState},
-};
+use fairlead_api::{BundleId, ClusterId, delivery::RunState};
 use fairlead_delivery_store::{RunFilter, RunRow};
 use fairlead_rollout::UnixMillis;
 use fairlead_runtime::Process;
@@ -68,8 +65,7 @@ impl Runs {
         let queued = self.rows(&[RunState::Queued]).await?;
         for (cluster, bundle) in deployments(&queued) {
             if self.parts.store.view().bundle(&bundle).is_none() {
-                self.cancel_queued(&cluster, &bundle).await?;
-                continue;
+                self.withdraw(&cluster, &bundle).await?;
             }
             let open = self.open_of(&cluster, &bundle).await?;
             if open.queue().has_claimable(now) {
@@ -83,25 +79,22 @@ impl Runs {
         Ok(wake.map(|at| at.since(now).max(BATCH_DELAY)))
     }
 
-    /// Cancels queued commands of a deleted bundle.
-    async fn cancel_queued(
-        &self,
-        cluster: &ClusterId,
-        bundle: &BundleId,
-    ) -> Result<(), StoreError> {
-        let cancelled = self.change((cluster, bundle), None, |open, now| {
-            open.with_queue(|queue| {
-                let queued = queue.runs().iter();
-                let queued = queued.filter(|it| it.state == RunState::Queued);
-                let ids: Vec<_> = queued.map(|it| it.id.clone()).collect();
-                for id in &ids {
-                    // A queued run has not ended.
-                    let _ = queue.cancel(now, id, CancelMode::Soft);
-                }
-            });
+    /// Cancels queued commands of a deleted bundle. A comparison stays: it has content of its own, as that of a new bundle.
+    async fn withdraw(&self, cluster: &ClusterId, bundle: &BundleId) -> Result<(), StoreError> {
+        let withdrawn = self.change((cluster, bundle), None, |open, now| {
+            let runs = open.iter();
+            let runs = runs.filter(|it| it.details.content.is_none());
+            let runs = runs.filter(|it| it.state() == RunState::Queued);
+            let ids: Vec<_> = runs.map(|it| it.id().clone()).collect();
+            for id in &ids {
+                open.with_queue(|queue| queue.withdraw(now, id));
+            }
+            ids.len()
         });
-        cancelled.await?;
-        info!(%cluster, %bundle, "commands of a deleted bundle cancelled");
+        let count = withdrawn.await?;
+        if count > 0 {
+            info!(%cluster, %bundle, count, "commands of a deleted bundle cancelled");
+        }
         Ok(())
     }
 

@@ -63,17 +63,27 @@ impl Rig {
     }
 
     async fn create(&self, kind: RunKind, confirm: bool) -> Run {
+        self.create_of(NewCommand {
+            confirm,
+            ..command(kind)
+        })
+        .await
+    }
+
+    /// Comparison with content that no generation has.
+    async fn diff_of_new_content(&self) -> Run {
+        let digest = format!("sha256:{}", "5".repeat(64));
+        let content = Some((digest.parse().unwrap(), digest.parse().unwrap()));
+        self.create_of(NewCommand {
+            content,
+            ..command(RunKind::Diff)
+        })
+        .await
+    }
+
+    async fn create_of(&self, new: NewCommand) -> Run {
         // Ids of one millisecond have no order.
         self.advance(1);
-        let new = NewCommand {
-            cluster: cluster(),
-            bundle: BUNDLE.parse().unwrap(),
-            kind,
-            generation: 7,
-            content: None,
-            confirm,
-            created_by: "anna".to_owned(),
-        };
         self.runs.create(new).await.unwrap()
     }
 
@@ -109,6 +119,18 @@ impl Rig {
 
     pub(super) async fn state(&self, id: &RunId) -> RunState {
         self.stored(id).await.state()
+    }
+}
+
+fn command(kind: RunKind) -> NewCommand {
+    NewCommand {
+        cluster: cluster(),
+        bundle: BUNDLE.parse().unwrap(),
+        kind,
+        generation: 7,
+        content: None,
+        confirm: false,
+        created_by: "anna".to_owned(),
     }
 }
 
@@ -345,21 +367,21 @@ async fn other_hubs_count_claimable_commands_only() {
 }
 
 #[tokio::test]
-async fn queued_commands_of_a_deleted_bundle_are_cancelled() {
+async fn commands_of_a_deleted_bundle_are_cancelled_and_comparisons_with_own_content_are_not() {
     let rig = Rig::new().await;
     let run = rig.create(RunKind::Sync, false).await;
-    let claimed = rig.create(RunKind::Diff, false).await;
+    let content = rig.diff_of_new_content().await;
     let bundle = run.bundle.clone();
     let delete = move |draft: &mut Draft| draft.delete_bundle(&bundle);
     let deleted = rig.runs.parts.store.change(Actor::Hub, delete);
     let deleted: Result<_, StoreError> = deleted.await;
     deleted.unwrap();
     rig.other.refresh().await.unwrap();
-    assert_eq!(rig.other.waiting(&cluster()), 0);
-    for id in [&run.id, &claimed.id] {
-        assert_eq!(rig.state(id).await, RunState::Cancelled);
-    }
-    assert!(rig.claim().await.is_none());
+    assert_eq!(rig.other.waiting(&cluster()), 1);
+    let ended = rig.stored(&run.id).await.shown(None, None);
+    assert_eq!(ended.state, RunState::Cancelled);
+    assert_eq!(ended.result.as_deref(), Some("its bundle was deleted"));
+    assert_eq!(rig.claim().await.unwrap().run, content.id);
 }
 
 #[tokio::test]

@@ -157,6 +157,12 @@ async fn compare_before_and_after_an_edit(
         ensure!(changed.status.code() == Some(1), "{}", changed.text());
         ensure!(changed.text().contains("red"), "{}", changed.text());
     }
+    // A bundle that does not exist yet.
+    let new = world.folder("new", &[("new.yaml", &CONFIG.replace("NAME", "new"))])?;
+    let diff = ["diff", &new, "--cluster", &world.members[0].id];
+    let changed = world.run(&diff).await?;
+    ensure!(changed.status.code() == Some(1), "{}", changed.text());
+    ensure!(changed.text().contains(", 1 new,"), "{}", changed.text());
     Ok(())
 }
 

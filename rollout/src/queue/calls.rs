@@ -105,4 +105,14 @@ impl RunQueue {
         self.changed.push(id);
         Ok(())
     }
+
+    /// Cancels a queued run whose bundle was deleted. Any other run stays as it is.
+    pub fn withdraw(&mut self, now: UnixMillis, run: &RunId) {
+        let queued = self.run_mut(run).ok();
+        let Some(queued) = queued.filter(|it| it.state == RunState::Queued) else {
+            return;
+        };
+        queued.finish(now, RunState::Cancelled, RunEnd::BundleDeleted);
+        self.changed.push(run.clone());
+    }
 }

@@ -27,6 +27,8 @@ pub enum RunEnd {
     DeadlinePassed,
     /// A person cancelled the run.
     Cancelled,
+    /// The bundle of the queued run was deleted.
+    BundleDeleted,
     /// The agent was lost while it cancelled the run.
     LostWhileCancelling,
     /// A newer run took its place.
@@ -54,6 +56,7 @@ impl fmt::Display for RunEnd {
                 f.write_str("no agent claimed the run before its deadline; check the cluster's connection")
             }
             RunEnd::Cancelled => f.write_str("a person cancelled the run"),
+            RunEnd::BundleDeleted => f.write_str("its bundle was deleted"),
             RunEnd::LostWhileCancelling => f.write_str(
                 "the agent was lost while it cancelled the run; check the cluster and confirm the deployment",
             ),
