@@ -55,8 +55,16 @@ impl Uploads {
     /// Registers a run of the agent's own.
     #[must_use]
     pub(crate) fn begin(&self, run: RunId, registration: AgentRun) -> RunTicket {
+        let ticket = self.hold(run, registration);
+        ticket.report();
+        ticket
+    }
+
+    /// Ticket of a run that the hub does not know before [`RunTicket::report`] or a result.
+    #[must_use]
+    pub(crate) fn hold(&self, run: RunId, registration: AgentRun) -> RunTicket {
         let attempt = registration.attempt;
-        self.start(run, attempt, task::Origin::Agent(registration))
+        self.ticket(run, attempt, task::Origin::Agent(registration))
             .0
     }
 
@@ -67,40 +75,47 @@ impl Uploads {
             lease_seconds: claimed.lease_seconds,
             log_offset: claimed.log_offset,
         };
-        self.start(claimed.run.clone(), claimed.attempt, origin)
+        let (ticket, cancel) = self.ticket(claimed.run.clone(), claimed.attempt, origin);
+        ticket.report();
+        (ticket, cancel)
     }
 
-    fn start(&self, run: RunId, attempt: u32, origin: task::Origin) -> (RunTicket, CancelSignal) {
+    fn ticket(&self, run: RunId, attempt: u32, origin: task::Origin) -> (RunTicket, CancelSignal) {
         let log = RunLog::default();
         let (cancel, signal) = CancelSignal::new();
         let (outcome, outcomes) = watch::channel(None);
-        let ticket = RunTicket {
-            run: run.clone(),
-            attempt,
-            log: log.clone(),
-            outcome,
-            uploads: self.clone(),
-        };
-        if self.waiting.load(Ordering::Relaxed) >= MAX_WAITING_RUNS {
-            warn!(%run, "run not reported: too many runs wait for the hub");
-            return (ticket, signal);
-        }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
         let task = task::UploadTask {
             hub: self.hub.clone(),
-            run,
+            run: run.clone(),
             attempt,
             origin,
-            log,
+            log: log.clone(),
             outcomes,
             cancel,
         };
+        let ticket = RunTicket {
+            run,
+            attempt,
+            log,
+            outcome,
+            uploads: self.clone(),
+            held: Mutex::new(Some(task)),
+        };
+        (ticket, signal)
+    }
+
+    /// Starts the upload of a run.
+    fn spawn(&self, task: task::UploadTask) {
+        if self.waiting.load(Ordering::Relaxed) >= MAX_WAITING_RUNS {
+            warn!(run = %task.run, "run not reported: too many runs wait for the hub");
+            return;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = self.waiting.clone();
         self.tasks.spawn(async move {
             task.run().await;
             waiting.fetch_sub(1, Ordering::Relaxed);
         });
-        (ticket, signal)
     }
 
     /// Keeps the logs of ended runs within the bound.

@@ -35,6 +35,7 @@ use crate::{
 };
 
 mod beside;
+mod commands;
 mod lease;
 mod lost;
 mod programs;

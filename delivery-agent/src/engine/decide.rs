@@ -7,14 +7,16 @@ use fairlead_api::{
 use time::{Duration, OffsetDateTime};
 
 use super::failure::FailureClass;
-use crate::journal::{AcceptedSpec, JournalRecord};
+use crate::journal::{AcceptedSpec, JournalRecord, RetryState};
 
 /// Shortest time between a failed attempt and the next one.
 const RETRY_BACKOFF_MIN: Duration = Duration::seconds(30);
 /// Longest time between a failed attempt and the next one.
 const RETRY_BACKOFF_MAX: Duration = Duration::minutes(30);
-/// Time between two looks at something that must come first.
-const WAITING_INTERVAL: Duration = Duration::seconds(10);
+/// Shortest time between two looks at something that must come first.
+const WAITING_INTERVAL_MIN: Duration = Duration::seconds(10);
+/// Longest time between two looks at something that must come first.
+const WAITING_INTERVAL_MAX: Duration = Duration::minutes(2);
 
 /// Knowledge about the hub's wish for a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,19 +249,21 @@ fn hindrance(of: &Situation<'_>, kind: RunKind) -> Option<NextStep> {
     missing.map(|bundle| NextStep::Wait(WaitCause::Dependency(bundle.clone()), None))
 }
 
-/// Time of the next attempt after this number of failed ones.
+/// Time of the next attempt after an attempt with this failure, `not_before` at the earliest.
 pub(super) fn next_try(
     class: FailureClass,
-    failed: u32,
+    retry: &RetryState,
     not_before: Option<OffsetDateTime>,
     now: OffsetDateTime,
 ) -> Option<OffsetDateTime> {
+    let doubled = |least: Duration, doublings: u32| least * 2_i32.pow(doublings.min(10));
     let wait = match class {
         FailureClass::Retry => {
-            let doublings = failed.saturating_sub(1).min(10);
-            (RETRY_BACKOFF_MIN * 2_i32.pow(doublings)).min(RETRY_BACKOFF_MAX)
+            doubled(RETRY_BACKOFF_MIN, retry.failed.saturating_sub(1)).min(RETRY_BACKOFF_MAX)
         }
-        FailureClass::Waiting => WAITING_INTERVAL,
+        FailureClass::Waiting => {
+            doubled(WAITING_INTERVAL_MIN, retry.waited).min(WAITING_INTERVAL_MAX)
+        }
         FailureClass::Permanent
         | FailureClass::Blocked
         | FailureClass::Unknown

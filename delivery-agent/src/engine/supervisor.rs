@@ -7,7 +7,11 @@ use std::{
 };
 
 use fairlead_api::{BundleId, Code};
-use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+use tokio::{
+    sync::mpsc::{self, error::TrySendError},
+    task::JoinSet,
+    time::sleep,
+};
 use tracing::warn;
 
 use super::{
@@ -183,10 +187,14 @@ impl Engine {
             return;
         };
         let sent = worker.try_send(WorkerMessage::Command(Box::new(command)));
-        if let Err(error) = sent
-            && let WorkerMessage::Command(command) = error.into_inner()
-        {
-            let sentence = "the deployment has too many commands";
+        let Err(error) = sent else {
+            return;
+        };
+        let sentence = match &error {
+            TrySendError::Full(_) => "the deployment has too many commands",
+            TrySendError::Closed(_) => "the cluster forgets the deployment at this moment",
+        };
+        if let WorkerMessage::Command(command) = error.into_inner() {
             let class = FailureClass::Retry;
             command
                 .ticket

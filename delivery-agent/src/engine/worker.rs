@@ -35,7 +35,7 @@ use crate::{
     drift::DriftEvent,
     fence::AccountName,
     helm::ReleaseChange,
-    journal::{AcceptedSpec, Journal, JournalContent, JournalState, RetryState},
+    journal::{AcceptedSpec, Journal, JournalContent, JournalState, RetryState, StoredFailure},
     run_ids::new_run_id,
     uploads::RunTicket,
 };
@@ -44,6 +44,9 @@ use crate::{
 const HEALTH_INTERVAL: Duration = Duration::from_secs(15);
 /// Pause after a failure that could not be noted.
 const HOLD_TIME: time::Duration = time::Duration::seconds(10);
+
+/// Time after which an attempt that repeats a wait is shown.
+const REPEAT_DELAY: Duration = Duration::from_secs(2);
 
 /// A claimed command with its ticket.
 pub(crate) struct Command {
@@ -143,6 +146,7 @@ impl Worker {
             );
             let wish = self.wish();
             match self.decide(&state, has_journal, &wish, now) {
+                NextStep::Forget if self.has_message().await => {}
                 NextStep::Forget => {
                     if let Some(command) = self.command.take() {
                         let cause = "the cluster has no such deployment";
@@ -354,6 +358,20 @@ impl Worker {
                 _ = states.changed(), if is_dependency => return,
                 () = timer => return,
             }
+        }
+    }
+
+    /// Takes a message that waits. Without one the inbox is closed, so that none is lost when the worker ends.
+    async fn has_message(&mut self) -> bool {
+        if self.inbox.is_empty() {
+            self.inbox.close();
+        }
+        match self.inbox.try_recv() {
+            Ok(message) => {
+                self.take(Some(message)).await;
+                true
+            }
+            Err(_) => false,
         }
     }
 

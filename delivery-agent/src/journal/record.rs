@@ -88,6 +88,8 @@ pub struct PendingRun {
 pub struct RetryState {
     /// Number of failed attempts.
     pub failed: u32,
+    /// Number of attempts before the last one that had to wait for the same.
+    pub waited: u32,
     /// Earliest time of the next attempt.
     #[serde(with = "time::serde::rfc3339::option")]
     pub next_try: Option<OffsetDateTime>,

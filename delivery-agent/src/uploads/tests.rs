@@ -129,6 +129,12 @@ fn uploads() -> (Arc<FakeHub>, Uploads) {
 }
 
 fn begin(uploads: &Uploads) -> RunTicket {
+    let ticket = hold(uploads);
+    ticket.report();
+    ticket
+}
+
+fn hold(uploads: &Uploads) -> RunTicket {
     let now = OffsetDateTime::now_utc();
     let registration = AgentRun {
         bundle: "b-shop".parse().unwrap(),
@@ -138,7 +144,7 @@ fn begin(uploads: &Uploads) -> RunTicket {
         attempt: 1,
         started_at: now,
     };
-    uploads.begin(new_run_id(now), registration)
+    uploads.hold(new_run_id(now), registration)
 }
 
 fn claim(uploads: &Uploads) -> (RunTicket, CancelSignal) {
@@ -313,4 +319,22 @@ async fn lost_lease_ends_its_run_at_once() {
         hub.with(|hub| hub.lease = Some(status));
         assert_eq!(signal.cancelled().await, CancelMode::Hard);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_run_reaches_the_hub_with_its_result_only() {
+    let (hub, uploads) = uploads();
+    let dropped = hold(&uploads);
+    dropped.log().line("waits for the same");
+    drop(dropped);
+    let ticket = hold(&uploads);
+    assert!(ticket.is_held());
+    ticket.log().line("applied");
+    // The paused clock moves on at once: a started upload would have sent its log.
+    sleep(Duration::from_secs(60)).await;
+    assert!(hub.with(|state| state.log.is_empty() && state.result.is_none()));
+    ticket.succeed(None, None);
+    hub.until(|state| state.result.is_some()).await;
+    let log = hub.with(|state| String::from_utf8(state.log.clone()).unwrap());
+    assert!(log.contains("applied") && !log.contains("waits"), "{log}");
 }

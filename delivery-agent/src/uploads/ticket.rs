@@ -1,21 +1,26 @@
 //! A run's end of its upload.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use fairlead_api::{
     Code, RunId,
     delivery::{AttemptOutcome, RunDiff, RunOutcome},
 };
 use tokio::sync::watch;
 
-use super::Uploads;
+use super::{Uploads, task::UploadTask};
 use crate::engine::{FailureClass, RunFailure, RunLog};
 
-/// Log, step and result of one attempt. A ticket that is dropped without a result reports an unknown outcome.
+/// Log, step and result of one attempt. A ticket that is dropped without a result reports an unknown outcome, unless the hub
+/// does not know the run.
 pub(crate) struct RunTicket {
     pub(super) run: RunId,
     pub(super) attempt: u32,
     pub(super) log: RunLog,
     pub(super) outcome: watch::Sender<Option<RunOutcome>>,
     pub(super) uploads: Uploads,
+    /// Upload that has not been started.
+    pub(super) held: Mutex<Option<UploadTask>>,
 }
 
 impl RunTicket {
@@ -35,6 +40,23 @@ impl RunTicket {
     #[must_use]
     pub(crate) fn log(&self) -> &RunLog {
         &self.log
+    }
+
+    /// True if the hub does not know the run.
+    #[must_use]
+    pub(crate) fn is_held(&self) -> bool {
+        self.held().is_some()
+    }
+
+    /// Registers the run at the hub.
+    pub(crate) fn report(&self) {
+        if let Some(task) = self.held().take() {
+            self.uploads.spawn(task);
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<UploadTask>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the attempt with success; `sentence` says more.
@@ -61,6 +83,7 @@ impl RunTicket {
         code: Option<Code>,
         diff: Option<RunDiff>,
     ) {
+        self.report();
         let text = sentence.as_deref().unwrap_or("done");
         self.log.line(&format!("{outcome:?}: {text}"));
         self.log.finish();

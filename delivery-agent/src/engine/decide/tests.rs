@@ -52,6 +52,7 @@ fn failed(class: FailureClass, failed: u32, next_try: Option<OffsetDateTime>) ->
             failed,
             next_try,
             failure: Some(failure),
+            ..RetryState::default()
         },
         ..applied(8)
     }
@@ -290,15 +291,24 @@ fn damaged_journal_takes_the_content_over_again() {
 }
 
 #[test]
-fn backoff_doubles_up_to_half_an_hour() {
-    let seconds = |failed| {
-        let at = next_try(FailureClass::Retry, failed, None, NOW).unwrap();
+fn waits_double_up_to_a_bound() {
+    let seconds = |class, failed, waited| {
+        let retry = RetryState {
+            failed,
+            waited,
+            ..RetryState::default()
+        };
+        let at = next_try(class, &retry, None, NOW).unwrap();
         (at - NOW).whole_seconds()
     };
-    assert_eq!([1, 2, 3, 4].map(seconds), [30, 60, 120, 240]);
-    assert_eq!([7, 20].map(seconds), [1800, 1800]);
+    let failed = |failed| seconds(FailureClass::Retry, failed, 9);
+    assert_eq!([1, 2, 3, 4].map(failed), [30, 60, 120, 240]);
+    assert_eq!([7, 20].map(failed), [1800, 1800]);
+    let waited = |waited| seconds(FailureClass::Waiting, 9, waited);
+    assert_eq!([0, 1, 2, 3, 4, 90].map(waited), [10, 20, 40, 80, 120, 120]);
+    let retry = RetryState::default();
     let later = NOW + Duration::hours(1);
-    let at = next_try(FailureClass::Retry, 1, Some(later), NOW);
+    let at = next_try(FailureClass::Retry, &retry, Some(later), NOW);
     assert_eq!(at, Some(later));
-    assert_eq!(next_try(FailureClass::Permanent, 1, None, NOW), None);
+    assert_eq!(next_try(FailureClass::Permanent, &retry, None, NOW), None);
 }

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use fairlead_api::{
-    Code,
+    Code, RunId,
     delivery::{AgentRun, RunKind, Spec, SpecId},
 };
 use fairlead_manifests::HealthState;
 use time::OffsetDateTime;
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::{
     AcceptedSpec, Attempt, AttemptEnd, CancelSignal, Command, FailureClass, HOLD_TIME,
-    JournalContent, JournalState, RetryState, RunFailure, RunOrder, RunTicket, Wish, Worker,
-    new_run_id, next_try, rejected,
+    JournalContent, JournalState, REPEAT_DELAY, RetryState, RunFailure, RunOrder, RunTicket,
+    StoredFailure, Wish, Worker, new_run_id, next_try, rejected,
 };
 
 impl Worker {
@@ -69,6 +70,7 @@ impl Worker {
     pub(super) async fn attempt(&mut self, state: &JournalState, order: RunOrder) {
         let command = self.command.take();
         let number = state.record.retry.failed + 1;
+        let is_repeated = command.is_none() && waiting_before(state).is_some();
         let (ticket, cancel) = match command {
             Some(command) => {
                 let Command {
@@ -91,7 +93,7 @@ impl Worker {
                     attempt: number,
                     started_at: now,
                 };
-                let ticket = self.shared.uploads.begin(new_run_id(now), registration);
+                let ticket = self.shared.uploads.hold(new_run_id(now), registration);
                 (ticket, CancelSignal::new().1)
             }
         };
@@ -99,17 +101,32 @@ impl Worker {
         let known = state.accepted_spec().cloned().zip(accepted);
         let Some((spec, accepted)) = known else {
             let failure = self.without_spec(state).await;
+            let run = ticket.run().clone();
             ticket.fail(&failure);
-            return self.note_failure(order, failure).await;
+            return self.note_failure(order, failure, Some(run)).await;
         };
         if order.kind != RunKind::Diff {
             self.shared.observer.release(self.bundle()).await;
         }
-        self.publish_run(state, order, number, ticket.run());
-        let result = self
-            .execute(order, number, spec, accepted.spec.clone(), &ticket, &cancel)
-            .await;
-        self.note(order, result, ticket).await;
+        let spec_id = accepted.spec.clone();
+        let result = {
+            let executing = self.execute(order, number, spec, spec_id, &ticket, &cancel);
+            let mut executing = std::pin::pin!(executing);
+            // An attempt that waits for the same as the one before is no news. It ends early.
+            let early = match is_repeated {
+                true => timeout(REPEAT_DELAY, &mut executing).await.ok(),
+                false => None,
+            };
+            match early {
+                Some(result) => result,
+                None => {
+                    ticket.report();
+                    self.publish_run(state, order, number, ticket.run());
+                    executing.await
+                }
+            }
+        };
+        self.note(state, order, result, ticket).await;
         self.observe().await;
     }
 
@@ -174,6 +191,7 @@ impl Worker {
     /// Notes the outcome of an attempt in journal and state, and reports it.
     async fn note(
         &mut self,
+        before: &JournalState,
         order: RunOrder,
         result: Result<AttemptEnd, RunFailure>,
         ticket: RunTicket,
@@ -206,26 +224,45 @@ impl Worker {
                 }
             }
             Err(failure) => {
-                warn!(bundle = %self.bundle(), code = %failure.code, "delivery failed");
-                ticket.fail(&failure);
+                let waiting = waiting_before(before).filter(|_| ticket.is_held());
+                let is_news = waiting.is_none_or(|it| *it != StoredFailure::from(&failure));
+                let mut last_run = before.record.last_run.clone();
+                if is_news {
+                    warn!(bundle = %self.bundle(), code = %failure.code, "delivery failed");
+                    last_run = Some(ticket.run().clone());
+                    ticket.fail(&failure);
+                }
                 if order.kind != RunKind::Diff {
-                    self.note_failure(order, failure).await;
+                    self.note_failure(order, failure, last_run).await;
                 }
             }
         }
     }
 
-    /// Notes a failed attempt in the journal.
-    async fn note_failure(&mut self, order: RunOrder, failure: RunFailure) {
+    /// Notes a failed attempt in the journal. `last_run`: the last run that the hub knows.
+    async fn note_failure(
+        &mut self,
+        order: RunOrder,
+        failure: RunFailure,
+        last_run: Option<RunId>,
+    ) {
         let now = OffsetDateTime::now_utc();
-        let counts = failure.class == FailureClass::Retry;
         let noted = self
             .journal
             .update(|state| {
                 let retry = &mut state.record.retry;
-                retry.failed += u32::from(counts);
-                retry.next_try = next_try(failure.class, retry.failed, failure.not_before, now);
-                retry.failure = Some((&failure).into());
+                let stored = StoredFailure::from(&failure);
+                let is_repeated = retry.failure.as_ref() == Some(&stored);
+                match failure.class {
+                    FailureClass::Waiting if is_repeated => retry.waited += 1,
+                    class => {
+                        retry.waited = 0;
+                        retry.failed += u32::from(class == FailureClass::Retry);
+                    }
+                }
+                retry.next_try = next_try(failure.class, retry, failure.not_before, now);
+                retry.failure = Some(stored);
+                state.record.last_run = last_run;
                 if failure.code == Code::HelmRolledBack {
                     state.record.helm.step = None;
                 }
@@ -265,4 +302,10 @@ impl Worker {
             }
         }
     }
+}
+
+/// Failure of the last attempt, if that had to wait for something else.
+fn waiting_before(state: &JournalState) -> Option<&StoredFailure> {
+    let failure = state.record.retry.failure.as_ref();
+    failure.filter(|it| it.class == FailureClass::Waiting)
 }
