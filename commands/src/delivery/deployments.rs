@@ -199,7 +199,10 @@ fn described(deployment: &Deployment) -> String {
         state.as_str(),
         output::time(*since)
     );
-    let mut fields = vec![
+    let next_step = deployment.code.as_ref().and_then(|it| it.parse().ok());
+    let next_step = next_step.map(|it: Code| ("next step", it.next_step().to_owned()));
+    let mut fields: Vec<_> = next_step.into_iter().collect();
+    fields.extend([
         ("kind", deployment.kind.to_string()),
         (
             "generation",
@@ -213,7 +216,7 @@ fn described(deployment: &Deployment) -> String {
             format!("{} of {} are ready", objects.ready, objects.total),
         ),
         ("attempt", deployment.attempt.to_string()),
-    ];
+    ]);
     fields.extend(deployment.next_try.map(|it| ("next try", output::time(it))));
     fields.extend(
         deployment
@@ -309,6 +312,7 @@ mod tests {
             described(&deployment()),
             "b-shop in c-oslo-3 is NotReady since 2026-11-24T12:01:00Z, offline: \
              StatefulSet shop/db has 1 of 3 replicas ready  (FL-6207)\n\n\
+             next step:   Add the rule in the cause to a role of the ServiceAccount, or name another one with `serviceAccount`.\n\
              kind:        manifests\n\
              generation:  7 applied, 8 released, 8 wanted\n\
              objects:     13 of 14 are ready\n\
