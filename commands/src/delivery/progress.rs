@@ -107,9 +107,10 @@ pub(super) fn line(rollout: &Rollout) -> String {
     if waiting > 0 && !waves.is_empty() {
         text += &format!("   {waiting} more to start");
     }
-    match rollout.state {
-        RolloutState::Running | RolloutState::Done => text,
-        state => format!("{state:?}: {text}"),
+    match (rollout.state, &rollout.reason) {
+        (RolloutState::Running, Some(reason)) => format!("{text}   {}", output::plain(reason)),
+        (RolloutState::Running | RolloutState::Done, _) => text,
+        (state, _) => format!("{state:?}: {text}"),
     }
 }
 
@@ -160,6 +161,9 @@ mod tests {
             "canary 1/1 Ready   rest 3/9 Ready, 1 failed, 3 to go, 2 offline"
         );
         assert_eq!(bar(&running), "########----");
+        let reason = Some("wave rest waits: 1x \"no quota\"\u{1b}".to_owned());
+        let waiting = Rollout { reason, ..running };
+        assert!(line(&waiting).ends_with("2 offline   wave rest waits: 1x \"no quota\" "));
         let halted = rollout("Halted", &waves(6));
         assert_eq!(
             line(&halted),

@@ -1,10 +1,11 @@
-//! Failures of the current wave, by cause.
+//! Causes in the current wave: of failures, and of clusters in progress.
 
 use std::collections::HashMap;
 
 use super::{
+    causes::NO_CAUSE,
     core::RolloutMachine,
-    halt::{FailureCause, HaltReason},
+    halt::{FailureCause, HaltReason, Listed},
     slot::{Class, Flags},
 };
 use crate::limits::WaveLimits;
@@ -21,14 +22,23 @@ impl RolloutMachine {
             failed: counters.failed,
             participants: counters.participants,
             max_failures: limits.max_failures,
-            causes: self.frequent_causes(),
+            causes: self.frequent_causes(Class::Failed),
         }
     }
 
-    fn frequent_causes(&self) -> Vec<FailureCause> {
+    /// Sentence with the causes of released clusters that are not ready yet. None without a cause.
+    pub(super) fn causes_in_progress(&self) -> Option<String> {
+        let wave = self.frozen_wave(self.wave)?;
+        let causes = self.frequent_causes(Class::InProgress);
+        let name = &wave.rules.name;
+        (!causes.is_empty()).then(|| format!("wave {name} waits{}", Listed(&causes)))
+    }
+
+    fn frequent_causes(&self, class: Class) -> Vec<FailureCause> {
         let mut counts: HashMap<(u16, bool), u32> = HashMap::new();
         for slot in &self.slots {
-            if u32::from(slot.wave) == self.wave && slot.class() == Class::Failed {
+            let has_cause = slot.cause != NO_CAUSE || class == Class::Failed;
+            if u32::from(slot.wave) == self.wave && slot.class() == class && has_cause {
                 let timed_out = slot.flags.has(Flags::TIMED_OUT);
                 *counts.entry((slot.cause, timed_out)).or_default() += 1;
             }

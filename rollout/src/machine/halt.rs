@@ -40,12 +40,22 @@ impl fmt::Display for HaltReason {
         } = self;
         write!(
             f,
-            "{failed} of {participants} clusters of wave {wave} failed, {max_failures} are tolerated"
+            "{failed} of {participants} clusters of wave {wave} failed, {max_failures} are tolerated{}",
+            Listed(causes)
         )?;
-        for (at, cause) in causes.iter().enumerate() {
+        f.write_str("; deploy a corrected version, roll back, retry, or resume")
+    }
+}
+
+/// Causes at the end of a sentence; nothing without causes.
+pub(super) struct Listed<'a>(pub(super) &'a [FailureCause]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, cause) in self.0.iter().enumerate() {
             let divider = if at == 0 { ": " } else { ", " };
             write!(f, "{divider}{}x {:?}", cause.clusters, cause.text)?;
         }
-        f.write_str("; deploy a corrected version, roll back, retry, or resume")
+        Ok(())
     }
 }

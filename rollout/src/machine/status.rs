@@ -28,12 +28,15 @@ impl RolloutMachine {
         self.state
     }
 
-    /// One sentence: cause and next step of a rollout that does not go on by itself.
+    /// One sentence: cause and next step of a rollout that does not go on by itself, or what a running one waits for.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         match self.state {
             RolloutState::Halted => self.halt.as_ref().map(ToString::to_string),
-            RolloutState::Running => self.blocked().or_else(|| self.stragglers_blocked()),
+            RolloutState::Running => self
+                .blocked()
+                .or_else(|| self.stragglers_blocked())
+                .or_else(|| self.causes_in_progress()),
             RolloutState::Done => self.stragglers_blocked(),
             _ => None,
         }

@@ -151,6 +151,28 @@ fn three_most_frequent_causes_are_named() {
     assert!(reason.starts_with(expected), "{reason}");
 }
 
+#[test]
+fn running_rollout_tells_what_its_clusters_wait_for() {
+    let mut fleet = Fleet::start(&default_rules(), 3, |_| (true, Behaviour::Hangs));
+    assert_eq!(fleet.machine.reason(), None);
+    let canary = fleet.wave(0).clusters[0].clone();
+    let mut report = ClusterReport {
+        state: DeploymentState::Blocked,
+        generation: 2,
+        applied: 1,
+        retries_exhausted: true,
+        since: fleet.now,
+        cause: Some("would delete 3 of 4 objects"),
+    };
+    fleet.machine.report(fleet.now, &canary, &report);
+    let reason = fleet.machine.reason();
+    let expected = "wave canary waits: 1x \"would delete 3 of 4 objects\"";
+    assert_eq!(reason.as_deref(), Some(expected));
+    report.cause = None;
+    fleet.machine.report(fleet.now, &canary, &report);
+    assert_eq!(fleet.machine.reason(), None);
+}
+
 /// Time until all connected clusters are ready.
 fn time_to_ready(size: u32, offline: u32) -> u64 {
     let mut fleet = Fleet::start(&default_rules(), size, |number| {
