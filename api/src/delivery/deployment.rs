@@ -104,6 +104,9 @@ pub struct Deployment {
     pub since: OffsetDateTime,
     /// True while no agent of the cluster is connected: the state is the last reported one.
     pub offline: bool,
+    /// True if the bundle or this deployment is suspended: neither retried nor corrected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
     /// Generations.
     pub generation: Generations,
     /// Number of the current attempt.

@@ -187,13 +187,13 @@ fn described(deployment: &Deployment) -> String {
         objects,
         ..
     } = deployment;
-    let offline = if deployment.offline { ", offline" } else { "" };
+    let notes: String = notes(deployment).map(|it| format!(", {it}")).collect();
     let reason = deployment.reason.as_ref();
     let reason = reason.map_or(String::new(), |it| format!(": {it}"));
     let code = deployment.code.as_ref();
     let code = code.map_or(String::new(), |it| format!(" ({it})"));
     let mut out = format!(
-        "{} in {} is {} since {}{offline}{reason}{code}\n\n",
+        "{} in {} is {} since {}{notes}{reason}{code}\n\n",
         deployment.bundle,
         deployment.cluster,
         state.as_str(),
@@ -240,6 +240,17 @@ fn described(deployment: &Deployment) -> String {
     out.replace(|c: char| c.is_control() && c != '\n', " ")
 }
 
+/// Words beside the state.
+fn notes(deployment: &Deployment) -> impl Iterator<Item = &'static str> {
+    let Deployment {
+        offline, suspended, ..
+    } = *deployment;
+    let notes = [(offline, "offline"), (suspended, "suspended")];
+    notes
+        .into_iter()
+        .filter_map(|(is, note)| is.then_some(note))
+}
+
 fn row(deployment: &Deployment) -> Row<9> {
     let mut value = serde_json::to_value(deployment).unwrap_or_default();
     let id = format!("{}/{}", deployment.cluster, deployment.bundle);
@@ -273,11 +284,15 @@ fn cells(deployment: &Deployment) -> [Cell; 9] {
         true => generation.applied.to_string(),
         false => format!("{}/{}", generation.applied, generation.wanted),
     };
-    let offline = if deployment.offline { " (offline)" } else { "" };
+    let notes: Vec<_> = notes(deployment).collect();
+    let notes = match notes.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", notes.join(", ")),
+    };
     [
         deployment.cluster.to_string().into(),
         deployment.bundle.to_string().into(),
-        format!("{}{offline}", deployment.state.as_str()).into(),
+        format!("{}{notes}", deployment.state.as_str()).into(),
         shown.into(),
         format!("{}/{}", deployment.objects.ready, deployment.objects.total).into(),
         Cell::Since(deployment.since),
@@ -297,7 +312,7 @@ mod tests {
         serde_json::from_value(json!({
             "cluster": "c-oslo-3", "bundle": "b-shop", "kind": "manifests", "state": "NotReady",
             "reason": "StatefulSet shop/db has 1 of 3 replicas ready\u{1b}", "code": "FL-6207",
-            "since": "2026-11-24T12:01:00Z", "offline": true, "generation": { "wanted": 8, "released": 8, "applied": 7 },
+            "since": "2026-11-24T12:01:00Z", "offline": true, "suspended": true, "generation": { "wanted": 8, "released": 8, "applied": 7 },
             "attempt": 2, "nextTry": "2026-11-24T12:05:00Z", "objects": { "total": 14, "ready": 13 },
             "drift": [{ "object": "Deployment shop/web", "fields": [".spec.replicas"], "manager": "kubectl" }],
             "beside": [{ "object": "ConfigMap shop/web", "fields": [".data.extra"], "manager": "injector" }],
@@ -310,7 +325,7 @@ mod tests {
     fn deployment_is_described_by_its_state_first() {
         assert_eq!(
             described(&deployment()),
-            "b-shop in c-oslo-3 is NotReady since 2026-11-24T12:01:00Z, offline: \
+            "b-shop in c-oslo-3 is NotReady since 2026-11-24T12:01:00Z, offline, suspended: \
              StatefulSet shop/db has 1 of 3 replicas ready  (FL-6207)\n\n\
              next step:   Add the rule in the cause to a role of the ServiceAccount, or name another one with `serviceAccount`.\n\
              kind:        manifests\n\
@@ -328,7 +343,7 @@ mod tests {
     fn row_has_the_generation_that_is_applied_and_the_wanted_one() {
         let row = row(&deployment());
         assert_eq!(row.id, "c-oslo-3/b-shop");
-        assert_eq!(row.cells[2], Cell::from("NotReady (offline)"));
+        assert_eq!(row.cells[2], Cell::from("NotReady (offline, suspended)"));
         assert_eq!(row.cells[3], Cell::from("7/8"));
         assert_eq!(row.value["id"], "c-oslo-3/b-shop");
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fairlead_api::{BundleId, delivery::DriftedObject};
+use fairlead_api::{BundleId, RunId, delivery::DriftedObject};
 
 use super::api::ObjectApi;
 
@@ -33,8 +33,9 @@ pub trait CorrectionRun: Send {
     /// API server, with the token of this run.
     fn api(&self) -> Arc<dyn ObjectApi>;
 
-    /// Ends the run; its token ends with it. `sentence` is its result. Dropping a run without this call must end it, too.
-    async fn end(self: Box<Self>, outcome: CorrectionOutcome, sentence: &str);
+    /// Ends the run; its token ends with it. `sentence` is its result. Returns its id, if the hub knows it. Dropping a run
+    /// without this call must end it, too.
+    async fn end(self: Box<Self>, outcome: CorrectionOutcome, sentence: &str) -> Option<RunId>;
 }
 
 /// Source of clients. The engine implements it.

@@ -1,6 +1,6 @@
 //! Events about deployments.
 
-use fairlead_api::{BundleId, Failure, delivery::DriftedObject};
+use fairlead_api::{BundleId, Failure, RunId, delivery::DriftedObject};
 use fairlead_manifests::{HealthSummary, ObjectKey, drift::Baseline};
 
 /// News of one deployment.
@@ -28,6 +28,8 @@ pub enum DriftEvent {
         objects: Vec<DriftedObject>,
         /// Baselines for the journal. They save comparisons after a restart.
         baselines: Vec<(ObjectKey, Baseline)>,
+        /// The run, if the hub knows it.
+        run: Option<RunId>,
     },
     /// A person must decide. None: no object is blocked any more.
     Blocked(Option<Failure>),

@@ -300,14 +300,12 @@ impl CorrectionRun for FencedCorrection {
         self.client.clone()
     }
 
-    async fn end(mut self: Box<Self>, outcome: CorrectionOutcome, sentence: &str) {
+    async fn end(mut self: Box<Self>, outcome: CorrectionOutcome, sentence: &str) -> Option<RunId> {
         info!(run = %self.run, ?outcome, sentence, "correction ended");
         if let Some(fence) = self.fence.take() {
             release(&self.fences, fence).await;
         }
-        let Some(ticket) = self.ticket.take() else {
-            return;
-        };
+        let ticket = self.ticket.take()?;
         match outcome {
             CorrectionOutcome::Corrected => ticket.succeed(Some(sentence.to_owned()), None),
             CorrectionOutcome::Incomplete => {
@@ -315,6 +313,7 @@ impl CorrectionRun for FencedCorrection {
                 ticket.fail(&RunFailure::new(class, Code::ObjectRefused, sentence));
             }
         }
+        Some(self.run.clone())
     }
 }
 

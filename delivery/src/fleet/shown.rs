@@ -318,6 +318,7 @@ impl Fleet {
             code,
             since: shown.since.into(),
             offline: !entry.connected,
+            suspended: bundle.is_suspended_in(&cell.cluster),
             generation: Generations {
                 wanted: match cell.targeting.is_targeted() {
                     true => bundle.newest(),

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use fairlead_api::{
-    BundleId,
+    BundleId, RunId,
     delivery::{DriftPolicy, DriftedObject, IgnoreRule},
 };
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
@@ -41,7 +41,9 @@ impl CorrectionRun for Run {
         Arc::new(self.0.clone())
     }
 
-    async fn end(self: Box<Self>, _outcome: CorrectionOutcome, _sentence: &str) {}
+    async fn end(self: Box<Self>, _outcome: CorrectionOutcome, _sentence: &str) -> Option<RunId> {
+        None
+    }
 }
 
 #[async_trait]

@@ -52,6 +52,35 @@ async fn attempts_that_wait_for_the_same_are_one_run() {
     assert_eq!(runs(), [run]);
 }
 
+#[tokio::test]
+async fn correction_is_the_last_run() {
+    let (api, hub) = (api().await, Arc::new(FakeHub::default()));
+    hub.release_with(1, &["a"], |spec| spec.drift = DriftPolicy::Correct);
+    let agent = Agent::start(&api, &hub);
+    until_ready(&hub, 1).await;
+    drop(agent);
+    let applied = hub.report().unwrap().run;
+    api.change(&format!("{OBJECTS}a"), |map| {
+        map["data"]["g"] = json!("9");
+        map["metadata"]["managedFields"] = json!([]);
+    });
+    free_lease(&api);
+    let _agent = Agent::start(&api, &hub);
+    until("correction", || {
+        hub.report()
+            .is_some_and(|it| it.run != applied && it.state == DeploymentState::Ready)
+    })
+    .await;
+    let run = hub.report().unwrap().run.unwrap();
+    let result = format!("PUT /agent/v1/runs/{run}/result");
+    until("result", || hub.runs.lock().unwrap().contains(&result)).await;
+    let outcomes = hub.outcomes.lock().unwrap();
+    assert_eq!(
+        outcomes.last().unwrap().sentence.as_deref(),
+        Some("corrected 1 object")
+    );
+}
+
 /// Number of attempts that waited for the same as the one before.
 fn waited(api: &FakeApi) -> u64 {
     let record = api.get(JOURNAL).map(|it| it["data"]["record"].clone());

@@ -10,11 +10,10 @@ use tracing::debug;
 use super::{
     super::{
         api::ObjectApi,
-        deployment::beside_fields,
         examine::{ExamineError, Finding, drift_of, whole_drift},
     },
     Worker,
-    state::Check,
+    state::{Check, ObjectState},
 };
 
 impl Worker<'_> {
@@ -29,8 +28,17 @@ impl Worker<'_> {
         };
         self.read_health(api, index, live.as_ref()).await;
         let deployment = &self.follower.deployment;
+        let note_beside = |state: &mut ObjectState| {
+            if let Some(live) = &live {
+                state.note_beside(live, deployment);
+            }
+        };
         if check == Check::Health || deployment.policy == DriftPolicy::Ignore {
-            return;
+            return self.update(index, |state| {
+                if !state.is_unsettled() {
+                    note_beside(state);
+                }
+            });
         }
         let is_suspect = {
             let objects = self.follower.lock();
@@ -38,13 +46,19 @@ impl Worker<'_> {
             state.is_some_and(|state| state.judge(live.as_ref(), deployment))
         };
         if check == Check::Metadata && !is_suspect {
-            return self.update(index, |state| state.set_same(live.as_ref(), None));
+            return self.update(index, |state| {
+                state.set_same(live.as_ref(), None);
+                note_beside(state);
+            });
         }
         let Some(target) = self.target(api, index) else {
             return;
         };
         match target.examine(live.as_ref()).await {
-            Ok(finding) => self.found(index, live.as_ref(), finding),
+            Ok(finding) => {
+                self.found(index, live.as_ref(), finding);
+                self.update(index, note_beside);
+            }
             Err(error) => self.check_failed(index, error),
         }
     }
@@ -58,16 +72,7 @@ impl Worker<'_> {
             None => Health::missing(&object.key),
             Some(live) => self.classes.health(api.as_ref(), live).await,
         };
-        let beside = live.map(|live| {
-            let owner = deployment.owner.of_live(live);
-            beside_fields(&object.key, live, &owner)
-        });
-        self.update(index, |state| {
-            state.set_health(health);
-            if deployment.policy != DriftPolicy::Ignore {
-                state.beside = beside.unwrap_or_default();
-            }
-        });
+        self.update(index, |state| state.set_health(health));
     }
 
     fn found(&self, index: usize, live: Option<&Value>, finding: Finding) {

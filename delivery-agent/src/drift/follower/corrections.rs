@@ -65,12 +65,13 @@ impl Worker<'_> {
             }
         }
         let sentence = sentence(corrected.len(), outcome);
-        run.end(outcome, &sentence).await;
+        let run = run.end(outcome, &sentence).await;
         if !corrected.is_empty() || !baselines.is_empty() {
             info!(bundle = %deployment.bundle, objects = corrected.len(), "drift corrected");
             self.send(DriftEvent::Corrected {
                 objects: corrected,
                 baselines,
+                run,
             })
             .await;
         }

@@ -3,7 +3,7 @@
 use fairlead_api::{Code, Failure, delivery::DriftedObject};
 use fairlead_manifests::{Health, HealthSummary};
 
-use super::{super::event::DriftEvent, Worker};
+use super::{super::event::DriftEvent, Worker, state::ObjectState};
 
 /// Objects in an event.
 const MAX_OBJECTS: usize = 20;
@@ -63,13 +63,13 @@ impl Worker<'_> {
         let healths = objects.iter().map(|it| it.health.clone());
         let healths: Option<Vec<Health>> = healths.collect();
         let drift = objects.iter().flat_map(|it| &it.drift);
-        let beside = objects.iter().flat_map(|it| &it.beside);
+        let beside = objects.iter().flat_map(ObjectState::shown_beside);
         Current {
             drift: drift.take(MAX_OBJECTS).cloned().collect(),
             failed: objects.iter().find_map(|it| it.failed.clone()),
             blocked: objects.iter().find_map(|it| it.blocked.clone()),
             health: healths.map(HealthSummary::of),
-            beside: beside.take(MAX_OBJECTS).cloned().collect(),
+            beside: beside.take(MAX_OBJECTS).collect(),
         }
     }
 }

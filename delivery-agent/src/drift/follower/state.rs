@@ -135,9 +135,6 @@ impl ObjectState {
             if self.correct_at.is_some() {
                 self.schedule_correction();
             }
-            if let Seen::Present(object) = seen {
-                self.beside = self.beside_of(object, deployment);
-            }
         }
         let since_apply = now.saturating_duration_since(self.applied_at);
         let observation = self
@@ -155,14 +152,33 @@ impl ObjectState {
         if is_due {
             self.unsettled_since.get_or_insert(now);
             self.check_at.get_or_insert(now + COMPARE_DELAY);
+        } else if is_changed && let Seen::Present(object) = seen {
+            self.note_beside(object, deployment);
         }
     }
 
-    fn beside_of(&self, object: &Value, deployment: &FollowedDeployment) -> Vec<DriftedObject> {
-        let Some(key) = fairlead_manifests::ObjectKey::of(object) else {
-            return self.beside.clone();
-        };
-        beside_fields(&key, object, &deployment.owner.of_live(object))
+    /// Fields that others set beside those of the bundle. A field that differs is one of the bundle's own.
+    pub(super) fn shown_beside(&self) -> impl Iterator<Item = DriftedObject> {
+        self.beside.iter().filter_map(|it| {
+            let mut object = it.clone();
+            let differs = |field: &String| self.drift.iter().any(|it| it.fields.contains(field));
+            object.fields.retain(|it| !differs(it));
+            (!object.fields.is_empty()).then_some(object)
+        })
+    }
+
+    /// True if the object is about to be compared.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.unsettled_since.is_some()
+    }
+
+    /// Notes the fields beside those of the bundle. Those of an object to compare are noted with its differences.
+    pub(super) fn note_beside(&mut self, object: &Value, deployment: &FollowedDeployment) {
+        if let Some(key) = fairlead_manifests::ObjectKey::of(object)
+            && deployment.policy != DriftPolicy::Ignore
+        {
+            self.beside = beside_fields(&key, object, &deployment.owner.of_live(object));
+        }
     }
 
     /// Decides about an object that was read.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fairlead_api::{BundleId, delivery::DriftedObject};
+use fairlead_api::{BundleId, RunId, delivery::DriftedObject};
 use fairlead_manifests::{ObjectKind, Scope};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -458,8 +458,9 @@ impl CorrectionRun for FakeRun {
         Arc::new(self.0.clone())
     }
 
-    async fn end(self: Box<Self>, _outcome: CorrectionOutcome, sentence: &str) {
+    async fn end(self: Box<Self>, _outcome: CorrectionOutcome, sentence: &str) -> Option<RunId> {
         self.0.sentences.lock().unwrap().push(sentence.to_owned());
+        None
     }
 }
 

@@ -275,3 +275,19 @@ async fn fields_beside_are_listed_with_their_manager() {
     sleep(Duration::from_secs(60)).await;
     assert_eq!(rig.corrections(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn field_that_differs_is_not_listed_beside() {
+    let mut rig = Rig::start(DriftPolicy::Report).await;
+    rig.settle().await;
+    rig.edit_map("9");
+    assert_eq!(rig.drift().await.len(), 1);
+    rig.cluster
+        .edit(MAP, "injector", |it| it["data"]["extra"] = json!("1"));
+    let beside = rig.next(|event| match event {
+        DriftEvent::BesideChanged(objects) => Some(objects.clone()),
+        _ => None,
+    });
+    let fields: Vec<_> = beside.await.into_iter().flat_map(|it| it.fields).collect();
+    assert_eq!(fields, [".data.extra"]);
+}

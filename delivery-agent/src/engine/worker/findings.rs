@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use fairlead_api::{
-    Code,
+    Code, RunId,
     delivery::{DriftPolicy, DriftedObject},
 };
 use fairlead_manifests::{
@@ -46,9 +46,9 @@ impl Worker {
                 self.drift = objects;
                 self.drift_cause = cause.map(failure);
             }
-            DriftEvent::Corrected { baselines, .. } => {
+            DriftEvent::Corrected { baselines, run, .. } => {
                 self.drift.clear();
-                self.keep_baselines(baselines).await;
+                self.note_correction(baselines, run).await;
             }
             DriftEvent::Blocked(cause) => self.fight = cause.map(failure),
             DriftEvent::HealthChanged(health) => self.health = Some(health),
@@ -96,8 +96,8 @@ impl Worker {
         })
     }
 
-    /// Notes new baselines. Without them the objects are compared once after a restart.
-    async fn keep_baselines(&self, baselines: Vec<(ObjectKey, Baseline)>) {
+    /// Notes the run of a correction, and new baselines. Without them the objects are compared once after a restart.
+    async fn note_correction(&self, baselines: Vec<(ObjectKey, Baseline)>, run: Option<RunId>) {
         let mut baselines: HashMap<_, _> = baselines.into_iter().collect();
         let change = |state: &mut JournalState| {
             let mut content = (*state.content).clone();
@@ -108,9 +108,12 @@ impl Worker {
                 }
             }
             state.content = Arc::new(content);
+            if run.is_some() {
+                state.record.last_run = run;
+            }
         };
         if let Err(failure) = self.journal.update(change).await {
-            warn!(bundle = %self.bundle(), cause = %failure, "baselines not noted");
+            warn!(bundle = %self.bundle(), cause = %failure, "correction not noted");
         }
     }
 }

@@ -275,6 +275,8 @@ async fn a_suspended_deployment_counts_as_offline() {
     assert_eq!(hub.with_released(2), [0, 1, 3]);
     assert_eq!(hub.rollout().state, RolloutState::Done);
     assert!(hub.entry(2).unwrap().suspended);
+    let suspended = [1, 2].map(|it| hub.deployment(it).unwrap().suspended);
+    assert_eq!(suspended, [false, true]);
     assert_eq!(hub.code(2), Some(Code::DeliverySuspended));
     assert_eq!(
         hub.shown(2).1,
