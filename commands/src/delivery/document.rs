@@ -203,6 +203,7 @@ fn narrowed(target: Target, to: &Selector) -> Result<Target, Failure> {
     let both = match (selector.is_empty(), to.is_empty()) {
         (true, _) => to.to_string(),
         (_, true) => selector.to_string(),
+        _ if selector == to => to.to_string(),
         _ => format!("{selector},{to}"),
     };
     let selector = both
@@ -246,6 +247,7 @@ mod tests {
             (json!([]), Some("env=prod"), &["env=prod"][..]),
             (json!([]), None, &["env=stage"]),
             (own.clone(), None, &["site=edge", ""]),
+            (json!([{ "selector": "a=b" }]), Some("a=b"), &["a=b"]),
             (
                 own,
                 Some("env in (prod, test)"),
