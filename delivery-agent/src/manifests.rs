@@ -12,13 +12,14 @@ pub(crate) use self::{
     apply::{refusal, run_failure},
     diff::{DiffWriter, diff},
     load::content_failure,
+    prune::delete,
 };
 
 use async_trait::async_trait;
 use fairlead_api::{Code, delivery::RunDiff};
 use fairlead_manifests::{
-    BundleContext, Inventory, InventoryEntry, ObjectKind, PrepareError, Prepared, apply_stages,
-    plan_prune, plan_removal, prepare, yaml::Manifest,
+    BundleContext, Inventory, InventoryEntry, ObjectKind, PrepareError, Prepared, PrunePlan,
+    apply_stages, decide_delete, plan_prune, plan_removal, prepare, yaml::Manifest,
 };
 use found::Traces;
 
@@ -78,7 +79,7 @@ impl Executor for ManifestExecutor {
         let plan = plan_removal(&inventory);
         run.begin_step(&format!("delete {} objects", inventory.len()))
             .await?;
-        prune::delete(run, &plan).await
+        delete_labelled(run, &plan).await
     }
 
     async fn diff(&self, run: &RunContext) -> Result<RunDiff, RunFailure> {
@@ -123,9 +124,15 @@ impl ManifestExecutor {
         }
         let count = plan.entries().count();
         run.begin_step(&format!("delete {count} objects")).await?;
-        prune::delete(run, &plan).await?;
+        delete_labelled(run, &plan).await?;
         Ok(None)
     }
+}
+
+/// Deletes the objects of a plan that carry the label of the bundle.
+async fn delete_labelled(run: &RunContext, plan: &PrunePlan) -> Result<(), RunFailure> {
+    let bundle = run.bundle().as_str();
+    delete(run, plan, &|entry, live| decide_delete(entry, live, bundle)).await
 }
 
 fn entry(object: &Prepared) -> InventoryEntry {

@@ -29,6 +29,9 @@ pub use prepare::{
     BUNDLE_LABEL, BundleContext, GENERATION_ANNOTATION, PrepareError, Prepared, Scope, clean,
     prepare,
 };
-pub use prune::{DeleteDecision, PrunePlan, decide_delete, plan_prune, plan_removal};
+pub use prune::{
+    DeleteDecision, PrunePlan, decide_delete, decide_delete_owned, is_risky, plan_prune,
+    plan_removal,
+};
 pub use secret::{HIDDEN, HIDDEN_CHANGED, hide_secret_values};
 pub use substitute::{SubstituteError, substitute};

@@ -56,14 +56,7 @@ pub fn plan_prune(old: &Inventory, new: &Inventory, confirmed: &[ObjectKey]) -> 
         .filter(|it| !it.uid.as_deref().is_some_and(|uid| uids.contains(uid)))
         .cloned()
         .collect();
-    let risky: Vec<_> = doomed
-        .iter()
-        .filter(|it| {
-            RISKY_KINDS
-                .iter()
-                .any(|(group, kind)| it.key.is(group, kind))
-        })
-        .collect();
+    let risky: Vec<_> = doomed.iter().filter(|it| is_risky(&it.key)).collect();
     let is_many = doomed.len() * 2 > old.len();
     let is_confirmed = || {
         let confirmed: HashSet<_> = confirmed.iter().collect();
@@ -84,7 +77,14 @@ pub fn plan_prune(old: &Inventory, new: &Inventory, confirmed: &[ObjectKey]) -> 
     }
 }
 
-/// Plans the deletion of all objects of a deployment, for a tombstone. It is never blocked.
+/// True for a definition, a namespace or a volume claim: its deletion destroys data or many objects.
+#[must_use]
+pub fn is_risky(key: &ObjectKey) -> bool {
+    let mut kinds = RISKY_KINDS.iter();
+    kinds.any(|(group, kind)| key.is(group, kind))
+}
+
+/// Plans the deletion of all these objects, for a tombstone. It is never blocked.
 #[must_use]
 pub fn plan_removal(old: &Inventory) -> PrunePlan {
     PrunePlan {
@@ -152,6 +152,13 @@ pub fn decide_delete(entry: &InventoryEntry, live: &Value, bundle: &str) -> Dele
         Some(other) => return keep(format!("belongs to bundle {other}")),
         None => return keep(format!("has no label {BUNDLE_LABEL}")),
     }
+    decide_delete_owned(entry, live)
+}
+
+/// As [`decide_delete`], of a live object whose owner the caller has checked.
+#[must_use]
+pub fn decide_delete_owned(entry: &InventoryEntry, live: &Value) -> DeleteDecision {
+    let keep = |cause: String| DeleteDecision::Keep(format!("{} {cause}", entry.key));
     let Some(uid) = text(live, "/metadata/uid") else {
         return keep("has no UID".to_owned());
     };

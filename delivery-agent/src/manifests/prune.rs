@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use fairlead_api::Code;
-use fairlead_manifests::{
-    DeleteDecision, InventoryEntry, PrunePlan, RequestContext, decide_delete, failure,
-};
+use fairlead_manifests::{DeleteDecision, InventoryEntry, PrunePlan, RequestContext, failure};
 use futures_util::{StreamExt, stream};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::{apply::run_failure, stage::worst};
@@ -21,16 +20,23 @@ const CONCURRENT_DELETES: usize = 8;
 const GONE_DEADLINE: Duration = Duration::from_secs(120);
 const GONE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Decides about a live object of a plan.
+pub(crate) type Decide<'a> = &'a (dyn Fn(&InventoryEntry, &Value) -> DeleteDecision + Sync);
+
 /// Deletes the objects of a plan, stage by stage.
 ///
 /// # Errors
 /// Objects that the API server does not delete. Those that belong to others stay without an error.
-pub(super) async fn delete(run: &RunContext, plan: &PrunePlan) -> Result<(), RunFailure> {
+pub(crate) async fn delete(
+    run: &RunContext,
+    plan: &PrunePlan,
+    decide: Decide<'_>,
+) -> Result<(), RunFailure> {
     for stage in &plan.stages {
         run.cancel.check()?;
         let mut deletes = Vec::with_capacity(stage.len());
         for entry in stage {
-            deletes.push(delete_one(run, entry));
+            deletes.push(delete_one(run, entry, decide));
         }
         let mut deletes = stream::iter(deletes).buffer_unordered(CONCURRENT_DELETES);
         let mut pending = Vec::new();
@@ -64,6 +70,7 @@ struct Deleted {
 async fn delete_one(
     run: &RunContext,
     entry: &InventoryEntry,
+    decide: Decide<'_>,
 ) -> Result<Option<Deleted>, RunFailure> {
     let kind = entry.kind();
     let table = run.discovery.table_of([&kind]).await;
@@ -81,7 +88,7 @@ async fn delete_one(
         return Ok(None);
     };
     let name = entry.key.to_string();
-    match decide_delete(entry, &live, run.bundle().as_str()) {
+    match decide(entry, &live) {
         DeleteDecision::Keep(cause) => {
             run.log.line(&format!("kept {cause}"));
             Ok(None)
