@@ -9,6 +9,7 @@
 //! definitions              custom resource definitions
 //! render, objects          objects of a release
 //! kept                     ignored fields, which keep their live values
+//! leftovers                objects of failed revisions, deleted after a success
 //! failure                  one sentence and a code for each failure
 //! watch                    revisions of somebody else between runs
 //! ```
@@ -18,6 +19,7 @@ mod decide;
 mod definitions;
 mod failure;
 mod kept;
+mod leftovers;
 mod note;
 mod objects;
 mod program;

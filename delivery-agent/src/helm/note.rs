@@ -17,6 +17,9 @@ pub struct HelmNote {
     /// Newest revision that a run of this bundle wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<u32>,
+    /// Deployed revision that has the objects of failed ones before it deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleaned: Option<u32>,
     /// Number of kills for memory since the last success.
     #[serde(skip_serializing_if = "is_zero")]
     pub memory_kills: u8,

@@ -122,7 +122,12 @@ impl<'a> Release<'a> {
         let text = format!("helm {}", request.operation.name());
         let noted = step.clone();
         let update = self.run.journal.update(|state| {
-            state.record.helm.step = Some(noted);
+            let note = &mut state.record.helm;
+            note.step = Some(noted);
+            if before.is_none() {
+                // The numbers of a new release start again.
+                note.cleaned = None;
+            }
             if let Some(pending) = &mut state.record.pending {
                 pending.step.clone_from(&text);
             }

@@ -50,6 +50,7 @@ impl Release<'_> {
             note.step = None;
             if is_done {
                 note.revision = None;
+                note.cleaned = None;
             }
         })
         .await?;

@@ -16,6 +16,7 @@ use super::{
     chart::{Chart, ChartError},
     decide::{Decision, Facts, Newest, decide},
     failure::{self, Failed},
+    leftovers::DeployedRevision,
     note::{HelmNote, HelmStep, HelmWork, MAX_MEMORY_KILLS},
     objects,
     program::{self, ProgramEnd},
@@ -66,9 +67,9 @@ impl Release<'_> {
             Decision::Nothing(revision) => {
                 let line = format!("revision {} has the desired content", revision.number);
                 self.run.log.line(&line);
-                self.done(&revision).await
+                self.done(&revision, &history).await
             }
-            Decision::Finished(revision) => self.done(&revision).await,
+            Decision::Finished(revision) => self.done(&revision, &history).await,
             Decision::Attach => {
                 self.run.log.line("the program of this run goes on");
                 let Some(step) = note.step else {
@@ -265,7 +266,7 @@ impl Release<'_> {
         let history = self.records().history().await?;
         let judgement = judge(&history, &attempt(&step));
         match judgement {
-            Judgement::Done(Some(revision)) => return self.done(&revision).await,
+            Judgement::Done(Some(revision)) => return self.done(&revision, &history).await,
             Judgement::Attach => {
                 let cause = "the program of the run has not ended";
                 return Err(self.failure(FailureClass::Waiting, Code::RunnerAway, cause));
@@ -377,20 +378,29 @@ impl Release<'_> {
         Ok(noted.err().unwrap_or(failure))
     }
 
-    /// Notes a success, and returns the objects of the release.
-    async fn done(&self, revision: &Revision) -> Result<Applied, RunFailure> {
+    /// Notes a success, deletes leftovers of failed revisions, and returns the objects of the release.
+    async fn done(&self, revision: &Revision, history: &[Revision]) -> Result<Applied, RunFailure> {
+        let number = revision.number;
         self.update_note(|note| {
             *note = HelmNote {
-                revision: Some(revision.number).max(note.revision),
+                revision: Some(number).max(note.revision),
+                cleaned: note.cleaned,
                 ..HelmNote::default()
             };
         })
         .await?;
         let Some(record) = self.records().record(revision).await? else {
-            let cause = format!("the record of revision {} is gone", revision.number);
+            let cause = format!("the record of revision {number} is gone");
             return Err(self.failure(FailureClass::Retry, Code::HelmRecordUnreadable, cause));
         };
-        Ok(objects::result(self.objects(record.manifest()).await?))
+        let objects = self.objects(record.manifest()).await?;
+        let deployed = DeployedRevision {
+            number,
+            record: &record,
+            objects: &objects,
+        };
+        self.delete_leftovers(history, &deployed).await?;
+        Ok(objects::result(objects))
     }
 }
 

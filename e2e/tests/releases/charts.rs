@@ -47,6 +47,7 @@ spec:
 "#,
     ),
     // No pod runs: a hook without completions succeeds at once, one with a deadline fails, any other one never ends.
+    // A late one starts after the objects.
     (
         "templates/hook.yaml",
         r#"{{ with .Values.hook }}
@@ -54,7 +55,9 @@ apiVersion: batch/v1
 kind: Job
 metadata:
   name: {{ $.Release.Name }}-hook
-  annotations: {helm.sh/hook: 'pre-install,pre-upgrade', helm.sh/hook-delete-policy: before-hook-creation}
+  annotations:
+    helm.sh/hook: {{ if eq . "hangs late" }}post-upgrade{{ else }}'pre-install,pre-upgrade'{{ end }}
+    helm.sh/hook-delete-policy: before-hook-creation
 spec:
   {{ if eq . "works" }}completions: 0{{ end }}
   {{ if eq . "fails" }}activeDeadlineSeconds: 1{{ end }}
@@ -64,6 +67,17 @@ spec:
 "#,
     ),
 ];
+
+/// A further ConfigMap, for [`shop_with`].
+pub(crate) const EXTRA: (&str, &str) = (
+    "templates/extra.yaml",
+    r#"{{ with .Values.extra }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ . }}}
+{{ end }}
+"#,
+);
 
 /// The chart with further files.
 pub(crate) fn shop_with(files: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::{
     charts::SHOP,
+    leftovers,
     world::{Attempt, Deployment, STEP_DEADLINE, World, log_of, signal},
 };
 
@@ -28,6 +29,7 @@ async fn kills_leave_no_pending_revision() -> anyhow::Result<()> {
     kill_agent(&world, &mut shop).await?;
     attach_after_a_restart(&world, &mut shop).await?;
     kill_agent_at_the_ends_of_a_step(&world, &mut shop).await?;
+    leftovers::of_a_killed_upgrade(&world).await?;
     kill_runner(&mut world, &mut shop).await?;
     world.end().await
 }
@@ -72,14 +74,14 @@ async fn goes_on(world: &World, shop: &mut Deployment) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn pid(world: &World, key: &RunKey) -> anyhow::Result<u32> {
+pub(crate) async fn pid(world: &World, key: &RunKey) -> anyhow::Result<u32> {
     match world.runner.client().status(key).await?.state {
         RunState::Running { pid } => Ok(pid),
         RunState::Ended(ending) => anyhow::bail!("Helm has ended: {ending:?}"),
     }
 }
 
-fn key(attempt: &Attempt) -> RunKey {
+pub(crate) fn key(attempt: &Attempt) -> RunKey {
     RunKey {
         run: attempt.context.run.clone(),
         attempt: attempt.context.attempt,

@@ -10,6 +10,7 @@
 mod charts;
 mod failures;
 mod kills;
+mod leftovers;
 mod world;
 
 use std::{fs, sync::Arc};
