@@ -36,6 +36,9 @@ pub struct RunFailure {
     pub sentence: String,
     /// Earliest time of the next attempt, if somebody gave one.
     pub not_before: Option<OffsetDateTime>,
+    /// True: nothing is left of the program's step in the journal. The note of the failure clears the step, so that a kill
+    /// before the note does not repeat it.
+    pub ends_step: bool,
 }
 
 impl RunFailure {
@@ -47,6 +50,16 @@ impl RunFailure {
             code,
             sentence: sentence.into(),
             not_before: None,
+            ends_step: false,
+        }
+    }
+
+    /// The failure of a program whose step is over.
+    #[must_use]
+    pub fn ending_step(self) -> Self {
+        Self {
+            ends_step: true,
+            ..self
         }
     }
 

@@ -125,7 +125,7 @@ impl Release<'_> {
 /// Failure of a run whose release was returned to a revision. It is not tried again.
 pub(crate) fn rolled_back(cause: &str, good: u32) -> RunFailure {
     let sentence = format!("{cause}; returned to revision {good}");
-    RunFailure::new(FailureClass::Permanent, Code::HelmRolledBack, sentence)
+    RunFailure::new(FailureClass::Permanent, Code::HelmRolledBack, sentence).ending_step()
 }
 
 /// The newest revision with the spec that was applied last, and whose objects became healthy.

@@ -2,9 +2,13 @@
 
 use fairlead_api::{Code, delivery::RunDiff};
 use fairlead_manifests::{ObjectKey, ObjectKind};
+use fairlead_runner::RunKey;
 
 use super::*;
-use crate::engine::{Applied, AppliedObject, FailureClass, RunContext, RunFailure};
+use crate::{
+    engine::{Applied, AppliedObject, FailureClass, RunContext, RunFailure},
+    helm::{HelmStep, HelmWork, RunnerMark},
+};
 
 const WEB: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 
@@ -53,7 +57,27 @@ impl Executor for Returning {
         applied?;
         let sentence = format!("{}; returned to revision 1", failure.sentence);
         let class = FailureClass::Permanent;
-        Some(RunFailure::new(class, Code::HelmRolledBack, sentence))
+        let noted = run.journal.update(|state| {
+            state.record.helm.step = Some(step(run));
+        });
+        noted.await.unwrap();
+        Some(RunFailure::new(class, Code::HelmRolledBack, sentence).ending_step())
+    }
+}
+
+/// Step of a program that has ended.
+fn step(run: &RunContext) -> HelmStep {
+    HelmStep {
+        key: RunKey {
+            run: run.run.clone(),
+            attempt: run.attempt,
+        },
+        work: HelmWork::Rollback(1),
+        before: Some(2),
+        runner: RunnerMark {
+            instance: "a".into(),
+            place: "b".into(),
+        },
     }
 }
 
@@ -106,7 +130,9 @@ async fn unready_content_is_returned_from_once_and_reported() {
     );
     assert!(reason.ends_with("; returned to revision 1"), "{reason}");
     assert_eq!(*executor.returns.lock().unwrap(), [Some(1)]);
-    assert_eq!(record(&api)["applied"]["generation"], 1);
+    let record = record(&api);
+    assert_eq!(record["applied"]["generation"], 1);
+    assert_eq!(record["helm"], json!({}), "the note clears the step");
     // A restart does not try the content again.
     drop(agent);
     free_lease(&api);

@@ -263,7 +263,7 @@ impl Worker {
                 retry.next_try = next_try(failure.class, retry, failure.not_before, now);
                 retry.failure = Some(stored);
                 state.record.last_run = last_run;
-                if failure.code == Code::HelmRolledBack {
+                if failure.ends_step {
                     state.record.helm.step = None;
                 }
                 // A run with an unknown end stays pending: its lock is fenced before the next one.
