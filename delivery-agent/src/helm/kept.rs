@@ -12,7 +12,7 @@ use fairlead_manifests::{
     drift::{LiveField, ignored_pointers, live_fields},
     yaml,
 };
-use fairlead_runner::RunFile;
+use fairlead_runner::{RunFile, release::Record};
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,10 +46,12 @@ struct KeptObject {
 }
 
 impl Release<'_> {
-    /// File with the live values of ignored fields; none without such fields. `rendered`: objects of the upgrade, if they
-    /// are known, because it may take over objects that were never in the release.
+    /// File with the live values of ignored fields; none without such fields. `newest`: record of the newest revision.
+    /// `rendered`: objects of the next one, if they are known, because an upgrade may take over objects that were never in
+    /// the release.
     pub(crate) async fn kept_fields(
         &self,
+        newest: Option<&Record>,
         rendered: Vec<AppliedObject>,
     ) -> Result<Option<RunFile>, RunFailure> {
         let state = self.run.journal.state().await;
@@ -58,7 +60,7 @@ impl Release<'_> {
             .objects
             .iter()
             .filter_map(|it| it.to_applied());
-        let recorded = self.recorded_objects().await?;
+        let recorded = self.recorded_objects(newest).await?;
         let all = noted.chain(recorded).chain(rendered);
         let objects: BTreeMap<_, _> = all.map(|object| (object.key.clone(), object)).collect();
         let rules = &self.run.spec.ignore;
@@ -95,12 +97,11 @@ impl Release<'_> {
     }
 
     /// Objects of the newest revision. A manifest that cannot be read must not hold back its successor.
-    async fn recorded_objects(&self) -> Result<Vec<AppliedObject>, RunFailure> {
-        let history = self.records().history().await?;
-        let Some(newest) = history.last() else {
-            return Ok(Vec::new());
-        };
-        let Some(record) = self.records().record(newest).await? else {
+    async fn recorded_objects(
+        &self,
+        newest: Option<&Record>,
+    ) -> Result<Vec<AppliedObject>, RunFailure> {
+        let Some(record) = newest else {
             return Ok(Vec::new());
         };
         match self.objects(record.manifest()).await {

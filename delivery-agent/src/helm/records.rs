@@ -27,6 +27,19 @@ impl Records<'_> {
         Ok(history(&self.target.name, &items))
     }
 
+    /// History with the record of its newest revision, which completes that revision.
+    pub(crate) async fn newest(&self) -> Result<(Vec<Revision>, Option<Record>), RunFailure> {
+        let mut history = self.history().await?;
+        let Some(newest) = history.last_mut() else {
+            return Ok((history, None));
+        };
+        let record = self.record(newest).await?;
+        if let Some(record) = &record {
+            *newest = record.complete(newest.clone());
+        }
+        Ok((history, record))
+    }
+
     /// Record of a revision; `None` if it is gone.
     pub(crate) async fn record(&self, revision: &Revision) -> Result<Option<Record>, RunFailure> {
         let path = format!("{}/{}", self.target.secrets_path(), revision.secret);

@@ -94,12 +94,7 @@ impl Release<'_> {
         let work = HelmWork::Rollback(good);
         let operation = Operation::Rollback(rollback);
         let (step, end) = self.execute(work, before, operation, &[]).await?;
-        let mut history = self.records().history().await?;
-        if let Some(newest) = history.last_mut()
-            && let Some(record) = self.records().record(newest).await?
-        {
-            *newest = record.complete(newest.clone());
-        }
+        let (history, _) = self.records().newest().await?;
         let judgement = judge(&history, &attempt(&step));
         if let Judgement::Unlock(revision) = &judgement {
             let reason = format!("Fairlead: the rollback of {} was killed", self.run.run);

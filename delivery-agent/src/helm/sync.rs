@@ -40,6 +40,13 @@ pub(crate) struct Content {
     pub(crate) values: Value,
 }
 
+/// Newest revision before an upgrade.
+#[derive(Clone, Copy, Default)]
+struct Before<'a> {
+    number: Option<u32>,
+    record: Option<&'a Record>,
+}
+
 impl Release<'_> {
     /// Brings the release to the content of the spec.
     pub(crate) async fn sync(&self) -> Result<Applied, RunFailure> {
@@ -50,19 +57,12 @@ impl Release<'_> {
         let values = self.values()?;
         let note = self.note().await;
         let process = self.end_stray(&note).await?;
-        let mut history = self.records().history().await?;
-        let record = match history.last_mut() {
-            Some(newest) => {
-                let record = self.records().record(newest).await?;
-                if let Some(record) = &record {
-                    *newest = record.complete(newest.clone());
-                }
-                record
-            }
-            None => None,
-        };
+        let (history, record) = self.records().newest().await?;
         let decision = self.decide(&note, process, &history, record.as_ref(), &values);
-        let before = history.last().map(|it| it.number);
+        let before = Before {
+            number: history.last().map(|it| it.number),
+            record: record.as_ref(),
+        };
         match decision.await {
             Decision::Nothing(revision) => {
                 let line = format!("revision {} has the desired content", revision.number);
@@ -79,7 +79,7 @@ impl Release<'_> {
                 self.judged(step, end).await
             }
             Decision::Returned(good) => {
-                self.update_note(|note| note.revision = before.max(note.revision))
+                self.update_note(|note| note.revision = before.number.max(note.revision))
                     .await?;
                 let cause = self.failure(
                     FailureClass::Permanent,
@@ -94,8 +94,8 @@ impl Release<'_> {
                 self.deploy(before, &values).await
             }
             Decision::FinishRemoval => {
-                self.uninstall(before).await?;
-                self.deploy(None, &values).await
+                self.uninstall(before.number).await?;
+                self.deploy(Before::default(), &values).await
             }
             Decision::Start => self.deploy(before, &values).await,
             Decision::Foreign(revision) => Err(self.foreign(&revision)),
@@ -202,7 +202,7 @@ impl Release<'_> {
     }
 
     /// Runs `helm upgrade --install`, and judges its end.
-    async fn deploy(&self, before: Option<u32>, values: &Value) -> Result<Applied, RunFailure> {
+    async fn deploy(&self, before: Before<'_>, values: &Value) -> Result<Applied, RunFailure> {
         let content = self.content(values).await?;
         let is_limited = self.run.site.kinds.is_some() || self.run.site.namespaces.is_some();
         let takes_over = self.takes_ownership() && !self.run.spec.ignore.is_empty();
@@ -215,17 +215,17 @@ impl Release<'_> {
         self.apply_definitions(chart.definitions).await?;
         let mut files = chart.files;
         files.push(values_file(&values)?);
-        let kept = self.kept_fields(rendered).await?;
+        let kept = self.kept_fields(before.record, rendered).await?;
         self.keeps_fields.store(kept.is_some(), Ordering::Relaxed);
         let upgrade = UpgradeInstall {
-            create_namespace: before.is_none() && self.namespace_is_missing().await,
+            create_namespace: before.number.is_none() && self.namespace_is_missing().await,
             kept: kept.as_ref().map(|it| it.path.clone()),
             ..self.upgrade(chart.path)
         };
         files.extend(kept);
         let operation = Operation::UpgradeInstall(upgrade);
         let work = HelmWork::UpgradeInstall;
-        let (step, end) = self.execute(work, before, operation, &files).await?;
+        let (step, end) = self.execute(work, before.number, operation, &files).await?;
         self.judged(step, end).await
     }
 
