@@ -1,7 +1,8 @@
 //! Records of a release in the cluster: read, and unlocked after a kill.
 
 use fairlead_api::Code;
-use fairlead_runner::release::{Record, Revision, history, selector};
+use fairlead_runner::release::{Record, RecordError, Revision, history, selector};
+use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::target::ReleaseTarget;
@@ -69,6 +70,25 @@ impl Records<'_> {
         };
         let now = u64::try_from(OffsetDateTime::now_utc().unix_timestamp()).unwrap_or_default();
         let patch = record.unlock_patch(revision, reason, now);
+        self.patch(revision, patch).await
+    }
+
+    /// Replaces the manifest of a revision, which a rollback to it applies.
+    pub(crate) async fn replace_manifest(
+        &self,
+        revision: &Revision,
+        record: &Record,
+        manifest: &str,
+    ) -> Result<(), RunFailure> {
+        let patch = record.manifest_patch(revision, manifest);
+        self.patch(revision, patch).await
+    }
+
+    async fn patch(
+        &self,
+        revision: &Revision,
+        patch: Result<Value, RecordError>,
+    ) -> Result<(), RunFailure> {
         let patch = patch.map_err(|error| {
             let sentence = format!("{}: revision {}: {error}", self.target, revision.number);
             RunFailure::new(FailureClass::Retry, Code::HelmRecordUnreadable, sentence)

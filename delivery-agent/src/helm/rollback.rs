@@ -6,14 +6,15 @@ use fairlead_api::{
 };
 use fairlead_runner::{
     Operation, Rollback,
-    release::{Judgement, ReleaseStatus, Revision, judge},
+    release::{Judgement, Record, ReleaseStatus, Revision, judge},
     spec_label,
 };
 
 use super::{
+    kept::post_render,
     note::HelmWork,
     release::Release,
-    sync::{HISTORY_MAX, attempt},
+    sync::{HISTORY_MAX, attempt, retried},
 };
 use crate::{
     engine::{FailureClass, RunFailure},
@@ -82,7 +83,8 @@ impl Release<'_> {
     }
 
     async fn return_to(&self, good: u32) -> Result<(), RunFailure> {
-        let history = self.records().history().await?;
+        let (history, newest) = self.records().newest().await?;
+        let keeps_fields = self.keep_fields_in(good, &history, newest.as_ref()).await?;
         let before = history.last().map(|it| it.number);
         let rollback = Rollback {
             release: self.target.name.clone(),
@@ -110,10 +112,38 @@ impl Release<'_> {
             note.revision = newest.max(note.revision);
         })
         .await?;
-        match judgement {
-            Judgement::Done(_) => Ok(()),
-            _ => Err(self.program_failure(&end, None).await),
+        if !is_done {
+            let failure = self.program_failure(&end, None).await;
+            return Err(retried(failure, keeps_fields));
         }
+        Ok(())
+    }
+
+    /// Puts live values of ignored fields into the record of a good revision, because `helm rollback` has no post-renderer
+    /// and applies the manifest of that record. True if there are such values.
+    async fn keep_fields_in(
+        &self,
+        good: u32,
+        history: &[Revision],
+        newest: Option<&Record>,
+    ) -> Result<bool, RunFailure> {
+        let Some(revision) = history.iter().find(|it| it.number == good) else {
+            return Ok(false);
+        };
+        let Some(record) = self.records().record(revision).await? else {
+            return Ok(false);
+        };
+        let objects = self.objects(record.manifest()).await?;
+        let Some(kept) = self.kept_fields(newest, objects).await? else {
+            return Ok(false);
+        };
+        let manifest = post_render(record.manifest(), &kept.content)
+            .map_err(|error| self.failure(FailureClass::Permanent, Code::Internal, error))?;
+        let records = self.records();
+        records
+            .replace_manifest(revision, &record, &manifest)
+            .await?;
+        Ok(true)
     }
 }
 

@@ -405,7 +405,7 @@ impl Release<'_> {
 }
 
 /// Failure of an upgrade that keeps live values: one may have changed after it was read, and the next attempt reads it again.
-fn retried(failure: RunFailure, keeps_fields: bool) -> RunFailure {
+pub(super) fn retried(failure: RunFailure, keeps_fields: bool) -> RunFailure {
     let is_late = keeps_fields && failure.code == Code::HelmFieldConflict;
     match failure.class {
         FailureClass::Permanent if is_late => RunFailure {

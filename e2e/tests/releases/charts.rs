@@ -56,11 +56,11 @@ kind: Job
 metadata:
   name: {{ $.Release.Name }}-hook
   annotations:
-    helm.sh/hook: {{ if eq . "hangs late" }}post-upgrade{{ else }}'pre-install,pre-upgrade'{{ end }}
+    helm.sh/hook: {{ if hasSuffix "late" . }}post-upgrade{{ else }}'pre-install,pre-upgrade'{{ end }}
     helm.sh/hook-delete-policy: before-hook-creation
 spec:
   {{ if eq . "works" }}completions: 0{{ end }}
-  {{ if eq . "fails" }}activeDeadlineSeconds: 1{{ end }}
+  {{ if hasPrefix "fails" . }}activeDeadlineSeconds: 1{{ end }}
   template:
     spec: {restartPolicy: Never, containers: [{name: hook, image: hook}]}
 {{ end }}

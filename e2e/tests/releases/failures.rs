@@ -3,13 +3,13 @@
 use anyhow::{Context, ensure};
 use fairlead_api::{
     Code,
-    delivery::{ConflictPolicy, HelmFailure},
+    delivery::{ConflictPolicy, HelmFailure, IgnoreRule},
 };
 use fairlead_delivery_agent::engine::{Executor, FailureClass, RunFailure};
 use serde_json::{Value, json};
 
 use super::{
-    charts::{SHOP, shop_with},
+    charts::{EXTRA, SHOP, shop_with},
     world::World,
 };
 
@@ -217,4 +217,57 @@ pub(crate) async fn roll_back_unready(world: &World) -> anyhow::Result<()> {
     world.finish(&shop, attempt, true).await?;
     ensure!(failure.is_none(), "{failure:?}");
     Ok(())
+}
+
+/// A return keeps live values of ignored fields as an upgrade does.
+pub(crate) async fn roll_back_with_live_values(world: &World) -> anyhow::Result<()> {
+    let values = json!({"name": "live", "replicas": 2, "text": "one"});
+    let mut shop = world.deployment_of("b-live", shop_with(&[EXTRA]), values)?;
+    shop.options().on_failure = HelmFailure::Rollback;
+    let rule = |kind: &str, pointer: &str| IgnoreRule {
+        kind: Some(kind.to_owned()),
+        group: None,
+        name: None,
+        namespace: None,
+        pointers: vec![pointer.to_owned()],
+    };
+    shop.spec.ignore = vec![
+        rule("Deployment", "/spec/replicas"),
+        rule("ConfigMap", "/data/text"),
+    ];
+    world.synced(&mut shop).await?;
+    let scale = ["scale", "deployment", "live", "--replicas=5"];
+    world.kubectl(&scale).await?;
+    let edit = r#"--patch={"data":{"text":"live"}}"#;
+    let edit = ["patch", "configmap", "live", "--type=merge", edit];
+    world.kubectl(&edit).await?;
+    let deployment = "jsonpath={.metadata.generation} {.spec.replicas}";
+    let deployment = ["get", "deployment", "live", "-o", deployment];
+
+    shop.set_value("text", "two");
+    shop.set_value("hook", "fails late");
+    shop.options().on_failure = HelmFailure::Keep;
+    shop.set_value("extra", "live-first");
+    world.failed(&mut shop).await?;
+    let found = world.kubectl(&deployment).await?;
+    ensure!(found == "2 5", "{found}");
+    shop.options().on_failure = HelmFailure::Rollback;
+    shop.set_value("extra", "live-second");
+    let (result, log) = world.sync(&mut shop).await?;
+    let failure = result.err().context("the hook failed")?;
+    ensure!(
+        failure.sentence.ends_with("; returned to revision 1"),
+        "{failure}: {log}"
+    );
+    let found = world.kubectl(&deployment).await?;
+    ensure!(found == "2 5", "{found}: {log}");
+    let text = ["get", "configmap", "live", "-o", "jsonpath={.data.text}"];
+    let found = world.kubectl(&text).await?;
+    ensure!(found == "live", "{found}: {log}");
+    // The next content goes on top of the rollback.
+    shop.set_value("hook", "");
+    world.synced(&mut shop).await?;
+    let found = world.kubectl(&deployment).await?;
+    ensure!(found == "2 5", "{found}");
+    world.remove(&mut shop).await
 }

@@ -38,6 +38,7 @@ async fn release_follows_its_spec_and_is_removed() -> anyhow::Result<()> {
     failures::of_charts(&world).await?;
     failures::roll_back(&world).await?;
     failures::roll_back_unready(&world).await?;
+    failures::roll_back_with_live_values(&world).await?;
     world.end().await
 }
 

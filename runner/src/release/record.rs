@@ -234,6 +234,29 @@ impl Record {
             "data": {"release": failed.encode()?},
         }))
     }
+
+    /// Merge patch of the Secret that replaces the manifest of a revision. A rollback to it applies the new one.
+    ///
+    /// The patch holds the resource version, so it fails if anybody has written the Secret since.
+    ///
+    /// # Errors
+    /// The record is of another revision, or has another form than Helm 4 writes.
+    pub fn manifest_patch(
+        &self,
+        revision: &Revision,
+        manifest: &str,
+    ) -> Result<Value, RecordError> {
+        if self.number()? != revision.number {
+            return Err(RecordError::Form("version of its Secret"));
+        }
+        let mut changed = self.clone();
+        let manifest_field = changed.0.get_mut("manifest");
+        *manifest_field.ok_or(RecordError::Form("manifest"))? = json!(manifest);
+        Ok(json!({
+            "metadata": {"resourceVersion": revision.resource_version},
+            "data": {"release": changed.encode()?},
+        }))
+    }
 }
 
 #[derive(Deserialize)]

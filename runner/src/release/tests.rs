@@ -264,6 +264,23 @@ fn record_survives_its_encoding_with_another_status_only() {
 }
 
 #[test]
+fn manifest_of_a_record_is_replaced_alone() {
+    let before = record("superseded");
+    let revision = Revision::of_object(&secret(2, "superseded", Some(RUN))).unwrap();
+    let patch = before.manifest_patch(&revision, "a: b\n").unwrap();
+    assert_eq!(
+        patch["metadata"],
+        json!({"resourceVersion": revision.resource_version})
+    );
+    let mut after = Record::of_secret(&patch).unwrap();
+    assert_eq!(after.manifest(), "a: b\n");
+    after.json_mut()["manifest"] = json!(MANIFEST);
+    assert_eq!(after, before);
+    let other = Revision::of_object(&secret(3, "superseded", Some(RUN))).unwrap();
+    assert!(before.manifest_patch(&other, "").is_err());
+}
+
+#[test]
 fn revision_that_is_not_pending_is_not_unlocked() {
     let revision = Revision::of_object(&secret(2, "deployed", Some(RUN))).unwrap();
     let refused = record("deployed").unlock_patch(&revision, "", 0);
