@@ -12,6 +12,7 @@ use fairlead_runner::{
 
 use super::{
     kept::post_render,
+    leftovers::DeployedRevision,
     note::HelmWork,
     release::Release,
     sync::{HISTORY_MAX, attempt, retried},
@@ -96,7 +97,7 @@ impl Release<'_> {
         let work = HelmWork::Rollback(good);
         let operation = Operation::Rollback(rollback);
         let (step, end) = self.execute(work, before, operation, &[]).await?;
-        let (history, _) = self.records().newest().await?;
+        let (history, record) = self.records().newest().await?;
         let judgement = judge(&history, &attempt(&step));
         if let Judgement::Unlock(revision) = &judgement {
             let reason = format!("Fairlead: the rollback of {} was killed", self.run.run);
@@ -116,6 +117,7 @@ impl Release<'_> {
             let failure = self.program_failure(&end, None).await;
             return Err(retried(failure, keeps_fields));
         }
+        self.clean_up_return(&history, record.as_ref()).await;
         Ok(())
     }
 
@@ -144,6 +146,26 @@ impl Release<'_> {
             .replace_manifest(revision, &record, &manifest)
             .await?;
         Ok(true)
+    }
+
+    /// Deletes objects of failed revisions after a return: Helm compares with the newest one alone. `newest`: record of the
+    /// return. A failure does not change that of the run, because the next success checks the same revisions.
+    pub(super) async fn clean_up_return(&self, history: &[Revision], newest: Option<&Record>) {
+        let (Some(revision), Some(record)) = (history.last(), newest) else {
+            return;
+        };
+        let deleted = async {
+            let deployed = DeployedRevision {
+                number: revision.number,
+                record,
+                objects: &self.objects(record.manifest()).await?,
+            };
+            self.delete_leftovers(history, &deployed).await
+        };
+        if let Err(failure) = deleted.await {
+            let line = format!("objects of failed revisions may be left: {failure}");
+            self.run.log.line(&line);
+        }
     }
 }
 

@@ -81,6 +81,7 @@ impl Release<'_> {
             Decision::Returned(good) => {
                 self.update_note(|note| note.revision = before.number.max(note.revision))
                     .await?;
+                self.clean_up_return(&history, record.as_ref()).await;
                 let cause = self.failure(
                     FailureClass::Permanent,
                     Code::HelmRolledBack,

@@ -264,6 +264,11 @@ pub(crate) async fn roll_back_with_live_values(world: &World) -> anyhow::Result<
     let text = ["get", "configmap", "live", "-o", "jsonpath={.data.text}"];
     let found = world.kubectl(&text).await?;
     ensure!(found == "live", "{found}: {log}");
+    // Helm compares with the newest failed revision, the agent with the one before it, too.
+    for extra in ["live-first", "live-second"] {
+        let found = world.kubectl(&["get", "configmap", extra]).await;
+        ensure!(found.is_err(), "{extra} is still there; the log: {log}");
+    }
     // The next content goes on top of the rollback.
     shop.set_value("hook", "");
     world.synced(&mut shop).await?;

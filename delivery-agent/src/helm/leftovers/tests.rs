@@ -6,11 +6,15 @@ use async_trait::async_trait;
 use axum::http::Method;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use fairlead_api::Code;
+use fairlead_api::{
+    Code,
+    delivery::{RunKind, RunOrigin},
+};
 use fairlead_bundle::spec_id;
 use fairlead_runner::{RunKey, Runner, release_description, spec_label};
 use http::{Request, Response};
 use serde_json::{Value, json};
+use time::OffsetDateTime;
 
 use super::super::{
     note::{HelmNote, HelmStep, HelmWork, RunnerMark},
@@ -23,8 +27,8 @@ use crate::{
     engine::{
         CancelSignal, FailureClass, RunContext, RunFailure, RunLog, SecretValues, SiteLimits,
     },
-    fence::{AccountName, FencedAttempt, Fences},
-    journal::Journal,
+    fence::{AccountName, FencedAttempt, Fences, LockPlace},
+    journal::{Journal, PendingRun},
     testing::{FakeApi, status},
 };
 
@@ -44,6 +48,7 @@ struct Rig {
     api: FakeApi,
     run: RunContext,
     runner: Runner,
+    lock: LockPlace,
 }
 
 impl Rig {
@@ -88,6 +93,7 @@ impl Rig {
             api,
             run,
             runner: Runner::at("/nowhere/socket"),
+            lock: fence.lock.clone(),
         }
     }
 
@@ -163,6 +169,33 @@ impl Rig {
         String::from_utf8(self.run.log.take(usize::MAX).1).unwrap()
     }
 
+    /// Notes the step of a program of an interrupted run, which has ended.
+    async fn interrupt(&mut self, number: u32, work: HelmWork) {
+        let step = HelmStep {
+            key: format!("{OTHER_RUN}.{number}").parse().unwrap(),
+            work,
+            before: Some(number - 1),
+            runner: RunnerMark {
+                instance: "a".into(),
+                place: "b".into(),
+            },
+        };
+        self.run.interrupted = Some(PendingRun {
+            run: step.key.run.clone(),
+            attempt: number,
+            kind: RunKind::Sync,
+            origin: RunOrigin::Desired,
+            generation: self.run.generation,
+            step: String::new(),
+            lock: self.lock.clone(),
+            process: ProcessIdentity::of_pod("a"),
+            started_at: OffsetDateTime::UNIX_EPOCH,
+        });
+        let journal = &self.run.journal;
+        let noted = journal.update(|state| state.record.helm.step = Some(step));
+        noted.await.unwrap();
+    }
+
     async fn note(&self) -> HelmNote {
         self.run.journal.state().await.record.helm
     }
@@ -231,7 +264,7 @@ async fn clean_release_is_examined_once() {
 
 #[tokio::test]
 async fn run_that_was_killed_before_the_deletion_deletes() {
-    let rig = Rig::start().await;
+    let mut rig = Rig::start().await;
     rig.revision(1, "superseded", &["a"]);
     rig.revision(2, "failed", &["b"]);
     rig.revision(3, "deployed", &["a"]);
@@ -242,19 +275,7 @@ async fn run_that_was_killed_before_the_deletion_deletes() {
         let is_delete = method == Method::DELETE && path == refused;
         is_delete.then(|| status(500, "InternalError", "killed"))
     });
-    let step = HelmStep {
-        key: format!("{OTHER_RUN}.3").parse().unwrap(),
-        work: HelmWork::UpgradeInstall,
-        before: Some(2),
-        runner: RunnerMark {
-            instance: "a".into(),
-            place: "b".into(),
-        },
-    };
-    let update = rig.run.journal.update(|state| {
-        state.record.helm.step = Some(step);
-    });
-    update.await.unwrap();
+    rig.interrupt(3, HelmWork::UpgradeInstall).await;
     let failure = rig.sync().await.0.unwrap_err();
     assert_eq!(failure.class, FailureClass::Retry, "{failure}");
     let note = rig.note().await;
@@ -263,6 +284,22 @@ async fn run_that_was_killed_before_the_deletion_deletes() {
     rig.sync().await.0.unwrap();
     assert_eq!(rig.api.get(&path), None);
     assert_eq!(rig.note().await.cleaned, Some(3));
+}
+
+#[tokio::test]
+async fn return_that_was_killed_before_the_deletion_deletes() {
+    let mut rig = Rig::start().await;
+    rig.revision(1, "superseded", &["a"]);
+    rig.revision(2, "failed", &["b"]);
+    rig.revision(3, "failed", &["c"]);
+    let info = json!({"info": {"rollback_revision": 1, "description": "Rollback to 1"}});
+    rig.revision_of(4, "deployed", &map("a"), info);
+    ["a", "b"].iter().for_each(|it| rig.live_map(it));
+    rig.interrupt(4, HelmWork::Rollback(1)).await;
+    let failure = rig.sync().await.0.unwrap_err();
+    assert_eq!(failure.code, Code::HelmRolledBack, "{failure}");
+    assert_eq!(rig.maps(), ["a"]);
+    assert_eq!(rig.note().await.cleaned, Some(4));
 }
 
 #[tokio::test]
