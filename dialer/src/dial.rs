@@ -152,7 +152,9 @@ impl Dialer {
     ) -> Result<Redialed, DialError> {
         let address = connected.address;
         let deadline = self.limits.handshake;
-        let Some(linked) = self.link(connected, hub, handle).await? else {
+        // Boxed, because TLS makes it large.
+        let link = Box::pin(self.link(connected, hub, handle));
+        let Some(linked) = link.await? else {
             return Ok(Redialed::Resumed { address });
         };
         let Linked {

@@ -8,15 +8,15 @@ mod shared;
 const LAYERS: [&[&str]; 8] = [
     &[
         "close",
+        "input_gate",
         "memory",
         "path",
-        "read_ahead",
         "sync",
         "tls",
         "upgrade",
         "websocket",
     ],
-    &["error", "limits", "watched"],
+    &["error", "limits", "read_ahead", "watched"],
     &["link", "tcp_options"],
     &["mux", "wire"],
     &["secure", "session"],

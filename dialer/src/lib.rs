@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! TCP, or CONNECT through a proxy     dial/tcp, dial/proxy
-//! outer TLS                           dial (the hub's front has its own), on read_ahead
+//! outer TLS                           dial (the hub's front has its own), on read_ahead, in input_gate
 //! WebSocket                           dial/upgrade, accept, then wire/socket, websocket
 //! link                                link, link/frame, wire/link
 //! inner TLS 1.3                       secure, wire/channel
@@ -18,6 +18,7 @@ pub mod accept;
 mod close;
 pub mod dial;
 mod error;
+mod input_gate;
 #[cfg(test)]
 mod layers;
 mod limits;
@@ -42,6 +43,7 @@ pub use accept::{Accepted, Arrival, accept, accept_resumable, resume_only};
 pub use close::CloseReason;
 pub use dial::{DialError, DialStage, Dialed, Dialer, ProxyRules, Redialed};
 pub use error::{OpenError, SessionError};
+pub use input_gate::{InputGate, PollInput};
 pub use limits::Limits;
 pub use memory::MemoryBudget;
 pub use mux::Stream;

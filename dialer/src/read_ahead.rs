@@ -11,7 +11,10 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::{client, server};
 use tokio_util::io::poll_read_buf;
+
+use crate::input_gate::PollInput;
 
 /// Bytes per read: eight records, as much as one round of a session.
 const BLOCK_BYTES: usize = 128 * 1024;
@@ -26,6 +29,8 @@ thread_local! {
 pub struct ReadAhead<IO> {
     io: IO,
     block: BytesMut,
+    /// The last read was pending.
+    drained: bool,
 }
 
 impl<IO> ReadAhead<IO> {
@@ -34,6 +39,7 @@ impl<IO> ReadAhead<IO> {
         ReadAhead {
             io,
             block: BytesMut::new(),
+            drained: false,
         }
     }
 
@@ -83,7 +89,9 @@ impl<IO: AsyncRead + Unpin> AsyncRead for ReadAhead<IO> {
     ) -> Poll<io::Result<()>> {
         let ahead = self.get_mut();
         if ahead.block.is_empty() {
-            ready!(ahead.poll_fill(cx))?;
+            let filled = ahead.poll_fill(cx);
+            ahead.drained = filled.is_pending();
+            ready!(filled)?;
         }
         // An empty read is the end.
         let part = ahead.block.len().min(buf.remaining());
@@ -91,6 +99,29 @@ impl<IO: AsyncRead + Unpin> AsyncRead for ReadAhead<IO> {
         ahead.block.advance(part);
         ahead.rest();
         Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: PollInput> PollInput for ReadAhead<IO> {
+    fn poll_input(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.drained {
+            self.io.poll_input(cx)
+        } else {
+            Poll::Ready(())
+        }
+    }
+}
+
+// TLS reads its connection only while it has no plaintext. So it has none after a pending read, until the next one.
+impl<IO: PollInput> PollInput for client::TlsStream<ReadAhead<IO>> {
+    fn poll_input(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.get_ref().0.poll_input(cx)
+    }
+}
+
+impl<IO: PollInput> PollInput for server::TlsStream<ReadAhead<IO>> {
+    fn poll_input(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.get_ref().0.poll_input(cx)
     }
 }
 
@@ -165,5 +196,58 @@ mod tests {
         });
         assert!(waits.await);
         assert_eq!(ahead.block.capacity(), 0);
+    }
+
+    /// A connection that never reports input.
+    struct Silent(tokio::io::DuplexStream);
+
+    impl AsyncRead for Silent {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(cx, buf)
+        }
+    }
+
+    impl PollInput for Silent {
+        fn poll_input(&self, _cx: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn only_after_a_pending_read_the_connection_determines_whether_there_is_input() {
+        let (mut peer, io) = duplex(1024);
+        let mut ahead = ReadAhead::new(Silent(io));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(ahead.poll_input(&mut cx).is_ready(), "not read yet");
+
+        peer.write_all(b"12").await.unwrap();
+        let mut piece = [0; 1];
+        for byte in b"12" {
+            ahead.read_exact(&mut piece).await.unwrap();
+            assert_eq!(piece, [*byte]);
+            assert!(ahead.poll_input(&mut cx).is_ready(), "a reader may hold it");
+        }
+        let mut buf = ReadBuf::new(&mut piece);
+        assert!(
+            Pin::new(&mut ahead)
+                .poll_read(&mut cx, &mut buf)
+                .is_pending()
+        );
+        assert!(ahead.poll_input(&mut cx).is_pending());
+
+        peer.write_all(b"3").await.unwrap();
+        let mut gate = crate::input_gate::InputGate::new(ahead);
+        let mut buf = ReadBuf::new(&mut piece);
+        assert!(
+            Pin::new(&mut gate)
+                .poll_read(&mut cx, &mut buf)
+                .is_pending()
+        );
+        gate.get_mut().read_exact(&mut piece).await.unwrap();
+        assert!(gate.get_ref().poll_input(&mut cx).is_ready());
     }
 }

@@ -50,7 +50,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_dialer::ReadAhead;
+use fairlead_dialer::{InputGate, ReadAhead};
 use fairlead_exchange::{Body, BodyError};
 use fairlead_runtime::{Seldom, gauges::GaugeGuard};
 use futures_util::{FutureExt, future::Either};
@@ -67,13 +67,13 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 use self::{
     connection::{CLOSE_TIMEOUT, ConnectionState},
     record::{Inbound, RequestRecord},
-    socket::{ClientConnection, ClientSocket, ResetOnDrop, SocketLimits},
+    socket::{ClientConnection, ClientSocket, FrontTls, ResetOnDrop, SocketLimits},
     stack::Stack,
     stalls::StallWatch,
     stream_task::StreamExecutor,
@@ -122,7 +122,7 @@ impl Front {
         let Some(tls) = self.handshake(socket, peer.ip()).await else {
             return;
         };
-        let (_, handshake) = tls.get_ref();
+        let (_, handshake) = tls.get_ref().get_ref();
         let http2 = handshake.alpn_protocol() == Some(b"h2");
         let connection = ClientConnection {
             peer,
@@ -226,7 +226,7 @@ impl Front {
         .await;
     }
 
-    async fn http2(self, tls: TlsStream<ReadAhead<ClientSocket>>, connection: ClientConnection) {
+    async fn http2(self, tls: FrontTls, connection: ClientConnection) {
         let hub = Arc::clone(&self.hub);
         let (peer, state) = (connection.peer, Arc::clone(&connection.state));
         state.set_http2();
@@ -246,16 +246,12 @@ impl Front {
         .await;
     }
 
-    async fn handshake(
-        &self,
-        socket: ClientSocket,
-        from: IpAddr,
-    ) -> Option<TlsStream<ReadAhead<ClientSocket>>> {
+    async fn handshake(&self, socket: ClientSocket, from: IpAddr) -> Option<FrontTls> {
         let slot = self.hub.front_handshakes.acquire(from);
         let config = Arc::clone(&self.hub.front_tls.borrow());
         let (outcome, tls) = tokio::select! {
             done = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(ReadAhead::new(socket))) => match done {
-                Ok(Ok(tls)) => (HandshakeOutcome::Ok, Some(tls)),
+                Ok(Ok(tls)) => (HandshakeOutcome::Ok, Some(InputGate::new(tls))),
                 Ok(Err(_)) => (HandshakeOutcome::Failed, None),
                 Err(_) => (HandshakeOutcome::Timeout, None),
             },

@@ -8,18 +8,19 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client};
 
 use super::error::{DialError, DialStage, OutOfDate};
-use crate::{read_ahead::ReadAhead, tls::explain};
+use crate::{input_gate::InputGate, read_ahead::ReadAhead, tls::explain};
 
 pub(super) async fn outer_tls(
     config: &Arc<rustls::ClientConfig>,
     hub: &HubUrl,
     tcp: TcpStream,
-) -> Result<client::TlsStream<ReadAhead<TcpStream>>, DialError> {
+) -> Result<InputGate<client::TlsStream<ReadAhead<TcpStream>>>, DialError> {
     let name = ServerName::try_from(hub.host().to_owned())
         .map_err(|error| DialError::new(DialStage::Tls, Code::DialTls, error))?;
     TlsConnector::from(config.clone())
         .connect(name, ReadAhead::new(tcp))
         .await
+        .map(InputGate::new)
         .map_err(|error| outer_error(&error))
 }
 

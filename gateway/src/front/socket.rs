@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_dialer::ReadAhead;
+use fairlead_dialer::{InputGate, PollInput, ReadAhead};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
@@ -37,6 +37,9 @@ use crate::{
 /// Idle time before the first keep-alive probe. A vanished client is noticed after this time plus nine intervals.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// TLS of a client's connection.
+pub(crate) type FrontTls = InputGate<TlsStream<ReadAhead<ClientSocket>>>;
 
 /// The connection that a request came on.
 #[derive(Clone)]
@@ -151,8 +154,8 @@ impl ClientSocket {
 /// The agent sent data before the answer, or this is no HTTP/1 connection of the front.
 pub(crate) fn agent_connection(
     upgraded: Upgraded,
-) -> Result<Either<TlsStream<ReadAhead<ClientSocket>>, ClientSocket>, &'static str> {
-    let (mut io, read) = match upgraded.downcast::<TokioIo<TlsStream<ReadAhead<ClientSocket>>>>() {
+) -> Result<Either<FrontTls, ClientSocket>, &'static str> {
+    let (mut io, read) = match upgraded.downcast::<TokioIo<FrontTls>>() {
         Ok(parts) => (Either::Left(parts.io.into_inner()), parts.read_buf),
         Err(other) => match other.downcast::<TokioIo<ClientSocket>>() {
             Ok(parts) => (Either::Right(parts.io.into_inner()), parts.read_buf),
@@ -164,7 +167,7 @@ pub(crate) fn agent_connection(
         return Err("it did not wait for the answer");
     }
     let socket = match &mut io {
-        Either::Left(tls) => tls.get_mut().0.get_mut(),
+        Either::Left(tls) => tls.get_mut().get_mut().0.get_mut(),
         Either::Right(socket) => socket,
     };
     // A link has limits of its own.
@@ -177,6 +180,16 @@ impl Drop for ClientSocket {
     fn drop(&mut self) {
         if self.reset.0.load(Ordering::Acquire) {
             let _ = self.tcp.set_zero_linger();
+        }
+    }
+}
+
+impl PollInput for ClientSocket {
+    fn poll_input(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.limits {
+            // The read of a stranger's connection may have to pause.
+            Some(limits) if !limits.state.is_known() => Poll::Ready(()),
+            _ => self.tcp.poll_input(cx),
         }
     }
 }
