@@ -5,9 +5,10 @@
 pub const PREFIX: &str = "fairlead-";
 /// Agent to gateway, on responses made by the agent: the code, like `FL-1501`. The body is the cause as text.
 pub const AGENT_CODE: &str = "fairlead-code";
-/// Gateway to agent: request id, written to the logs of both sides.
+/// Gateway to client, on its own failures: request id.
 pub const REQUEST_ID: &str = "fairlead-request-id";
-/// Gateway to API server: request id, which the API server takes as `auditID` of its own events. At most 64 bytes.
+/// Gateway to agent and API server: request id, written to the logs of hub and agent, and `auditID` of the API server's own
+/// events. At most 64 bytes.
 pub const AUDIT_ID: &str = "audit-id";
 /// Agent to gateway: microseconds until the response head of the API server.
 pub const UPSTREAM_MICROS: &str = "fairlead-upstream-micros";

@@ -17,7 +17,7 @@ use super::admit::Impersonation;
 /// Parsed once.
 static IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 static IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
-static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
+static AUDIT_ID: HeaderName = HeaderName::from_static(ours::AUDIT_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 
 /// Prefixes of headers that assert an identity.
@@ -83,7 +83,7 @@ pub(crate) fn mark_as_agents(headers: &mut HeaderMap, code: Code) {
 
 /// Request id for the log; an invalid one is not repeated.
 pub(crate) fn request_id(headers: &HeaderMap) -> &str {
-    let Some(id) = headers.get(&REQUEST_ID) else {
+    let Some(id) = headers.get(&AUDIT_ID) else {
         return "";
     };
     let sane = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';

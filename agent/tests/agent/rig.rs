@@ -167,7 +167,7 @@ pub(crate) fn request(method: &str, path: &str) -> http::request::Builder {
         .header("fairlead-user", "fairlead:ann")
         .header("fairlead-group", "fairlead:viewer")
         .header("fairlead-group", "fairlead:tenant:t-acme:viewer")
-        .header("fairlead-request-id", "r-1")
+        .header("audit-id", "r-1")
 }
 
 pub(crate) fn get(path: &str) -> Request<Body> {

@@ -40,7 +40,6 @@ const NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.s
 static USER: HeaderName = HeaderName::from_static(USER_HEADER);
 static GROUP: HeaderName = HeaderName::from_static(GROUP_HEADER);
 static AS: HeaderName = HeaderName::from_static(AS_HEADER);
-static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
 static AUDIT_ID: HeaderName = HeaderName::from_static(ours::AUDIT_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 
@@ -227,8 +226,7 @@ fn set_headers(
     }
     let id = HeaderValue::from_str(request_id)
         .map_err(|error| Failure::because(Code::Internal, error))?;
-    headers.insert(&AUDIT_ID, id.clone());
-    headers.insert(&REQUEST_ID, id);
+    headers.insert(&AUDIT_ID, id);
     if let Some(protocol) = upgrade {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, protocol);
