@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fairlead_dialer::{OpenError, Session, Stream};
-use http::Request;
+use http::{HeaderName, HeaderValue, Request};
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -89,7 +89,7 @@ impl<W: Transport> Client<W> {
     where
         C: Future<Output = Result<W, E>>,
     {
-        let pending = PendingRequest::new(request).map_err(SendError::Request)?;
+        let pending = PendingRequest::new(request, &[]).map_err(SendError::Request)?;
         self.send_pending(Box::new(pending), connect).await
     }
 
@@ -159,7 +159,21 @@ impl PreparedRequest {
     ///
     /// If the request contradicts itself about its length.
     pub fn new(request: Request<Body>) -> Result<Self, ExchangeError> {
-        let pending = PendingRequest::new(request).map_err(ExchangeError::Request)?;
+        PreparedRequest::with_fields(request, &[])
+    }
+
+    /// Encodes the head of a request with `added` headers, which need no place in its map.
+    ///
+    /// The request must have none of them, and they must not frame the body.
+    ///
+    /// # Errors
+    ///
+    /// As [`PreparedRequest::new`].
+    pub fn with_fields(
+        request: Request<Body>,
+        added: &[(&HeaderName, &HeaderValue)],
+    ) -> Result<Self, ExchangeError> {
+        let pending = PendingRequest::new(request, added).map_err(ExchangeError::Request)?;
         Ok(PreparedRequest(Box::new(pending)))
     }
 

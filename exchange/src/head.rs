@@ -5,7 +5,9 @@
 use std::{fmt::Write, mem::MaybeUninit};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
+};
 
 use crate::{
     chunked::Chunked,
@@ -13,6 +15,9 @@ use crate::{
     fields::{MAX_HEAD, MAX_HEADERS, field, fields},
     framing::{BodyDecoder, BodyEncoder},
 };
+
+/// Header that a sender adds to a request. None of them frames the body.
+pub(crate) type AddedField<'a> = (&'a HeaderName, &'a HeaderValue);
 
 type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
 
@@ -200,9 +205,11 @@ pub(crate) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, 
     })
 }
 
-/// Writes the head of a request in origin form. `authority` is the Host if the headers have none.
+/// Writes the head of a request in origin form: `added`, then its own headers. The authority is the Host if both have
+/// none.
 pub(crate) fn write_request(
     request: &http::request::Parts,
+    added: &[AddedField<'_>],
     body: &BodyEncoder,
     out: &mut BytesMut,
 ) {
@@ -213,7 +220,10 @@ pub(crate) fn write_request(
         None => "/",
         Some(path) => path.as_str(),
     };
-    out.reserve(room(&request.headers) + target.len() + authority.len());
+    let added_bytes = added
+        .iter()
+        .fold(0, |sum, (name, value)| sum + field_bytes(name, value));
+    out.reserve(room(&request.headers) + added_bytes + target.len() + authority.len());
     out.put_slice(request.method.as_str().as_bytes());
     out.put_slice(b" ");
     // The path of `https://host?query` is empty.
@@ -222,8 +232,12 @@ pub(crate) fn write_request(
     }
     out.put_slice(target.as_bytes());
     out.put_slice(b" HTTP/1.1\r\n");
-    if !request.headers.contains_key(header::HOST) {
+    let adds_host = added.iter().any(|(name, _)| **name == header::HOST);
+    if !adds_host && !request.headers.contains_key(header::HOST) {
         field(out, "host", authority.as_bytes());
+    }
+    for (name, value) in added {
+        field(out, name.as_str(), value.as_bytes());
     }
     write_fields(&request.headers, body, out);
 }
@@ -246,9 +260,11 @@ pub(crate) fn write_response(
 
 fn room(headers: &HeaderMap) -> usize {
     let fields = headers.iter();
-    fields.fold(96, |sum, (name, value)| {
-        sum + name.as_str().len() + value.len() + 4
-    })
+    fields.fold(96, |sum, (name, value)| sum + field_bytes(name, value))
+}
+
+fn field_bytes(name: &HeaderName, value: &HeaderValue) -> usize {
+    name.as_str().len() + value.len() + 4
 }
 
 fn write_fields(headers: &HeaderMap, body: &BodyEncoder, out: &mut BytesMut) {
@@ -267,4 +283,29 @@ fn write_fields(headers: &HeaderMap, body: &BodyEncoder, out: &mut BytesMut) {
         BodyEncoder::Chunked(_) => field(out, "transfer-encoding", b"chunked"),
     }
     out.put_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn added_host_takes_the_place_of_the_authority() {
+        let written = |added: &[AddedField<'_>]| {
+            let request = Request::get("http://a.test/b").header("accept", "*/*");
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            let mut out = BytesMut::new();
+            write_request(&parts, added, &BodyEncoder::Nothing, &mut out);
+            String::from_utf8(out.to_vec()).unwrap()
+        };
+        assert_eq!(
+            written(&[]),
+            "GET /b HTTP/1.1\r\nhost: a.test\r\naccept: */*\r\n\r\n"
+        );
+        let host = HeaderValue::from_static("c.test");
+        assert_eq!(
+            written(&[(&header::HOST, &host)]),
+            "GET /b HTTP/1.1\r\nhost: c.test\r\naccept: */*\r\n\r\n"
+        );
+    }
 }

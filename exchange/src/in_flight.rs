@@ -19,7 +19,7 @@ use crate::{
     chunked::Piece,
     error::{HttpError, malformed},
     framing::{self, BodyDecoder},
-    head::{self, RequestKind, ResponseHead},
+    head::{self, AddedField, RequestKind, ResponseHead},
     incoming::Incoming,
     outgoing::Outgoing,
     sending::{Filled, Sending},
@@ -60,17 +60,17 @@ enum UploadState {
 }
 
 impl PendingRequest {
-    /// Encodes the head of a request.
+    /// Encodes the head of a request, with headers of its sender.
     ///
     /// # Errors
     ///
     /// If the request contradicts itself about its length.
-    pub(crate) fn new(request: Request<Body>) -> Result<Self, BodyError> {
+    pub(crate) fn new(request: Request<Body>, added: &[AddedField<'_>]) -> Result<Self, BodyError> {
         let kind = RequestKind::of(&request);
         let (parts, body) = request.into_parts();
         let encoder = framing::of_request(&parts.headers, &body)?;
         let mut out = Outgoing::default();
-        head::write_request(&parts, &encoder, out.tail());
+        head::write_request(&parts, added, &encoder, out.tail());
         let sending = Sending::new(body, encoder);
         let upload = if sending.is_done() {
             UploadState::Done

@@ -35,8 +35,9 @@ use crate::{
 };
 
 /// The agent replaces it by its API server's own name.
-const NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.svc");
+static NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.svc");
 /// Parsed once.
+static HOST: HeaderName = header::HOST;
 static USER: HeaderName = HeaderName::from_static(USER_HEADER);
 static GROUP: HeaderName = HeaderName::from_static(GROUP_HEADER);
 static AS: HeaderName = HeaderName::from_static(AS_HEADER);
@@ -127,11 +128,16 @@ impl Exchange {
         head.extensions.clear();
         headers::strip(&mut head.headers);
         let (cluster, names) = permit.into_parts();
-        set_headers(&mut head.headers, names, record.id(), wanted.clone())?;
+        set_upgrade(&mut head.headers, wanted.as_ref());
+        let id = HeaderValue::from_str(record.id())
+            .map_err(|error| Failure::because(Code::Internal, error))?;
         let read_only = is_read_only(&head.method, user.is_some());
         let (upload, progress) = recorded_upload(upload, &record);
-        let request = PreparedRequest::new(Request::from_parts(head, upload))
-            .map_err(|error| Failure::because(Code::BadRequest, error_chain(&error)))?;
+        let request = PreparedRequest::with_fields(
+            Request::from_parts(head, upload),
+            &added_fields(&names, &id),
+        )
+        .map_err(|error| Failure::because(Code::BadRequest, error_chain(&error)))?;
         let upgrade = user.zip(wanted).zip(whole_path);
         let upgrade = upgrade.map(|((user, protocol), path)| {
             Box::new(RequestedUpgrade {
@@ -205,33 +211,29 @@ impl Exchange {
     }
 }
 
-/// Sets the headers that the gateway sends to the agent.
-fn set_headers(
-    headers: &mut HeaderMap,
-    names: ImpersonatedNames,
-    request_id: &str,
-    upgrade: Option<HeaderValue>,
-) -> Result<(), Failure> {
-    headers.insert(header::HOST, NEUTRAL_HOST);
+/// Headers that the gateway adds for the agent. The client's own ones of these names are stripped.
+fn added_fields<'a>(
+    names: &'a ImpersonatedNames,
+    request_id: &'a HeaderValue,
+) -> Vec<(&'static HeaderName, &'a HeaderValue)> {
+    let mut fields = Vec::with_capacity(8);
+    fields.push((&HOST, &NEUTRAL_HOST));
     match names {
         ImpersonatedNames::Caller(names) => {
-            headers.insert(&USER, names.user.clone());
-            for group in &names.groups {
-                headers.append(&GROUP, group.clone());
-            }
+            fields.push((&USER, &names.user));
+            fields.extend(names.groups.iter().map(|group| (&GROUP, group)));
         }
-        ImpersonatedNames::Other(user) => {
-            headers.insert(&AS, user);
-        }
+        ImpersonatedNames::Other(user) => fields.push((&AS, user)),
     }
-    let id = HeaderValue::from_str(request_id)
-        .map_err(|error| Failure::because(Code::Internal, error))?;
-    headers.insert(&AUDIT_ID, id);
-    if let Some(protocol) = upgrade {
+    fields.push((&AUDIT_ID, request_id));
+    fields
+}
+
+fn set_upgrade(headers: &mut HeaderMap, protocol: Option<&HeaderValue>) {
+    if let Some(protocol) = protocol {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(header::UPGRADE, protocol);
+        headers.insert(header::UPGRADE, protocol.clone());
     }
-    Ok(())
 }
 
 fn upstream(headers: &HeaderMap) -> Option<Duration> {
