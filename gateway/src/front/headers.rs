@@ -11,7 +11,7 @@ pub(crate) const MAX_HEAD: usize = 64 * 1024;
 /// Limit of header fields. An agent takes 100, and the gateway adds some.
 pub(crate) const MAX_FIELDS: usize = 90;
 /// Header of `kubectl --as`.
-const IMPERSONATE_USER: &str = "impersonate-user";
+static IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 /// WebSocket subprotocol by which a browser sends a bearer token to the API server.
 const TOKEN_PROTOCOL: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 
@@ -104,13 +104,13 @@ fn impersonates(name: &str) -> bool {
 /// # Errors
 /// `FL-1202`, `FL-1304`.
 pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<HeaderValue>, RequestError> {
-    let users = headers.get_all(IMPERSONATE_USER).iter();
-    let user = match users.collect::<Vec<_>>().as_slice() {
-        [] => None,
-        [user] if !user.is_empty() => Some((*user).clone()),
+    let mut users = headers.get_all(&IMPERSONATE_USER).iter();
+    let user = match (users.next(), users.next()) {
+        (None, _) => None,
+        (Some(user), None) if !user.is_empty() => Some(user.clone()),
         _ => return Err(RequestError::NoImpersonation),
     };
-    let other = |name: &HeaderName| impersonates(name.as_str()) && name != IMPERSONATE_USER;
+    let other = |name: &HeaderName| impersonates(name.as_str()) && *name != IMPERSONATE_USER;
     if headers.keys().any(other) {
         return Err(RequestError::NoImpersonation);
     }

@@ -10,13 +10,17 @@ use std::{
 
 use fairlead_api::Code;
 use fairlead_runtime::{proxies::Proxies, proxy_header::ProxyHeaderError};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{net::TcpStream, time::Instant};
 use tracing::{debug, warn};
 
 /// Headers of proxies that the hub reads. Another sender's are removed.
-const PROXY_HEADERS: [&str; 3] = [FORWARDED_FOR, "x-forwarded-proto", "x-forwarded-host"];
-const FORWARDED_FOR: &str = "x-forwarded-for";
+static PROXY_HEADERS: [HeaderName; 3] = [
+    FORWARDED_FOR,
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-forwarded-host"),
+];
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Interval between two warnings about connections without a valid PROXY header.
 const WARN_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -65,7 +69,7 @@ impl ProxyHop {
         peer: SocketAddr,
     ) -> SocketAddr {
         if !self.is_shared(peer) {
-            for name in PROXY_HEADERS {
+            for name in &PROXY_HEADERS {
                 headers.remove(name);
             }
             return peer;
