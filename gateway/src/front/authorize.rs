@@ -88,9 +88,11 @@ pub(crate) async fn authorize(
         Some(grant) => grant,
         None => Arc::new(authorizer.authorize(&caller, &request.cluster).await?),
     };
-    request.inbound.record.set_grant(&grant);
-    let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take())?;
+    // Before the record keeps the grant, which makes it look like one that a module keeps.
+    let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take());
     let record = &request.inbound.record;
+    record.set_grant(&grant);
+    let permit = permit?;
     record.report_start();
     Ok(PermittedRequest {
         permit,
