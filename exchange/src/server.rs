@@ -13,6 +13,7 @@ use std::{
 };
 
 use bytes::BufMut;
+use fairlead_api::{Code, Failure, Reason, headers::AGENT_CODE};
 use fairlead_dialer::Stream;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use tokio::{
@@ -41,7 +42,7 @@ const WRITES_PER_POLL: usize = 16;
 
 /// Serves requests on `stream` until it ends. A 101 response (or 2xx to CONNECT) completes the
 /// request's [`OnUpgrade`] extension with the raw stream. Heads of more than 100 fields or 64 KiB
-/// are refused with 431.
+/// are refused with 431 and `FL-1306`.
 ///
 /// # Errors
 ///
@@ -252,11 +253,19 @@ impl<W: Transport> Serving<W> {
 
     /// Responds with 431, the only refusal with a response: the user can shorten cookies or tokens.
     async fn too_large(&mut self) -> io::Result<()> {
+        let failure = Failure::new(Code::HeadTooLarge);
+        let body = Reason::from(&failure).to_json();
         let mut headers = HeaderMap::new();
-        let close = header::HeaderValue::from_static("close");
-        headers.insert(header::CONNECTION, close);
+        let text = header::HeaderValue::from_static;
+        headers.insert(header::CONNECTION, text("close"));
+        headers.insert(header::CONTENT_TYPE, text("application/json"));
+        if let Ok(code) = failure.code.to_string().parse() {
+            headers.insert(AGENT_CODE, code);
+        }
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        head::write_response(status, &headers, &BodyEncoder::Length(0), self.out.tail());
+        let framing = BodyEncoder::Length(body.len() as u64);
+        head::write_response(status, &headers, &framing, self.out.tail());
+        self.out.tail().extend_from_slice(&body);
         if let Some((mut transport, _)) = self.reader.take() {
             poll_fn(|cx| transport.poll_write(cx, &mut self.out)).await?;
             poll_fn(|cx| transport.poll_finish(cx)).await?;

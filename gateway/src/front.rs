@@ -25,6 +25,7 @@ mod pings;
 pub(crate) mod proxy_hop;
 pub(crate) mod record;
 mod redirect;
+mod refusal;
 mod respond;
 mod route;
 #[cfg(test)]
@@ -73,7 +74,8 @@ use tracing::debug;
 use self::{
     connection::{CLOSE_TIMEOUT, ConnectionState},
     record::{Inbound, RequestRecord},
-    socket::{ClientConnection, ClientSocket, FrontTls, ResetOnDrop, SocketLimits},
+    refusal::CodedRefusals,
+    socket::{ClientConnection, ClientSocket, FrontTls, Http1Io, ResetOnDrop, SocketLimits},
     stack::Stack,
     stalls::StallWatch,
     stream_task::StreamExecutor,
@@ -89,8 +91,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD_OR_IDLE_TIMEOUT: Duration = Duration::from_secs(100);
 /// Above the limit of [`headers::check`], so that most oversized heads get an answer with a code.
 ///
-/// Beyond it, and beyond 100 fields, hyper answers 431 by itself. With a limit of more fields hyper allocates that many
-/// for each request.
+/// Beyond it, and beyond 100 fields, hyper refuses by itself ([`refusal`]). With a limit of more fields hyper would
+/// allocate that many for each request. Over HTTP/2 its answer has no body.
 const HEAD_BUFFER_BYTES: usize = 2 * headers::MAX_HEAD;
 /// As kube-apiserver. Clients open another connection for more.
 const H2_MAX_STREAMS: u32 = 100;
@@ -207,9 +209,8 @@ impl Front {
         let hub = Arc::clone(&self.hub);
         let (peer, state) = (connection.peer, Arc::clone(&connection.state));
         let service = service_fn(move |request| self.request(request, &connection, None));
-        let serving = h1()
-            .serve_connection(TokioIo::new(io), service)
-            .with_upgrades();
+        let io: Http1Io<IO> = TokioIo::new(CodedRefusals::new(io, Arc::clone(&state)));
+        let serving = h1().serve_connection(io, service).with_upgrades();
         // A connection to a hub that drains may carry an agent with a broken link.
         let over = match hub.process.is_draining() {
             true => Either::Left(hub.sessions_ended.cancelled()),

@@ -290,6 +290,15 @@ async fn oversized_head_gets_a_431() {
         let tape = lock(&tape);
         let told = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n";
         assert!(tape.written.starts_with(told) && tape.finished);
+        let answer = String::from_utf8_lossy(&tape.written);
+        assert!(
+            answer.contains("\r\nfairlead-code: FL-1306\r\n"),
+            "{answer}"
+        );
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let length = format!("\r\ncontent-length: {}", body.len());
+        assert!(head.contains(&length), "{answer}");
+        assert!(body.contains("\"code\":\"FL-1306\",\"next\":"), "{answer}");
     }
 }
 

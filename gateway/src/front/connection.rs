@@ -193,7 +193,8 @@ impl ConnectionState {
         }
     }
 
-    fn counts(&self) -> (u32, u32) {
+    /// Numbers of requests that have begun and ended.
+    pub(crate) fn counts(&self) -> (u32, u32) {
         let ended = self.ended.load(Ordering::Relaxed);
         (self.begun.load(Ordering::Relaxed), ended)
     }

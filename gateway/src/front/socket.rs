@@ -28,11 +28,15 @@ use tokio_util::either::Either;
 use crate::{
     front::{
         connection::{ConnectionState, STRANGER_READ_BYTES},
+        refusal::CodedRefusals,
         stalls::StallWatch,
         stranger_pools::StrangerShares,
     },
     metrics::{Metrics, ResetCause},
 };
+
+/// Connection of HTTP/1 as hyper has it.
+pub(crate) type Http1Io<IO> = TokioIo<CodedRefusals<IO>>;
 
 /// Idle time before the first keep-alive probe. A vanished client is noticed after this time plus nine intervals.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
@@ -155,10 +159,16 @@ impl ClientSocket {
 pub(crate) fn agent_connection(
     upgraded: Upgraded,
 ) -> Result<Either<FrontTls, ClientSocket>, &'static str> {
-    let (mut io, read) = match upgraded.downcast::<TokioIo<FrontTls>>() {
-        Ok(parts) => (Either::Left(parts.io.into_inner()), parts.read_buf),
-        Err(other) => match other.downcast::<TokioIo<ClientSocket>>() {
-            Ok(parts) => (Either::Right(parts.io.into_inner()), parts.read_buf),
+    let (mut io, read) = match upgraded.downcast::<Http1Io<FrontTls>>() {
+        Ok(parts) => {
+            let tls = parts.io.into_inner().into_inner();
+            (Either::Left(tls), parts.read_buf)
+        }
+        Err(other) => match other.downcast::<Http1Io<ClientSocket>>() {
+            Ok(parts) => {
+                let socket = parts.io.into_inner().into_inner();
+                (Either::Right(socket), parts.read_buf)
+            }
             Err(_) => return Err("it came by another way"),
         },
     };

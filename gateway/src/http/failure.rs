@@ -80,6 +80,23 @@ pub(crate) fn render(failure: &Failure, shape: Shape) -> Response<Body> {
 }
 
 /// Sets the headers of an answer that reports a failure.
+/// Whole answer of HTTP/1.1 for a client whose request is unknown, as the last one of its connection.
+pub(crate) fn render_last(failure: &Failure) -> Vec<u8> {
+    let answer = render(failure, Shape::Status(Encoding::Json));
+    let status = answer.status();
+    let body = Encoding::Json.encode(failure, status.as_u16());
+    let mut bytes = format!("HTTP/1.1 {status}\r\nconnection: close\r\n").into_bytes();
+    for (name, value) in answer.headers() {
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
 fn set_headers(response: &mut Response<Body>, code: Code) {
     let http_status = response.status().as_u16();
     let headers = response.headers_mut();
