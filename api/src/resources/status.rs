@@ -162,6 +162,16 @@ impl fmt::Display for ClusterState {
     }
 }
 
+impl ClusterStatus {
+    /// Next step for a reader while the cluster is lost: an agent with a revoked identity never returns by itself.
+    #[must_use]
+    pub fn next_step_if_lost(&self) -> &'static str {
+        let last = self.last_error.as_ref().map(|error| error.code);
+        let revoked = last.filter(|it| *it == Code::IdentityRevoked);
+        revoked.unwrap_or(Code::Lost).next_step()
+    }
+}
+
 /// Cause of the state [`ClusterState::Lost`] or [`ClusterState::ApiUnreachable`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LastError {

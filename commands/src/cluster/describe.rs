@@ -83,11 +83,11 @@ fn status(cluster: &Cluster) -> Vec<(&'static str, Option<String>)> {
     let connected = status.state == ClusterState::Connected;
     let error = status.last_error.as_ref().filter(|_| !connected);
     let of_error = error.map(|error| error.code);
-    let code = match status.state {
+    let next = match status.state {
         ClusterState::Connected => None,
-        ClusterState::Never => of_error.or(Some(Code::NeverConnected)),
-        ClusterState::ApiUnreachable => of_error.or(Some(Code::ApiUnreachable)),
-        ClusterState::Lost => Some(Code::Lost),
+        ClusterState::Never => Some(of_error.unwrap_or(Code::NeverConnected).next_step()),
+        ClusterState::ApiUnreachable => Some(of_error.unwrap_or(Code::ApiUnreachable).next_step()),
+        ClusterState::Lost => Some(status.next_step_if_lost()),
     };
     let mut fields = vec![
         ("State", Some(state)),
@@ -98,7 +98,7 @@ fn status(cluster: &Cluster) -> Vec<(&'static str, Option<String>)> {
             "Error",
             error.map(|error| format!("{} ({})", error.cause, error.code)),
         ),
-        ("Next", code.map(|code| code.next_step().to_owned())),
+        ("Next", next.map(str::to_owned)),
     ];
     if let Some(clone) = &cluster.clone {
         let code = Code::IdentityCloned;

@@ -186,7 +186,7 @@ fn lost_failure(status: &ClusterStatus) -> Failure {
         // The store has the status of a session that ended with an earlier hub.
         _ => format!("it was last seen as {} since {since}", status.state),
     };
-    Failure::because(Code::Lost, what)
+    Failure::because(Code::Lost, what).next(status.next_step_if_lost())
 }
 
 #[cfg(test)]

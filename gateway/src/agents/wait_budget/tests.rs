@@ -73,4 +73,19 @@ fn lost_cluster_reports_time_and_cause() {
             .ends_with("since 2026-11-21T10:00:00Z, last error FL-3112: reset by peer"),
         "{failure}"
     );
+    assert_eq!(failure.next_step(), Code::Lost.next_step());
+
+    let revoked = LastError {
+        code: Code::IdentityRevoked,
+        cause: "an operator revoked the identity".to_owned(),
+    };
+    let failure = lost_failure(&ClusterStatus {
+        last_error: Some(revoked),
+        ..status
+    });
+    assert_eq!(failure.code, Code::Lost);
+    assert!(
+        failure.next_step().contains("cluster token renew"),
+        "{failure}"
+    );
 }
