@@ -81,8 +81,9 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         .is_none_or(|stored| stored.is_superseded_by(config.join.as_ref()));
     if matches!(config.target, ApiServerConfig::Kubeconfig { .. }) {
         if joins {
-            role_bindings::bind_missing(&upstream, &config.operator_namespaces).await;
+            role_bindings::bind_in_cluster(&upstream).await;
         }
+        role_bindings::bind_in_namespaces(&upstream, &config.operator_namespaces).await;
         process.spawn(log_api_server(upstream.clone()));
     }
     let namespace = own_namespace(&config);

@@ -1,5 +1,7 @@
-//! Bindings of the install manifest for the hub's users, created by an agent outside of a pod, with a kubeconfig. Only
-//! missing ones are created, and only when the cluster joins, so that a site operator's own bindings stay.
+//! Bindings of the install manifest for the hub's users, created by an agent outside of a pod, with a kubeconfig.
+//!
+//! Only missing ones are created. Those of the whole cluster are created only when the cluster joins, so that a site
+//! operator's own bindings stay. Those of `--operator-namespaces` are created at each start, as the flag demands them.
 
 use fairlead_api::{
     impersonation,
@@ -21,50 +23,65 @@ struct GroupBinding<'a> {
     namespace: Option<&'a OperatorNamespace>,
 }
 
-/// Binds the groups of Fairlead's roles unless bindings exist. A failure is only logged: the agent works
-/// without them, and RBAC answers the users.
-pub(crate) async fn bind_missing(upstream: &Upstream, operator_namespaces: &[OperatorNamespace]) {
-    let in_cluster = Role::IN_CLUSTERS.map(|role| GroupBinding {
-        role,
-        cluster_role: role.default_cluster_role(),
-        namespace: None,
-    });
-    let in_namespaces = operator_namespaces.iter().flat_map(|namespace| {
-        impersonation::NAMESPACE_ROLES.map(|role| GroupBinding {
+/// Binds the groups of Fairlead's roles in the whole cluster unless bindings exist.
+pub(crate) async fn bind_in_cluster(upstream: &Upstream) {
+    for role in Role::IN_CLUSTERS {
+        let cluster_role = role.default_cluster_role();
+        let binding = GroupBinding {
             role,
-            cluster_role: match role {
+            cluster_role,
+            namespace: None,
+        };
+        binding.create_missing(upstream).await;
+    }
+}
+
+/// Binds the groups in the namespaces of the site's choice unless bindings exist.
+pub(crate) async fn bind_in_namespaces(upstream: &Upstream, namespaces: &[OperatorNamespace]) {
+    for namespace in namespaces {
+        for role in impersonation::NAMESPACE_ROLES {
+            let cluster_role = match role {
                 Role::Operator => OPERATOR_CLUSTER_ROLE,
                 _ => role.default_cluster_role(),
-            },
-            namespace: Some(namespace),
-        })
-    });
-    for binding in in_cluster.into_iter().chain(in_namespaces) {
-        let (group, cluster_role) = (impersonation::group(binding.role), binding.cluster_role);
-        let namespace = binding.namespace.map(OperatorNamespace::as_str);
-        let refused = match binding.create(upstream).await {
-            Ok(StatusCode::CREATED) => {
-                info!(group, cluster_role, namespace, "group bound");
-                continue;
-            }
-            Ok(StatusCode::CONFLICT) => continue,
-            Ok(status) => format!("the API server answered {status}"),
-            Err(error) => error.to_string(),
-        };
-        let next =
-            "apply the install manifest as a cluster administrator, or bind the group yourself";
-        warn!(
-            group,
-            cluster_role,
-            namespace,
-            cause = refused,
-            next,
-            "group not bound"
-        );
+            };
+            let binding = GroupBinding {
+                role,
+                cluster_role,
+                namespace: Some(namespace),
+            };
+            binding.create_missing(upstream).await;
+        }
     }
 }
 
 impl GroupBinding<'_> {
+    /// A failure is only logged: the agent works without the binding, and RBAC answers the users.
+    async fn create_missing(&self, upstream: &Upstream) {
+        let next = match self.namespace {
+            None => {
+                "apply the install manifest as a cluster administrator, or bind the group yourself"
+            }
+            Some(_) => {
+                "create the namespace if it is missing, then restart the agent or bind the group yourself"
+            }
+        };
+        let cause = match self.create(upstream).await {
+            Ok(StatusCode::CONFLICT) => return,
+            Ok(StatusCode::CREATED) => None,
+            Ok(status) => Some(format!("the API server answered {status}")),
+            Err(error) => Some(error.to_string()),
+        };
+        let (group, cluster_role) = (impersonation::group(self.role), self.cluster_role);
+        let namespace = self.namespace.map(OperatorNamespace::as_str);
+        match cause {
+            None => info!(group, cluster_role, namespace, "group bound"),
+            Some(cause) => warn!(
+                group,
+                cluster_role, namespace, cause, next, "group not bound"
+            ),
+        }
+    }
+
     async fn create(&self, upstream: &Upstream) -> Result<StatusCode, UpstreamError> {
         let rbac = "rbac.authorization.k8s.io";
         let (kind, path) = match self.namespace {

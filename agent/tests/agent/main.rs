@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod bindings;
 mod configuration;
 mod facts;
 mod layers;
