@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 mod first_login;
+mod front_ca;
 mod influx;
 mod local;
 pub(crate) mod settings;
@@ -120,10 +121,14 @@ pub(crate) async fn serve(
     let serving = gateway.serve();
     process.set_ready(true);
     info!(%url, admin = %admin_url, data = %settings.data.display(), version = VERSION, "hub ready");
+    if let Some(file) = ready.ca_file.clone() {
+        let kept = front_ca::keep(file, control.clone(), process.clone());
+        process.spawn(kept);
+    }
     if settings.dev.is_some() {
         process.spawn(local::keep_kubeconfig(
-            ready.kubeconfig.clone(),
-            ready.client(&url)?,
+            ready.clone(),
+            url.clone(),
             control.revision(),
             process.clone(),
         ));

@@ -10,6 +10,7 @@ mod filters;
 mod hub;
 mod lists;
 mod printed;
+mod rotation;
 mod views;
 
 /// A tenant and a cluster of it, in the wrong order.

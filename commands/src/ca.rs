@@ -55,7 +55,8 @@ async fn retire(hub: &HubClient, asked: &args::RetireArgs) -> Result<CaStatus, F
         _ => String::new(),
     };
     let question = format!(
-        "This ends the trust in the old CA. Kubeconfigs written before the rotation stop to work.{loss} Continue?"
+        "This ends the trust in the old CA. Unless the hub has a certificate of your own, kubeconfigs and logins from \
+         before the rotation end.{loss} Continue?"
     );
     confirm(asked.yes, &question)?;
     let retire = RetireCa { force: asked.force };

@@ -45,8 +45,8 @@ pub struct Ready {
     pub ca_file: PathBuf,
     /// File with the admin's API token.
     pub token_file: PathBuf,
-    /// Kubeconfig of the admin.
-    pub kubeconfig: PathBuf,
+    /// Kubeconfig of the admin; only a dev hub has one.
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// A registered cluster and its join string.

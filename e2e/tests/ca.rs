@@ -42,14 +42,19 @@ async fn behind(hub: &Hub, count: usize) -> anyhow::Result<Vec<String>> {
     .await
 }
 
-/// Logs in with the CAs that the hub reports now.
+/// Logs in with the file of CAs that the hub keeps up to date.
 async fn trust_all_authorities(hub: &Hub) -> anyhow::Result<()> {
     let status = status(hub).await?;
     let authorities = status["authorities"].as_array().context("authorities")?;
     let pem = authorities
         .iter()
         .filter_map(|it| it["certificate"].as_str());
-    std::fs::write(&hub.ready().ca_file, pem.collect::<String>())?;
+    let pem: String = pem.collect();
+    eventually(STEP_DEADLINE, "all CAs in the file", async || {
+        let file = std::fs::read_to_string(&hub.ready().ca_file).ok()?;
+        (file == pem).then_some(())
+    })
+    .await?;
     hub.log_in().await
 }
 

@@ -21,11 +21,14 @@ use super::settings::Settings;
 const FIRST_TOKEN_TTL_SECONDS: u64 = 8 * 3600;
 
 /// Paths of the files of the first login.
+#[derive(Clone)]
 pub(super) struct Ready {
-    ca_file: Option<PathBuf>,
+    /// None if the platform operator made the certificate of the front.
+    pub(super) ca_file: Option<PathBuf>,
     /// File with the token, which may have expired.
     token_file: PathBuf,
-    pub(super) kubeconfig: PathBuf,
+    /// None unless this is a dev hub.
+    pub(super) kubeconfig: Option<PathBuf>,
     /// Current hub of this user, for a dev hub.
     pub(super) current: Option<HubUrl>,
 }
@@ -37,10 +40,14 @@ impl Ready {
             "admin_url": admin_url,
             "ca_file": self.ca_file,
             "token_file": self.token_file,
-            "kubeconfig": self.kubeconfig,
         });
-        if let (Some(url), Some(ready)) = (plain_url, ready.as_object_mut()) {
-            ready.insert("plain_url".to_owned(), url.into());
+        if let Some(ready) = ready.as_object_mut() {
+            if let Some(file) = &self.kubeconfig {
+                ready.insert("kubeconfig".to_owned(), json!(file));
+            }
+            if let Some(url) = plain_url {
+                ready.insert("plain_url".to_owned(), url.into());
+            }
         }
         format!("{ready}\n")
     }
@@ -68,7 +75,11 @@ pub(super) async fn first_login(
             None => Some(file("front-ca.pem")?),
         },
         token_file: file("admin.token")?,
-        kubeconfig: file("kubeconfig")?,
+        kubeconfig: settings
+            .dev
+            .as_ref()
+            .map(|_| file("kubeconfig"))
+            .transpose()?,
         current: None,
     };
     if let Some(ca) = &ready.ca_file {

@@ -1,9 +1,6 @@
 //! Services of a development hub for its user: the greeting, and a kubeconfig that follows the clusters.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use fairlead_api::{Failure, HubUrl};
 use fairlead_client::{
@@ -16,7 +13,7 @@ use fairlead_store::Revision;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::settings::Settings;
+use super::{first_login::Ready, settings::Settings};
 
 /// Shortest interval between two updates of the kubeconfig.
 const KUBECONFIG_UPDATE_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,15 +50,22 @@ pub(super) fn greet(
 
 /// Updates the kubeconfig of the ready file whenever clusters change, so that each has a context.
 pub(super) async fn keep_kubeconfig(
-    file: PathBuf,
-    hub: HubClient,
+    ready: Ready,
+    url: HubUrl,
     mut revision: watch::Receiver<Revision>,
     process: Process,
 ) {
+    let Some(file) = ready.kubeconfig.as_deref() else {
+        return;
+    };
     let mut written = String::new();
     loop {
         revision.mark_unchanged();
-        let current = write_kubeconfig(&file, &hub, &mut written).await;
+        // A new client each time: the CA of the hub can change.
+        let current = match ready.client(&url) {
+            Ok(hub) => write_kubeconfig(file, &hub, &mut written).await,
+            Err(failure) => Err(failure),
+        };
         if let Err(error) = &current {
             warn!(%error, "kubeconfig not brought up to date");
         }

@@ -108,7 +108,7 @@ async fn kubeconfigs_of_two_hubs_join_without_a_collision() -> anyhow::Result<()
         *name == one["current-context"] && *name == b.context("c-two"),
         "{one}"
     );
-    let kept = b.ready().kubeconfig.clone();
+    let kept = b.ready().kubeconfig.clone().context("no kubeconfig")?;
     let kept = view(cluster.kubectl().kubeconfig(kept)).await?;
     ensure!(
         texts(&kept["contexts"], "/name").any(|it| it == b.context("c-two")),
