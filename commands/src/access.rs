@@ -93,18 +93,29 @@ fn described(request: &AccessRequest) -> String {
         _ => String::new(),
     };
     format!(
-        "{id}: {role} in {cluster}{namespaces} for {}: {state}.\n{next}",
-        request.requester
+        "{id}: {role} in {cluster}{namespaces} for {}, {}: {state}.\n{next}",
+        request.requester,
+        time_of(request)
     )
 }
 
-fn columns() -> [TableColumn; 9] {
+/// Time from the approval to the end.
+fn time_of(request: &AccessRequest) -> String {
+    match request.duration_seconds {
+        hours if hours % 3600 == 0 => format!("{}h", hours / 3600),
+        minutes if minutes % 60 == 0 => format!("{}m", minutes / 60),
+        seconds => format!("{seconds}s"),
+    }
+}
+
+fn columns() -> [TableColumn; 10] {
     [
         TableColumn::key("ID"),
         TableColumn::word("STATE"),
         TableColumn::id("REQUESTER"),
         TableColumn::id("CLUSTER"),
         TableColumn::word("ROLE"),
+        TableColumn::word("FOR"),
         TableColumn::text("REASON").spare(1),
         TableColumn::word("ENDS IN"),
         TableColumn::id("DECIDED BY"),
@@ -112,7 +123,7 @@ fn columns() -> [TableColumn; 9] {
     ]
 }
 
-fn cells(request: &AccessRequest) -> [Cell; 9] {
+fn cells(request: &AccessRequest) -> [Cell; 10] {
     let role = match request.namespaces.is_empty() {
         true => request.role.to_string(),
         false => format!("{} ({})", request.role, request.namespaces.join(",")),
@@ -132,6 +143,7 @@ fn cells(request: &AccessRequest) -> [Cell; 9] {
         request.requester.clone().into(),
         request.cluster.to_string().into(),
         role.into(),
+        time_of(request).into(),
         request.reason.clone().into(),
         ends.map_or_else(|| Cell::from(""), Cell::Until),
         decided.into(),
