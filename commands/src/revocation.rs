@@ -62,13 +62,34 @@ pub(crate) fn sessions(
                     ),
                 };
                 confirm(yes, &question)?;
-                let EndedRequests { ended } = hub.delete_with_answer(&path).await?;
-                Ok(output::print(&format!(
-                    "Ended {ended} at this hub; requests at other hubs end within seconds.\n"
-                ))?)
+                let done: EndedRequests = hub.delete_with_answer(&path).await?;
+                output::print(&ended(&done))?;
+                for hub in done.incomplete_hubs {
+                    output::note(&format!(
+                        "Requests at {hub} are not counted: it did not answer in time, or has too many. They end, too."
+                    ));
+                }
+                Ok(())
             }
         }
     })?
+}
+
+/// One line with the number of ended requests at all hubs.
+fn ended(done: &EndedRequests) -> String {
+    let EndedRequests {
+        ended, elsewhere, ..
+    } = done;
+    let requests = match ended + elsewhere {
+        1 => "1 request".to_owned(),
+        all => format!("{all} requests"),
+    };
+    match elsewhere {
+        0 => format!("Ended {requests}.\n"),
+        _ => format!(
+            "Ended {requests}: {ended} at this hub, {elsewhere} at others within seconds.\n"
+        ),
+    }
 }
 
 async fn query(

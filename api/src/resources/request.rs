@@ -139,9 +139,17 @@ pub struct RunningRequestList {
 
 /// Response to `DELETE /v1/requests`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct EndedRequests {
-    /// Matching requests at this hub. Requests at other hubs of the store end within seconds.
+    /// Matching requests at this hub.
     pub ended: usize,
+    /// Matching requests at the other hubs of the store. They end within seconds.
+    #[serde(default)]
+    pub elsewhere: usize,
+    /// Live hubs of which requests are not counted: they did not answer in time, or have too many. Theirs end, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub incomplete_hubs: Vec<HubUrl>,
 }
 
 /// Kind of a locked thing.

@@ -47,7 +47,7 @@ Examples:
 
 #[derive(Subcommand)]
 pub enum SessionsArgs {
-    /// List the running requests of this hub that you may see
+    /// List the running requests at all hubs that you may see
     #[command(visible_alias = "ls", after_help = SESSIONS_EXAMPLES)]
     List {
         #[command(flatten)]

@@ -222,12 +222,19 @@ fn offer_part(parts: &Arc<RequestsParts>) {
 
 /// Running requests of all hubs, and the hubs of which some are missing.
 async fn everywhere(parts: &RequestsParts) -> Answer<RunningRequestList> {
-    let mut items = parts.here();
+    let mut here = parts.here();
     let own = parts.store.hub_url();
-    for request in &mut items {
+    for request in &mut here {
         request.hub = own.cloned();
     }
-    let mut incomplete_hubs = Vec::new();
+    let mut list = elsewhere(parts).await?;
+    list.items.append(&mut here);
+    Ok(list)
+}
+
+/// Running requests of all other hubs, and the hubs of which some are missing.
+async fn elsewhere(parts: &RequestsParts) -> Answer<RunningRequestList> {
+    let (mut items, mut incomplete_hubs) = (Vec::new(), Vec::new());
     let parts = parts.store.parts_of_others().await;
     for HubPart { hub, body } in parts.map_err(RegistryError::from)? {
         let part = body.and_then(|it| serde_json::from_str::<ListPart>(&it).ok());
@@ -292,8 +299,7 @@ async fn end_matching(
         return Err(invalid("a filter is needed: caller, token, tenant, cluster or kind").into());
     }
     selected.except = requester.principal().map(|it| it.request_id().to_owned());
-    let ended = order(&parts, &caller, selected, &query).await?;
-    Ok(Json(EndedRequests { ended }))
+    Ok(Json(order(&parts, &caller, selected, &query).await?))
 }
 
 async fn end_one(
@@ -305,10 +311,8 @@ async fn end_one(
     let query = Query::of(&uri)?;
     let caller = allow_somewhere(&caller, LOCK)?;
     let view = parts.store.view();
-    let mut running = parts.here().into_iter();
-    let is_here = running.any(|it| it.id == id && sees(&view, &caller, &it));
-    let may_be_elsewhere = parts.store.is_shared() && is_request_id(&id);
-    if !is_here && !may_be_elsewhere {
+    let is_it = |it: &RunningRequest| it.id == id && sees(&view, &caller, it);
+    if !parts.here().iter().any(is_it) && !may_be_elsewhere(&parts, &id, is_it).await? {
         let cause = format!("no running request has the id {id:?}");
         let failure = Failure::with_cause(Code::NotFound, cause);
         return Err(failure
@@ -319,8 +323,20 @@ async fn end_one(
         id: Some(id),
         ..SelectedRequests::default()
     };
-    let ended = order(&parts, &caller, selected, &query).await?;
-    Ok(Json(EndedRequests { ended }))
+    Ok(Json(order(&parts, &caller, selected, &query).await?))
+}
+
+/// True if a request runs at another hub, or if a hub with such an id has not answered.
+async fn may_be_elsewhere(
+    parts: &RequestsParts,
+    id: &str,
+    is_it: impl Fn(&RunningRequest) -> bool,
+) -> Answer<bool> {
+    if !is_request_id(id) {
+        return Ok(false);
+    }
+    let others = elsewhere(parts).await?;
+    Ok(!others.incomplete_hubs.is_empty() || others.items.iter().any(is_it))
 }
 
 /// True for sixteen hexadecimal digits: an id as each hub makes them.
@@ -328,13 +344,13 @@ fn is_request_id(id: &str) -> bool {
     id.len() == 16 && id.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Stores the order for all hubs, and follows it here at once. Returns the number of requests here.
+/// Stores the order for all hubs, and follows it here at once. Returns the numbers of requests.
 async fn order(
     parts: &RequestsParts,
     caller: &Caller,
     mut selected: SelectedRequests,
     query: &Query,
-) -> Answer<usize> {
+) -> Answer<EndedRequests> {
     let reason = query.one("reason")?.unwrap_or(NO_REASON);
     let reason = checked_reason(reason)?.to_owned();
     let caller = &allow_somewhere(caller, LOCK)?;
@@ -350,7 +366,9 @@ async fn order(
         until: Some(now + ORDER_LIFETIME),
     };
     let filter = order_filter(&parts.store.view(), &selected);
-    // Counted before the order is stored: the gateway may follow it first.
+    // Counted before the order is stored: the gateways may follow it first.
+    let others = elsewhere(parts).await?;
+    let selected_elsewhere = others.items.iter().filter(|it| filter.matches(it)).count();
     let selected_here = parts.here().iter().filter(|it| filter.matches(it)).count();
     let kept = order.clone();
     let decide = move |draft: &mut Draft| {
@@ -365,7 +383,12 @@ async fn order(
         order = order.id,
         caller = caller.name,
         ended,
+        elsewhere = selected_elsewhere,
         "running requests ended by an admin"
     );
-    Ok(ended)
+    Ok(EndedRequests {
+        ended,
+        elsewhere: selected_elsewhere,
+        incomplete_hubs: others.incomplete_hubs,
+    })
 }

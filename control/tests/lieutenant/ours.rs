@@ -275,7 +275,7 @@ async fn order_to_end_all_requests_of_its_author_gets_its_answer() {
     };
     // The sender waits for the end of the stream.
     let (stream, order) = tokio::join!(stream, order);
-    assert_eq!(order.good(), json!({ "ended": 1 }));
+    assert_eq!(order.good(), json!({ "ended": 1, "elsewhere": 0 }));
     assert_eq!(stream.status, 200, "{stream:?}");
 }
 

@@ -180,10 +180,17 @@ async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> 
     let calls = world.calls(JANE, &jane).await?;
     let since = Instant::now();
     let kill = ["sessions", "kill", "--caller", JANE, "--reason"];
-    one.cli(kill.into_iter().chain(["maintenance", "--yes"]))
+    let killed = one
+        .cli(kill.into_iter().chain(["maintenance", "--yes"]))
         .await?
         .success()?;
+    ensure!(
+        killed.contains(" at this hub, ") && killed.contains(" at others"),
+        "{killed}"
+    );
     all_end(calls, "requests killed", since, "maintenance").await?;
+    let unknown = ["sessions", "kill", "0123456789abcdef", "--yes"];
+    ensure!(two.cli(unknown).await?.status.code() == Some(4));
 
     // Revoked identities of both clusters, each at the hub without its session.
     let calls = world.calls(JANE, &jane).await?;
