@@ -132,7 +132,7 @@ codes! {
     CannotRead = 4119, 0, "a file cannot be read", "Check its path, and that this user may read it.";
     FileExists = 4120, 0, "the file exists already, and a backup never overwrites one", "Name another file, or move the existing one away.";
     NoRecipient = 4121, 0, "a backup with the CA key must be encrypted", "Add `--recipient age1...` (`age-keygen` makes a key pair), or leave the CA out with `--without-ca`.";
-    WrongKey = 4122, 0, "the backup is encrypted for other keys", "Pass the file of the right private key with `--identity`.";
+    WrongKey = 4122, 0, "the file is encrypted for other keys", "Pass the file of the right private key with `--identity`.";
     CaRotating = 4123, 409, "a rotation of the CA runs already", "Look at it with `fairlead ca status`, and end it with `fairlead ca retire`.";
     NoRotation = 4124, 409, "no rotation of the CA runs", "Begin one with `fairlead ca rotate`.";
     CaBehind = 4125, 409, "agents do not know the new CA yet", "Wait until `fairlead ca status` lists no cluster; `fairlead ca retire --force` cuts the listed ones off.";

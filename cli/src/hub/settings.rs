@@ -167,7 +167,7 @@ pub(crate) struct Server {
     /// Retention of the history of facts [default: 400d]
     #[arg(long, value_name = "DURATION")]
     keep_facts: Option<String>,
-    /// TOML file of the audit log: syslog, webhooks, OTLP, and the reaction to a full disk [default: none]
+    /// TOML file of the audit log: syslog, webhooks, OTLP, recordings of sessions, and the reaction to a full disk [default: none]
     #[arg(long, value_name = "FILE")]
     audit_config: Option<String>,
     /// Retention of the audit: requests in the data folder, and changes by people in the store [default: 365d]
