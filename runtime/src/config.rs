@@ -145,9 +145,16 @@ impl Reader {
         if self.mistakes.is_empty() {
             return Ok(());
         }
+        // Two parts of a process may read one setting.
+        let mut listed: Vec<String> = Vec::new();
+        for mistake in self.mistakes {
+            if !listed.contains(&mistake) {
+                listed.push(mistake);
+            }
+        }
         Err(Failure::because(
             Code::BadConfig,
-            format_args!("\n  {}", self.mistakes.join("\n  ")),
+            format_args!("\n  {}", listed.join("\n  ")),
         ))
     }
 
@@ -320,6 +327,16 @@ mod tests {
                 "{part} is missing in: {failure}"
             );
         }
+    }
+
+    #[test]
+    fn mistake_of_a_setting_that_two_parts_read_is_reported_once() {
+        let mut reader = reader(&[("port", "many")], &[], "");
+        for _ in 0..2 {
+            let _ = reader.optional::<u16>("port");
+        }
+        let cause = reader.finish().unwrap_err().cause;
+        assert_eq!(cause.matches("--port").count(), 1, "{cause}");
     }
 
     #[test]
