@@ -33,6 +33,13 @@ impl Registry {
         self.caller_in_chain(view, token, MAX_OWNER_CHAIN)
     }
 
+    /// True for a token from before an issuer was configured, or made without a running hub. Names with a tenant or
+    /// cluster in front are no person's.
+    fn is_named_like_a_person(&self, token: &Token) -> bool {
+        let is_bare = token.tenant.is_none() && token.cluster.is_none();
+        is_bare && !token.exchanged && self.services.issuers.reserves(&token.name)
+    }
+
     fn caller_in_chain(
         &self,
         view: &View,
@@ -47,6 +54,9 @@ impl Registry {
         }
         if self.now() >= token.expires {
             return Err(AuthenticateError::Expired);
+        }
+        if self.is_named_like_a_person(token) {
+            return Err(void("its name is reserved for the callers of an issuer"));
         }
         let person = token.person().filter(|_| token.exchanged);
         let caller = Caller {

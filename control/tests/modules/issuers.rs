@@ -8,7 +8,10 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::rig::{FROM, config};
+use crate::{
+    people::People,
+    rig::{FROM, Rig, admin, config},
+};
 
 const ISSUERS: &str = r#"
 [issuer.corp]
@@ -79,5 +82,50 @@ async fn tokens_of_issuers_and_of_the_hub_coexist() {
             .unwrap_err();
         assert_eq!(refused.code(), Code::BadToken, "{nobodys}");
     }
+    control.close().await;
+}
+
+#[tokio::test]
+async fn no_token_has_the_name_of_an_issuers_caller() {
+    let people = People::new();
+    let rules = "roles = [{ claim = \"groups\", value = \"ops\", role = \"viewer\" }]";
+    let rig = Rig::with(|config| people.configure(config, rules)).await;
+    for (name, status) in [("corp.jane", 400), ("corp", 201), ("a.corp.jane", 201)] {
+        let asked = json!({ "name": name, "role": "viewer" });
+        let made = rig.post(&admin(), "/v1/tokens", asked).await;
+        assert_eq!(made.status, status, "{name}: {}", made.text);
+    }
+
+    // A token from before the issuer was configured.
+    let dir = tempfile::tempdir().unwrap();
+    let create = |tenant: Option<&str>| fairlead_api::resources::CreateToken {
+        name: "corp.jane".to_owned(),
+        role: Role::Viewer,
+        tenant: tenant.map(|it| it.parse().unwrap()),
+        cluster: None,
+        ttl_seconds: None,
+    };
+    let before = Control::open(config(&dir)).await.unwrap();
+    let of_all = before.mint_token(create(None)).await.unwrap();
+    let of_tenant = before.mint_token(create(Some("t-default"))).await.unwrap();
+    let authenticator = before.seam().authenticator;
+    authenticator
+        .authenticate(&of_all.token, FROM)
+        .await
+        .unwrap();
+    drop(authenticator);
+    before.close().await;
+    drop(before);
+
+    let mut config = config(&dir);
+    people.configure(&mut config, rules);
+    let control = Control::open(config).await.unwrap();
+    let authenticator = control.seam().authenticator;
+    let refused = authenticator.authenticate(&of_all.token, FROM).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::BadToken);
+    assert!(refused.to_string().contains("reserved"), "{refused}");
+    let caller = authenticator.authenticate(&of_tenant.token, FROM).await;
+    assert_eq!(caller.unwrap().name, "t-default:corp.jane");
     control.close().await;
 }
