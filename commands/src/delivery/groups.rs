@@ -66,7 +66,8 @@ pub(crate) fn group(command: args::GroupArgs, environment: &Environment) -> Resu
             args::GroupArgs::Apply(args) => apply::run(&hub, DocumentKind::Group, args).await,
             args::GroupArgs::Delete { id, yes } => {
                 let members = find(&hub, &id).await?.members;
-                let question = format!("This deletes {id}; its clusters ({members}) stay. Continue?");
+                let question =
+                    format!("This deletes {id}; its clusters ({members}) stay. Continue?");
                 confirm(yes, &question)?;
                 confirmed(yes, async |parameter| {
                     hub.delete(&joined(&path_of(&id), parameter)).await

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     fence::{AccountName, FencedAttempt, RunFence},
-    journal::{AcceptedSpec, Journal, PendingRun, RetryState},
+    journal::{AcceptedSpec, Journal, PendingRun, RetryState, StoredObject},
 };
 
 /// Successful end of an attempt.
@@ -191,7 +191,9 @@ impl Attempt<'_> {
         let failure = applied.blocked.as_ref().map(|sentence| {
             RunFailure::new(FailureClass::Blocked, Code::PruneBlocked, sentence.clone())
         });
-        let stored = applied.objects.iter().cloned().map(Into::into).collect();
+        let objects = applied.objects.iter();
+        let stored = objects.map(|it| StoredObject::new(&it.manifest, it.baseline.clone()));
+        let stored = stored.collect();
         let inventory = applied.inventory.clone();
         self.journal
             .update(|state| {

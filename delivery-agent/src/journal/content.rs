@@ -40,33 +40,41 @@ pub struct JournalContent {
     pub objects: Vec<StoredObject>,
 }
 
-/// An applied object.
+/// An applied object. It stays in JSON, because a tree of values takes ten times the memory.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredObject {
-    /// The object.
-    pub manifest: Value,
+    #[serde(with = "raw")]
+    manifest: Arc<str>,
     /// State to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
 }
 
-impl From<AppliedObject> for StoredObject {
-    fn from(object: AppliedObject) -> Self {
+impl StoredObject {
+    /// The object as it was applied.
+    #[must_use]
+    pub fn new(manifest: &Value, baseline: Option<Baseline>) -> Self {
         Self {
-            manifest: object.manifest,
-            baseline: object.baseline,
+            manifest: manifest.to_string().into(),
+            baseline,
         }
     }
-}
 
-impl StoredObject {
+    /// The object as it was applied.
+    #[must_use]
+    pub fn manifest(&self) -> Value {
+        // The text was written from a value, or read as one.
+        serde_json::from_str(&self.manifest).unwrap_or_default()
+    }
+
     /// The object with its identity. None for an object without one.
     #[must_use]
     pub fn to_applied(&self) -> Option<AppliedObject> {
+        let manifest = self.manifest();
         Some(AppliedObject {
-            key: ObjectKey::of(&self.manifest)?,
-            kind: ObjectKind::of(&self.manifest)?,
-            manifest: self.manifest.clone(),
+            key: ObjectKey::of(&manifest)?,
+            kind: ObjectKind::of(&manifest)?,
+            manifest,
             baseline: self.baseline.clone(),
         })
     }
@@ -132,5 +140,25 @@ mod shared {
     ) -> Result<Option<Arc<Spec>>, D::Error> {
         let spec = Option::<Spec>::deserialize(deserializer)?;
         Ok(spec.map(Arc::new))
+    }
+}
+
+/// Text that is a value in JSON.
+mod raw {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::Error};
+    use serde_json::value::RawValue;
+
+    pub(super) fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+        let value: &RawValue = serde_json::from_str(text).map_err(S::Error::custom)?;
+        value.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<str>, D::Error> {
+        let value = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(value.get().into())
     }
 }

@@ -49,10 +49,7 @@ fn content(bytes: usize) -> Arc<JournalContent> {
     let mut random = vec![0; bytes];
     getrandom::fill(&mut random).unwrap();
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": fairlead_api::hex::encode(&random)});
-    let objects = vec![StoredObject {
-        manifest,
-        baseline: None,
-    }];
+    let objects = vec![StoredObject::new(&manifest, None)];
     Arc::new(JournalContent {
         objects,
         ..JournalContent::default()
@@ -280,5 +277,8 @@ async fn deleted_journal_is_written_again_as_it_was() {
     assert!(journal.restore().await.unwrap());
     let state = reloaded(&api).await.state().await;
     assert_eq!((state.record.highest, state.record.damage), (7, None));
-    assert_eq!(state.content.objects[0].manifest, large.objects[0].manifest);
+    assert_eq!(
+        state.content.objects[0].manifest(),
+        large.objects[0].manifest()
+    );
 }

@@ -102,7 +102,7 @@ impl Worker {
         let change = |state: &mut JournalState| {
             let mut content = (*state.content).clone();
             for object in &mut content.objects {
-                let key = ObjectKey::of(&object.manifest);
+                let key = ObjectKey::of(&object.manifest());
                 if let Some(baseline) = key.and_then(|key| baselines.remove(&key)) {
                     object.baseline = Some(baseline);
                 }
