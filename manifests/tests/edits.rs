@@ -1,6 +1,6 @@
 //! Edits of applied objects on a real API server are judged as expected.
 //!
-//! `tests/drift/record.py SERVER TOKEN` writes the records; these are from kube-apiserver 1.37.1.
+//! `tests/edits/record.py SERVER TOKEN` writes the records; these are from kube-apiserver 1.37.1.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LABEL: (&str, &str) = (BUNDLE_LABEL, "b-shop");
 
 #[test]
 fn recorded_edits_are_judged_as_expected() {
-    let records: Vec<Value> = serde_json::from_str(include_str!("drift/edits.json")).unwrap();
+    let records: Vec<Value> = serde_json::from_str(include_str!("edits/edits.json")).unwrap();
     assert!(records.len() > 30);
     let owner = FieldOwner::apply("fairlead/b-shop");
     for record in records {
