@@ -44,6 +44,7 @@ async fn first_reports_of_a_restarted_agent_have_each_deployment() {
     until_ready(&hub, 1).await;
     drop(agent);
     hub.reports.lock().unwrap().clear();
+    free_lease(&api);
     let _agent = Agent::start(&api, &hub);
     until("first reports", || *hub.whole_reports.lock().unwrap() > 1).await;
     assert_eq!(hub.reports.lock().unwrap().len(), 1);
