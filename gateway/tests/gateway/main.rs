@@ -13,6 +13,8 @@ mod ended;
 #[cfg(test)]
 mod front;
 #[cfg(test)]
+mod heads;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod links;
