@@ -1,7 +1,7 @@
 //! Fixed ports for programs that cannot report a chosen one, or must return on the same.
 //!
 //! They lie below the kernel's range of ephemeral ports, so that thousands of outgoing connections take none
-//! of them.
+//! of them. `e2e/kube/cluster` takes its ports from 20000 on, so the free ones lie below those, too.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -11,10 +11,10 @@ use std::{
 
 use anyhow::ensure;
 
-const FIRST_FREE_PORT: u16 = 20_000;
-const END_FREE_PORTS: u16 = 22_500;
+const FIRST_FREE_PORT: u16 = 12_000;
+const END_FREE_PORTS: u16 = 14_500;
 /// First port of agents that need a port each, up to the kernel's range. These ports are reused.
-pub(crate) const FIRST_AGENT_PORT: u16 = END_FREE_PORTS;
+pub(crate) const FIRST_AGENT_PORT: u16 = 22_500;
 
 /// All ports that [`free`] returns.
 pub(crate) const FREE: Range<u16> = FIRST_FREE_PORT..END_FREE_PORTS;
