@@ -141,8 +141,9 @@ async fn remove(world: &World, chart: &str) -> anyhow::Result<()> {
     // Custom resource definitions end when the API server's controller has deleted their objects. It backs off after an error,
     // so that its end has no bound that a test could wait for.
     let left: Value = serde_json::from_str(&left)?;
-    let left = left["items"].as_array().context("a list")?;
-    for object in left {
+    // One object is not printed as a list.
+    let items = left["items"].as_array().cloned();
+    for object in items.unwrap_or_else(|| vec![left]) {
         let ending = object["metadata"]["deletionTimestamp"].is_string();
         ensure!(
             ending && object["kind"] == "CustomResourceDefinition",
