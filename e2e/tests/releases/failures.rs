@@ -3,13 +3,14 @@
 use anyhow::{Context, ensure};
 use fairlead_api::{
     Code,
-    delivery::{ConflictPolicy, HelmFailure, IgnoreRule},
+    delivery::{ConflictPolicy, HelmFailure},
 };
 use fairlead_delivery_agent::engine::{Executor, FailureClass, RunFailure};
 use serde_json::{Value, json};
 
 use super::{
     charts::{EXTRA, SHOP, shop_with},
+    with_live_values,
     world::World,
 };
 
@@ -224,23 +225,7 @@ pub(crate) async fn roll_back_with_live_values(world: &World) -> anyhow::Result<
     let values = json!({"name": "live", "replicas": 2, "text": "one"});
     let mut shop = world.deployment_of("b-live", shop_with(&[EXTRA]), values)?;
     shop.options().on_failure = HelmFailure::Rollback;
-    let rule = |kind: &str, pointer: &str| IgnoreRule {
-        kind: Some(kind.to_owned()),
-        group: None,
-        name: None,
-        namespace: None,
-        pointers: vec![pointer.to_owned()],
-    };
-    shop.spec.ignore = vec![
-        rule("Deployment", "/spec/replicas"),
-        rule("ConfigMap", "/data/text"),
-    ];
-    world.synced(&mut shop).await?;
-    let scale = ["scale", "deployment", "live", "--replicas=5"];
-    world.kubectl(&scale).await?;
-    let edit = r#"--patch={"data":{"text":"live"}}"#;
-    let edit = ["patch", "configmap", "live", "--type=merge", edit];
-    world.kubectl(&edit).await?;
+    with_live_values(world, &mut shop, "live").await?;
     let deployment = "jsonpath={.metadata.generation} {.spec.replicas}";
     let deployment = ["get", "deployment", "live", "-o", deployment];
 

@@ -24,7 +24,7 @@ use fairlead_api::{
 use fairlead_delivery_agent::engine::{FailureClass, SiteLimits};
 use fairlead_runner::spec_label;
 use serde_json::json;
-use world::World;
+use world::{Deployment, World};
 
 #[tokio::test]
 async fn release_follows_its_spec_and_is_removed() -> anyhow::Result<()> {
@@ -126,10 +126,12 @@ async fn rotate_a_secret(world: &World) -> anyhow::Result<()> {
     world.remove(&mut shop).await
 }
 
-/// Fields that others may change keep their live values through upgrades, without a moment in between.
-async fn ignored_fields(world: &World) -> anyhow::Result<()> {
-    let values = json!({"name": "scaled", "replicas": 2, "text": "one"});
-    let mut shop = world.deployment("b-scaled", SHOP, values)?;
+/// Ignores two fields of a release, applies it, and sets both fields by kubectl.
+pub(crate) async fn with_live_values(
+    world: &World,
+    shop: &mut Deployment,
+    name: &str,
+) -> anyhow::Result<()> {
     let rule = |kind: &str, pointer: &str| IgnoreRule {
         kind: Some(kind.to_owned()),
         group: None,
@@ -141,12 +143,20 @@ async fn ignored_fields(world: &World) -> anyhow::Result<()> {
         rule("Deployment", "/spec/replicas"),
         rule("ConfigMap", "/data/text"),
     ];
-    world.synced(&mut shop).await?;
-    let scale = ["scale", "deployment", "scaled", "--replicas=5"];
+    world.synced(shop).await?;
+    let scale = ["scale", "deployment", name, "--replicas=5"];
     world.kubectl(&scale).await?;
     let edit = r#"--patch={"data":{"text":"live"}}"#;
-    let edit = ["patch", "configmap", "scaled", "--type=merge", edit];
+    let edit = ["patch", "configmap", name, "--type=merge", edit];
     world.kubectl(&edit).await?;
+    Ok(())
+}
+
+/// Fields that others may change keep their live values through upgrades, without a moment in between.
+async fn ignored_fields(world: &World) -> anyhow::Result<()> {
+    let values = json!({"name": "scaled", "replicas": 2, "text": "one"});
+    let mut shop = world.deployment("b-scaled", SHOP, values)?;
+    with_live_values(world, &mut shop, "scaled").await?;
     let deployment = "jsonpath={.metadata.generation} {.spec.replicas}";
     let deployment = ["get", "deployment", "scaled", "-o", deployment];
     ensure!(world.kubectl(&deployment).await? == "2 5");
@@ -172,7 +182,7 @@ async fn ignored_fields(world: &World) -> anyhow::Result<()> {
     // Without the rule the other manager's value is a conflict.
     shop.spec.ignore.clear();
     world
-        .kubectl(&[&scale[..3], &["--replicas=7"]].concat())
+        .kubectl(&["scale", "deployment", "scaled", "--replicas=7"])
         .await?;
     let failure = world.failed(&mut shop).await?;
     ensure!(failure.code == Code::HelmFieldConflict, "{failure:?}");
