@@ -64,10 +64,12 @@ impl Runs {
         let mut wake: Option<UnixMillis> = None;
         let queued = self.rows(&[RunState::Queued]).await?;
         for (cluster, bundle) in deployments(&queued) {
-            if self.parts.store.view().bundle(&bundle).is_none() {
+            let mut open = self.open_of(&cluster, &bundle).await?;
+            let is_gone = self.parts.store.view().bundle(&bundle).is_none();
+            if is_gone && open.iter().any(is_withdrawn) {
                 self.withdraw(&cluster, &bundle).await?;
+                open = self.open_of(&cluster, &bundle).await?;
             }
-            let open = self.open_of(&cluster, &bundle).await?;
             if open.queue().has_claimable(now) {
                 *counts.entry(cluster).or_default() += 1;
             }
@@ -79,22 +81,17 @@ impl Runs {
         Ok(wake.map(|at| at.since(now).max(BATCH_DELAY)))
     }
 
-    /// Cancels queued commands of a deleted bundle. A comparison stays: it has content of its own, as that of a new bundle.
+    /// Cancels queued commands of a deleted bundle.
     async fn withdraw(&self, cluster: &ClusterId, bundle: &BundleId) -> Result<(), StoreError> {
         let withdrawn = self.change((cluster, bundle), None, |open, now| {
-            let runs = open.iter();
-            let runs = runs.filter(|it| it.details.content.is_none());
-            let runs = runs.filter(|it| it.state() == RunState::Queued);
+            let runs = open.iter().filter(|it| is_withdrawn(it));
             let ids: Vec<_> = runs.map(|it| it.id().clone()).collect();
             for id in &ids {
                 open.with_queue(|queue| queue.withdraw(now, id));
             }
-            ids.len()
         });
-        let count = withdrawn.await?;
-        if count > 0 {
-            info!(%cluster, %bundle, count, "commands of a deleted bundle cancelled");
-        }
+        withdrawn.await?;
+        info!(%cluster, %bundle, "commands of a deleted bundle cancelled");
         Ok(())
     }
 
@@ -153,4 +150,9 @@ fn deployments(rows: &[RunRow]) -> BTreeSet<(ClusterId, BundleId)> {
     let rows = rows.iter();
     rows.map(|it| (it.cluster.clone(), it.bundle.clone()))
         .collect()
+}
+
+/// True for a command that ends with its bundle. A comparison stays: it has content of its own, as that of a new bundle.
+fn is_withdrawn(run: &StoredRun) -> bool {
+    run.state() == RunState::Queued && run.details.content.is_none()
 }
