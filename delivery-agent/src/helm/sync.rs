@@ -67,9 +67,9 @@ impl Release<'_> {
             Decision::Nothing(revision) => {
                 let line = format!("revision {} has the desired content", revision.number);
                 self.run.log.line(&line);
-                self.done(&revision, &history).await
+                self.done(&revision, record, &history).await
             }
-            Decision::Finished(revision) => self.done(&revision, &history).await,
+            Decision::Finished(revision) => self.done(&revision, record, &history).await,
             Decision::Attach => {
                 self.run.log.line("the program of this run goes on");
                 let Some(step) = note.step else {
@@ -267,7 +267,7 @@ impl Release<'_> {
         let history = self.records().history().await?;
         let judgement = judge(&history, &attempt(&step));
         match judgement {
-            Judgement::Done(Some(revision)) => return self.done(&revision, &history).await,
+            Judgement::Done(Some(revision)) => return self.done(&revision, None, &history).await,
             Judgement::Attach => {
                 let cause = "the program of the run has not ended";
                 return Err(self.failure(FailureClass::Waiting, Code::RunnerAway, cause));
@@ -379,8 +379,14 @@ impl Release<'_> {
         Ok(noted.err().unwrap_or(failure))
     }
 
-    /// Notes a success, deletes leftovers of failed revisions, and returns the objects of the release.
-    async fn done(&self, revision: &Revision, history: &[Revision]) -> Result<Applied, RunFailure> {
+    /// Notes a success, deletes leftovers of failed revisions, and returns the objects of the release. `newest`: record of the
+    /// newest revision, if it was read.
+    async fn done(
+        &self,
+        revision: &Revision,
+        newest: Option<Record>,
+        history: &[Revision],
+    ) -> Result<Applied, RunFailure> {
         let number = revision.number;
         self.update_note(|note| {
             *note = HelmNote {
@@ -390,7 +396,12 @@ impl Release<'_> {
             };
         })
         .await?;
-        let Some(record) = self.records().record(revision).await? else {
+        let is_newest = history.last().is_some_and(|it| it.number == number);
+        let record = match newest.filter(|_| is_newest) {
+            None => self.records().record(revision).await?,
+            known => known,
+        };
+        let Some(record) = record else {
             let cause = format!("the record of revision {number} is gone");
             return Err(self.failure(FailureClass::Retry, Code::HelmRecordUnreadable, cause));
         };
