@@ -14,6 +14,7 @@ pub mod process;
 pub mod proxies;
 pub mod proxy_header;
 mod seldom;
+mod trim;
 pub mod workers;
 
 pub use process::{Process, run};

@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-use crate::{metrics::Registry, seldom::Seldom, workers::Workers};
+use crate::{metrics::Registry, seldom::Seldom, trim, workers::Workers};
 
 /// Handle to the running process; clones share it.
 #[derive(Clone, Default)]
@@ -183,6 +183,13 @@ where
     E: From<std::io::Error>,
 {
     process.watch_signals()?;
+    let drains = process.clone();
+    process.spawn(async move {
+        tokio::select! {
+            () = drains.draining() => {}
+            () = trim::run() => {}
+        }
+    });
     let end = process.end.clone();
     let result = tokio::select! {
         result = main(process.clone()) => result,
