@@ -68,6 +68,25 @@ macro_rules! unsynced {
 }
 pub(crate) use unsynced;
 
+/// One statement that a power failure may undo: `$body` with the pool of the file, or in a transaction of the server.
+macro_rules! unsynced_statement {
+    ($connections:expr, |$executor:ident| $body:expr) => {
+        match $connections {
+            fairlead_store::Connections::Sqlite(file) => {
+                let $executor = &file.unsynced;
+                Ok($body)
+            }
+            fairlead_store::Connections::Postgres(_) => {
+                crate::database::unsynced!($connections, |tx| {
+                    let $executor = &mut *tx;
+                    $body
+                })
+            }
+        }
+    };
+}
+pub(crate) use unsynced_statement;
+
 /// A transaction that is durable once committed.
 macro_rules! durable {
     ($connections:expr, |$tx:ident| $body:expr) => {

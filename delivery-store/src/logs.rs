@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fairlead_api::RunId;
 use fairlead_store::{Connections, Store};
 
-use crate::database::{Result, int, on, parse, uint, unsynced};
+use crate::database::{Result, int, on, parse, uint, unsynced, unsynced_statement};
 
 /// Offset of the differences of a run, beside its log.
 const DIFF_AT: i64 = -1;
@@ -40,9 +40,9 @@ impl LogStore {
              SELECT id, CAST($2 AS BIGINT), $3 FROM runs WHERE id = $1
              ON CONFLICT (run, at) DO NOTHING";
         let at = int(at)?;
-        unsynced!(&self.0, |tx| {
+        unsynced_statement!(&self.0, |executor| {
             let add = sqlx::query(ADD).bind(run.as_str()).bind(at).bind(bytes);
-            add.execute(&mut *tx).await?.rows_affected() > 0
+            add.execute(executor).await?.rows_affected() > 0
         })
     }
 

@@ -109,6 +109,26 @@ impl RunStore {
         found.map(row).transpose()
     }
 
+    /// The run with this id, and the offset after the last byte of its log.
+    ///
+    /// # Errors
+    /// [`StoreError`](fairlead_store::StoreError)
+    pub async fn get_with_log(&self, id: &RunId) -> Result<Option<(RunRow, u64)>> {
+        const READ: &str = "SELECT id, cluster, bundle, state, version, body,
+             (SELECT CAST(COALESCE(max(at + length(bytes)), 0) AS BIGINT) FROM run_logs WHERE run = $1 AND at >= 0)
+             FROM runs WHERE id = $1";
+        let found: Option<(String, String, String, String, i64, String, i64)> =
+            on!(&self.0, readers, |pool| {
+                let read = sqlx::query_as(READ).bind(id.as_str());
+                read.fetch_optional(pool).await?
+            });
+        let found = found.map(|(id, cluster, bundle, state, version, body, length)| {
+            let run = row((id, cluster, bundle, state, version, body))?;
+            Ok((run, uint(length)?))
+        });
+        found.transpose()
+    }
+
     /// Runs by filter, newest first.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-/// Number of groups beyond which those without a holder are forgotten.
+/// Number of groups below which those without a holder are kept.
 const MAX_IDLE_GROUPS: usize = 1024;
 
 /// A pool with groups of this key. Clones share it.
@@ -20,7 +20,14 @@ pub struct FairPool<K>(Arc<PoolGroups<K>>);
 
 struct PoolGroups<K> {
     total: Arc<PoolTotal>,
-    groups: Mutex<HashMap<K, Arc<Share>>>,
+    groups: Mutex<Groups<K>>,
+}
+
+struct Groups<K> {
+    shares: HashMap<K, Arc<Share>>,
+    /// Number of groups at which those without a holder are forgotten: twice the held ones, so that the work for
+    /// each call stays the same with any number of groups.
+    sweep_at: usize,
 }
 
 #[derive(Debug)]
@@ -59,7 +66,10 @@ impl<K: Eq + Hash> FairPool<K> {
         });
         FairPool(Arc::new(PoolGroups {
             total,
-            groups: Mutex::default(),
+            groups: Mutex::new(Groups {
+                shares: HashMap::new(),
+                sweep_at: MAX_IDLE_GROUPS,
+            }),
         }))
     }
 
@@ -72,10 +82,13 @@ impl<K: Eq + Hash> FairPool<K> {
     pub fn share(&self, key: K) -> Arc<Share> {
         let groups = self.0.groups.lock();
         let mut groups = groups.unwrap_or_else(PoisonError::into_inner);
-        if groups.len() >= MAX_IDLE_GROUPS {
-            groups.retain(|_, share| Arc::strong_count(share) > 1);
+        if groups.shares.len() >= groups.sweep_at {
+            groups
+                .shares
+                .retain(|_, share| Arc::strong_count(share) > 1);
+            groups.sweep_at = MAX_IDLE_GROUPS.max(2 * groups.shares.len());
         }
-        let share = groups.entry(key).or_insert_with(|| {
+        let share = groups.shares.entry(key).or_insert_with(|| {
             Arc::new(Share {
                 total: Arc::clone(&self.0.total),
                 used: AtomicUsize::new(0),

@@ -93,6 +93,8 @@ impl SqliteBackend {
             let options = synced(synchronous).read_only(read_only);
             SqlitePoolOptions::new()
                 .max_connections(connections)
+                // A file never hangs up, and the check costs a round trip to the connection's thread.
+                .test_before_acquire(false)
                 .acquire_timeout(busy + ACQUIRE_DEADLINE)
                 .connect_with(options)
         };

@@ -24,7 +24,8 @@ const READ: &str = "SELECT id, cluster, bundle, state, version, body FROM runs
 const ADD: &str = "INSERT INTO runs (id, cluster, bundle, state, version, body)
      SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS BIGINT), CAST($6 AS TEXT)
      WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = $2)
-     ON CONFLICT (id) DO NOTHING";
+     ON CONFLICT (id) DO NOTHING
+     RETURNING (SELECT count(*) FROM runs AS known WHERE known.cluster = $2 AND known.bundle = $3)";
 
 const REPLACE: &str = "UPDATE runs SET state = $4, version = $5, body = $6 WHERE id = $1 AND cluster = $2 AND bundle = $3 AND version = $5 - 1";
 
@@ -52,24 +53,32 @@ macro_rules! change_in {
             let found: Vec<RunColumns> = read.fetch_all(&mut *tx).await?;
             let found = found.into_iter().map(row).collect::<Result<Vec<_>>>()?;
             let (changed, answer) = $decide(found);
+            // One database counts the added run, the other does not.
+            let mut count = 0;
             for run in &changed {
-                let is_new = run.version == 1;
-                let write = sqlx::query(if is_new { ADD } else { REPLACE });
-                let write = write
-                    .bind(run.id.as_str())
-                    .bind(cluster.as_str())
-                    .bind(bundle.as_str())
-                    .bind(run.state.as_str())
-                    .bind(int(run.version)?)
-                    .bind(&run.body);
-                if write.execute(&mut *tx).await?.rows_affected() == 0 {
-                    return Err(match is_new {
-                        true => StoreError::Missing,
-                        false => StoreError::Conflict,
-                    });
+                macro_rules! bound {
+                    ($statement:expr) => {
+                        $statement
+                            .bind(run.id.as_str())
+                            .bind(cluster.as_str())
+                            .bind(bundle.as_str())
+                            .bind(run.state.as_str())
+                            .bind(int(run.version)?)
+                            .bind(&run.body)
+                    };
+                }
+                if run.version == 1 {
+                    let add = bound!(sqlx::query_scalar(ADD));
+                    let added: Option<i64> = add.fetch_optional(&mut *tx).await?;
+                    count = added.ok_or(StoreError::Missing)?;
+                } else {
+                    let replace = bound!(sqlx::query(REPLACE)).execute(&mut *tx).await?;
+                    if replace.rows_affected() == 0 {
+                        return Err(StoreError::Conflict);
+                    }
                 }
             }
-            if changed.iter().any(|it| it.version == 1) {
+            if count >= i64::from(RUNS_PER_DEPLOYMENT) {
                 for forget in [OLD_LOGS, OLD_RUNS] {
                     let forget = sqlx::query(forget).bind(cluster.as_str());
                     let forget = forget.bind(bundle.as_str()).bind(MAX_ROWS);

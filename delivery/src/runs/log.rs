@@ -25,16 +25,15 @@ impl Runs {
         id: &RunId,
         (attempt, at, bytes): (u32, u64, &Bytes),
     ) -> Result<u64, PieceRefusal> {
-        let run = self.of_cluster(cluster, id).await?;
+        let (run, mut stored) = self.of_cluster_with_log(cluster, id).await?;
         self.renew(&run, attempt, None).await?;
-        let mut stored = 0;
         for _ in 0..MAX_APPENDS {
-            stored = self.parts.logs.length(id).await?;
             let appended = self.append_at(id, LogExtent(stored), (at, bytes)).await?;
             if let Some(length) = appended {
                 self.announce();
                 return Ok(length);
             }
+            stored = self.parts.logs.length(id).await?;
         }
         // Somebody else sends the same log. The agent goes on from there.
         Err(PieceRefusal::Gap { wanted: stored })

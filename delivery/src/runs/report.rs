@@ -78,6 +78,18 @@ impl Runs {
         Ok(StoredRun::of(&row)?)
     }
 
+    /// A run of this cluster, and the length of its log.
+    pub(super) async fn of_cluster_with_log(
+        &self,
+        cluster: &ClusterId,
+        id: &RunId,
+    ) -> Result<(StoredRun, u64), RunRefusal> {
+        let found = self.parts.runs.get_with_log(id).await?;
+        let found = found.filter(|(row, _)| row.cluster == *cluster);
+        let (row, log) = found.ok_or_else(|| RunRefusal::Gone(id.clone()))?;
+        Ok((StoredRun::of(&row)?, log))
+    }
+
     /// Records the begin of an agent's own run.
     pub(super) async fn register(
         &self,
@@ -85,17 +97,22 @@ impl Runs {
         id: &RunId,
         sent: &AgentRun,
     ) -> Result<AgentRunReceipt, RunRefusal> {
-        if let Some(known) = self.parts.runs.get(id).await?
-            && (known.cluster != *cluster || known.bundle != sent.bundle)
-        {
-            return Err(RunRefusal::Gone(id.clone()));
-        }
         let registered = self.record((cluster, &sent.bundle), id, |open, now| {
-            own::register(open, now, (cluster, id), sent)
+            let is_new = open.get(id).is_none();
+            own::register(open, now, (cluster, id), sent).map(|()| is_new)
         });
-        let registered = registered.await?;
-        registered.map_err(|reason| RunRefusal::of_stop(id, reason))?;
-        let log_offset = self.parts.logs.length(id).await?;
+        let registered = match registered.await {
+            // Another deployment has a run of this id, or the cluster is gone.
+            Err(StoreError::Missing) if self.parts.runs.get(id).await?.is_some() => {
+                return Err(RunRefusal::Gone(id.clone()));
+            }
+            registered => registered?,
+        };
+        let is_new = registered.map_err(|reason| RunRefusal::of_stop(id, reason))?;
+        let log_offset = match is_new {
+            true => 0,
+            false => self.parts.logs.length(id).await?,
+        };
         Ok(AgentRunReceipt { log_offset })
     }
 
@@ -161,8 +178,7 @@ impl Runs {
         id: &RunId,
         sent: &RunOutcome,
     ) -> Result<ResultReceipt, RunRefusal> {
-        let run = self.of_cluster(cluster, id).await?;
-        let stored_log = self.parts.logs.length(id).await?;
+        let (run, stored_log) = self.of_cluster_with_log(cluster, id).await?;
         let result = AttemptResult {
             outcome: sent.outcome,
             digest: digest_of(sent),

@@ -36,7 +36,15 @@ fn idle_groups_are_forgotten() {
     for key in 1..3 * MAX_IDLE_GROUPS {
         pool.share(key);
     }
-    assert!(pool.0.groups.lock().unwrap().len() <= MAX_IDLE_GROUPS);
+    assert!(pool.0.groups.lock().unwrap().shares.len() <= MAX_IDLE_GROUPS);
     assert_eq!(pool.share(0).used(), 10);
     drop(held);
+}
+
+#[test]
+fn held_groups_are_not_searched_by_each_call() {
+    let pool = FairPool::new(100);
+    let held: Vec<_> = (0..3 * MAX_IDLE_GROUPS).map(|key| pool.share(key)).collect();
+    let groups = pool.0.groups.lock().unwrap();
+    assert!(groups.sweep_at > held.len(), "{}", groups.sweep_at);
 }
