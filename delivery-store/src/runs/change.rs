@@ -9,17 +9,15 @@ use crate::database::{Result, durable, int, unsynced};
 /// Number of ended runs that are kept of a deployment.
 pub const RUNS_PER_DEPLOYMENT: u32 = 20;
 
-/// Maximum number of runs of a deployment that one statement reads or deletes.
-const MAX_ROWS: i64 = 1000;
-
 /// The deployment of a row, in an expression that is a lock at the server only.
 const LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('fairlead run ' || $1 || ' ' || $2, 0))";
 
-/// Runs that have not ended, and the one with the id `$3`.
+/// Runs that have not ended, and the one with the id `$3`. 1000 is the most that one statement reads or deletes. Limits
+/// are no parameters: SQLite would plan the statement anew for each value.
 const READ: &str = "SELECT id, cluster, bundle, state, version, body FROM runs
      WHERE cluster = $1 AND bundle = $2 AND (state IN ('Queued', 'Leased', 'Running') OR id = $3)
-     ORDER BY id LIMIT $4";
+     ORDER BY id LIMIT 1000";
 
 const ADD: &str = "INSERT INTO runs (id, cluster, bundle, state, version, body)
      SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS BIGINT), CAST($6 AS TEXT)
@@ -31,11 +29,11 @@ const REPLACE: &str = "UPDATE runs SET state = $4, version = $5, body = $6 WHERE
 
 const OLD_LOGS: &str = "DELETE FROM run_logs WHERE run IN (
      SELECT id FROM runs WHERE cluster = $1 AND bundle = $2 AND state NOT IN ('Queued', 'Leased', 'Running')
-     ORDER BY id DESC LIMIT $3 OFFSET $4)";
+     ORDER BY id DESC LIMIT 1000 OFFSET 20)";
 
 const OLD_RUNS: &str = "DELETE FROM runs WHERE id IN (
      SELECT id FROM runs WHERE cluster = $1 AND bundle = $2 AND state NOT IN ('Queued', 'Leased', 'Running')
-     ORDER BY id DESC LIMIT $3 OFFSET $4)";
+     ORDER BY id DESC LIMIT 1000 OFFSET 20)";
 
 /// Decides and writes in a transaction of this kind.
 macro_rules! change_in {
@@ -49,7 +47,7 @@ macro_rules! change_in {
                 lock.bind(bundle.as_str()).execute(&mut *tx).await?;
             }
             let read = sqlx::query_as(READ).bind(cluster.as_str());
-            let read = read.bind(bundle.as_str()).bind(also).bind(MAX_ROWS);
+            let read = read.bind(bundle.as_str()).bind(also);
             let found: Vec<RunColumns> = read.fetch_all(&mut *tx).await?;
             let found = found.into_iter().map(row).collect::<Result<Vec<_>>>()?;
             let (changed, answer) = $decide(found);
@@ -81,9 +79,7 @@ macro_rules! change_in {
             if count >= i64::from(RUNS_PER_DEPLOYMENT) {
                 for forget in [OLD_LOGS, OLD_RUNS] {
                     let forget = sqlx::query(forget).bind(cluster.as_str());
-                    let forget = forget.bind(bundle.as_str()).bind(MAX_ROWS);
-                    let forget = forget.bind(i64::from(RUNS_PER_DEPLOYMENT));
-                    forget.execute(&mut *tx).await?;
+                    forget.bind(bundle.as_str()).execute(&mut *tx).await?;
                 }
             }
             answer
@@ -121,5 +117,18 @@ impl RunStore {
         decide: impl FnOnce(Vec<RunRow>) -> (Vec<RunRow>, T),
     ) -> Result<T> {
         change_in!(unsynced, self.0, deployment, also, decide)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_keep_the_documented_number_of_runs() {
+        let kept = format!("LIMIT 1000 OFFSET {RUNS_PER_DEPLOYMENT})");
+        for forget in [OLD_LOGS, OLD_RUNS] {
+            assert!(forget.ends_with(&kept), "{forget}");
+        }
     }
 }

@@ -44,7 +44,9 @@ fn idle_groups_are_forgotten() {
 #[test]
 fn held_groups_are_not_searched_by_each_call() {
     let pool = FairPool::new(100);
-    let held: Vec<_> = (0..3 * MAX_IDLE_GROUPS).map(|key| pool.share(key)).collect();
+    let held: Vec<_> = (0..3 * MAX_IDLE_GROUPS)
+        .map(|key| pool.share(key))
+        .collect();
     let groups = pool.0.groups.lock().unwrap();
     assert!(groups.sweep_at > held.len(), "{}", groups.sweep_at);
 }
