@@ -1,11 +1,8 @@
-//! The catalog: Kubernetes objects desired in one cluster. The agent fetches the catalog of its own cluster over its session,
-//! `GET /agent/v1/catalog` with `If-None-Match`.
+//! The catalog: Kubernetes objects desired in one cluster. With `deliverCatalog` it is a deployment of the cluster.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Path from which an agent fetches its catalog.
-pub const CATALOG_PATH: &str = "/agent/v1/catalog";
 /// Limit of a catalog, in bytes of JSON.
 pub const MAX_CATALOG_BYTES: usize = 4 * 1024 * 1024;
 

@@ -92,7 +92,6 @@ codes! {
     ForeignName = 2105, 403, "the certificate request names another identity", "Omit the names; the hub adds those of the bootstrap token.";
     EnrolOnly = 2106, 403, "a session without an identity may only enrol", "Start the agent with `--join` to enrol it.";
     ForeignCertificate = 2107, 401, "the certificate was not issued by this hub's CA", "Enrol again with a new join string from `fairlead cluster token renew CLUSTER`.";
-    ForeignCluster = 2108, 403, "the certificate belongs to another cluster", "Enrol this agent with the join string of its own cluster.";
     ClusterDeleted = 2109, 403, "the cluster of this identity has been deleted", "Register the cluster again with `fairlead cluster create NAME`, or stop the agent.";
     CertificateExpired = 2110, 401, "the certificate has expired", "Check the clock of the agent's node; an agent renews its identity until the hub's `--renew-grace` has passed, and needs a new join string from `fairlead cluster token renew CLUSTER` after that.";
     NotEnrolled = 2111, 401, "the agent has neither an identity nor a join string", "Start the agent with `--join`, or install it with the manifest of its cluster.";
@@ -167,6 +166,7 @@ codes! {
     ChartNotFetched = 6108, 400, "the chart of the bundle was not fetched", "Name it in `fairlead.yaml` of the folder and upload the folder: the hub fetches the chart with it, if it runs with `--helm`. Or put the chart itself into the folder: `helm pull --untar`.";
     DependencyCycle = 6109, 400, "bundles depend on each other in a circle", "Remove one of the entries of `dependsOn` that the cause names.";
     BadBundle = 6110, 400, "the bundle is not valid", "Correct each field that the cause names.";
+    CatalogBundle = 6112, 409, "the bundle is made of the catalog of a cluster", "Change the catalog with `fairlead cluster catalog set CLUSTER`, or end its delivery with `fairlead cluster set CLUSTER --deliver-catalog=false`.";
     TooManyTransfers = 6111, 429, "too many uploads are in progress", "Try again in a moment.";
     ObjectRefused = 6201, 0, "the API server refused an object of the bundle", "Correct the object named in the cause, and deploy the bundle again.";
     FieldConflict = 6202, 0, "another manager has set a field of an object", "Remove the field from the bundle or from the other manager, or set `conflicts: force`.";

@@ -31,6 +31,9 @@ pub(crate) struct ClusterFields {
     /// Protect the cluster against deletion; =false removes the protection
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) delete_protection: Option<bool>,
+    /// Apply the catalog of the cluster as its deployment `catalog`; =false ends that and keeps the objects
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) deliver_catalog: Option<bool>,
     /// URL of the API server, as https://host:port
     #[arg(long, value_name = "URL")]
     pub(crate) kube_api: Option<String>,
@@ -94,6 +97,7 @@ pub(crate) fn of(given: ClusterFields) -> Result<Map<String, Value>, Failure> {
         &["deleteProtection"],
         given.delete_protection.map(Value::Bool),
     );
+    fields.put(&["deliverCatalog"], given.deliver_catalog.map(Value::Bool));
     fields.text(&["kubeApi", "endpoint"], given.kube_api);
     if let Some(reference) = given.kube_api_credentials {
         let (namespace, name) = match reference.split_once('/') {

@@ -16,7 +16,7 @@ use fairlead_api::{
 use fairlead_bundle::{
     content_id,
     fields::{FILE_NAME, check_fields, parse_file},
-    folder::{Artifact, Folder, FolderError, MAX_PACKED_BYTES, MAX_UNPACKED_BYTES},
+    folder::{Artifact, FileEntry, Folder, FolderError, MAX_PACKED_BYTES, MAX_UNPACKED_BYTES},
 };
 use fairlead_delivery_store::ContentStore;
 use fairlead_registry::{RegistryError, sees_tenant};
@@ -224,6 +224,20 @@ impl Artifacts {
         let turn = timeout(UPLOAD_WAIT, self.uploads.acquire()).await;
         let turn = turn.ok().and_then(Result::ok);
         turn.ok_or_else(|| Code::TooManyTransfers.into())
+    }
+
+    /// Packs files that the hub made itself, with a known bound of their size.
+    ///
+    /// # Errors
+    /// `FL-6102`
+    pub(crate) fn pack_files(&self, files: Vec<FileEntry>) -> Result<PackedFolder, Failure> {
+        let folder = Folder::from_files(files).map_err(refused)?;
+        Ok(PackedFolder {
+            facts: ArtifactFacts::of(&folder).map_err(refused)?,
+            artifact: folder.pack().map_err(refused)?,
+            fields: None,
+            _memory: Vec::new(),
+        })
     }
 
     /// Reads an archive, and packs its canonical form. `sender` names the share of memory.

@@ -19,6 +19,7 @@ use http::{HeaderMap, StatusCode, Uri};
 use tracing::info;
 
 use crate::{
+    catalogs,
     fleet::{Fleet, ListedDeployment},
     parts::DeliveryParts,
     rights::{DELIVER, TAG},
@@ -197,7 +198,7 @@ async fn deployment(
     cluster: &ClusterId,
     bundle: &str,
 ) -> Answer<Deployment> {
-    let id: Option<BundleId> = bundle.parse().ok();
+    let id = catalogs::named(cluster, bundle);
     let read = |fleet: &Fleet| id.and_then(|id| fleet.deployment_of(cluster, &id));
     let found = parts.fleet.read(read).await?;
     Ok(found.ok_or_else(|| no_such_deployment(cluster, bundle))?)

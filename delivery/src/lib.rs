@@ -5,6 +5,7 @@ mod announcements;
 mod artifacts;
 mod bundles;
 mod byte_range;
+mod catalogs;
 mod charts;
 mod clusters;
 mod commands;

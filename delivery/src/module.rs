@@ -10,7 +10,7 @@ use fairlead_seam::Module;
 use tracing::warn;
 
 use crate::{
-    agent_routes, artifacts, bundles,
+    agent_routes, artifacts, bundles, catalogs,
     charts::ChartFetcher,
     commands, deployment_status, deployments, garbage, groups,
     metrics::DeliveryMetrics,
@@ -60,6 +60,7 @@ impl Module for DeliveryModule {
             tokio::select! {
                 () = process.draining() => {}
                 () = garbage::run(&self.parts) => {}
+                () = catalogs::run(&self.parts) => {}
                 () = commands::announce(&self.runs, fleet) => {}
             }
         };

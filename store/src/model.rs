@@ -19,7 +19,9 @@ mod token;
 pub use access::{AccessAct, AccessGrant, AccessHolder};
 pub use authorities::{Authorities, CaRecord, RetiredCa};
 pub use cluster::{AgentCa, Binding, Bootstrap, CloneSighting, Cluster, LateRenewal};
-pub use delivery::{BundleRecord, BundleSource, Generation, MAX_GENERATIONS, SourcePoll};
+pub use delivery::{
+    BundleRecord, BundleSource, CatalogOrigin, Generation, MAX_GENERATIONS, SourcePoll,
+};
 pub use fact::{Fact, Facts};
 /// Parts of documents that are stored as received.
 pub use fairlead_api::{

@@ -67,7 +67,6 @@ pub(crate) const fn is_refusal(code: Code) -> bool {
             | Code::CertificateExpired
             | Code::ClusterDeleted
             | Code::ForeignCertificate
-            | Code::ForeignCluster
             | Code::IdentityCloned
             | Code::IdentityRevoked
     )

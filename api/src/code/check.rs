@@ -189,9 +189,6 @@ const fn session(code: Code) -> &'static str {
         Code::ForeignCertificate => {
             "The agent's certificate comes from another hub, or the hub has a new CA. The hub's log of its last start names its CA."
         }
-        Code::ForeignCluster => {
-            "Compare the cluster in the cause with `fairlead cluster list`. Two agents that share one `--state` folder are a frequent cause."
-        }
         Code::ClusterDeleted => {
             "Run `fairlead audit --cluster CLUSTER` with the id: it shows the deletion with time and author."
         }

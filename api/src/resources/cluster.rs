@@ -113,6 +113,9 @@ pub struct ClusterFields {
     /// True if the cluster must not be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_protection: Option<bool>,
+    /// True: the agent applies the catalog of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliver_catalog: Option<bool>,
 }
 
 /// Body of `POST /clusters`.

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Fields that PUT keeps if a document omits them.
-const KEPT_BY_PUT: [(DocumentKind, &str); 7] = [
+const KEPT_BY_PUT: [(DocumentKind, &str); 8] = [
     (DocumentKind::Tenant, "tenantRef"),
     (DocumentKind::Tenant, "clusterTemplate"),
     (DocumentKind::Tenant, "quotas"),
@@ -27,6 +27,7 @@ const KEPT_BY_PUT: [(DocumentKind, &str); 7] = [
     (DocumentKind::Cluster, "creationPolicy"),
     (DocumentKind::Cluster, "deletionPolicy"),
     (DocumentKind::Cluster, "deleteProtection"),
+    (DocumentKind::Cluster, "deliverCatalog"),
 ];
 /// Limit of attempts after concurrent changes of the same resource.
 const MAX_ATTEMPTS: usize = 5;

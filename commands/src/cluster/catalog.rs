@@ -10,8 +10,7 @@ use crate::{
     output::{self, OutputFormat, TableColumn},
 };
 
-const NOT_APPLIED_YET: &str =
-    "note: the hub keeps the catalog; agents of this version do not act on it yet";
+const NOT_DELIVERED: &str = "note: the hub keeps the catalog, and the agent does not apply it; enable that with `fairlead cluster set CLUSTER --deliver-catalog`";
 
 pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Result<(), Failure> {
     match command {
@@ -34,8 +33,11 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Resul
                 });
                 objects.extend(read?);
             }
-            let id = find(hub, &name).await?.id;
-            output::note(NOT_APPLIED_YET);
+            let cluster = find(hub, &name).await?;
+            let id = cluster.id;
+            if cluster.fields.deliver_catalog != Some(true) {
+                output::note(NOT_DELIVERED);
+            }
             let known: Catalog = hub.get(&path(&id)).await?;
             if known.objects == objects {
                 return show(&output.output, &known);

@@ -1,27 +1,21 @@
-//! Catalog: the desired Kubernetes objects of each cluster. Admins of the tenant write it; each
-//! agent can read its own cluster's only.
+//! Catalog: the desired Kubernetes objects of each cluster. Admins of the tenant write it; delivery makes a bundle of it
+//! where the cluster has `deliverCatalog`.
 
 use async_trait::async_trait;
-use axum::{
-    Json, Router,
-    extract::{Query, State},
-    response::{IntoResponse, Response},
-    routing::get,
-};
+use axum::{Json, extract::State, response::IntoResponse};
 use fairlead_api::{
     ClusterId, Code,
-    catalog::{CATALOG_PATH, Catalog, MAX_CATALOG_BYTES},
+    catalog::{Catalog, MAX_CATALOG_BYTES},
     resources::Role,
 };
-use fairlead_registry::{RegistryError, admit, allow_in, by, check_tag, visible};
+use fairlead_registry::{RegistryError, allow_in, by, check_tag, visible};
 use fairlead_routes::{
     ApiModule, ApiRoutes, Right, RouteSpec, Tag,
-    reply::{Answer, Authenticated, JsonBody, Path, Peer, Rejected, finish},
+    reply::{Answer, Authenticated, JsonBody, Path, Rejected},
 };
-use fairlead_seam::{AgentPeer, Module};
+use fairlead_seam::Module;
 use fairlead_store::{Draft, Store, View};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use serde::Deserialize;
+use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value;
 use tracing::info;
 
@@ -39,11 +33,6 @@ pub(crate) struct CatalogModule(pub(crate) Store);
 impl Module for CatalogModule {
     fn name(&self) -> &'static str {
         "catalog"
-    }
-
-    fn agent_routes(&self) -> Router {
-        let router = Router::new().route(CATALOG_PATH, get(pull));
-        finish(router.with_state(self.0.clone()))
     }
 }
 
@@ -146,35 +135,6 @@ fn check_object(object: &Value) -> Result<(), &'static str> {
     }
 }
 
-#[derive(Deserialize)]
-struct PullParams {
-    cluster: Option<String>,
-}
-
-async fn pull(
-    State(store): State<Store>,
-    Peer(peer): Peer,
-    Query(params): Query<PullParams>,
-    headers: HeaderMap,
-) -> Answer<Response> {
-    let AgentPeer::Agent(identity) = peer else {
-        return Err(Code::EnrolOnly.into());
-    };
-    if params
-        .cluster
-        .is_some_and(|id| id != identity.cluster.as_str())
-    {
-        return Err(Code::ForeignCluster.into());
-    }
-    admit(&store, &identity)?;
-    let version = version_of(&store.view(), &identity.cluster);
-    if matches(&headers, version) {
-        return Ok((StatusCode::NOT_MODIFIED, etag(version)?).into_response());
-    }
-    let catalog = store.catalog(&identity.cluster).await?;
-    Ok((etag(catalog.version)?, Json(catalog)).into_response())
-}
-
 fn tag(version: i64) -> String {
     format!("\"{version}\"")
 }
@@ -182,16 +142,4 @@ fn tag(version: i64) -> String {
 fn etag(version: i64) -> Result<HeaderMap, RegistryError> {
     let value = HeaderValue::try_from(tag(version)).map_err(RegistryError::internal)?;
     Ok(HeaderMap::from_iter([(header::ETAG, value)]))
-}
-
-/// RFC 9110, section 13.1.2: any tag of the list, compared weakly.
-fn matches(headers: &HeaderMap, version: i64) -> bool {
-    let current = tag(version);
-    let lines = headers.get_all(header::IF_NONE_MATCH).iter();
-    let tags = lines
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .map(str::trim);
-    tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag))
-        .any(|tag| tag == current || tag == "*")
 }

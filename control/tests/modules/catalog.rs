@@ -1,24 +1,20 @@
-//! Catalogs: versions, ETags, access limited to the own cluster.
+//! Catalogs: versions, ETags, delivery.
 
-use fairlead_api::{Code, catalog::CATALOG_PATH, resources::Role};
-use fairlead_seam::AgentPeer;
-use http::{Method, Request, StatusCode, header};
+use fairlead_api::{Code, resources::Role};
+use fairlead_runtime::Process;
+use fairlead_testkit::wait::{TEST_DEADLINE, eventually};
+use http::{Method, header};
 use serde_json::{Value, json};
 
-use crate::rig::{Reply, Rig, admin, caller, peer};
+use crate::{
+    archives::uploaded,
+    rig::{Rig, admin, caller},
+};
 
 const PATH: &str = "/v1/clusters/c-demo/catalog";
 
 fn object(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } })
-}
-
-async fn pull(rig: &Rig, peer: &AgentPeer, query: &str, known: Option<&str>) -> Reply {
-    let mut request = Request::get(format!("{CATALOG_PATH}{query}"));
-    if let Some(tag) = known {
-        request = request.header(header::IF_NONE_MATCH, tag);
-    }
-    rig.agent(peer, request.body(String::new()).unwrap()).await
 }
 
 #[tokio::test]
@@ -82,41 +78,60 @@ async fn invalid_objects_are_rejected_by_index() {
 }
 
 #[tokio::test]
-async fn an_agent_pulls_its_own_catalog_when_changed() {
+async fn a_delivered_catalog_is_a_bundle_that_people_do_not_change() {
     let rig = Rig::new().await;
-    let join = rig.cluster("demo", "t-default").await;
-    rig.cluster("other", "t-default").await;
-    let (_, identity) = rig.enrolled(&join).await;
-    let agent = peer(&identity);
-    let body = json!({ "version": 0, "objects": [object("mine")] });
+    rig.cluster("demo", "t-default").await;
+    let modules = rig.control.seam().modules;
+    let mut modules = modules.into_iter();
+    let delivery = modules.find(|it| it.name() == "delivery").unwrap();
+    let _work = tokio::spawn(async move { delivery.run(Process::new()).await });
+    let body = json!({ "version": 0, "objects": [object("a")] });
     rig.call(&admin(), Method::PUT, PATH, body).await.good();
+    let enable = json!({ "deliverCatalog": true });
+    let enabled = rig
+        .call(&admin(), Method::PATCH, "/clusters/c-demo", enable)
+        .await;
+    assert_eq!(enabled.good()["deliverCatalog"], true);
 
-    let reply = pull(&rig, &agent, "", None).await;
-    assert_eq!(reply.good()["objects"][0]["metadata"]["name"], "mine");
-    assert_eq!(reply.headers[header::ETAG], "\"1\"");
-    for known in ["\"1\"", "W/\"1\"", "\"0\", \"1\"", "*"] {
-        let same = pull(&rig, &agent, "", Some(known)).await;
-        assert_eq!(same.status, StatusCode::NOT_MODIFIED, "{known}");
-        assert_eq!(same.headers[header::ETAG], "\"1\"");
-        assert!(same.text.is_empty());
+    const DEPLOYMENT: &str = "/v1/clusters/c-demo/deployments/b-catalog";
+    eventually(TEST_DEADLINE, "a deployment", async || {
+        let reply = rig.get(&admin(), DEPLOYMENT).await;
+        reply.status.is_success().then_some(())
+    })
+    .await
+    .unwrap();
+    let deployment = rig.get(&admin(), DEPLOYMENT).await.good();
+    assert_eq!(deployment["bundle"], "b-catalog-c-demo");
+    let suspend = format!("{DEPLOYMENT}/suspend");
+    rig.call(&admin(), Method::POST, &suspend, json!({}))
+        .await
+        .good();
+    let sync = format!("{DEPLOYMENT}/sync");
+    let run = rig.call(&admin(), Method::POST, &sync, json!({})).await;
+    assert_eq!(run.good()["bundle"], "b-catalog-c-demo");
+
+    let artifact = uploaded(&rig, "t-default", &[("web.yaml", "a: 1\n")]).await;
+    let document = json!({ "tenant": "t-default", "artifact": artifact });
+    for (method, path) in [
+        (Method::PUT, "/v1/bundles/b-catalog-c-demo"),
+        (Method::PUT, "/v1/bundles/b-catalog"),
+        (Method::PUT, "/v1/bundles/b-catalog-of-nobody"),
+        (Method::DELETE, "/v1/bundles/b-catalog-c-demo"),
+    ] {
+        let reply = rig
+            .call(&admin(), method.clone(), path, document.clone())
+            .await;
+        assert_eq!(reply.code(), Code::CatalogBundle, "{method} {path}");
     }
-    for known in ["\"0\"", "1", "\"11\"", ""] {
-        let changed = pull(&rig, &agent, "", Some(known)).await;
-        assert_eq!(changed.status, StatusCode::OK, "{known}");
-    }
-    assert!(
-        pull(&rig, &agent, "?cluster=c-demo", None)
-            .await
-            .status
-            .is_success()
-    );
-    let as_other = pull(&rig, &agent, "?cluster=c-other", None).await;
-    assert_eq!(as_other.code(), Code::ForeignCluster);
-    let as_nowhere = pull(&rig, &agent, "?cluster=c-nowhere", None).await;
-    assert_eq!(as_nowhere.text, as_other.text);
-    let nobody = pull(&rig, &AgentPeer::Anonymous, "", None).await;
-    assert_eq!(nobody.code(), Code::EnrolOnly);
-    rig.delete(&admin(), "/clusters/c-demo").await.good();
-    let gone = pull(&rig, &agent, "", None).await;
-    assert_eq!(gone.code(), Code::ClusterDeleted);
+    let other = json!({ "version": 1, "objects": [object("b")] });
+    rig.call(&admin(), Method::PUT, PATH, other).await.good();
+    eventually(TEST_DEADLINE, "a second generation", async || {
+        let bundle = rig.get(&admin(), "/v1/bundles/b-catalog-c-demo").await;
+        (bundle.good()["generation"] == 2).then_some(())
+    })
+    .await
+    .unwrap();
+    let back = "/v1/bundles/b-catalog-c-demo/rollback";
+    let reply = rig.call(&admin(), Method::POST, back, json!({})).await;
+    assert_eq!(reply.code(), Code::CatalogBundle);
 }

@@ -20,6 +20,7 @@ use tracing::info;
 
 use super::{known, shown, visible};
 use crate::{
+    catalogs,
     confirm::{Affected, clusters_below, removals, require},
     parts::DeliveryParts,
     rights::DELIVER,
@@ -66,6 +67,7 @@ pub(super) async fn delete(
         let bundle = visible(draft, &who, &doomed).cloned();
         let bundle = bundle.ok_or(RegistryError::Conflict)?;
         precondition.check(Some(bundle.version))?;
+        catalogs::refuse(draft, &doomed)?;
         let removals = match mode {
             DeleteMode::Keep => delete_in(draft, &bundle.value)?,
             DeleteMode::Remove => remove_in(draft, &bundle.value, &deployed)?,

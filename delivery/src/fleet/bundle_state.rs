@@ -138,6 +138,9 @@ impl BundleState {
     /// Decides again about a cluster. True if anything about its deployment has changed.
     pub(crate) fn evaluate(&mut self, around: Surroundings<'_>, cluster: &Cluster) -> bool {
         let id = &cluster.id;
+        if self.is_elsewhere(id) {
+            return false;
+        }
         let targeting = self.targeting(around.view, cluster);
         let known = self.cells.get(id).is_some();
         if !known && !targeting.is_targeted() && !self.has_tombstone(id) {
@@ -164,6 +167,12 @@ impl BundleState {
         }
         self.remove_if_void(id);
         changed
+    }
+
+    /// True for the catalog of another cluster, so that many catalogs cost little.
+    fn is_elsewhere(&self, cluster: &ClusterId) -> bool {
+        let origin = self.document().and_then(|it| it.catalog.as_ref());
+        origin.is_some_and(|it| it.cluster != *cluster)
     }
 
     fn targeting(&mut self, view: &View, cluster: &Cluster) -> Targeting {

@@ -1,5 +1,6 @@
 //! Rollouts of a hub with a real store, and agents as reports.
 
+mod catalogs;
 mod hub;
 mod memory;
 mod restart;

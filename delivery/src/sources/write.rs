@@ -17,7 +17,10 @@ use super::{
     failure::SourceFailure,
     state::{PollResult, reason_of},
 };
-use crate::confirm::{Affected, removals, write_tombstones};
+use crate::{
+    catalogs,
+    confirm::{Affected, removals, write_tombstones},
+};
 
 /// Stored content of one folder for one bundle.
 #[derive(Debug, Clone)]
@@ -168,6 +171,11 @@ fn bundle_of(
     source: &BundleSource,
     (read, folder): (&ReadCommit, &StoredFolder),
 ) -> Result<Option<(BundleRecord, bool)>, Option<SourceFailure>> {
+    if catalogs::is_reserved(&folder.bundle) {
+        let (bundle, path) = (&folder.bundle, &folder.path);
+        let cause = format!("folder {path:?} names {bundle}, which is a name for catalogs");
+        return Err(Some(SourceFailure::new(Code::BundleNameTaken, cause)));
+    }
     let known = draft.bundle(&folder.bundle).map(|it| &it.value);
     if let Some(owner) = known.filter(|it| !is_ours(source, it, read, folder)) {
         return Err(Some(taken(owner, folder)));

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Fields allowed in a PATCH.
-const PATCH_FIELDS: [&str; 13] = [
+const PATCH_FIELDS: [&str; 14] = [
     "annotations",
     "displayName",
     "facts",
@@ -33,13 +33,15 @@ const PATCH_FIELDS: [&str; 13] = [
     "creationPolicy",
     "deletionPolicy",
     "deleteProtection",
+    "deliverCatalog",
 ];
 /// Field names that PUT preserves: a client of Lieutenant's API does not know them.
-pub(crate) const OWN_FIELDS: [&str; 4] = [
+pub(crate) const OWN_FIELDS: [&str; 5] = [
     "kubeApi",
     "creationPolicy",
     "deletionPolicy",
     "deleteProtection",
+    "deliverCatalog",
 ];
 
 /// Fields that a cluster's own agent may write.
@@ -56,6 +58,7 @@ pub(crate) struct ClusterSpec {
     pub(crate) global_revision: Option<String>,
     pub(crate) compile_meta: Option<CompileMeta>,
     pub(crate) policies: Policies,
+    pub(crate) deliver_catalog: Option<bool>,
 }
 
 impl ClusterSpec {
@@ -76,6 +79,7 @@ impl ClusterSpec {
             global_revision: given.text("globalGitRepoRevision")?,
             compile_meta: compile_meta.map(compile::read).transpose()?,
             policies: Policies::read(given)?,
+            deliver_catalog: given.boolean("deliverCatalog")?,
         })
     }
 
@@ -185,6 +189,7 @@ impl ClusterSpec {
         put("creationPolicy", json!(cluster.creation_policy));
         put("deletionPolicy", json!(cluster.deletion_policy));
         put("deleteProtection", json!(cluster.delete_protection));
+        put("deliverCatalog", json!(cluster.deliver_catalog));
         fields
     }
 
@@ -207,6 +212,9 @@ impl ClusterSpec {
         }
         if !named.contains(&"deleteProtection") {
             self.policies.delete_protection = before.delete_protection;
+        }
+        if !named.contains(&"deliverCatalog") {
+            self.deliver_catalog = before.deliver_catalog;
         }
         self
     }
@@ -231,6 +239,7 @@ impl ClusterSpec {
         cluster.creation_policy = self.policies.creation;
         cluster.deletion_policy = self.policies.deletion;
         cluster.delete_protection = self.policies.delete_protection;
+        cluster.deliver_catalog = self.deliver_catalog;
     }
 }
 
@@ -243,6 +252,7 @@ pub(super) fn serialize_own<M: SerializeMap>(
         Some(meta) => map.serialize_entry("compileMeta", meta)?,
         None => map.serialize_entry("compileMeta", &CompileMeta::default())?,
     }
+    entry(map, "deliverCatalog", cluster.deliver_catalog)?;
     entry(map, "kubeApi", cluster.kube_api.as_ref())
 }
 

@@ -62,6 +62,9 @@ pub struct Cluster {
     /// True if the cluster must not be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_protection: Option<bool>,
+    /// True: the agent applies the catalog of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliver_catalog: Option<bool>,
     /// Desired settings of the agent.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,
@@ -92,6 +95,7 @@ impl Cluster {
             creation_policy: None,
             deletion_policy: None,
             delete_protection: None,
+            deliver_catalog: None,
             agent: AgentSettings::default(),
             binding,
             created,

@@ -80,6 +80,9 @@ pub struct BundleRecord {
     /// Folder of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Origin of the content in a catalog; the hub makes such a bundle itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<CatalogOrigin>,
     /// True: nothing is released, corrected or retried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspended: bool,
@@ -99,6 +102,16 @@ pub struct BundleRecord {
     pub fields: BundleFields,
     /// Generations, newest first, at most [`MAX_GENERATIONS`].
     pub generations: Vec<Generation>,
+}
+
+/// Catalog of a cluster, as content of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogOrigin {
+    /// The only cluster of the bundle.
+    pub cluster: ClusterId,
+    /// Version of the catalog in the newest generation.
+    pub version: u64,
 }
 
 /// A generation of a bundle. Its content is stored by the digest of its JSON.
@@ -127,6 +140,7 @@ impl BundleRecord {
             tenant,
             source: None,
             path: None,
+            catalog: None,
             suspended: false,
             orphaned: false,
             deleting: false,

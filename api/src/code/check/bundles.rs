@@ -36,6 +36,9 @@ pub(super) const fn content(code: Code) -> &'static str {
         Code::BadBundle => {
             "The cause lists each field with its path, like `targets[1].patches[0].json`. A dry run (`dryRun=true`) checks the document without a change."
         }
+        Code::CatalogBundle => {
+            "`fairlead cluster catalog get CLUSTER` shows the objects, and `fairlead deployment get CLUSTER catalog` their state. Names of bundles do not begin with `catalog-`."
+        }
         Code::TooManyTransfers => {
             "The hub reads 64 uploads at once, and those of one tenant share a memory budget. Look for a client in a loop in the hub's log of requests."
         }

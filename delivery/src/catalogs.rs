@@ -1,0 +1,242 @@
+//! Catalogs of clusters as bundles: one for each cluster with `deliverCatalog`, with its only target. The leading hub makes
+//! them, because a catalog may change at any hub.
+//!
+//! Such a bundle is like any other, except that its content and targets are no one's to change. In paths below its cluster
+//! it is called `catalog`.
+
+use std::time::Duration;
+
+use fairlead_api::{
+    BundleId, ClusterId, Code, Failure, IdError,
+    delivery::{BundleFields, Target},
+};
+use fairlead_bundle::folder::FileEntry;
+use fairlead_store::{
+    Actor, Draft, StoreError, View, millis,
+    model::{BundleRecord, CatalogOrigin, Cluster, Generation, hex},
+};
+use serde_json::Value;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use crate::{generations::GenerationOptions, parts::DeliveryParts};
+
+/// Name of the catalog's deployment in its cluster.
+const CATALOG_NAME: &str = "b-catalog";
+/// Prefix of the bundles that only the hub makes.
+const PREFIX: &str = "b-catalog-";
+/// Length of a digest in the place of a long id.
+const DIGEST_CHARS: usize = 40;
+const FILE_NAME: &str = "catalog.yaml";
+/// Changes within this time are processed together.
+const BATCH_DELAY: Duration = Duration::from_millis(300);
+/// Interval at which failed changes are repeated, and at which a hub learns that it leads.
+const POLL_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Change of the bundle of one catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum CatalogChange {
+    /// The version of the catalog is not delivered yet, or its cluster has moved to another tenant.
+    Write(ClusterId),
+    /// The catalog is not delivered any more. Its objects stay.
+    Delete(BundleId),
+}
+
+/// Keeps the bundles; never returns.
+pub(crate) async fn run(parts: &DeliveryParts) {
+    let mut revisions = parts.store.watch();
+    loop {
+        if parts.store.leads() {
+            revisions.mark_unchanged();
+            pass(parts).await;
+        }
+        tokio::select! {
+            Ok(()) = revisions.changed() => sleep(BATCH_DELAY).await,
+            () = sleep(POLL_INTERVAL) => {}
+        }
+    }
+}
+
+/// Makes all changes that are due. A failed one is repeated by the next pass.
+pub(crate) async fn pass(parts: &DeliveryParts) {
+    let changes = due(&parts.store.view());
+    for change in changes {
+        let done = match &change {
+            CatalogChange::Write(cluster) => write(parts, cluster).await,
+            CatalogChange::Delete(bundle) => delete(parts, bundle).await,
+        };
+        match done {
+            Ok(()) => info!(?change, "bundle of a catalog changed"),
+            Err(failure) => warn!(?change, %failure, "bundle of a catalog not changed"),
+        }
+    }
+}
+
+fn due(view: &View) -> Vec<CatalogChange> {
+    let delivered = view.clusters().filter(|it| is_delivered(view, &it.value));
+    let written = delivered.filter(|it| !is_current(view, &it.value));
+    let written = written.map(|it| CatalogChange::Write(it.value.id.clone()));
+    let bundles = view.bundles().map(|it| &it.value);
+    let ended = bundles.filter(|bundle| {
+        let origin = bundle.catalog.as_ref();
+        origin.is_some_and(|origin| {
+            let cluster = view.cluster(&origin.cluster);
+            cluster.is_none_or(|it| !is_delivered(view, &it.value))
+        })
+    });
+    let ended = ended.map(|it| CatalogChange::Delete(it.id.clone()));
+    written.chain(ended).collect()
+}
+
+fn is_delivered(view: &View, cluster: &Cluster) -> bool {
+    cluster.deliver_catalog == Some(true) && view.catalog(&cluster.id).is_some()
+}
+
+fn is_current(view: &View, cluster: &Cluster) -> bool {
+    let version = view.catalog(&cluster.id).map_or(0, |it| it.version);
+    let bundle = id_of(&cluster.id).ok().and_then(|id| view.bundle(&id));
+    bundle.map(|it| &it.value).is_some_and(|it| {
+        it.tenant == cluster.tenant && it.catalog == Some(origin_of(&cluster.id, version))
+    })
+}
+
+fn origin_of(cluster: &ClusterId, version: u64) -> CatalogOrigin {
+    CatalogOrigin {
+        cluster: cluster.clone(),
+        version,
+    }
+}
+
+/// Id of a cluster's bundle: with the id of the cluster, or with its digest if that is too long.
+fn id_of(cluster: &ClusterId) -> Result<BundleId, IdError> {
+    let named = format!("{PREFIX}{cluster}").parse();
+    named.or_else(|_| {
+        let digest: String = hex::hash_of(cluster).chars().take(DIGEST_CHARS).collect();
+        format!("{PREFIX}{digest}").parse()
+    })
+}
+
+/// The bundle with this name in a path below a cluster: that of its catalog, or any other one.
+pub(crate) fn named(cluster: &ClusterId, name: &str) -> Option<BundleId> {
+    match name {
+        CATALOG_NAME => id_of(cluster).ok(),
+        other => other.parse().ok(),
+    }
+}
+
+/// True for names that only the hub gives.
+pub(crate) fn is_reserved(id: &BundleId) -> bool {
+    id.as_str() == CATALOG_NAME || id.as_str().starts_with(PREFIX)
+}
+
+/// Refuses changes of people to content and targets.
+///
+/// # Errors
+/// `FL-6112`
+pub(crate) fn refuse(view: &View, id: &BundleId) -> Result<(), Failure> {
+    let bundle = view.bundle(id).map(|it| &it.value);
+    match bundle.and_then(|it| it.catalog.as_ref()) {
+        Some(origin) => Err(Failure::because(Code::CatalogBundle, &origin.cluster)),
+        None if bundle.is_none() && is_reserved(id) => {
+            let cause = format!("{id} is a name for catalogs");
+            Err(Failure::with_cause(Code::CatalogBundle, cause))
+        }
+        None => Ok(()),
+    }
+}
+
+async fn write(parts: &DeliveryParts, cluster: &ClusterId) -> Result<(), Failure> {
+    let catalog = parts.store.catalog(cluster).await?;
+    let version = u64::try_from(catalog.version).unwrap_or_default();
+    let packed = parts.artifacts.pack_files(vec![FileEntry {
+        path: FILE_NAME.to_owned(),
+        mode: 0o100_644,
+        content: manifests_of(&catalog.objects),
+    }])?;
+    let now = parts.clock.now();
+    let artifact = parts.artifacts.store(packed, millis(now)).await?.id;
+    let facts = parts.artifacts.facts(&artifact).await?;
+    let options = GenerationOptions {
+        fields: fields_of(cluster),
+        used: facts.used.clone(),
+        has_chart: false,
+    };
+    let options_id = parts
+        .generations
+        .store_options(&options, millis(now))
+        .await?;
+    let generation = Generation {
+        number: 0,
+        artifact,
+        options: options_id,
+        at: now,
+        by: format!("catalog version {version}"),
+    };
+    let origin = origin_of(cluster, version);
+    let id = id_of(cluster).map_err(|error| Failure::because(Code::Internal, error))?;
+    let decide = move |draft: &mut Draft| put(draft, &id, &origin, &generation);
+    parts.store.change(Actor::Hub, decide).await?;
+    Ok(())
+}
+
+/// Writes the bundle, unless the catalog has changed since it was read.
+fn put(
+    draft: &mut Draft,
+    id: &BundleId,
+    origin: &CatalogOrigin,
+    generation: &Generation,
+) -> Result<(), StoreError> {
+    let head = draft.catalog(&origin.cluster);
+    let Some(cluster) = draft.cluster(&origin.cluster).map(|it| &it.value) else {
+        return Ok(());
+    };
+    if head.map(|it| it.version) != Some(origin.version) || !is_delivered(draft, cluster) {
+        return Ok(());
+    }
+    let (tenant, fields) = (cluster.tenant.clone(), fields_of(&cluster.id));
+    let known = draft.bundle(id).map(|it| it.value.clone());
+    if known.as_ref().is_some_and(|it| it.catalog.is_none()) {
+        return Err(StoreError::Conflict);
+    }
+    let mut bundle = known.unwrap_or_else(|| BundleRecord::new(id.clone(), tenant.clone(), fields));
+    let has_moved = bundle.tenant != tenant;
+    let is_same = bundle
+        .newest()
+        .is_some_and(|it| it.artifact == generation.artifact && it.options == generation.options);
+    // The tenant is part of each spec.
+    if !is_same || has_moved {
+        bundle.push(generation.clone());
+    }
+    bundle.tenant = tenant;
+    bundle.catalog = Some(origin.clone());
+    draft.put_bundle(bundle)
+}
+
+async fn delete(parts: &DeliveryParts, bundle: &BundleId) -> Result<(), Failure> {
+    let id = bundle.clone();
+    let decide = move |draft: &mut Draft| {
+        let is_due = due(draft).contains(&CatalogChange::Delete(id.clone()));
+        match is_due {
+            true => draft.delete_bundle(&id),
+            false => Ok(()),
+        }
+    };
+    parts.store.change(Actor::Hub, decide).await?;
+    Ok(())
+}
+
+fn fields_of(cluster: &ClusterId) -> BundleFields {
+    BundleFields {
+        targets: vec![Target {
+            clusters: vec![cluster.clone()],
+            ..Target::default()
+        }],
+        ..BundleFields::default()
+    }
+}
+
+/// Documents of YAML, of which JSON is a part.
+fn manifests_of(objects: &[Value]) -> Vec<u8> {
+    let documents = objects.iter().map(|it| format!("---\n{it}\n"));
+    documents.collect::<String>().into_bytes()
+}

@@ -1,0 +1,74 @@
+//! The catalog of a cluster as its deployment `catalog`.
+
+use anyhow::ensure;
+
+use crate::world::World;
+
+const OBJECTS: &str = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: platform}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: color, namespace: platform}
+data: {color: blue}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn catalog_reaches_its_cluster_and_its_end_keeps_the_objects() -> anyhow::Result<()> {
+    let world = World::start(2).await?;
+    let (first, second) = (&world.members[0], &world.members[1]);
+    let get = [
+        "get",
+        "cm/color",
+        "-n",
+        "platform",
+        "-o=jsonpath={.data.color}",
+    ];
+    for member in [first, second] {
+        set(&world, &member.id, OBJECTS).await?;
+    }
+    let noted = set(&world, &first.id, OBJECTS).await?;
+    ensure!(noted.contains("--deliver-catalog"), "{noted}");
+    let enable = ["cluster", "set", &first.id, "--deliver-catalog"];
+    world.run(&enable).await?.success()?;
+    world.until(0, "catalog", "Ready").await?;
+    ensure!(first.kubectl(&get).await? == "blue");
+
+    set(&world, &first.id, &OBJECTS.replace("blue", "red")).await?;
+    fairlead_e2e::eventually(crate::ROLLOUT_DEADLINE, "a red catalog", async || {
+        (first.kubectl(&get).await.ok()? == "red").then_some(())
+    })
+    .await?;
+    ensure!(second.kubectl(&get).await.is_err(), "not enabled");
+
+    let delete = [
+        "bundle",
+        "delete",
+        &format!("b-catalog-{}", first.id),
+        "--yes",
+    ];
+    let refused = world.run(&delete).await?;
+    ensure!(refused.text().contains("FL-6112"), "{}", refused.text());
+    let end = ["cluster", "set", &first.id, "--deliver-catalog=false"];
+    world.run(&end).await?.success()?;
+    let list = ["bundle", "list"];
+    fairlead_e2e::eventually(crate::ROLLOUT_DEADLINE, "no bundle", async || {
+        let bundles = world.json(&list).await.ok()?;
+        bundles["items"].as_array()?.is_empty().then_some(())
+    })
+    .await?;
+    ensure!(first.kubectl(&get).await? == "red", "the objects stay");
+    Ok(())
+}
+
+async fn set(world: &World, cluster: &str, objects: &str) -> anyhow::Result<String> {
+    let folder = world.folder("objects", &[("objects.yaml", objects)])?;
+    let file = format!("{folder}/objects.yaml");
+    let set = ["cluster", "catalog", "set", cluster, "-f", &file, "--yes"];
+    let done = world.run(&set).await?;
+    let text = done.text();
+    done.success()?;
+    Ok(text)
+}
