@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use fairlead_api::delivery::ArtifactId;
 use fairlead_store::{Connections, Store, StoreError};
 
-use crate::database::{Result, durable, int, on, uint};
+use crate::database::{Result, durable, int, read, uint};
 
 /// Size of a part in bytes.
 const PART_BYTES: usize = 256 * 1024;
@@ -76,7 +76,7 @@ impl ContentStore {
     /// [`StoreError`]
     pub async fn size(&self, id: &ArtifactId) -> Result<Option<u64>> {
         const READ: &str = "SELECT bytes FROM contents WHERE id = $1";
-        let size: Option<i64> = on!(&self.0, readers, |pool| {
+        let size: Option<i64> = read!(&self.0, |pool| {
             let read = sqlx::query_scalar(READ).bind(id.as_str());
             read.fetch_optional(pool).await?
         });
@@ -108,7 +108,7 @@ impl ContentStore {
         let part_bytes = PART_BYTES as u64;
         let (first, last) = (from / part_bytes, (end - 1) / part_bytes);
         let (low, high) = (int(first)?, int(last)?);
-        let parts: Vec<(i64, Vec<u8>)> = on!(&self.0, readers, |pool| {
+        let parts: Vec<(i64, Vec<u8>)> = read!(&self.0, |pool| {
             let read = sqlx::query_as(READ).bind(id.as_str()).bind(low).bind(high);
             read.fetch_all(pool).await?
         });
@@ -135,7 +135,7 @@ impl ContentStore {
     /// [`StoreError`]
     pub async fn forget(&self, before: i64, used: &BTreeSet<ArtifactId>) -> Result<u64> {
         const READ: &str = "SELECT id FROM contents WHERE at < $1";
-        let old: Vec<String> = on!(&self.0, readers, |pool| {
+        let old: Vec<String> = read!(&self.0, |pool| {
             let read = sqlx::query_scalar(READ).bind(before);
             read.fetch_all(pool).await?
         });

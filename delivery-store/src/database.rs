@@ -4,19 +4,19 @@ use fairlead_store::StoreError;
 
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;
 
-/// Runs `$body` with the pool `$which` of the file, or with the pool of the server.
-macro_rules! on {
-    ($connections:expr, $which:ident, |$pool:ident| $body:expr) => {
+/// Runs `$body` with the readers of the file, or with the pool of the server.
+macro_rules! read {
+    ($connections:expr, |$pool:ident| $body:expr) => {
         match $connections {
             fairlead_store::Connections::Sqlite(file) => {
-                let $pool = &file.$which;
+                let $pool = &file.readers;
                 $body
             }
             fairlead_store::Connections::Postgres($pool) => $body,
         }
     };
 }
-pub(crate) use on;
+pub(crate) use read;
 
 /// Begins a transaction, runs `$body` in it, and commits. `$which` is the pool of the file, and `$setting` the first statement at
 /// the server.
@@ -68,24 +68,38 @@ macro_rules! unsynced {
 }
 pub(crate) use unsynced;
 
-/// One statement that a power failure may undo: `$body` with the pool of the file, or in a transaction of the server.
+/// One statement that a power failure may undo: `$body` with a connection of the file, or in a transaction of the server.
 macro_rules! unsynced_statement {
-    ($connections:expr, |$executor:ident| $body:expr) => {
+    ($connections:expr, |$connection:ident| $body:expr) => {
         match $connections {
             fairlead_store::Connections::Sqlite(file) => {
-                let $executor = &file.unsynced;
+                let mut $connection = file.unsynced.acquire().await?;
                 Ok($body)
             }
             fairlead_store::Connections::Postgres(_) => {
-                crate::database::unsynced!($connections, |tx| {
-                    let $executor = &mut *tx;
-                    $body
-                })
+                crate::database::unsynced!($connections, |$connection| $body)
             }
         }
     };
 }
 pub(crate) use unsynced_statement;
+
+/// One statement that is durable once it is done.
+macro_rules! durable_statement {
+    ($connections:expr, |$connection:ident| $body:expr) => {
+        match $connections {
+            fairlead_store::Connections::Sqlite(file) => {
+                let mut $connection = file.durable.acquire().await?;
+                Ok($body)
+            }
+            fairlead_store::Connections::Postgres(pool) => {
+                let mut $connection = pool.acquire().await?;
+                Ok($body)
+            }
+        }
+    };
+}
+pub(crate) use durable_statement;
 
 /// A transaction that is durable once committed.
 macro_rules! durable {

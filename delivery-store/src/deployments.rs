@@ -5,7 +5,7 @@ use fairlead_store::{Connections, Store};
 use futures_util::TryStreamExt;
 use serde_json::json;
 
-use crate::database::{Result, on, parse, unsynced};
+use crate::database::{Result, parse, read, unsynced};
 
 /// Statement that writes the rows of a JSON parameter.
 macro_rules! write_from {
@@ -84,7 +84,7 @@ impl DeploymentStore {
         const READ: &str =
             "SELECT cluster, bundle, seq, body FROM deployments WHERE seq > $1 ORDER BY seq";
         let mut last = since;
-        on!(&self.0, readers, |pool| {
+        read!(&self.0, |pool| {
             let read = sqlx::query_as(READ).bind(since);
             let mut rows = read.fetch(pool);
             while let Some((cluster, bundle, seq, body)) = rows.try_next().await? {
@@ -107,7 +107,7 @@ impl DeploymentStore {
     pub async fn clusters_of(&self, bundle: &BundleId) -> Result<Vec<ClusterId>> {
         const READ: &str =
             "SELECT cluster FROM deployments WHERE bundle = $1 AND body <> '' ORDER BY cluster";
-        let found: Vec<String> = on!(&self.0, readers, |pool| {
+        let found: Vec<String> = read!(&self.0, |pool| {
             let read = sqlx::query_scalar(READ).bind(bundle.as_str());
             read.fetch_all(pool).await?
         });

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fairlead_api::RunId;
 use fairlead_store::{Connections, Store};
 
-use crate::database::{Result, int, on, parse, uint, unsynced, unsynced_statement};
+use crate::database::{Result, int, parse, read, uint, unsynced, unsynced_statement};
 
 /// Offset of the differences of a run, beside its log.
 const DIFF_AT: i64 = -1;
@@ -40,9 +40,9 @@ impl LogStore {
              SELECT id, CAST($2 AS BIGINT), $3 FROM runs WHERE id = $1
              ON CONFLICT (run, at) DO NOTHING";
         let at = int(at)?;
-        unsynced_statement!(&self.0, |executor| {
+        unsynced_statement!(&self.0, |connection| {
             let add = sqlx::query(ADD).bind(run.as_str()).bind(at).bind(bytes);
-            add.execute(executor).await?.rows_affected() > 0
+            add.execute(&mut *connection).await?.rows_affected() > 0
         })
     }
 
@@ -52,7 +52,7 @@ impl LogStore {
     /// [`StoreError`](fairlead_store::StoreError)
     pub async fn length(&self, run: &RunId) -> Result<u64> {
         const READ: &str = "SELECT CAST(COALESCE(max(at + length(bytes)), 0) AS BIGINT) FROM run_logs WHERE run = $1 AND at >= 0";
-        let length: i64 = on!(&self.0, readers, |pool| {
+        let length: i64 = read!(&self.0, |pool| {
             let read = sqlx::query_scalar(READ).bind(run.as_str());
             read.fetch_one(pool).await?
         });
@@ -67,7 +67,7 @@ impl LogStore {
         const READ: &str = "SELECT at, bytes FROM run_logs
              WHERE run = $1 AND at >= 0 AND at + length(bytes) > $2 ORDER BY at LIMIT $3";
         let from = int(from)?;
-        let found: Vec<(i64, Vec<u8>)> = on!(&self.0, readers, |pool| {
+        let found: Vec<(i64, Vec<u8>)> = read!(&self.0, |pool| {
             let read = sqlx::query_as(READ).bind(run.as_str()).bind(from);
             read.bind(i64::from(limit)).fetch_all(pool).await?
         });
@@ -101,7 +101,7 @@ impl LogStore {
     /// [`StoreError`](fairlead_store::StoreError)
     pub async fn diff(&self, run: &RunId) -> Result<Option<Bytes>> {
         const READ: &str = "SELECT bytes FROM run_logs WHERE run = $1 AND at = $2";
-        let found: Option<Vec<u8>> = on!(&self.0, readers, |pool| {
+        let found: Option<Vec<u8>> = read!(&self.0, |pool| {
             let read = sqlx::query_scalar(READ).bind(run.as_str()).bind(DIFF_AT);
             read.fetch_optional(pool).await?
         });
@@ -129,7 +129,7 @@ impl LogStore {
     pub async fn sizes(&self) -> Result<Vec<(RunId, u64)>> {
         const READ: &str = "SELECT run, CAST(sum(length(bytes)) AS BIGINT) FROM run_logs
              GROUP BY run ORDER BY run";
-        let found: Vec<(String, i64)> = on!(&self.0, readers, |pool| {
+        let found: Vec<(String, i64)> = read!(&self.0, |pool| {
             sqlx::query_as(READ).fetch_all(pool).await?
         });
         let found = found.into_iter();

@@ -4,7 +4,7 @@ use fairlead_api::{BundleId, RolloutId, delivery::RolloutState};
 use fairlead_store::{Connections, Store};
 use sqlx::QueryBuilder;
 
-use crate::database::{Result, durable, int, on, parse, uint};
+use crate::database::{Result, durable, durable_statement, int, parse, read, uint};
 
 /// Columns of a rollout in a query.
 type RolloutColumns = (String, String, i64, String, i64, String);
@@ -92,13 +92,13 @@ impl RolloutStore {
     pub async fn replace(&self, rollout: &RolloutRow) -> Result<bool> {
         const REPLACE: &str = "UPDATE rollouts SET state = $2, version = $3, body = $4 WHERE id = $1 AND version = $3 - 1";
         let version = int(rollout.version)?;
-        on!(&self.0, durable, |pool| {
+        durable_statement!(&self.0, |connection| {
             let replace = sqlx::query(REPLACE)
                 .bind(rollout.id.as_str())
                 .bind(rollout.state.as_str())
                 .bind(version)
                 .bind(&rollout.body);
-            Ok(replace.execute(pool).await?.rows_affected() > 0)
+            replace.execute(&mut *connection).await?.rows_affected() > 0
         })
     }
 
@@ -109,7 +109,7 @@ impl RolloutStore {
     pub async fn get(&self, id: &RolloutId) -> Result<Option<RolloutRow>> {
         const READ: &str =
             "SELECT id, bundle, generation, state, version, body FROM rollouts WHERE id = $1";
-        let found: Option<RolloutColumns> = on!(&self.0, readers, |pool| {
+        let found: Option<RolloutColumns> = read!(&self.0, |pool| {
             let read = sqlx::query_as(READ).bind(id.as_str());
             read.fetch_optional(pool).await?
         });
@@ -122,7 +122,7 @@ impl RolloutStore {
     /// [`StoreError`](fairlead_store::StoreError)
     pub async fn waves(&self, id: &RolloutId) -> Result<Option<String>> {
         const READ: &str = "SELECT body FROM rollout_waves WHERE rollout = $1";
-        let found: Option<String> = on!(&self.0, readers, |pool| {
+        let found: Option<String> = read!(&self.0, |pool| {
             let read = sqlx::query_scalar(READ).bind(id.as_str());
             read.fetch_optional(pool).await?
         });
@@ -137,7 +137,7 @@ impl RolloutStore {
         const READ: &str = "SELECT id, version FROM rollouts WHERE generation =
              (SELECT max(generation) FROM rollouts AS others WHERE others.bundle = rollouts.bundle)
              ORDER BY id";
-        let found: Vec<(String, i64)> = on!(&self.0, readers, |pool| {
+        let found: Vec<(String, i64)> = read!(&self.0, |pool| {
             sqlx::query_as(READ).fetch_all(pool).await?
         });
         let found = found.into_iter();
@@ -155,7 +155,7 @@ impl RolloutStore {
     /// # Errors
     /// [`StoreError`](fairlead_store::StoreError)
     pub async fn list(&self, filter: &RolloutFilter, limit: u32) -> Result<Vec<RolloutRow>> {
-        let found: Vec<RolloutColumns> = on!(&self.0, readers, |pool| {
+        let found: Vec<RolloutColumns> = read!(&self.0, |pool| {
             let mut query = QueryBuilder::new(
                 "SELECT id, bundle, generation, state, version, body FROM rollouts WHERE 1 = 1",
             );

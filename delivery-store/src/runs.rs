@@ -6,7 +6,7 @@ use fairlead_api::{BundleId, ClusterId, RunId, delivery::RunState};
 use fairlead_store::{Connections, Store};
 use sqlx::QueryBuilder;
 
-use crate::database::{Result, int, on, parse, uint};
+use crate::database::{Result, durable_statement, int, parse, read, uint};
 
 pub use change::RUNS_PER_DEPLOYMENT;
 
@@ -66,7 +66,7 @@ impl RunStore {
              WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = $2)
              ON CONFLICT (id) DO NOTHING";
         let version = int(run.version)?;
-        on!(&self.0, durable, |pool| {
+        durable_statement!(&self.0, |connection| {
             let add = sqlx::query(ADD)
                 .bind(run.id.as_str())
                 .bind(run.cluster.as_str())
@@ -74,7 +74,7 @@ impl RunStore {
                 .bind(run.state.as_str())
                 .bind(version)
                 .bind(&run.body);
-            Ok(add.execute(pool).await?.rows_affected() > 0)
+            add.execute(&mut *connection).await?.rows_affected() > 0
         })
     }
 
@@ -85,13 +85,13 @@ impl RunStore {
     pub async fn replace(&self, run: &RunRow) -> Result<bool> {
         const REPLACE: &str = "UPDATE runs SET state = $2, version = $3, body = $4 WHERE id = $1 AND version = $3 - 1";
         let version = int(run.version)?;
-        on!(&self.0, durable, |pool| {
+        durable_statement!(&self.0, |connection| {
             let replace = sqlx::query(REPLACE)
                 .bind(run.id.as_str())
                 .bind(run.state.as_str())
                 .bind(version)
                 .bind(&run.body);
-            Ok(replace.execute(pool).await?.rows_affected() > 0)
+            replace.execute(&mut *connection).await?.rows_affected() > 0
         })
     }
 
@@ -102,7 +102,7 @@ impl RunStore {
     pub async fn get(&self, id: &RunId) -> Result<Option<RunRow>> {
         const READ: &str =
             "SELECT id, cluster, bundle, state, version, body FROM runs WHERE id = $1";
-        let found: Option<RunColumns> = on!(&self.0, readers, |pool| {
+        let found: Option<RunColumns> = read!(&self.0, |pool| {
             let read = sqlx::query_as(READ).bind(id.as_str());
             read.fetch_optional(pool).await?
         });
@@ -118,7 +118,7 @@ impl RunStore {
              (SELECT CAST(COALESCE(max(at + length(bytes)), 0) AS BIGINT) FROM run_logs WHERE run = $1 AND at >= 0)
              FROM runs WHERE id = $1";
         let found: Option<(String, String, String, String, i64, String, i64)> =
-            on!(&self.0, readers, |pool| {
+            read!(&self.0, |pool| {
                 let read = sqlx::query_as(READ).bind(id.as_str());
                 read.fetch_optional(pool).await?
             });
@@ -134,7 +134,7 @@ impl RunStore {
     /// # Errors
     /// [`StoreError`](fairlead_store::StoreError)
     pub async fn list(&self, filter: &RunFilter, limit: u32) -> Result<Vec<RunRow>> {
-        let found: Vec<RunColumns> = on!(&self.0, readers, |pool| {
+        let found: Vec<RunColumns> = read!(&self.0, |pool| {
             let mut query = QueryBuilder::new(
                 "SELECT id, cluster, bundle, state, version, body FROM runs WHERE 1 = 1",
             );

@@ -2,6 +2,8 @@
 
 use sqlx::{PgPool, SqlitePool};
 
+use crate::sqlite::SqliteWriter;
+
 /// Connections to a database; clones share them.
 #[derive(Debug, Clone)]
 pub enum Connections {
@@ -15,9 +17,9 @@ pub enum Connections {
 #[derive(Debug, Clone)]
 pub struct SqliteConnections {
     /// Writes that are durable on return.
-    pub durable: SqlitePool,
+    pub durable: SqliteWriter,
     /// Writes that a power failure may undo. After an error its connection must be closed.
-    pub unsynced: SqlitePool,
+    pub unsynced: SqliteWriter,
     /// Reads.
     pub readers: SqlitePool,
 }

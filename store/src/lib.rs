@@ -71,6 +71,7 @@ pub use parts::HubPart;
 pub use place::Place;
 pub use record::{Kind, Record};
 pub use revision::Revision;
+pub use sqlite::{SqliteWrite, SqliteWriter};
 pub use store::{Store, begin::Presented};
 pub use unusable::unusable;
 pub use view::{CatalogHead, View};

@@ -5,6 +5,7 @@
 
 mod commit;
 mod script;
+mod turns;
 
 mod moves {
     crate::tables::moves!(
@@ -56,6 +57,8 @@ use crate::{
     tables::DumpPart,
 };
 use commit::{Committer, observe, record_token_uses};
+use turns::WriteTurns;
+pub use turns::{SqliteWrite, SqliteWriter};
 
 const MAX_READERS: u32 = 4;
 /// Deadline for a pooled connection, generous for a busy machine.
@@ -68,10 +71,11 @@ pub(super) struct SqliteBackend {
     /// Synced on every commit: a spent token stays spent after a power failure.
     committer: Committer,
     /// Connection for other writes that must be durable on return.
-    writer: SqlitePool,
+    writer: SqliteWriter,
     /// Connection for observations, synced by the next checkpoint only.
-    reporter: SqlitePool,
+    reporter: SqliteWriter,
     readers: SqlitePool,
+    turns: WriteTurns,
 }
 
 impl SqliteBackend {
@@ -110,11 +114,14 @@ impl SqliteBackend {
         if !as_it_is {
             reads::opened_by(&writer, VERSION).await?;
         }
+        let turns = WriteTurns::new(busy + ACQUIRE_DEADLINE);
+        let reporter = pool(1, SqliteSynchronous::Normal, false).await?;
         Ok(SqliteBackend {
             committer: Committer::new(synced(SqliteSynchronous::Full), busy + ACQUIRE_DEADLINE),
-            reporter: pool(1, SqliteSynchronous::Normal, false).await?,
+            reporter: SqliteWriter::new(reporter, turns.clone()),
             readers: pool(MAX_READERS, SqliteSynchronous::Full, true).await?,
-            writer,
+            writer: SqliteWriter::new(writer, turns.clone()),
+            turns,
         })
     }
 }
@@ -134,6 +141,7 @@ impl Backend for SqliteBackend {
     }
 
     async fn commit(&self, batch: &ChangeBatch, on: Revision) -> Result<Committed> {
+        let _turn = self.turns.take().await?;
         self.committer.commit(batch, on).await
     }
 
@@ -146,11 +154,13 @@ impl Backend for SqliteBackend {
     }
 
     async fn keep_keys(&self, sealed: &str) -> Result<bool> {
-        reads::keep_keys(&self.writer, sealed).await
+        let _turn = self.turns.take().await?;
+        reads::keep_keys(&self.writer.pool, sealed).await
     }
 
     async fn replace_keys(&self, old: &str, new: &str) -> Result<bool> {
-        reads::replace_keys(&self.writer, old, new).await
+        let _turn = self.turns.take().await?;
+        reads::replace_keys(&self.writer.pool, old, new).await
     }
 
     fn connections(&self) -> Connections {
@@ -220,11 +230,13 @@ impl Backend for SqliteBackend {
     }
 
     async fn compact(&self, before: i64, keep: u64, slice: u32) -> Result<u64> {
-        reads::compact(&self.reporter, before, keep, slice).await
+        let _turn = self.turns.take().await?;
+        reads::compact(&self.reporter.pool, before, keep, slice).await
     }
 
     async fn forget_acts(&self, before: i64, slice: u32) -> Result<u64> {
-        reads::forget_acts(&self.reporter, before, slice).await
+        let _turn = self.turns.take().await?;
+        reads::forget_acts(&self.reporter.pool, before, slice).await
     }
 
     async fn facts_at(
@@ -265,7 +277,8 @@ impl Backend for SqliteBackend {
     }
 
     async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64> {
-        reads::forget_facts(&self.reporter, before, slice).await
+        let _turn = self.turns.take().await?;
+        reads::forget_facts(&self.reporter.pool, before, slice).await
     }
 
     async fn integrity(&self) -> Result<Vec<String>> {
@@ -280,7 +293,8 @@ impl Backend for SqliteBackend {
     }
 
     async fn import(&self, from: mpsc::Receiver<DumpPart>) -> Result<()> {
-        moves::import(&self.writer, from).await
+        let _turn = self.turns.take().await?;
+        moves::import(&self.writer.pool, from).await
     }
 
     async fn log_summary(&self) -> Result<LogSummary> {
@@ -299,8 +313,8 @@ impl Backend for SqliteBackend {
 
     async fn close(&self) {
         self.readers.close().await;
-        self.reporter.close().await;
+        self.reporter.pool.close().await;
         self.committer.close().await;
-        self.writer.close().await;
+        self.writer.pool.close().await;
     }
 }

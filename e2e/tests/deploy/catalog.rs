@@ -50,7 +50,7 @@ async fn catalog_reaches_its_cluster_and_its_end_keeps_the_objects() -> anyhow::
         "--yes",
     ];
     let refused = world.run(&delete).await?;
-    ensure!(refused.text().contains("FL-6112"), "{}", refused.text());
+    ensure!(refused.stderr.contains("FL-6112"), "{}", refused.stderr);
     let end = ["cluster", "set", &first.id, "--deliver-catalog=false"];
     world.run(&end).await?.success()?;
     let list = ["bundle", "list"];
@@ -63,12 +63,13 @@ async fn catalog_reaches_its_cluster_and_its_end_keeps_the_objects() -> anyhow::
     Ok(())
 }
 
+/// Sets the catalog, and returns the notes.
 async fn set(world: &World, cluster: &str, objects: &str) -> anyhow::Result<String> {
     let folder = world.folder("objects", &[("objects.yaml", objects)])?;
     let file = format!("{folder}/objects.yaml");
     let set = ["cluster", "catalog", "set", cluster, "-f", &file, "--yes"];
     let done = world.run(&set).await?;
-    let text = done.text();
+    let noted = done.stderr.clone();
     done.success()?;
-    Ok(text)
+    Ok(noted)
 }
