@@ -7,11 +7,11 @@ use crate::world::World;
 const OBJECTS: &str = "\
 apiVersion: v1
 kind: Namespace
-metadata: {name: platform}
+metadata: {name: shop}
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: color, namespace: platform}
+metadata: {name: color, namespace: shop}
 data: {color: blue}
 ";
 
@@ -19,13 +19,6 @@ data: {color: blue}
 async fn catalog_reaches_its_cluster_and_its_end_keeps_the_objects() -> anyhow::Result<()> {
     let world = World::start(2).await?;
     let (first, second) = (&world.members[0], &world.members[1]);
-    let get = [
-        "get",
-        "cm/color",
-        "-n",
-        "platform",
-        "-o=jsonpath={.data.color}",
-    ];
     for member in [first, second] {
         set(&world, &member.id, OBJECTS).await?;
     }
@@ -34,14 +27,16 @@ async fn catalog_reaches_its_cluster_and_its_end_keeps_the_objects() -> anyhow::
     let enable = ["cluster", "set", &first.id, "--deliver-catalog"];
     world.run(&enable).await?.success()?;
     world.until(0, "catalog", "Ready").await?;
-    ensure!(first.kubectl(&get).await? == "blue");
+    let color = async || first.field("cm/color", ".data.color").await;
+    ensure!(color().await? == "blue");
 
     set(&world, &first.id, &OBJECTS.replace("blue", "red")).await?;
     fairlead_e2e::eventually(crate::ROLLOUT_DEADLINE, "a red catalog", async || {
-        (first.kubectl(&get).await.ok()? == "red").then_some(())
+        (color().await.ok()? == "red").then_some(())
     })
     .await?;
-    ensure!(second.kubectl(&get).await.is_err(), "not enabled");
+    let there = second.field("cm/color", ".data.color").await;
+    ensure!(there.is_err(), "not enabled");
 
     let delete = [
         "bundle",
@@ -59,7 +54,7 @@ async fn catalog_reaches_its_cluster_and_its_end_keeps_the_objects() -> anyhow::
         bundles["items"].as_array()?.is_empty().then_some(())
     })
     .await?;
-    ensure!(first.kubectl(&get).await? == "red", "the objects stay");
+    ensure!(color().await? == "red", "the objects stay");
     Ok(())
 }
 
