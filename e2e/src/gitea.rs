@@ -119,18 +119,47 @@ impl Gitea {
         self.post(&path, &body).await
     }
 
+    /// Address of its web pages.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Makes a token of the administrator with all rights.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn create_token(&self) -> anyhow::Result<String> {
+        let body = serde_json::json!({ "name": "hub", "scopes": ["all"] });
+        let path = format!("/users/{USER}/tokens");
+        let made = self.call("POST", &path, &body).await?;
+        let token = made["sha1"].as_str().context("no token")?;
+        Ok(token.to_owned())
+    }
+
     async fn post(&self, path: &str, body: &Value) -> anyhow::Result<()> {
-        let body = body.to_string();
+        self.call("POST", path, body).await.map(drop)
+    }
+
+    /// Sends a request of the administrator to its API; returns the body of the answer.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn call(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
         let length = body.len();
         let request = format!(
-            "POST /api/v1{path} HTTP/1.1\r\nHost: gitea\r\nConnection: close\r\nAuthorization: {BASIC_CREDENTIALS}\r\n\
+            "{method} /api/v1{path} HTTP/1.1\r\nHost: gitea\r\nConnection: close\r\nAuthorization: {BASIC_CREDENTIALS}\r\n\
              Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         let client = RawClient::plain(self.address);
         let answer = client.send(request).await?;
         let text = answer.text();
         ensure!((200..300).contains(&answer.status), "{path}: {text}");
-        Ok(())
+        Ok(serde_json::from_str(&text).unwrap_or_default())
     }
 }
 

@@ -1,0 +1,17 @@
+//! Git servers of the hub behind the seam of `fairlead-repositories`: GitLab, GitHub, Gitea and
+//! Forgejo. One reconciliation for all, with the API of each provider below it.
+
+mod address;
+mod api_calls;
+mod blob;
+mod config;
+mod credentials;
+mod detect;
+mod provider;
+mod providers;
+mod reconcile;
+mod server;
+
+pub use config::{ServerSettings, open};
+pub use detect::ProviderKind;
+pub use server::ProvidedServer;

@@ -1,0 +1,97 @@
+//! Operations of a Git server that all providers have, each in the words of its own API. No
+//! decisions: [`crate::reconcile`] makes them.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use fairlead_api::resources::DeployKey;
+
+use crate::{address::RepoPath, api_calls::CallError};
+
+/// Entries of a page of a list, the most that all providers allow but Gitea, which has its own limit.
+pub(crate) const PAGE_SIZE: &str = "100";
+/// Limit of a list's pages. A server that never ends its list is stopped there.
+pub(crate) const MAX_PAGES: u32 = 200;
+
+/// A repository as its server has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundRepo {
+    /// Id for further requests, in the form of the provider.
+    pub(crate) id: String,
+    pub(crate) path: RepoPath,
+    pub(crate) description: String,
+    pub(crate) archived: bool,
+    /// `None` for an empty repository of some providers.
+    pub(crate) default_branch: Option<String>,
+}
+
+/// A deploy key as its server has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundKey {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) key: String,
+    pub(crate) write_access: bool,
+}
+
+/// Ids of all files on the default branch, by path. An empty repository has none.
+pub(crate) type Tree = BTreeMap<String, String>;
+
+/// Change of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FileChange {
+    Create(String),
+    /// New content, and the id of the replaced one.
+    Update(String, String),
+    /// Id of the deleted content.
+    Delete(String),
+}
+
+/// One kind of Git servers.
+#[async_trait]
+pub(crate) trait Provider: Send + Sync {
+    /// True if groups may have subgroups.
+    fn has_subgroups(&self) -> bool;
+
+    /// `None` if there is no such repository, or the token may not see it. A renamed one is found
+    /// with its new path.
+    async fn read(&self, path: &RepoPath) -> Result<Option<FoundRepo>, CallError>;
+
+    /// Creates a private, empty repository.
+    async fn create(&self, path: &RepoPath, description: &str) -> Result<FoundRepo, CallError>;
+
+    async fn has_group(&self, group: &str) -> Result<bool, CallError>;
+
+    /// Creates a private group without its parents.
+    async fn create_group(&self, group: &str) -> Result<(), CallError>;
+
+    async fn describe(&self, repo: &FoundRepo, description: &str) -> Result<(), CallError>;
+
+    async fn set_archived(&self, repo: &FoundRepo, archived: bool) -> Result<(), CallError>;
+
+    async fn delete(&self, repo: &FoundRepo) -> Result<(), CallError>;
+
+    /// All deploy keys, of all pages.
+    async fn deploy_keys(&self, repo: &FoundRepo) -> Result<Vec<FoundKey>, CallError>;
+
+    async fn add_deploy_key(
+        &self,
+        repo: &FoundRepo,
+        title: &str,
+        key: &DeployKey,
+    ) -> Result<(), CallError>;
+
+    async fn remove_deploy_key(&self, repo: &FoundRepo, id: &str) -> Result<(), CallError>;
+
+    /// All files of the default branch.
+    async fn tree(&self, repo: &FoundRepo) -> Result<Tree, CallError>;
+
+    /// Changes files in one commit on the default branch. A repository without commits gets its
+    /// first one.
+    async fn commit(
+        &self,
+        repo: &FoundRepo,
+        changes: &BTreeMap<String, FileChange>,
+        message: &str,
+    ) -> Result<(), CallError>;
+}

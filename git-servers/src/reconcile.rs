@@ -1,0 +1,234 @@
+//! Reconciliation of one repository, the same for all providers: read, create or adopt by policy,
+//! description, deploy keys, files. Each step changes only differences, so that a repeated call
+//! continues an interrupted one.
+
+mod files;
+mod keys;
+mod owner_mark;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use fairlead_api::resources::CreationPolicy;
+use fairlead_repositories::{DesiredRepo, GitServerError, KnownRepo, Retirement};
+
+use crate::{
+    address::RepoPath,
+    api_calls::CallError,
+    provider::{FoundRepo, Provider},
+};
+
+/// A provider with the settings of its server.
+pub(crate) struct Reconciler<'a> {
+    pub(crate) provider: &'a dyn Provider,
+    /// Name of the server, for reasons.
+    pub(crate) server: &'a str,
+    pub(crate) creates_groups: bool,
+}
+
+/// Result of a reconciliation.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reconciled {
+    pub(crate) deploy_keys: BTreeSet<String>,
+    /// Differences that were removed.
+    pub(crate) corrected: Vec<String>,
+}
+
+impl Reconciler<'_> {
+    /// Makes the repository as desired. `is_known` is true if this repository was provided before.
+    ///
+    /// # Errors
+    /// [`GitServerError`]
+    pub(crate) async fn ensure(
+        &self,
+        path: &RepoPath,
+        desired: &DesiredRepo,
+        known: &KnownRepo,
+        is_known: bool,
+    ) -> Result<Reconciled, GitServerError> {
+        self.check_path(path)?;
+        let mut corrected = Vec::new();
+        let description = owner_mark::description(&desired.title, &desired.owner);
+        let found = self.provider.read(path).await;
+        let repo = match found.map_err(|error| self.error("reading the repository", error))? {
+            Some(repo) => {
+                self.check_owner(path, &repo, desired, is_known)?;
+                self.adopt(&repo, desired, &description, &mut corrected)
+                    .await?;
+                repo
+            }
+            None => {
+                corrected.push("repository".to_owned());
+                self.create(path, &description).await?
+            }
+        };
+        let deploy_keys = keys::reconcile(self, &repo, desired, known, &mut corrected).await?;
+        files::reconcile(self, &repo, desired, &mut corrected).await?;
+        Ok(Reconciled {
+            deploy_keys,
+            corrected,
+        })
+    }
+
+    /// Archives or deletes a repository; a missing one is a success.
+    ///
+    /// # Errors
+    /// [`GitServerError`]
+    pub(crate) async fn retire(
+        &self,
+        path: &RepoPath,
+        retirement: Retirement,
+    ) -> Result<(), GitServerError> {
+        let found = self.provider.read(path).await;
+        let found = found.map_err(|error| self.error("reading the repository", error))?;
+        let Some(repo) = found else {
+            return Ok(());
+        };
+        self.check_renamed(path, &repo)?;
+        let (action, done) = match retirement {
+            Retirement::Archive if repo.archived => return Ok(()),
+            Retirement::Archive => (
+                "archiving the repository",
+                self.provider.set_archived(&repo, true).await,
+            ),
+            Retirement::Delete => ("deleting the repository", self.provider.delete(&repo).await),
+        };
+        match done {
+            Err(CallError::Missing) => Ok(()),
+            done => done.map_err(|error| self.error(action, error)),
+        }
+    }
+
+    fn check_path(&self, path: &RepoPath) -> Result<(), GitServerError> {
+        if path.group.contains('/') && !self.provider.has_subgroups() {
+            let cause = format!("{} has no groups within groups: {path}", self.server);
+            return Err(GitServerError::Rejected(cause));
+        }
+        Ok(())
+    }
+
+    /// Rejects a repository of somebody else.
+    fn check_owner(
+        &self,
+        path: &RepoPath,
+        repo: &FoundRepo,
+        desired: &DesiredRepo,
+        is_known: bool,
+    ) -> Result<(), GitServerError> {
+        self.check_renamed(path, repo)?;
+        let marked = owner_mark::owner_of(&repo.description);
+        let is_ours = is_known || marked == Some(desired.owner.as_str());
+        if is_ours || desired.creation_policy == Some(CreationPolicy::Adopt) {
+            return Ok(());
+        }
+        let of = marked.map(|it| format!(" for {it}")).unwrap_or_default();
+        Err(GitServerError::Rejected(format!(
+            "{path} exists on {} already{of}; set creationPolicy to Adopt to take it over, or choose another name",
+            self.server
+        )))
+    }
+
+    fn check_renamed(&self, path: &RepoPath, repo: &FoundRepo) -> Result<(), GitServerError> {
+        if path.is(&repo.path) {
+            return Ok(());
+        }
+        let (server, new) = (self.server, &repo.path);
+        Err(GitServerError::Rejected(format!(
+            "{path} was renamed to {new} on {server}; set the new URL, or rename it back"
+        )))
+    }
+
+    async fn adopt(
+        &self,
+        repo: &FoundRepo,
+        desired: &DesiredRepo,
+        description: &str,
+        corrected: &mut Vec<String>,
+    ) -> Result<(), GitServerError> {
+        if repo.archived {
+            if desired.creation_policy != Some(CreationPolicy::Adopt) {
+                return Err(GitServerError::Rejected(format!(
+                    "{} is archived on {}; unarchive it there, or set creationPolicy to Adopt",
+                    repo.path, self.server
+                )));
+            }
+            let done = self.provider.set_archived(repo, false).await;
+            done.map_err(|error| self.error("unarchiving the repository", error))?;
+            corrected.push("archived".to_owned());
+        }
+        if repo.description != description {
+            let done = self.provider.describe(repo, description).await;
+            done.map_err(|error| self.error("changing the description", error))?;
+            corrected.push("description".to_owned());
+        }
+        Ok(())
+    }
+
+    async fn create(
+        &self,
+        path: &RepoPath,
+        description: &str,
+    ) -> Result<FoundRepo, GitServerError> {
+        self.ensure_group(&path.group).await?;
+        match self.provider.create(path, description).await {
+            Ok(repo) => Ok(repo),
+            // Another call may have created it meanwhile, or the token may not see it.
+            Err(error @ (CallError::Conflict(_) | CallError::Refused(_))) => {
+                match self.provider.read(path).await {
+                    Ok(Some(repo)) if repo.description == description => Ok(repo),
+                    _ => Err(self.error("creating the repository", error)),
+                }
+            }
+            Err(error) => Err(self.error("creating the repository", error)),
+        }
+    }
+
+    /// Checks that the group exists, and creates it with its parents if the settings allow that.
+    async fn ensure_group(&self, group: &str) -> Result<(), GitServerError> {
+        let checked = self.provider.has_group(group).await;
+        if checked.map_err(|error| self.error("reading the group", error))? {
+            return Ok(());
+        }
+        if !self.creates_groups {
+            return Err(GitServerError::Rejected(format!(
+                "{} has no group {group}, or hides it from the hub's token; create it, or set create_groups for this server",
+                self.server
+            )));
+        }
+        let ends = group.match_indices('/').map(|(at, _)| at);
+        for end in ends.chain([group.len()]) {
+            let part = group.get(..end).unwrap_or(group);
+            let exists = self.provider.has_group(part).await;
+            if exists.map_err(|error| self.error("reading the group", error))? {
+                continue;
+            }
+            let made = self.provider.create_group(part).await;
+            made.map_err(|error| self.error("creating the group", error))?;
+        }
+        Ok(())
+    }
+
+    fn error(&self, action: &str, error: CallError) -> GitServerError {
+        server_error(self.server, action, error)
+    }
+}
+
+/// Error of an action for people, like `git.example: creating the group: status 500`.
+pub(crate) fn server_error(server: &str, action: &str, error: CallError) -> GitServerError {
+    let reason = format!("{server}: {action}: {error}");
+    match error {
+        CallError::Throttled { wait } => GitServerError::Throttled {
+            reason: throttled(server, wait),
+            wait,
+        },
+        CallError::Unavailable(_) => GitServerError::Unavailable(reason),
+        CallError::Unauthorized(_) => GitServerError::Rejected(format!(
+            "{reason}; replace the token of this server, which may have expired"
+        )),
+        _ => GitServerError::Rejected(reason),
+    }
+}
+
+fn throttled(server: &str, wait: Duration) -> String {
+    let seconds = wait.as_secs();
+    format!("{server} limits the rate of requests; the next one follows in {seconds} s")
+}

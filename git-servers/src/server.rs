@@ -1,0 +1,153 @@
+//! One Git server behind the seam: its settings, its provider, and the path of a repository.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fairlead_api::resources::Credentials;
+use fairlead_repositories::{
+    DesiredRepo, GitServer, GitServerError, KnownRepo, ReportedRepo, RetiredRepo,
+};
+use reqwest::Client;
+use secrecy::SecretString;
+use tokio::sync::OnceCell;
+use tracing::info;
+use url::Url;
+
+use crate::{
+    address::{CloneAddress, RepoPath},
+    api_calls::{ApiCalls, RateLimit, TokenHeader},
+    credentials::TokenFiles,
+    detect::{ProviderKind, detect},
+    provider::Provider,
+    providers::{gitea::Gitea, github::GitHub, gitlab::GitLab},
+    reconcile::{Reconciler, server_error},
+};
+
+/// A Git server with its settings.
+pub struct ProvidedServer {
+    pub(crate) name: String,
+    pub(crate) endpoint: Url,
+    pub(crate) address: CloneAddress,
+    pub(crate) http: Client,
+    pub(crate) tokens: TokenFiles,
+    pub(crate) host_keys: Option<String>,
+    pub(crate) creates_groups: bool,
+    /// Set at once if the settings name the provider.
+    pub(crate) kind: OnceCell<ProviderKind>,
+    pub(crate) limit: Arc<RateLimit>,
+}
+
+impl ProvidedServer {
+    fn path_of(&self, desired: &DesiredRepo) -> Option<RepoPath> {
+        match &desired.url {
+            Some(url) => self.address.path_of(url),
+            None => {
+                let name = desired.name.as_deref();
+                let name = name.unwrap_or(desired.owner.as_str());
+                RepoPath::new(desired.path.as_deref()?, name)
+            }
+        }
+    }
+
+    async fn kind(&self) -> Result<ProviderKind, GitServerError> {
+        let found = self.kind.get_or_try_init(async || {
+            let found = detect(|kind| self.calls(kind, None), &self.endpoint).await;
+            let found =
+                found.map_err(|error| server_error(&self.name, "finding the provider", error))?;
+            let kind = found.ok_or_else(|| {
+                let name = &self.name;
+                let cause = format!("{name}: the endpoint is neither GitLab nor GitHub, Gitea or Forgejo; check endpoint and provider in the hub's settings");
+                GitServerError::Rejected(cause)
+            })?;
+            info!(server = self.name, provider = ?kind, "provider of a git server found");
+            Ok(kind)
+        });
+        found.await.copied()
+    }
+
+    fn calls(&self, kind: ProviderKind, token: Option<SecretString>) -> ApiCalls {
+        let (header, accept) = match kind {
+            ProviderKind::GitLab => (TokenHeader::Private, "application/json"),
+            ProviderKind::Gitea => (TokenHeader::Authorization("token"), "application/json"),
+            ProviderKind::GitHub => (
+                TokenHeader::Authorization("Bearer"),
+                "application/vnd.github+json",
+            ),
+        };
+        ApiCalls {
+            http: self.http.clone(),
+            base: kind.api(&self.endpoint),
+            token: token.map(|token| (header, token)),
+            accept,
+            limit: Arc::clone(&self.limit),
+        }
+    }
+
+    async fn provider(
+        &self,
+        secret: Option<&Credentials>,
+    ) -> Result<Box<dyn Provider>, GitServerError> {
+        let rejected = |error| GitServerError::Rejected(format!("{}: {error}", self.name));
+        let token = self.tokens.read(secret).map_err(rejected)?;
+        let kind = self.kind().await?;
+        let calls = self.calls(kind, Some(token));
+        Ok(match kind {
+            ProviderKind::GitLab => Box::new(GitLab(calls)),
+            ProviderKind::GitHub => Box::new(GitHub(calls)),
+            ProviderKind::Gitea => Box::new(Gitea(calls)),
+        })
+    }
+
+    fn reconciler<'a>(&'a self, provider: &'a dyn Provider) -> Reconciler<'a> {
+        Reconciler {
+            provider,
+            server: &self.name,
+            creates_groups: self.creates_groups,
+        }
+    }
+}
+
+#[async_trait]
+impl GitServer for ProvidedServer {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn serves(&self, desired: &DesiredRepo) -> bool {
+        self.path_of(desired).is_some()
+    }
+
+    fn has_url(&self, url: &str) -> bool {
+        self.address.path_of(url).is_some()
+    }
+
+    async fn ensure(
+        &self,
+        desired: &DesiredRepo,
+        known: &KnownRepo,
+    ) -> Result<ReportedRepo, GitServerError> {
+        let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
+        let path = self.path_of(desired).ok_or_else(rejected)?;
+        let before = known.url.as_deref();
+        let before = before.and_then(|url| self.address.path_of(url));
+        let is_known = before.is_some_and(|before| before.is(&path));
+        let provider = self.provider(desired.api_secret.as_ref()).await?;
+        let reconciler = self.reconciler(provider.as_ref());
+        let done = reconciler.ensure(&path, desired, known, is_known).await?;
+        let url = desired.url.clone();
+        Ok(ReportedRepo {
+            url: url.unwrap_or_else(|| self.address.url(&path)),
+            host_keys: self.host_keys.clone(),
+            deploy_keys: done.deploy_keys,
+            corrected: done.corrected,
+        })
+    }
+
+    async fn retire(&self, retired: &RetiredRepo) -> Result<(), GitServerError> {
+        let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
+        let path = self.address.path_of(&retired.url).ok_or_else(rejected)?;
+        let provider = self.provider(retired.api_secret.as_ref()).await?;
+        let reconciler = self.reconciler(provider.as_ref());
+        reconciler.retire(&path, retired.retirement).await
+    }
+}

@@ -1,0 +1,146 @@
+//! Faults of providers, each in the form of its API.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_git_servers::ProviderKind;
+use fairlead_repositories::{GitServer, GitServerError, KnownRepo, ReportedRepo};
+
+use crate::{
+    fakes::{Fake, FakeKind, Fault},
+    host::{Host, Opened, deploy_key, desired, known, open, open_with},
+};
+
+async fn all() -> Vec<Arc<Fake>> {
+    let mut fakes = Vec::new();
+    for kind in FakeKind::ALL {
+        fakes.push(Fake::start(kind).await);
+    }
+    fakes
+}
+
+async fn first_call(opened: &Opened, path: &str) -> Result<ReportedRepo, GitServerError> {
+    let none = KnownRepo::default();
+    opened.server.ensure(&desired(path), &none).await
+}
+
+/// Result for a repository with a key while this fault lasts.
+async fn during(fake: &Fake, fault: Fault) -> GitServerError {
+    let opened = open(fake);
+    let mut wish = desired("faults/edge");
+    wish.deploy_keys = [("steward".to_owned(), deploy_key(1, false))].into();
+    fake.set_fault(Some(fault));
+    let refused = opened.server.ensure(&wish, &KnownRepo::default()).await;
+    let error = refused.unwrap_err();
+    assert!(!error.to_string().contains(&fake.token()), "{error}");
+    fake.set_fault(None);
+    error
+}
+
+#[tokio::test]
+async fn expired_tokens_are_named_with_the_next_step() {
+    for fake in all().await {
+        let error = during(&fake, Fault::Expired).await;
+        let GitServerError::Rejected(reason) = error else {
+            panic!("{error:?}");
+        };
+        assert!(reason.contains("replace the token"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn rate_limits_return_the_wait_of_the_server() {
+    for fake in all().await {
+        let error = during(&fake, Fault::Throttled).await;
+        let GitServerError::Throttled { wait, reason } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(wait, Duration::from_secs(7));
+        assert!(reason.contains("limits the rate"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_throttled_server_gets_no_request_meanwhile() {
+    for fake in all().await {
+        let opened = open(fake.as_ref());
+        let wish = desired("faults/edge");
+        fake.set_fault(Some(Fault::Throttled));
+        let none = KnownRepo::default();
+        opened.server.ensure(&wish, &none).await.unwrap_err();
+        let before = fake.requests();
+        let refused = opened.server.ensure(&wish, &none).await;
+        assert!(matches!(refused, Err(GitServerError::Throttled { .. })));
+        assert_eq!(fake.requests(), before);
+    }
+}
+
+#[tokio::test]
+async fn errors_of_the_server_may_be_retried() {
+    for fake in all().await {
+        let error = during(&fake, Fault::Broken).await;
+        assert!(matches!(error, GitServerError::Unavailable(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn keys_in_use_elsewhere_are_rejected_and_the_next_call_continues() {
+    for fake in all().await {
+        let error = during(&fake, Fault::KeyInUse).await;
+        let GitServerError::Rejected(reason) = error else {
+            panic!("{error:?}");
+        };
+        assert!(reason.contains("adding the deploy key steward"), "{reason}");
+        let mut wish = desired("faults/edge");
+        wish.deploy_keys = [("steward".to_owned(), deploy_key(1, false))].into();
+        let none = KnownRepo::default();
+        let done = open(fake.as_ref()).server.ensure(&wish, &none).await;
+        assert_eq!(done.unwrap().corrected, ["deploy key steward"]);
+    }
+}
+
+#[tokio::test]
+async fn conflicts_at_creation_are_rejected() {
+    for fake in all().await {
+        let error = during(&fake, Fault::Conflict).await;
+        let GitServerError::Rejected(reason) = error else {
+            panic!("{error:?}");
+        };
+        assert!(reason.contains("creating the repository"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_repository_is_created_again_and_shown() {
+    for fake in all().await {
+        let opened = open(fake.as_ref());
+        let known = known("gone/edge");
+        let done = opened.server.ensure(&desired("gone/edge"), &known).await;
+        assert_eq!(done.unwrap().corrected, ["repository"]);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_provider_is_no_missing_repository() {
+    let fake = Fake::start(FakeKind::Gitea).await;
+    let opened = open_with(fake.as_ref(), |it| it.create_groups = false);
+    fake.set_fault(Some(Fault::NoApi));
+    let refused = first_call(&opened, "a/b");
+    let reason = refused.await.unwrap_err().to_string();
+    assert!(reason.contains("neither GitLab nor GitHub"), "{reason}");
+    fake.set_fault(None);
+    let named = open_with(fake.as_ref(), |it| it.provider = Some(ProviderKind::GitHub));
+    let refused = first_call(&named, "a/b");
+    refused.await.unwrap_err();
+}
+
+#[tokio::test]
+async fn an_unreachable_server_may_be_retried() {
+    let fake = Fake::start(FakeKind::GitLab).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = listener.local_addr().unwrap();
+    drop(listener);
+    let opened = open_with(fake.as_ref(), |it| it.endpoint = format!("http://{closed}"));
+    let refused = first_call(&opened, "a/b");
+    let error = refused.await.unwrap_err();
+    assert!(matches!(error, GitServerError::Unavailable(_)), "{error:?}");
+}

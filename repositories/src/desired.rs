@@ -1,0 +1,112 @@
+//! Desired state of one repository, and the hub's knowledge of its earlier state.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use fairlead_api::{
+    ClusterId, TenantId,
+    resources::{CreationPolicy, Credentials, DeployKey},
+};
+use serde::Serialize;
+
+/// Owner of a repository's content.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RepoOwner {
+    /// Owner of the shared configuration of its clusters.
+    Tenant(TenantId),
+    /// Owner of its compiled catalog.
+    Cluster(ClusterId),
+}
+
+impl RepoOwner {
+    /// Id of the tenant or cluster.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            RepoOwner::Tenant(id) => id.as_str(),
+            RepoOwner::Cluster(id) => id.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for RepoOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A repository that a Git server is to provide.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DesiredRepo {
+    /// Owner of the repository.
+    pub owner: RepoOwner,
+    /// Display name of the owner, for the description.
+    pub title: String,
+    /// `None` if the server chooses it by `path` and `name`.
+    pub url: Option<String>,
+    /// Its group or project.
+    pub path: Option<String>,
+    /// Its name within the group.
+    pub name: Option<String>,
+    /// Credentials for the server's API.
+    pub api_secret: Option<Credentials>,
+    /// Complete list of deploy keys; `steward` is the agent's.
+    pub deploy_keys: BTreeMap<String, DeployKey>,
+    /// Whether an existing repository may be adopted. Defaults to `Create`.
+    pub creation_policy: Option<CreationPolicy>,
+    /// Files by path, on the default branch. Not part of the repository's identity.
+    #[serde(skip)]
+    pub files: BTreeMap<String, DesiredFile>,
+}
+
+/// A file of a repository. Content that the hub did not write stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DesiredFile {
+    /// The file exists.
+    Content {
+        /// Content of a new file.
+        content: String,
+        /// Contents of the hub that are replaced; all others stay.
+        earlier: Vec<String>,
+    },
+    /// The file is removed if it has one of these contents.
+    Absent {
+        /// Contents of the hub.
+        earlier: Vec<String>,
+    },
+}
+
+/// Result of earlier calls for a repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownRepo {
+    /// Clone URL of the repository, if the server has provided it before.
+    pub url: Option<String>,
+    /// Names of deploy keys that the hub has added.
+    pub deploy_keys: BTreeSet<String>,
+}
+
+/// A repository whose owner was deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetiredRepo {
+    /// Deleted owner.
+    pub owner: RepoOwner,
+    /// Clone URL.
+    pub url: String,
+    /// Credentials for the server's API.
+    pub api_secret: Option<Credentials>,
+    /// Change on the server.
+    pub retirement: Retirement,
+}
+
+/// End of a repository on its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retirement {
+    /// The repository becomes read-only.
+    Archive,
+    /// The repository is deleted.
+    Delete,
+}

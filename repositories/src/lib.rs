@@ -1,0 +1,8 @@
+//! Git repositories of tenants and clusters: the desired repository ([`DesiredRepo`]), and the
+//! seam of the Git servers that provide it ([`GitServer`]). No I/O.
+
+mod desired;
+mod server;
+
+pub use desired::{DesiredFile, DesiredRepo, KnownRepo, RepoOwner, RetiredRepo, Retirement};
+pub use server::{GitServer, GitServerError, GitServers, ReportedRepo};

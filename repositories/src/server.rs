@@ -1,0 +1,111 @@
+//! Seam of the Git servers.
+
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use crate::{DesiredRepo, KnownRepo, RetiredRepo};
+
+/// A Git server, or a company's own process for repositories. Its reasons are shown to everyone
+/// with access to the repository: they must contain no secrets.
+#[async_trait]
+pub trait GitServer: Send + Sync {
+    /// Name known to users, like `git.example`.
+    fn name(&self) -> &str;
+
+    /// True if this server is responsible for the repository.
+    fn serves(&self, desired: &DesiredRepo) -> bool;
+
+    /// True if this server has the repository with this clone URL.
+    fn has_url(&self, url: &str) -> bool;
+
+    /// Creates the repository, or reconciles the existing one with the desired one.
+    ///
+    /// It is called again for the same repository: periodically, after a restart, and possibly
+    /// twice at once when another hub takes over. A repository created by an earlier call counts as
+    /// created now, whatever [`DesiredRepo::creation_policy`] says; `known` may miss the latest
+    /// call. The call is dropped after 60 s; a panic counts as [`GitServerError::Unavailable`].
+    ///
+    /// # Errors
+    /// [`GitServerError`]
+    async fn ensure(
+        &self,
+        desired: &DesiredRepo,
+        known: &KnownRepo,
+    ) -> Result<ReportedRepo, GitServerError>;
+
+    /// Archives or deletes the repository of a deleted owner. A missing repository is a success.
+    ///
+    /// # Errors
+    /// [`GitServerError`]
+    async fn retire(&self, retired: &RetiredRepo) -> Result<(), GitServerError>;
+}
+
+/// A repository as reported by its server. Its fields fill the ones left empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReportedRepo {
+    /// Clone URL.
+    pub url: String,
+    /// In the format of `known_hosts`, several lines.
+    pub host_keys: Option<String>,
+    /// Names of all deploy keys that the hub has added.
+    pub deploy_keys: BTreeSet<String>,
+    /// Differences that this call removed, like `description`.
+    pub corrected: Vec<String>,
+}
+
+/// A failed request to a Git server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GitServerError {
+    /// The desired state was rejected; a retry alone does not help.
+    #[error("{0}")]
+    Rejected(String),
+    /// The result is unknown; a retry may help.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The server limits the rate of requests.
+    #[error("{reason}")]
+    Throttled {
+        /// Reason with the name of the server.
+        reason: String,
+        /// Time until the next request, from the server.
+        wait: Duration,
+    },
+}
+
+/// Plugged-in Git servers; the first one that serves a repository is responsible for it.
+#[derive(Clone, Default)]
+pub struct GitServers(Vec<Arc<dyn GitServer>>);
+
+impl GitServers {
+    /// Uses `servers` in this order.
+    #[must_use]
+    pub fn new(servers: Vec<Arc<dyn GitServer>>) -> Self {
+        GitServers(servers)
+    }
+
+    /// True without any server.
+    #[must_use]
+    pub fn are_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Server responsible for a desired repository.
+    #[must_use]
+    pub fn of(&self, desired: &DesiredRepo) -> Option<&Arc<dyn GitServer>> {
+        self.0.iter().find(|server| server.serves(desired))
+    }
+
+    /// Server of a repository by its clone URL.
+    #[must_use]
+    pub fn of_url(&self, url: &str) -> Option<&Arc<dyn GitServer>> {
+        self.0.iter().find(|server| server.has_url(url))
+    }
+}
+
+impl fmt::Debug for GitServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().map(|server| server.name());
+        f.debug_list().entries(names).finish()
+    }
+}
