@@ -117,9 +117,10 @@ kills: kube ## agent, runner, Helm and hub killed KILLS times while eight bundle
 	FAIRLEAD_E2E_KILLS=$(KILLS) cargo test --locked --workspace --test deploy -- kills --ignored --nocapture --test-threads=1
 	cargo test --locked --workspace --test delivery -- --ignored --nocapture
 
-gitea: kube ## bundles from a Gitea built from its Go module: webhooks, force-push, folder, branch and host lost (cached outside the checkout)
+gitea: kube ## a Gitea built from its Go module: the contract of Git servers, repositories of tenants, bundles with webhooks and lost content (cached outside the checkout)
 	@e2e/gitea/build > /dev/null
 	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test git_servers -- --ignored
 	cargo test --locked --workspace --test deploy -- gitea --ignored --nocapture
 
 net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; Linux, as root

@@ -35,8 +35,9 @@ pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
 pub use exchange::{ExchangeToken, ExchangedToken};
 pub use quota::TenantQuotas;
 pub use repo::{
-    CreationPolicy, Credentials, DeletionPolicy, DeployKey, KubeApi, RepoDocument, RepoKind,
-    RepoPhase, RepoStateDocument, TenantRepoDocument, without_secret,
+    CreationPolicy, Credentials, DeletionPolicy, DeployKey, KubeApi, RepoDocument, RepoDrift,
+    RepoKind, RepoPhase, RepoStateDocument, RetiredRepoDocument, RetiredRepositories,
+    TenantRepoDocument, without_secret,
 };
 pub use request::{
     CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest, RunningRequestList,

@@ -190,6 +190,9 @@ fn control_config(
         (Some(chain), Some(key)) => Some(Leaf::from_pem(chain, key)?),
         _ => None,
     };
+    let git_servers = settings.git_servers.as_deref();
+    let git_servers = git_servers.map(fairlead_git_servers::open).transpose()?;
+    let git_servers = git_servers.unwrap_or_default();
     Ok(fairlead_control::Config {
         data_dir: settings.data.clone(),
         public_url: url.clone(),
@@ -210,6 +213,6 @@ fn control_config(
         delivery_credentials: settings.delivery_credentials.clone(),
         helm: settings.helm.clone(),
         program_proxy: settings.program_proxy.clone(),
-        git_servers: fairlead_control::GitServers::default(),
+        git_servers,
     })
 }

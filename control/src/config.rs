@@ -7,10 +7,11 @@ use fairlead_certs::Leaf;
 use fairlead_delivery::ProgramProxy;
 use fairlead_facts::InfluxConfig;
 use fairlead_registry::RegistrySettings;
+use fairlead_repositories::GitServers;
 use fairlead_store::Place;
 use secrecy::SecretString;
 
-use crate::modules::{access::AccessSettings, enroll::EnrollSettings, repositories::GitServers};
+use crate::modules::{access::AccessSettings, enroll::EnrollSettings};
 
 /// Settings for opening the modules.
 #[derive(Debug, Clone)]

@@ -24,9 +24,9 @@ pub use control::Control;
 pub use fairlead_delivery::ProgramProxy;
 pub use fairlead_issuers as issuers;
 pub use fairlead_registry::{BOOTSTRAP_TTL, PERSON_TOKEN_TTL};
+pub use fairlead_repositories as repositories;
 pub use modules::{
     access::{ACCESS_MAX, AccessSettings, EMERGENCY_MAX},
     certificates::CertificateExpiry,
     enroll::{self, EnrollSettings},
-    repositories::{DesiredRepo, GitServer, GitServerError, GitServers, RepoOwner, ReportedRepo},
 };

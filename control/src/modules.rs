@@ -39,7 +39,7 @@ use certificates::{Certificates, CertificatesModule, FrontCertificate};
 use configuration::{ConfigurationModule, DesiredRevisions};
 use enroll::{Enroll, EnrollModule, RenewalLimit};
 use exchange::ExchangeModule;
-use repositories::RepositoriesModule;
+use repositories::{RepositoriesModule, ServerStates};
 use requests::RequestsModule;
 
 /// All parts of one hub.
@@ -91,7 +91,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let services = Services {
         issuers: issuers.clone(),
         invitations: enroll.clone(),
-        repositories: Arc::new(config.git_servers.clone()),
+        repositories: Arc::new(ServerStates(config.git_servers.clone())),
         configurations: desired.clone(),
         deliveries: Arc::new(TargetGuard),
         desired_deliveries: deliveries.announcements.clone(),

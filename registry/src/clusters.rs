@@ -41,6 +41,7 @@ use crate::{
     listing::clusters::ClusterListing,
     names::generated,
     registry::{Registry, by},
+    retired::retire_of_cluster,
     rights::{allow_in, allow_in_tenant, sees_cluster, sees_tenant, visible},
     template::{Effective, template_of, unprotected},
     untarget::{UntargetGuard, confirm_parameter},
@@ -468,10 +469,12 @@ async fn delete(
     let known = visible(&view, &caller, &id)?;
     let caller = allow_in(&view, &caller, &known.value, Right::WRITE_CLUSTER)?;
     let principal = caller.clone();
+    let deleted = whole_millis(registry.now());
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &principal, &id)?;
         precondition.check(Some(record.version))?;
         unprotected(draft, &record.value)?;
+        retire_of_cluster(draft, &record.value, deleted);
         draft.delete_cluster(&record.value.id)?;
         Ok::<_, RegistryError>(record.value.id.clone())
     };

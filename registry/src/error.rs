@@ -39,6 +39,9 @@ pub enum RegistryError {
     /// No access request has this id, or it is hidden from the caller.
     #[error("no access request has the id {0:?}")]
     NoSuchAccess(String),
+    /// No repository of a deleted owner has this id.
+    #[error("no retired repository has the id {0:?}")]
+    NoSuchRetiredRepository(String),
     /// The caller may be the requester.
     #[error("it is your own request, or of the owner or holder of your token")]
     SecondPerson,
@@ -97,6 +100,7 @@ impl RegistryError {
             | RegistryError::UnknownTenant
             | RegistryError::UnknownScope
             | RegistryError::NoSuchToken(_)
+            | RegistryError::NoSuchRetiredRepository(_)
             | RegistryError::NoSuchAccess(_) => Code::NotFound,
             RegistryError::SecondPerson => Code::SecondPerson,
             RegistryError::Conflict

@@ -30,6 +30,7 @@ mod owners;
 mod person_roles;
 mod registry;
 mod replaced;
+mod retired;
 mod rights;
 mod services;
 mod sign_ins;

@@ -7,7 +7,7 @@ use fairlead_api::{ClusterId, delivery::PlanHash, resources::JoinInfo};
 use fairlead_seam::{AuthenticateError, Caller, Subject};
 use fairlead_store::{
     Draft, Record, View,
-    model::{Cluster, ClusterTemplate, RepoPhase, Tenant},
+    model::{Cluster, ClusterTemplate, RepoDrift, RepoPhase, Tenant},
 };
 use secrecy::SecretString;
 use serde::Serialize;
@@ -153,6 +153,16 @@ pub struct ShownRepoState<'a> {
     )]
     /// Start of the phase.
     pub since: Option<OffsetDateTime>,
+    #[serde(
+        rename = "lastTry",
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    /// Last recorded try.
+    pub last_try: Option<OffsetDateTime>,
+    /// Last corrected difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<&'a RepoDrift>,
 }
 
 impl ShownRepoState<'_> {
@@ -163,6 +173,8 @@ impl ShownRepoState<'_> {
             phase: RepoPhase::Unknown,
             reason: Some(reason.into()),
             since: None,
+            last_try: None,
+            drift: None,
         }
     }
 }

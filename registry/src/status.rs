@@ -339,7 +339,8 @@ fn alters_visibility(change: &Change) -> bool {
         | Kind::Access
         | Kind::Source
         | Kind::Bundle
-        | Kind::Group => return false,
+        | Kind::Group
+        | Kind::Repository => return false,
     };
     before.get(field) != after.get(field)
 }

@@ -114,7 +114,8 @@ impl<'a> Effective<'a> {
         own.or_else(|| self.template?.creation_policy)
     }
 
-    pub(super) fn deletion_policy(&self) -> Option<DeletionPolicy> {
+    /// Handling of the repository when the cluster is deleted.
+    pub fn deletion_policy(&self) -> Option<DeletionPolicy> {
         let own = self.cluster.deletion_policy;
         own.or_else(|| self.template?.deletion_policy)
     }

@@ -16,6 +16,7 @@ use fairlead_seam::Caller;
 use fairlead_store::{Draft, Record, StoreError, model::Tenant, whole_millis};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use serde_json::{Map, Value};
+use time::OffsetDateTime;
 use tracing::info;
 
 use crate::{
@@ -30,6 +31,7 @@ use crate::{
     listing::tenants::TenantListing,
     names::generated,
     registry::{Registry, by},
+    retired::{retire_of_cluster, retire_of_tenant},
     rights::{allow, allow_in_tenant, sees_tenant, visible_tenant},
     template::unprotected,
     untarget::{UntargetGuard, clusters_below, confirm_parameter},
@@ -365,14 +367,16 @@ async fn delete(
         return Err(Rejected::because(Code::InUse, detail));
     }
     let doomed = id.clone();
+    let deleted = whole_millis(registry.now());
     let decide = move |draft: &mut Draft| {
         let record = draft.tenant(&doomed);
         let record = record.ok_or(RegistryError::NoSuchTenant)?;
         precondition.check(Some(record.version))?;
         let mut gone = Vec::new();
         if cascade {
-            delete_below(draft, &doomed, &mut gone)?;
+            delete_below(draft, &doomed, deleted, &mut gone)?;
         }
+        retire_of_tenant(draft, &doomed, deleted);
         match draft.delete_tenant(&doomed) {
             Err(StoreError::InUse) => {
                 let detail = "the tenant has clusters, child tenants, sources, bundles or groups";
@@ -390,6 +394,7 @@ async fn delete(
 fn delete_below(
     draft: &mut Draft,
     tenant: &TenantId,
+    deleted: OffsetDateTime,
     gone: &mut Vec<fairlead_api::ClusterId>,
 ) -> Result<(), RegistryError> {
     let below: Vec<TenantId> = draft
@@ -397,12 +402,14 @@ fn delete_below(
         .map(|it| it.value.id.clone())
         .collect();
     for child in below {
-        delete_below(draft, &child, gone)?;
+        delete_below(draft, &child, deleted, gone)?;
+        retire_of_tenant(draft, &child, deleted);
         draft.delete_tenant(&child)?;
     }
     let clusters: Vec<_> = draft.clusters_of(tenant).cloned().collect();
     for cluster in clusters {
         unprotected(draft, &cluster.value)?;
+        retire_of_cluster(draft, &cluster.value, deleted);
         draft.delete_cluster(&cluster.value.id)?;
         gone.push(cluster.value.id.clone());
     }

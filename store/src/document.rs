@@ -12,7 +12,7 @@ use crate::{
     error::{Result, StoreError},
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        LockTarget, Person, Tenant, Token,
+        LockTarget, Person, RetiredRepository, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -213,6 +213,28 @@ impl StoredDocument for Person {
     }
 }
 
+/// Repositories outlive their tenants, so they belong to none.
+impl StoredDocument for RetiredRepository {
+    type Id = String;
+    const KIND: Kind = Kind::Repository;
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.retired
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.retired
+    }
+}
+
 impl StoredDocument for AccessGrant {
     type Id = String;
     const KIND: Kind = Kind::Access;
@@ -309,6 +331,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Source => view.take::<BundleSource>(row)?,
             Kind::Bundle => view.take::<BundleRecord>(row)?,
             Kind::Group => view.take::<ClusterGroup>(row)?,
+            Kind::Repository => view.take::<RetiredRepository>(row)?,
             Kind::Catalog => {}
         }
     }

@@ -15,7 +15,9 @@ use crate::{
     delivery::TouchedDelivery,
     document::StoredDocument,
     error::{Result, StoreError},
-    model::{AccessGrant, AccessLock, Authorities, Cluster, Person, Tenant, Token},
+    model::{
+        AccessGrant, AccessLock, Authorities, Cluster, Person, RetiredRepository, Tenant, Token,
+    },
     record::Record,
     revision::Revision,
     view::{CatalogHead, View},
@@ -31,6 +33,7 @@ pub struct Draft {
     pub(super) authorities: BTreeSet<String>,
     pub(super) locks: BTreeSet<String>,
     pub(super) people: BTreeSet<String>,
+    pub(super) retired: BTreeSet<String>,
     pub(super) access: BTreeSet<String>,
     pub(super) delivery: TouchedDelivery,
     /// New catalogs, as JSON.
@@ -57,6 +60,7 @@ impl Draft {
             authorities: BTreeSet::new(),
             locks: BTreeSet::new(),
             people: BTreeSet::new(),
+            retired: BTreeSet::new(),
             access: BTreeSet::new(),
             delivery: TouchedDelivery::default(),
             catalogs: BTreeMap::new(),
@@ -115,8 +119,10 @@ impl Draft {
             .tenant(&cluster.tenant)
             .ok_or(StoreError::Missing)?;
         let before = self.view.cluster(&cluster.id);
-        if before.is_some_and(|it| it.value.tenant != cluster.tenant) {
+        let before = before.map(|it| it.value.tenant.clone());
+        if let Some(before) = before.filter(|it| *it != cluster.tenant) {
             self.delete_tokens(|token| token.cluster.as_ref() == Some(&cluster.id));
+            self.leave_tenant(&before, &cluster.id)?;
         }
         self.clusters.insert(cluster.id.clone());
         self.put(cluster);
@@ -149,13 +155,28 @@ impl Draft {
     /// # Errors
     /// [`StoreError::Missing`]
     pub fn delete_cluster(&mut self, id: &ClusterId) -> Result<()> {
-        self.view.cluster(id).ok_or(StoreError::Missing)?;
+        let cluster = self.view.cluster(id).ok_or(StoreError::Missing)?;
+        let tenant = cluster.value.tenant.clone();
+        self.leave_tenant(&tenant, id)?;
         self.delete_tokens(|token| token.cluster.as_ref() == Some(id));
         self.clusters.insert(id.clone());
         self.catalogs.remove(id);
         self.view.catalogs.remove(id);
         self.view.set::<Cluster>(id, None);
         self.forget_in_bundles(id)
+    }
+
+    /// Records that the file of a cluster is to be removed from its former tenant's repository, if
+    /// the hub has provided that.
+    fn leave_tenant(&mut self, tenant: &TenantId, cluster: &ClusterId) -> Result<()> {
+        let tenant = self.view.tenant(tenant).ok_or(StoreError::Missing)?;
+        let state = tenant.value.repo_state.as_ref();
+        if state.is_none_or(|it| it.url.is_none()) {
+            return Ok(());
+        }
+        let mut tenant = tenant.value.clone();
+        tenant.former_clusters.insert(cluster.clone());
+        self.put_tenant(tenant)
     }
 
     /// Creates or replaces an API token.
@@ -226,6 +247,25 @@ impl Draft {
         self.view.person(id).ok_or(StoreError::Missing)?;
         self.people.insert(id.to_owned());
         self.view.set::<Person>(&id.to_owned(), None);
+        Ok(())
+    }
+
+    /// Creates or replaces the repository of a deleted tenant or cluster.
+    pub fn put_retired_repository(&mut self, retired: RetiredRepository) {
+        self.retired.insert(retired.id.clone());
+        self.put(retired);
+    }
+
+    /// Removes the repository of a deleted tenant or cluster.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_retired_repository(&mut self, id: &str) -> Result<()> {
+        self.view
+            .retired_repository(id)
+            .ok_or(StoreError::Missing)?;
+        self.retired.insert(id.to_owned());
+        self.view.set::<RetiredRepository>(&id.to_owned(), None);
         Ok(())
     }
 

@@ -29,10 +29,10 @@ pub use fairlead_api::{
     facts::FactSource,
     resources::{
         AgentSettings, CompileMeta, CreationPolicy, Credentials, DeletionPolicy, DeployKey,
-        InstanceVersion, KubeApi, RepoKind, RepoPhase, SourceVersion, TenantQuotas,
+        InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TenantQuotas,
     },
 };
-pub use git::{GitRepo, RepoState};
+pub use git::{GitRepo, RepoState, RetiredRepository};
 pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use person::{Person, PersonRights, PersonRole};
 pub use tenant::{ClusterTemplate, Tenant};

@@ -8,7 +8,9 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::{
     delivery::DeliveryDocuments,
-    model::{AccessGrant, AccessLock, Authorities, Cluster, Person, Tenant, Token},
+    model::{
+        AccessGrant, AccessLock, Authorities, Cluster, Person, RetiredRepository, Tenant, Token,
+    },
     quota_terms::ChangeCount,
     record::Record,
     revision::Revision,
@@ -26,6 +28,7 @@ pub struct View {
     pub(super) tokens: OrdMap<String, Arc<Record<Token>>>,
     pub(super) locks: OrdMap<String, Arc<Record<AccessLock>>>,
     pub(super) people: OrdMap<String, Arc<Record<Person>>>,
+    pub(super) retired: OrdMap<String, Arc<Record<RetiredRepository>>>,
     pub(super) access: OrdMap<String, Arc<Record<AccessGrant>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
     pub(super) authorities: OrdMap<String, Arc<Record<Authorities>>>,
@@ -162,6 +165,25 @@ impl View {
             && self.tenants.ptr_eq(&other.tenants)
             && self.authorities.ptr_eq(&other.authorities)
             && self.by_tenant.0.ptr_eq(&other.by_tenant.0)
+    }
+
+    /// True if each tenant has the same clusters in both.
+    ///
+    /// Compares addresses only. May be false for equal views.
+    #[must_use]
+    pub fn has_same_clusters(&self, other: &View) -> bool {
+        self.by_tenant.0.ptr_eq(&other.by_tenant.0)
+    }
+
+    /// Repositories of deleted tenants and clusters that their servers still have.
+    pub fn retired_repositories(&self) -> impl Iterator<Item = &Arc<Record<RetiredRepository>>> {
+        self.retired.values()
+    }
+
+    /// The repository of a deleted tenant or cluster with this id.
+    #[must_use]
+    pub fn retired_repository(&self, id: &str) -> Option<&Arc<Record<RetiredRepository>>> {
+        self.retired.get(id)
     }
 
     /// Rights of the person with this id.

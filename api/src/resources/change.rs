@@ -67,11 +67,13 @@ pub enum ResourceKind {
     Bundle,
     /// Group of clusters.
     Group,
+    /// Git repository of a deleted tenant or cluster, until it is archived or deleted.
+    Repository,
 }
 
 impl ResourceKind {
     /// All kinds.
-    pub const ALL: [ResourceKind; 11] = [
+    pub const ALL: [ResourceKind; 12] = [
         ResourceKind::Tenant,
         ResourceKind::Cluster,
         ResourceKind::Token,
@@ -83,6 +85,7 @@ impl ResourceKind {
         ResourceKind::Source,
         ResourceKind::Bundle,
         ResourceKind::Group,
+        ResourceKind::Repository,
     ];
 
     /// The name in JSON and in the database.
@@ -100,6 +103,7 @@ impl ResourceKind {
             ResourceKind::Source => "source",
             ResourceKind::Bundle => "bundle",
             ResourceKind::Group => "group",
+            ResourceKind::Repository => "repository",
         }
     }
 }

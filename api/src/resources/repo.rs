@@ -69,6 +69,62 @@ pub struct RepoStateDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub since: Option<OffsetDateTime>,
+    /// Last recorded try of the hub. Successful checks without a difference are not recorded.
+    #[serde(
+        default,
+        rename = "lastTry",
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_try: Option<OffsetDateTime>,
+    /// Last difference on the server that the hub corrected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<RepoDrift>,
+}
+
+/// Differences between a repository and its desired state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RepoDrift {
+    /// Time of the correction.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// Corrected parts, like `description` and `deploy key steward`.
+    pub corrected: Vec<String>,
+}
+
+/// Repository of a deleted tenant or cluster, until its Git server has archived or deleted it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RetiredRepository)]
+pub struct RetiredRepoDocument {
+    /// Id of the entry.
+    pub id: String,
+    /// Id of the deleted tenant or cluster.
+    pub owner: String,
+    /// Clone URL.
+    pub url: String,
+    /// `Archive` or `Delete`.
+    pub policy: DeletionPolicy,
+    /// Time of the deletion of its owner.
+    #[serde(with = "time::serde::rfc3339")]
+    pub deleted: OffsetDateTime,
+    /// Reason of the last failed try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Last failed try.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_try: Option<OffsetDateTime>,
+}
+
+/// Response to `GET /v1/retired-repositories`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RetiredRepositories {
+    /// In the order of their ids.
+    pub items: Vec<RetiredRepoDocument>,
 }
 
 /// Management of a repository.
@@ -99,6 +155,8 @@ pub struct DeployKey {
 pub enum RepoPhase {
     /// Exists as desired.
     Created,
+    /// Requested from its server for the first time, without an answer yet.
+    Creating,
     /// Rejected by its server.
     Failed,
     /// Not known.
@@ -107,13 +165,19 @@ pub enum RepoPhase {
 
 impl RepoPhase {
     /// All phases.
-    pub const ALL: [RepoPhase; 3] = [RepoPhase::Created, RepoPhase::Failed, RepoPhase::Unknown];
+    pub const ALL: [RepoPhase; 4] = [
+        RepoPhase::Created,
+        RepoPhase::Creating,
+        RepoPhase::Failed,
+        RepoPhase::Unknown,
+    ];
 
     /// The name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             RepoPhase::Created => "created",
+            RepoPhase::Creating => "creating",
             RepoPhase::Failed => "failed",
             RepoPhase::Unknown => "unknown",
         }

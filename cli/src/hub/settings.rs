@@ -66,6 +66,8 @@ pub(crate) struct Settings {
     pub(crate) enroll: EnrollSettings,
     pub(crate) access: AccessSettings,
     pub(crate) accept_data_loss: bool,
+    /// Configuration file of Git servers.
+    pub(crate) git_servers: Option<PathBuf>,
     /// Folder with credentials for sources of bundles.
     pub(crate) delivery_credentials: Option<PathBuf>,
     /// Program helm, for charts of repositories.
@@ -209,6 +211,9 @@ pub(crate) struct Server {
     /// TOML file of trusted token issuers: OpenID Connect, Kubernetes clusters [default: none]
     #[arg(long, value_name = "FILE")]
     issuers: Option<String>,
+    /// TOML file of Git servers that provide the repositories of tenants and clusters: GitLab, GitHub, Gitea, Forgejo [default: none]
+    #[arg(long, value_name = "FILE")]
+    git_servers: Option<String>,
     /// Folder with keys and tokens for Git: a folder for each tenant, and in it one file for each name that a source uses.
     /// SOURCE.webhook has the secret of the webhook of that source [default: none]
     #[arg(long, value_name = "DIR")]
@@ -341,6 +346,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
             steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
         },
         accept_data_loss: reader.or("accept-data-loss", false),
+        git_servers: reader.optional("git-servers"),
         delivery_credentials: reader.optional("delivery-credentials"),
         helm: reader.optional("helm"),
         program_proxy: ProgramProxy::default(),
@@ -380,6 +386,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
             steward_image: STEWARD_IMAGE.to_owned(),
         },
         accept_data_loss: reader.or("accept-data-loss", false),
+        git_servers: None,
         delivery_credentials: None,
         helm: None,
         program_proxy: ProgramProxy::default(),

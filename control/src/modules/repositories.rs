@@ -1,90 +1,37 @@
-//! Git repositories of tenants and clusters: the desired repository ([`DesiredRepo`]), the Git
-//! server that creates it (a plugged-in [`GitServer`]), and its status ([`state`]). Without a
-//! server, repositories are plain data.
+//! Git repositories of tenants and clusters: the desired repository ([`wanted`]), the Git server
+//! that provides it (a plugged-in [`GitServer`](fairlead_repositories::GitServer)), and its status
+//! ([`state`]). Without a server, repositories are plain data.
 
 mod keeper;
 mod plans;
+mod retired;
 mod state;
+mod tenant_files;
 mod wanted;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use fairlead_routes::ApiModule;
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use fairlead_api::resources::{RetiredRepoDocument, RetiredRepositories, Role};
+use fairlead_registry::{RegistryError, allow, by};
+use fairlead_repositories::GitServers;
+use fairlead_routes::{
+    ApiModule, ApiRoutes, Right, RouteSpec, Tag,
+    reply::{Answer, Authenticated},
+};
 use fairlead_runtime::Process;
 use fairlead_seam::Module;
-use fairlead_store::{Clock, Store};
+use fairlead_store::{Clock, Draft, Store, StoreError};
+use http::StatusCode;
+use tracing::info;
 
-pub use wanted::{DesiredRepo, RepoOwner};
+pub(crate) use state::ServerStates;
 
-/// A Git server, or a company's own process for repositories. Its reasons are shown to everyone
-/// with access to the repository: they must contain no secrets.
-#[async_trait]
-pub trait GitServer: Send + Sync {
-    /// Name known to users, like `git.example`.
-    fn name(&self) -> &str;
-
-    /// True if this server is responsible for the repository.
-    fn serves(&self, wanted: &DesiredRepo) -> bool;
-
-    /// Creates the repository, or reconciles the existing one with the desired one.
-    ///
-    /// It is called again for the same repository: periodically, after a restart, and possibly
-    /// twice at once when another hub takes over. A repository created by an earlier call counts as
-    /// created now, whatever [`DesiredRepo::creation_policy`] says. The call is dropped after 30 s;
-    /// a panic counts as [`GitServerError::Unavailable`].
-    ///
-    /// # Errors
-    /// [`GitServerError`]
-    async fn ensure(&self, wanted: &DesiredRepo) -> Result<ReportedRepo, GitServerError>;
-}
-
-/// A repository as reported by its server. Its fields fill the ones left empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReportedRepo {
-    /// Clone URL.
-    pub url: String,
-    /// In the format of `known_hosts`, several lines.
-    pub host_keys: Option<String>,
-}
-
-/// A failed request to a Git server.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GitServerError {
-    /// The desired state was rejected; a retry alone does not help.
-    #[error("{0}")]
-    Rejected(String),
-    /// The result is unknown; a retry may help.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-/// Plugged-in Git servers; the first one that serves a repository is responsible for it.
-#[derive(Clone, Default)]
-pub struct GitServers(Vec<Arc<dyn GitServer>>);
-
-impl GitServers {
-    /// Uses `servers` in this order.
-    #[must_use]
-    pub fn new(servers: Vec<Arc<dyn GitServer>>) -> Self {
-        GitServers(servers)
-    }
-
-    fn are_none(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn of(&self, wanted: &DesiredRepo) -> Option<&Arc<dyn GitServer>> {
-        self.0.iter().find(|server| server.serves(wanted))
-    }
-}
-
-impl fmt::Debug for GitServers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.0.iter().map(|server| server.name());
-        f.debug_list().entries(names).finish()
-    }
-}
+const RETIRED: Right = Right::new("handling retired repositories", &[Role::Admin]).on_all_tenants();
 
 /// Git servers, and the store with the repositories that they provide.
 struct Repositories {
@@ -105,7 +52,74 @@ impl RepositoriesModule {
     }
 }
 
-impl ApiModule for RepositoriesModule {}
+impl ApiModule for RepositoriesModule {
+    fn api_routes(&self) -> ApiRoutes {
+        const TAG: Tag = Tag::SYSTEM;
+        ApiRoutes::new()
+            .route(
+                RouteSpec::get(
+                    TAG,
+                    "/v1/retired-repositories",
+                    "listRetiredRepositories",
+                    "List repositories of deleted tenants and clusters that are not archived or deleted yet",
+                )
+                .needs(&[RETIRED])
+                .gives::<RetiredRepositories>(200),
+                list_retired,
+            )
+            .route(
+                RouteSpec::delete(
+                    TAG,
+                    "/v1/retired-repositories/{id}",
+                    "keepRetiredRepository",
+                    "Keep a repository of a deleted tenant or cluster unchanged",
+                )
+                .needs(&[RETIRED])
+                .fails(404, "no such entry")
+                .gives_nothing(204),
+                keep_retired,
+            )
+            .with_state(Arc::clone(&self.0))
+    }
+}
+
+async fn list_retired(
+    State(repositories): State<Arc<Repositories>>,
+    Authenticated(caller): Authenticated,
+) -> Answer<Json<RetiredRepositories>> {
+    allow(&caller, RETIRED)?;
+    let view = repositories.store.view();
+    let items = view.retired_repositories().map(|it| {
+        let it = it.value.clone();
+        RetiredRepoDocument {
+            id: it.id,
+            owner: it.owner,
+            url: it.url,
+            policy: it.policy,
+            deleted: it.deleted,
+            reason: it.reason,
+            last_try: it.tried,
+        }
+    });
+    let items = items.collect();
+    Ok(Json(RetiredRepositories { items }))
+}
+
+async fn keep_retired(
+    State(repositories): State<Arc<Repositories>>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Answer<StatusCode> {
+    allow(&caller, RETIRED)?;
+    let gone = id.clone();
+    let decide = move |draft: &mut Draft| match draft.delete_retired_repository(&gone) {
+        Err(StoreError::Missing) => Err(RegistryError::NoSuchRetiredRepository(gone.clone())),
+        done => Ok(done?),
+    };
+    repositories.store.change(by(&caller), decide).await?;
+    info!(id, caller = caller.name, "retired repository kept");
+    Ok(StatusCode::NO_CONTENT)
+}
 
 #[async_trait]
 impl Module for RepositoriesModule {
@@ -117,6 +131,7 @@ impl Module for RepositoriesModule {
         tokio::select! {
             () = process.draining() => {}
             () = keeper::run(&self.0), if !self.0.git_servers.are_none() => {}
+            () = retired::run(&self.0), if !self.0.git_servers.are_none() => {}
         }
     }
 }

@@ -12,13 +12,17 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fairlead_control::{DesiredRepo, GitServer, GitServerError, GitServers, ReportedRepo};
+use fairlead_control::repositories::{
+    DesiredRepo, GitServer, GitServerError, GitServers, KnownRepo, ReportedRepo, RetiredRepo,
+};
 use fairlead_runtime::Process;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::{sync::Notify, time::timeout};
 
 use crate::rig::{Rig, admin};
+
+mod lifecycle;
 
 /// Serves repositories at `git.example`, and those with a path but no URL yet.
 #[derive(Default)]
@@ -33,6 +37,11 @@ struct ScriptedServer {
     of: BTreeMap<String, GitServerError>,
     /// All requests received.
     asked: Vec<DesiredRepo>,
+    /// Knowledge of the hub at each of them.
+    known: Vec<KnownRepo>,
+    retired: Vec<RetiredRepo>,
+    /// Corrections that each answer reports.
+    corrected: Vec<String>,
     is_silent: bool,
     panics: bool,
 }
@@ -70,10 +79,29 @@ impl GitServer for Server {
         }
     }
 
-    async fn ensure(&self, wanted: &DesiredRepo) -> Result<ReportedRepo, GitServerError> {
+    fn has_url(&self, url: &str) -> bool {
+        url.contains("@git.example/")
+    }
+
+    async fn retire(&self, retired: &RetiredRepo) -> Result<(), GitServerError> {
+        let refusal = {
+            let mut said = self.said();
+            said.retired.push(retired.clone());
+            said.of.get(&retired.owner.to_string()).cloned()
+        };
+        self.asked.notify_waiters();
+        refusal.map_or(Ok(()), Err)
+    }
+
+    async fn ensure(
+        &self,
+        wanted: &DesiredRepo,
+        known: &KnownRepo,
+    ) -> Result<ReportedRepo, GitServerError> {
         let (said, is_silent, panics) = {
             let mut said = self.said();
             said.asked.push(wanted.clone());
+            said.known.push(known.clone());
             let of = said.of.get(&wanted.owner.to_string()).cloned();
             (of, said.is_silent, said.panics)
         };
@@ -91,6 +119,8 @@ impl GitServer for Server {
         Ok(ReportedRepo {
             url: url.unwrap_or_else(|| format!("ssh://git@git.example/{path}/{name}.git")),
             host_keys: Some("git.example ssh-ed25519 AAAA\n".to_owned()),
+            deploy_keys: wanted.deploy_keys.keys().cloned().collect(),
+            corrected: self.said().corrected.clone(),
         })
     }
 }
@@ -263,8 +293,8 @@ async fn an_unavailable_server_keeps_the_phase_and_a_silent_one_is_reported() {
     let asked = world.server.asked.notified();
     world.make("three", json!({ "url": URL })).await;
     timeout(Duration::from_secs(60), asked).await.unwrap();
-    later(Duration::from_secs(30)).await;
-    let reason = json!("git.example did not answer within 30 s");
+    later(Duration::from_secs(60)).await;
+    let reason = json!("git.example did not answer within 60 s");
     world.becomes("/clusters/c-three", "unknown", reason).await;
 }
 
@@ -289,7 +319,7 @@ async fn a_change_during_a_call_waits_without_busy_polling() {
 
     world.server.said().is_silent = false;
     world
-        .asked_after("c-one", later(Duration::from_secs(30)))
+        .asked_after("c-one", later(Duration::from_secs(60)))
         .await;
     let asked = world.server.said().asked.last().cloned().unwrap();
     assert_eq!(asked.deploy_keys["steward"].key, "ssh-ed25519 AAAA");

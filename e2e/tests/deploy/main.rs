@@ -11,6 +11,7 @@ mod charts;
 mod git;
 mod gitea;
 mod kills;
+mod repositories;
 mod returned;
 mod secrets;
 mod ssh;

@@ -1,8 +1,10 @@
 //! Git repositories as data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use fairlead_api::resources::{Credentials, DeployKey, RepoKind, RepoPhase};
+use fairlead_api::resources::{
+    Credentials, DeletionPolicy, DeployKey, RepoDrift, RepoKind, RepoPhase,
+};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -47,4 +49,53 @@ pub struct RepoState {
     /// Time of the last phase change.
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
+    /// Last recorded try.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub tried: Option<OffsetDateTime>,
+    /// Last corrected difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<RepoDrift>,
+    /// Clone URL of the repository, once its server has provided it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Names of the deploy keys that the hub has added.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub deploy_keys: BTreeSet<String>,
+    /// Hash of the files that its server has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
+}
+
+/// Repository of a deleted tenant or cluster, until its server has archived or deleted it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetiredRepository {
+    /// Id of its owner, and the revision of the deletion.
+    pub id: String,
+    /// Id of the deleted tenant or cluster.
+    pub owner: String,
+    /// Clone URL.
+    pub url: String,
+    /// Reference to the credentials of the server's API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_secret_ref: Option<Credentials>,
+    /// `Archive` or `Delete`.
+    pub policy: DeletionPolicy,
+    /// Time of the deletion.
+    #[serde(with = "time::serde::rfc3339")]
+    pub deleted: OffsetDateTime,
+    /// Reason of the last failed try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Last failed try.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub tried: Option<OffsetDateTime>,
 }

@@ -1,9 +1,9 @@
 //! A tenant, and defaults for its clusters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::{
-    TenantId,
+    ClusterId, TenantId,
     resources::{AgentSettings, CreationPolicy, DeletionPolicy, TenantQuotas},
 };
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,9 @@ pub struct Tenant {
     /// Status of the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo_state: Option<RepoState>,
+    /// Former clusters whose files are to be removed from the repository.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub former_clusters: BTreeSet<ClusterId>,
     /// Revision of `git_repo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -63,6 +66,7 @@ impl Tenant {
             annotations: BTreeMap::new(),
             git_repo: None,
             repo_state: None,
+            former_clusters: BTreeSet::new(),
             revision: None,
             global_git_repo_url: None,
             global_git_repo_revision: None,

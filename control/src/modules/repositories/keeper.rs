@@ -6,9 +6,12 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use fairlead_api::Failure;
 use fairlead_registry::template_of;
+use fairlead_repositories::{
+    DesiredRepo, GitServer, GitServerError, KnownRepo, RepoOwner, ReportedRepo,
+};
 use fairlead_store::{
-    Actor, Draft, Revision, StoreError,
-    model::{Cluster, GitRepo, RepoPhase, RepoState},
+    Actor, Draft, Revision, StoreError, View,
+    model::{Cluster, GitRepo, RepoState, Tenant},
     whole_millis,
 };
 use futures_util::FutureExt;
@@ -20,18 +23,20 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    DesiredRepo, GitServer, GitServerError, RepoOwner, ReportedRepo, Repositories,
-    plans::{Call, Plans, Sources},
-    state::state_after,
+    Repositories,
+    plans::{Call, CallOutcome, Plans, Sources},
+    state::{DesiredHashes, creating, state_after},
+    tenant_files::is_removed,
+    wanted::{desired_of_cluster, desired_of_tenant, hash_of},
 };
 
 /// Maximum number of concurrent server calls.
 const MAX_CONCURRENT_CALLS: usize = 8;
-const CALL_DEADLINE: Duration = Duration::from_secs(30);
+pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// Changes within this time are processed together.
 const BATCH_DELAY: Duration = Duration::from_millis(300);
 /// Interval at which a standby hub checks that the active one is alive.
-const STANDBY_POLL_INTERVAL: Duration = Duration::from_secs(5);
+pub(super) const STANDBY_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Never returns.
 pub(super) async fn run(repositories: &Arc<Repositories>) {
@@ -47,14 +52,15 @@ struct Reconciler {
     repositories: Arc<Repositories>,
     plans: Plans,
     calls: JoinSet<Completed>,
+    /// View of the last refresh.
+    planned: Option<Arc<View>>,
 }
 
 /// Result of one server call.
 struct Completed {
     owner: RepoOwner,
-    of: String,
-    /// Hash of the desired repository after the call, and its phase.
-    outcome: Result<Option<(String, RepoPhase)>, Failure>,
+    number: u64,
+    outcome: Result<Option<CallOutcome>, Failure>,
 }
 
 impl Reconciler {
@@ -63,6 +69,7 @@ impl Reconciler {
             repositories,
             plans: Plans::default(),
             calls: JoinSet::new(),
+            planned: None,
         }
     }
 
@@ -96,12 +103,22 @@ impl Reconciler {
     /// Refreshes the plans from the store.
     fn refresh(&mut self) {
         let view = self.repositories.store.view();
+        let same_clusters = self.planned.as_ref();
+        let same_clusters = same_clusters.is_some_and(|it| it.has_same_clusters(&view));
         for record in view.tenants() {
             let tenant = &record.value;
-            let sources = (record.revision, Revision(0));
+            // A tenant's files depend on its clusters.
+            let clusters = match same_clusters {
+                true => Revision(0),
+                false => view.revision(),
+            };
+            let sources = (record.revision, clusters);
             let owner = RepoOwner::Tenant(tenant.id.clone());
+            if same_clusters && self.plans.has_record(&owner, record.revision) {
+                continue;
+            }
             self.plan(owner, sources, tenant.repo_state.as_ref(), || {
-                DesiredRepo::of_tenant(tenant)
+                tenant_in(&view, tenant)
             });
         }
         for record in view.clusters() {
@@ -113,13 +130,14 @@ impl Reconciler {
             );
             let owner = RepoOwner::Cluster(cluster.id.clone());
             self.plan(owner, sources, cluster.repo_state.as_ref(), || {
-                DesiredRepo::of_cluster(cluster, template_of(&view, &cluster.tenant))
+                desired_of_cluster(cluster, template_of(&view, &cluster.tenant))
             });
         }
         self.plans.retain(|owner| match owner {
             RepoOwner::Tenant(id) => view.tenant(id).is_some(),
             RepoOwner::Cluster(id) => view.cluster(id).is_some(),
         });
+        self.planned = Some(view);
     }
 
     fn plan(
@@ -142,12 +160,16 @@ impl Reconciler {
     /// Starts the calls that are due, up to the limit.
     fn start_calls(&mut self) {
         let capacity = MAX_CONCURRENT_CALLS.saturating_sub(self.calls.len());
-        for Call { desired, of } in self.plans.take_due(capacity) {
+        for call in self.plans.take_due(capacity) {
             let repositories = Arc::clone(&self.repositories);
-            let owner = desired.owner.clone();
+            let (owner, number) = (call.desired.owner.clone(), call.number);
             self.calls.spawn(async move {
-                let outcome = ensure(&repositories, desired, &of).await;
-                Completed { owner, of, outcome }
+                let outcome = ensure(&repositories, call).await;
+                Completed {
+                    owner,
+                    number,
+                    outcome,
+                }
             });
         }
     }
@@ -157,39 +179,106 @@ impl Reconciler {
             warn!(owner = %completed.owner, %failure, "repository status not recorded");
             None
         });
-        self.plans.complete(completed.owner, &completed.of, outcome);
+        self.plans
+            .complete(completed.owner, completed.number, outcome);
     }
+}
+
+fn tenant_in(view: &View, tenant: &Tenant) -> Option<DesiredRepo> {
+    tenant.git_repo.as_ref()?;
+    let clusters = view.clusters_of(&tenant.id);
+    let clusters: Vec<_> = clusters.map(|it| it.value.id.clone()).collect();
+    desired_of_tenant(tenant, clusters.iter())
 }
 
 /// Calls the server and records the result, if the repository is still desired in that form.
 async fn ensure(
     repositories: &Arc<Repositories>,
-    desired: DesiredRepo,
-    of: &str,
-) -> Result<Option<(String, RepoPhase)>, Failure> {
+    call: Call,
+) -> Result<Option<CallOutcome>, Failure> {
+    let Call {
+        desired, hashes, ..
+    } = call;
     let Some(server) = repositories.git_servers.of(&desired) else {
         return Ok(None);
     };
-    let result = call(server.as_ref(), &desired).await;
+    let now = || whole_millis(repositories.clock.now());
+    let known = begin(repositories, &desired, &hashes, now()).await?;
+    let called = AssertUnwindSafe(async { server.ensure(&desired, &known).await });
+    let result = with_deadline(server.as_ref(), called).await;
     let url = result.as_ref().map(|made| &made.url);
     info!(owner = %desired.owner, server = server.name(), result = ?url, "repository requested");
     let answer = ServerAnswer {
-        of: of.to_owned(),
+        hashes,
+        desired,
         result,
-        at: whole_millis(repositories.clock.now()),
+        at: now(),
     };
-    let decide = move |draft: &mut Draft| settle(draft, &desired.owner, &answer);
+    let decide = move |draft: &mut Draft| settle(draft, &answer);
     Ok(repositories.store.change(Actor::Hub, decide).await?.value)
 }
 
-/// Calls the server with a deadline. A panic counts as a failure that may be retried.
-async fn call(
-    server: &dyn GitServer,
+/// Records the first request of a repository, and returns the result of earlier ones.
+async fn begin(
+    repositories: &Arc<Repositories>,
     desired: &DesiredRepo,
-) -> Result<ReportedRepo, GitServerError> {
-    let completed = AssertUnwindSafe(async { server.ensure(desired).await }).catch_unwind();
+    hashes: &DesiredHashes,
+    at: OffsetDateTime,
+) -> Result<KnownRepo, Failure> {
+    let last = {
+        let view = repositories.store.view();
+        match &desired.owner {
+            RepoOwner::Tenant(id) => view.tenant(id).and_then(|it| it.value.repo_state.clone()),
+            RepoOwner::Cluster(id) => view.cluster(id).and_then(|it| it.value.repo_state.clone()),
+        }
+    };
+    if let Some(first) = creating(last.as_ref(), hashes, at) {
+        let owner = desired.owner.clone();
+        let decide = move |draft: &mut Draft| record_start(draft, &owner, &first);
+        repositories.store.change(Actor::Hub, decide).await?;
+    }
+    Ok(last.map_or_else(KnownRepo::default, |last| KnownRepo {
+        url: last.url,
+        deploy_keys: last.deploy_keys,
+    }))
+}
+
+/// Writes the status unless the repository has changed meanwhile.
+fn record_start(draft: &mut Draft, owner: &RepoOwner, first: &RepoState) -> Result<(), StoreError> {
+    match owner {
+        RepoOwner::Tenant(id) => {
+            let tenant = draft.tenant(id).map(|it| it.value.clone());
+            let tenant = tenant.filter(|tenant| {
+                let desired = tenant_in(draft, tenant);
+                desired.is_some_and(|it| hash_of(&it) == first.of)
+            });
+            if let Some(mut tenant) = tenant {
+                tenant.repo_state = Some(first.clone());
+                draft.put_tenant(tenant)?;
+            }
+        }
+        RepoOwner::Cluster(id) => {
+            let cluster = draft.cluster(id).map(|it| it.value.clone());
+            let cluster = cluster.filter(|cluster| {
+                let desired = desired_of_cluster(cluster, template_of(draft, &cluster.tenant));
+                desired.is_some_and(|it| hash_of(&it) == first.of)
+            });
+            if let Some(mut cluster) = cluster {
+                cluster.repo_state = Some(first.clone());
+                draft.put_cluster(cluster)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Calls the server with a deadline. A panic counts as a failure that may be retried.
+pub(super) async fn with_deadline<T>(
+    server: &dyn GitServer,
+    called: AssertUnwindSafe<impl Future<Output = Result<T, GitServerError>>>,
+) -> Result<T, GitServerError> {
     let name = server.name();
-    let detail = match timeout(CALL_DEADLINE, completed).await {
+    let detail = match timeout(CALL_DEADLINE, called.catch_unwind()).await {
         Ok(Ok(result)) => return result,
         // The panic message is omitted: viewers of the repository must not see it.
         Ok(Err(_)) => format!("the client of {name} panicked; see the hub's log"),
@@ -199,40 +288,44 @@ async fn call(
 }
 
 /// `None` if another repository or none is desired by now.
-fn settle(
-    draft: &mut Draft,
-    owner: &RepoOwner,
-    answer: &ServerAnswer,
-) -> Result<Option<(String, RepoPhase)>, StoreError> {
-    match owner {
+fn settle(draft: &mut Draft, answer: &ServerAnswer) -> Result<Option<CallOutcome>, StoreError> {
+    match &answer.desired.owner {
         RepoOwner::Tenant(id) => {
             let Some(mut tenant) = draft.tenant(id).map(|it| it.value.clone()) else {
                 return Ok(None);
             };
-            let hash = answer.write(&mut tenant, DesiredRepo::of_tenant, |it| {
-                (&mut it.git_repo, &mut it.repo_state)
-            });
+            let view: &View = draft;
+            let outcome = answer.write(
+                &mut tenant,
+                |it| tenant_in(view, it),
+                |it| (&mut it.git_repo, &mut it.repo_state),
+            );
+            if outcome.is_some() && answer.result.is_ok() {
+                let files = &answer.desired.files;
+                tenant.former_clusters.retain(|id| !is_removed(files, id));
+            }
             draft.put_tenant(tenant)?;
-            Ok(hash)
+            Ok(outcome)
         }
         RepoOwner::Cluster(id) => {
             let Some(mut cluster) = draft.cluster(id).map(|it| it.value.clone()) else {
                 return Ok(None);
             };
             let template = template_of(draft, &cluster.tenant);
-            let desired = |it: &Cluster| DesiredRepo::of_cluster(it, template);
-            let hash = answer.write(&mut cluster, desired, |it| {
+            let desired = |it: &Cluster| desired_of_cluster(it, template);
+            let outcome = answer.write(&mut cluster, desired, |it| {
                 (&mut it.git_repo, &mut it.repo_state)
             });
             draft.put_cluster(cluster)?;
-            Ok(hash)
+            Ok(outcome)
         }
     }
 }
 
-/// ServerAnswer of a server for the desired repository with hash `of`.
+/// Answer of a server for a desired repository.
 struct ServerAnswer {
-    of: String,
+    desired: DesiredRepo,
+    hashes: DesiredHashes,
     result: Result<ReportedRepo, GitServerError>,
     at: OffsetDateTime,
 }
@@ -245,8 +338,8 @@ impl ServerAnswer {
         owner: &mut T,
         desired: impl Fn(&T) -> Option<DesiredRepo>,
         parts: impl Fn(&mut T) -> (&mut Option<GitRepo>, &mut Option<RepoState>),
-    ) -> Option<(String, RepoPhase)> {
-        let before = desired(owner).filter(|it| it.hash() == self.of)?;
+    ) -> Option<CallOutcome> {
+        let before = desired(owner).filter(|it| hash_of(it) == self.hashes.of)?;
         if let Ok(made) = &self.result {
             let (repo, _) = parts(owner);
             if before.url.is_none() {
@@ -257,11 +350,20 @@ impl ServerAnswer {
                 own.host_keys = own.host_keys.take().or_else(|| made.host_keys.clone());
             }
         }
-        let hash = desired(owner)?.hash();
+        let hashes = DesiredHashes {
+            of: hash_of(&desired(owner)?),
+            files: self.hashes.files.clone(),
+        };
         let (_, state) = parts(owner);
-        let next = state_after(state.as_ref(), &hash, &self.result, self.at);
-        let phase = next.phase;
+        let next = state_after(state.as_ref(), &hashes, &self.result, self.at);
         *state = Some(next);
-        Some((hash, phase))
+        Some(CallOutcome {
+            of: hashes.of,
+            is_done: self.result.is_ok(),
+            wait: match &self.result {
+                Err(GitServerError::Throttled { wait, .. }) => Some(*wait),
+                _ => None,
+            },
+        })
     }
 }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use fairlead_repositories::{DesiredRepo, RepoOwner};
 use fairlead_store::{
     Revision,
     model::{RepoPhase, RepoState},
@@ -13,13 +14,18 @@ use fairlead_store::{
 };
 use tokio::time::Instant;
 
-use super::{DesiredRepo, RepoOwner};
+use super::{
+    state::DesiredHashes,
+    wanted::{files_hash_of, hash_of},
+};
 
 /// First retry delay after a failure; it doubles each time.
 const RETRY_DELAY_MIN: Duration = Duration::from_secs(5);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(600);
-/// Interval of checks for drift: people change repositories on the server, too.
-const DRIFT_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
+/// Longest interval of checks for drift: people change repositories on the server, too.
+const DRIFT_CHECK_INTERVAL: Duration = Duration::from_secs(3 * 3600);
+/// Calls that wait for a rate limit are spread over this time.
+const THROTTLE_SPREAD: Duration = Duration::from_secs(30);
 
 /// Revisions of the changes that wrote an owner's record and its template's.
 pub(super) type Sources = (Revision, Revision);
@@ -29,21 +35,35 @@ pub(super) struct Plans {
     plans: BTreeMap<RepoOwner, PlannedCall>,
     queue: BTreeSet<(Instant, RepoOwner)>,
     busy: BTreeSet<RepoOwner>,
+    last_number: u64,
 }
 
 /// Next call for one repository, and its due time.
 struct PlannedCall {
     sources: Sources,
-    of: String,
+    hashes: DesiredHashes,
     desired: DesiredRepo,
     due: Instant,
     misses: u32,
+    /// Distinguishes the plan from an earlier one of the same owner.
+    number: u64,
 }
 
 /// A call to make; [`Plans::complete`] completes it.
 pub(super) struct Call {
     pub(super) desired: DesiredRepo,
+    pub(super) hashes: DesiredHashes,
+    pub(super) number: u64,
+}
+
+/// Recorded result of a call.
+pub(super) struct CallOutcome {
+    /// Hash of the desired repository after the call.
     pub(super) of: String,
+    /// True if the repository is as desired.
+    pub(super) is_done: bool,
+    /// Wait that the server asks for.
+    pub(super) wait: Option<Duration>,
 }
 
 impl Plans {
@@ -54,21 +74,29 @@ impl Plans {
             .is_some_and(|plan| plan.sources == sources)
     }
 
+    /// True if an owner is planned with the record of this revision.
+    pub(super) fn has_record(&self, owner: &RepoOwner, revision: Revision) -> bool {
+        let plan = self.plans.get(owner);
+        plan.is_some_and(|plan| plan.sources.0 == revision)
+    }
+
     pub(super) fn add(
         &mut self,
         desired: DesiredRepo,
         sources: Sources,
         known: Option<&RepoState>,
     ) {
-        let of = desired.hash();
+        let hashes = hashes_of(&desired);
         if let Some(plan) = self.plans.get_mut(&desired.owner)
-            && plan.of == of
+            && plan.hashes == hashes
         {
             // The change may be the fields that the server filled in.
             (plan.sources, plan.desired) = (sources, desired);
             return;
         }
-        let exists = known.is_some_and(|it| it.of == of && it.phase == RepoPhase::Created);
+        let exists = known.is_some_and(|it| {
+            it.phase == RepoPhase::Created && (&it.of, &it.files) == (&hashes.of, &hashes.files)
+        });
         let wait = if exists {
             jittered(DRIFT_CHECK_INTERVAL)
         } else {
@@ -78,12 +106,14 @@ impl Plans {
         self.forget(&owner);
         let due = Instant::now() + wait;
         self.queue.insert((due, owner.clone()));
+        self.last_number += 1;
         let plan = PlannedCall {
             sources,
-            of,
+            hashes,
             desired,
             due,
             misses: 0,
+            number: self.last_number,
         };
         self.plans.insert(owner, plan);
     }
@@ -122,45 +152,54 @@ impl Plans {
             let Some(plan) = self.plans.get(&owner) else {
                 continue;
             };
-            let (desired, of) = (plan.desired.clone(), plan.of.clone());
-            calls.push(Call { desired, of });
+            calls.push(Call {
+                desired: plan.desired.clone(),
+                hashes: plan.hashes.clone(),
+                number: plan.number,
+            });
             self.queue.remove(&(due, owner.clone()));
             self.busy.insert(owner);
         }
         calls
     }
 
-    /// Completes the call for hash `of`: the desired hash and phase after it, if they could be
-    /// recorded.
-    pub(super) fn complete(
-        &mut self,
-        owner: RepoOwner,
-        of: &str,
-        outcome: Option<(String, RepoPhase)>,
-    ) {
+    /// Completes the call of this number; `None` if its result could not be recorded.
+    pub(super) fn complete(&mut self, owner: RepoOwner, number: u64, outcome: Option<CallOutcome>) {
         self.busy.remove(&owner);
         let Some(plan) = self.plans.get_mut(&owner) else {
             return;
         };
-        if plan.of != of {
+        if plan.number != number {
             // The desired state changed meanwhile and is due.
             return;
         }
-        let mut exists = false;
-        if let Some((of, phase)) = outcome {
-            plan.of = of;
-            exists = phase == RepoPhase::Created;
+        let mut wait = None;
+        let mut is_done = false;
+        if let Some(outcome) = outcome {
+            plan.hashes.of = outcome.of;
+            (is_done, wait) = (outcome.is_done, outcome.wait);
         }
-        // Already due if the desired state changed back and forth.
-        self.queue.remove(&(plan.due, owner.clone()));
-        plan.misses = if exists { 0 } else { plan.misses + 1 };
-        plan.due = Instant::now()
-            + match plan.misses {
-                0 => jittered(DRIFT_CHECK_INTERVAL),
-                misses => jittered(RETRY_DELAY_MAX.min(RETRY_DELAY_MIN * (1 << misses.min(8)))),
-            };
+        plan.misses = if is_done { 0 } else { plan.misses + 1 };
+        let delay = match (wait, plan.misses) {
+            (Some(wait), _) => wait + jittered(THROTTLE_SPREAD),
+            (None, 0) => jittered(DRIFT_CHECK_INTERVAL),
+            (None, misses) => retry_delay(misses),
+        };
+        plan.due = Instant::now() + delay;
         self.queue.insert((plan.due, owner));
     }
+}
+
+fn hashes_of(desired: &DesiredRepo) -> DesiredHashes {
+    DesiredHashes {
+        of: hash_of(desired),
+        files: files_hash_of(desired),
+    }
+}
+
+/// Delay after this number of failures in a row.
+pub(super) fn retry_delay(misses: u32) -> Duration {
+    jittered(RETRY_DELAY_MAX.min(RETRY_DELAY_MIN * (1 << misses.min(8))))
 }
 
 /// Jitter: half of the delay at least.
@@ -175,17 +214,19 @@ mod tests {
 
     use super::*;
 
-    const BEYOND_ALL_DELAYS: Duration = Duration::from_secs(2 * 3600);
+    const BEYOND_ALL_DELAYS: Duration = Duration::from_secs(4 * 3600);
 
     fn desired(url: Option<&str>, name: &str) -> DesiredRepo {
         DesiredRepo {
             owner: RepoOwner::Cluster("c-one".parse().unwrap()),
+            title: "One".to_owned(),
             url: url.map(str::to_owned),
             path: None,
             name: Some(name.to_owned()),
             api_secret: None,
             deploy_keys: BTreeMap::new(),
             creation_policy: None,
+            files: BTreeMap::new(),
         }
     }
 
@@ -201,8 +242,12 @@ mod tests {
         question
     }
 
-    fn created(desired: &DesiredRepo) -> Option<(String, RepoPhase)> {
-        Some((desired.hash(), RepoPhase::Created))
+    fn created(desired: &DesiredRepo) -> Option<CallOutcome> {
+        Some(CallOutcome {
+            of: hash_of(desired),
+            is_done: true,
+            wait: None,
+        })
     }
 
     #[tokio::test(start_paused = true)]
@@ -214,7 +259,7 @@ mod tests {
         plans.add(second.clone(), sources(2), None);
         assert!(due_call(&mut plans).is_none());
         assert_eq!(plans.next(), None, "there is nothing to wake up for");
-        plans.complete(first.owner.clone(), &asked.of, created(&first));
+        plans.complete(first.owner.clone(), asked.number, created(&first));
         assert_eq!(plans.next(), Some(Instant::now()));
         assert_eq!(due_call(&mut plans).unwrap().desired, second);
     }
@@ -225,7 +270,7 @@ mod tests {
         let (empty, filled) = (desired(None, "it"), desired(Some("ssh://a/b.git"), "it"));
         plans.add(empty.clone(), sources(1), None);
         let asked = due_call(&mut plans).unwrap();
-        plans.complete(empty.owner.clone(), &asked.of, created(&filled));
+        plans.complete(empty.owner.clone(), asked.number, created(&filled));
         plans.add(filled.clone(), sources(2), None);
         assert!(due_call(&mut plans).is_none(), "the server filled it in");
         tokio::time::advance(BEYOND_ALL_DELAYS).await;
@@ -233,17 +278,49 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_back_and_forth_causes_one_call() {
+    async fn a_change_back_and_forth_leads_to_one_more_call() {
         let mut plans = Plans::default();
         let (first, second) = (desired(None, "first"), desired(None, "second"));
         plans.add(first.clone(), sources(1), None);
         let asked = due_call(&mut plans).unwrap();
         plans.add(second, sources(2), None);
         plans.add(first.clone(), sources(3), None);
-        plans.complete(first.owner.clone(), &asked.of, created(&first));
-        assert!(due_call(&mut plans).is_none(), "one call is enough");
-        tokio::time::advance(BEYOND_ALL_DELAYS).await;
+        plans.complete(first.owner.clone(), asked.number, created(&first));
         assert_eq!(due_call(&mut plans).unwrap().desired, first);
         assert_eq!(plans.next(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_files_of_the_same_repository_are_due() {
+        let mut plans = Plans::default();
+        let first = desired(None, "it");
+        plans.add(first.clone(), sources(1), None);
+        let asked = due_call(&mut plans).unwrap();
+        plans.complete(first.owner.clone(), asked.number, created(&first));
+        let mut more = first.clone();
+        let file = fairlead_repositories::DesiredFile::Absent {
+            earlier: Vec::new(),
+        };
+        more.files.insert("c-one.yml".to_owned(), file);
+        assert_eq!(hash_of(&more), hash_of(&first));
+        plans.add(more.clone(), sources(2), None);
+        assert_eq!(due_call(&mut plans).unwrap().desired, more);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_throttled_call_waits_as_its_server_asks() {
+        let mut plans = Plans::default();
+        let first = desired(None, "it");
+        plans.add(first.clone(), sources(1), None);
+        let asked = due_call(&mut plans).unwrap();
+        let wait = Duration::from_secs(1800);
+        let outcome = CallOutcome {
+            of: hash_of(&first),
+            is_done: false,
+            wait: Some(wait),
+        };
+        plans.complete(first.owner.clone(), asked.number, Some(outcome));
+        let due = plans.next().unwrap() - Instant::now();
+        assert!(due >= wait && due <= wait + THROTTLE_SPREAD, "{due:?}");
     }
 }

@@ -1,10 +1,12 @@
 //! Status of a repository. The answer of its server selects the next phase:
 //!
-//! | from      | as desired | refused  | away                       |
-//! |-----------|------------|----------|----------------------------|
-//! | `unknown` | `created`  | `failed` | `unknown`, with the reason |
-//! | `created` | `created`  | `failed` | `created`                  |
-//! | `failed`  | `created`  | `failed` | `failed`                   |
+//! | from                  | as desired | refused  | away                       |
+//! |-----------------------|------------|----------|----------------------------|
+//! | `unknown`, `creating` | `created`  | `failed` | `unknown`, with the reason |
+//! | `created`             | `created`  | `failed` | `created`                  |
+//! | `failed`              | `created`  | `failed` | `failed`                   |
+//!
+//! The first request for a repository makes it `creating`.
 //!
 //! A status is valid for one desired state. With another URL or key, or without a responsible
 //! server, the status reads `unknown`; no write is needed.
@@ -12,53 +14,122 @@
 use std::borrow::Cow;
 
 use fairlead_registry::{Effective, RepoStatus, ShownRepoState};
-use fairlead_store::model::{Cluster, ClusterTemplate, RepoPhase, RepoState, Tenant};
+use fairlead_repositories::{DesiredRepo, GitServerError, GitServers, ReportedRepo};
+use fairlead_store::model::{Cluster, ClusterTemplate, RepoDrift, RepoPhase, RepoState, Tenant};
 use time::OffsetDateTime;
 
-use super::{DesiredRepo, GitServerError, GitServers, ReportedRepo};
+use super::wanted::{desired_of_cluster, desired_of_tenant, hash_of};
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
-/// Status of the repository with hash `of` after an answer of its server.
+/// Hashes of a desired repository and of its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DesiredHashes {
+    pub(super) of: String,
+    pub(super) files: Option<String>,
+}
+
+/// Status of the repository with these hashes after an answer of its server.
 pub(super) fn state_after(
-    before: Option<&RepoState>,
-    of: &str,
+    last: Option<&RepoState>,
+    hashes: &DesiredHashes,
     result: &Result<ReportedRepo, GitServerError>,
     now: OffsetDateTime,
 ) -> RepoState {
-    let before = before.filter(|it| it.of == of);
-    let (phase, reason) = match (result, before) {
-        (Ok(_), _) => (RepoPhase::Created, None),
-        (Err(GitServerError::Rejected(reason)), _) => (RepoPhase::Failed, Some(line(reason))),
-        (Err(GitServerError::Unavailable(_)), Some(known)) if known.phase != RepoPhase::Unknown => {
-            return known.clone();
-        }
-        (Err(GitServerError::Unavailable(reason)), _) => (RepoPhase::Unknown, Some(line(reason))),
+    let before = last.filter(|it| it.of == hashes.of);
+    let mut next = RepoState {
+        phase: RepoPhase::Unknown,
+        reason: None,
+        of: hashes.of.clone(),
+        since: now,
+        tried: Some(now),
+        drift: before.and_then(|it| it.drift.clone()),
+        url: last.and_then(|it| it.url.clone()),
+        deploy_keys: last.map(|it| it.deploy_keys.clone()).unwrap_or_default(),
+        files: before.and_then(|it| it.files.clone()),
     };
-    match before {
-        Some(known) if (known.phase, &known.reason) == (phase, &reason) => known.clone(),
-        _ => RepoState {
-            phase,
-            reason,
-            of: of.to_owned(),
-            since: now,
-        },
+    match result {
+        Ok(made) => {
+            let was_provided =
+                before.is_some_and(|it| it.phase == RepoPhase::Created && it.files == hashes.files);
+            if was_provided && !made.corrected.is_empty() {
+                let corrected = made.corrected.iter().map(|it| line(it)).collect();
+                next.drift = Some(RepoDrift { at: now, corrected });
+            }
+            next.phase = RepoPhase::Created;
+            next.url = Some(made.url.clone());
+            next.deploy_keys.clone_from(&made.deploy_keys);
+            next.files.clone_from(&hashes.files);
+        }
+        Err(GitServerError::Rejected(reason)) => {
+            next.phase = RepoPhase::Failed;
+            next.reason = Some(line(reason));
+        }
+        Err(GitServerError::Unavailable(reason) | GitServerError::Throttled { reason, .. }) => {
+            match before {
+                // The last known status counts.
+                Some(known) if known.phase == RepoPhase::Created => return known.clone(),
+                Some(known) if known.phase == RepoPhase::Failed => {
+                    next.phase = RepoPhase::Failed;
+                    next.reason.clone_from(&known.reason);
+                }
+                _ => next.reason = Some(line(reason)),
+            }
+        }
+    }
+    let Some(known) = before else {
+        return next;
+    };
+    if (known.phase, &known.reason) == (next.phase, &next.reason) {
+        next.since = known.since;
+    }
+    let is_noted = RepoState {
+        tried: known.tried,
+        ..next.clone()
+    };
+    // Successful checks without a difference cause no change of the record.
+    match next.phase {
+        RepoPhase::Created if is_noted == *known => is_noted,
+        _ => next,
     }
 }
 
+/// Status at the first request; `None` if it stays, because the repository was requested before.
+pub(super) fn creating(
+    last: Option<&RepoState>,
+    hashes: &DesiredHashes,
+    now: OffsetDateTime,
+) -> Option<RepoState> {
+    let was_requested = last.is_some_and(|it| it.of == hashes.of || it.url.is_some());
+    (!was_requested).then(|| RepoState {
+        phase: RepoPhase::Creating,
+        reason: None,
+        of: hashes.of.clone(),
+        since: now,
+        tried: Some(now),
+        drift: None,
+        url: None,
+        deploy_keys: Default::default(),
+        files: None,
+    })
+}
+
 /// The reason on one line, truncated.
-fn line(reason: &str) -> String {
+pub(super) fn line(reason: &str) -> String {
     let words = reason.split(|c: char| c.is_control() || c.is_whitespace());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.join(" ").chars().take(MAX_REASON_CHARS).collect()
 }
 
-impl RepoStatus for GitServers {
+/// Status of repositories for documents.
+pub(crate) struct ServerStates(pub(crate) GitServers);
+
+impl RepoStatus for ServerStates {
     fn of_tenant<'a>(&self, tenant: &'a Tenant) -> Option<ShownRepoState<'a>> {
         tenant.git_repo.as_ref()?;
-        let desired = || DesiredRepo::of_tenant(tenant);
-        Some(shown(self, desired, tenant.repo_state.as_ref()))
+        let desired = || desired_of_tenant(tenant, [].into_iter());
+        Some(shown(&self.0, desired, tenant.repo_state.as_ref()))
     }
 
     fn of_cluster<'a>(
@@ -69,8 +140,8 @@ impl RepoStatus for GitServers {
         if !Effective::of(cluster, template).has_repo() {
             return None;
         }
-        let desired = || DesiredRepo::of_cluster(cluster, template);
-        Some(shown(self, desired, cluster.repo_state.as_ref()))
+        let desired = || desired_of_cluster(cluster, template);
+        Some(shown(&self.0, desired, cluster.repo_state.as_ref()))
     }
 }
 
@@ -89,12 +160,14 @@ fn shown<'a>(
     if servers.of(&desired).is_none() {
         return ShownRepoState::unknown(UNSERVED);
     }
-    match known.filter(|known| known.of == desired.hash()) {
+    match known.filter(|known| known.of == hash_of(&desired)) {
         None => ShownRepoState::unknown("not requested from its Git server in its current form"),
         Some(known) => ShownRepoState {
             phase: known.phase,
             reason: known.reason.as_deref().map(Cow::Borrowed),
             since: Some(known.since),
+            last_try: known.tried,
+            drift: known.drift.as_ref(),
         },
     }
 }
@@ -110,7 +183,7 @@ mod tests {
     fn made() -> Result<ReportedRepo, GitServerError> {
         Ok(ReportedRepo {
             url: "ssh://git@git.example/a/b.git".to_owned(),
-            host_keys: None,
+            ..ReportedRepo::default()
         })
     }
 
@@ -122,6 +195,20 @@ mod tests {
         Err(GitServerError::Unavailable("no route".to_owned()))
     }
 
+    fn throttled() -> Result<ReportedRepo, GitServerError> {
+        Err(GitServerError::Throttled {
+            reason: "no route".to_owned(),
+            wait: std::time::Duration::from_secs(7),
+        })
+    }
+
+    fn hashes(of: &str) -> DesiredHashes {
+        DesiredHashes {
+            of: of.to_owned(),
+            files: None,
+        }
+    }
+
     fn phase_and_reason(state: &RepoState) -> (RepoPhase, Option<&str>) {
         (state.phase, state.reason.as_deref())
     }
@@ -129,31 +216,46 @@ mod tests {
     #[test]
     fn answers_move_phases_as_in_the_table() {
         let after = |before: Option<&RepoState>, result: &Result<ReportedRepo, GitServerError>| {
-            state_after(before, "it", result, START)
+            state_after(before, &hashes("it"), result, START)
         };
         let created = (RepoPhase::Created, None);
         let failed = (RepoPhase::Failed, Some("no such group"));
         let unknown = (RepoPhase::Unknown, Some("no route"));
-        for (first, ways) in [
-            (None, [created, failed, unknown]),
-            (Some(away()), [created, failed, unknown]),
-            (Some(made()), [created, failed, created]),
-            (Some(refused()), [created, failed, failed]),
+        let first_request = creating(None, &hashes("it"), START);
+        for (before, ways) in [
+            (None, [created, failed, unknown, unknown]),
+            (first_request, [created, failed, unknown, unknown]),
+            (
+                Some(after(None, &away())),
+                [created, failed, unknown, unknown],
+            ),
+            (
+                Some(after(None, &made())),
+                [created, failed, created, created],
+            ),
+            (
+                Some(after(None, &refused())),
+                [created, failed, failed, failed],
+            ),
         ] {
-            let before = first.as_ref().map(|first| after(None, first));
-            for (result, expected) in [made(), refused(), away()].iter().zip(ways) {
+            let results = [made(), refused(), away(), throttled()];
+            for (result, expected) in results.iter().zip(ways) {
                 let then = after(before.as_ref(), result);
-                assert_eq!(phase_and_reason(&then), expected, "{first:?}, {result:?}");
+                assert_eq!(phase_and_reason(&then), expected, "{before:?}, {result:?}");
             }
         }
     }
 
     #[test]
-    fn repeated_answers_keep_their_time_and_other_repositories_start_unknown() {
-        let first = state_after(None, "it", &refused(), START);
+    fn repeated_answers_keep_their_start_and_other_repositories_start_unknown() {
+        let first = state_after(None, &hashes("it"), &refused(), START);
         let later = START + Duration::HOUR;
-        assert_eq!(state_after(Some(&first), "it", &refused(), later), first);
-        let other = state_after(Some(&first), "other", &away(), later);
+        let again = state_after(Some(&first), &hashes("it"), &refused(), later);
+        assert_eq!((again.since, again.tried), (START, Some(later)));
+        let created = state_after(None, &hashes("it"), &made(), START);
+        let again = state_after(Some(&created), &hashes("it"), &made(), later);
+        assert_eq!(again, created, "a check without a difference is no change");
+        let other = state_after(Some(&first), &hashes("other"), &away(), later);
         assert_eq!(
             (phase_and_reason(&other), other.since),
             ((RepoPhase::Unknown, Some("no route")), later)
@@ -161,13 +263,60 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_one_bounded_line() {
-        let long = state_after(
-            None,
-            "it",
-            &Err(GitServerError::Rejected("ä\u{7}\r\n".repeat(1000))),
-            START,
+    fn only_the_first_request_is_a_creation() {
+        let first = creating(None, &hashes("it"), START).unwrap();
+        assert_eq!(phase_and_reason(&first), (RepoPhase::Creating, None));
+        assert_eq!(creating(Some(&first), &hashes("it"), START), None);
+        let created = state_after(Some(&first), &hashes("it"), &made(), START);
+        assert_eq!(creating(Some(&created), &hashes("other"), START), None);
+        let refused = state_after(None, &hashes("it"), &refused(), START);
+        assert!(creating(Some(&refused), &hashes("other"), START).is_some());
+    }
+
+    #[test]
+    fn corrections_of_a_provided_repository_are_drift() {
+        let corrected = |parts: &[&str]| {
+            let mut made = made().unwrap();
+            made.corrected = parts.iter().map(|it| (*it).to_owned()).collect();
+            Ok(made)
+        };
+        let first = state_after(None, &hashes("it"), &corrected(&["repository"]), START);
+        assert_eq!(first.drift, None, "a creation is no drift");
+        let later = START + Duration::HOUR;
+        let drifted = corrected(&["description"]);
+        let then = state_after(Some(&first), &hashes("it"), &drifted, later);
+        let drift = then.drift.clone().unwrap();
+        assert_eq!(
+            (drift.at, &drift.corrected[..]),
+            (later, &["description".to_owned()][..])
         );
+        let kept = state_after(Some(&then), &hashes("it"), &made(), later);
+        assert_eq!(kept, then, "the last drift stays shown");
+        let wish = state_after(Some(&first), &hashes("other"), &drifted, later);
+        assert_eq!(wish.drift, None, "a changed wish is no drift");
+        let files = DesiredHashes {
+            files: Some("more".to_owned()),
+            ..hashes("it")
+        };
+        let more = state_after(Some(&first), &files, &corrected(&["file a"]), later);
+        assert_eq!(more.drift, None, "a new file is no drift");
+    }
+
+    #[test]
+    fn an_earlier_repository_and_its_keys_stay_known() {
+        let made = ReportedRepo {
+            deploy_keys: ["steward".to_owned()].into(),
+            ..made().unwrap()
+        };
+        let first = state_after(None, &hashes("it"), &Ok(made), START);
+        let then = state_after(Some(&first), &hashes("other"), &refused(), START);
+        assert_eq!((then.url, then.deploy_keys), (first.url, first.deploy_keys));
+    }
+
+    #[test]
+    fn reasons_are_one_bounded_line() {
+        let long = GitServerError::Rejected("ä\u{7}\r\n".repeat(1000));
+        let long = state_after(None, &hashes("it"), &Err(long), START);
         let reason = long.reason.unwrap();
         assert_eq!(reason.chars().count(), MAX_REASON_CHARS);
         assert!(!reason.contains(char::is_control), "{reason:?}");

@@ -1,7 +1,7 @@
 //! A hub without a front in a temporary directory, with a clock of the test.
 
 use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::{AccessSettings, Config, Control, EnrollSettings, GitServers};
+use fairlead_control::{AccessSettings, Config, Control, EnrollSettings, repositories::GitServers};
 use fairlead_registry::RegistrySettings;
 use fairlead_store::Clock;
 use fairlead_testkit::wall_clock::WallClock;

@@ -1,0 +1,74 @@
+//! Repositories of deleted tenants and clusters: a record for each one that its Git server is to
+//! archive or delete. Only repositories that the hub has provided get one.
+
+use fairlead_api::TenantId;
+use fairlead_store::{
+    Draft,
+    model::{Cluster, Credentials, DeletionPolicy, RepoKind, RepoState, RetiredRepository},
+};
+use time::OffsetDateTime;
+
+use crate::template::{Effective, template_of};
+
+/// Policy of tenants and clusters without one, as Lieutenant has it.
+const DEFAULT_POLICY: DeletionPolicy = DeletionPolicy::Archive;
+
+/// Retires the repository of a cluster that is about to be deleted.
+pub(crate) fn retire_of_cluster(draft: &mut Draft, cluster: &Cluster, deleted: OffsetDateTime) {
+    let template = template_of(draft, &cluster.tenant);
+    let effective = Effective::of(cluster, template);
+    if effective.repo_kind() != Some(RepoKind::Auto) {
+        return;
+    }
+    let secret = effective.api_secret_ref().cloned();
+    let policy = effective.deletion_policy();
+    let state = cluster.repo_state.as_ref();
+    retire(draft, cluster.id.as_str(), state, secret, policy, deleted);
+}
+
+/// Retires the repository of a tenant that is about to be deleted. Its policy is that of its
+/// clusters' template.
+pub(crate) fn retire_of_tenant(draft: &mut Draft, id: &TenantId, deleted: OffsetDateTime) {
+    let Some(record) = draft.tenant(id).cloned() else {
+        return;
+    };
+    let tenant = &record.value;
+    let Some(repo) = tenant.git_repo.as_ref() else {
+        return;
+    };
+    if repo.kind != RepoKind::Auto {
+        return;
+    }
+    let template = tenant.cluster_template.as_ref();
+    let policy = template.and_then(|it| it.deletion_policy);
+    let secret = repo.api_secret_ref.clone();
+    let state = tenant.repo_state.as_ref();
+    retire(draft, id.as_str(), state, secret, policy, deleted);
+}
+
+fn retire(
+    draft: &mut Draft,
+    owner: &str,
+    state: Option<&RepoState>,
+    api_secret_ref: Option<Credentials>,
+    policy: Option<DeletionPolicy>,
+    deleted: OffsetDateTime,
+) {
+    let policy = policy.unwrap_or(DEFAULT_POLICY);
+    let url = state.and_then(|it| it.url.clone());
+    let Some(url) = url.filter(|_| policy != DeletionPolicy::Retain) else {
+        return;
+    };
+    // The same id may be created and deleted again.
+    let id = format!("{owner}.{}", draft.next_revision().0);
+    draft.put_retired_repository(RetiredRepository {
+        id,
+        owner: owner.to_owned(),
+        url,
+        api_secret_ref,
+        policy,
+        deleted,
+        reason: None,
+        tried: None,
+    });
+}
