@@ -138,6 +138,8 @@ codes! {
     RolloutStopped = 4126, 0, "the rollout has stopped before its end", "Look at it with `fairlead rollout status BUNDLE`.";
     ClustersDiffer = 4127, 0, "clusters differ from the folder", "Deploy the folder with `fairlead deploy`, or correct it.";
     RunFailed = 4128, 0, "the run has not succeeded", "Read its log with `fairlead run logs RUN`.";
+    NoHostKeys = 4129, 502, "the host keys of a Git server cannot be read", "Check `ssh_host` and `ssh_port` of the hub's settings, and the network path from the hub.";
+    OtherHostKeys = 4130, 409, "the Git server does not show a key with this fingerprint", "List its keys with `fairlead git-server scan SERVER`, and compare them with those of its operator.";
     SignInDenied = 4131, 0, "the sign-in was denied", "Sign in with an account that may use this hub; the issuer's administrators know its rules.";
     SignInTimeout = 4132, 0, "nobody completed the sign-in in time", "Run the command again, and complete the sign-in in the browser.";
     SignInIssuerAway = 4133, 0, "the issuer of the sign-in cannot be reached", "Check the network path from this machine to the issuer, and HTTPS_PROXY; a token works meanwhile (`fairlead login URL --token-file FILE`).";

@@ -35,8 +35,9 @@ pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
 pub use exchange::{ExchangeToken, ExchangedToken};
 pub use quota::TenantQuotas;
 pub use repo::{
-    CreationPolicy, Credentials, DeletionPolicy, DeployKey, KubeApi, RepoDocument, RepoDrift,
-    RepoKind, RepoPhase, RepoStateDocument, RetiredRepoDocument, RetiredRepositories,
+    ConfirmHostKeys, CreationPolicy, Credentials, DeletionPolicy, DeployKey, GitServerList,
+    GitServerStatus, HostKey, HostKeySource, KubeApi, RepoDocument, RepoDrift, RepoKind, RepoPhase,
+    RepoStateDocument, RetiredRepoDocument, RetiredRepositories, ScannedHostKeys,
     TenantRepoDocument, without_secret,
 };
 pub use request::{

@@ -13,6 +13,7 @@ mod ca;
 mod common;
 mod delivery;
 mod fields;
+mod git_server;
 mod grants;
 mod inspect;
 mod lists;
@@ -35,6 +36,7 @@ pub(crate) use self::delivery::{
     RunCreate, RunList, RunLogs, RunWait, SourceAdd, SourceArgs,
 };
 pub(crate) use self::fields::{NewCluster, SetCluster};
+pub(crate) use self::git_server::{ConfirmKeysArgs, GitServerArgs};
 pub(crate) use self::grants::{AccessArgs, AccessDecisionArgs, AccessWish};
 pub(crate) use self::inspect::{
     Audit, AuditCommand, AuditRequests, ClusterCatalog, Compiled, InventoryArgs, RecordingArgs,
@@ -72,6 +74,9 @@ pub enum HubCommand {
     /// Manage API tokens of people and programs
     #[command(subcommand)]
     Token(TokenArgs),
+    /// Confirm host keys of Git servers, and list repositories of deleted owners
+    #[command(subcommand)]
+    GitServer(GitServerArgs),
     /// Rotate the hub's CA, without an end of any session
     #[command(subcommand)]
     Ca(CaArgs),

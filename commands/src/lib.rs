@@ -17,6 +17,7 @@ mod edit;
 mod facts;
 mod fields;
 mod find;
+mod git_server;
 mod import;
 mod inventory;
 mod kubeconfig;
@@ -61,6 +62,7 @@ pub fn run(
         HubCommand::Recording(command) => recording::run(&command),
         HubCommand::Token(command) => token::run(command, environment, create_locally),
         HubCommand::ConfirmRestore(asked) => ca::confirm_restore(&asked, environment),
+        HubCommand::GitServer(command) => git_server::run(command, environment),
         HubCommand::Ca(command) => ca::run(command, environment),
         HubCommand::Access(command) => access::run(command, environment),
         HubCommand::Sessions(command) => revocation::sessions(command, environment),

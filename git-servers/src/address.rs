@@ -29,6 +29,14 @@ impl RepoPath {
         })
     }
 
+    /// The same repository in lower case: servers ignore case.
+    pub(crate) fn lower_case(&self) -> RepoPath {
+        RepoPath {
+            group: self.group.to_ascii_lowercase(),
+            name: self.name.to_ascii_lowercase(),
+        }
+    }
+
     /// True if both name the same repository: servers ignore case.
     pub(crate) fn is(&self, other: &RepoPath) -> bool {
         let text = self.to_string();

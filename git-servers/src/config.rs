@@ -17,7 +17,7 @@ use url::{Host, Url};
 
 use crate::{
     address::CloneAddress, api_calls::RateLimit, credentials::TokenFiles, detect::ProviderKind,
-    server::ProvidedServer,
+    kubernetes_secrets::KubernetesSecrets, server::ProvidedServer,
 };
 
 #[derive(Deserialize)]
@@ -44,6 +44,9 @@ pub struct ServerSettings {
     /// Folder with tokens by `apiSecretRef`: `NAMESPACE/NAME`.
     #[serde(default)]
     pub credentials_dir: Option<PathBuf>,
+    /// Whether `apiSecretRef` names Secrets of the cluster in which the hub runs.
+    #[serde(default)]
+    pub kubernetes_secrets: bool,
     /// Host of its SSH server; that of the endpoint if empty.
     #[serde(default)]
     pub ssh_host: Option<String>,
@@ -104,9 +107,19 @@ impl ServerSettings {
             file: self.token_file,
             folder: self.credentials_dir,
         };
+        let secrets = match self.kubernetes_secrets {
+            true => Some(KubernetesSecrets::of_pod(client)),
+            false => None,
+        };
+        let secrets = secrets.transpose();
+        let secrets = secrets.map_err(|cause| wrong(format!("kubernetes_secrets: {cause}")))?;
         match (&tokens.file, &tokens.folder) {
-            (None, None) => {
-                let cause = "token_file or credentials_dir is missing";
+            (_, Some(_)) if secrets.is_some() => {
+                let cause = "credentials_dir and kubernetes_secrets exclude each other";
+                return Err(wrong(cause.to_owned()));
+            }
+            (None, None) if secrets.is_none() => {
+                let cause = "token_file, credentials_dir or kubernetes_secrets is missing";
                 return Err(wrong(cause.to_owned()));
             }
             (Some(_), _) => {
@@ -136,6 +149,7 @@ impl ServerSettings {
             endpoint,
             http,
             tokens,
+            secrets,
             host_keys,
             creates_groups: self.create_groups,
             kind,
@@ -188,7 +202,7 @@ fn host_keys(text: &str) -> Result<String, String> {
     }
 }
 
-fn client(ca_file: Option<&Path>) -> Result<Client, Failure> {
+pub(crate) fn client(ca_file: Option<&Path>) -> Result<Client, Failure> {
     let read = |path: &Path| {
         let text = fs::read_to_string(path);
         text.map_err(|error| bad(format!("ca_file: {}: {error}", path.display())))
@@ -237,7 +251,7 @@ mod tests {
             (String::new(), "no table [[server]]"),
             (
                 server("endpoint = \"https://a.example\""),
-                "server one: token_file or credentials_dir",
+                "server one: token_file, credentials_dir or kubernetes_secrets",
             ),
             (
                 server("endpoint = \"http://a.example\"\ntoken_file = \"TOKEN\""),
@@ -256,6 +270,10 @@ mod tests {
                     "endpoint = \"https://a.example\"\ntoken_file = \"TOKEN\"\nhost_keys = \"ssh-rsa\"",
                 ),
                 "host_keys, line 1",
+            ),
+            (
+                server("endpoint = \"https://a.example\"\nkubernetes_secrets = true"),
+                "server one: kubernetes_secrets: ca_file: /var/run/secrets",
             ),
             (
                 server("endpoint = \"https://a.example\"\ntoken = \"glpat\""),

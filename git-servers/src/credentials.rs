@@ -31,12 +31,16 @@ pub(crate) struct TokenFiles {
 pub(crate) enum TokenError {
     #[error("token_file is not set for this server, and the repository has no apiSecretRef")]
     None,
-    #[error("apiSecretRef {0:?} needs credentials_dir for this server")]
+    #[error("apiSecretRef {0:?} needs credentials_dir or kubernetes_secrets for this server")]
     NoFolder(String),
     #[error("apiSecretRef {0:?} is no name of a file")]
     BadName(String),
     #[error("token {name}: {cause}")]
-    Unreadable { name: String, cause: String },
+    Unreadable {
+        /// File or Secret, without a path.
+        name: String,
+        cause: String,
+    },
 }
 
 impl TokenFiles {
@@ -61,7 +65,7 @@ impl TokenFiles {
     }
 }
 
-fn is_file_name(name: &str) -> bool {
+pub(crate) fn is_file_name(name: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
     !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.chars().all(is_plain)
 }

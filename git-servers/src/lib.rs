@@ -7,6 +7,8 @@ mod blob;
 mod config;
 mod credentials;
 mod detect;
+mod host_keys;
+mod kubernetes_secrets;
 mod provider;
 mod providers;
 mod reconcile;

@@ -9,7 +9,7 @@ mod owner_mark;
 use std::{collections::BTreeSet, time::Duration};
 
 use fairlead_api::resources::CreationPolicy;
-use fairlead_repositories::{DesiredRepo, GitServerError, KnownRepo, Retirement};
+use fairlead_repositories::{DesiredRepo, GitServerError, KnownRepo, RetiredRepo, Retirement};
 
 use crate::{
     address::RepoPath,
@@ -69,14 +69,15 @@ impl Reconciler<'_> {
         })
     }
 
-    /// Archives or deletes a repository; a missing one is a success.
+    /// Archives or deletes a repository; a missing one is a success. A repository that names
+    /// another owner stays.
     ///
     /// # Errors
     /// [`GitServerError`]
     pub(crate) async fn retire(
         &self,
         path: &RepoPath,
-        retirement: Retirement,
+        retired: &RetiredRepo,
     ) -> Result<(), GitServerError> {
         let found = self.provider.read(path).await;
         let found = found.map_err(|error| self.error("reading the repository", error))?;
@@ -84,7 +85,13 @@ impl Reconciler<'_> {
             return Ok(());
         };
         self.check_renamed(path, &repo)?;
-        let (action, done) = match retirement {
+        if owner_mark::owner_of(&repo.description) != Some(retired.owner.as_str()) {
+            return Err(GitServerError::Rejected(format!(
+                "the description of {path} on {} does not name {} any longer; it may belong to somebody else",
+                self.server, retired.owner
+            )));
+        }
+        let (action, done) = match retired.retirement {
             Retirement::Archive if repo.archived => return Ok(()),
             Retirement::Archive => (
                 "archiving the repository",

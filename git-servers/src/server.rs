@@ -18,6 +18,8 @@ use crate::{
     api_calls::{ApiCalls, RateLimit, TokenHeader},
     credentials::TokenFiles,
     detect::{ProviderKind, detect},
+    host_keys,
+    kubernetes_secrets::KubernetesSecrets,
     provider::Provider,
     providers::{gitea::Gitea, github::GitHub, gitlab::GitLab},
     reconcile::{Reconciler, server_error},
@@ -30,6 +32,8 @@ pub struct ProvidedServer {
     pub(crate) address: CloneAddress,
     pub(crate) http: Client,
     pub(crate) tokens: TokenFiles,
+    /// Set if references name Secrets of the hub's own cluster.
+    pub(crate) secrets: Option<KubernetesSecrets>,
     pub(crate) host_keys: Option<String>,
     pub(crate) creates_groups: bool,
     /// Set at once if the settings name the provider.
@@ -88,7 +92,11 @@ impl ProvidedServer {
         secret: Option<&Credentials>,
     ) -> Result<Box<dyn Provider>, GitServerError> {
         let rejected = |error| GitServerError::Rejected(format!("{}: {error}", self.name));
-        let token = self.tokens.read(secret).map_err(rejected)?;
+        let token = match (&self.secrets, secret) {
+            (Some(secrets), Some(reference)) => secrets.read(reference).await,
+            (_, secret) => self.tokens.read(secret),
+        };
+        let token = token.map_err(rejected)?;
         let kind = self.kind().await?;
         let calls = self.calls(kind, Some(token));
         Ok(match kind {
@@ -113,12 +121,24 @@ impl GitServer for ProvidedServer {
         &self.name
     }
 
-    fn serves(&self, desired: &DesiredRepo) -> bool {
-        self.path_of(desired).is_some()
+    fn url_of(&self, desired: &DesiredRepo) -> Option<String> {
+        Some(self.address.url(&self.path_of(desired)?.lower_case()))
     }
 
-    fn has_url(&self, url: &str) -> bool {
-        self.address.path_of(url).is_some()
+    fn canonical_url(&self, url: &str) -> Option<String> {
+        Some(self.address.url(&self.address.path_of(url)?.lower_case()))
+    }
+
+    fn given_host_keys(&self) -> Option<&str> {
+        self.host_keys.as_deref()
+    }
+
+    async fn scan_host_keys(&self) -> Result<String, GitServerError> {
+        let (host, port) = (&self.address.ssh_host, self.address.ssh_port.unwrap_or(22));
+        host_keys::scan(host, port).await.map_err(|error| {
+            let cause = format!("{}: reading host keys of {host}:{port}: {error}", self.name);
+            GitServerError::Unavailable(cause)
+        })
     }
 
     async fn ensure(
@@ -148,6 +168,6 @@ impl GitServer for ProvidedServer {
         let path = self.address.path_of(&retired.url).ok_or_else(rejected)?;
         let provider = self.provider(retired.api_secret.as_ref()).await?;
         let reconciler = self.reconciler(provider.as_ref());
-        reconciler.retire(&path, retired.retirement).await
+        reconciler.retire(&path, retired).await
     }
 }

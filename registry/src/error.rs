@@ -42,6 +42,9 @@ pub enum RegistryError {
     /// No repository of a deleted owner has this id.
     #[error("no retired repository has the id {0:?}")]
     NoSuchRetiredRepository(String),
+    /// The hub's settings have no such Git server.
+    #[error("the hub has no Git server {0:?}")]
+    NoSuchGitServer(String),
     /// The caller may be the requester.
     #[error("it is your own request, or of the owner or holder of your token")]
     SecondPerson,
@@ -101,6 +104,7 @@ impl RegistryError {
             | RegistryError::UnknownScope
             | RegistryError::NoSuchToken(_)
             | RegistryError::NoSuchRetiredRepository(_)
+            | RegistryError::NoSuchGitServer(_)
             | RegistryError::NoSuchAccess(_) => Code::NotFound,
             RegistryError::SecondPerson => Code::SecondPerson,
             RegistryError::Conflict

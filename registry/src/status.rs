@@ -340,7 +340,8 @@ fn alters_visibility(change: &Change) -> bool {
         | Kind::Source
         | Kind::Bundle
         | Kind::Group
-        | Kind::Repository => return false,
+        | Kind::Repository
+        | Kind::HostKeys => return false,
     };
     before.get(field) != after.get(field)
 }

@@ -13,11 +13,26 @@ pub trait GitServer: Send + Sync {
     /// Name known to users, like `git.example`.
     fn name(&self) -> &str;
 
-    /// True if this server is responsible for the repository.
-    fn serves(&self, desired: &DesiredRepo) -> bool;
+    /// Clone URL of a desired repository, in one form for each repository; `None` if this server is
+    /// not responsible for it.
+    fn url_of(&self, desired: &DesiredRepo) -> Option<String>;
 
-    /// True if this server has the repository with this clone URL.
-    fn has_url(&self, url: &str) -> bool;
+    /// The same form of another clone URL; `None` if this server has no such repository.
+    fn canonical_url(&self, url: &str) -> Option<String>;
+
+    /// Host keys of the settings, in the format of `known_hosts`.
+    fn given_host_keys(&self) -> Option<&str> {
+        None
+    }
+
+    /// Reads the host keys of the SSH server, in the format of `known_hosts`. They are unconfirmed.
+    ///
+    /// # Errors
+    /// [`GitServerError::Unavailable`] if it cannot be reached.
+    async fn scan_host_keys(&self) -> Result<String, GitServerError> {
+        let cause = format!("{} has no host keys to read", self.name());
+        Err(GitServerError::Unavailable(cause))
+    }
 
     /// Creates the repository, or reconciles the existing one with the desired one.
     ///
@@ -93,13 +108,22 @@ impl GitServers {
     /// Server responsible for a desired repository.
     #[must_use]
     pub fn of(&self, desired: &DesiredRepo) -> Option<&Arc<dyn GitServer>> {
-        self.0.iter().find(|server| server.serves(desired))
+        self.0
+            .iter()
+            .find(|server| server.url_of(desired).is_some())
     }
 
     /// Server of a repository by its clone URL.
     #[must_use]
     pub fn of_url(&self, url: &str) -> Option<&Arc<dyn GitServer>> {
-        self.0.iter().find(|server| server.has_url(url))
+        self.0
+            .iter()
+            .find(|server| server.canonical_url(url).is_some())
+    }
+
+    /// All servers, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn GitServer>> {
+        self.0.iter()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     error::{Result, StoreError},
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        LockTarget, Person, RetiredRepository, Tenant, Token,
+        ConfirmedHostKeys, LockTarget, Person, RetiredRepository, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -235,6 +235,27 @@ impl StoredDocument for RetiredRepository {
     }
 }
 
+impl StoredDocument for ConfirmedHostKeys {
+    type Id = String;
+    const KIND: Kind = Kind::HostKeys;
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.host_keys
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.host_keys
+    }
+}
+
 impl StoredDocument for AccessGrant {
     type Id = String;
     const KIND: Kind = Kind::Access;
@@ -331,6 +352,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Source => view.take::<BundleSource>(row)?,
             Kind::Bundle => view.take::<BundleRecord>(row)?,
             Kind::Group => view.take::<ClusterGroup>(row)?,
+            Kind::HostKeys => view.take::<ConfirmedHostKeys>(row)?,
             Kind::Repository => view.take::<RetiredRepository>(row)?,
             Kind::Catalog => {}
         }

@@ -16,7 +16,8 @@ use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, Person, RetiredRepository, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, Person,
+        RetiredRepository, Tenant, Token,
     },
     record::Record,
     revision::Revision,
@@ -33,6 +34,7 @@ pub struct Draft {
     pub(super) authorities: BTreeSet<String>,
     pub(super) locks: BTreeSet<String>,
     pub(super) people: BTreeSet<String>,
+    pub(super) host_keys: BTreeSet<String>,
     pub(super) retired: BTreeSet<String>,
     pub(super) access: BTreeSet<String>,
     pub(super) delivery: TouchedDelivery,
@@ -60,6 +62,7 @@ impl Draft {
             authorities: BTreeSet::new(),
             locks: BTreeSet::new(),
             people: BTreeSet::new(),
+            host_keys: BTreeSet::new(),
             retired: BTreeSet::new(),
             access: BTreeSet::new(),
             delivery: TouchedDelivery::default(),
@@ -248,6 +251,12 @@ impl Draft {
         self.people.insert(id.to_owned());
         self.view.set::<Person>(&id.to_owned(), None);
         Ok(())
+    }
+
+    /// Creates or replaces the confirmed host keys of a Git server.
+    pub fn put_host_keys(&mut self, keys: ConfirmedHostKeys) {
+        self.host_keys.insert(keys.id.clone());
+        self.put(keys);
     }
 
     /// Creates or replaces the repository of a deleted tenant or cluster.

@@ -17,7 +17,7 @@ use crate::{
     millis::millis,
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        FactSource, Facts, Person, RetiredRepository, Tenant, Token,
+        ConfirmedHostKeys, FactSource, Facts, Person, RetiredRepository, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -101,6 +101,9 @@ pub(super) fn record(
     }
     for id in &draft.people {
         journal.document::<Person>(draft, id)?;
+    }
+    for id in &draft.host_keys {
+        journal.document::<ConfirmedHostKeys>(draft, id)?;
     }
     for id in &draft.retired {
         journal.document::<RetiredRepository>(draft, id)?;

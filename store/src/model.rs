@@ -32,7 +32,7 @@ pub use fairlead_api::{
         InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TenantQuotas,
     },
 };
-pub use git::{GitRepo, RepoState, RetiredRepository};
+pub use git::{ConfirmedHostKeys, GitRepo, RepoState, RetiredRepository};
 pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use person::{Person, PersonRights, PersonRole};
 pub use tenant::{ClusterTemplate, Tenant};

@@ -9,7 +9,8 @@ use imbl::{OrdMap, OrdSet};
 use crate::{
     delivery::DeliveryDocuments,
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, Person, RetiredRepository, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, Person,
+        RetiredRepository, Tenant, Token,
     },
     quota_terms::ChangeCount,
     record::Record,
@@ -28,6 +29,7 @@ pub struct View {
     pub(super) tokens: OrdMap<String, Arc<Record<Token>>>,
     pub(super) locks: OrdMap<String, Arc<Record<AccessLock>>>,
     pub(super) people: OrdMap<String, Arc<Record<Person>>>,
+    pub(super) host_keys: OrdMap<String, Arc<Record<ConfirmedHostKeys>>>,
     pub(super) retired: OrdMap<String, Arc<Record<RetiredRepository>>>,
     pub(super) access: OrdMap<String, Arc<Record<AccessGrant>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
@@ -173,6 +175,12 @@ impl View {
     #[must_use]
     pub fn has_same_clusters(&self, other: &View) -> bool {
         self.by_tenant.0.ptr_eq(&other.by_tenant.0)
+    }
+
+    /// Confirmed host keys of the Git server with this name.
+    #[must_use]
+    pub fn host_keys(&self, server: &str) -> Option<&Arc<Record<ConfirmedHostKeys>>> {
+        self.host_keys.get(server)
     }
 
     /// Repositories of deleted tenants and clusters that their servers still have.

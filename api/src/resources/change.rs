@@ -69,11 +69,13 @@ pub enum ResourceKind {
     Group,
     /// Git repository of a deleted tenant or cluster, until it is archived or deleted.
     Repository,
+    /// Confirmed host keys of a Git server.
+    HostKeys,
 }
 
 impl ResourceKind {
     /// All kinds.
-    pub const ALL: [ResourceKind; 12] = [
+    pub const ALL: [ResourceKind; 13] = [
         ResourceKind::Tenant,
         ResourceKind::Cluster,
         ResourceKind::Token,
@@ -86,6 +88,7 @@ impl ResourceKind {
         ResourceKind::Bundle,
         ResourceKind::Group,
         ResourceKind::Repository,
+        ResourceKind::HostKeys,
     ];
 
     /// The name in JSON and in the database.
@@ -104,6 +107,7 @@ impl ResourceKind {
             ResourceKind::Bundle => "bundle",
             ResourceKind::Group => "group",
             ResourceKind::Repository => "repository",
+            ResourceKind::HostKeys => "hostkeys",
         }
     }
 }

@@ -127,6 +127,62 @@ pub struct RetiredRepositories {
     pub items: Vec<RetiredRepoDocument>,
 }
 
+/// A Git server of the hub's settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GitServerStatus {
+    /// Name in the settings.
+    pub name: String,
+    /// Origin of its host keys.
+    pub source: HostKeySource,
+    /// Host keys that repositories without own ones get.
+    pub host_keys: Vec<HostKey>,
+}
+
+/// Response to `GET /v1/git-servers`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GitServerList {
+    /// In the order of the settings.
+    pub items: Vec<GitServerStatus>,
+}
+
+/// Origin of host keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HostKeySource {
+    /// The hub's settings.
+    Settings,
+    /// Read from the server, and confirmed by a person.
+    Confirmed,
+    /// None: read and confirm them.
+    None,
+}
+
+/// A host key of an SSH server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostKey {
+    /// Type like `ssh-ed25519`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Fingerprint as `ssh-keygen -l` prints it, like `SHA256:...`.
+    pub fingerprint: String,
+}
+
+/// Response to `GET /v1/git-servers/{name}/host-keys`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ScannedHostKeys {
+    /// Keys that the server shows now, unconfirmed.
+    pub found: Vec<HostKey>,
+}
+
+/// Body of `POST /v1/git-servers/{name}/host-keys`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfirmHostKeys {
+    /// Fingerprints that a person has compared with those of the server's operator.
+    pub fingerprints: Vec<String>,
+}
+
 /// Management of a repository.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

@@ -2,6 +2,7 @@
 //! that provides it (a plugged-in [`GitServer`](fairlead_repositories::GitServer)), and its status
 //! ([`state`]). Without a server, repositories are plain data.
 
+mod host_keys;
 mod keeper;
 mod plans;
 mod retired;
@@ -80,6 +81,7 @@ impl ApiModule for RepositoriesModule {
                 keep_retired,
             )
             .with_state(Arc::clone(&self.0))
+            .merge(host_keys::routes(&self.0))
     }
 }
 

@@ -22,6 +22,7 @@ use tokio::{sync::Notify, time::timeout};
 
 use crate::rig::{Rig, admin};
 
+mod host_keys;
 mod lifecycle;
 
 /// Serves repositories at `git.example`, and those with a path but no URL yet.
@@ -44,6 +45,10 @@ struct ScriptedServer {
     corrected: Vec<String>,
     is_silent: bool,
     panics: bool,
+    /// Host keys of its SSH server.
+    scanned: Option<String>,
+    /// True if answers have no host keys.
+    gives_no_keys: bool,
 }
 
 impl Server {
@@ -72,15 +77,31 @@ impl GitServer for Server {
         "git.example"
     }
 
-    fn serves(&self, wanted: &DesiredRepo) -> bool {
+    fn url_of(&self, wanted: &DesiredRepo) -> Option<String> {
+        let place = || {
+            Some(format!(
+                "{}/{}",
+                wanted.path.as_ref()?,
+                wanted.name.as_ref()?
+            ))
+        };
         match &wanted.url {
-            Some(url) => url.contains("@git.example/"),
-            None => wanted.path.is_some(),
+            Some(url) => self.canonical_url(url),
+            None => Some(format!("ssh://git@git.example/{}.git", place()?)),
         }
     }
 
-    fn has_url(&self, url: &str) -> bool {
-        url.contains("@git.example/")
+    fn canonical_url(&self, url: &str) -> Option<String> {
+        let path = url
+            .split_once("@git.example")?
+            .1
+            .trim_start_matches([':', '/']);
+        Some(format!("ssh://git@git.example/{path}"))
+    }
+
+    async fn scan_host_keys(&self) -> Result<String, GitServerError> {
+        let keys = self.said().scanned.clone();
+        keys.ok_or_else(|| GitServerError::Unavailable("no route to git.example".to_owned()))
     }
 
     async fn retire(&self, retired: &RetiredRepo) -> Result<(), GitServerError> {
@@ -98,6 +119,10 @@ impl GitServer for Server {
         wanted: &DesiredRepo,
         known: &KnownRepo,
     ) -> Result<ReportedRepo, GitServerError> {
+        let (corrected, gives_no_keys) = {
+            let said = self.said();
+            (said.corrected.clone(), said.gives_no_keys)
+        };
         let (said, is_silent, panics) = {
             let mut said = self.said();
             said.asked.push(wanted.clone());
@@ -118,9 +143,9 @@ impl GitServer for Server {
         let url = wanted.url.clone();
         Ok(ReportedRepo {
             url: url.unwrap_or_else(|| format!("ssh://git@git.example/{path}/{name}.git")),
-            host_keys: Some("git.example ssh-ed25519 AAAA\n".to_owned()),
+            host_keys: (!gives_no_keys).then(|| HOST_KEY.to_owned()),
             deploy_keys: wanted.deploy_keys.keys().cloned().collect(),
-            corrected: self.said().corrected.clone(),
+            corrected,
         })
     }
 }
@@ -227,6 +252,7 @@ async fn later(by: Duration) {
     tokio::time::resume();
 }
 
+const HOST_KEY: &str = "git.example ssh-ed25519 AAAA\n";
 const URL: &str = "ssh://git@git.example/clusters/one.git";
 
 fn refused(reason: &str) -> Option<GitServerError> {

@@ -30,18 +30,37 @@ async fn gitea_has_the_repositories_of_a_tenant_and_its_cluster() -> anyhow::Res
     fs::write(&settings, text)?;
     let settings = settings.display().to_string();
     let world = World::alone(&["--git-servers", &settings]).await?;
+    let tenant = home.path().join("tenant.yaml");
+    fs::write(
+        &tenant,
+        format!("{{id: t-acme, gitRepo: {{type: auto, url: \"{TENANT_REPO}\"}}}}"),
+    )?;
+    let tenant = tenant.display().to_string();
     for command in [
-        &["tenant", "create", "acme"][..],
-        &["tenant", "set", "t-acme", "--git-repo", TENANT_REPO, "--yes"],
-        &["cluster", "create", "edge", "--tenant", "t-acme", "--id", "c-edge"],
-        &["cluster", "set", "c-edge", "--git-repo", CATALOG_REPO, "--yes"],
+        &["tenant", "apply", "-f", &tenant, "--yes"][..],
+        &[
+            "cluster", "create", "edge", "--tenant", "t-acme", "--id", "c-edge",
+        ],
+        &[
+            "cluster",
+            "set",
+            "c-edge",
+            "--git-repo",
+            CATALOG_REPO,
+            "--yes",
+        ],
     ] {
         world.run(command).await?.success()?;
     }
     created(&world, &["cluster", "get", "c-edge"]).await?;
     created(&world, &["tenant", "get", "t-acme"]).await?;
-    let catalog = gitea.call("GET", "/repos/acme/catalog", &Value::Null).await?;
-    ensure!(catalog["description"] == "edge (Fairlead: c-edge)", "{catalog}");
+    let catalog = gitea
+        .call("GET", "/repos/acme/catalog", &Value::Null)
+        .await?;
+    ensure!(
+        catalog["description"] == "edge (Fairlead: c-edge)",
+        "{catalog}"
+    );
     let files = "/repos/acme/config/contents/c-edge.yml";
     eventually(ROLLOUT_DEADLINE, "the cluster's file", async || {
         gitea.call("GET", files, &Value::Null).await.ok()
@@ -59,7 +78,11 @@ async fn gitea_has_the_repositories_of_a_tenant_and_its_cluster() -> anyhow::Res
     eventually(ROLLOUT_DEADLINE, "no file of the cluster", async || {
         let list = "/repos/acme/config/contents";
         let list = gitea.call("GET", list, &Value::Null).await.ok()?;
-        let names: Vec<_> = list.as_array()?.iter().map(|it| it["name"].clone()).collect();
+        let names: Vec<_> = list
+            .as_array()?
+            .iter()
+            .map(|it| it["name"].clone())
+            .collect();
         (names == ["common.yml"]).then_some(())
     })
     .await?;

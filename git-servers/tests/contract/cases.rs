@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use fairlead_api::resources::CreationPolicy;
 use fairlead_repositories::{
-    DesiredRepo, GitServer, GitServerError, KnownRepo, RetiredRepo, Retirement,
+    DesiredRepo, GitServer, GitServerError, KnownRepo, RepoOwner, RetiredRepo, Retirement,
 };
 
 use crate::{
@@ -117,7 +117,7 @@ async fn existing_ones_are_adopted_by_policy_only(host: &dyn Host) {
     let adopted = open(host).server.ensure(&wish, &KnownRepo::default()).await;
     assert_eq!(adopted.unwrap().corrected, ["description"]);
     wish.creation_policy = Some(CreationPolicy::Create);
-    wish.owner = fairlead_repositories::RepoOwner::Cluster("c-other".parse().unwrap());
+    wish.owner = RepoOwner::Cluster("c-other".parse().unwrap());
     let reason = rejected(host, &wish, &KnownRepo::default()).await;
     assert!(reason.contains("already for c-edge"), "{reason}");
 }
@@ -281,6 +281,11 @@ async fn retired_ones_are_archived_or_deleted(host: &dyn Host) {
         assert!(host.observe("ended/edge").await.unwrap().archived);
     }
     retired.retirement = Retirement::Delete;
+    retired.owner = RepoOwner::Cluster("c-heir".parse().unwrap());
+    let refused = opened.server.retire(&retired).await;
+    let reason = refused.unwrap_err().to_string();
+    assert!(reason.contains("does not name c-heir"), "{reason}");
+    retired.owner = wish.owner.clone();
     for _ in 0..2 {
         opened.server.retire(&retired).await.unwrap();
         assert_eq!(host.observe("ended/edge").await, None);

@@ -62,6 +62,7 @@ pub(crate) fn open_with(host: &dyn Host, change: impl FnOnce(&mut ServerSettings
         provider: None,
         token_file: Some(token_file),
         credentials_dir: None,
+        kubernetes_secrets: false,
         ssh_host: Some(SSH_HOST.to_owned()),
         ssh_port: Some(2222),
         host_keys: Some("ssh.git.example ssh-ed25519 AAAA".to_owned()),

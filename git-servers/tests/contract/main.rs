@@ -6,3 +6,4 @@ mod fakes;
 mod faults;
 mod host;
 mod real_gitea;
+mod real_ssh;

@@ -70,6 +70,21 @@ pub struct RepoState {
     pub files: Option<String>,
 }
 
+/// Host keys of a Git server that a person has confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfirmedHostKeys {
+    /// Name of the server in the hub's settings.
+    pub id: String,
+    /// In the format of `known_hosts`, several lines.
+    pub keys: String,
+    /// Time of the confirmation.
+    #[serde(with = "time::serde::rfc3339")]
+    pub confirmed: OffsetDateTime,
+    /// Name of the caller.
+    pub by: String,
+}
+
 /// Repository of a deleted tenant or cluster, until its server has archived or deleted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

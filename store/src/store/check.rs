@@ -143,6 +143,7 @@ fn kept(view: &View, kind: Kind, id: &str) -> Option<Revision> {
         Kind::Authority => Some(view.authorities().filter(|it| it.value.id == id)?.revision),
         Kind::Lock => Some(view.lock(id)?.revision),
         Kind::Person => Some(view.person(id)?.revision),
+        Kind::HostKeys => Some(view.host_keys(id)?.revision),
         Kind::Repository => Some(view.retired_repository(id)?.revision),
         Kind::Access => Some(view.access_request(id)?.revision),
         Kind::Source => Some(view.source(&id.parse().ok()?)?.revision),

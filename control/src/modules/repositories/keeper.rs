@@ -24,6 +24,7 @@ use tracing::{info, warn};
 
 use super::{
     Repositories,
+    host_keys::host_keys_of,
     plans::{Call, CallOutcome, Plans, Sources},
     state::{DesiredHashes, creating, state_after},
     tenant_files::is_removed,
@@ -205,7 +206,12 @@ async fn ensure(
     let now = || whole_millis(repositories.clock.now());
     let known = begin(repositories, &desired, &hashes, now()).await?;
     let called = AssertUnwindSafe(async { server.ensure(&desired, &known).await });
-    let result = with_deadline(server.as_ref(), called).await;
+    let mut result = with_deadline(server.as_ref(), called).await;
+    if let Ok(made) = &mut result {
+        let view = repositories.store.view();
+        let keys = || host_keys_of(&view, server.as_ref());
+        made.host_keys = made.host_keys.take().or_else(keys);
+    }
     let url = result.as_ref().map(|made| &made.url);
     info!(owner = %desired.owner, server = server.name(), result = ?url, "repository requested");
     let answer = ServerAnswer {

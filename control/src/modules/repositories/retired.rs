@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Durat
 
 use fairlead_api::Failure;
 use fairlead_registry::{Effective, template_of};
-use fairlead_repositories::{GitServerError, RepoOwner, RetiredRepo, Retirement};
+use fairlead_repositories::{DesiredRepo, GitServerError, RepoOwner, RetiredRepo, Retirement};
 use fairlead_store::{
-    Actor, Draft, StoreError, View,
+    Actor, Draft, StoreError,
     model::{DeletionPolicy, RetiredRepository},
     whole_millis,
 };
@@ -20,6 +20,7 @@ use super::{
     keeper::{STANDBY_POLL_INTERVAL, with_deadline},
     plans::retry_delay,
     state::line,
+    wanted::{desired_of_cluster, desired_of_tenant},
 };
 
 /// Next try of each record, and the failed tries so far.
@@ -76,7 +77,8 @@ async fn handle(
     repositories: &Arc<Repositories>,
     retired: RetiredRepository,
 ) -> Result<Option<Option<Duration>>, Failure> {
-    let result = match is_in_use(&repositories.store.view(), &retired.url) {
+    let is_in_use = is_in_use(repositories, &retired.url);
+    let result = match is_in_use {
         true => {
             info!(owner = retired.owner, "repository kept for its new owner");
             Ok(())
@@ -128,16 +130,26 @@ async fn retire(
     result
 }
 
-/// True if a tenant or cluster has this repository now.
-fn is_in_use(view: &View, url: &str) -> bool {
-    let of_tenants = view.tenants().any(|tenant| {
-        let repo = tenant.value.git_repo.as_ref();
-        repo.and_then(|it| it.url.as_deref()) == Some(url)
+/// True if a tenant or cluster has this repository now, under any form of its URL.
+fn is_in_use(repositories: &Repositories, url: &str) -> bool {
+    let Some(server) = repositories.git_servers.of_url(url) else {
+        return false;
+    };
+    let retired = server.canonical_url(url);
+    let view = repositories.store.view();
+    let is_it = |desired: DesiredRepo| server.url_of(&desired) == retired;
+    let unmanaged = |url: &str| server.canonical_url(url) == retired;
+    let of_tenants = view.tenants().any(|record| {
+        let repo = record.value.git_repo.as_ref();
+        let desired = desired_of_tenant(&record.value, [].into_iter());
+        desired.is_some_and(is_it) || repo.and_then(|it| it.url.as_deref()).is_some_and(unmanaged)
     });
     of_tenants
-        || view.clusters().any(|cluster| {
-            let template = template_of(view, &cluster.value.tenant);
-            Effective::of(&cluster.value, template).repo_url() == Some(url)
+        || view.clusters().any(|record| {
+            let template = template_of(&view, &record.value.tenant);
+            let url = Effective::of(&record.value, template).repo_url();
+            desired_of_cluster(&record.value, template).is_some_and(is_it)
+                || url.is_some_and(unmanaged)
         })
 }
 

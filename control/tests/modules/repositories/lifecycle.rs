@@ -237,7 +237,9 @@ async fn a_repository_with_a_new_owner_is_kept() {
     world
         .becomes("/clusters/c-one", "created", Value::Null)
         .await;
-    world.make("heir", json!({ "url": URL })).await;
+    // The same repository in another form.
+    let heir = json!({ "url": "git@git.example:clusters/one.git" });
+    world.make("heir", heir).await;
     world.delete("/clusters/c-one").await;
     world.no_record_is_left().await;
     assert_eq!(world.server.said().retired, Vec::new());

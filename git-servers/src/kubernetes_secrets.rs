@@ -1,0 +1,169 @@
+//! Tokens from Secrets of the Kubernetes cluster in which the hub runs, read anew for each use. Its
+//! service account decides which ones the hub may read.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use fairlead_api::{Failure, resources::Credentials};
+use reqwest::Client;
+use secrecy::SecretString;
+use url::Url;
+
+use crate::{
+    api_calls::{ApiCalls, ApiRequest, RateLimit, TokenHeader},
+    credentials::{TokenError, is_file_name},
+};
+
+/// Folder of the service account in each pod.
+const POD_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// API server as each pod reaches it.
+const API_SERVER: &str = "https://kubernetes.default.svc";
+/// Key of the token in a Secret, as in Lieutenant's Secrets.
+const TOKEN_KEY: &str = "token";
+
+/// Secrets of the hub's own cluster.
+#[derive(Debug)]
+pub(crate) struct KubernetesSecrets {
+    http: Client,
+    base: Url,
+    account: PathBuf,
+}
+
+impl KubernetesSecrets {
+    /// Secrets as the service account of this pod reads them.
+    ///
+    /// # Errors
+    /// The hub does not run in a pod, or its CA cannot be used.
+    pub(crate) fn of_pod(
+        client: impl FnOnce(Option<&Path>) -> Result<Client, Failure>,
+    ) -> Result<Self, String> {
+        let account = PathBuf::from(POD_ACCOUNT);
+        let ca = account.join("ca.crt");
+        let http = client(Some(&ca)).map_err(|error| error.cause)?;
+        let base = API_SERVER.parse();
+        Ok(KubernetesSecrets {
+            http,
+            base: base.map_err(|error: url::ParseError| error.to_string())?,
+            account,
+        })
+    }
+
+    /// Token of the Secret of a reference. Without a namespace it is the hub's own.
+    ///
+    /// # Errors
+    /// [`TokenError`]
+    pub(crate) async fn read(&self, reference: &Credentials) -> Result<SecretString, TokenError> {
+        let own = || self.of_account("namespace");
+        let namespace = match &reference.namespace {
+            Some(namespace) => namespace.clone(),
+            None => own().map_err(|error| unreadable(&reference.name, error.to_string()))?,
+        };
+        let name = format!("{namespace}/{}", reference.name);
+        if !is_file_name(&namespace) || !is_file_name(&reference.name) {
+            return Err(TokenError::BadName(name));
+        }
+        let account = self.of_account("token");
+        let account = account.map_err(|error| unreadable(&name, error.to_string()))?;
+        let calls = ApiCalls {
+            http: self.http.clone(),
+            base: self.base.clone(),
+            token: Some((TokenHeader::Authorization("Bearer"), account.into())),
+            accept: "application/json",
+            limit: Arc::new(RateLimit::default()),
+        };
+        let path = [
+            "api",
+            "v1",
+            "namespaces",
+            &namespace,
+            "secrets",
+            &reference.name,
+        ];
+        let secret = calls.call(ApiRequest::get(&path)).await;
+        let secret = secret.map_err(|error| unreadable(&name, error.to_string()))?;
+        let data = secret.body.get("data").and_then(|it| it.get(TOKEN_KEY));
+        let token = data.and_then(|it| STANDARD.decode(it.as_str()?).ok());
+        let token = token.and_then(|it| String::from_utf8(it).ok());
+        let token = token.unwrap_or_default();
+        match token.trim() {
+            "" => Err(unreadable(&name, format!("it has no text in {TOKEN_KEY}"))),
+            token => Ok(token.to_owned().into()),
+        }
+    }
+
+    /// File of the service account; its token is replaced from time to time.
+    fn of_account(&self, file: &str) -> io::Result<String> {
+        let text = fs::read_to_string(self.account.join(file))?;
+        Ok(text.trim().to_owned())
+    }
+}
+
+fn unreadable(name: &str, cause: String) -> TokenError {
+    TokenError::Unreadable {
+        name: format!("of the Secret {name}"),
+        cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Json, Router, http::HeaderMap, routing::get};
+    use secrecy::ExposeSecret;
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn secret(headers: HeaderMap) -> Json<Value> {
+        assert_eq!(headers["authorization"], "Bearer of-the-pod");
+        Json(json!({ "data": { "token": STANDARD.encode("glpat-1\n") } }))
+    }
+
+    async fn secrets(account: &Path) -> KubernetesSecrets {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let empty = || async { Json(json!({ "data": {} })) };
+        let router = Router::new()
+            .route("/api/v1/namespaces/syn/secrets/git", get(secret))
+            .route("/api/v1/namespaces/hub/secrets/git", get(secret))
+            .route("/api/v1/namespaces/syn/secrets/empty", get(empty));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        fs::write(account.join("token"), "of-the-pod\n").unwrap();
+        fs::write(account.join("namespace"), "hub").unwrap();
+        KubernetesSecrets {
+            http: crate::config::client(None).unwrap(),
+            base: format!("http://{address}").parse().unwrap(),
+            account: account.to_owned(),
+        }
+    }
+
+    fn reference(namespace: Option<&str>, name: &str) -> Credentials {
+        Credentials {
+            name: name.to_owned(),
+            namespace: namespace.map(str::to_owned),
+        }
+    }
+
+    #[tokio::test]
+    async fn tokens_of_secrets_are_read_by_reference() {
+        let home = tempfile::tempdir().unwrap();
+        let secrets = secrets(home.path()).await;
+        for namespace in [Some("syn"), None] {
+            let token = secrets.read(&reference(namespace, "git")).await.unwrap();
+            assert_eq!(token.expose_secret(), "glpat-1");
+        }
+        for (namespace, name, expected) in [
+            ("syn", "missing", "of the Secret syn/missing: not found"),
+            ("syn", "empty", "no text in token"),
+            ("..", "git", "no name of a file"),
+        ] {
+            let refused = secrets.read(&reference(Some(namespace), name)).await;
+            let cause = refused.unwrap_err().to_string();
+            assert!(cause.contains(expected), "{cause}");
+        }
+    }
+}

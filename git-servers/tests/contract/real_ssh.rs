@@ -1,0 +1,43 @@
+//! Host keys of a real OpenSSH server.
+
+use fairlead_e2e::ssh::SshServer;
+use fairlead_repositories::{GitServer, GitServerError};
+
+use crate::{
+    fakes::{Fake, FakeKind},
+    host::open_with,
+};
+
+#[tokio::test]
+#[ignore = "needs OpenSSH's server, which is unpacked once: `make gitea`"]
+async fn host_keys_of_openssh_are_read() {
+    let unpacked = SshServer::build().await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let ssh = SshServer::start(&unpacked, home.path()).await.unwrap();
+    let (place, key) = ssh.known_host().trim().split_once(' ').unwrap();
+    let port: u16 = place.rsplit_once(':').unwrap().1.parse().unwrap();
+    let fake = Fake::start(FakeKind::Gitea).await;
+    let opened = open_with(fake.as_ref(), |settings| {
+        settings.ssh_host = Some("127.0.0.1".to_owned());
+        settings.ssh_port = Some(port);
+    });
+    let scanned = opened.server.scan_host_keys().await.unwrap();
+    // A comment may follow the key.
+    let words: Vec<&str> = key.split(' ').take(2).collect();
+    assert_eq!(scanned, format!("{place} {}\n", words.join(" ")));
+}
+
+#[tokio::test]
+async fn an_unreachable_ssh_server_is_reported() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let fake = Fake::start(FakeKind::Gitea).await;
+    let opened = open_with(fake.as_ref(), |settings| {
+        settings.ssh_host = Some("127.0.0.1".to_owned());
+        settings.ssh_port = Some(port);
+    });
+    let error = opened.server.scan_host_keys().await.unwrap_err();
+    assert!(matches!(error, GitServerError::Unavailable(_)), "{error:?}");
+    assert!(error.to_string().contains(&port.to_string()), "{error}");
+}
