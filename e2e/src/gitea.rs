@@ -133,7 +133,10 @@ impl Gitea {
         let body = serde_json::json!({ "name": "hub", "scopes": ["all"] });
         let path = format!("/users/{USER}/tokens");
         let made = self.call("POST", &path, &body).await?;
-        let token = made["sha1"].as_str().context("no token")?;
+        let token = made
+            .get("sha1")
+            .and_then(Value::as_str)
+            .context("no token")?;
         Ok(token.to_owned())
     }
 

@@ -27,12 +27,12 @@ const KEY_EXCHANGES: [&str; 2] = ["curve25519-sha256", "curve25519-sha256@libssh
 const MAX_OTHER_MESSAGES: usize = 8;
 
 // Message numbers (RFC 4250, section 4.1.2; RFC 5656, section 7.1).
-const IGNORE: u8 = 2;
-const UNIMPLEMENTED: u8 = 3;
-const DEBUG: u8 = 4;
-const KEXINIT: u8 = 20;
-const KEX_ECDH_INIT: u8 = 30;
-const KEX_ECDH_REPLY: u8 = 31;
+const IGNORE_MESSAGE: u8 = 2;
+const UNIMPLEMENTED_MESSAGE: u8 = 3;
+const DEBUG_MESSAGE: u8 = 4;
+const KEXINIT_MESSAGE: u8 = 20;
+const KEX_ECDH_INIT_MESSAGE: u8 = 30;
+const KEX_ECDH_REPLY_MESSAGE: u8 = 31;
 
 /// Host keys that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ async fn host_key<S: AsyncRead + AsyncWrite + Unpin>(
     stream.write_all(b"SSH-2.0-fairlead\r\n").await?;
     read_version(&mut stream).await?;
     write_packet(&mut stream, &key_exchange_init(algorithm)?).await?;
-    let offer = read_message(&mut stream, KEXINIT).await?;
+    let offer = read_message(&mut stream, KEXINIT_MESSAGE).await?;
     let lists = offer.get(17..).ok_or(ScanError::Invalid)?;
     let mut lists = Parts(lists);
     let exchanges = lists.list().ok_or(ScanError::Invalid)?;
@@ -101,10 +101,10 @@ async fn host_key<S: AsyncRead + AsyncWrite + Unpin>(
     let own = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new());
     let own = own.and_then(|key| key.compute_public_key());
     let own = own.map_err(|_| ScanError::Random)?;
-    let mut init = vec![KEX_ECDH_INIT];
+    let mut init = vec![KEX_ECDH_INIT_MESSAGE];
     put_string(&mut init, own.as_ref());
     write_packet(&mut stream, &init).await?;
-    let reply = read_message(&mut stream, KEX_ECDH_REPLY).await?;
+    let reply = read_message(&mut stream, KEX_ECDH_REPLY_MESSAGE).await?;
     let key = reply.get(1..).and_then(|rest| Parts(rest).string());
     let key = key.filter(|key| is_of(key, algorithm));
     key.map(|key| Some(key.to_vec())).ok_or(ScanError::Invalid)
@@ -122,7 +122,7 @@ fn is_of(key: &[u8], algorithm: &str) -> bool {
 fn key_exchange_init(algorithm: &str) -> Result<Vec<u8>, ScanError> {
     let mut cookie = [0; 16];
     aws_lc_rs::rand::fill(&mut cookie).map_err(|_| ScanError::Random)?;
-    let mut message = vec![KEXINIT];
+    let mut message = vec![KEXINIT_MESSAGE];
     message.extend(cookie);
     put_list(&mut message, &KEY_EXCHANGES);
     put_list(&mut message, &[algorithm]);
@@ -151,7 +151,7 @@ async fn read_message<S: AsyncRead + Unpin>(
         let message = read_packet(stream).await?;
         match message.first() {
             Some(&found) if found == number => return Ok(message),
-            Some(&(IGNORE | UNIMPLEMENTED | DEBUG)) => {}
+            Some(&(IGNORE_MESSAGE | UNIMPLEMENTED_MESSAGE | DEBUG_MESSAGE)) => {}
             _ => return Err(ScanError::Invalid),
         }
     }
@@ -171,11 +171,11 @@ mod tests {
             .await
             .unwrap();
         read_version(&mut stream).await.unwrap();
-        let mut offer = vec![KEXINIT];
+        let mut offer = vec![KEXINIT_MESSAGE];
         offer.extend([1; 16]);
         put_list(&mut offer, &["other", "curve25519-sha256"]);
         put_list(&mut offer, algorithms);
-        write_packet(&mut stream, &[IGNORE, 0, 0, 0, 0])
+        write_packet(&mut stream, &[IGNORE_MESSAGE, 0, 0, 0, 0])
             .await
             .unwrap();
         write_packet(&mut stream, &offer).await.unwrap();
@@ -184,7 +184,7 @@ mod tests {
             return;
         };
         assert_eq!(Parts(&init[1..]).string().unwrap().len(), 32);
-        let mut reply = vec![KEX_ECDH_REPLY];
+        let mut reply = vec![KEX_ECDH_REPLY_MESSAGE];
         put_string(&mut reply, key);
         write_packet(&mut stream, &reply).await.unwrap();
     }

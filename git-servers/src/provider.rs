@@ -10,6 +10,8 @@ use crate::{address::RepoPath, api_calls::CallError};
 
 /// Entries of a page of a list, the most that all providers allow but Gitea, which has its own limit.
 pub(crate) const PAGE_SIZE: &str = "100";
+/// Branch of the first commit if the server names none.
+pub(crate) const FIRST_BRANCH: &str = "main";
 /// Limit of a list's pages. A server that never ends its list is stopped there.
 pub(crate) const MAX_PAGES: u32 = 200;
 
@@ -21,8 +23,10 @@ pub(crate) struct FoundRepo {
     pub(crate) path: RepoPath,
     pub(crate) description: String,
     pub(crate) archived: bool,
-    /// `None` for an empty repository of some providers.
-    pub(crate) default_branch: Option<String>,
+    /// Default branch; of an empty repository, that of its first commit.
+    pub(crate) branch: String,
+    /// True if it has no commits. Not every provider tells.
+    pub(crate) is_empty: bool,
 }
 
 /// A deploy key as its server has it.

@@ -13,11 +13,10 @@ use super::{count_header, decode, found, pages};
 use crate::{
     address::RepoPath,
     api_calls::{ApiCalls, ApiRequest, CallError},
-    provider::{FileChange, FoundKey, FoundRepo, MAX_PAGES, PAGE_SIZE, Provider, Tree},
+    provider::{
+        FIRST_BRANCH, FileChange, FoundKey, FoundRepo, MAX_PAGES, PAGE_SIZE, Provider, Tree,
+    },
 };
-
-/// Branch of the first commit if the server names none.
-const FIRST_BRANCH: &str = "main";
 
 pub(crate) struct Gitea(pub(crate) ApiCalls);
 
@@ -31,7 +30,7 @@ struct Repository {
     #[serde(default)]
     empty: bool,
     #[serde(default)]
-    default_branch: String,
+    default_branch: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -75,7 +74,9 @@ impl TryFrom<Repository> for FoundRepo {
             path: path.ok_or_else(wrong)?,
             description: repo.description,
             archived: repo.archived,
-            default_branch: Some(repo.default_branch).filter(|it| !repo.empty && !it.is_empty()),
+            branch: (repo.default_branch.filter(|it| !it.is_empty()))
+                .unwrap_or_else(|| FIRST_BRANCH.to_owned()),
+            is_empty: repo.empty,
         })
     }
 }
@@ -217,11 +218,11 @@ impl Provider for Gitea {
     }
 
     async fn tree(&self, repo: &FoundRepo) -> Result<Tree, CallError> {
-        let Some(branch) = &repo.default_branch else {
+        if repo.is_empty {
             return Ok(Tree::new());
-        };
+        }
         let (group, name) = (repo.path.group.as_str(), repo.path.name.as_str());
-        let path = ["repos", group, name, "git", "trees", branch];
+        let path = ["repos", group, name, "git", "trees", &repo.branch];
         let (mut tree, mut entries) = (Tree::new(), 0);
         for page in 1..=MAX_PAGES {
             let page = page.to_string();
@@ -256,8 +257,7 @@ impl Provider for Gitea {
             FileChange::Delete(id) => json!({ "operation": "delete", "path": path, "sha": id }),
         });
         let files: Vec<_> = files.collect();
-        let branch = repo.default_branch.as_deref().unwrap_or(FIRST_BRANCH);
-        let body = json!({ "branch": branch, "message": message, "files": files });
+        let body = json!({ "branch": repo.branch, "message": message, "files": files });
         self.to_repo(Method::POST, repo, &["contents"], Some(body))
             .await
             .map(drop)

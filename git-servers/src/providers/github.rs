@@ -69,7 +69,9 @@ impl TryFrom<Repository> for FoundRepo {
             path: path.ok_or_else(wrong)?,
             description: repo.description.unwrap_or_default(),
             archived: repo.archived,
-            default_branch: Some(repo.default_branch),
+            branch: repo.default_branch,
+            // Its Git database tells.
+            is_empty: false,
         })
     }
 }

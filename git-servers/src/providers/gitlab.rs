@@ -13,11 +13,8 @@ use super::{decode, found, pages};
 use crate::{
     address::RepoPath,
     api_calls::{ApiCalls, ApiRequest, CallError},
-    provider::{FileChange, FoundKey, FoundRepo, PAGE_SIZE, Provider, Tree},
+    provider::{FIRST_BRANCH, FileChange, FoundKey, FoundRepo, PAGE_SIZE, Provider, Tree},
 };
-
-/// Branch of the first commit if the server names none.
-const FIRST_BRANCH: &str = "main";
 
 pub(crate) struct GitLab(pub(crate) ApiCalls);
 
@@ -68,7 +65,8 @@ impl TryFrom<Project> for FoundRepo {
             path: path.ok_or_else(wrong)?,
             description: project.description.unwrap_or_default(),
             archived: project.archived,
-            default_branch: project.default_branch.filter(|_| !project.empty_repo),
+            is_empty: project.empty_repo || project.default_branch.is_none(),
+            branch: (project.default_branch).unwrap_or_else(|| FIRST_BRANCH.to_owned()),
         })
     }
 }
@@ -141,11 +139,13 @@ impl Provider for GitLab {
             Some((parent, name)) => (Some(parent), name),
             None => (None, group),
         };
-        let mut body = json!({ "name": name, "path": name, "visibility": "private" });
-        if let Some(parent) = parent {
-            let parent = self.namespace(parent).await?.ok_or(CallError::Missing)?;
-            body["parent_id"] = parent.id.into();
-        }
+        let body = match parent {
+            Some(parent) => {
+                let parent = self.namespace(parent).await?.ok_or(CallError::Missing)?;
+                json!({ "name": name, "path": name, "visibility": "private", "parent_id": parent.id })
+            }
+            None => json!({ "name": name, "path": name, "visibility": "private" }),
+        };
         let request = ApiRequest::new(Method::POST, &["groups"]).body(body);
         self.0.call(request).await.map(drop)
     }
@@ -210,13 +210,13 @@ impl Provider for GitLab {
     }
 
     async fn tree(&self, repo: &FoundRepo) -> Result<Tree, CallError> {
-        let Some(branch) = &repo.default_branch else {
+        if repo.is_empty {
             return Ok(Tree::new());
-        };
+        }
         let path = ["projects", repo.id.as_str(), "repository", "tree"];
         let query = [
             ("recursive", "true"),
-            ("ref", branch.as_str()),
+            ("ref", repo.branch.as_str()),
             ("per_page", PAGE_SIZE),
         ];
         let entries = pages(&self.0, &path, &query, is_last_page).await?;
@@ -242,8 +242,7 @@ impl Provider for GitLab {
             FileChange::Delete(_) => json!({ "action": "delete", "file_path": path }),
         });
         let actions: Vec<_> = actions.collect();
-        let branch = repo.default_branch.as_deref().unwrap_or(FIRST_BRANCH);
-        let body = json!({ "branch": branch, "commit_message": message, "actions": actions });
+        let body = json!({ "branch": repo.branch, "commit_message": message, "actions": actions });
         self.to_project(Method::POST, repo, &["repository", "commits"], Some(body))
             .await
             .map(drop)

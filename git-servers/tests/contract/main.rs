@@ -1,6 +1,13 @@
 //! Contract of all providers: the same assertions for each one. GitLab and GitHub are fakes made
 //! from their public API descriptions; Gitea is a fake, and a real one (`make gitea`).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
 mod cases;
 mod fakes;
 mod faults;

@@ -38,8 +38,7 @@ pub(super) async fn head(
     github: &GitHub,
     repo: &FoundRepo,
 ) -> Result<Option<(String, String)>, CallError> {
-    let branch = repo.default_branch.as_deref().unwrap_or("main");
-    let below = ref_path("ref", branch);
+    let below = ref_path("ref", &repo.branch);
     let below: Vec<&str> = below.iter().map(String::as_str).collect();
     let found = github.to_repo(Method::GET, repo, &below, None).await;
     let reference: Reference = match found {
@@ -82,17 +81,14 @@ pub(super) async fn commit(
             }
         })
         .collect();
-    let mut tree = json!({ "tree": entries });
-    let mut parents = Vec::new();
-    if let Some((sha, base)) = head {
-        tree["base_tree"] = base.into();
-        parents.push(sha);
-    }
+    let (tree, parents) = match head {
+        Some((sha, base)) => (json!({ "tree": entries, "base_tree": base }), vec![sha]),
+        None => (json!({ "tree": entries }), Vec::new()),
+    };
     let tree: Object = decode(post(github, repo, "trees", tree).await?)?;
     let body = json!({ "message": message, "tree": tree.sha, "parents": parents });
     let commit: Object = decode(post(github, repo, "commits", body).await?)?;
-    let branch = repo.default_branch.as_deref().unwrap_or("main");
-    let below = ref_path("refs", branch);
+    let below = ref_path("refs", &repo.branch);
     let below: Vec<&str> = below.iter().map(String::as_str).collect();
     // Without force a push of somebody else in between is kept, and this call is repeated later.
     let body = json!({ "sha": commit.sha, "force": is_first });

@@ -147,7 +147,6 @@ fn create(forge: &mut Forge, asked: &Asked<'_>) -> Told {
 }
 
 fn project(repo: &Repo) -> Value {
-    let branch = repo.head.as_ref().map(|_| repo.branch.clone());
     let description = Some(&repo.description).filter(|it| !it.is_empty());
     json!({
         "id": repo.id,
@@ -155,7 +154,7 @@ fn project(repo: &Repo) -> Value {
         "path": repo.name(),
         "path_with_namespace": repo.path,
         "description": description,
-        "default_branch": branch,
+        "default_branch": repo.branch,
         "archived": repo.archived,
         "empty_repo": repo.head.is_none(),
         "visibility": "private",

@@ -9,6 +9,9 @@ use super::Fault;
 /// Login of the token's user.
 pub(crate) const LOGIN: &str = "robot";
 
+/// Default branch of new repositories, by the settings of the server.
+const DEFAULT_BRANCH: &str = "mainline";
+
 pub(crate) type Files = BTreeMap<String, String>;
 
 #[derive(Default)]
@@ -79,7 +82,7 @@ impl Forge {
             id: self.next_id(),
             path: path.to_owned(),
             description: description.to_owned(),
-            branch: "main".to_owned(),
+            branch: DEFAULT_BRANCH.to_owned(),
             ..Repo::default()
         };
         self.repos.insert(path.to_owned(), repo);
