@@ -21,7 +21,6 @@ impl RepoPath {
     }
 
     pub(crate) fn new(group: &str, name: &str) -> Option<Self> {
-        let group = group.trim_matches('/');
         let valid = group.split('/').chain([name]).all(is_name);
         valid.then(|| RepoPath {
             group: group.to_owned(),

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, error_chain};
 use fairlead_repositories::{GitServer, GitServers};
 use reqwest::{Client, redirect};
 use serde::Deserialize;
@@ -81,7 +81,7 @@ pub fn open(path: &Path) -> Result<GitServers, Failure> {
         if !names.insert(settings.name.clone()) {
             return Err(at(format!("two servers have the name {:?}", settings.name)));
         }
-        let server = settings.open().map_err(|error| at(error.cause))?;
+        let server = settings.build().map_err(at)?;
         servers.push(Arc::new(server));
     }
     Ok(GitServers::new(servers))
@@ -97,11 +97,16 @@ impl ServerSettings {
     /// # Errors
     /// `FL-4101` with the first mistake.
     pub fn open(self) -> Result<ProvidedServer, Failure> {
+        self.build().map_err(bad)
+    }
+
+    /// As [`ServerSettings::open`], with the mistake as text.
+    fn build(self) -> Result<ProvidedServer, String> {
         let name = self.name.trim().to_owned();
         if name.is_empty() {
-            return Err(bad("[[server]] name: empty".to_owned()));
+            return Err("[[server]] name: empty".to_owned());
         }
-        let wrong = |cause: String| bad(format!("server {name}: {cause}"));
+        let wrong = |cause: String| format!("server {name}: {cause}");
         let endpoint = endpoint(&self.endpoint).map_err(&wrong)?;
         let tokens = TokenFiles {
             file: self.token_file,
@@ -133,7 +138,7 @@ impl ServerSettings {
         }
         let host_keys = self.host_keys.as_deref().map(host_keys).transpose();
         let host_keys = host_keys.map_err(&wrong)?;
-        let http = client(self.ca_file.as_deref()).map_err(|error| wrong(error.cause))?;
+        let http = client(self.ca_file.as_deref()).map_err(&wrong)?;
         let host = endpoint.host_str().unwrap_or_default().to_owned();
         let kind = match self.provider {
             Some(kind) => OnceCell::new_with(Some(kind)),
@@ -202,20 +207,20 @@ fn host_keys(text: &str) -> Result<String, String> {
     }
 }
 
-pub(crate) fn client(ca_file: Option<&Path>) -> Result<Client, Failure> {
+pub(crate) fn client(ca_file: Option<&Path>) -> Result<Client, String> {
     let read = |path: &Path| {
         let text = fs::read_to_string(path);
-        text.map_err(|error| bad(format!("ca_file: {}: {error}", path.display())))
+        text.map_err(|error| format!("ca_file: {}: {error}", path.display()))
     };
     let ca = ca_file.map(read).transpose()?;
     let tls = fairlead_certs::outer_client(ca.as_deref(), None)
-        .map_err(|error| bad(format!("ca_file: {}", Failure::from(error).cause)))?;
+        .map_err(|error| format!("ca_file: {}", error_chain(&error)))?;
     let client = Client::builder()
         .tls_backend_preconfigured((*tls).clone())
         // A redirect could carry the token to another server.
         .redirect(redirect::Policy::none())
         .build();
-    client.map_err(|error| Failure::because(Code::Internal, error))
+    client.map_err(|error| error_chain(&error))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fairlead_api::{Failure, resources::Credentials};
+use fairlead_api::resources::Credentials;
 use reqwest::Client;
 use secrecy::SecretString;
 use url::Url;
@@ -39,11 +39,11 @@ impl KubernetesSecrets {
     /// # Errors
     /// The hub does not run in a pod, or its CA cannot be used.
     pub(crate) fn of_pod(
-        client: impl FnOnce(Option<&Path>) -> Result<Client, Failure>,
+        client: impl FnOnce(Option<&Path>) -> Result<Client, String>,
     ) -> Result<Self, String> {
         let account = PathBuf::from(POD_ACCOUNT);
         let ca = account.join("ca.crt");
-        let http = client(Some(&ca)).map_err(|error| error.cause)?;
+        let http = client(Some(&ca))?;
         let base = API_SERVER.parse();
         Ok(KubernetesSecrets {
             http,

@@ -123,7 +123,15 @@ impl Reconciler<'_> {
     ) -> Result<(), GitServerError> {
         self.check_renamed(path, repo)?;
         let marked = owner_mark::owner_of(&repo.description);
-        let is_ours = is_known || marked == Some(desired.owner.as_str());
+        let own = desired.owner.as_str();
+        if let Some(other) = marked.filter(|it| is_known && *it != own) {
+            // Otherwise both owners would change it in turns.
+            return Err(GitServerError::Rejected(format!(
+                "{path} on {} was taken over for {other}; give one of them another URL, or clear the description on the server",
+                self.server
+            )));
+        }
+        let is_ours = is_known || marked == Some(own);
         if is_ours || desired.creation_policy == Some(CreationPolicy::Adopt) {
             return Ok(());
         }

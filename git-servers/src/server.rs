@@ -48,7 +48,7 @@ impl ProvidedServer {
             None => {
                 let name = desired.name.as_deref();
                 let name = name.unwrap_or(desired.owner.as_str());
-                RepoPath::new(desired.path.as_deref()?, name)
+                RepoPath::new(desired.path.as_deref()?.trim_matches('/'), name)
             }
         }
     }

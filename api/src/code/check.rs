@@ -362,6 +362,12 @@ const fn authority(code: Code) -> &'static str {
         Code::NoRotation => {
             "Run `fairlead ca status`: its phase is `stable`, and it lists retired authorities with their dates."
         }
+        Code::NoHostKeys => {
+            "On the hub's machine: `ssh-keyscan -p PORT HOST` with `ssh_host` and `ssh_port` of the server."
+        }
+        Code::OtherHostKeys => {
+            "`fairlead git-server scan SERVER` prints the fingerprints of now; the operator of the server publishes the true ones."
+        }
         Code::CaBehind => {
             "Run `fairlead ca status`: it lists each cluster that is behind with its last contact. Start its agent, or check it with `fairlead cluster describe CLUSTER`."
         }

@@ -58,6 +58,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "agent",
             "runner",
             "ca",
+            "git-server",
             "backup",
             "restore",
             "confirm-restore",

@@ -7,7 +7,10 @@ use super::common::OutputArgs;
 #[derive(Subcommand)]
 pub enum GitServerArgs {
     /// List the Git servers of the hub's settings, with their host keys
-    #[command(after_help = "Example:\n  fairlead git-server list")]
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  fairlead git-server list"
+    )]
     List(OutputArgs),
     /// Read the host keys that a Git server shows now, unconfirmed
     #[command(after_help = "Example:\n  fairlead git-server scan git.example")]

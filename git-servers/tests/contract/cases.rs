@@ -120,6 +120,14 @@ async fn existing_ones_are_adopted_by_policy_only(host: &dyn Host) {
     wish.owner = RepoOwner::Cluster("c-other".parse().unwrap());
     let reason = rejected(host, &wish, &KnownRepo::default()).await;
     assert!(reason.contains("already for c-edge"), "{reason}");
+    wish.creation_policy = Some(CreationPolicy::Adopt);
+    let heir = open(host).server.ensure(&wish, &KnownRepo::default()).await;
+    assert_eq!(heir.unwrap().corrected, ["description"]);
+    // The earlier owner does not take it back.
+    let mut earlier = desired("taken/edge");
+    earlier.creation_policy = Some(CreationPolicy::Adopt);
+    let reason = rejected(host, &earlier, &known("taken/edge")).await;
+    assert!(reason.contains("was taken over for c-other"), "{reason}");
 }
 
 /// A hub that ended before it could record the creation.
