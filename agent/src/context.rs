@@ -11,6 +11,7 @@ use std::{
 
 use fairlead_api::{ClusterUid, hello::Instance};
 use fairlead_dialer::MemoryBudget;
+use fairlead_gitops::GitOpsStatus;
 use fairlead_runtime::{Process, gauges::GaugeGuard};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -44,6 +45,8 @@ pub(crate) struct AgentContext {
     pub(crate) configuration: ConfigurationState,
     /// Deliveries that the hub desires.
     pub(crate) deliveries: DesiredDeliveries,
+    /// State of the GitOps key; `None` without a tool.
+    pub(crate) gitops: watch::Sender<Option<GitOpsStatus>>,
     /// Sessions that serve requests.
     pub(crate) sessions: Arc<ServingSessions>,
     pub(crate) instance: Instance,

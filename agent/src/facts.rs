@@ -10,6 +10,7 @@ use fairlead_api::{
     facts::{FACTS_PATH, ReportReceipt},
     hello::Instance,
 };
+use fairlead_gitops::GitOpsStatus;
 use time::OffsetDateTime;
 use tokio::{
     sync::watch,
@@ -54,6 +55,7 @@ pub(crate) struct FactReporter {
     /// Interval from the command line.
     interval: Option<Duration>,
     settings: watch::Receiver<Arc<AgentConfig>>,
+    gitops: watch::Receiver<Option<GitOpsStatus>>,
     known: KnownFacts,
     last_report: Option<Instant>,
 }
@@ -67,8 +69,10 @@ impl FactReporter {
         interval: Option<Duration>,
     ) -> Self {
         let settings = context.configuration.document();
+        let gitops = context.gitops.subscribe();
         FactReporter {
             context,
+            gitops,
             run,
             namespace,
             interval,
@@ -94,12 +98,19 @@ impl FactReporter {
             .min(MAX_START_DELAY)
             .mul_f64(chance());
         sleep_until(Instant::now() + delay).await;
+        let mut next = Instant::now();
         loop {
+            let is_configured = self.settings.has_changed().unwrap_or(false);
             let settings = self.settings.borrow_and_update().clone();
-            self.collect(&settings.facts).await;
             let interval = self.interval();
-            let next =
-                Instant::now() + between(interval.mul_f64(0.9), interval.mul_f64(1.1), chance());
+            if is_configured || Instant::now() >= next {
+                self.collect(&CollectorKind::ALL, &settings.facts).await;
+                let (earliest, latest) = (interval.mul_f64(0.9), interval.mul_f64(1.1));
+                next = Instant::now() + between(earliest, latest, chance());
+            } else {
+                self.collect(&[CollectorKind::GitOps], &settings.facts)
+                    .await;
+            }
             let due = self
                 .last_report
                 .is_none_or(|last_report| next > last_report + MAX_REPORT_INTERVAL);
@@ -110,6 +121,7 @@ impl FactReporter {
             tokio::select! {
                 () = sleep_until(next) => {}
                 Ok(()) = self.settings.changed() => {}
+                Ok(()) = self.gitops.changed() => {}
             }
         }
     }
@@ -122,13 +134,14 @@ impl FactReporter {
             .clamp(MIN_INTERVAL, MAX_REPORT_INTERVAL)
     }
 
-    async fn collect(&mut self, settings: &FactCollection) {
-        for kind in CollectorKind::ALL {
+    async fn collect(&mut self, kinds: &[CollectorKind], settings: &FactCollection) {
+        for kind in kinds.iter().copied() {
             if !settings.has(kind) {
                 self.known.remove_kind(kind, now());
                 continue;
             }
-            let collector = collectors::of(kind, settings, &self.namespace);
+            let gitops = self.gitops.borrow_and_update().clone();
+            let collector = collectors::of(kind, settings, &self.namespace, gitops);
             // Facts of a failed round stay as they are.
             if let Some(round) = round::run_collector(&self.context.upstream, collector).await {
                 self.known.update(kind, round, now());

@@ -8,6 +8,7 @@ mod configuration;
 mod context;
 mod delivery;
 mod facts;
+mod gitops;
 mod hub_request;
 mod identity;
 mod link;
@@ -101,6 +102,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         requests: TaskTracker::new(),
         configuration: ConfigurationState::default(),
         deliveries: context::deliveries::DesiredDeliveries::default(),
+        gitops: watch::Sender::new(None),
         sessions: Arc::default(),
         instance: config.instance.map_or_else(random_instance, Ok)?,
         uid,
@@ -121,6 +123,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         process.spawn(facts.run());
     }
     process.spawn(configuration::run(context.clone()));
+    process.spawn(gitops::run(context.clone()));
     if let Some(delivery) = config.delivery {
         process.spawn(delivery::run(context.clone(), config.target, delivery));
     }

@@ -245,6 +245,15 @@ codes! {
     SecretMisused = 6707, 0, "a value of a Secret is used outside of Secrets and Helm values", "Use the variable in objects of kind Secret only, and let the pods read that Secret.";
     SecretUnusable = 6708, 0, "a value of a Secret cannot be used", "Change the value in the Secret that the cause names: values are below 64 KiB together, and text, except for those that are all of a field in `data` of a Secret.";
     DiffRefused = 6709, 0, "objects cannot be compared with the cluster", "Correct the objects or the rights that the log of the run names, and compare again.";
+    GitOpsForeignSecret = 6801, 0, "the Secret of the GitOps tool belongs to someone else", "Delete the Secret that the cause names, if nobody needs its key; the agent then makes one of its own.";
+    GitOpsForbidden = 6802, 0, "the agent lacks a right for the GitOps tool", "Apply the install manifest of this cluster again as a cluster administrator: it has the rights for its tool.";
+    GitOpsToolAbsent = 6803, 0, "the GitOps tool is not installed in the cluster", "Install the tool in its default namespace, or set another one with `fairlead cluster agent set CLUSTER --gitops TOOL`.";
+    GitOpsRepositoryUnusable = 6804, 0, "the catalog's repository cannot be read with an SSH key", "Give the cluster's repository a URL with `ssh://`, and the host keys of its server.";
+    GitOpsHostKeyRefused = 6805, 0, "the Git server has another host key than the registry knows", "Compare the key with the administrator of the server, then correct the host keys of the cluster's repository; nothing is synced before.";
+    GitOpsSyncFailed = 6806, 0, "the GitOps tool cannot read the catalog", "Correct the cause, which is the message of the tool; the tool tries again by itself.";
+    GitOpsKeyNotRegistered = 6807, 0, "the Git server has not confirmed the next SSH key", "For a repository that the hub does not manage, add the key `steward-next` to its deploy keys, then run `fairlead cluster agent confirm-key CLUSTER FINGERPRINT`.";
+    GitOpsRotationFailed = 6808, 0, "the SSH key was not rotated, and the previous one is in use", "Correct the cause, then run `fairlead cluster agent rotate-key CLUSTER`.";
+    GitOpsUnreachable = 6809, 0, "the SSH key of the GitOps tool cannot be kept up to date", "Wait for the API server or the hub that the cause names; the agent tries again by itself.";
 }
 
 impl Code {
@@ -266,6 +275,7 @@ impl Code {
             65 => "Runs and logs of deliveries",
             66 => "Sources of bundles",
             67 => "Drift and Secrets of deliveries",
+            68 => "GitOps tools",
             _ => "Internal errors and storage",
         }
     }

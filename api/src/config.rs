@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{CaPin, ClusterId, schema};
+use crate::{CaPin, ClusterId, gitops::GitOpsConfig, schema};
 
 /// Path from which an agent fetches its [`AgentConfig`]; the ETag is the document's revision.
 pub const CONFIG_PATH: &str = "/agent/v1/config";
@@ -40,6 +40,9 @@ pub struct AgentConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     pub ca: Vec<CaPin>,
+    /// GitOps tool of the cluster, and the agent's SSH key for it.
+    #[serde(skip_serializing_if = "GitOpsConfig::is_off")]
+    pub gitops: GitOpsConfig,
 }
 
 /// Configuration status of one cluster's agent, as listed by `GET /v1/agents`.
@@ -133,13 +136,15 @@ pub enum CollectorKind {
     Definitions,
     /// Annotations of namespaces.
     Annotations,
+    /// State of the SSH key for the GitOps tool.
+    GitOps,
     /// ConfigMap with facts of the site operator.
     Additional,
 }
 
 impl CollectorKind {
     /// All collectors, in their order.
-    pub const ALL: [CollectorKind; 9] = [
+    pub const ALL: [CollectorKind; 10] = [
         CollectorKind::Version,
         CollectorKind::OpenShift,
         CollectorKind::Nodes,
@@ -148,6 +153,7 @@ impl CollectorKind {
         CollectorKind::Helm,
         CollectorKind::Definitions,
         CollectorKind::Annotations,
+        CollectorKind::GitOps,
         CollectorKind::Additional,
     ];
 
@@ -163,6 +169,7 @@ impl CollectorKind {
             CollectorKind::Helm => "helm",
             CollectorKind::Definitions => "definitions",
             CollectorKind::Annotations => "annotations",
+            CollectorKind::GitOps => "gitops",
             CollectorKind::Additional => "additional",
         }
     }

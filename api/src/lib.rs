@@ -9,6 +9,7 @@ pub mod delivery;
 pub mod enroll;
 mod error_chain;
 pub mod facts;
+pub mod gitops;
 pub mod headers;
 pub mod hello;
 pub mod hex;

@@ -86,12 +86,13 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let trust_domain = set.current.trust_domain().to_owned();
     info!(data = %data_dir.path().display(), store = %place, trust_domain, pins = %set.pins(), lost, "modules opened");
     let enroll = enroll(&config, (&store, &clock), &authorities, bootstrap);
-    let desired = Arc::new(DesiredRevisions::default());
+    let repositories = Arc::new(ServerStates(config.git_servers.clone()));
+    let desired = Arc::new(DesiredRevisions::new(repositories.clone()));
     let deliveries = DeliveryParts::of(&store, &clock);
     let services = Services {
         issuers: issuers.clone(),
         invitations: enroll.clone(),
-        repositories: Arc::new(ServerStates(config.git_servers.clone())),
+        repositories,
         configurations: desired.clone(),
         deliveries: Arc::new(TargetGuard),
         desired_deliveries: deliveries.announcements.clone(),

@@ -3,6 +3,7 @@
 mod additional;
 mod annotations;
 mod definitions;
+mod gitops;
 mod hosts;
 mod nodes;
 mod openshift;
@@ -10,15 +11,17 @@ mod services;
 mod version;
 
 use fairlead_api::config::{CollectorKind, FactCollection};
+use fairlead_gitops::GitOpsStatus;
 use serde::Deserialize;
 
 use super::collector::Collector;
 
-/// Collector for one round; `namespace` is the agent's own.
+/// Collector for one round; `namespace` is the agent's own, `gitops` the state of its GitOps key.
 pub(super) fn of(
     kind: CollectorKind,
     settings: &FactCollection,
     namespace: &str,
+    gitops: Option<GitOpsStatus>,
 ) -> Box<dyn Collector> {
     match kind {
         CollectorKind::Version => Box::new(version::ServerVersion::default()),
@@ -28,6 +31,7 @@ pub(super) fn of(
         CollectorKind::Services => Box::new(services::ServiceVersions::default()),
         CollectorKind::Helm => Box::new(services::Helm::default()),
         CollectorKind::Definitions => Box::new(definitions::Definitions::default()),
+        CollectorKind::GitOps => Box::new(gitops::GitOpsKey::new(gitops)),
         CollectorKind::Annotations => Box::new(annotations::Annotations::new(settings)),
         CollectorKind::Additional => Box::new(additional::Additional::new(namespace)),
     }

@@ -4,6 +4,7 @@
 mod bundles;
 mod commands;
 mod drift;
+mod gitops;
 mod helm;
 mod queue;
 mod rollouts;
@@ -28,6 +29,7 @@ impl Code {
             62..=63 => runs::in_cluster(self),
             64 => rollouts::releases(self),
             67 => drift::in_cluster(self),
+            68 => gitops::in_cluster(self),
             _ => here(self),
         }
     }

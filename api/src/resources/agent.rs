@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{config::FactCollection, schema};
+use crate::{config::FactCollection, gitops::GitOpsSettings, schema};
 
 /// Settings of an agent; unset fields come from the tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -21,6 +21,9 @@ pub struct AgentSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::targets)]
     pub allow_connect: Option<Vec<String>>,
+    /// GitOps tool, and the agent's SSH key for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gitops: Option<GitOpsSettings>,
 }
 
 impl AgentSettings {

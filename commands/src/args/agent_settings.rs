@@ -2,7 +2,10 @@
 
 use clap::{Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use fairlead_api::TimeSpan;
+use fairlead_api::{
+    TimeSpan,
+    gitops::{GitOpsTool, SshKeyType},
+};
 
 use super::common::OutputArgs;
 use crate::complete::clusters;
@@ -31,6 +34,32 @@ pub enum ClusterAgent {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Request another SSH key for the GitOps tool of a cluster
+    #[command(
+        name = "rotate-key",
+        after_help = "Example:\n  fairlead cluster agent rotate-key demo"
+    )]
+    RotateKey {
+        /// Cluster, by name or id
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Confirm that an unmanaged repository has the next SSH key of a cluster's agent
+    #[command(
+        name = "confirm-key",
+        after_help = "Example:\n  fairlead cluster agent confirm-key demo SHA256:ZkAslGjFiUHdGf/WUL8rQvkib4PTvQatUV0OUQSncCA"
+    )]
+    ConfirmKey {
+        /// Cluster, by name or id
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
+        /// Fingerprint of the key, as `ssh-keygen -l` and the fact `gitops` show it
+        fingerprint: String,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
 }
 
 #[derive(clap::Args)]
@@ -53,6 +82,12 @@ pub struct AgentFields {
     /// Prefixes of namespace annotations to collect as contacts
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) contact_prefixes: Option<String>,
+    /// GitOps tool for which the agent makes an SSH key
+    #[arg(long, value_enum)]
+    pub(crate) gitops: Option<ToolName>,
+    /// Type of the SSH key; another type rotates the key
+    #[arg(long, value_enum)]
+    pub(crate) key_type: Option<KeyTypeName>,
     /// Fields that use the value of the tenant's cluster template again
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     pub(crate) inherit: Vec<AgentField>,
@@ -63,13 +98,15 @@ pub(crate) enum AgentField {
     Version,
     Facts,
     AllowConnect,
+    Gitops,
 }
 
 impl AgentField {
-    pub(crate) const ALL: [AgentField; 3] = [
+    pub(crate) const ALL: [AgentField; 4] = [
         AgentField::Version,
         AgentField::Facts,
         AgentField::AllowConnect,
+        AgentField::Gitops,
     ];
 
     /// Field name in the API.
@@ -78,6 +115,37 @@ impl AgentField {
             AgentField::Version => "version",
             AgentField::Facts => "facts",
             AgentField::AllowConnect => "allowConnect",
+            AgentField::Gitops => "gitops",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToolName {
+    None,
+    Flux,
+}
+
+impl From<ToolName> for GitOpsTool {
+    fn from(name: ToolName) -> Self {
+        match name {
+            ToolName::None => GitOpsTool::None,
+            ToolName::Flux => GitOpsTool::Flux,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeyTypeName {
+    Ed25519,
+    Rsa,
+}
+
+impl From<KeyTypeName> for SshKeyType {
+    fn from(name: KeyTypeName) -> Self {
+        match name {
+            KeyTypeName::Ed25519 => SshKeyType::Ed25519,
+            KeyTypeName::Rsa => SshKeyType::Rsa,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! `fairlead cluster agent`: agent settings of a cluster, which override those of its tenant.
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{
+    Code, Failure,
+    gitops::{GitOpsTool, SshKeyType},
+};
 use fairlead_client::{HubClient, Precondition, Tagged, lookup::find};
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -27,18 +30,59 @@ pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Fa
             if fields.agent_version.is_some() {
                 output::note(NOT_APPLIED_YET);
             }
-            let (path, known) = settings(hub, &name).await?;
-            let wanted = amended(known.value.clone(), *fields)?;
-            if wanted == known.value {
-                return show(&output.output, &wanted);
-            }
-            let precondition = Precondition::Unchanged(&known.tag);
-            let kept = hub
-                .send_conditional(Method::PUT, &path, &wanted, precondition)
-                .await?;
-            show(&output.output, &kept)
+            let amend = |settings| amended(settings, *fields);
+            change(hub, &name, amend, &output.output).await
+        }
+        ClusterAgent::RotateKey { name, output } => {
+            change(hub, &name, rotated, &output.output).await
+        }
+        ClusterAgent::ConfirmKey {
+            name,
+            fingerprint,
+            output,
+        } => {
+            let confirm = |settings| with_gitops(settings, "confirmedKey", fingerprint.into());
+            change(hub, &name, confirm, &output.output).await
         }
     }
+}
+
+/// Changes the settings, unless someone else has changed them meanwhile.
+async fn change(
+    hub: &HubClient,
+    name: &str,
+    amend: impl FnOnce(Value) -> Result<Value, Failure>,
+    format: &OutputFormat,
+) -> Result<(), Failure> {
+    let (path, known) = settings(hub, name).await?;
+    let wanted = amend(known.value.clone())?;
+    if wanted == known.value {
+        return show(format, &wanted);
+    }
+    let precondition = Precondition::Unchanged(&known.tag);
+    let kept = hub
+        .send_conditional(Method::PUT, &path, &wanted, precondition)
+        .await?;
+    show(format, &kept)
+}
+
+/// Requests one more rotation of the key.
+fn rotated(settings: Value) -> Result<Value, Failure> {
+    let rotation = settings.pointer("/gitops/rotation").and_then(Value::as_u64);
+    let next = rotation.unwrap_or(0).saturating_add(1);
+    with_gitops(settings, "rotation", next.into())
+}
+
+/// Sets a field of the settings of the GitOps tool.
+fn with_gitops(mut settings: Value, field: &str, value: Value) -> Result<Value, Failure> {
+    let Value::Object(fields) = &mut settings else {
+        return Err(Failure::new(Code::Internal));
+    };
+    let gitops = fields.entry(AgentField::Gitops.name());
+    if let Value::Object(gitops) = gitops.or_insert_with(|| Value::Object(Map::new())) {
+        gitops.insert(field.to_owned(), value);
+    }
+    Ok(settings)
 }
 
 async fn settings(hub: &HubClient, name: &str) -> Result<(String, Tagged), Failure> {
@@ -90,7 +134,16 @@ fn amended(settings: Value, given: AgentFields) -> Result<Value, Failure> {
             facts.insert(name.to_owned(), value);
         }
     }
-    Ok(Value::Object(settings))
+    let mut settings = Value::Object(settings);
+    if let Some(tool) = given.gitops {
+        let tool = GitOpsTool::from(tool).as_str();
+        settings = with_gitops(settings, "tool", tool.into())?;
+    }
+    if let Some(kind) = given.key_type {
+        let kind = SshKeyType::from(kind).as_str();
+        settings = with_gitops(settings, "keyType", kind.into())?;
+    }
+    Ok(settings)
 }
 
 /// Parses a list like `A,B`; an empty text is an empty list.
@@ -172,6 +225,27 @@ mod tests {
             set(json!({}), &["--contact-prefixes", "a/"]),
             json!({ "facts": { "contactPrefixes": ["a/"] } })
         );
+    }
+
+    #[test]
+    fn each_request_for_a_rotation_counts_one_further() {
+        let flux = set(json!({}), &["--gitops", "flux", "--key-type", "rsa"]);
+        assert_eq!(
+            flux,
+            json!({ "gitops": { "tool": "flux", "keyType": "rsa" } })
+        );
+        let once = rotated(flux).unwrap();
+        assert_eq!(once["gitops"]["rotation"], 1);
+        assert_eq!(rotated(once).unwrap()["gitops"]["rotation"], 2);
+        assert_eq!(
+            rotated(json!({})).unwrap(),
+            json!({ "gitops": { "rotation": 1 } })
+        );
+        let left = set(
+            json!({ "gitops": { "tool": "flux" } }),
+            &["--inherit", "gitops"],
+        );
+        assert_eq!(left, json!({}));
     }
 
     #[test]

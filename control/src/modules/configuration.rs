@@ -3,6 +3,7 @@
 
 mod desired;
 mod document;
+mod keys;
 
 use std::sync::Arc;
 
@@ -11,11 +12,12 @@ use axum::{
     Extension, Json, Router,
     extract::State,
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 use fairlead_api::{
     Code,
     config::{AgentConfig, AgentConfigStatus, CONFIG_PATH},
+    gitops::KEYS_PATH,
     resources::{AgentSettings as ShownSettings, List},
 };
 use fairlead_registry::{
@@ -58,7 +60,9 @@ impl Module for ConfigurationModule {
     }
 
     fn agent_routes(&self) -> Router {
-        let router = Router::new().route(CONFIG_PATH, get(pull));
+        let router = Router::new()
+            .route(CONFIG_PATH, get(pull))
+            .route(KEYS_PATH, post(keys::replace));
         finish(router.with_state(Arc::clone(&self.0)))
     }
 
@@ -159,7 +163,7 @@ async fn show(
 ) -> Answer<Response> {
     let view = state.store.view();
     let cluster = visible(&view, &caller, &id)?;
-    let (document, revision) = desired::current(&view, &cluster);
+    let (document, revision) = state.desired.current(&view, &cluster);
     Ok((etag(&revision)?, Json(document)).into_response())
 }
 
@@ -224,7 +228,7 @@ async fn pull(
     if known == Some(&*desired) {
         return Ok((StatusCode::NOT_MODIFIED, etag(&desired)?).into_response());
     }
-    let (document, revision) = desired::current(&view, &cluster);
+    let (document, revision) = state.desired.current(&view, &cluster);
     Ok((etag(&revision)?, Json(document)).into_response())
 }
 

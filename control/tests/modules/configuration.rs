@@ -1,10 +1,10 @@
 //! Configuration of agents: desired documents, and the revisions applied.
 
-use fairlead_api::{Code, config::CONFIG_PATH, resources::Role};
+use fairlead_api::{Code, config::CONFIG_PATH, gitops::KEYS_PATH, resources::Role};
 use fairlead_runtime::Process;
 use fairlead_seam::AgentPeer;
 use http::{Method, Request, StatusCode, header};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     task::yield_now,
     time::{Duration, Instant, pause},
@@ -211,4 +211,79 @@ async fn outdated_settings_are_not_overwritten() {
         .with_precondition(&admin(), Method::GET, AGENT, known, json!({}))
         .await;
     assert_eq!(same.status, StatusCode::NOT_MODIFIED);
+}
+
+const FIRST: &str = "ssh-ed25519 AAAA";
+const SECOND: &str = "ssh-ed25519 BBBB";
+
+async fn report(rig: &Rig, peer: &AgentPeer, expected: Value, keys: Value) -> Reply {
+    let body = json!({ "expected": expected, "keys": keys }).to_string();
+    let request = Request::post(KEYS_PATH).header(header::CONTENT_TYPE, "application/json");
+    rig.agent(peer, request.body(body).unwrap()).await
+}
+
+#[tokio::test]
+async fn agent_replaces_its_deploy_keys_unless_its_decision_is_outdated() {
+    let rig = Rig::new().await;
+    let demo = agent(&rig, "demo", "t-default").await;
+    let first = json!({ "current": FIRST });
+    let refused = report(&rig, &demo, json!({}), first.clone()).await;
+    assert_eq!(refused.code(), Code::Invalid, "no repository: {refused:?}");
+    let repo = json!({ "gitRepo": { "url": "ssh://git@git.example/a/b.git", "type": "unmanaged", "deployKeys": { "ci": { "key": "ssh-rsa CCCC" } } } });
+    rig.call(
+        &admin(),
+        Method::PUT,
+        "/clusters/c-demo",
+        repo_of(&rig, repo).await,
+    )
+    .await
+    .good();
+    let flux = json!({ "gitops": { "tool": "flux", "rotation": 1 } });
+    rig.call(&admin(), Method::PUT, AGENT, flux).await.good();
+
+    let taken = report(&rig, &demo, json!({}), first.clone()).await.good();
+    assert_eq!(taken, json!({ "keys": first }));
+    let both = json!({ "current": FIRST, "next": SECOND });
+    report(&rig, &demo, first.clone(), both.clone())
+        .await
+        .good();
+    let config = pull(&rig, &demo, None).await.good();
+    let gitops = json!({ "tool": "flux", "keyType": "ed25519", "rotation": 1, "keys": both, "registered": false });
+    assert_eq!(config["gitops"], gitops);
+    let outdated = report(&rig, &demo, first.clone(), json!({ "current": SECOND })).await;
+    assert_eq!(
+        outdated.good(),
+        json!({ "keys": both }),
+        "nothing is replaced"
+    );
+
+    let shown = rig.get(&admin(), "/clusters/c-demo").await.good();
+    assert_eq!(shown["gitRepo"]["deployKey"], FIRST);
+    assert_eq!(
+        shown["gitRepo"]["deployKeys"]["steward-next"]["key"],
+        SECOND
+    );
+    let fewer = json!({ "gitRepo": { "deployKeys": null } });
+    rig.call(&admin(), Method::PATCH, "/clusters/c-demo", fewer)
+        .await
+        .good();
+    let shown = rig.get(&admin(), "/clusters/c-demo").await.good();
+    let keys = shown["gitRepo"]["deployKeys"].as_object().unwrap();
+    assert_eq!(
+        keys.keys().collect::<Vec<_>>(),
+        ["steward-next"],
+        "the agent manages it"
+    );
+
+    let invalid = report(&rig, &demo, both.clone(), json!({ "current": "nonsense" })).await;
+    assert_eq!(invalid.code(), Code::Invalid);
+    let anonymous = report(&rig, &AgentPeer::Anonymous, both, json!({})).await;
+    assert_eq!(anonymous.code(), Code::EnrolOnly);
+}
+
+/// The document of the cluster with another repository.
+async fn repo_of(rig: &Rig, repo: Value) -> Value {
+    let mut document = rig.get(&admin(), "/clusters/c-demo").await.good();
+    document["gitRepo"] = repo["gitRepo"].clone();
+    document
 }

@@ -1,4 +1,4 @@
-use fairlead_api::config::FactCollection;
+use fairlead_api::{config::FactCollection, gitops::GitOpsSettings};
 
 use super::*;
 
@@ -14,12 +14,22 @@ fn unusable_settings_are_rejected() {
     };
     assert!(check(&targets(&["db:5432", "[::1]:80"])).is_ok());
     assert!(check(&facts(FactCollection::default())).is_ok());
+    let confirmed = |key: String| AgentSettings {
+        gitops: Some(GitOpsSettings {
+            confirmed_key: Some(key),
+            ..GitOpsSettings::default()
+        }),
+        ..AgentSettings::default()
+    };
+    assert!(check(&confirmed(format!("SHA256:{}", "a".repeat(43)))).is_ok());
     let version = AgentSettings {
         version: Some("a b".to_owned()),
         ..AgentSettings::default()
     };
     for bad in [
         version,
+        confirmed("MD5:aa".to_owned()),
+        confirmed(format!("SHA256:{}", "a".repeat(44))),
         targets(&["db"]),
         targets(&[":80"]),
         targets(&["db:x"]),

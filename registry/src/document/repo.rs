@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fairlead_api::resources::RepoDocument;
+use fairlead_api::{
+    gitops::{CURRENT_KEY_NAME, NEXT_KEY_NAME},
+    resources::RepoDocument,
+};
 use fairlead_routes::{InvalidValue, invalid};
 use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
 use serde_json::{Map, Value};
 
 use crate::document::{fields::Fields, policy::reference};
-
-/// Name of the deploy key of the cluster's agent.
-const STEWARD_KEY: &str = "steward";
 
 /// A repository as received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,20 +73,23 @@ impl Repo {
     /// Removes the agent's key if the document has none.
     pub(crate) fn forget_key(&self, known: &mut GitRepo) {
         if self.steward.is_none() {
-            known.deploy_keys.remove(STEWARD_KEY);
+            known.deploy_keys.remove(CURRENT_KEY_NAME);
         }
     }
 
-    /// The stored form. The agent's key is preserved if the sender omits it: the agent manages it.
+    /// The stored form. Keys of the agent are preserved if the sender omits them: the agent manages them.
     pub(crate) fn kept(self, before: Option<&GitRepo>) -> GitRepo {
         let mut deploy_keys = match self.others {
             Some(others) => others,
             None => before.map(|it| it.deploy_keys.clone()).unwrap_or_default(),
         };
-        deploy_keys.remove(STEWARD_KEY);
-        let known = || before.and_then(|it| it.deploy_keys.get(STEWARD_KEY).cloned());
+        deploy_keys.remove(CURRENT_KEY_NAME);
+        let known = || before.and_then(|it| it.deploy_keys.get(CURRENT_KEY_NAME).cloned());
         if let Some(key) = self.steward.or_else(known) {
-            deploy_keys.insert(STEWARD_KEY.to_owned(), key);
+            deploy_keys.insert(CURRENT_KEY_NAME.to_owned(), key);
+        }
+        if let Some(next) = before.and_then(|it| it.deploy_keys.get(NEXT_KEY_NAME)) {
+            deploy_keys.insert(NEXT_KEY_NAME.to_owned(), next.clone());
         }
         GitRepo {
             url: self.url,
@@ -103,7 +106,7 @@ impl Repo {
 /// The agent's deploy key.
 pub(crate) fn deploy_key(repo: &GitRepo) -> Option<&str> {
     repo.deploy_keys
-        .get(STEWARD_KEY)
+        .get(CURRENT_KEY_NAME)
         .map(|key| key.key.as_str())
 }
 
@@ -188,7 +191,7 @@ pub(super) fn others(repo: &GitRepo) -> BTreeMap<String, DeployKey> {
     let named = repo
         .deploy_keys
         .iter()
-        .filter(|(name, _)| *name != STEWARD_KEY);
+        .filter(|(name, _)| *name != CURRENT_KEY_NAME);
     named
         .map(|(name, key)| (name.clone(), key.clone()))
         .collect()
@@ -206,7 +209,7 @@ fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, InvalidValue> 
     let names: Vec<String> = given.names().map(str::to_owned).collect();
     let mut keys = BTreeMap::new();
     for name in names {
-        if name == STEWARD_KEY {
+        if name == CURRENT_KEY_NAME {
             return Err(invalid(
                 "deployKeys: \"steward\" is reserved for the agent: set `deployKey`",
             ));
@@ -228,7 +231,7 @@ fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, InvalidValue> 
 }
 
 /// `<type> <base64>` with an optional newline.
-fn check_key(key: &str) -> Result<(), InvalidValue> {
+pub(crate) fn check_key(key: &str) -> Result<(), InvalidValue> {
     let line = key.strip_suffix('\n').unwrap_or(key);
     let parts = line.split_once(' ');
     let good = parts.is_some_and(|(kind, data)| {

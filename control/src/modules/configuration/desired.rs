@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{CaPin, ClusterId, config::AgentConfig};
-use fairlead_registry::DesiredConfigs;
+use fairlead_registry::{DesiredConfigs, RepoStatus};
 use fairlead_store::{
     DerivedCache, Record, Store, View,
-    model::{Cluster, hex},
+    model::{Cluster, RepoPhase, hex},
 };
 use tokio::{sync::broadcast, time::sleep};
 
@@ -21,15 +21,7 @@ const BATCH_DELAY: Duration = Duration::from_millis(300);
 pub(crate) struct DesiredRevisions {
     known: DerivedCache<Arc<str>>,
     changed: broadcast::Sender<ClusterId>,
-}
-
-impl Default for DesiredRevisions {
-    fn default() -> Self {
-        DesiredRevisions {
-            known: DerivedCache::default(),
-            changed: broadcast::Sender::new(CHANGE_QUEUE_CAPACITY),
-        }
-    }
+    repositories: Arc<dyn RepoStatus>,
 }
 
 impl DesiredConfigs for DesiredRevisions {
@@ -43,20 +35,40 @@ impl DesiredConfigs for DesiredRevisions {
 }
 
 impl DesiredRevisions {
+    /// `repositories`: their status at the Git servers.
+    pub(crate) fn new(repositories: Arc<dyn RepoStatus>) -> Self {
+        DesiredRevisions {
+            known: DerivedCache::default(),
+            changed: broadcast::Sender::new(CHANGE_QUEUE_CAPACITY),
+            repositories,
+        }
+    }
+
     /// The desired revision of a cluster. Notifies subscribers if it is new.
     pub(crate) fn of(&self, view: &View, cluster: &Record<Cluster>) -> Arc<str> {
         if let Some(revision) = self.known.find(view, cluster) {
             return revision;
         }
-        let tenant = view.tenant(&cluster.value.tenant);
-        let document = document(&cluster.value, tenant.map(|it| &it.value), pins(view));
-        let revision: Arc<str> = hex::hash_of(&document).into();
+        let (_, revision) = self.current(view, cluster);
+        let revision: Arc<str> = revision.into();
         let before = self.known.store(view, cluster, Arc::clone(&revision));
         if before.is_some_and(|before| before != revision) {
             // Fails without subscribers, which is fine.
             let _ = self.changed.send(cluster.value.id.clone());
         }
         revision
+    }
+
+    /// A cluster's document with its revision.
+    pub(super) fn current(&self, view: &View, cluster: &Record<Cluster>) -> (AgentConfig, String) {
+        let cluster = &cluster.value;
+        let tenant = view.tenant(&cluster.tenant).map(|it| &it.value);
+        let template = tenant.and_then(|it| it.cluster_template.as_ref());
+        let state = self.repositories.of_cluster(cluster, template);
+        let registered = state.is_some_and(|it| it.phase == RepoPhase::Created);
+        let document = document(cluster, tenant, pins(view), registered);
+        let revision = hex::hash_of(&document);
+        (document, revision)
     }
 
     /// Notifies of each new document until the store closes.
@@ -79,12 +91,4 @@ impl DesiredRevisions {
 fn pins(view: &View) -> Vec<CaPin> {
     view.authorities()
         .map_or_else(Vec::new, |hub| hub.value.pins())
-}
-
-/// A cluster's document with its revision.
-pub(super) fn current(view: &View, cluster: &Record<Cluster>) -> (AgentConfig, String) {
-    let tenant = view.tenant(&cluster.value.tenant);
-    let document = document(&cluster.value, tenant.map(|it| &it.value), pins(view));
-    let revision = hex::hash_of(&document);
-    (document, revision)
 }

@@ -5,11 +5,19 @@ use std::collections::BTreeMap;
 use fairlead_api::{
     CaPin,
     config::{AgentConfig, Repository, Revisions},
+    gitops::{GitOpsConfig, GitOpsSettings},
 };
+use fairlead_registry::agent_keys;
 use fairlead_store::model::{AgentSettings, Cluster, GitRepo, Tenant};
 
 /// Settings of the cluster; missing ones come from its tenant's template. `ca`: pins of the hub's authorities.
-pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>, ca: Vec<CaPin>) -> AgentConfig {
+/// `registered`: the Git server has all deploy keys of the record.
+pub(super) fn document(
+    cluster: &Cluster,
+    tenant: Option<&Tenant>,
+    ca: Vec<CaPin>,
+    registered: bool,
+) -> AgentConfig {
     let template = tenant.and_then(|tenant| tenant.cluster_template.as_ref());
     let repository = |repo: &GitRepo| {
         let url = repo.url.clone()?;
@@ -53,14 +61,29 @@ pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>, ca: Vec<CaPin
             .unwrap_or_default(),
         allow_connect: (own_agent.allow_connect.clone()).or_else(|| of_all.allow_connect.clone()),
         ca,
+        gitops: gitops(cluster, of_all, registered),
+    }
+}
+
+/// The keys matter only to an agent with a tool. For all others a new key would be a needless revision.
+fn gitops(cluster: &Cluster, of_all: &AgentSettings, registered: bool) -> GitOpsConfig {
+    let settings = GitOpsSettings::over(cluster.agent.gitops.as_ref(), of_all.gitops.as_ref());
+    if settings.is_off() {
+        return GitOpsConfig::default();
+    }
+    GitOpsConfig {
+        keys: agent_keys::of(cluster.git_repo.as_ref()),
+        registered,
+        ..settings
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use fairlead_api::gitops::GitOpsTool;
     use fairlead_certs::Registration;
     use fairlead_store::model::hex::hash_of;
-    use fairlead_store::model::{Binding, Bootstrap, ClusterTemplate};
+    use fairlead_store::model::{Binding, Bootstrap, ClusterTemplate, DeployKey};
     use time::OffsetDateTime;
 
     use super::*;
@@ -108,7 +131,7 @@ mod tests {
         };
         let tenant = tenant(template);
         let mut cluster = cluster();
-        let before = document(&cluster, Some(&tenant), Vec::new());
+        let before = document(&cluster, Some(&tenant), Vec::new(), false);
         assert_eq!(before.repository.as_ref().unwrap().url, "ssh://of-all");
         assert_eq!(before.revisions.overrides["tenant"], "of-all");
         assert_eq!(before.revisions.global.as_deref(), Some("v1"));
@@ -116,7 +139,7 @@ mod tests {
 
         cluster.git_repo = Some(repo("ssh://own"));
         cluster.agent.version = Some("0.3.0".to_owned());
-        let after = document(&cluster, Some(&tenant), Vec::new());
+        let after = document(&cluster, Some(&tenant), Vec::new(), false);
         assert_eq!(after.repository.as_ref().unwrap().url, "ssh://own");
         assert_eq!(after.agent_version.as_deref(), Some("0.3.0"));
         assert_eq!(after.allow_connect, before.allow_connect);
@@ -131,15 +154,43 @@ mod tests {
                 observed: 0,
             },
         );
-        let same = document(&cluster, Some(&tenant), Vec::new());
+        let same = document(&cluster, Some(&tenant), Vec::new(), false);
         assert_eq!(
             hash_of(&same),
             hash_of(&after),
             "facts are not part of the agent's settings"
         );
         assert_eq!(
-            document(&self::cluster(), None, Vec::new()),
+            document(&self::cluster(), None, Vec::new(), false),
             AgentConfig::default()
         );
+    }
+
+    #[test]
+    fn keys_reach_only_agents_with_a_tool() {
+        let mut cluster = cluster();
+        let mut own = repo("ssh://git@git.example/a/b.git");
+        let key = DeployKey {
+            key: "ssh-ed25519 AAAA".to_owned(),
+            write_access: false,
+        };
+        own.deploy_keys.insert("steward".to_owned(), key);
+        cluster.git_repo = Some(own);
+        let off = document(&cluster, None, Vec::new(), true);
+        assert_eq!(off.gitops, GitOpsConfig::default());
+        let template = ClusterTemplate {
+            agent: AgentSettings {
+                gitops: Some(GitOpsSettings {
+                    tool: Some(GitOpsTool::Flux),
+                    ..GitOpsSettings::default()
+                }),
+                ..AgentSettings::default()
+            },
+            ..ClusterTemplate::default()
+        };
+        let on = document(&cluster, Some(&tenant(template)), Vec::new(), true);
+        assert_eq!(on.gitops.tool, GitOpsTool::Flux);
+        assert_eq!(on.gitops.keys.current.as_deref(), Some("ssh-ed25519 AAAA"));
+        assert!(on.gitops.registered);
     }
 }

@@ -12,10 +12,11 @@ use axum::{
 };
 use fairlead_api::{
     ClusterId, Code,
+    gitops::GitOpsSettings,
     resources::Role,
     site::{DELIVERY_PARAMETER, IMPERSONATION_PARAMETER, NAMESPACES_PARAMETER, SiteChoices},
 };
-use fairlead_registry::new_token;
+use fairlead_registry::{new_token, template_of};
 use fairlead_routes::{
     ApiRoutes, QueryParameter, RouteSpec, Tag,
     reply::{Answer, Rejected, Requester},
@@ -182,11 +183,15 @@ fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, E
     let cluster = view.cluster(&claims.cluster).map(|it| &it.value);
     let cluster = open_for(&claims, cluster, enroll.now())?;
     let choices = SiteChoices::from_query(query)?;
+    let of_all = template_of(&view, &cluster.tenant).map(|it| &it.agent);
+    let of_all = of_all.and_then(|it| it.gitops.as_ref());
+    let gitops = GitOpsSettings::over(cluster.agent.gitops.as_ref(), of_all);
     info!(cluster = %cluster.id, "install manifest served");
     manifest(&ManifestInput {
         cluster: cluster.id,
         tenant: cluster.tenant,
         choices,
+        gitops: gitops.tool,
         join: enroll.join_string(token)?,
         image: enroll.settings.image.clone(),
         version: enroll.settings.version.clone(),

@@ -4,12 +4,14 @@
 //! kept minimal.
 
 mod delivery;
+mod gitops;
 mod guard;
 mod rights;
 mod workload;
 
 use fairlead_api::{
     ClusterId, TenantId,
+    gitops::GitOpsTool,
     site::{DeliveryRights, SiteChoices},
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -36,6 +38,8 @@ pub struct ManifestInput {
     pub tenant: TenantId,
     /// Choices of the site operator.
     pub choices: SiteChoices,
+    /// GitOps tool of the cluster; the agent gets rights for this one only.
+    pub gitops: GitOpsTool,
     /// The join string.
     pub join: SecretString,
     /// Image of the agent.
@@ -95,6 +99,11 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
     if has_delivery(input) {
         objects.extend(delivery::objects());
     }
+    let of_gitops = gitops::objects(input.gitops);
+    if !has_delivery(input) && !of_gitops.is_empty() {
+        objects.extend(delivery::secrets_policy());
+    }
+    objects.extend(of_gitops);
     objects.push(workload::network_policy());
     objects.push(workload::deployment(input));
     objects

@@ -17,7 +17,7 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 const ADMISSION_VERSION: &str = "admissionregistration.k8s.io/v1";
 /// Types of the Secrets that the agent makes.
-const SECRET_TYPES: [&str; 2] = ["fairlead/run", "fairlead/release"];
+const SECRET_TYPES: [&str; 3] = ["fairlead/run", "fairlead/release", "fairlead/gitops"];
 /// Locks in other namespaces.
 const LOCK_SLOTS: usize = 4;
 
@@ -134,7 +134,7 @@ fn deliverer_role() -> Value {
 }
 
 /// Limits the Secrets of the agent to its own types: one with a ServiceAccount's token would give it that account.
-fn secrets_policy() -> [Value; 2] {
+pub(super) fn secrets_policy() -> [Value; 2] {
     let user = format!("system:serviceaccount:{NAMESPACE}:{AGENT_NAME}");
     let types = SECRET_TYPES.map(|it| format!("'{it}'")).join(", ");
     let policy = json!({

@@ -9,6 +9,7 @@ fn input() -> ManifestInput {
         cluster: "c-demo".parse().unwrap(),
         tenant: "t-acme".parse().unwrap(),
         choices: SiteChoices::default(),
+        gitops: GitOpsTool::None,
         join: "fl1.c2VjcmV0".into(),
         image: "registry.example/fairlead:0.1.0".to_owned(),
         version: "0.1.0".to_owned(),
@@ -281,4 +282,32 @@ fn without_deliveries_there_is_no_runner_and_no_right() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn rights_for_the_gitops_tool_name_their_objects() {
+    assert!(!manifest(&input()).unwrap().contains("fairlead-gitops"));
+    let mut with_flux = input();
+    with_flux.gitops = GitOpsTool::Flux;
+    with_flux.choices.delivery = DeliveryRights::None;
+    let objects = objects(&with_flux);
+    let role = find(&objects, "Role", "fairlead-gitops");
+    assert_eq!(role["metadata"]["namespace"], "flux-system");
+    for rule in role["rules"].as_array().unwrap() {
+        let is_named = rule["resourceNames"]
+            .as_array()
+            .is_some_and(|it| it.len() == 1);
+        assert!(is_named || rule["verbs"] == json!(["create"]), "{rule}");
+    }
+    // `create` without a name would allow a Secret with the token of any account there.
+    let policy = find(&objects, "ValidatingAdmissionPolicy", "fairlead-delivery");
+    let types = policy["spec"]["validations"][0]["expression"]
+        .as_str()
+        .unwrap();
+    assert!(types.contains("'fairlead/gitops'"), "{types}");
+    find(
+        &objects,
+        "ValidatingAdmissionPolicyBinding",
+        "fairlead-delivery",
+    );
 }

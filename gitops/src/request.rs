@@ -1,0 +1,60 @@
+//! Desired state of key and host keys, from the hub's configuration of this cluster.
+
+use fairlead_api::{
+    config::AgentConfig,
+    gitops::{AgentKeys, GitOpsTool, SshKeyType},
+};
+
+use crate::status::Problem;
+
+/// Desired state that a decision is based on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Desired {
+    pub(crate) tool: GitOpsTool,
+    pub(crate) key_type: SshKeyType,
+    /// Number of the rotation that the key belongs to.
+    pub(crate) rotation: u32,
+    /// Lines of `known_hosts`.
+    pub(crate) known_hosts: String,
+    /// Keys in the hub's record.
+    pub(crate) keys: AgentKeys,
+    /// True if the Git server has these keys.
+    pub(crate) registered: bool,
+    /// Fingerprint of a key that an operator has registered.
+    pub(crate) confirmed_key: Option<String>,
+}
+
+impl Desired {
+    /// Desired state of a configuration; `None` without a tool.
+    ///
+    /// # Errors
+    /// The catalog cannot be read with an SSH key.
+    pub(crate) fn of(config: &AgentConfig) -> Option<Result<Self, Problem>> {
+        if config.gitops.is_off() {
+            return None;
+        }
+        Some(Self::with_tool(config))
+    }
+
+    fn with_tool(config: &AgentConfig) -> Result<Self, Problem> {
+        let gitops = config.gitops.clone();
+        let repository = config.repository.as_ref().ok_or(Problem::NoRepository)?;
+        if !repository.url.starts_with("ssh://") {
+            return Err(Problem::NotSsh);
+        }
+        let hosts = repository.host_keys.as_deref().unwrap_or_default().trim();
+        let known_hosts = match hosts {
+            "" => String::new(),
+            hosts => format!("{hosts}\n"),
+        };
+        Ok(Desired {
+            tool: gitops.tool,
+            key_type: gitops.key_type,
+            rotation: gitops.rotation,
+            known_hosts,
+            keys: gitops.keys,
+            registered: gitops.registered,
+            confirmed_key: gitops.confirmed_key,
+        })
+    }
+}

@@ -1,0 +1,334 @@
+//! Follows the configuration and carries out one step after the other. It ends with its process only.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use fairlead_api::{
+    config::AgentConfig,
+    error_chain,
+    gitops::{AgentKeys, GitOpsTool, KeyReceipt, KeyReport, SshKeyType},
+};
+use fairlead_apiserver::Upstream;
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+use tracing::{info, warn};
+
+use crate::{
+    decide::{Observed, Step, decide},
+    key::{KeyError, KeyPair, fingerprint},
+    kube::{ObjectError, Objects},
+    request::Desired,
+    secrets::{Found, Key, Keyring, ToolSecret},
+    status::{GitOpsStatus, Phase, Problem, shortened},
+    sync::{self, Sync},
+    tool::{KEYRING, Layout},
+};
+
+/// Interval of reads without a rotation.
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// Interval of reads while a rotation waits for the Git server or the tool. It is short, because another request for
+/// a sync hides the answer to that of the agent.
+const ROTATION_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Pause after a failed request.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// Steps in a row. A rotation has eight.
+const MAX_STEPS: usize = 16;
+
+/// The hub did not answer, or refused the keys.
+#[derive(Debug, thiserror::Error)]
+#[error("keys not registered: {0}")]
+pub struct RegistryUnreachable(pub String);
+
+/// Record of the agent's deploy keys at the hub.
+#[async_trait]
+pub trait KeyRegistry: Send + std::marker::Sync {
+    /// Replaces the keys, if they are as expected. Returns the keys of the record now.
+    ///
+    /// # Errors
+    /// [`RegistryUnreachable`]
+    async fn replace(&self, report: &KeyReport) -> Result<KeyReceipt, RegistryUnreachable>;
+}
+
+/// Reason for an unfinished round.
+#[derive(Debug, thiserror::Error)]
+enum RoundError {
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Registry(#[from] RegistryUnreachable),
+    /// The steps do not come to an end; the next round goes on.
+    #[error("the key has not settled after {MAX_STEPS} steps")]
+    Unsettled,
+}
+
+/// Manager of one cluster's key.
+pub struct Worker {
+    objects: Objects,
+    registry: Arc<dyn KeyRegistry>,
+    configuration: watch::Receiver<Arc<AgentConfig>>,
+    status: watch::Sender<Option<GitOpsStatus>>,
+    /// Keys of the record after a report, until the next configuration has them.
+    reported: Option<AgentKeys>,
+}
+
+impl Worker {
+    /// Worker over the agent's own client. `status` is `None` without a tool.
+    #[must_use]
+    pub fn new(
+        upstream: Arc<Upstream>,
+        registry: Arc<dyn KeyRegistry>,
+        configuration: watch::Receiver<Arc<AgentConfig>>,
+        status: watch::Sender<Option<GitOpsStatus>>,
+    ) -> Self {
+        Worker {
+            objects: Objects::new(upstream),
+            registry,
+            configuration,
+            status,
+            reported: None,
+        }
+    }
+
+    /// Works until the configuration has no sender.
+    pub async fn run(mut self) {
+        loop {
+            let config = self.configuration.borrow_and_update().clone();
+            self.reported = None;
+            let Some(desired) = Desired::of(&config) else {
+                self.status.send_replace(None);
+                if self.configuration.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            if !self.follow(&config, desired).await {
+                return;
+            }
+        }
+    }
+
+    /// Works for one configuration. False if there is no sender of another one.
+    async fn follow(&mut self, config: &AgentConfig, desired: Result<Desired, Problem>) -> bool {
+        loop {
+            let (tool, key_type) = (config.gitops.tool, config.gitops.key_type);
+            let (status, pause) = match &desired {
+                Err(problem) => (stopped(tool, key_type, problem.clone()), POLL_INTERVAL),
+                Ok(desired) => self.round(desired).await,
+            };
+            self.publish(status);
+            match timeout(pause, self.configuration.changed()).await {
+                Err(_) => {}
+                Ok(changed) => return changed.is_ok(),
+            }
+        }
+    }
+
+    /// One round with its status, and the pause behind it.
+    async fn round(&mut self, desired: &Desired) -> (GitOpsStatus, Duration) {
+        let (tool, key_type) = (desired.tool, desired.key_type);
+        let Some(layout) = Layout::of(tool) else {
+            let problem = Problem::UnsupportedTool(tool.as_str());
+            return (stopped(tool, key_type, problem), POLL_INTERVAL);
+        };
+        match self.steps(&layout, desired).await {
+            Ok(status) if status.is_moving() => (status, ROTATION_POLL_INTERVAL),
+            Ok(status) => (status, POLL_INTERVAL),
+            Err(error) => (
+                stopped(tool, key_type, problem_of(&layout, error)),
+                RETRY_INTERVAL,
+            ),
+        }
+    }
+
+    async fn steps(
+        &mut self,
+        layout: &Layout,
+        desired: &Desired,
+    ) -> Result<GitOpsStatus, RoundError> {
+        for _ in 0..MAX_STEPS {
+            let desired = self.with_reported(desired);
+            let observed = self.observe(layout).await?;
+            match decide(layout, &desired, &observed) {
+                Step::Rest(phase, problem) => {
+                    return Ok(status(&desired, &observed, phase, problem));
+                }
+                step => match self.perform(layout, &desired, &observed, step).await {
+                    // Another agent of the cluster was faster.
+                    Err(RoundError::Object(ObjectError::Conflict(_))) => {
+                        sleep(ROTATION_POLL_INTERVAL).await;
+                    }
+                    other => other?,
+                },
+            }
+        }
+        Err(RoundError::Unsettled)
+    }
+
+    /// Desired state with the keys of the last report, which the configuration may not have yet.
+    fn with_reported(&self, desired: &Desired) -> Desired {
+        let mut desired = desired.clone();
+        if let Some(reported) = self.reported.clone().filter(|it| *it != desired.keys) {
+            desired.keys = reported;
+            desired.registered = false;
+        }
+        desired
+    }
+
+    async fn observe(&self, layout: &Layout) -> Result<Observed, ObjectError> {
+        let secret = self.objects.get(&layout.secret_path(layout.secret)).await?;
+        let keyring = self.objects.get(&layout.secret_path(KEYRING)).await?;
+        let source = self.objects.get(layout.source).await?;
+        Ok(Observed {
+            secret: ToolSecret::read(layout, secret.as_ref()),
+            keyring: Keyring::read(keyring.as_ref()),
+            sync: Sync::of_flux(layout, source.as_ref()),
+        })
+    }
+
+    async fn perform(
+        &mut self,
+        layout: &Layout,
+        desired: &Desired,
+        observed: &Observed,
+        step: Step,
+    ) -> Result<(), RoundError> {
+        let own = layout.secret_path(layout.secret);
+        let ring = layout.secret_path(KEYRING);
+        match (step, &observed.secret, &observed.keyring) {
+            (Step::CreateKey, _, _) => {
+                let key = generate(desired).await?;
+                let secret = ToolSecret::object(layout, &key, &desired.known_hosts, None);
+                self.objects.create(&layout.secrets_path(), &secret).await?;
+                info!(key = fingerprint(&key.public), "SSH key created");
+            }
+            (Step::WriteHosts, Found::Own(secret), _) => {
+                let hosts = secret.replaced(layout, &secret.key, &desired.known_hosts);
+                self.objects.replace(&own, &hosts).await?;
+                info!("known host keys of the GitOps tool replaced");
+            }
+            (Step::Register(keys), _, _) => self.register(desired, keys).await?,
+            (Step::PrepareNext, Found::Own(secret), _) => {
+                let next = generate(desired).await?;
+                let keyring = Keyring::object(layout, &secret.key, &next);
+                self.objects
+                    .create(&layout.secrets_path(), &keyring)
+                    .await?;
+                info!(
+                    key = fingerprint(&next.public),
+                    "rotation of the SSH key begun"
+                );
+            }
+            (Step::UseNext, Found::Own(secret), Found::Own(keyring)) => {
+                let next = secret.replaced(layout, &keyring.next, &desired.known_hosts);
+                self.objects.replace(&own, &next).await?;
+                info!("next SSH key given to the GitOps tool");
+            }
+            (Step::UsePrevious, Found::Own(secret), Found::Own(keyring)) => {
+                let previous = secret.replaced(layout, &keyring.previous, &desired.known_hosts);
+                self.objects.replace(&own, &previous).await?;
+                warn!("previous SSH key given back to the GitOps tool");
+            }
+            (Step::RequestSync(token), _, _) => {
+                if let Some(source) = self.objects.get(layout.source).await? {
+                    let requested = sync::with_request(source, &token);
+                    self.objects.replace(layout.source, &requested).await?;
+                }
+            }
+            (Step::MarkFailed(message), _, Found::Own(keyring)) => {
+                let failed = keyring.failed(layout, &shortened(&message));
+                self.objects.replace(&ring, &failed).await?;
+            }
+            (Step::DeleteKeyring, _, Found::Own(keyring)) => {
+                self.objects.delete(&ring, &keyring.version).await?;
+                info!("rotation of the SSH key ended");
+            }
+            // `decide` returns these steps only with their Secrets.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn register(&mut self, desired: &Desired, keys: AgentKeys) -> Result<(), RoundError> {
+        let expected = desired.keys.clone();
+        let report = KeyReport { expected, keys };
+        let receipt = self.registry.replace(&report).await?;
+        self.reported = Some(receipt.keys);
+        Ok(())
+    }
+
+    /// Publishes a status, and logs each new problem once.
+    fn publish(&self, status: GitOpsStatus) {
+        let is_new = self.status.send_if_modified(|known| {
+            let is_new = known.as_ref() != Some(&status);
+            if is_new {
+                *known = Some(status.clone());
+            }
+            is_new
+        });
+        if let Some(problem) = status.problem().filter(|_| is_new) {
+            let (code, next) = (problem.code(), problem.code().next_step());
+            warn!(%code, cause = %problem, next, "GitOps key or sync has a problem");
+        }
+    }
+}
+
+/// Makes a key apart from the threads of sessions: RSA takes seconds.
+async fn generate(desired: &Desired) -> Result<Key, KeyError> {
+    let (kind, rotation) = (desired.key_type, desired.rotation);
+    let made = tokio::task::spawn_blocking(move || KeyPair::generate(kind)).await;
+    let pair = made.map_err(|_| KeyError::Generate)??;
+    Ok(Key::new(&pair, rotation))
+}
+
+fn status(
+    desired: &Desired,
+    observed: &Observed,
+    phase: Phase,
+    problem: Option<Problem>,
+) -> GitOpsStatus {
+    let key = match &observed.secret {
+        Found::Own(secret) => fingerprint(&secret.key.public),
+        Found::Absent | Found::Foreign => None,
+    };
+    let next_key = match &observed.keyring {
+        Found::Own(keyring) if keyring.failure.is_none() => fingerprint(&keyring.next.public),
+        _ => None,
+    };
+    GitOpsStatus {
+        tool: desired.tool,
+        phase,
+        problem,
+        key_type: desired.key_type,
+        next_key: next_key.filter(|next| key.as_ref() != Some(next)),
+        key,
+    }
+}
+
+fn stopped(tool: GitOpsTool, key_type: SshKeyType, problem: Problem) -> GitOpsStatus {
+    GitOpsStatus {
+        tool,
+        phase: Phase::Stopped,
+        problem: Some(problem),
+        key_type,
+        key: None,
+        next_key: None,
+    }
+}
+
+fn problem_of(layout: &Layout, error: RoundError) -> Problem {
+    match error {
+        RoundError::Object(error @ ObjectError::Forbidden { .. }) => {
+            Problem::Forbidden(error.to_string())
+        }
+        // Only creation in a missing namespace ends in this.
+        RoundError::Object(ObjectError::Absent(_)) => Problem::NoNamespace(layout.namespace),
+        other => Problem::Unreachable(error_chain(&other)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
