@@ -7,6 +7,7 @@ pub mod admin;
 pub mod calls;
 pub mod dex;
 pub mod fleet;
+pub mod flux;
 pub mod gitea;
 pub mod helm;
 pub mod kube;

@@ -84,22 +84,37 @@ impl SshServer {
         Ok(fs::read_to_string(self.folder.join("deploy_key"))?)
     }
 
+    /// Accepts these public keys, and no other one.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn authorize(&self, keys: &[&str]) -> anyhow::Result<()> {
+        let new = self.folder.join("new_keys");
+        fs::write(&new, keys.join("\n") + "\n")?;
+        // A connection may read them meanwhile.
+        fs::rename(new, self.folder.join("authorized_keys"))?;
+        Ok(())
+    }
+
     /// First host key as a line of `known_hosts`.
     #[must_use]
     pub fn known_host(&self) -> &str {
         &self.known_host
     }
 
-    /// Replaces the host key for new connections. The old one stays beside it.
+    /// Replaces the host key for new connections, and returns the new one as a line of `known_hosts`. The old one stays
+    /// beside it.
     ///
     /// # Errors
     /// The new key cannot be made.
-    pub async fn change_host_key(&self) -> anyhow::Result<()> {
+    pub async fn change_host_key(&self) -> anyhow::Result<String> {
         make_key(&self.folder, "new_key").await?;
-        fs::remove_file(self.folder.join("new_key.pub"))?;
+        let public = self.folder.join("new_key.pub");
+        let public_key = fs::read_to_string(&public)?;
+        fs::remove_file(public)?;
         fs::rename(self.folder.join("host_key"), self.folder.join("old_key"))?;
         fs::rename(self.folder.join("new_key"), self.folder.join("host_key"))?;
-        Ok(())
+        Ok(format!("[127.0.0.1]:{} {public_key}", self.port))
     }
 
     /// Brings the first host key back.

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Interval of reads without a rotation.
-const POLL_INTERVAL: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// Interval of reads while a rotation waits for the Git server or the tool. It is short, because another request for
 /// a sync hides the answer to that of the agent.
 const ROTATION_POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -247,7 +247,7 @@ fn deliveries_act_as_an_account_of_their_own() {
     let rule = policy["spec"]["validations"][0]["expression"].as_str();
     assert_eq!(
         rule,
-        Some("object.type in ['fairlead/run', 'fairlead/release']")
+        Some("object.type in ['fairlead/run', 'fairlead/release', 'fairlead/gitops']")
     );
 }
 

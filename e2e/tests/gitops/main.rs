@@ -1,0 +1,116 @@
+//! SSH key of a real Flux: made by the agent, registered through the hub, rotated under load, and host keys checked.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
+mod world;
+
+use std::{collections::BTreeSet, path::Path};
+
+use anyhow::{Context, ensure};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use fairlead_e2e::{flux::SourceController, ssh::SshServer};
+
+use world::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flux_syncs_with_the_agents_key_through_a_rotation_and_stops_at_another_host_key()
+-> anyhow::Result<()> {
+    let (unpacked, flux) = match (SshServer::build().await, SourceController::build().await) {
+        (Ok(unpacked), Ok(flux)) => (unpacked, flux),
+        (Err(reason), _) | (_, Err(reason)) => {
+            println!("SKIPPED: Flux over SSH: {reason}");
+            return Ok(());
+        }
+    };
+    let world = World::start(&unpacked, &flux).await?;
+    world.push("one").await?;
+    world.create_source().await?;
+    let first = world.until_synced("one").await?;
+    ensure!(first.revision.starts_with("main@sha1:"), "{first:?}");
+    let key = world
+        .fact("the key in use", |it| it["state"] == "settled")
+        .await?;
+    ensure!(key["code"].is_null(), "{key}");
+    let mut private = world.private_keys().await?;
+
+    // The source syncs each second meanwhile.
+    let failures = world.flux.failures()?.len();
+    world
+        .cli(&["cluster", "agent", "rotate-key", "pod"])
+        .await?;
+    let waiting = |it: &serde_json::Value| it["code"] == "FL-6807";
+    let waiting = world.fact("the next key", waiting).await?;
+    private.extend(world.private_keys().await?);
+    let next = waiting["nextKey"].as_str().context("nextKey")?.to_owned();
+    ensure!(waiting["key"] == key["key"], "{waiting}");
+    world.authorized(|keys| keys.len() == 2).await?;
+    world
+        .cli(&["cluster", "agent", "confirm-key", "pod", &next])
+        .await?;
+    let is_done = |it: &serde_json::Value| it["state"] == "settled" && it["key"] == *next;
+    world.fact("the end of the rotation", is_done).await?;
+    world.authorized(|keys| keys.len() == 1).await?;
+    world.push("two").await?;
+    world.until_synced("two").await?;
+    let after = world.flux.failures()?;
+    ensure!(
+        after.len() == failures,
+        "failed syncs: {:?}",
+        &after[failures..]
+    );
+    private.extend(world.private_keys().await?);
+    ensure!(private.len() >= 2, "two keys were made");
+    search_below(&world.hub.data(), &private)?;
+
+    // Another machine in the place of the Git server, as far as anybody can tell.
+    let line = world.ssh.change_host_key().await?;
+    world.push("three").await?;
+    let alarm = |it: &serde_json::Value| it["code"] == "FL-6805";
+    world.fact("the alarm", alarm).await?;
+    ensure!(
+        world.flux.failures()?.len() > failures,
+        "the log has failed syncs"
+    );
+    let stopped = world.synced().await?;
+    ensure!(stopped.commit == world.commit("two").await?, "{stopped:?}");
+    world.set_host_keys(&line).await?;
+    world.until_synced("three").await?;
+    world
+        .fact("the end of the alarm", |it| it["code"].is_null())
+        .await?;
+    Ok(())
+}
+
+/// Fails if a file has a private key, in one of its forms.
+fn search_below(folder: &Path, private: &BTreeSet<String>) -> anyhow::Result<()> {
+    let mut folders = vec![folder.to_owned()];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let Ok(bytes) = std::fs::read(&path) else {
+                continue; // a socket
+            };
+            files += 1;
+            for encoded in private {
+                let pem = String::from_utf8(STANDARD.decode(encoded)?)?;
+                let line = pem.lines().nth(3).context("a line within the key")?;
+                for form in [encoded.as_str(), line] {
+                    let mut windows = bytes.windows(form.len());
+                    let is_found = windows.any(|it| it == form.as_bytes());
+                    ensure!(!is_found, "{} has a private key", path.display());
+                }
+            }
+        }
+    }
+    ensure!(files > 0, "the hub has files");
+    Ok(())
+}
