@@ -117,13 +117,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         config.version,
         (metrics, reserve),
     );
-    if config.facts_every != Some(Duration::ZERO) {
-        let (every, run) = (config.facts_every, random_instance()?);
-        let facts = FactReporter::new((context.clone(), run), namespace, every);
-        process.spawn(facts.run());
-    }
-    process.spawn(configuration::run(context.clone()));
-    process.spawn(gitops::run(context.clone()));
+    follow_configuration(&context, namespace, config.facts_every)?;
     if let Some(delivery) = config.delivery {
         process.spawn(delivery::run(context.clone(), config.target, delivery));
     }
@@ -140,6 +134,22 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         process.spawn(supervisor.run());
     }
     process.draining().await;
+    Ok(())
+}
+
+/// Starts the parts that the hub's configuration steers. `facts_every`: zero for no facts.
+fn follow_configuration(
+    context: &Arc<AgentContext>,
+    namespace: String,
+    facts_every: Option<Duration>,
+) -> Result<(), Failure> {
+    let process = &context.process;
+    if facts_every != Some(Duration::ZERO) {
+        let run = (context.clone(), random_instance()?);
+        process.spawn(FactReporter::new(run, namespace, facts_every).run());
+    }
+    process.spawn(configuration::run(context.clone()));
+    process.spawn(gitops::run(context.clone()));
     Ok(())
 }
 

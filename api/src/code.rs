@@ -247,7 +247,7 @@ codes! {
     DiffRefused = 6709, 0, "objects cannot be compared with the cluster", "Correct the objects or the rights that the log of the run names, and compare again.";
     GitOpsForeignSecret = 6801, 0, "the Secret of the GitOps tool belongs to someone else", "Delete the Secret that the cause names, if nobody needs its key; the agent then makes one of its own.";
     GitOpsForbidden = 6802, 0, "the agent lacks a right for the GitOps tool", "Apply the install manifest of this cluster again as a cluster administrator: it has the rights for its tool.";
-    GitOpsToolAbsent = 6803, 0, "the GitOps tool is not installed in the cluster", "Install the tool in its default namespace, or set another one with `fairlead cluster agent set CLUSTER --gitops TOOL`.";
+    GitOpsToolAbsent = 6803, 0, "the GitOps tool is not installed in the cluster", "Install the tool in its default namespace, or set another one, as with `fairlead cluster agent set CLUSTER --gitops flux`.";
     GitOpsRepositoryUnusable = 6804, 0, "the catalog's repository cannot be read with an SSH key", "Give the cluster's repository a URL with `ssh://`, and the host keys of its server.";
     GitOpsHostKeyRefused = 6805, 0, "the Git server has another host key than the registry knows", "Compare the key with the administrator of the server, then correct the host keys of the cluster's repository; nothing is synced before.";
     GitOpsSyncFailed = 6806, 0, "the GitOps tool cannot read the catalog", "Correct the cause, which is the message of the tool; the tool tries again by itself.";

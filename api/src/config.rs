@@ -138,13 +138,15 @@ pub enum CollectorKind {
     Annotations,
     /// State of the SSH key for the GitOps tool.
     GitOps,
+    /// Components of GitOps tools.
+    Components,
     /// ConfigMap with facts of the site operator.
     Additional,
 }
 
 impl CollectorKind {
     /// All collectors, in their order.
-    pub const ALL: [CollectorKind; 10] = [
+    pub const ALL: [CollectorKind; 11] = [
         CollectorKind::Version,
         CollectorKind::OpenShift,
         CollectorKind::Nodes,
@@ -154,6 +156,7 @@ impl CollectorKind {
         CollectorKind::Definitions,
         CollectorKind::Annotations,
         CollectorKind::GitOps,
+        CollectorKind::Components,
         CollectorKind::Additional,
     ];
 
@@ -170,6 +173,7 @@ impl CollectorKind {
             CollectorKind::Definitions => "definitions",
             CollectorKind::Annotations => "annotations",
             CollectorKind::GitOps => "gitops",
+            CollectorKind::Components => "components",
             CollectorKind::Additional => "additional",
         }
     }

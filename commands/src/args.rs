@@ -59,7 +59,7 @@ pub enum HubCommand {
     Cluster(ClusterArgs),
     /// Show facts of clusters, current and past
     Facts(FactsArgs),
-    /// Find clusters by host, version, service or fact
+    /// Find clusters by host, version, service, component or fact
     Find(Find),
     /// Store facts, and query their history in InfluxQL
     #[command(subcommand)]

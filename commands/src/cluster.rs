@@ -3,6 +3,7 @@
 mod agent;
 mod agent_columns;
 mod catalog;
+mod components;
 mod describe;
 mod identity;
 mod remove;
@@ -177,7 +178,11 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
         };
         return watched::watch(hub, format, watched, fetch).await;
     }
-    let clusters = fetch().await?;
+    let mut clusters = fetch().await?;
+    if asked.out_of_sync {
+        let found = components::out_of_sync(hub).await?;
+        clusters.retain(|cluster| found.contains(cluster.id.as_str()));
+    }
     let agents = AgentColumns::of(hub, format, &clusters).await?;
     let clusters = List { items: clusters };
     let row = |cluster: &Cluster| cells(cluster, &agents);

@@ -35,18 +35,27 @@ pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Fai
 /// # Errors
 /// `FL-4109` if the last kind has no term.
 fn query(terms: &[String]) -> Result<String, Failure> {
-    let pairs = terms.chunks(2).map(|pair| match pair {
-        [kind, term] => Ok(format!(
+    let mut words = terms.iter().peekable();
+    let mut pairs = Vec::new();
+    while let Some(kind) = words.next() {
+        let Some(term) = words.next() else {
+            let cause = format_args!("{kind:?} has no term");
+            return Err(Failure::because(Code::Invalid, cause));
+        };
+        let mut term = term.clone();
+        // A range may be a word of its own, behind the name of a service or component.
+        if matches!(kind.as_str(), "service" | "component")
+            && let Some(range) = words.next_if(|word| word.starts_with(['<', '>', '=', '!']))
+        {
+            term.push_str(range);
+        }
+        pairs.push(format!(
             "{}={}",
             percent::encode(kind),
-            percent::encode(term)
-        )),
-        _ => Err(Failure::because(
-            Code::Invalid,
-            format_args!("{pair:?} has no term"),
-        )),
-    });
-    Ok(pairs.collect::<Result<Vec<_>, _>>()?.join("&"))
+            percent::encode(&term)
+        ));
+    }
+    Ok(pairs.join("&"))
 }
 
 fn columns() -> [TableColumn; 6] {
@@ -92,6 +101,11 @@ mod tests {
         assert_eq!(
             terms(&["host", "a.b", "fact", "x=y&z"]).unwrap(),
             "host=a.b&fact=x%3Dy%26z"
+        );
+        let apart = ["component", "ingress-nginx", "<4.11", "version", "<1.31"];
+        assert_eq!(
+            terms(&apart).unwrap(),
+            "component=ingress-nginx%3C4.11&version=%3C1.31"
         );
         assert!(terms(&["host", "a.b", "fact"]).is_err());
     }

@@ -1,6 +1,7 @@
 //! `GET /v1/find`: visible clusters that match all terms, with the matching facts. Reads memory
 //! only.
 
+mod component;
 mod term;
 mod version;
 
@@ -42,6 +43,10 @@ pub(super) fn routes() -> ApiRoutes<Arc<FactsState>> {
             "service",
             "Part of the name of a service, chart or Helm release, and its version, such as `postgres<15`",
         ),
+        term(
+            "component",
+            "Name or chart of a component of Argo CD or Flux, and its version, such as `ingress-nginx<4.11`",
+        ),
         term("fact", FACT_FILTER),
     ];
     ApiRoutes::new().route(
@@ -49,7 +54,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<FactsState>> {
             Tag::INVENTORY,
             FIND_PATH,
             "find",
-            "Find clusters by host, version, service or fact; a cluster must match all of them",
+            "Find clusters by host, version, service, component or fact; a cluster must match all of them",
         )
         .query(terms)
         .query(Page::parameters())
@@ -68,7 +73,7 @@ async fn find(
     let terms_given: Vec<_> = page.words().collect();
     let refuse = |detail: &str| Err(Rejected::because(Code::Invalid, detail));
     if terms_given.is_empty() {
-        return refuse("expected at least one of host, version, service, fact");
+        return refuse("expected at least one of host, version, service, component, fact");
     }
     if terms_given.len() > MAX_TERMS {
         return refuse("at most 16 terms");

@@ -2,6 +2,7 @@
 
 mod additional;
 mod annotations;
+mod components;
 mod definitions;
 mod gitops;
 mod hosts;
@@ -32,6 +33,7 @@ pub(super) fn of(
         CollectorKind::Helm => Box::new(services::Helm::default()),
         CollectorKind::Definitions => Box::new(definitions::Definitions::default()),
         CollectorKind::GitOps => Box::new(gitops::GitOpsKey::new(gitops)),
+        CollectorKind::Components => Box::new(components::Components::default()),
         CollectorKind::Annotations => Box::new(annotations::Annotations::new(settings)),
         CollectorKind::Additional => Box::new(additional::Additional::new(namespace)),
     }

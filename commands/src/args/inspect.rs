@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 
-use super::common::OutputArgs;
+use super::{common::OutputArgs, registry::OneCluster};
 use crate::complete::{clusters, tenants};
 
 const COMPILED_EXAMPLES: &str = "\
@@ -40,6 +40,9 @@ pub enum ClusterCatalog {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Show the state of the components that Argo CD or Flux apply: revisions, sync, health
+    #[command(after_help = "Example:\n  fairlead cluster catalog status demo")]
+    Status(OneCluster),
     /// Replace the catalog of a cluster
     Set {
         /// Cluster, by name or id

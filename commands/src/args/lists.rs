@@ -66,6 +66,9 @@ pub struct ClusterList {
     /// Filter: text in id, name or tenant
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
+    /// Filter: clusters with a component of Argo CD or Flux that is not in sync, or a problem of the last sync
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) out_of_sync: bool,
     /// Sort key
     #[arg(long, value_name = "id|tenant|displayName")]
     pub(crate) sort_by: Option<String>,

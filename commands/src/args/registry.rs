@@ -318,13 +318,14 @@ Examples:
   fairlead find host shop.example.com
   fairlead find version '<1.31'
   fairlead find service 'postgres<15'
+  fairlead find component ingress-nginx '<4.11'
   fairlead find fact distribution=openshift4
   fairlead find fact 'nodes.count>=3' version '>=1.29,<1.31'";
 
 #[derive(Parser)]
 #[command(after_help = FIND_EXAMPLES)]
 pub struct Find {
-    /// Pairs of a kind (host, version, service, fact) and a term; a cluster must match all of them
+    /// Pairs of a kind (host, version, service, component, fact) and a term; a cluster must match all of them
     #[arg(value_name = "KIND TERM", required = true, num_args = 2..)]
     pub(crate) terms: Vec<String>,
     #[command(flatten)]

@@ -4,6 +4,7 @@ use fairlead_api::{ClusterId, Failure, catalog::Catalog};
 use fairlead_client::{HubClient, files, import, lookup::find};
 use serde_json::Value;
 
+use super::components;
 use crate::{
     args,
     confirm::confirm,
@@ -19,6 +20,7 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Resul
             let catalog: Catalog = hub.get(&path(&id)).await?;
             show(&output.output, &catalog)
         }
+        args::ClusterCatalog::Status(asked) => components::status(hub, asked).await,
         args::ClusterCatalog::Set {
             name,
             files,

@@ -263,7 +263,7 @@ async fn agent_replaces_its_deploy_keys_unless_its_decision_is_outdated() {
         shown["gitRepo"]["deployKeys"]["steward-next"]["key"],
         SECOND
     );
-    let fewer = json!({ "gitRepo": { "deployKeys": null } });
+    let fewer = json!({ "gitRepo": { "deployKeys": { "ci": null, "steward-next": null } } });
     rig.call(&admin(), Method::PATCH, "/clusters/c-demo", fewer)
         .await
         .good();

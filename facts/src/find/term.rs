@@ -7,7 +7,10 @@ use fairlead_routes::InvalidValue;
 use fairlead_store::model::{Cluster, ClusterTemplate};
 use serde_json::Value;
 
-use crate::find::version::{Comparison, LooseVersion, Versions, of_chart};
+use crate::find::{
+    component,
+    version::{Comparison, LooseVersion, Versions, of_chart},
+};
 
 /// One condition of a search.
 #[derive(Debug, Clone)]
@@ -17,6 +20,8 @@ pub(super) enum Term {
     Version(Versions),
     /// Part of a name in lower case, and a version range.
     Service(String, Option<Versions>),
+    /// Name in lower case, and a version range.
+    Component(String, Option<Versions>),
     Fact(String, Option<(Comparison, String)>),
 }
 
@@ -55,17 +60,15 @@ impl Term {
                 Ok(Term::Version(versions))
             }
             "service" => {
-                let (name, behind) = split(text);
-                let versions = match behind {
-                    "" => None,
-                    behind => {
-                        let versions = Versions::read(behind);
-                        Some(versions.ok_or_else(|| {
-                            invalid("expected a name, like postgres or postgres<15")
-                        })?)
-                    }
-                };
-                Ok(Term::Service(name.to_lowercase(), versions))
+                let (name, versions) = named_versions(text)
+                    .ok_or_else(|| invalid("expected a name, like postgres or postgres<15"))?;
+                Ok(Term::Service(name, versions))
+            }
+            "component" => {
+                let (name, versions) = named_versions(text).ok_or_else(|| {
+                    invalid("expected a name, like ingress-nginx or ingress-nginx<4.11")
+                })?;
+                Ok(Term::Component(name, versions))
             }
             "fact" => {
                 let (name, behind) = split(text);
@@ -79,7 +82,7 @@ impl Term {
                 }
             }
             _ => Err(InvalidValue::because(format_args!(
-                "{kind:?}: expected host, version, service or fact"
+                "{kind:?}: expected host, version, service, component or fact"
             ))),
         }
     }
@@ -95,6 +98,7 @@ impl Term {
             Term::Host(host) => hosts(of, host),
             Term::Version(versions) => version(of, versions).into_iter().collect(),
             Term::Service(name, versions) => services(of, name, versions.as_ref()),
+            Term::Component(name, versions) => component::hits(of, name, versions.as_ref()),
             Term::Fact(path, test) => fact(of, path, test.as_ref()).into_iter().collect(),
         }
     }
@@ -102,7 +106,7 @@ impl Term {
 
 /// Facts of one cluster.
 #[derive(Clone, Copy)]
-struct Of<'a> {
+pub(super) struct Of<'a> {
     cluster: &'a Cluster,
     template: Option<&'a ClusterTemplate>,
 }
@@ -113,7 +117,7 @@ impl<'a> Of<'a> {
     }
 
     /// Entries of a fact with an object as value.
-    fn entries(
+    pub(super) fn entries(
         self,
         name: &str,
     ) -> impl Iterator<Item = (&'a str, EffectiveFact<'a>, &'a String, &'a Value)> + use<'a> {
@@ -130,6 +134,16 @@ fn split(text: &str) -> (&str, &str) {
     let at = text.find(['<', '>', '=', '!']).unwrap_or(text.len());
     let (name, behind) = text.split_at_checked(at).unwrap_or((text, ""));
     (name.trim(), behind.trim())
+}
+
+/// Name in lower case, and the version range behind it; `None` for an invalid range.
+fn named_versions(text: &str) -> Option<(String, Option<Versions>)> {
+    let (name, behind) = split(text);
+    let versions = match behind {
+        "" => None,
+        behind => Some(Versions::read(behind)?),
+    };
+    Some((name.to_lowercase(), versions))
 }
 
 fn hosts<'a>(of: Of<'a>, wanted: &str) -> Vec<Hit<'a>> {
@@ -354,6 +368,7 @@ mod tests {
             ("host", " "),
             ("version", "new"),
             ("service", "postgres<new"),
+            ("component", "ingress-nginx<new"),
             ("fact", "=x"),
             ("fact", &long),
         ] {
