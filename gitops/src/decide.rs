@@ -26,6 +26,8 @@ pub(crate) struct Observed {
     pub(crate) secret: Found<ToolSecret>,
     pub(crate) keyring: Found<Keyring>,
     pub(crate) sync: Sync,
+    /// Host keys that the tool accepts for the repository.
+    pub(crate) known_hosts: String,
 }
 
 /// Next step.
@@ -65,12 +67,18 @@ pub(crate) fn decide(layout: &Layout, desired: &Desired, observed: &Observed) ->
         // The rotation has lost its Secret, and begins anew with another first key.
         (Found::Absent, Found::Own(_)) => Step::DeleteKeyring,
         (Found::Absent, Found::Absent) => Step::CreateKey,
-        (Found::Own(secret), _) if secret.known_hosts != desired.known_hosts => Step::WriteHosts,
+        (Found::Own(secret), _) if is_elsewhere(desired, secret, observed) => Step::WriteHosts,
         (Found::Own(secret), Found::Absent) => settled(desired, secret, &observed.sync),
         (Found::Own(secret), Found::Own(keyring)) => {
             rotating(desired, secret, keyring, &observed.sync)
         }
     }
+}
+
+/// True with other host keys, or with another repository.
+fn is_elsewhere(desired: &Desired, secret: &ToolSecret, observed: &Observed) -> bool {
+    let url = secret.url.as_ref();
+    observed.known_hosts != desired.known_hosts || url.is_some_and(|url| *url != desired.url)
 }
 
 /// Without a rotation.
@@ -178,6 +186,6 @@ fn only(public: &str) -> AgentKeys {
 }
 
 /// Name of the sync that proves a key. Each key has its own, so that a restart requests no second one.
-fn sync_token(public: &str) -> String {
+pub(crate) fn sync_token(public: &str) -> String {
     format!("fairlead {}", fingerprint(public).unwrap_or_default())
 }

@@ -1,7 +1,7 @@
 //! Reads the two numbers of an RSA public key from DER (RFC 8017, A.1.1): `SEQUENCE { INTEGER n, INTEGER e }`.
 
-const INTEGER: u8 = 0x02;
-const SEQUENCE: u8 = 0x30;
+const INTEGER_TAG: u8 = 0x02;
+const SEQUENCE_TAG: u8 = 0x30;
 /// Flag of a length that is written in several bytes.
 const LONG_LENGTH: u8 = 0x80;
 /// Maximum number of bytes of a length.
@@ -9,9 +9,9 @@ const MAX_LENGTH_BYTES: usize = 4;
 
 /// Modulus and exponent, big-endian; `None` for anything else.
 pub(crate) fn rsa_public_key(der: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (numbers, rest) = element(SEQUENCE, der)?;
-    let (modulus, numbers) = element(INTEGER, numbers)?;
-    let (exponent, end) = element(INTEGER, numbers)?;
+    let (numbers, rest) = element(SEQUENCE_TAG, der)?;
+    let (modulus, numbers) = element(INTEGER_TAG, numbers)?;
+    let (exponent, end) = element(INTEGER_TAG, numbers)?;
     (rest.is_empty() && end.is_empty()).then_some((modulus, exponent))
 }
 

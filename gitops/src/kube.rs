@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use fairlead_api::error_chain;
+use fairlead_api::{error_chain, percent};
 use fairlead_apiserver::Upstream;
 use http::{Method, StatusCode};
 use serde_json::Value;
+
+/// Objects per page. An Application of Argo CD has up to 100 KiB.
+const PAGE_OBJECTS: usize = 20;
+/// Maximum number of pages, for an API server that never ends a list.
+const MAX_PAGES: usize = 100;
 
 /// Failed request for an object.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +45,32 @@ impl Objects {
             Err(ObjectError::Absent(_)) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Passes each object of a list to `take`; a missing kind has none.
+    pub(crate) async fn for_each(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&Value) + Send,
+    ) -> Result<(), ObjectError> {
+        let mut next = String::new();
+        for _ in 0..MAX_PAGES {
+            let query = format!(
+                "{path}?limit={PAGE_OBJECTS}&continue={}",
+                percent::encode(&next)
+            );
+            let Some(page) = self.get(&query).await? else {
+                return Ok(());
+            };
+            let items = page.get("items").and_then(Value::as_array);
+            items.into_iter().flatten().for_each(&mut take);
+            let more = page.pointer("/metadata/continue").and_then(Value::as_str);
+            match more.filter(|more| !more.is_empty()) {
+                Some(more) => more.clone_into(&mut next),
+                None => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     /// Creates an object in a collection.

@@ -7,6 +7,7 @@
 
 mod decide;
 mod der;
+mod hosts;
 mod key;
 mod kube;
 mod request;

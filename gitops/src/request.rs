@@ -5,7 +5,7 @@ use fairlead_api::{
     gitops::{AgentKeys, GitOpsTool, SshKeyType},
 };
 
-use crate::status::Problem;
+use crate::{hosts, status::Problem};
 
 /// Desired state that a decision is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(crate) struct Desired {
     pub(crate) key_type: SshKeyType,
     /// Number of the rotation that the key belongs to.
     pub(crate) rotation: u32,
+    /// URL of the catalog's repository.
+    pub(crate) url: String,
     /// Lines of `known_hosts`.
     pub(crate) known_hosts: String,
     /// Keys in the hub's record.
@@ -42,15 +44,12 @@ impl Desired {
         if !repository.url.starts_with("ssh://") {
             return Err(Problem::NotSsh);
         }
-        let hosts = repository.host_keys.as_deref().unwrap_or_default().trim();
-        let known_hosts = match hosts {
-            "" => String::new(),
-            hosts => format!("{hosts}\n"),
-        };
+        let known_hosts = hosts::lines(repository.host_keys.as_deref().unwrap_or_default());
         Ok(Desired {
             tool: gitops.tool,
             key_type: gitops.key_type,
             rotation: gitops.rotation,
+            url: repository.url.clone(),
             known_hosts,
             keys: gitops.keys,
             registered: gitops.registered,

@@ -4,11 +4,13 @@
 //! others, and is never written.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use fairlead_api::gitops::GitOpsTool;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
 use crate::{
     key::KeyPair,
+    request::Desired,
     tool::{KEYRING, Layout},
 };
 
@@ -59,7 +61,12 @@ pub(crate) enum Found<T> {
 pub(crate) struct ToolSecret {
     version: String,
     pub(crate) key: Key,
+    /// Host keys of Flux.
     pub(crate) known_hosts: String,
+    /// Repository of Argo CD.
+    pub(crate) url: Option<String>,
+    /// Time of the last write, by the API server's clock.
+    pub(crate) written: Option<String>,
 }
 
 /// Secret with the keys of a rotation.
@@ -83,6 +90,8 @@ impl ToolSecret {
                 version: own_version(object)?,
                 key: key(object, layout.private_field, PUBLIC_KEY, ROTATION)?,
                 known_hosts: decoded(object, KNOWN_HOSTS).unwrap_or_default(),
+                url: decoded(object, "url"),
+                written: written(object),
             })
         };
         secret().map_or(Found::Foreign, Found::Own)
@@ -92,26 +101,42 @@ impl ToolSecret {
     pub(crate) fn object(
         layout: &Layout,
         key: &Key,
-        known_hosts: &str,
+        desired: &Desired,
         version: Option<&str>,
     ) -> Value {
         let annotations = json!({ PUBLIC_KEY: key.public, ROTATION: key.rotation.to_string() });
-        let data = json!({
-            layout.private_field: key.private.expose_secret(),
-            "identity.pub": STANDARD.encode(format!("{}\n", key.public)),
-            KNOWN_HOSTS: STANDARD.encode(known_hosts),
-        });
-        object(
-            (layout.namespace, layout.secret),
-            version,
-            annotations,
-            data,
-        )
+        let private = key.private.expose_secret();
+        let (data, label) = match layout.tool {
+            GitOpsTool::Argocd => (
+                json!({
+                    layout.private_field: private,
+                    "type": STANDARD.encode("git"),
+                    "url": STANDARD.encode(&desired.url),
+                }),
+                Some(("argocd.argoproj.io/secret-type", "repository")),
+            ),
+            GitOpsTool::Flux | GitOpsTool::None => (
+                json!({
+                    layout.private_field: private,
+                    "identity.pub": STANDARD.encode(format!("{}\n", key.public)),
+                    KNOWN_HOSTS: STANDARD.encode(&desired.known_hosts),
+                }),
+                None,
+            ),
+        };
+        let name = (layout.namespace, layout.secret);
+        let mut object = object(name, version, annotations, data);
+        if let (Some((label, value)), Some(Value::Object(labels))) =
+            (label, object.pointer_mut("/metadata/labels"))
+        {
+            labels.insert(label.to_owned(), value.into());
+        }
+        object
     }
 
-    /// Object with another key or other host keys.
-    pub(crate) fn replaced(&self, layout: &Layout, key: &Key, known_hosts: &str) -> Value {
-        Self::object(layout, key, known_hosts, Some(&self.version))
+    /// Object with another key, other host keys or another repository.
+    pub(crate) fn replaced(&self, layout: &Layout, key: &Key, desired: &Desired) -> Value {
+        Self::object(layout, key, desired, Some(&self.version))
     }
 }
 
@@ -209,6 +234,13 @@ fn own_version(object: &Value) -> Option<String> {
 pub(crate) fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     let annotations = object.get("metadata")?.get("annotations")?;
     annotations.get(name)?.as_str()
+}
+
+/// Latest time in the managed fields. All have the format of Kubernetes, so texts compare as times do.
+fn written(object: &Value) -> Option<String> {
+    let fields = object.pointer("/metadata/managedFields")?.as_array()?;
+    let times = fields.iter().filter_map(|it| it.get("time")?.as_str());
+    times.max().map(str::to_owned)
 }
 
 fn key(object: &Value, field: &str, public: &str, rotation: &str) -> Option<Key> {

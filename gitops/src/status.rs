@@ -43,17 +43,14 @@ pub enum Problem {
     #[error("{0}")]
     Forbidden(String),
     /// The tool is not installed.
-    #[error("namespace {0} does not exist")]
-    NoNamespace(&'static str),
+    #[error("{0} does not exist")]
+    ToolAbsent(String),
     /// No URL.
     #[error("the cluster has no repository")]
     NoRepository,
     /// A URL of another scheme.
     #[error("the URL of the repository does not begin with ssh://")]
     NotSsh,
-    /// The agent does not support the tool.
-    #[error("this agent makes no keys for {0}")]
-    UnsupportedTool(&'static str),
     /// Strict checks of host keys need some.
     #[error("the repository has no host keys")]
     NoHostKeys,
@@ -81,7 +78,7 @@ impl Problem {
         match self {
             Problem::ForeignSecret(_) => Code::GitOpsForeignSecret,
             Problem::Forbidden(_) => Code::GitOpsForbidden,
-            Problem::NoNamespace(_) | Problem::UnsupportedTool(_) => Code::GitOpsToolAbsent,
+            Problem::ToolAbsent(_) => Code::GitOpsToolAbsent,
             Problem::NoRepository | Problem::NotSsh | Problem::NoHostKeys => {
                 Code::GitOpsRepositoryUnusable
             }

@@ -53,6 +53,75 @@ impl Sync {
     }
 }
 
+/// State of the Applications of Argo CD that read one repository, folded one by one.
+#[derive(Debug)]
+pub(crate) struct Applications<'a> {
+    url: &'a str,
+    /// Time at which Argo CD got its key.
+    since: Option<&'a str>,
+    count: usize,
+    /// Number of those that were compared with Git after that time.
+    compared: usize,
+    failure: Option<String>,
+}
+
+impl<'a> Applications<'a> {
+    pub(crate) fn new(url: &'a str, since: Option<&'a str>) -> Self {
+        Applications {
+            url,
+            since,
+            count: 0,
+            compared: 0,
+            failure: None,
+        }
+    }
+
+    pub(crate) fn add(&mut self, application: &Value) {
+        let sources = application
+            .pointer("/spec/sources")
+            .and_then(Value::as_array);
+        let one = application.pointer("/spec/source");
+        let mut sources = sources.into_iter().flatten().chain(one);
+        let url = |source: &Value| source.get("repoURL")?.as_str().map(|it| it == self.url);
+        if !sources.any(|source| url(source) == Some(true)) {
+            return;
+        }
+        self.count += 1;
+        // The time is that of the begin of a comparison with the newest commit.
+        let compared = application
+            .pointer("/status/reconciledAt")
+            .and_then(Value::as_str);
+        let is_later = self.since.is_some() && compared > self.since;
+        self.compared += usize::from(is_later);
+        let conditions = application
+            .pointer("/status/conditions")
+            .and_then(Value::as_array);
+        let mut conditions = conditions.into_iter().flatten();
+        let is_failure = |it: &&Value| it.get("type").is_some_and(|it| it == "ComparisonError");
+        if let Some(condition) = conditions.find(is_failure) {
+            let message = condition.get("message").and_then(Value::as_str);
+            self.failure = Some(message.unwrap_or_default().to_owned());
+        }
+    }
+
+    /// Sync of all. Argo CD compares by itself every few minutes, so each token counts as requested.
+    pub(crate) fn sync(self, token: String) -> Sync {
+        if self.count == 0 {
+            return Sync::NoSource;
+        }
+        let outcome = match self.failure {
+            Some(message) => Outcome::Failed(message),
+            None => Outcome::Succeeded,
+        };
+        let is_handled = self.compared == self.count;
+        Sync::Source(SourceStatus {
+            handled: is_handled.then(|| token.clone()),
+            requested: Some(token),
+            outcome,
+        })
+    }
+}
+
 fn outcome(object: &Value) -> Outcome {
     let conditions = object
         .pointer("/status/conditions")
@@ -132,6 +201,46 @@ mod tests {
         let mut other = source("True");
         other["spec"]["secretRef"]["name"] = json!("other");
         assert_eq!(of(Some(&other)), Sync::NoSource);
+    }
+
+    fn application(reconciled: &str, failure: Option<&str>) -> Value {
+        let condition =
+            failure.map(|message| json!({ "type": "ComparisonError", "message": message }));
+        json!({
+            "spec": { "source": { "repoURL": "ssh://git@git.example/a/b.git" } },
+            "status": { "reconciledAt": reconciled, "conditions": condition.into_iter().collect::<Vec<_>>() },
+        })
+    }
+
+    #[test]
+    fn applications_prove_a_key_that_they_were_all_compared_with() {
+        let of = |applications: &[Value]| {
+            let since = Some("2026-11-26T10:00:00Z");
+            let mut all = Applications::new("ssh://git@git.example/a/b.git", since);
+            applications.iter().for_each(|it| all.add(it));
+            match all.sync("token".to_owned()) {
+                Sync::NoSource => None,
+                Sync::Source(source) => Some((source.handled.is_some(), source.outcome)),
+            }
+        };
+        let later = application("2026-11-26T10:00:01Z", None);
+        let same = application("2026-11-26T10:00:00Z", None);
+        let failed = application("2026-11-26T10:00:02Z", Some("knownhosts: key mismatch"));
+        let mut other = later.clone();
+        other["spec"]["source"]["repoURL"] = json!("ssh://git@git.example/other");
+        assert_eq!(of(&[other.clone()]), None);
+        assert_eq!(
+            of(&[later.clone(), other]),
+            Some((true, Outcome::Succeeded))
+        );
+        assert_eq!(
+            of(&[later.clone(), same]),
+            Some((false, Outcome::Succeeded))
+        );
+        let refused = Outcome::Failed("knownhosts: key mismatch".to_owned());
+        assert_eq!(of(&[later, failed]), Some((true, refused)));
+        let several = json!({ "spec": { "sources": [{ "repoURL": "x" }, { "repoURL": "ssh://git@git.example/a/b.git" }] } });
+        assert_eq!(of(&[several]), Some((false, Outcome::Succeeded)));
     }
 
     #[test]

@@ -27,6 +27,11 @@ use crate::{GitOpsStatus, KeyRegistry, RegistryUnreachable, Worker};
 pub(crate) const SECRET: &str = "/api/v1/namespaces/flux-system/secrets/flux-system";
 pub(crate) const KEYRING: &str = "/api/v1/namespaces/flux-system/secrets/fairlead-gitops-keys";
 const SECRETS: &str = "/api/v1/namespaces/flux-system/secrets";
+const ARGOCD_SECRETS: &str = "/api/v1/namespaces/argocd/secrets";
+pub(crate) const ARGOCD_SECRET: &str = "/api/v1/namespaces/argocd/secrets/fairlead-catalog";
+pub(crate) const ARGOCD_HOSTS: &str =
+    "/api/v1/namespaces/argocd/configmaps/argocd-ssh-known-hosts-cm";
+pub(crate) const APPLICATIONS: &str = "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications";
 pub(crate) const SOURCE: &str =
     "/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/gitrepositories/flux-system";
 
@@ -125,6 +130,23 @@ impl Fake {
         });
     }
 
+    /// Argo CD in place of Flux, with one Application of the catalog.
+    pub(crate) fn use_argocd(&self) {
+        self.configure(|config| config.gitops.tool = GitOpsTool::Argocd);
+        let applications = json!({ "items": [{
+            "spec": { "source": { "repoURL": "ssh://git@git.example/a/b.git" } },
+            "status": { "reconciledAt": "2025-01-01T00:00:00Z" },
+        }] });
+        let hosts = json!({
+            "metadata": { "resourceVersion": "1" },
+            "data": { "ssh_known_hosts": "github.com ssh-rsa A\ngit.example ssh-rsa B\n" },
+        });
+        self.world(|world| {
+            world.objects.insert(APPLICATIONS.to_owned(), applications);
+            world.objects.insert(ARGOCD_HOSTS.to_owned(), hosts);
+        });
+    }
+
     /// Source that uses the Secret.
     pub(crate) fn put_source(&self) {
         let source = json!({
@@ -144,7 +166,8 @@ impl World {
 
     /// Public key in use.
     pub(crate) fn key(&self) -> Option<String> {
-        self.annotation(SECRET, "public-key")
+        let of_argocd = self.annotation(ARGOCD_SECRET, "public-key");
+        of_argocd.or_else(|| self.annotation(SECRET, "public-key"))
     }
 
     pub(crate) fn git_accepts(&self, key: &str) -> bool {
@@ -194,7 +217,7 @@ impl World {
     fn write(&mut self, method: &Method, path: &str, mut object: Value) -> (u16, Value) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let path = match path {
-            SECRETS => format!("{SECRETS}/{name}"),
+            SECRETS | ARGOCD_SECRETS => format!("{path}/{name}"),
             path => path.to_owned(),
         };
         let known = self.objects.get(&path);
@@ -220,7 +243,22 @@ impl World {
         }
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(format!("v{}", self.version));
+        let time = |second: u64| {
+            json!(format!(
+                "2026-01-01T00:{:02}:{:02}Z",
+                second / 60,
+                second % 60
+            ))
+        };
+        object["metadata"]["managedFields"] = json!([{ "time": time(self.version) }]);
         self.objects.insert(path.clone(), object.clone());
+        if path == ARGOCD_SECRET {
+            // Argo CD compares all Applications a second later.
+            let reconciled = time(self.version + 1);
+            if let Some(list) = self.objects.get_mut(APPLICATIONS) {
+                list["items"][0]["status"]["reconciledAt"] = reconciled;
+            }
+        }
         if path == SOURCE {
             self.sync();
         }

@@ -9,6 +9,7 @@ use fairlead_api::{
     gitops::{AgentKeys, GitOpsTool, KeyReceipt, KeyReport, SshKeyType},
 };
 use fairlead_apiserver::Upstream;
+use serde_json::{Value, json};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -16,18 +17,19 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
-    decide::{Observed, Step, decide},
+    decide::{Observed, Step, decide, sync_token},
+    hosts,
     key::{KeyError, KeyPair, fingerprint},
     kube::{ObjectError, Objects},
     request::Desired,
     secrets::{Found, Key, Keyring, ToolSecret},
     status::{GitOpsStatus, Phase, Problem, shortened},
-    sync::{self, Sync},
-    tool::{KEYRING, Layout},
+    sync::{self, Applications, Sync},
+    tool::{ARGOCD_HOSTS, KEYRING, Layout},
 };
 
-/// Interval of reads without a rotation.
-const POLL_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval of looks at a configuration that allows no key.
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// Interval of reads while a rotation waits for the Git server or the tool. It is short, because another request for
 /// a sync hides the answer to that of the agent.
 const ROTATION_POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -131,16 +133,13 @@ impl Worker {
     async fn round(&mut self, desired: &Desired) -> (GitOpsStatus, Duration) {
         let (tool, key_type) = (desired.tool, desired.key_type);
         let Some(layout) = Layout::of(tool) else {
-            let problem = Problem::UnsupportedTool(tool.as_str());
+            let problem = Problem::ToolAbsent("the GitOps tool".to_owned());
             return (stopped(tool, key_type, problem), POLL_INTERVAL);
         };
         match self.steps(&layout, desired).await {
             Ok(status) if status.is_moving() => (status, ROTATION_POLL_INTERVAL),
-            Ok(status) => (status, POLL_INTERVAL),
-            Err(error) => (
-                stopped(tool, key_type, problem_of(&layout, error)),
-                RETRY_INTERVAL,
-            ),
+            Ok(status) => (status, layout.poll_interval),
+            Err(error) => (stopped(tool, key_type, problem_of(error)), RETRY_INTERVAL),
         }
     }
 
@@ -151,7 +150,7 @@ impl Worker {
     ) -> Result<GitOpsStatus, RoundError> {
         for _ in 0..MAX_STEPS {
             let desired = self.with_reported(desired);
-            let observed = self.observe(layout).await?;
+            let observed = self.observe(layout, &desired).await?;
             match decide(layout, &desired, &observed) {
                 Step::Rest(phase, problem) => {
                     return Ok(status(&desired, &observed, phase, problem));
@@ -178,15 +177,70 @@ impl Worker {
         desired
     }
 
-    async fn observe(&self, layout: &Layout) -> Result<Observed, ObjectError> {
+    async fn observe(&self, layout: &Layout, desired: &Desired) -> Result<Observed, ObjectError> {
         let secret = self.objects.get(&layout.secret_path(layout.secret)).await?;
         let keyring = self.objects.get(&layout.secret_path(KEYRING)).await?;
-        let source = self.objects.get(layout.source).await?;
+        let secret = ToolSecret::read(layout, secret.as_ref());
+        let own = match &secret {
+            Found::Own(secret) => Some(secret),
+            Found::Absent | Found::Foreign => None,
+        };
+        let (sync, known_hosts) = match layout.tool {
+            GitOpsTool::Argocd => self.observe_argocd(layout, desired, own).await?,
+            GitOpsTool::Flux | GitOpsTool::None => {
+                let source = self.objects.get(layout.source).await?;
+                let hosts = own.map_or_else(String::new, |own| own.known_hosts.clone());
+                (Sync::of_flux(layout, source.as_ref()), hosts)
+            }
+        };
         Ok(Observed {
-            secret: ToolSecret::read(layout, secret.as_ref()),
+            secret,
             keyring: Keyring::read(keyring.as_ref()),
-            sync: Sync::of_flux(layout, source.as_ref()),
+            sync,
+            known_hosts,
         })
+    }
+
+    /// Sync of the Applications, and host keys of the repository in the ConfigMap of Argo CD.
+    async fn observe_argocd(
+        &self,
+        layout: &Layout,
+        desired: &Desired,
+        secret: Option<&ToolSecret>,
+    ) -> Result<(Sync, String), ObjectError> {
+        let Some(secret) = secret else {
+            return Ok((Sync::NoSource, String::new()));
+        };
+        let mut applications = Applications::new(&desired.url, secret.written.as_deref());
+        let add = |application: &Value| applications.add(application);
+        self.objects.for_each(layout.source, add).await?;
+        let (text, _) = self.argocd_hosts().await?;
+        let hosts = hosts::own(&text, &desired.known_hosts, &hosts::of_url(&desired.url));
+        Ok((applications.sync(sync_token(&secret.key.public)), hosts))
+    }
+
+    /// ConfigMap with the host keys of Argo CD, and its text.
+    async fn argocd_hosts(&self) -> Result<(String, Value), ObjectError> {
+        let map = self.objects.get(ARGOCD_HOSTS).await?;
+        let map = map.ok_or_else(|| ObjectError::Absent(ARGOCD_HOSTS.to_owned()))?;
+        let text = map.pointer("/data/ssh_known_hosts").and_then(Value::as_str);
+        Ok((text.unwrap_or_default().to_owned(), map))
+    }
+
+    async fn write_argocd_hosts(&self, desired: &Desired) -> Result<(), ObjectError> {
+        let (text, mut map) = self.argocd_hosts().await?;
+        let host = hosts::of_url(&desired.url);
+        let replaced = hosts::replaced(&text, &desired.known_hosts, &host);
+        if replaced == text {
+            return Ok(());
+        }
+        if let Value::Object(fields) = &mut map {
+            let data = fields.entry("data").or_insert_with(|| json!({}));
+            if let Value::Object(data) = data {
+                data.insert("ssh_known_hosts".to_owned(), replaced.into());
+            }
+        }
+        self.objects.replace(ARGOCD_HOSTS, &map).await
     }
 
     async fn perform(
@@ -201,13 +255,16 @@ impl Worker {
         match (step, &observed.secret, &observed.keyring) {
             (Step::CreateKey, _, _) => {
                 let key = generate(desired).await?;
-                let secret = ToolSecret::object(layout, &key, &desired.known_hosts, None);
+                let secret = ToolSecret::object(layout, &key, desired, None);
                 self.objects.create(&layout.secrets_path(), &secret).await?;
                 info!(key = fingerprint(&key.public), "SSH key created");
             }
             (Step::WriteHosts, Found::Own(secret), _) => {
-                let hosts = secret.replaced(layout, &secret.key, &desired.known_hosts);
+                let hosts = secret.replaced(layout, &secret.key, desired);
                 self.objects.replace(&own, &hosts).await?;
+                if layout.tool == GitOpsTool::Argocd {
+                    self.write_argocd_hosts(desired).await?;
+                }
                 info!("known host keys of the GitOps tool replaced");
             }
             (Step::Register(keys), _, _) => self.register(desired, keys).await?,
@@ -223,12 +280,12 @@ impl Worker {
                 );
             }
             (Step::UseNext, Found::Own(secret), Found::Own(keyring)) => {
-                let next = secret.replaced(layout, &keyring.next, &desired.known_hosts);
+                let next = secret.replaced(layout, &keyring.next, desired);
                 self.objects.replace(&own, &next).await?;
                 info!("next SSH key given to the GitOps tool");
             }
             (Step::UsePrevious, Found::Own(secret), Found::Own(keyring)) => {
-                let previous = secret.replaced(layout, &keyring.previous, &desired.known_hosts);
+                let previous = secret.replaced(layout, &keyring.previous, desired);
                 self.objects.replace(&own, &previous).await?;
                 warn!("previous SSH key given back to the GitOps tool");
             }
@@ -319,13 +376,13 @@ fn stopped(tool: GitOpsTool, key_type: SshKeyType, problem: Problem) -> GitOpsSt
     }
 }
 
-fn problem_of(layout: &Layout, error: RoundError) -> Problem {
+fn problem_of(error: RoundError) -> Problem {
     match error {
         RoundError::Object(error @ ObjectError::Forbidden { .. }) => {
             Problem::Forbidden(error.to_string())
         }
-        // Only creation in a missing namespace ends in this.
-        RoundError::Object(ObjectError::Absent(_)) => Problem::NoNamespace(layout.namespace),
+        // The namespace of a new Secret, or the ConfigMap of Argo CD.
+        RoundError::Object(ObjectError::Absent(path)) => Problem::ToolAbsent(path),
         other => Problem::Unreachable(error_chain(&other)),
     }
 }

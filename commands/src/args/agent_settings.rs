@@ -124,6 +124,7 @@ impl AgentField {
 pub(crate) enum ToolName {
     None,
     Flux,
+    Argocd,
 }
 
 impl From<ToolName> for GitOpsTool {
@@ -131,6 +132,7 @@ impl From<ToolName> for GitOpsTool {
         match name {
             ToolName::None => GitOpsTool::None,
             ToolName::Flux => GitOpsTool::Flux,
+            ToolName::Argocd => GitOpsTool::Argocd,
         }
     }
 }

@@ -2,7 +2,7 @@ use fairlead_api::{Code, gitops::GitOpsTool};
 use serde_json::json;
 
 use super::*;
-use crate::testing::{Fake, KEYRING as RING, SECRET, SOURCE};
+use crate::testing::{ARGOCD_HOSTS as HOSTS, ARGOCD_SECRET, Fake, KEYRING as RING, SECRET, SOURCE};
 
 /// Runs a worker until its status matches.
 async fn until(fake: &Fake, matches: impl Fn(&GitOpsStatus) -> bool) -> GitOpsStatus {
@@ -184,6 +184,45 @@ async fn killed_agent_ends_the_rotation_without_a_refused_sync() {
             return;
         }
     }
+}
+
+#[tokio::test]
+async fn argocd_gets_a_repository_secret_and_the_host_keys_of_this_repository() {
+    let fake = Fake::start().await;
+    fake.use_argocd();
+    let first = until(&fake, is_settled).await;
+    fake.world(|world| {
+        let secret = &world.objects[ARGOCD_SECRET];
+        let label = &secret["metadata"]["labels"]["argocd.argoproj.io/secret-type"];
+        assert_eq!(label, "repository");
+        assert_eq!(secret["data"]["type"], "Z2l0");
+        let url = "c3NoOi8vZ2l0QGdpdC5leGFtcGxlL2EvYi5naXQ=";
+        assert_eq!(secret["data"]["url"], url);
+        let hosts = &world.objects[HOSTS]["data"]["ssh_known_hosts"];
+        let expected = "github.com ssh-rsa A\ngit.example ssh-ed25519 AAAA\n";
+        assert_eq!(hosts, expected, "lines of other hosts stay");
+    });
+    rotate(&fake);
+    let second = until(&fake, is_settled).await;
+    assert_ne!(first.key, second.key);
+    fake.world(|world| assert_eq!(world.record.current, world.key()));
+
+    let other = "ssh://git@git.example/a/c.git";
+    fake.configure(|config| other.clone_into(&mut config.repository.as_mut().unwrap().url));
+    until(&fake, is_settled).await;
+    fake.world(|world| {
+        let url = "c3NoOi8vZ2l0QGdpdC5leGFtcGxlL2EvYy5naXQ=";
+        assert_eq!(world.objects[ARGOCD_SECRET]["data"]["url"], url);
+    });
+}
+
+#[tokio::test]
+async fn argocd_without_its_config_map_is_absent() {
+    let fake = Fake::start().await;
+    fake.use_argocd();
+    fake.world(|world| world.objects.remove(HOSTS));
+    let status = until(&fake, |status| status.phase == Phase::Stopped).await;
+    assert_eq!(code(&status), Some(Code::GitOpsToolAbsent));
 }
 
 #[tokio::test]

@@ -13,14 +13,12 @@ const KEYRING: &str = "fairlead-gitops-keys";
 
 /// Namespace of the tool, and the agent's rights in it; nothing without a tool.
 pub(super) fn objects(tool: GitOpsTool) -> Vec<Value> {
-    let (namespace, secret, source) = match tool {
-        GitOpsTool::None | GitOpsTool::Argocd => return Vec::new(),
-        GitOpsTool::Flux => (
-            "flux-system",
-            "flux-system",
-            ("source.toolkit.fluxcd.io", "gitrepositories", "flux-system"),
-        ),
+    let (namespace, secret, more) = match tool {
+        GitOpsTool::None => return Vec::new(),
+        GitOpsTool::Flux => ("flux-system", "flux-system", flux_rules()),
+        GitOpsTool::Argocd => ("argocd", "fairlead-catalog", argocd_rules()),
     };
+    let rules = [secret_rules(secret), more].concat();
     let metadata = json!({ "name": NAME, "namespace": namespace, "labels": labels() });
     let agent = json!({ "kind": "ServiceAccount", "name": AGENT_NAME, "namespace": NAMESPACE });
     vec![
@@ -29,7 +27,7 @@ pub(super) fn objects(tool: GitOpsTool) -> Vec<Value> {
             "apiVersion": RBAC_VERSION,
             "kind": "Role",
             "metadata": metadata,
-            "rules": rules(secret, source),
+            "rules": rules,
         }),
         json!({
             "apiVersion": RBAC_VERSION,
@@ -41,14 +39,30 @@ pub(super) fn objects(tool: GitOpsTool) -> Vec<Value> {
     ]
 }
 
-fn rules(secret: &str, (group, resource, source): (&str, &str, &str)) -> Value {
-    let rule = |group: &str, resource: &str, verbs: &[&str], name: &str| json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs, "resourceNames": [name] });
-    json!([
-        rule("", "secrets", &["get", "update"], secret),
-        rule("", "secrets", &["get", "update", "delete"], KEYRING),
+fn secret_rules(secret: &str) -> Vec<Value> {
+    vec![
+        named("", "secrets", &["get", "update"], secret),
+        named("", "secrets", &["get", "update", "delete"], KEYRING),
         // RBAC cannot restrict `create` by name. An admission policy allows the agent Secrets of its own types only.
-        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
-        // Its status tells about the last sync, and an annotation requests one.
-        rule(group, resource, &["get", "update"], source),
-    ])
+        json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] }),
+    ]
+}
+
+/// Status of the source tells about the last sync, and an annotation requests one.
+fn flux_rules() -> Vec<Value> {
+    let (group, resource) = ("source.toolkit.fluxcd.io", "gitrepositories");
+    vec![named(group, resource, &["get", "update"], "flux-system")]
+}
+
+/// Status of Applications tells about the last sync. Argo CD has one ConfigMap for the host keys of all repositories.
+fn argocd_rules() -> Vec<Value> {
+    let hosts = "argocd-ssh-known-hosts-cm";
+    vec![
+        named("", "configmaps", &["get", "update"], hosts),
+        json!({ "apiGroups": ["argoproj.io"], "resources": ["applications"], "verbs": ["list"] }),
+    ]
+}
+
+fn named(group: &str, resource: &str, verbs: &[&str], name: &str) -> Value {
+    json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs, "resourceNames": [name] })
 }

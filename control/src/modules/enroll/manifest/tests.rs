@@ -287,17 +287,27 @@ fn without_deliveries_there_is_no_runner_and_no_right() {
 #[test]
 fn rights_for_the_gitops_tool_name_their_objects() {
     assert!(!manifest(&input()).unwrap().contains("fairlead-gitops"));
-    let mut with_flux = input();
-    with_flux.gitops = GitOpsTool::Flux;
-    with_flux.choices.delivery = DeliveryRights::None;
-    let objects = objects(&with_flux);
+    for (tool, namespace) in [
+        (GitOpsTool::Flux, "flux-system"),
+        (GitOpsTool::Argocd, "argocd"),
+    ] {
+        rights_of_tool(tool, namespace);
+    }
+}
+
+fn rights_of_tool(tool: GitOpsTool, namespace: &str) {
+    let mut with_tool = input();
+    with_tool.gitops = tool;
+    with_tool.choices.delivery = DeliveryRights::None;
+    let objects = objects(&with_tool);
     let role = find(&objects, "Role", "fairlead-gitops");
-    assert_eq!(role["metadata"]["namespace"], "flux-system");
+    assert_eq!(role["metadata"]["namespace"], namespace);
     for rule in role["rules"].as_array().unwrap() {
         let is_named = rule["resourceNames"]
             .as_array()
             .is_some_and(|it| it.len() == 1);
-        assert!(is_named || rule["verbs"] == json!(["create"]), "{rule}");
+        let is_harmless = rule["verbs"] == json!(["create"]) || rule["verbs"] == json!(["list"]);
+        assert!(is_named || is_harmless, "{rule}");
     }
     // `create` without a name would allow a Secret with the token of any account there.
     let policy = find(&objects, "ValidatingAdmissionPolicy", "fairlead-delivery");
