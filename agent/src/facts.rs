@@ -135,13 +135,14 @@ impl FactReporter {
     }
 
     async fn collect(&mut self, kinds: &[CollectorKind], settings: &FactCollection) {
+        // Also with the collector disabled: an unread change would start the next round at once.
+        let gitops = self.gitops.borrow_and_update().clone();
         for kind in kinds.iter().copied() {
             if !settings.has(kind) {
                 self.known.remove_kind(kind, now());
                 continue;
             }
-            let gitops = self.gitops.borrow_and_update().clone();
-            let collector = collectors::of(kind, settings, &self.namespace, gitops);
+            let collector = collectors::of(kind, settings, &self.namespace, gitops.clone());
             // Facts of a failed round stay as they are.
             if let Some(round) = round::run_collector(&self.context.upstream, collector).await {
                 self.known.update(kind, round, now());

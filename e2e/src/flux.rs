@@ -1,7 +1,8 @@
-//! Flux's real source-controller, as a process beside a cluster.
+//! Flux's real source-controller and kustomize-controller, as processes beside a cluster.
 
 use std::{
     fs::{self, File},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -27,11 +28,7 @@ impl SourceController {
     /// # Errors
     /// It cannot be built on this machine; the error quotes the script.
     pub async fn build() -> anyhow::Result<PathBuf> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("flux/build");
-        let built = Command::new(script).stdin(Stdio::null()).output().await?;
-        let reason = String::from_utf8_lossy(&built.stderr);
-        ensure!(built.status.success(), "{}", reason.trim());
-        Ok(PathBuf::from(String::from_utf8(built.stdout)?.trim()))
+        build("flux/build").await
     }
 
     /// Creates the definitions of its resources.
@@ -56,24 +53,17 @@ impl SourceController {
     pub fn start(built: &Path, cluster: &Cluster, folder: &Path) -> anyhow::Result<Self> {
         let storage = folder.join("artifacts");
         fs::create_dir_all(&storage)?;
-        let log = folder.join("source-controller.log");
-        let output = File::create(&log)?;
-        let process = Command::new(built.join("source-controller"))
-            .env_clear()
-            .env("KUBECONFIG", cluster.kubeconfig())
-            .env("RUNTIME_NAMESPACE", NAMESPACE)
-            .env("HOME", folder)
+        // It makes the URLs of its artifacts from this address. The port was free a moment ago.
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let mut command = command(built, "source-controller", cluster, folder);
+        command
             .arg(format!("--storage-path={}", storage.display()))
-            .args(["--storage-addr=127.0.0.1:0", "--storage-adv-addr=127.0.0.1"])
-            .args(["--metrics-addr=0", "--health-addr=0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::from(output.try_clone()?))
-            .stderr(Stdio::from(output))
-            .kill_on_drop(true)
-            .spawn()?;
+            .arg(format!("--storage-addr={address}"))
+            .arg(format!("--storage-adv-addr={address}"));
+        let log = folder.join("source-controller.log");
         Ok(Self {
+            _process: spawn(command, &log)?,
             log,
-            _process: process,
         })
     }
 
@@ -88,4 +78,70 @@ impl SourceController {
             .filter(|line| line.contains("\"level\":\"error\""));
         Ok(lines.map(str::to_owned).collect())
     }
+}
+
+/// A running kustomize-controller. It ends when this is dropped.
+#[derive(Debug)]
+pub struct KustomizeController {
+    _process: Child,
+}
+
+impl KustomizeController {
+    /// Builds the controller, unless it is cached, and returns its folder.
+    ///
+    /// # Errors
+    /// It cannot be built on this machine; the error quotes the script.
+    pub async fn build() -> anyhow::Result<PathBuf> {
+        build("../bench/flux/build").await
+    }
+
+    /// Creates the definition of its resources, and starts it with its log in `folder`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn start(built: &Path, cluster: &Cluster, folder: &Path) -> anyhow::Result<Self> {
+        let crd = built.join("crds/kustomize.toolkit.fluxcd.io_kustomizations.yaml");
+        let crd = crd.display().to_string();
+        for words in [
+            &["create", "-f", &crd][..],
+            &["wait", "--for=condition=Established", "crd", "--all"],
+        ] {
+            cluster.kubectl().args(words).run().await?.success()?;
+        }
+        let command = command(built, "kustomize-controller", cluster, folder);
+        let _process = spawn(command, &folder.join("kustomize-controller.log"))?;
+        Ok(Self { _process })
+    }
+}
+
+/// Runs a script that prints the folder of a program.
+async fn build(script: &str) -> anyhow::Result<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
+    let built = Command::new(script).stdin(Stdio::null()).output().await?;
+    let reason = String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success(), "{}", reason.trim());
+    Ok(PathBuf::from(String::from_utf8(built.stdout)?.trim()))
+}
+
+/// Command of a controller, without ports of its own.
+fn command(built: &Path, name: &str, cluster: &Cluster, folder: &Path) -> Command {
+    let mut command = Command::new(built.join(name));
+    command
+        .env_clear()
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("RUNTIME_NAMESPACE", NAMESPACE)
+        .env("HOME", folder)
+        .args(["--metrics-addr=0", "--health-addr=0"]);
+    command
+}
+
+fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
+    let output = File::create(log)?;
+    let process = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(output.try_clone()?))
+        .stderr(Stdio::from(output))
+        .kill_on_drop(true)
+        .spawn()?;
+    Ok(process)
 }

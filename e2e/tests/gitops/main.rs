@@ -12,21 +12,26 @@ use std::{collections::BTreeSet, path::Path};
 
 use anyhow::{Context, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fairlead_e2e::{flux::SourceController, ssh::SshServer};
+use fairlead_e2e::{
+    flux::{KustomizeController, SourceController},
+    ssh::SshServer,
+};
 
 use world::World;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flux_syncs_with_the_agents_key_through_a_rotation_and_stops_at_another_host_key()
 -> anyhow::Result<()> {
-    let (unpacked, flux) = match (SshServer::build().await, SourceController::build().await) {
-        (Ok(unpacked), Ok(flux)) => (unpacked, flux),
-        (Err(reason), _) | (_, Err(reason)) => {
+    let unpacked = match SshServer::build().await {
+        Ok(unpacked) => unpacked,
+        Err(reason) => {
             println!("SKIPPED: Flux over SSH: {reason}");
             return Ok(());
         }
     };
-    let world = World::start(&unpacked, &flux).await?;
+    let flux = SourceController::build().await?;
+    let kustomize = KustomizeController::build().await?;
+    let world = World::start(&unpacked, [&flux, &kustomize]).await?;
     world.push("one").await?;
     world.create_source().await?;
     let first = world.until_synced("one").await?;
@@ -66,6 +71,24 @@ async fn flux_syncs_with_the_agents_key_through_a_rotation_and_stops_at_another_
     ensure!(private.len() >= 2, "two keys were made");
     search_below(&world.hub.data(), &private)?;
 
+    let revision = world.until_synced("two").await?.revision;
+    let is_synced = |it: &serde_json::Value| it["version"] == *revision && it["sync"] == "Synced";
+    world.component("the synced catalog", is_synced).await?;
+    let differing = ["cluster", "list", "--out-of-sync", "-o", "name"];
+    ensure!(world.cli(&differing).await?.is_empty(), "all is in sync");
+    world.push_file("broken", "kind: Nothing").await?;
+    let is_broken =
+        |it: &serde_json::Value| it["sync"] == "OutOfSync" && it["version"] == *revision;
+    let broken = world.component("the broken catalog", is_broken).await?;
+    ensure!(broken["message"].is_string(), "{broken}");
+    let id = world.hub.cluster("pod").await?["id"].clone();
+    let id = id.as_str().context("id")?;
+    let differs = world.cli(&differing).await?;
+    ensure!(differs.contains(id), "it differs: {differs:?}, {id}");
+    let find = ["find", "component", "catalog", "-o", "name"];
+    let found = world.cli(&find).await?;
+    ensure!(found.contains(id), "it is found: {found:?}, {id}");
+
     // Another machine in the place of the Git server, as far as anybody can tell.
     let line = world.ssh.change_host_key().await?;
     world.push("three").await?;
@@ -76,7 +99,10 @@ async fn flux_syncs_with_the_agents_key_through_a_rotation_and_stops_at_another_
         "the log has failed syncs"
     );
     let stopped = world.synced().await?;
-    ensure!(stopped.commit == world.commit("two").await?, "{stopped:?}");
+    ensure!(
+        stopped.commit == world.commit("broken").await?,
+        "{stopped:?}"
+    );
     world.set_host_keys(&line).await?;
     world.until_synced("three").await?;
     world

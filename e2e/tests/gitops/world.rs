@@ -10,7 +10,11 @@ use std::{
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{
-    Cluster, Hub, Pod, Site, admin::get_plain, eventually, flux::SourceController, ssh::SshServer,
+    Cluster, Hub, Pod, Site,
+    admin::get_plain,
+    eventually,
+    flux::{KustomizeController, SourceController},
+    ssh::SshServer,
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -21,6 +25,7 @@ pub(crate) struct World {
     pub(crate) hub: Hub,
     pub(crate) ssh: SshServer,
     pub(crate) flux: SourceController,
+    _kustomize: KustomizeController,
     cluster: Cluster,
     home: tempfile::TempDir,
     repository: PathBuf,
@@ -36,7 +41,10 @@ pub(crate) struct Artifact {
 }
 
 impl World {
-    pub(crate) async fn start(unpacked: &Path, flux: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn start(
+        unpacked: &Path,
+        [flux, kustomize]: [&Path; 2],
+    ) -> anyhow::Result<Self> {
         let home = tempfile::tempdir()?;
         let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
         SourceController::create_definitions(flux, &cluster).await?;
@@ -75,8 +83,10 @@ impl World {
         let pod = Pod::install(&cluster, &manifest, "fairlead", "fairlead-agent").await?;
         let agent = Site::begin_looking(&hub, &pod, &joining.join, "pod", "1s")?;
         let flux = SourceController::start(flux, &cluster, home.path())?;
+        let kustomize = KustomizeController::start(kustomize, &cluster, home.path()).await?;
         let world = World {
             hub,
+            _kustomize: kustomize,
             ssh,
             flux,
             cluster,
@@ -150,7 +160,35 @@ impl World {
         });
         let create = self.cluster.kubectl().args(["create", "-f", "-"]);
         create.stdin(source.to_string()).run().await?.success()?;
+        let catalog = json!({
+            "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+            "kind": "Kustomization",
+            "metadata": { "name": "catalog", "namespace": "flux-system" },
+            "spec": {
+                "interval": "1h",
+                "path": "./",
+                "prune": true,
+                "sourceRef": { "kind": "GitRepository", "name": "flux-system" },
+            },
+        });
+        let create = self.cluster.kubectl().args(["create", "-f", "-"]);
+        create.stdin(catalog.to_string()).run().await?.success()?;
         Ok(())
+    }
+
+    /// Waits for such a state of the component `catalog`, as `cluster catalog status` shows it.
+    pub(crate) async fn component(
+        &self,
+        what: &str,
+        matches: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Value> {
+        eventually(STEP_DEADLINE, what, async || {
+            let status = ["cluster", "catalog", "status", "pod", "-o", "json"];
+            let shown: Value = serde_json::from_str(&self.cli(&status).await.ok()?).ok()?;
+            let component = &shown["components"]["Kustomization/flux-system/catalog"];
+            matches(component).then(|| component.clone())
+        })
+        .await
     }
 
     /// Last artifact of the source.
@@ -186,8 +224,19 @@ impl World {
 
     /// Pushes a commit.
     pub(crate) async fn push(&self, text: &str) -> anyhow::Result<()> {
+        let map = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": "catalog", "namespace": "default" },
+            "data": { "text": text },
+        });
+        self.push_file(text, &map.to_string()).await
+    }
+
+    /// Pushes a commit with another manifest.
+    pub(crate) async fn push_file(&self, text: &str, manifest: &str) -> anyhow::Result<()> {
         let clone = self.home.path().join("clone");
-        std::fs::write(clone.join("text"), text)?;
+        std::fs::write(clone.join("map.yaml"), manifest)?;
         for words in [
             &["add", "."][..],
             &["commit", "--message", text],
