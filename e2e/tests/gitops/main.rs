@@ -71,6 +71,11 @@ async fn flux_syncs_with_the_agents_key_through_a_rotation_and_stops_at_another_
     ensure!(private.len() >= 2, "two keys were made");
     search_below(&world.hub.data(), &private)?;
 
+    catalog_differs_and_is_found(&world).await?;
+    another_host_key_stops_the_syncs(&world).await
+}
+
+async fn catalog_differs_and_is_found(world: &World) -> anyhow::Result<()> {
     let revision = world.until_synced("two").await?.revision;
     let is_synced = |it: &serde_json::Value| it["version"] == *revision && it["sync"] == "Synced";
     world.component("the synced catalog", is_synced).await?;
@@ -88,7 +93,11 @@ async fn flux_syncs_with_the_agents_key_through_a_rotation_and_stops_at_another_
     let find = ["find", "component", "catalog", "-o", "name"];
     let found = world.cli(&find).await?;
     ensure!(found.contains(id), "it is found: {found:?}, {id}");
+    Ok(())
+}
 
+async fn another_host_key_stops_the_syncs(world: &World) -> anyhow::Result<()> {
+    let failures = world.flux.failures()?.len();
     // Another machine in the place of the Git server, as far as anybody can tell.
     let line = world.ssh.change_host_key().await?;
     world.push("three").await?;
@@ -108,7 +117,11 @@ async fn flux_syncs_with_the_agents_key_through_a_rotation_and_stops_at_another_
     world
         .fact("the end of the alarm", |it| it["code"].is_null())
         .await?;
-    Ok(())
+    let is_synced = |it: &serde_json::Value| it["sync"] == "Synced";
+    world
+        .component("the corrected catalog", is_synced)
+        .await
+        .map(drop)
 }
 
 /// Fails if a file has a private key, in one of its forms.
