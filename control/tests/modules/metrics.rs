@@ -229,6 +229,27 @@ async fn selected_facts_are_labels_and_silent_sources_stale() {
 }
 
 #[tokio::test]
+async fn problem_of_a_gitops_key_is_a_row_with_a_known_code() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "default").await;
+    let steward = fairlead_seam::Caller {
+        clusters: ClusterScope::One("c-demo".parse().unwrap()),
+        ..caller(Role::Cluster, None)
+    };
+    let metrics = Metrics::of(&rig).await;
+    let row =
+        r#"fairlead_cluster_gitops_problem{cluster="c-demo",code="FL-6805",tenant="t-default"}"#;
+    for (code, rows) in [("FL-6805", 1), ("FL-0000", 0), ("any text", 0)] {
+        let told = json!({ "dynamicFacts": { "gitops": { "code": code } } });
+        let told = rig.call(&steward, Method::PATCH, "/clusters/c-demo", told);
+        told.await.good();
+        let page = metrics.page();
+        assert_eq!(page.of("fairlead_cluster_gitops_problem"), rows, "{code}");
+        assert_eq!(page.value(row).is_some(), rows == 1, "{code}");
+    }
+}
+
+#[tokio::test]
 async fn the_store_counts_changes_by_outcome_and_duration() {
     let rig = Rig::new().await;
     rig.cluster("demo", "default").await;

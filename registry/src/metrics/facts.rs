@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fairlead_api::Code;
 use fairlead_store::{
     Observed,
     model::{Cluster, FactSource, Facts},
@@ -23,6 +24,7 @@ pub(super) struct FactMetrics {
     reported: Family,
     freshness: Family,
     stale: Family,
+    gitops: Family,
     counts: BTreeMap<(FactSource, bool), usize>,
     reporting: Reporting,
 }
@@ -56,6 +58,10 @@ impl FactMetrics {
                 "fairlead_cluster_stale_facts",
                 "Facts that programs have seen and cluster_labels source has stopped reporting.",
             ),
+            gitops: family(
+                "fairlead_cluster_gitops_problem",
+                "Problem of a cluster's GitOps key or of its last sync, by code; always 1.",
+            ),
             counts: BTreeMap::new(),
             reporting,
         }
@@ -83,6 +89,11 @@ impl FactMetrics {
             let stale = stale_names(dynamic, observed, &self.reporting, now);
             self.stale.add(cluster_labels, number(stale.len()));
         }
+        if let Some(code) = gitops_problem(dynamic) {
+            let code = code.to_string();
+            let labels = cluster_labels.into_iter().chain([("code", code.as_str())]);
+            self.gitops.add(labels, 1.0);
+        }
         for (source, at) in seen(cluster, observed) {
             let labels = [cluster_labels[0], ("source", source.as_str())];
             self.reported.add(labels, seconds(at));
@@ -91,7 +102,7 @@ impl FactMetrics {
         }
     }
 
-    pub(super) fn into_families(mut self) -> [Family; 5] {
+    pub(super) fn into_families(mut self) -> [Family; 6] {
         for ((source, stale), count) in self.counts {
             let state = if stale { "stale" } else { "fresh" };
             let labels = [("source", source.as_str()), ("state", state)];
@@ -103,8 +114,15 @@ impl FactMetrics {
             self.reported,
             self.freshness,
             self.stale,
+            self.gitops,
         ]
     }
+}
+
+/// Code in the fact `gitops`. Agents report it, so only known codes become labels.
+fn gitops_problem(facts: &Facts) -> Option<Code> {
+    let code = facts.get("gitops")?.value.get("code")?;
+    code.as_str()?.parse().ok()
 }
 
 /// Last report of each source, with or without changes.
