@@ -25,7 +25,15 @@ const DEPLOYER_BINDING: &str = "fairlead-deployer";
 /// Bindings in a namespace of the site operator's choice.
 const NAMESPACE_BINDINGS: [&str; 2] = ["fairlead-operator", "fairlead-viewer"];
 const NAME_POINTER: &str = "/metadata/name";
-const LABEL_POINTER: &str = "/metadata/labels/app.kubernetes.io~1part-of";
+/// Labels with the value `fairlead`: of installed objects, and of the Secrets of a GitOps tool that the agent made.
+const PART_OF_POINTER: &str = "/metadata/labels/app.kubernetes.io~1part-of";
+const MANAGED_BY_POINTER: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
+/// GitOps tools: their namespaces, and the agent's Secrets in them.
+const GITOPS_SECRETS: [(&str, [&str; 2]); 2] = [
+    ("flux-system", ["flux-system", "fairlead-gitops-keys"]),
+    ("argocd", ["fairlead-catalog", "fairlead-gitops-keys"]),
+];
+const GITOPS_NAME: &str = "fairlead-gitops";
 const AGENT_NAME: &str = "fairlead-agent";
 const CLUSTER_ROLES: [&str; 4] = [
     AGENT_NAME,
@@ -48,8 +56,8 @@ pub struct InstalledObject {
     /// None: an object of the cluster.
     namespace: Option<String>,
     path: String,
-    /// Whether it must have the label `part-of: fairlead`; without it the object belongs to others.
-    has_label: bool,
+    /// Pointer to a label that must be `fairlead`; without it the object belongs to others.
+    label: Option<&'static str>,
 }
 
 impl std::fmt::Display for InstalledObject {
@@ -70,18 +78,35 @@ impl InstalledObject {
             name: name.to_owned(),
             namespace: None,
             path: format!("{api}/{kinds}/{name}"),
-            has_label: true,
+            label: Some(PART_OF_POINTER),
         }
     }
 
     fn of_namespace(kind: &'static str, api: &str, kinds: &str, name: &str) -> Self {
+        Self::within(DEFAULT_NAMESPACE, kind, api, kinds, name)
+    }
+
+    fn within(namespace: &str, kind: &'static str, api: &str, kinds: &str, name: &str) -> Self {
         InstalledObject {
             kind,
             name: name.to_owned(),
-            namespace: Some(DEFAULT_NAMESPACE.to_owned()),
-            path: format!("{api}/namespaces/{DEFAULT_NAMESPACE}/{kinds}/{name}"),
-            has_label: true,
+            namespace: Some(namespace.to_owned()),
+            path: format!("{api}/namespaces/{namespace}/{kinds}/{name}"),
+            label: Some(PART_OF_POINTER),
         }
+    }
+
+    /// Objects in the namespaces of GitOps tools. The namespaces stay: the tools are in them.
+    fn of_gitops() -> impl Iterator<Item = Self> {
+        GITOPS_SECRETS.into_iter().flat_map(|(namespace, secrets)| {
+            let secret = |name| InstalledObject {
+                label: Some(MANAGED_BY_POINTER),
+                ..Self::within(namespace, "Secret", "/api/v1", "secrets", name)
+            };
+            let right = |kind, kinds| Self::within(namespace, kind, RBAC_PATH, kinds, GITOPS_NAME);
+            let rights = [right("RoleBinding", "rolebindings"), right("Role", "roles")];
+            secrets.map(secret).into_iter().chain(rights)
+        })
     }
 
     /// Objects in their order of removal: the agent first, its namespace last.
@@ -105,7 +130,7 @@ impl InstalledObject {
             ),
             secret("fairlead-join"),
             InstalledObject {
-                has_label: false,
+                label: None,
                 ..secret("fairlead-identity")
             },
         ];
@@ -133,26 +158,28 @@ impl InstalledObject {
                 name,
             ));
         }
+        all.extend(Self::of_gitops());
         // Journals and locks go with it. Objects of bundles stay.
         all.push(InstalledObject {
             kind: "Namespace",
             name: DELIVERY_NAMESPACE.to_owned(),
             namespace: None,
             path: format!("/api/v1/namespaces/{DELIVERY_NAMESPACE}"),
-            has_label: true,
+            label: Some(PART_OF_POINTER),
         });
         all.push(InstalledObject {
             kind: "Namespace",
             name: DEFAULT_NAMESPACE.to_owned(),
             namespace: None,
             path: format!("/api/v1/namespaces/{DEFAULT_NAMESPACE}"),
-            has_label: false,
+            label: None,
         });
         all
     }
 
     fn is_ours(&self, object: &Value) -> bool {
-        !self.has_label || text(object, LABEL_POINTER) == Some("fairlead")
+        let label = self.label.map(|pointer| text(object, pointer));
+        label.is_none_or(|value| value == Some("fairlead"))
     }
 }
 
@@ -182,6 +209,10 @@ pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, ObjectsError> 
                 .skipped
                 .push(format!("{installed}: it is being deleted already"));
         } else if !installed.is_ours(&object) {
+            // A GitOps tool without the agent's help has a Secret of the same name.
+            if installed.label == Some(MANAGED_BY_POINTER) {
+                continue;
+            }
             let reason = "it has no label app.kubernetes.io/part-of: fairlead";
             inventory.skipped.push(format!("{installed}: {reason}"));
         } else {
@@ -268,7 +299,7 @@ async fn add_bindings(
                 name: name.to_owned(),
                 namespace: namespace.map(str::to_owned),
                 path,
-                has_label: true,
+                label: Some(PART_OF_POINTER),
             };
             // Those of deliveries go with their namespace.
             if own.contains(&installed.path) || namespace == Some(DELIVERY_NAMESPACE) {
@@ -338,6 +369,11 @@ mod tests {
         let labelled =
             json!({ "metadata": { "labels": { "app.kubernetes.io/part-of": "fairlead" } } });
         assert!(role.is_ours(&labelled) && !role.is_ours(&json!({ "metadata": {} })));
+        let secret = InstalledObject::of_gitops().next().unwrap();
+        assert_eq!(secret.to_string(), "Secret flux-system/flux-system");
+        let managed =
+            json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": "fairlead" } } });
+        assert!(secret.is_ours(&managed) && !secret.is_ours(&labelled));
     }
 
     #[test]

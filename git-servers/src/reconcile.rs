@@ -113,7 +113,8 @@ impl Reconciler<'_> {
         Ok(())
     }
 
-    /// Rejects a repository of somebody else.
+    /// Rejects a repository of somebody else. One that names another owner is never adopted: the hub's token reaches the
+    /// repositories of all tenants, and both owners would change it in turns.
     fn check_owner(
         &self,
         path: &RepoPath,
@@ -124,10 +125,9 @@ impl Reconciler<'_> {
         self.check_renamed(path, repo)?;
         let marked = owner_mark::owner_of(&repo.description);
         let own = desired.owner.as_str();
-        if let Some(other) = marked.filter(|it| is_known && *it != own) {
-            // Otherwise both owners would change it in turns.
+        if let Some(other) = marked.filter(|it| *it != own) {
             return Err(GitServerError::Rejected(format!(
-                "{path} on {} was taken over for {other}; give one of them another URL, or clear the description on the server",
+                "{path} on {} belongs to {other}; give one of them another URL, or clear the description on the server",
                 self.server
             )));
         }
@@ -135,9 +135,8 @@ impl Reconciler<'_> {
         if is_ours || desired.creation_policy == Some(CreationPolicy::Adopt) {
             return Ok(());
         }
-        let of = marked.map(|it| format!(" for {it}")).unwrap_or_default();
         Err(GitServerError::Rejected(format!(
-            "{path} exists on {} already{of}; set creationPolicy to Adopt to take it over, or choose another name",
+            "{path} exists on {} already; set creationPolicy to Adopt to take it over, or choose another name",
             self.server
         )))
     }
