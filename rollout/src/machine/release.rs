@@ -1,6 +1,6 @@
 //! Decisions: timeouts, releases, ends of waves.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use fairlead_api::delivery::RolloutState;
 
@@ -192,6 +192,9 @@ impl RolloutMachine {
                     slot.flags.set(Flags::FORGIVEN, forgiven);
                 });
             }
+        }
+        if self.deadlines.is_empty() {
+            self.deadlines = VecDeque::new();
         }
     }
 

@@ -137,6 +137,10 @@ impl RolloutMachine {
     }
 
     fn place_frozen(&mut self, step: &RolloutStep) {
+        // A hub has many rollouts: no memory for clusters that never come.
+        let clusters = self.frozen.waves.iter().map(|it| it.clusters.len()).sum();
+        self.ids.reserve_exact(clusters);
+        self.slots.reserve_exact(clusters);
         for (wave, frozen) in (0..).zip(&mut self.frozen.waves) {
             let clusters = std::mem::take(&mut frozen.clusters);
             for (place, id) in (0..).zip(clusters) {

@@ -43,6 +43,16 @@ fn rollout_of_each_size_ends_with_all_ready() {
 }
 
 #[test]
+fn a_done_rollout_has_memory_for_its_clusters_only() {
+    let mut fleet = Fleet::start(&default_rules(), 1_000, all_ready);
+    fleet.run(ONE_HOUR);
+    let machine = &fleet.machine;
+    let capacities = [machine.ids.capacity(), machine.slots.capacity()];
+    assert_eq!(capacities, [1_000, 1_000]);
+    assert_eq!(machine.deadlines.capacity(), 0);
+}
+
+#[test]
 fn default_rules_release_one_canary_then_a_quarter() {
     let mut fleet = Fleet::start(&default_rules(), 401, all_ready);
     assert_eq!(fleet.released(), 1);
