@@ -12,7 +12,7 @@ fn printed_catalog_can_be_applied_and_unused_settings_are_noted() {
     let objects = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
     let objects = hub.file("objects.yaml", objects);
     let set = hub.run(&["cluster", "catalog", "set", &id, "-f", &objects]);
-    assert!(set.stderr.contains("do not act on it yet"), "{set:?}");
+    assert!(set.stderr.contains("--deliver-catalog"), "{set:?}");
     set.success();
     let get = ["cluster", "catalog", "get", &id, "-o", "yaml"];
     let shown = hub.run(&get).success();
