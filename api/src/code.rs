@@ -168,8 +168,8 @@ codes! {
     ChartNotFetched = 6108, 400, "the chart of the bundle was not fetched", "Name it in `fairlead.yaml` of the folder and upload the folder: the hub fetches the chart with it, if it runs with `--helm`. Or put the chart itself into the folder: `helm pull --untar`.";
     DependencyCycle = 6109, 400, "bundles depend on each other in a circle", "Remove one of the entries of `dependsOn` that the cause names.";
     BadBundle = 6110, 400, "the bundle is not valid", "Correct each field that the cause names.";
-    CatalogBundle = 6112, 409, "the bundle is made of the catalog of a cluster", "Change the catalog with `fairlead cluster catalog set CLUSTER`, or end its delivery with `fairlead cluster set CLUSTER --deliver-catalog=false`.";
     TooManyTransfers = 6111, 429, "too many uploads are in progress", "Try again in a moment.";
+    CatalogBundle = 6112, 409, "the bundle is made of the catalog of a cluster", "Change the catalog with `fairlead cluster catalog set CLUSTER`, or end its delivery with `fairlead cluster set CLUSTER --deliver-catalog=false`.";
     ObjectRefused = 6201, 0, "the API server refused an object of the bundle", "Correct the object named in the cause, and deploy the bundle again.";
     FieldConflict = 6202, 0, "another manager has set a field of an object", "Remove the field from the bundle or from the other manager, or set `conflicts: force`.";
     ForeignObject = 6203, 0, "an object belongs to a Helm release or to another bundle", "Remove the object from one of them, or set `adopt: true` to take it over.";

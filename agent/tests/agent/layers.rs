@@ -7,7 +7,7 @@ const LAYERS: [&[&str]; 6] = [
     &["backoff", "config", "metrics", "reserved"],
     &["hub_request", "identity", "role_bindings"],
     &["context"],
-    &["configuration", "delivery", "facts", "proxy"],
+    &["configuration", "delivery", "facts", "gitops", "proxy"],
     &["link"],
     &["lib", "uninstall"],
 ];
