@@ -71,6 +71,22 @@ const RULES: &[OutputRule] = &[
         "it needs a proxy; `make net` runs it with squid",
     ),
     left(
+        "git-server",
+        "it needs a Git server; `make gitea` has repositories on a real one",
+    ),
+    left(
+        ".gitRepo.state.drift",
+        "it needs a Git server; `make gitea` has repositories on a real one",
+    ),
+    left(
+        "find component",
+        "it needs a GitOps tool; `make flux` has a real Flux",
+    ),
+    left(
+        "cluster catalog status",
+        "it needs a GitOps tool; `make flux` has a real Flux",
+    ),
+    left(
         "--backend influxdb",
         "it needs an InfluxDB; `make influxdb` queries one",
     ),
