@@ -4,14 +4,51 @@ pub(crate) mod gitea;
 pub(crate) mod github;
 pub(crate) mod gitlab;
 
+use fairlead_api::resources::DeployKey;
 use http::HeaderMap;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 
 use crate::{
     api_calls::{ApiCalls, ApiRequest, CallError},
-    provider::MAX_PAGES,
+    provider::{FoundKey, MAX_PAGES},
 };
+
+/// A deploy key in the API of GitHub, whose form Gitea has taken over.
+#[derive(Deserialize)]
+struct GitHubKey {
+    id: i64,
+    title: String,
+    key: String,
+    #[serde(default)]
+    read_only: bool,
+}
+
+/// Deploy keys of a list in GitHub's form.
+///
+/// # Errors
+/// [`CallError::Unavailable`]
+fn github_keys(entries: Vec<Value>) -> Result<Vec<FoundKey>, CallError> {
+    let keys = entries.into_iter().map(|entry| {
+        let key: GitHubKey = decode(entry)?;
+        Ok(FoundKey {
+            id: key.id.to_string(),
+            title: key.title,
+            key: key.key,
+            write_access: !key.read_only,
+        })
+    });
+    keys.collect()
+}
+
+/// Body that adds a deploy key in GitHub's form.
+fn github_key(title: &str, key: &DeployKey) -> Value {
+    json!({
+        "title": title,
+        "key": key.key.trim_end(),
+        "read_only": !key.write_access,
+    })
+}
 
 /// Decodes a response.
 ///

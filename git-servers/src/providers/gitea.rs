@@ -9,7 +9,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{count_header, decode, found, pages};
+use super::{count_header, decode, found, github_key, github_keys, pages};
 use crate::{
     address::RepoPath,
     api_calls::{ApiCalls, ApiRequest, CallError},
@@ -31,15 +31,6 @@ struct Repository {
     empty: bool,
     #[serde(default)]
     default_branch: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Key {
-    id: i64,
-    title: String,
-    key: String,
-    #[serde(default)]
-    read_only: bool,
 }
 
 #[derive(Deserialize)]
@@ -181,16 +172,7 @@ impl Provider for Gitea {
             count_header(headers, "x-total-count").is_some_and(|count| total >= count)
         };
         let entries = pages(&self.0, &path, &[("limit", PAGE_SIZE)], is_last).await?;
-        let keys = entries.into_iter().map(|entry| {
-            let key: Key = decode(entry)?;
-            Ok(FoundKey {
-                id: key.id.to_string(),
-                title: key.title,
-                key: key.key,
-                write_access: !key.read_only,
-            })
-        });
-        keys.collect()
+        github_keys(entries)
     }
 
     async fn add_deploy_key(
@@ -199,11 +181,7 @@ impl Provider for Gitea {
         title: &str,
         key: &DeployKey,
     ) -> Result<(), CallError> {
-        let body = json!({
-            "title": title,
-            "key": key.key.trim_end(),
-            "read_only": !key.write_access,
-        });
+        let body = github_key(title, key);
         self.to_repo(Method::POST, repo, &["keys"], Some(body))
             .await
             .map(drop)

@@ -10,7 +10,7 @@ use http::{HeaderMap, Method};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{decode, found, pages};
+use super::{decode, found, github_key, github_keys, pages};
 use crate::{
     address::RepoPath,
     api_calls::{ApiCalls, ApiRequest, CallError},
@@ -27,15 +27,6 @@ struct Repository {
     #[serde(default)]
     archived: bool,
     default_branch: String,
-}
-
-#[derive(Deserialize)]
-struct Key {
-    id: u64,
-    title: String,
-    key: String,
-    #[serde(default)]
-    read_only: bool,
 }
 
 #[derive(Deserialize)]
@@ -193,16 +184,7 @@ impl Provider for GitHub {
         let (group, name) = (repo.path.group.as_str(), repo.path.name.as_str());
         let path = ["repos", group, name, "keys"];
         let entries = pages(&self.0, &path, &[("per_page", PAGE_SIZE)], is_last_page).await?;
-        let keys = entries.into_iter().map(|entry| {
-            let key: Key = decode(entry)?;
-            Ok(FoundKey {
-                id: key.id.to_string(),
-                title: key.title,
-                key: key.key,
-                write_access: !key.read_only,
-            })
-        });
-        keys.collect()
+        github_keys(entries)
     }
 
     async fn add_deploy_key(
@@ -211,11 +193,7 @@ impl Provider for GitHub {
         title: &str,
         key: &DeployKey,
     ) -> Result<(), CallError> {
-        let body = json!({
-            "title": title,
-            "key": key.key.trim_end(),
-            "read_only": !key.write_access,
-        });
+        let body = github_key(title, key);
         self.to_repo(Method::POST, repo, &["keys"], Some(body))
             .await
             .map(drop)
