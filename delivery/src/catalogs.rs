@@ -129,19 +129,14 @@ pub(crate) fn is_reserved(id: &BundleId) -> bool {
     id.as_str() == CATALOG_NAME || id.as_str().starts_with(PREFIX)
 }
 
-/// Refuses changes of people to content and targets.
+/// Refuses changes of people to content and targets, with the same words for bundles that they do not see.
 ///
 /// # Errors
 /// `FL-6112`
-pub(crate) fn refuse(view: &View, id: &BundleId) -> Result<(), Failure> {
-    let bundle = view.bundle(id).map(|it| &it.value);
-    match bundle.and_then(|it| it.catalog.as_ref()) {
-        Some(origin) => Err(Failure::because(Code::CatalogBundle, &origin.cluster)),
-        None if bundle.is_none() && is_reserved(id) => {
-            let cause = format!("{id} is a name for catalogs");
-            Err(Failure::with_cause(Code::CatalogBundle, cause))
-        }
-        None => Ok(()),
+pub(crate) fn refuse(id: &BundleId) -> Result<(), Failure> {
+    match is_reserved(id) {
+        true => Err(Failure::because(Code::CatalogBundle, id)),
+        false => Ok(()),
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn delete(
         let bundle = visible(draft, &who, &doomed).cloned();
         let bundle = bundle.ok_or(RegistryError::Conflict)?;
         precondition.check(Some(bundle.version))?;
-        catalogs::refuse(draft, &doomed)?;
+        catalogs::refuse(&doomed)?;
         let removals = match mode {
             DeleteMode::Keep => delete_in(draft, &bundle.value)?,
             DeleteMode::Remove => remove_in(draft, &bundle.value, &deployed)?,

@@ -97,7 +97,7 @@ pub(super) fn put_in(
     (proposal, now): (&Proposal, OffsetDateTime),
 ) -> Result<Unconfirmed, RegistryError> {
     check_tenant(draft, caller, &proposal.tenant)?;
-    catalogs::refuse(draft, &proposal.id)?;
+    catalogs::refuse(&proposal.id)?;
     let known = visible(draft, caller, &proposal.id).cloned();
     precondition.check(known.as_ref().map(|it| it.version))?;
     let status = match &known {

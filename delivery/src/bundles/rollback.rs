@@ -59,7 +59,7 @@ pub(super) async fn roll_back(
         let bundle = visible(draft, &who, &id).cloned();
         let bundle = bundle.ok_or(RegistryError::Conflict)?;
         precondition.check(Some(bundle.version))?;
-        catalogs::refuse(draft, &id)?;
+        catalogs::refuse(&id)?;
         refuse_deleting(&bundle.value)?;
         if !bundle.value.generations.contains(&target) {
             return Err(RegistryError::Conflict);
