@@ -87,6 +87,10 @@ const RULES: &[OutputRule] = &[
         "it needs a GitOps tool; `make flux` has a real Flux",
     ),
     left(
+        "--out-of-sync",
+        "it needs a GitOps tool; `make flux` has a real Flux",
+    ),
+    left(
         "--backend influxdb",
         "it needs an InfluxDB; `make influxdb` queries one",
     ),
