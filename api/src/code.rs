@@ -254,6 +254,11 @@ codes! {
     GitOpsKeyNotRegistered = 6807, 0, "the Git server has not confirmed the next SSH key", "For a repository that the hub does not manage, add the key `steward-next` to its deploy keys, then run `fairlead cluster agent confirm-key CLUSTER FINGERPRINT`.";
     GitOpsRotationFailed = 6808, 0, "the SSH key was not rotated, and the previous one is in use", "Correct the cause, then run `fairlead cluster agent rotate-key CLUSTER`.";
     GitOpsUnreachable = 6809, 0, "the SSH key of the GitOps tool cannot be kept up to date", "Wait for the API server or the hub that the cause names; the agent tries again by itself.";
+    GitOpsRollbackStopped = 6810, 0, "the GitOps tool breaks itself with the same change again and again", "Correct the version of the tool in the catalog, then run `fairlead deployment sync CLUSTER BUNDLE`; the agent returns no more by itself.";
+    GitOpsRepairPaused = 6811, 0, "an annotation pauses repairs", "Remove the annotation `fairlead/paused` from the object, or from the namespace that the cause names.";
+    GitOpsWorkloadUnavailable = 6812, 0, "a workload of the GitOps tool is not available", "Look at the pods of the workload that the cause names; a deployment with `drift: repair` is repaired by itself.";
+    GitOpsDefinitionMissing = 6813, 0, "a definition of the GitOps tool is missing", "Install the tool again; a deployment with `drift: repair` is repaired by itself.";
+    GitOpsSyncOverdue = 6814, 0, "the GitOps tool has not synced for a long time", "Look at the log of the tool's controllers, and check that its sync is not suspended.";
 }
 
 impl Code {

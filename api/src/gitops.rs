@@ -2,6 +2,7 @@
 //! agent makes the keys in the cluster; private halves never leave it.
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 /// Path to which an agent posts its [`KeyReport`], on a session with identity.
@@ -12,6 +13,32 @@ pub const MAX_KEY_REPORT_BYTES: usize = 16 * 1024;
 pub const CURRENT_KEY_NAME: &str = "steward";
 /// Name of the deploy key that a rotation brings in.
 pub const NEXT_KEY_NAME: &str = "steward-next";
+
+/// Secret in the namespace of deliveries with the last repairs of the tool.
+pub const REPAIRS_SECRET: &str = "gitops-repairs";
+/// Field of the Secret with a list of [`Repair`] in JSON.
+pub const REPAIRS_FIELD: &str = "repairs";
+/// Repairs that are kept.
+pub const MAX_REPAIRS: usize = 10;
+
+/// A repair of one object of the tool, as the fact `gitops` has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Repair {
+    /// Time.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// Kind, namespace and name, like `Deployment flux-system/source-controller`.
+    pub object: String,
+    /// `Repaired` or `RolledBack`.
+    pub reason: String,
+    /// Changed fields, at most five; none of an object that was missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// Field manager of the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<String>,
+}
 
 /// Tool that applies the catalog in the cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]

@@ -13,6 +13,7 @@ mod ownership;
 mod patch;
 mod prepare;
 mod prune;
+pub mod repair;
 mod secret;
 mod sentence;
 mod substitute;

@@ -146,6 +146,9 @@ choice!(
         Report = "report",
         /// Does not look.
         Ignore = "ignore",
+        /// Corrects changes by people and programs, accepts those of a GitOps tool of itself, and returns to the last state
+        /// with which the tool worked.
+        Repair = "repair",
     }
 );
 choice!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fairlead_api::{
     BundleId,
-    delivery::{Bundle, BundleFields, BundleKind, IgnoreRule, Share, Target, Wave},
+    delivery::{Bundle, BundleFields, BundleKind, DriftPolicy, IgnoreRule, Share, Target, Wave},
 };
 use serde_json::Value;
 
@@ -150,6 +150,9 @@ fn add_kind(errors: &mut Errors, fields: &BundleFields, has_chart_file: bool) {
             None => errors.add(Path::root("kind").require(has_chart_file, || Problem::NoChart)),
         },
     }
+    let is_repaired = fields.kind == BundleKind::Helm && fields.drift == DriftPolicy::Repair;
+    let drift = Path::root("drift");
+    errors.add(drift.require(!is_repaired, || Problem::Policy("repair", "helm")));
     if let Some(helm) = &fields.helm {
         errors.add(check_helm(&Path::root("helm"), helm));
     }

@@ -46,6 +46,9 @@ pub enum Problem {
     /// The field has no effect with this kind of bundle.
     #[error("bundles of kind {0} do not have it")]
     Kind(&'static str),
+    /// The policy has no meaning for this kind of bundle.
+    #[error("{0} is not for bundles of kind {1}")]
+    Policy(&'static str, &'static str),
     /// A helm bundle has no chart.
     #[error("a bundle of kind helm needs Chart.yaml in its folder, or chart")]
     NoChart,

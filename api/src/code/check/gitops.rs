@@ -32,6 +32,21 @@ pub(super) const fn in_cluster(code: Code) -> &'static str {
         Code::GitOpsUnreachable => {
             "The agent's log has the line `GitOps key or sync has a problem` with the same cause."
         }
+        Code::GitOpsRollbackStopped => {
+            "`kubectl get events -n NAMESPACE --field-selector reason=RolledBack` shows the changes that were taken back. `fairlead facts CLUSTER` lists the last repairs in the fact `gitops`."
+        }
+        Code::GitOpsRepairPaused => {
+            "`kubectl get namespace NAMESPACE -o yaml` or the object itself shows the annotation `fairlead/paused`."
+        }
+        Code::GitOpsWorkloadUnavailable => {
+            "`kubectl get deployments,pods -n NAMESPACE` shows the workload, and `kubectl describe pod POD` the reason."
+        }
+        Code::GitOpsDefinitionMissing => {
+            "`kubectl get crds` does not list the definition that the cause names."
+        }
+        Code::GitOpsSyncOverdue => {
+            "`kubectl get gitrepositories,kustomizations -A` or `kubectl get applications -A` shows the last sync, and whether it is suspended."
+        }
         _ => MISSING,
     }
 }

@@ -64,6 +64,10 @@ fn problems_of_helm_are_named() {
     assert_refused(&[
         (json!({"helm": {}}), "helm: bundles of kind manifests"),
         (
+            json!({"kind": "helm", "drift": "repair"}),
+            "drift: repair is not for bundles of kind helm",
+        ),
+        (
             json!({"chart": {"version": "1"}}),
             "chart: bundles of kind manifests",
         ),
