@@ -5,6 +5,7 @@
 //! except one that its manifest allows to be made again.
 
 mod access;
+mod announce;
 mod api;
 mod correct;
 mod deployment;
@@ -20,7 +21,9 @@ mod watch;
 
 pub use access::{AccessError, CorrectionOutcome, CorrectionRun, DriftAccess};
 pub use api::{EventStream, ObjectApi};
-pub use deployment::{DeliveryOwner, FollowedDeployment, FollowedObject, mark_release_object};
+pub use deployment::{
+    DeliveryOwner, FollowedDeployment, FollowedObject, RollbackNote, mark_release_object,
+};
 pub use event::{DriftEvent, DriftReport};
 pub(crate) use fenced::DriftGrant;
 pub use fenced::FencedAccess;

@@ -33,6 +33,9 @@ pub trait ObjectApi: Send + Sync {
         object: &Value,
     ) -> Result<Value, KubeError>;
 
+    /// Creates an object in a collection.
+    async fn create(&self, path: &str, object: &Value) -> Result<Value, KubeError>;
+
     /// JSON patch (RFC 6902).
     async fn json_patch(&self, path: &str, patch: &Value) -> Result<Value, KubeError>;
 

@@ -3,12 +3,16 @@
 use fairlead_api::{Code, Failure, delivery::DriftedObject};
 use fairlead_manifests::{
     Failure as Refusal, FailureKind,
-    drift::{Baseline, ChangedField, FieldOwner, rewrite_version, take_over_lists},
+    drift::{
+        Baseline, ChangedField, FieldOwner, ManagedEntry, rewrite_version, take_over,
+        take_over_lists,
+    },
     may_recreate,
+    repair::{is_sync_object, is_tool_manager, short_diff},
 };
 use serde_json::Value;
 
-use super::examine::{Desired, ExamineError, Finding, Target, drift_of, whole_drift};
+use super::examine::{Desired, ExamineError, Finding, OwnChanges, Target, drift_of, whole_drift};
 
 /// Requests that a correction may repeat after a refusal or a concurrent change.
 const MAX_ATTEMPTS: usize = 4;
@@ -22,6 +26,10 @@ pub(super) struct Correction {
     pub(super) changes: Vec<ChangedField>,
     /// New baseline, and its owner.
     pub(super) baseline: Option<(Baseline, FieldOwner)>,
+    /// Short differences for people.
+    pub(super) diff: String,
+    /// UID after the correction.
+    pub(super) uid: String,
 }
 
 /// Reason for an object that is not corrected.
@@ -44,11 +52,24 @@ impl Target<'_> {
             drift: Vec::new(),
             changes: Vec::new(),
             baseline: None,
+            diff: String::new(),
+            uid: String::new(),
         };
         let mut refused = None;
+        let mut is_withdrawn = self.own_changes != OwnChanges::Withdrawn;
         for _ in 0..MAX_ATTEMPTS {
             let live = self.live().await.map_err(failed)?;
-            let desired = match self.examine(live.as_ref()).await.map_err(failed)? {
+            let finding = self.examine(live.as_ref()).await.map_err(failed)?;
+            if !is_withdrawn && let Some(live) = &live {
+                is_withdrawn = true;
+                if let Finding::Drift(changes, desired) = &finding {
+                    self.note_changes(&mut correction, live, desired, changes);
+                }
+                if self.take_over_tool(live).await? {
+                    continue;
+                }
+            }
+            let desired = match finding {
                 Finding::Same(baseline, owner) => {
                     correction.baseline = baseline.map(|it| (it, owner));
                     return Ok(correction);
@@ -57,12 +78,13 @@ impl Target<'_> {
                 Finding::Deleting => return Err(CorrectError::Deleting),
                 Finding::Gone => {
                     note(&mut correction, whole_drift(self.object));
+                    "it did not exist".clone_into(&mut correction.diff);
                     Desired(self.object.manifest())
                 }
                 Finding::OwnershipLost(desired) => desired,
                 Finding::Drift(changes, desired) => {
-                    note(&mut correction, drift_of(self.object, &changes));
-                    correction.changes = changes;
+                    let live = live.unwrap_or_default();
+                    self.note_changes(&mut correction, &live, &desired, &changes);
                     desired
                 }
                 Finding::Refused(drift, refusal, desired) => {
@@ -81,6 +103,8 @@ impl Target<'_> {
                 .await
             {
                 Ok(answer) => {
+                    let uid = answer.pointer("/metadata/uid").and_then(Value::as_str);
+                    uid.unwrap_or_default().clone_into(&mut correction.uid);
                     correction.baseline =
                         Baseline::of_answer(&answer, &owner).map(|it| (it, owner));
                     return Ok(correction);
@@ -102,6 +126,40 @@ impl Target<'_> {
             Code::DriftRefused,
             sentence,
         )))
+    }
+
+    /// Keeps the differences of the first comparison: later ones are parts of them.
+    fn note_changes(
+        &self,
+        correction: &mut Correction,
+        live: &Value,
+        desired: &Desired,
+        changes: &[ChangedField],
+    ) {
+        if !correction.drift.is_empty() {
+            return;
+        }
+        correction.diff = short_diff(&self.object.key, live, &desired.0, changes);
+        correction.drift = drift_of(self.object, changes);
+        correction.changes = changes.to_vec();
+    }
+
+    /// Takes the fields of a GitOps tool over, so that the next apply removes those that the manifest has not. Returns
+    /// whether there are some.
+    async fn take_over_tool(&self, live: &Value) -> Result<bool, CorrectError> {
+        let is_of_tool = |entry: &ManagedEntry<'_>| {
+            is_tool_manager(entry.manager) && entry.subresource.is_empty()
+        };
+        let owner = self.deployment.owner.applied();
+        let patch = take_over(live, &owner, &is_of_tool);
+        // Their status and their finalizers belong to the tool.
+        let Some(patch) = patch.filter(|_| !is_sync_object(&self.object.key)) else {
+            return Ok(false);
+        };
+        match self.api.json_patch(&self.object.path(), &patch).await {
+            Ok(_) => Ok(true),
+            Err(error) => Err(failed(self.error(error, "patch"))),
+        }
     }
 
     /// Changes the live object so that the next apply is accepted.

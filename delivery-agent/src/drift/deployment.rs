@@ -11,6 +11,7 @@ use fairlead_manifests::{
     BUNDLE_LABEL, ObjectKey,
     drift::{Baseline, FieldOwner, beside},
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::kube::ApiResource;
@@ -124,6 +125,25 @@ pub struct FollowedDeployment {
     pub ignore: Vec<IgnoreRule>,
     /// Applied objects.
     pub objects: Vec<FollowedObject>,
+    /// Returns to the last good state so far, of a deployment with the policy `repair`.
+    pub rollbacks: RollbackNote,
+}
+
+/// Returns to the last good state because of one change that a GitOps tool made of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RollbackNote {
+    /// Name of the change.
+    pub change: String,
+    /// Number of returns.
+    pub count: u32,
+}
+
+impl RollbackNote {
+    /// True without any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 /// An applied object.

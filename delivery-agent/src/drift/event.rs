@@ -2,6 +2,9 @@
 
 use fairlead_api::{BundleId, Failure, RunId, delivery::DriftedObject};
 use fairlead_manifests::{HealthSummary, ObjectKey, drift::Baseline};
+use serde_json::Value;
+
+use super::deployment::RollbackNote;
 
 /// News of one deployment.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +33,15 @@ pub enum DriftEvent {
         baselines: Vec<(ObjectKey, Baseline)>,
         /// The run, if the hub knows it.
         run: Option<RunId>,
+    },
+    /// A GitOps tool worked with its own change: these objects are the last good state now.
+    LastGood(Vec<(ObjectKey, Value)>),
+    /// Objects were given their last good state back, because the tool did not work with its own change.
+    RolledBack {
+        /// Objects with the fields of the change.
+        objects: Vec<DriftedObject>,
+        /// The change, and its returns so far.
+        rollbacks: RollbackNote,
     },
     /// A person must decide. None: no object is blocked any more.
     Blocked(Option<Failure>),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairlead_api::delivery::{DriftedObject, IgnoreRule};
+use fairlead_api::delivery::{DriftPolicy, DriftedObject, IgnoreRule};
 use fairlead_manifests::{
     BUNDLE_LABEL, Failure as Refusal, FailureKind, ObjectKey, RequestContext,
     drift::{
@@ -10,6 +10,7 @@ use fairlead_manifests::{
         ignored_pointers, keep_live_values,
     },
     failure,
+    repair::{change_of, overlaid, owns_secret_values},
 };
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ use super::{
 };
 use crate::kube::{KubeError, Query};
 
+/// Fields with the values of a Secret.
+const SECRET_VALUES: [&str; 2] = ["/data", "/stringData"];
 /// Reported fields of a refused correction.
 const MAX_FIELDS: usize = 20;
 
@@ -54,18 +57,47 @@ pub(super) enum ExamineError {
     Unreachable(String),
 }
 
+/// Changes that a GitOps tool made of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnChanges {
+    /// They are drift, as those of all others.
+    Drift,
+    /// They are no drift.
+    Accepted,
+    /// They are drift, and fields that only the tool has set are removed.
+    Withdrawn,
+}
+
+impl OwnChanges {
+    /// Changes of a deployment at rest.
+    pub(super) fn of(policy: DriftPolicy) -> Self {
+        match policy {
+            DriftPolicy::Repair => OwnChanges::Accepted,
+            _ => OwnChanges::Drift,
+        }
+    }
+}
+
 /// A deployment's object on an API server.
 #[derive(Clone)]
 pub(super) struct Target<'a> {
     pub(super) api: Arc<dyn ObjectApi>,
     pub(super) deployment: &'a FollowedDeployment,
     pub(super) object: &'a FollowedObject,
+    pub(super) own_changes: OwnChanges,
 }
 
 impl Target<'_> {
     pub(super) async fn live(&self) -> Result<Option<Value>, ExamineError> {
         let live = self.api.get(&self.object.path()).await;
         live.map_err(|error| self.error(error, "get"))
+    }
+
+    /// Manifest with the changes that a GitOps tool made of itself, and the name of these changes. `None` without any.
+    pub(super) fn own_change(&self, live: &Value) -> Option<(String, Value)> {
+        let manifest = self.object.manifest();
+        let state = overlaid(&manifest, live);
+        (state != manifest).then(|| (change_of(&self.object.key, &state), state))
     }
 
     /// Compares a live object.
@@ -82,7 +114,15 @@ impl Target<'_> {
         let owner = self.deployment.owner.applied();
         let rules = &self.deployment.ignore;
         let mut manifest = self.object.manifest();
-        let ignored = keep_ignored(self.api.as_ref(), rules, &mut manifest, live, &owner).await;
+        if self.own_changes == OwnChanges::Accepted {
+            manifest = overlaid(&manifest, live);
+        }
+        let mut ignored = keep_ignored(self.api.as_ref(), rules, &mut manifest, live, &owner).await;
+        if self.own_changes == OwnChanges::Accepted && owns_secret_values(live) {
+            let values = SECRET_VALUES.map(str::to_owned);
+            keep_live_values(&mut manifest, live, &values, &owner);
+            ignored.extend(values);
+        }
         let path = self.object.path();
         let dry_run = self.api.apply(&path, &owner.manager, true, &manifest).await;
         let desired = Desired(manifest);

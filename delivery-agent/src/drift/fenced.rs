@@ -372,6 +372,10 @@ impl ObjectApi for ObserverClient {
         self.noted(ObjectApi::apply(&self.client, path, manager, dry_run, object).await)
     }
 
+    async fn create(&self, path: &str, object: &Value) -> Result<Value, KubeError> {
+        self.noted(ObjectApi::create(&self.client, path, object).await)
+    }
+
     async fn json_patch(&self, path: &str, patch: &Value) -> Result<Value, KubeError> {
         self.noted(ObjectApi::json_patch(&self.client, path, patch).await)
     }

@@ -5,6 +5,7 @@
 
 mod checks;
 mod corrections;
+mod repairs;
 mod reports;
 mod state;
 
@@ -28,8 +29,10 @@ use super::{
     api::ObjectApi,
     deployment::FollowedDeployment,
     event::{DriftEvent, DriftReport},
+    examine::OwnChanges,
     health::StorageClasses,
 };
+use repairs::RepairState;
 use reports::Reported;
 use state::ObjectState;
 
@@ -62,6 +65,12 @@ struct Worker<'a> {
     corrections: Corrections,
     started_at: Instant,
     reported: Reported,
+    repair: RepairState,
+}
+
+/// True if the deployment's objects are corrected.
+fn corrects(policy: DriftPolicy) -> bool {
+    matches!(policy, DriftPolicy::Correct | DriftPolicy::Repair)
 }
 
 impl Follower {
@@ -137,15 +146,18 @@ impl Follower {
             corrections: Corrections::default(),
             started_at: Instant::now(),
             reported: Reported::default(),
+            repair: RepairState::new(self.deployment.rollbacks.clone(), Instant::now()),
         };
         loop {
+            let repair_due = worker.repair.due();
+            let next_due = || repair_due.map_or(self.next_due(), |at| at.min(self.next_due()));
             select! {
                 biased;
                 () = stop.cancelled() => return,
                 () = self.wake.notified() => {}
-                () = sleep_until(self.next_due()) => {}
+                () = sleep_until(next_due()) => {}
             }
-            if self.next_due() <= Instant::now() {
+            if next_due() <= Instant::now() {
                 worker.work().await;
             }
             worker.report().await;
@@ -179,8 +191,11 @@ impl Worker<'_> {
         }
         // Drift is reported before its correction begins.
         self.report().await;
-        if self.follower.deployment.policy == DriftPolicy::Correct {
-            self.correct_due().await;
+        if corrects(self.follower.deployment.policy) {
+            self.correct_due(&api).await;
+        }
+        if self.follower.deployment.policy == DriftPolicy::Repair {
+            self.repair(&api).await;
         }
     }
 
@@ -202,6 +217,7 @@ impl Worker<'_> {
             api: api.clone(),
             deployment,
             object: deployment.objects.get(index)?,
+            own_changes: OwnChanges::of(deployment.policy),
         })
     }
 

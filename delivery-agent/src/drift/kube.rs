@@ -33,6 +33,10 @@ impl ObjectApi for KubeClient {
         KubeClient::apply(self, path, manager, true, dry_run, object).await
     }
 
+    async fn create(&self, path: &str, object: &Value) -> Result<Value, KubeError> {
+        KubeClient::create(self, path, object).await
+    }
+
     async fn json_patch(&self, path: &str, patch: &Value) -> Result<Value, KubeError> {
         KubeClient::json_patch(self, path, patch).await
     }

@@ -1,6 +1,7 @@
 mod fake;
 mod followed;
 mod health;
+mod repairs;
 mod watches;
 
 use std::{sync::atomic::Ordering, time::Duration};
@@ -82,6 +83,7 @@ impl Rig {
                 policy,
                 ignore: Vec::new(),
                 objects,
+                rollbacks: RollbackNote::default(),
             })
             .await;
     }

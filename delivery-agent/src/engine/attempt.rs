@@ -22,6 +22,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
+    drift::RollbackNote,
     fence::{AccountName, FencedAttempt, RunFence},
     journal::{AcceptedSpec, Journal, PendingRun, RetryState, StoredObject},
 };
@@ -208,6 +209,7 @@ impl Attempt<'_> {
                     spec: self.spec_id.clone(),
                 });
                 state.record.never_ready = !is_good;
+                state.record.rollbacks = RollbackNote::default();
                 state.record.pending = None;
                 state.record.retry = RetryState {
                     failure: failure.as_ref().map(Into::into),

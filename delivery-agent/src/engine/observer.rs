@@ -12,7 +12,7 @@ use super::executor::{AppliedObject, Executor, SecretReader};
 use crate::{
     drift::{
         DeliveryOwner, DriftGrant, DriftMonitor, DriftReport, FencedAccess, FollowedDeployment,
-        FollowedObject,
+        FollowedObject, RollbackNote,
     },
     fence::{AccountName, Fences},
     helm::{ReleaseFinding, ReleaseTarget, ReleaseWatches, WatchedRelease},
@@ -36,6 +36,8 @@ pub(super) struct ObservedDeployment {
     /// True before the first run of this process: versions of Secrets are unknown then.
     pub(super) is_restarted: bool,
     pub(super) is_suspended: bool,
+    /// Returns to the last good state so far.
+    pub(super) rollbacks: RollbackNote,
     /// Newest revision of the release that a run wrote; none for manifests.
     pub(super) revision: Option<u32>,
 }
@@ -128,7 +130,7 @@ impl Observer {
             FollowedObject::new(resource, &object.manifest, object.baseline.clone())
         };
         let policy = match (spec.drift, deployment.is_suspended) {
-            (DriftPolicy::Correct, true) => DriftPolicy::Report,
+            (DriftPolicy::Correct | DriftPolicy::Repair, true) => DriftPolicy::Report,
             (policy, _) => policy,
         };
         let owner = match spec.kind {
@@ -143,6 +145,7 @@ impl Observer {
             policy,
             ignore: spec.ignore.clone(),
             objects: deployment.objects.iter().filter_map(followed).collect(),
+            rollbacks: deployment.rollbacks,
         };
         self.monitor.follow(followed).await;
     }

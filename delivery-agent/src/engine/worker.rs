@@ -272,6 +272,7 @@ impl Worker {
             executor: self.shared.executors.of(spec.kind).cloned(),
             is_restarted: !self.has_run,
             is_suspended: self.is_suspended(),
+            rollbacks: state.record.rollbacks.clone(),
             revision: state.record.helm.revision,
         };
         self.shared.observer.follow(observed).await;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::{
+    drift::RollbackNote,
     engine::{FailureClass, RunFailure},
     fence::LockPlace,
     helm::HelmNote,
@@ -41,6 +42,9 @@ pub struct JournalRecord {
     pub last_run: Option<RunId>,
     /// Generation of the tombstone whose removal has begun.
     pub removing: Option<u64>,
+    /// Returns to the last good state, of a deployment with the policy `repair`.
+    #[serde(skip_serializing_if = "RollbackNote::is_empty")]
+    pub rollbacks: RollbackNote,
     /// Place of the packed content.
     pub(crate) parts: Option<super::content::ContentParts>,
     /// Cause of unreadable content.

@@ -8,7 +8,8 @@ use fairlead_api::{
     delivery::{DriftPolicy, DriftedObject},
 };
 use fairlead_delivery_agent::drift::{
-    DeliveryOwner, DriftEvent, FollowedDeployment, FollowedObject, mark_release_object,
+    DeliveryOwner, DriftEvent, FollowedDeployment, FollowedObject, RollbackNote,
+    mark_release_object,
 };
 use fairlead_manifests::{ObjectKey, ObjectKind, Scope, yaml};
 use serde_json::Value;
@@ -100,6 +101,7 @@ async fn follow(world: &World, bundle: &BundleId) -> anyhow::Result<()> {
             policy: DriftPolicy::Correct,
             ignore: Vec::new(),
             objects,
+            rollbacks: RollbackNote::default(),
         })
         .await;
     sleep(Duration::from_secs(5)).await;

@@ -15,7 +15,7 @@ use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 use fairlead_delivery_agent::{
     drift::{
         AccessError, CorrectionOutcome, CorrectionRun, DeliveryOwner, DriftAccess, DriftEvent,
-        DriftMonitor, DriftReport, FollowedDeployment, FollowedObject, ObjectApi,
+        DriftMonitor, DriftReport, FollowedDeployment, FollowedObject, ObjectApi, RollbackNote,
     },
     kube::{ApiResource, Discovery, KubeClient, RequestRate},
 };
@@ -184,6 +184,7 @@ impl World {
                     pointers: ignored,
                 }],
                 objects: object.into_iter().collect(),
+                rollbacks: RollbackNote::default(),
             })
             .await;
     }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use fairlead_api::{Code, Failure, delivery::DriftPolicy};
-use fairlead_manifests::Health;
+use fairlead_manifests::{Health, repair::SyncState};
 use serde_json::Value;
 use tracing::debug;
 
 use super::{
     super::{
         api::ObjectApi,
-        examine::{ExamineError, Finding, drift_of, whole_drift},
+        examine::{ExamineError, Finding, Target, drift_of, whole_drift},
     },
-    Worker,
+    Worker, corrects,
     state::{Check, ObjectState},
 };
 
@@ -26,6 +26,7 @@ impl Worker<'_> {
             Ok(live) => live,
             Err(error) => return self.check_failed(index, error),
         };
+        self.note_tool(index, &target, live.as_ref());
         self.read_health(api, index, live.as_ref()).await;
         let deployment = &self.follower.deployment;
         let note_beside = |state: &mut ObjectState| {
@@ -75,12 +76,25 @@ impl Worker<'_> {
         self.update(index, |state| state.set_health(health));
     }
 
+    /// Notes the last sync, and changes that a GitOps tool made of itself.
+    fn note_tool(&self, index: usize, target: &Target<'_>, live: Option<&Value>) {
+        if self.follower.deployment.policy != DriftPolicy::Repair {
+            return;
+        }
+        let sync = live.and_then(SyncState::of);
+        let own_change = live.and_then(|live| target.own_change(live));
+        self.update(index, |state| {
+            state.sync = sync;
+            state.own_change = own_change.map(|it| it.0);
+        });
+    }
+
     fn found(&self, index: usize, live: Option<&Value>, finding: Finding) {
         let deployment = &self.follower.deployment;
         let Some(object) = deployment.objects.get(index) else {
             return;
         };
-        let corrects = deployment.policy == DriftPolicy::Correct;
+        let corrects = corrects(deployment.policy);
         self.update(index, |state| match finding {
             Finding::Same(baseline, owner) => {
                 state.set_same(live, baseline.map(|it| (it, owner)));

@@ -2,14 +2,21 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{Code, Failure};
-use fairlead_manifests::drift::Corrections;
+use fairlead_api::{
+    Code, Failure,
+    delivery::{DriftPolicy, DriftedObject},
+};
+use fairlead_manifests::{
+    ObjectKey,
+    drift::{Baseline, Corrections},
+};
 use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::{
     super::{
         access::{AccessError, CorrectionOutcome},
+        announce::Reason,
         api::ObjectApi,
         correct::CorrectError,
         event::DriftEvent,
@@ -19,8 +26,11 @@ use super::{
 
 impl Worker<'_> {
     /// Corrects all due objects.
-    pub(super) async fn correct_due(&mut self) {
-        let due = self.take_due();
+    pub(super) async fn correct_due(&mut self, observer: &Arc<dyn ObjectApi>) {
+        let mut due = self.take_due();
+        if self.follower.deployment.policy == DriftPolicy::Repair {
+            due = self.without_paused(observer, due).await;
+        }
         if due.is_empty() {
             return;
         }
@@ -104,18 +114,14 @@ impl Worker<'_> {
         &mut self,
         api: &Arc<dyn ObjectApi>,
         index: usize,
-    ) -> Option<(
-        Vec<fairlead_api::delivery::DriftedObject>,
-        Option<(
-            fairlead_manifests::ObjectKey,
-            fairlead_manifests::drift::Baseline,
-        )>,
-    )> {
+    ) -> Option<(Vec<DriftedObject>, Option<(ObjectKey, Baseline)>)> {
         let target = self.target(api, index)?;
         let key = target.object.key.clone();
         let corrected = target.correct().await;
         match corrected {
             Ok(correction) => {
+                self.announce(api, index, Reason::Repaired, &correction)
+                    .await;
                 if !correction.drift.is_empty() {
                     self.corrections.record(&key, self.started_at.elapsed());
                 }

@@ -12,6 +12,7 @@ use fairlead_api::{
 use fairlead_manifests::{
     Health,
     drift::{Baseline, ChangedField, FieldOwner, Observation, Seen},
+    repair::SyncState,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -37,6 +38,9 @@ const RETRY_INTERVAL_MIN: Duration = Duration::from_secs(10);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(600);
 /// Time to the next poll of an object that is being deleted, in case its event is lost.
 const DELETION_POLL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Time to the next poll of an annotation that pauses repairs.
+const PAUSE_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Kind of a due check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +80,10 @@ pub(super) struct ObjectState {
     pub(super) beside: Vec<DriftedObject>,
     pub(super) blocked: Option<Failure>,
     pub(super) failed: Option<Failure>,
+    /// Name of the change that a GitOps tool made of itself, until it is part of the last good state.
+    pub(super) own_change: Option<String>,
+    /// Last sync, of the objects of a GitOps tool that report one.
+    pub(super) sync: Option<SyncState>,
 }
 
 impl ObjectState {
@@ -96,7 +104,11 @@ impl ObjectState {
             changed_at: now,
             unsettled_since: None,
             check_at: is_compared.then_some(now),
-            full_at: now + FULL_INTERVAL / 2 + Duration::from_secs(spread / 2),
+            // Changes that a tool made of itself before a restart are not in the baseline.
+            full_at: match deployment.policy {
+                DriftPolicy::Repair => now,
+                _ => now + FULL_INTERVAL / 2 + Duration::from_secs(spread / 2),
+            },
             correct_at: None,
             health_at: (!is_compared).then_some(now),
             health_pending_since: None,
@@ -110,6 +122,8 @@ impl ObjectState {
             beside: Vec::new(),
             blocked: None,
             failed: None,
+            own_change: None,
+            sync: None,
         }
     }
 
@@ -149,6 +163,8 @@ impl ObjectState {
             Some(Observation::Gone | Observation::LeftSelector) => is_changed,
             None => self.compared.is_none() || self.compared != print,
         };
+        // Fields that only a tool has set are not in the baseline.
+        let is_due = is_due || (is_changed && deployment.policy == DriftPolicy::Repair);
         if is_due {
             self.unsettled_since.get_or_insert(now);
             self.check_at.get_or_insert(now + COMPARE_DELAY);
@@ -276,6 +292,12 @@ impl ObjectState {
         self.drift = drift;
         self.correct_at = None;
         self.check_at = Some(Instant::now() + DELETION_POLL_INTERVAL);
+    }
+
+    /// Lets the correction wait, because an annotation pauses it.
+    pub(super) fn pause(&mut self, failure: Failure) {
+        self.failed = Some(failure);
+        self.correct_at = Some(Instant::now() + PAUSE_POLL_INTERVAL);
     }
 
     /// Notes that a person must decide. Only the end of the difference, or a new run, ends it.

@@ -71,6 +71,12 @@ impl FakeCluster {
         self.lock().objects.get(path).cloned()
     }
 
+    pub(crate) fn objects_below(&self, start: &str) -> Vec<Value> {
+        let world = self.lock();
+        let objects = world.objects.iter().filter(|it| it.0.starts_with(start));
+        objects.map(|it| it.1.clone()).collect()
+    }
+
     /// Changes an object as another manager.
     pub(crate) fn edit(&self, path: &str, manager: &str, change: impl FnOnce(&mut Value)) {
         let mut world = self.lock();
@@ -400,6 +406,16 @@ impl ObjectApi for FakeCluster {
         }
         world.store(path, applied);
         Ok(world.objects[path].clone())
+    }
+
+    async fn create(&self, path: &str, object: &Value) -> Result<Value, KubeError> {
+        let mut world = self.begin("create", path)?;
+        let path = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap());
+        if world.objects.contains_key(&path) {
+            return Err(refused(409, "it exists"));
+        }
+        world.store(&path, object.clone());
+        Ok(world.objects[&path].clone())
     }
 
     async fn json_patch(&self, path: &str, patch: &Value) -> Result<Value, KubeError> {

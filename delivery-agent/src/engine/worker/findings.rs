@@ -10,11 +10,18 @@ use fairlead_manifests::{
     ObjectKey,
     drift::{Baseline, FIGHT_CORRECTIONS, FIGHT_WINDOW},
 };
+use serde_json::Value;
+use time::OffsetDateTime;
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::{DriftEvent, FailureClass, JournalState, RunFailure, Worker};
-use crate::helm::{ReleaseChange, ReleaseTarget};
+use crate::{
+    drift::RollbackNote,
+    helm::{ReleaseChange, ReleaseTarget},
+    journal::StoredObject,
+    repairs,
+};
 
 /// Times of the last corrections of a release.
 #[derive(Debug, Default)]
@@ -46,9 +53,22 @@ impl Worker {
                 self.drift = objects;
                 self.drift_cause = cause.map(failure);
             }
-            DriftEvent::Corrected { baselines, run, .. } => {
+            DriftEvent::Corrected {
+                objects,
+                baselines,
+                run,
+            } => {
                 self.drift.clear();
                 self.note_correction(baselines, run).await;
+                self.note_repairs(&objects, "Repaired").await;
+            }
+            DriftEvent::LastGood(objects) => self.note_last_good(objects).await,
+            DriftEvent::RolledBack { objects, rollbacks } => {
+                let change = |state: &mut JournalState| state.record.rollbacks = rollbacks;
+                if let Err(failure) = self.journal.update(change).await {
+                    warn!(bundle = %self.bundle(), cause = %failure, "return to the last good state not noted");
+                }
+                self.note_repairs(&objects, "RolledBack").await;
             }
             DriftEvent::Blocked(cause) => self.fight = cause.map(failure),
             DriftEvent::HealthChanged(health) => self.health = Some(health),
@@ -94,6 +114,42 @@ impl Worker {
             fields: Vec::new(),
             manager: None,
         })
+    }
+
+    /// Lists repairs of a GitOps tool for its facts.
+    async fn note_repairs(&self, objects: &[DriftedObject], reason: &str) {
+        let state = self.journal.state().await;
+        let policy = state.content.applied.as_ref().map(|spec| spec.drift);
+        if policy != Some(DriftPolicy::Repair) || objects.is_empty() {
+            return;
+        }
+        let repairs = repairs::repairs_of(objects, reason, OffsetDateTime::now_utc());
+        if let Err(error) = repairs::note(&self.shared.client, &repairs).await {
+            warn!(bundle = %self.bundle(), %error, "repairs not listed");
+        }
+    }
+
+    /// Notes the last good state of objects that a GitOps tool has changed, and follows it from now on. The journal has
+    /// it in the place of the content that was applied.
+    async fn note_last_good(&self, objects: Vec<(ObjectKey, Value)>) {
+        let mut good: HashMap<_, _> = objects.into_iter().collect();
+        let change = |state: &mut JournalState| {
+            let mut content = (*state.content).clone();
+            for object in &mut content.objects {
+                let key = ObjectKey::of(&object.manifest());
+                if let Some(manifest) = key.and_then(|key| good.remove(&key)) {
+                    *object = StoredObject::new(&manifest, None);
+                }
+            }
+            state.content = Arc::new(content);
+            state.record.rollbacks = RollbackNote::default();
+        };
+        match self.journal.update(change).await {
+            Ok(()) => self.observe().await,
+            Err(failure) => {
+                warn!(bundle = %self.bundle(), cause = %failure, "last good state not noted");
+            }
+        }
     }
 
     /// Notes the run of a correction, and new baselines. Without them the objects are compared once after a restart.
