@@ -55,8 +55,9 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         let mut next = String::new();
         for _ in 0..MAX_PAGES {
+            let sign = if path.contains('?') { '&' } else { '?' };
             let query = format!(
-                "{path}?limit={PAGE_OBJECTS}&continue={}",
+                "{path}{sign}limit={PAGE_OBJECTS}&continue={}",
                 percent::encode(&next)
             );
             let Some(page) = self.get(&query).await? else {

@@ -7,9 +7,11 @@
 
 mod decide;
 mod der;
+mod health;
 mod hosts;
 mod key;
 mod kube;
+mod repairs;
 mod request;
 mod secrets;
 mod status;
@@ -17,6 +19,7 @@ mod sync;
 #[cfg(test)]
 mod testing;
 mod tool;
+mod watch;
 mod worker;
 
 pub use key::{KeyError, KeyPair, fingerprint};

@@ -24,6 +24,8 @@ const NEXT_PUBLIC_KEY: &str = "fairlead/next-public-key";
 const NEXT_ROTATION: &str = "fairlead/next-rotation";
 /// Reason for which the next key was put aside.
 const FAILURE: &str = "fairlead/failure";
+/// Annotation that pauses repairs.
+pub(crate) const PAUSED: &str = "fairlead/paused";
 const KNOWN_HOSTS: &str = "known_hosts";
 const PREVIOUS_FIELD: &str = "previous";
 const NEXT_FIELD: &str = "next";
@@ -67,6 +69,8 @@ pub(crate) struct ToolSecret {
     pub(crate) url: Option<String>,
     /// Time of the last write, by the API server's clock.
     pub(crate) written: Option<String>,
+    /// True if an annotation pauses repairs.
+    pub(crate) is_paused: bool,
 }
 
 /// Secret with the keys of a rotation.
@@ -92,6 +96,7 @@ impl ToolSecret {
                 known_hosts: decoded(object, KNOWN_HOSTS).unwrap_or_default(),
                 url: decoded(object, "url"),
                 written: written(object),
+                is_paused: annotation(object, PAUSED) == Some("true"),
             })
         };
         secret().map_or(Found::Foreign, Found::Own)

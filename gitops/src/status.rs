@@ -2,9 +2,11 @@
 
 use fairlead_api::{
     Code,
-    gitops::{GitOpsTool, SshKeyType},
+    gitops::{GitOpsTool, Repair, SshKeyType},
 };
 use serde_json::{Value, json};
+
+use crate::health::Health;
 
 /// Maximum length of a message of the tool in a cause, in characters.
 const MAX_MESSAGE_CHARS: usize = 300;
@@ -63,6 +65,9 @@ pub enum Problem {
     /// The next key waits.
     #[error("the Git server has not confirmed the next key {0}")]
     NotRegistered(String),
+    /// An annotation pauses repairs, and the host keys differ.
+    #[error("{0} has the annotation that pauses repairs; the host keys differ")]
+    RepairPaused(String),
     /// The old key is in use again.
     #[error("the tool could not sync with the new key: {0}")]
     RotationFailed(String),
@@ -85,6 +90,7 @@ impl Problem {
             Problem::HostKeyRefused(_) => Code::GitOpsHostKeyRefused,
             Problem::SyncFailed(_) => Code::GitOpsSyncFailed,
             Problem::NotRegistered(_) => Code::GitOpsKeyNotRegistered,
+            Problem::RepairPaused(_) => Code::GitOpsRepairPaused,
             Problem::RotationFailed(_) => Code::GitOpsRotationFailed,
             Problem::Unreachable(_) => Code::GitOpsUnreachable,
         }
@@ -120,6 +126,10 @@ pub struct GitOpsStatus {
     pub(crate) key: Option<String>,
     /// Fingerprint of the key of a running rotation.
     pub(crate) next_key: Option<String>,
+    /// Health of the tool; none if it is not installed, or cannot be read.
+    pub(crate) health: Option<Health>,
+    /// Last repairs of the tool's objects, the newest last.
+    pub(crate) repairs: Vec<Repair>,
 }
 
 impl GitOpsStatus {
@@ -149,6 +159,13 @@ impl GitOpsStatus {
                 if let Some(value) = value {
                     fact.insert(name.to_owned(), value.into());
                 }
+            }
+            if let Some(health) = &self.health {
+                fact.insert("health".to_owned(), health.to_fact());
+            }
+            if !self.repairs.is_empty() {
+                let repairs = serde_json::to_value(&self.repairs);
+                fact.insert("repairs".to_owned(), repairs.unwrap_or_default());
             }
         }
         fact
@@ -186,12 +203,24 @@ mod tests {
             key_type: SshKeyType::Rsa,
             key: Some("SHA256:a".to_owned()),
             next_key: Some("SHA256:b".to_owned()),
+            health: Some(Health::default()),
+            repairs: vec![Repair {
+                at: time::OffsetDateTime::UNIX_EPOCH,
+                object: "Deployment flux-system/source-controller".to_owned(),
+                reason: "Repaired".to_owned(),
+                fields: Vec::new(),
+                manager: None,
+            }],
         };
         assert_eq!(
             status.to_fact(),
             json!({
                 "tool": "flux", "state": "registering", "keyType": "rsa", "key": "SHA256:a", "nextKey": "SHA256:b",
                 "code": "FL-6807", "cause": "the Git server has not confirmed the next key SHA256:b",
+                "health": { "ready": true },
+                "repairs": [{
+                    "at": "1970-01-01T00:00:00Z", "object": "Deployment flux-system/source-controller", "reason": "Repaired",
+                }],
             })
         );
         assert!(status.is_moving());

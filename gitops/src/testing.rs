@@ -27,6 +27,8 @@ use crate::{GitOpsStatus, KeyRegistry, RegistryUnreachable, Worker};
 pub(crate) const SECRET: &str = "/api/v1/namespaces/flux-system/secrets/flux-system";
 pub(crate) const KEYRING: &str = "/api/v1/namespaces/flux-system/secrets/fairlead-gitops-keys";
 const SECRETS: &str = "/api/v1/namespaces/flux-system/secrets";
+const DELIVERY_SECRETS: &str = "/api/v1/namespaces/fairlead-delivery/secrets";
+const EVENTS: &str = "/api/v1/namespaces/flux-system/events";
 const ARGOCD_SECRETS: &str = "/api/v1/namespaces/argocd/secrets";
 pub(crate) const ARGOCD_SECRET: &str = "/api/v1/namespaces/argocd/secrets/fairlead-catalog";
 pub(crate) const ARGOCD_HOSTS: &str =
@@ -164,6 +166,15 @@ impl World {
         value.as_str().map(str::to_owned)
     }
 
+    /// Changes an object as somebody else does.
+    pub(crate) fn change(&mut self, path: &str, change: impl FnOnce(&mut Value)) {
+        self.version += 1;
+        if let Some(object) = self.objects.get_mut(path) {
+            change(object);
+            object["metadata"]["resourceVersion"] = json!(format!("v{}", self.version));
+        }
+    }
+
     /// Public key in use.
     pub(crate) fn key(&self) -> Option<String> {
         let of_argocd = self.annotation(ARGOCD_SECRET, "public-key");
@@ -217,7 +228,7 @@ impl World {
     fn write(&mut self, method: &Method, path: &str, mut object: Value) -> (u16, Value) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let path = match path {
-            SECRETS | ARGOCD_SECRETS => format!("{path}/{name}"),
+            SECRETS | ARGOCD_SECRETS | DELIVERY_SECRETS | EVENTS => format!("{path}/{name}"),
             path => path.to_owned(),
         };
         let known = self.objects.get(&path);

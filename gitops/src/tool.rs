@@ -16,6 +16,10 @@ pub(crate) struct Layout {
     pub(crate) private_field: &'static str,
     /// Path of the object, or of the list, whose status tells about the last sync.
     pub(crate) source: &'static str,
+    /// Path of the list whose objects report syncs.
+    pub(crate) syncs: &'static str,
+    /// Definitions without which the tool does not work.
+    pub(crate) definitions: &'static [&'static str],
     /// Interval of reads without a rotation. The Applications of Argo CD are a long list.
     pub(crate) poll_interval: Duration,
 }
@@ -27,6 +31,11 @@ const FLUX: Layout = Layout {
     secret: "flux-system",
     private_field: "identity",
     source: "/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/gitrepositories/flux-system",
+    syncs: "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations",
+    definitions: &[
+        "gitrepositories.source.toolkit.fluxcd.io",
+        "kustomizations.kustomize.toolkit.fluxcd.io",
+    ],
     poll_interval: Duration::from_secs(15),
 };
 
@@ -36,6 +45,8 @@ const ARGOCD: Layout = Layout {
     secret: "fairlead-catalog",
     private_field: "sshPrivateKey",
     source: "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications",
+    syncs: "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications",
+    definitions: &["applications.argoproj.io", "appprojects.argoproj.io"],
     poll_interval: Duration::from_secs(60),
 };
 

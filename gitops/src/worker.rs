@@ -10,6 +10,7 @@ use fairlead_api::{
 };
 use fairlead_apiserver::Upstream;
 use serde_json::{Value, json};
+use time::OffsetDateTime;
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -21,11 +22,13 @@ use crate::{
     hosts,
     key::{KeyError, KeyPair, fingerprint},
     kube::{ObjectError, Objects},
+    repairs,
     request::Desired,
     secrets::{Found, Key, Keyring, ToolSecret},
     status::{GitOpsStatus, Phase, Problem, shortened},
     sync::{self, Applications, Sync},
     tool::{ARGOCD_HOSTS, KEYRING, Layout},
+    watch::{self as tool_watch, ToolWatch},
 };
 
 /// Interval of looks at a configuration that allows no key.
@@ -75,6 +78,9 @@ pub struct Worker {
     status: watch::Sender<Option<GitOpsStatus>>,
     /// Keys of the record after a report, until the next configuration has them.
     reported: Option<AgentKeys>,
+    watch: ToolWatch,
+    /// Host keys that the tool had at the last look. Others later are a change by somebody else.
+    placed_hosts: Option<String>,
 }
 
 impl Worker {
@@ -92,6 +98,8 @@ impl Worker {
             configuration,
             status,
             reported: None,
+            watch: ToolWatch::default(),
+            placed_hosts: None,
         }
     }
 
@@ -102,6 +110,7 @@ impl Worker {
             self.reported = None;
             let Some(desired) = Desired::of(&config) else {
                 self.status.send_replace(None);
+                self.watch = ToolWatch::default();
                 if self.configuration.changed().await.is_err() {
                     return;
                 }
@@ -117,10 +126,15 @@ impl Worker {
     async fn follow(&mut self, config: &AgentConfig, desired: Result<Desired, Problem>) -> bool {
         loop {
             let (tool, key_type) = (config.gitops.tool, config.gitops.key_type);
-            let (status, pause) = match &desired {
+            let (mut status, pause) = match &desired {
                 Err(problem) => (stopped(tool, key_type, problem.clone()), POLL_INTERVAL),
                 Ok(desired) => self.round(desired).await,
             };
+            if let Some(layout) = Layout::of(tool) {
+                self.watch.refresh(&self.objects, &layout).await;
+            }
+            status.health.clone_from(&self.watch.health);
+            status.repairs.clone_from(&self.watch.repairs);
             self.publish(status);
             match timeout(pause, self.configuration.changed()).await {
                 Err(_) => {}
@@ -151,7 +165,17 @@ impl Worker {
         for _ in 0..MAX_STEPS {
             let desired = self.with_reported(desired);
             let observed = self.observe(layout, &desired).await?;
-            match decide(layout, &desired, &observed) {
+            if observed.known_hosts == desired.known_hosts {
+                self.placed_hosts = Some(desired.known_hosts.clone());
+            }
+            let step = decide(layout, &desired, &observed);
+            if step == Step::WriteHosts
+                && let Some(place) = self.paused_by(layout, &observed.secret).await
+            {
+                let problem = Problem::RepairPaused(place);
+                return Ok(status(&desired, &observed, Phase::Settled, Some(problem)));
+            }
+            match step {
                 Step::Rest(phase, problem) => {
                     return Ok(status(&desired, &observed, phase, problem));
                 }
@@ -266,6 +290,12 @@ impl Worker {
                     self.write_argocd_hosts(desired).await?;
                 }
                 info!("known host keys of the GitOps tool replaced");
+                // Otherwise the registry has other ones now.
+                if self.placed_hosts.as_ref() == Some(&desired.known_hosts) {
+                    let now = OffsetDateTime::now_utc();
+                    repairs::announce_hosts(&self.objects, layout, now).await;
+                    self.watch.is_outdated = true;
+                }
             }
             (Step::Register(keys), _, _) => self.register(desired, keys).await?,
             (Step::PrepareNext, Found::Own(secret), _) => {
@@ -307,6 +337,18 @@ impl Worker {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Object whose annotation pauses repairs of the tool's Secret.
+    async fn paused_by(&self, layout: &Layout, secret: &Found<ToolSecret>) -> Option<String> {
+        let namespace = layout.namespace;
+        if let Found::Own(secret) = secret
+            && secret.is_paused
+        {
+            return Some(format!("Secret {namespace}/{}", layout.secret));
+        }
+        let is_paused = tool_watch::is_paused(&self.objects, layout).await;
+        is_paused.then(|| format!("Namespace {namespace}"))
     }
 
     async fn register(&mut self, desired: &Desired, keys: AgentKeys) -> Result<(), RoundError> {
@@ -362,6 +404,8 @@ fn status(
         key_type: desired.key_type,
         next_key: next_key.filter(|next| key.as_ref() != Some(next)),
         key,
+        health: None,
+        repairs: Vec::new(),
     }
 }
 
@@ -373,6 +417,8 @@ fn stopped(tool: GitOpsTool, key_type: SshKeyType, problem: Problem) -> GitOpsSt
         key_type,
         key: None,
         next_key: None,
+        health: None,
+        repairs: Vec::new(),
     }
 }
 

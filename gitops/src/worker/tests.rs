@@ -258,3 +258,111 @@ async fn nothing_is_requested_without_a_tool() {
     status.wait_for(Option::is_none).await.unwrap();
     started.abort();
 }
+
+const EVENTS: &str = "/api/v1/namespaces/flux-system/events";
+const REPAIRS: &str = "/api/v1/namespaces/fairlead-delivery/secrets/gitops-repairs";
+const NAMESPACES: &str = "/api/v1/namespaces";
+
+/// Waits for a status of a worker that runs already.
+async fn next(
+    status: &mut watch::Receiver<Option<GitOpsStatus>>,
+    matches: impl Fn(&GitOpsStatus) -> bool,
+) -> GitOpsStatus {
+    let found = status.wait_for(|status| status.as_ref().is_some_and(&matches));
+    found.await.unwrap().clone().unwrap()
+}
+
+/// Begins the next round of a running worker.
+fn wake(fake: &Fake) {
+    fake.configure(|_| ());
+}
+
+#[tokio::test]
+async fn replaced_host_keys_are_repaired_with_one_event() {
+    let fake = Fake::start().await;
+    let (worker, mut status) = fake.worker();
+    let worker = tokio::spawn(worker.run());
+    next(&mut status, is_settled).await;
+    fake.world(|world| {
+        assert!(!world.requests.contains(&format!("POST {EVENTS}")));
+        world.change(SECRET, |secret| {
+            secret["data"]["known_hosts"] = json!("ZXZpbA==")
+        });
+    });
+    wake(&fake);
+    let repaired = next(&mut status, |status| !status.repairs.is_empty()).await;
+    assert_eq!(repaired.repairs[0].object, "Secret flux-system/flux-system");
+    fake.world(|world| {
+        let hosts = "Z2l0LmV4YW1wbGUgc3NoLWVkMjU1MTkgQUFBQQo=";
+        assert_eq!(world.objects[SECRET]["data"]["known_hosts"], hosts);
+        let events = world
+            .requests
+            .iter()
+            .filter(|it| **it == format!("POST {EVENTS}"));
+        assert_eq!(events.count(), 1);
+    });
+    // Other host keys of the registry are no repair.
+    fake.configure(|config| config.repository.as_mut().unwrap().host_keys = None);
+    let has_none = |status: &GitOpsStatus| code(status) == Some(Code::GitOpsRepositoryUnusable);
+    next(&mut status, has_none).await;
+    fake.world(|world| {
+        let events = world
+            .requests
+            .iter()
+            .filter(|it| **it == format!("POST {EVENTS}"));
+        assert_eq!(events.count(), 1);
+        assert!(world.objects.contains_key(REPAIRS));
+    });
+    worker.abort();
+}
+
+#[tokio::test]
+async fn paused_namespace_keeps_other_host_keys() {
+    let fake = Fake::start().await;
+    let (worker, mut status) = fake.worker();
+    let worker = tokio::spawn(worker.run());
+    next(&mut status, is_settled).await;
+    let paused = json!({ "metadata": { "annotations": { "fairlead/paused": "true" } } });
+    fake.world(|world| {
+        world
+            .objects
+            .insert(NAMESPACES.to_owned(), json!({ "items": [paused] }));
+        world.change(SECRET, |secret| {
+            secret["data"]["known_hosts"] = json!("ZXZpbA==")
+        });
+    });
+    wake(&fake);
+    let is_paused = |status: &GitOpsStatus| code(status) == Some(Code::GitOpsRepairPaused);
+    next(&mut status, is_paused).await;
+    fake.world(|world| {
+        assert_eq!(world.objects[SECRET]["data"]["known_hosts"], "ZXZpbA==");
+        world.objects.remove(NAMESPACES);
+    });
+    wake(&fake);
+    next(&mut status, |status| code(status).is_none()).await;
+    fake.world(|world| assert_ne!(world.objects[SECRET]["data"]["known_hosts"], "ZXZpbA=="));
+    worker.abort();
+}
+
+#[tokio::test]
+async fn unavailable_workload_and_missing_definition_are_in_the_fact() {
+    let fake = Fake::start().await;
+    let workload =
+        json!({ "metadata": { "name": "source-controller" }, "spec": { "replicas": 1 } });
+    fake.world(|world| {
+        let path = "/apis/apps/v1/namespaces/flux-system/deployments";
+        world
+            .objects
+            .insert(path.to_owned(), json!({ "items": [workload] }));
+    });
+    let status = until(&fake, |status| status.health.is_some()).await;
+    let fact = status.to_fact()["health"].clone();
+    assert_eq!(fact["ready"], false);
+    let codes: Vec<_> = fact["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["code"].clone())
+        .collect();
+    assert_eq!(codes, ["FL-6812", "FL-6813", "FL-6813"]);
+}

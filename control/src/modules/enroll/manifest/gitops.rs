@@ -45,6 +45,8 @@ fn secret_rules(secret: &str) -> Vec<Value> {
         named("", "secrets", &["get", "update", "delete"], KEYRING),
         // RBAC cannot restrict `create` by name. An admission policy allows the agent Secrets of its own types only.
         json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] }),
+        // Repairs of the Secret are announced.
+        json!({ "apiGroups": [""], "resources": ["events"], "verbs": ["create"] }),
     ]
 }
 
