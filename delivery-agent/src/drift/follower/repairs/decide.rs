@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::super::super::deployment::RollbackNote;
 
 /// Time in which a broken tool may recover by itself.
-const GRACE: Duration = Duration::from_secs(20);
+const BROKEN_TIME_MAX: Duration = Duration::from_secs(20);
 /// Longest start of new pods that do not fail.
 const START_TIME_MAX: Duration = Duration::from_secs(300);
 /// Time in which a tool must work with its change before that is good.
@@ -184,7 +184,7 @@ impl RepairState {
             }
             ToolState::Broken(reason) => {
                 change.working = None;
-                let deadline = *change.broken_since.get_or_insert(now) + GRACE;
+                let deadline = *change.broken_since.get_or_insert(now) + BROKEN_TIME_MAX;
                 self.roll_back_at(now, deadline, reason)
             }
         }
