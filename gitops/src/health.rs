@@ -29,6 +29,8 @@ pub(crate) struct Health {
     /// Hour of the last successful sync: a full time would be a change of the fact with each sync.
     pub(crate) last_sync: Option<String>,
     pub(crate) is_paused: bool,
+    /// Paused workloads, like `Deployment source-controller`.
+    pub(crate) paused_objects: Vec<String>,
 }
 
 impl Health {
@@ -48,6 +50,11 @@ impl Health {
             if self.is_paused {
                 fact.insert("paused".to_owned(), true.into());
             }
+            if !self.paused_objects.is_empty() {
+                let objects = self.paused_objects.iter().take(MAX_PROBLEMS);
+                let objects = objects.map(|it| Value::from(it.as_str()));
+                fact.insert("pausedObjects".to_owned(), objects.collect());
+            }
         }
         fact
     }
@@ -62,17 +69,21 @@ pub(crate) struct HealthCheck {
     last_sync: Option<OffsetDateTime>,
     has_syncs: bool,
     is_paused: bool,
+    paused_objects: Vec<String>,
 }
 
 impl HealthCheck {
     /// Takes a Deployment or StatefulSet of the tool's namespace.
     pub(crate) fn add_workload(&mut self, kind: &str, workload: &Value) {
         self.workloads += 1;
+        let name = text(workload, "/metadata/name").unwrap_or_default();
+        if annotation(workload, PAUSED) == Some("true") {
+            self.paused_objects.push(format!("{kind} {name}"));
+        }
         let count = |pointer: &str| workload.pointer(pointer).and_then(Value::as_u64);
         let desired = count("/spec/replicas").unwrap_or(1);
         let available = count("/status/availableReplicas").unwrap_or_default();
         if available < desired {
-            let name = text(workload, "/metadata/name").unwrap_or_default();
             let cause = format!("{kind} {name} has {available} of {desired} replicas available");
             self.add(Code::GitOpsWorkloadUnavailable, cause);
         }
@@ -160,6 +171,7 @@ impl HealthCheck {
             problems: self.problems,
             last_sync: hour.and_then(|it| it.format(&Rfc3339).ok()),
             is_paused: self.is_paused,
+            paused_objects: self.paused_objects,
         })
     }
 }
@@ -275,11 +287,19 @@ mod tests {
     }
 
     #[test]
-    fn pause_of_the_namespace_is_in_the_fact() {
-        let namespace = json!({ "metadata": { "annotations": { "fairlead/paused": "true" } } });
-        let health = check(|it| it.add_namespace(&namespace))
-            .finish(&DEFINITIONS, now())
-            .unwrap();
-        assert_eq!(health.to_fact(), json!({ "ready": true, "paused": true }));
+    fn pauses_are_in_the_fact() {
+        let annotations = json!({ "fairlead/paused": "true" });
+        let mut paused = workload(1);
+        paused["metadata"]["annotations"] = annotations.clone();
+        let check = check(|it| {
+            it.add_namespace(&json!({ "metadata": { "annotations": annotations } }));
+            it.add_workload("Deployment", &paused);
+        });
+        let fact = check.finish(&DEFINITIONS, now()).unwrap().to_fact();
+        let objects = ["Deployment source-controller"];
+        assert_eq!(
+            fact,
+            json!({ "ready": true, "paused": true, "pausedObjects": objects })
+        );
     }
 }

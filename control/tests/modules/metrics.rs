@@ -247,6 +247,13 @@ async fn problem_of_a_gitops_key_is_a_row_with_a_known_code() {
         assert_eq!(page.of("fairlead_cluster_gitops_problem"), rows, "{code}");
         assert_eq!(page.value(row).is_some(), rows == 1, "{code}");
     }
+    let problems = json!([{ "code": "FL-6812" }, { "code": "FL-6813" }, { "code": "FL-6813" }, { "code": "x" }]);
+    let fact = json!({ "code": "FL-6805", "health": { "problems": problems } });
+    let told = json!({ "dynamicFacts": { "gitops": fact } });
+    let told = rig.call(&steward, Method::PATCH, "/clusters/c-demo", told);
+    told.await.good();
+    let rows = metrics.page().of("fairlead_cluster_gitops_problem");
+    assert_eq!(rows, 3, "one row for each known code");
 }
 
 #[tokio::test]

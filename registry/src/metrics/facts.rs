@@ -17,6 +17,9 @@ use crate::{
     stale::{Reporting, stale_names},
 };
 
+/// Problems of a tool's health that become rows.
+const MAX_HEALTH_PROBLEMS: usize = 5;
+
 pub(super) struct FactMetrics {
     chosen: Vec<(String, String)>,
     facts: Family,
@@ -60,7 +63,7 @@ impl FactMetrics {
             ),
             gitops: family(
                 "fairlead_cluster_gitops_problem",
-                "Problem of a cluster's GitOps key or of its last sync, by code; always 1.",
+                "Problem of a cluster's GitOps key, of its last sync or of its tool, by code; always 1.",
             ),
             counts: BTreeMap::new(),
             reporting,
@@ -89,8 +92,7 @@ impl FactMetrics {
             let stale = stale_names(dynamic, observed, &self.reporting, now);
             self.stale.add(cluster_labels, number(stale.len()));
         }
-        if let Some(code) = gitops_problem(dynamic) {
-            let code = code.to_string();
+        for code in gitops_problems(dynamic) {
             let labels = cluster_labels.into_iter().chain([("code", code.as_str())]);
             self.gitops.add(labels, 1.0);
         }
@@ -119,10 +121,23 @@ impl FactMetrics {
     }
 }
 
-/// Code in the fact `gitops`. Agents report it, so only known codes become labels.
-fn gitops_problem(facts: &Facts) -> Option<Code> {
-    let code = facts.get("gitops")?.value.get("code")?;
-    code.as_str()?.parse().ok()
+/// Codes in the fact `gitops`: of the key or the last sync, and of the tool's health. Agents report them, so only known
+/// codes become labels.
+fn gitops_problems(facts: &Facts) -> BTreeSet<String> {
+    let Some(fact) = facts.get("gitops") else {
+        return BTreeSet::new();
+    };
+    let of_health = fact
+        .value
+        .pointer("/health/problems")
+        .and_then(Value::as_array);
+    let of_health = of_health.into_iter().flatten().take(MAX_HEALTH_PROBLEMS);
+    let codes = of_health.filter_map(|it| it.get("code"));
+    let codes = codes
+        .chain(fact.value.get("code"))
+        .filter_map(Value::as_str);
+    let known = codes.filter_map(|it| it.parse::<Code>().ok());
+    known.map(|it| it.to_string()).collect()
 }
 
 /// Last report of each source, with or without changes.
