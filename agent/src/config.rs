@@ -16,6 +16,8 @@ pub struct Config {
     /// Join string for enrolment. A stored identity from another join string is replaced once this one has
     /// enrolled.
     pub join: Option<JoinString>,
+    /// Without an identity and a join string: announce the key and wait for a person's approval.
+    pub adopt: bool,
     /// Hubs to dial. Overrides the hubs of the join string and of the stored identity.
     pub hubs: Vec<HubUrl>,
     /// Name of this process among the agents of its cluster. A restart with the same name replaces the previous

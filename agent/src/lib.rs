@@ -62,6 +62,9 @@ use tracing::{info, warn};
 /// identity nor a join string (`FL-2111`). Nothing else ends it.
 pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     admit::check_allowed(&config.allow_groups, &config.allow_as)?;
+    if config.adopt && config.hubs.is_empty() {
+        return Err(Failure::because(Code::BadConfig, "adopt needs hub"));
+    }
     let proxy = ProxyRules::parse(config.https_proxy.as_deref(), config.no_proxy.as_deref())
         .map_err(|mistake| Failure::because(Code::BadConfig, mistake))?;
     let metrics = Metrics::new(process.registry())
@@ -109,7 +112,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         memory_budget: reserve.clone(),
         links_up: Mutex::default(),
     });
-    let dialer = HubDialer::new(
+    let mut dialer = HubDialer::new(
         config.join,
         config.hubs,
         config.ca_file,
@@ -117,6 +120,9 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         config.version,
         (metrics, reserve),
     );
+    if config.adopt {
+        dialer.wait_for_adoption(namespace.clone());
+    }
     follow_configuration(&context, namespace, config.facts_every)?;
     if let Some(delivery) = config.delivery {
         process.spawn(delivery::run(context.clone(), config.target, delivery));
@@ -228,7 +234,7 @@ async fn check_terminal_start(
         return Ok(None);
     }
     let identity = store.load().await?.identity;
-    if identity.is_none() && config.join.is_none() {
+    if identity.is_none() && config.join.is_none() && !config.adopt {
         return Err(Code::NotEnrolled.into());
     }
     Ok(identity)

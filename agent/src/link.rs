@@ -1,5 +1,6 @@
 //! Links with the hub: one supervisor for each, and the identity shared by all.
 
+mod adoption;
 pub(crate) mod ca_report;
 pub(crate) mod dial;
 mod enrolment;

@@ -97,6 +97,11 @@ codes! {
     NotEnrolled = 2111, 401, "the agent has neither an identity nor a join string", "Start the agent with `--join`, or install it with the manifest of its cluster.";
     IdentityCloned = 2112, 403, "this agent's identity belongs to another Kubernetes cluster", "If this cluster replaces the other one, enrol it with a new join string from `fairlead cluster token renew CLUSTER`; otherwise register it as a separate cluster.";
     IdentityRevoked = 2113, 403, "this identity of an agent was revoked", "Enrol the agent with a new join string from `fairlead cluster token renew CLUSTER`.";
+    AdoptionOff = 2114, 403, "the hub adopts no agents", "Start the hub with `--adoption`, or the agent with a join string of `fairlead cluster create`.";
+    AdoptionRefused = 2115, 403, "a person has refused to adopt this agent", "Ask the operator of the hub; the agent announces itself again when the time of its code is over.";
+    AdoptionUnknown = 2116, 404, "no agent waits with this code", "Compare the code with the newest line `agent waits for its adoption` in the agent's log: an expired code is replaced by another one.";
+    AdoptionsFull = 2117, 429, "too many agents wait for their adoption", "Approve or refuse those of `fairlead adoption list`; the agent tries again by itself.";
+    AdoptionKeyDiffers = 2118, 409, "the waiting agent has another key than the approval names", "Compare the fingerprints in the agent's log and in `fairlead adoption list`: a box on the path may pose as the agent.";
     DialDns = 3101, 0, "the hub's name cannot be resolved", "Check the name, and DNS on the agent's machine.";
     DialTcp = 3102, 0, "the TCP connection to the hub failed", "Allow outbound connections to that address in the firewall, or set HTTPS_PROXY.";
     DialProxy = 3103, 0, "the proxy did not connect to the hub", "Ask the proxy's operator to allow CONNECT to the hub.";

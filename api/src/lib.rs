@@ -1,6 +1,7 @@
 //! Types shared by hub, agent and command line: ids, resources, messages between hub and agent, the join string, error
 //! codes, and the Kubernetes `Status` of a failure. This crate does no I/O.
 
+pub mod adoption;
 pub mod catalog;
 mod checked_text;
 pub mod code;

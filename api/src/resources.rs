@@ -2,6 +2,7 @@
 //! field. Failures are [`crate::Reason`]s.
 
 mod access;
+mod adoption;
 mod agent;
 mod ca;
 mod change;
@@ -24,6 +25,7 @@ use utoipa::ToSchema;
 use crate::HubUrl;
 
 pub use access::{AccessComment, AccessDecision, AccessRequest, AccessState, CreateAccessRequest};
+pub use adoption::{Adoption, AdoptionByCode, AdoptionState, ApproveAdoption};
 pub use agent::AgentSettings;
 pub use ca::{CaBehind, CaInfo, CaPhase, CaStatus, RetireCa, RetiredCaInfo};
 pub use change::{ChangeEntry, Changes, Operation, ResourceKind, UnknownName};

@@ -62,6 +62,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
     let text = join.join.expose_secret();
     Ok(Config {
         join: Some(text.parse::<JoinString>()?),
+        adopt: false,
         hubs: Vec::new(),
         instance: None,
         links: LinkCount::ONE,

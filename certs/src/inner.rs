@@ -2,7 +2,7 @@
 //!
 //! TLS 1.3 only, without resumption: a resumed session would skip the verification of the agent's certificate.
 
-use std::{sync::Arc, time::Duration};
+use std::{iter, sync::Arc, time::Duration};
 
 use fairlead_api::CaPins;
 use rustls::{
@@ -84,11 +84,31 @@ pub fn session_client(
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(PinnedHubVerifier { pins: pins.into() }));
+        .with_custom_certificate_verifier(Arc::new(PinnedHubVerifier {
+            pins: Some(pins.into()),
+        }));
     let mut config = match identity {
         Some(leaf) => builder.with_client_cert_resolver(leaf.resolver()),
         None => builder.with_no_client_auth(),
     };
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+/// The agent's end of the inner TLS 1.3 for an adoption: any authority that signed the hub's certificate counts.
+///
+/// The outer TLS vouches for the hub alone. The session must carry nothing but the announcement; then the pin of
+/// [`sent_authority`](crate::sent_authority) is compared by a person.
+///
+/// # Errors
+/// `FL-5101` if the provider lacks TLS 1.3.
+pub fn adoption_client() -> Result<Arc<ClientConfig>, CertsError> {
+    let mut config = ClientConfig::builder_with_provider(inner_provider())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(internal)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(PinnedHubVerifier { pins: None }))
+        .with_no_client_auth();
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
@@ -161,7 +181,8 @@ impl ClientCertVerifier for GracefulClientVerifier {
 
 #[derive(Debug)]
 struct PinnedHubVerifier {
-    pins: CaPins,
+    /// `None`: each authority counts that the hub sent along.
+    pins: Option<CaPins>,
 }
 
 impl ServerCertVerifier for PinnedHubVerifier {
@@ -173,7 +194,17 @@ impl ServerCertVerifier for PinnedHubVerifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        pin::verify(self.pins, end_entity, intermediates, server_name, now)?;
+        match self.pins {
+            Some(pins) => pin::verify(pins, end_entity, intermediates, server_name, now)?,
+            None => {
+                let chain: Vec<_> = iter::once(end_entity)
+                    .chain(intermediates)
+                    .cloned()
+                    .collect();
+                let other = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
+                pin::sent_authority(&chain).ok_or_else(other)?;
+            }
+        }
         Ok(ServerCertVerified::assertion())
     }
 

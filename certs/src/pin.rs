@@ -15,6 +15,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{
     error::CertsError,
+    inner::HUB_SERVER_NAME,
     tls::{TrustError, algorithms},
 };
 
@@ -64,6 +65,18 @@ pub(crate) fn pinned<'a>(
 ) -> impl Iterator<Item = &'a CertificateDer<'a>> {
     let sent = intermediates.iter().take(MAX_CHAIN_LENGTH);
     sent.filter(move |der| pin_of(der).is_some_and(|pin| pins.contains(pin)))
+}
+
+/// The pin of the authority that signed a hub's certificate, among those that the hub sent; `None` for another chain.
+///
+/// `chain` has the leaf first. Nothing vouches for that authority: a person has to compare the pin.
+#[must_use]
+pub fn sent_authority(chain: &[CertificateDer<'_>]) -> Option<CaPin> {
+    let (leaf, intermediates) = chain.split_first()?;
+    let name = ServerName::try_from(HUB_SERVER_NAME).ok()?;
+    let sent = intermediates.iter().take(MAX_CHAIN_LENGTH);
+    let mut pins = sent.filter_map(|der| pin_of(der));
+    pins.find(|pin| verify((*pin).into(), leaf, intermediates, &name, UnixTime::now()).is_ok())
 }
 
 /// Verifies that a pinned authority itself, without intermediates, signed `leaf` for a server of this name, valid

@@ -107,6 +107,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
     };
     let config = Config {
         join,
+        adopt: reader.or("adopt", false),
         hubs: reader.list::<HubUrl>("hub"),
         instance,
         links: reader.or("links", LinkCount::ONE),

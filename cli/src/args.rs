@@ -129,6 +129,7 @@ Examples:
   fairlead agent --join @join.txt --kubeconfig ~/.kube/config
   fairlead agent --join fl1.… --kubeconfig kc --context prod --state /var/lib/fairlead-agent
   fairlead agent --join @join.txt --kubeconfig kc --links 2 --hub https://one.example --hub https://two.example
+  fairlead agent --adopt --hub https://hub.example.com --kubeconfig kc
   HTTPS_PROXY=http://user:password@proxy:3128 fairlead agent --join @join.txt --kubeconfig kc
   fairlead agent uninstall --kubeconfig ~/.kube/config";
 
@@ -140,6 +141,9 @@ pub(crate) struct AgentArgs {
     /// Join string, or @FILE with it. It is needed once; a new join string replaces the identity
     #[arg(long, value_name = "STRING|@FILE")]
     join: Option<String>,
+    /// Announce the agent to the hub without a join string, and wait for a person's approval; needs --hub
+    #[arg(long)]
+    adopt: bool,
     /// Kubeconfig of the cluster, for an agent that does not run in one of its pods
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<String>,

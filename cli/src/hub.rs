@@ -6,6 +6,7 @@ mod front_ca;
 mod influx;
 mod local;
 pub(crate) mod settings;
+mod site_settings;
 
 use std::net::SocketAddr;
 

@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod adoption;
 mod agent_settings;
 mod ca;
 mod common;
@@ -27,6 +28,7 @@ pub(crate) use self::access::{
     Credential, HubsArgs, Kubeconfig, KubeconfigAddress, KubeconfigCommand, KubeconfigSync, Login,
     Logout,
 };
+pub(crate) use self::adoption::{AdoptionArgs, ApproveArgs};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 pub(crate) use self::ca::{CaArgs, ConfirmRestore, RetireArgs};
 pub use self::common::{HubPlace, OutputArgs};
@@ -57,6 +59,9 @@ pub enum HubCommand {
     /// Manage registered clusters
     #[command(subcommand)]
     Cluster(ClusterArgs),
+    /// Approve or refuse agents that announced themselves without a join string
+    #[command(subcommand)]
+    Adoption(AdoptionArgs),
     /// Show facts of clusters, current and past
     Facts(FactsArgs),
     /// Find clusters by host, version, service, component or fact

@@ -263,7 +263,7 @@ async fn refuse_used_name(hub: &HubClient, cluster: &Cluster, name: &str) -> Res
         .next("Choose another name, or allow two of one name with `--allow-duplicate-name`."))
 }
 
-fn named_tenant(name: &str) -> Result<TenantId, Failure> {
+pub(crate) fn named_tenant(name: &str) -> Result<TenantId, Failure> {
     TenantId::from_name(name)
         .map_err(|error| Failure::because(Code::Invalid, format_args!("--tenant: {error}")))
 }

@@ -1,6 +1,7 @@
 //! Commands of `fairlead` that talk to a hub. Each command is a module; `args` defines its flags.
 
 mod access;
+mod adoption;
 mod apply;
 mod args;
 mod audit;
@@ -54,6 +55,7 @@ pub fn run(
     match command {
         HubCommand::Tenant(command) => tenant::run(command, environment),
         HubCommand::Cluster(command) => cluster::run(command, environment),
+        HubCommand::Adoption(command) => adoption::run(command, environment),
         HubCommand::Facts(args) => facts::run(args, environment),
         HubCommand::Find(args) => find::run(args, environment),
         HubCommand::Inventory(command) => inventory::run(command, environment),

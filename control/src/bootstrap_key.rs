@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use aws_lc_rs::hmac;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use fairlead_api::ClusterId;
+use fairlead_api::{ClusterId, adoption::AdoptionCode};
 use fairlead_certs::{Registration, keyfile};
 use fairlead_store::{
     DataDir,
@@ -24,6 +24,8 @@ const KEY_FILE: &str = "bootstrap.key";
 pub(crate) const MAX_TOKEN_BYTES: usize = 255;
 /// Domain separation of this use of the key.
 const PURPOSE: &str = "fairlead bootstrap token v1|";
+/// Domain separation of the codes of adoptions.
+const ADOPTION_PURPOSE: &str = "fairlead adoption code v1|";
 
 /// Key of the bootstrap tokens' HMAC.
 pub(crate) struct BootstrapKey(hmac::Key);
@@ -79,6 +81,21 @@ impl BootstrapKey {
         tag.update(to.get(start..).unwrap_or_default().as_bytes());
         to.push('.');
         URL_SAFE_NO_PAD.encode_string(tag.sign(), to);
+    }
+
+    /// Code of an adoption, by its random id and the announced key. The store holds none.
+    pub(crate) fn adoption_code(&self, id: &str, key: &str) -> AdoptionCode {
+        let mut tag = hmac::Context::with_key(&self.0);
+        for part in [ADOPTION_PURPOSE, id, "|", key] {
+            tag.update(part.as_bytes());
+        }
+        let tag = tag.sign();
+        let mut bytes = [0; 5];
+        bytes
+            .iter_mut()
+            .zip(tag.as_ref())
+            .for_each(|(to, from)| *to = *from);
+        AdoptionCode::from_bytes(bytes)
     }
 
     /// Claims of a token made by this hub; the HMAC is compared in constant time.

@@ -28,5 +28,5 @@ pub use fairlead_repositories as repositories;
 pub use modules::{
     access::{ACCESS_MAX, AccessSettings, EMERGENCY_MAX},
     certificates::CertificateExpiry,
-    enroll::{self, EnrollSettings},
+    enroll::{self, ADOPTION_TTL, AdoptionSettings, EnrollSettings},
 };

@@ -37,7 +37,7 @@ use ca::{CaModule, CaParts};
 use catalog::CatalogModule;
 use certificates::{Certificates, CertificatesModule, FrontCertificate};
 use configuration::{ConfigurationModule, DesiredRevisions};
-use enroll::{Enroll, EnrollModule, RenewalLimit};
+use enroll::{AdoptionLimits, Enroll, EnrollModule, RenewalLimit};
 use exchange::ExchangeModule;
 use repositories::{RepositoriesModule, ServerStates};
 use requests::RequestsModule;
@@ -165,6 +165,7 @@ fn enroll(
         authorities: Arc::clone(authorities),
         bootstrap,
         renewals: RenewalLimit::default(),
+        adoptions: AdoptionLimits::default(),
         install_base: install_base(config),
         public_url: config.public_url.clone(),
         settings: config.enroll.clone(),

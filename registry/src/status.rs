@@ -341,7 +341,8 @@ fn alters_visibility(change: &Change) -> bool {
         | Kind::Bundle
         | Kind::Group
         | Kind::Repository
-        | Kind::HostKeys => return false,
+        | Kind::HostKeys
+        | Kind::Adoption => return false,
     };
     before.get(field) != after.get(field)
 }

@@ -22,7 +22,7 @@ pub use directory::{Directory, Recognition};
 pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
 pub use fair_pool::{FairPool, Share, Taken};
 pub use grants::{ClusterScope, GrantKind, GrantScope, NamespaceGrant, ScopedGrant};
-pub use module::{AgentPeer, EmergencyNote, Module, Presence, Seam, refuse};
+pub use module::{AgentAddress, AgentPeer, EmergencyNote, Module, Presence, Seam, refuse};
 pub use network::network;
 pub use principal::{Identify, Principal};
 pub use requests::{RequestFilter, RunningRequests, Termination};

@@ -1,6 +1,6 @@
 //! Modules of a hub: routes and background work.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use axum::{
@@ -30,6 +30,10 @@ pub enum AgentPeer {
     /// The certificate of an [`AgentPeer::Agent`] may have expired since, and have been renewed over the session.
     Lapsed(Arc<AgentIdentity>),
 }
+
+/// Address of the other end of an agent's connection, in the extensions of each request without a valid identity.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentAddress(pub IpAddr);
 
 /// The sessions of clusters at this moment, from memory.
 pub trait Presence: Send + Sync {

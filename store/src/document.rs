@@ -12,7 +12,7 @@ use crate::{
     error::{Result, StoreError},
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, LockTarget, Person, RetiredRepository, Tenant, Token,
+        ConfirmedHostKeys, LockTarget, PendingAdoption, Person, RetiredRepository, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -286,6 +286,27 @@ impl StoredDocument for AccessGrant {
     }
 }
 
+impl StoredDocument for PendingAdoption {
+    type Id = String;
+    const KIND: Kind = Kind::Adoption;
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.adoptions
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.adoptions
+    }
+}
+
 fn locked_tenant(view: &View, kind: LockKind, name: &str) -> Option<TenantId> {
     let of_cluster = |id: &ClusterId| view.cluster(id).map(|it| it.value.tenant.clone());
     match kind {
@@ -354,6 +375,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Group => view.take::<ClusterGroup>(row)?,
             Kind::HostKeys => view.take::<ConfirmedHostKeys>(row)?,
             Kind::Repository => view.take::<RetiredRepository>(row)?,
+            Kind::Adoption => view.take::<PendingAdoption>(row)?,
             Kind::Catalog => {}
         }
     }

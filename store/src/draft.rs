@@ -16,7 +16,7 @@ use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, Person,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person,
         RetiredRepository, Tenant, Token,
     },
     record::Record,
@@ -37,6 +37,7 @@ pub struct Draft {
     pub(super) host_keys: BTreeSet<String>,
     pub(super) retired: BTreeSet<String>,
     pub(super) access: BTreeSet<String>,
+    pub(super) adoptions: BTreeSet<String>,
     pub(super) delivery: TouchedDelivery,
     /// New catalogs, as JSON.
     pub(super) catalogs: BTreeMap<ClusterId, String>,
@@ -65,6 +66,7 @@ impl Draft {
             host_keys: BTreeSet::new(),
             retired: BTreeSet::new(),
             access: BTreeSet::new(),
+            adoptions: BTreeSet::new(),
             delivery: TouchedDelivery::default(),
             catalogs: BTreeMap::new(),
         }
@@ -292,6 +294,23 @@ impl Draft {
         self.view.access_request(id).ok_or(StoreError::Missing)?;
         self.access.insert(id.to_owned());
         self.view.set::<AccessGrant>(&id.to_owned(), None);
+        Ok(())
+    }
+
+    /// Creates or replaces an adoption.
+    pub fn put_adoption(&mut self, adoption: PendingAdoption) {
+        self.adoptions.insert(adoption.id.clone());
+        self.put(adoption);
+    }
+
+    /// Removes an adoption.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_adoption(&mut self, id: &str) -> Result<()> {
+        self.view.adoption(id).ok_or(StoreError::Missing)?;
+        self.adoptions.insert(id.to_owned());
+        self.view.set::<PendingAdoption>(&id.to_owned(), None);
         Ok(())
     }
 

@@ -17,7 +17,8 @@ use crate::{
     millis::millis,
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, FactSource, Facts, Person, RetiredRepository, Tenant, Token,
+        ConfirmedHostKeys, FactSource, Facts, PendingAdoption, Person, RetiredRepository, Tenant,
+        Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -110,6 +111,9 @@ pub(super) fn record(
     }
     for id in &draft.access {
         journal.document::<AccessGrant>(draft, id)?;
+    }
+    for id in &draft.adoptions {
+        journal.document::<PendingAdoption>(draft, id)?;
     }
     for id in &draft.delivery.sources {
         journal.document::<BundleSource>(draft, id)?;

@@ -5,6 +5,7 @@
 //! readable.
 
 mod access;
+mod adoption;
 mod authorities;
 mod cluster;
 mod delivery;
@@ -17,6 +18,7 @@ mod tenant;
 mod token;
 
 pub use access::{AccessAct, AccessGrant, AccessHolder};
+pub use adoption::PendingAdoption;
 pub use authorities::{Authorities, CaRecord, RetiredCa};
 pub use cluster::{AgentCa, Binding, Bootstrap, CloneSighting, Cluster, LateRenewal};
 pub use delivery::{

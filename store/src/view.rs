@@ -9,7 +9,7 @@ use imbl::{OrdMap, OrdSet};
 use crate::{
     delivery::DeliveryDocuments,
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, Person,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person,
         RetiredRepository, Tenant, Token,
     },
     quota_terms::ChangeCount,
@@ -32,6 +32,7 @@ pub struct View {
     pub(super) host_keys: OrdMap<String, Arc<Record<ConfirmedHostKeys>>>,
     pub(super) retired: OrdMap<String, Arc<Record<RetiredRepository>>>,
     pub(super) access: OrdMap<String, Arc<Record<AccessGrant>>>,
+    pub(super) adoptions: OrdMap<String, Arc<Record<PendingAdoption>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
     pub(super) authorities: OrdMap<String, Arc<Record<Authorities>>>,
     pub(super) delivery: DeliveryDocuments,
@@ -209,6 +210,17 @@ impl View {
     #[must_use]
     pub fn access_request(&self, id: &str) -> Option<&Arc<Record<AccessGrant>>> {
         self.access.get(id)
+    }
+
+    /// The adoption with this id, in any state.
+    #[must_use]
+    pub fn adoption(&self, id: &str) -> Option<&Arc<Record<PendingAdoption>>> {
+        self.adoptions.get(id)
+    }
+
+    /// All adoptions, in the order of their ids. The module that writes them limits their number.
+    pub fn adoptions(&self) -> impl ExactSizeIterator<Item = &Arc<Record<PendingAdoption>>> {
+        self.adoptions.values()
     }
 
     /// All access requests, in the order of their ids.

@@ -7,7 +7,9 @@ use std::{
 };
 
 use fairlead_api::{CaPins, Code, Failure, HubUrl, JoinString, hello::LinkIndex};
-use fairlead_certs::{CertsError, outer_client, outer_client_at_any_time, session_client};
+use fairlead_certs::{
+    CertsError, adoption_client, outer_client, outer_client_at_any_time, session_client,
+};
 use fairlead_dialer::{
     DialError, Dialed, Dialer, Limits, MemoryBudget, Redialed, Session, dial::ProxyRules,
 };
@@ -26,6 +28,8 @@ pub(crate) const CHECK_CA_FILE: &str =
 #[derive(Clone)]
 pub(crate) struct HubDialer {
     pub(crate) join: Option<JoinString>,
+    /// Namespace for the Event with the code, if the agent may wait for its adoption.
+    adoption: Option<String>,
     /// Hubs from the configuration; override those of the join string and of the identity.
     pub(crate) hubs: Vec<HubUrl>,
     pub(crate) ca_file: Option<PathBuf>,
@@ -45,6 +49,16 @@ pub(crate) struct HubDialer {
 impl HubDialer {
     pub(crate) fn join(&self) -> Option<&JoinString> {
         self.join.as_ref()
+    }
+
+    /// Lets an agent without an identity and a join string announce itself. `namespace`: place of its Event.
+    pub(crate) fn wait_for_adoption(&mut self, namespace: String) {
+        self.adoption = Some(namespace);
+    }
+
+    /// Namespace for the Event with the code; `None` if the agent may not announce itself.
+    pub(crate) fn adoption(&self) -> Option<&str> {
+        self.adoption.as_deref()
     }
 
     /// Dialer of another link, which prefers another hub if there are enough.
@@ -123,15 +137,25 @@ impl HubDialer {
         join: &JoinString,
     ) -> Result<Dialed, DialError> {
         let inner = session_client(join.ca_pins, None);
-        // The one request there is short, and is repeated after a failure.
-        let limits = Limits {
+        let limits = self.limits_without_resume();
+        let pins = Some(join.ca_pins);
+        let dialled = self.dial(&join.hubs, pins, inner, limits, None).await;
+        dialled.and_then(new_session)
+    }
+
+    /// Dials without an identity and without a pin, for an adoption: only the outer TLS proves the hub.
+    pub(crate) async fn dial_for_adoption(&mut self) -> Result<Dialed, DialError> {
+        let limits = self.limits_without_resume();
+        let dialled = self.dial(&[], None, adoption_client(), limits, None).await;
+        dialled.and_then(new_session)
+    }
+
+    /// Requests of a session without identity are short, and are repeated after a failure.
+    fn limits_without_resume(&self) -> Limits {
+        Limits {
             resume_window: Duration::ZERO,
             ..self.limits()
-        };
-        let dialled = self
-            .dial(&join.hubs, join.ca_pins, inner, limits, None)
-            .await;
-        dialled.and_then(new_session)
+        }
     }
 
     /// Dials with the identity, for a new session.
@@ -139,7 +163,7 @@ impl HubDialer {
         let inner = session_client(identity.pins, Some(&identity.leaf));
         let limits = self.limits();
         let dialled = self
-            .dial(&identity.hubs, identity.pins, inner, limits, None)
+            .dial(&identity.hubs, Some(identity.pins), inner, limits, None)
             .await;
         dialled.and_then(new_session)
     }
@@ -152,7 +176,8 @@ impl HubDialer {
     ) -> Result<Redialed, DialError> {
         let inner = session_client(identity.pins, Some(&identity.leaf));
         let limits = self.limits();
-        self.dial(&identity.hubs, identity.pins, inner, limits, Some(session))
+        let pins = Some(identity.pins);
+        self.dial(&identity.hubs, pins, inner, limits, Some(session))
             .await
     }
 
@@ -167,7 +192,7 @@ impl HubDialer {
     async fn dial(
         &mut self,
         known: &[HubUrl],
-        pins: CaPins,
+        pins: Option<CaPins>,
         inner: Result<Arc<ClientConfig>, CertsError>,
         limits: Limits,
         session: Option<&Session>,
@@ -210,7 +235,7 @@ impl HubDialer {
     }
 
     /// Built for each dial: CA file and machine's roots may have changed.
-    async fn dialer(&self, pins: CaPins, limits: Limits) -> Result<Dialer, Failure> {
+    async fn dialer(&self, pins: Option<CaPins>, limits: Limits) -> Result<Dialer, Failure> {
         let ca = match &self.ca_file {
             None => None,
             Some(path) => {
@@ -221,10 +246,10 @@ impl HubDialer {
                 })?)
             }
         };
-        let outer = outer_client(ca.as_deref(), Some(pins))?;
+        let outer = outer_client(ca.as_deref(), pins)?;
         Ok(Dialer {
             outer,
-            any_time: Some(outer_client_at_any_time(ca.as_deref(), Some(pins))?),
+            any_time: Some(outer_client_at_any_time(ca.as_deref(), pins)?),
             proxy: self.proxy.clone(),
             limits,
         })
@@ -242,6 +267,7 @@ impl HubDialer {
     ) -> Self {
         HubDialer {
             join,
+            adoption: None,
             hubs,
             ca_file,
             proxy,

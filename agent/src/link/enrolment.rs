@@ -140,5 +140,7 @@ pub(crate) const fn is_final(code: Code) -> bool {
             | Code::ForeignName
             | Code::ClusterDeleted
             | Code::NotEnrolled
+            | Code::AdoptionOff
+            | Code::AdoptionRefused
     )
 }

@@ -4,7 +4,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure, moment::timestamp};
+use fairlead_api::{ClusterUid, Code, Failure, JoinString, moment::timestamp};
+use fairlead_certs::AgentKey;
 use tokio::{
     sync::{Mutex, Notify, watch},
     time::{Instant, sleep},
@@ -12,6 +13,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
+    adoption::{self, AdoptedFacts},
     dial::HubDialer,
     enrolment::{self, EnrolmentKey, ObsoleteIdentity},
     retry::Retry,
@@ -220,14 +222,19 @@ impl IdentityManager {
         stored: StoredIdentity,
         obsolete: ObsoleteIdentity<'_>,
     ) -> Result<Arc<Identity>, ObtainError> {
-        let Some(join) = dialer.join().cloned() else {
+        let known = dialer.join().cloned();
+        if known.is_none() && dialer.adoption().is_none() {
             return Err(Failure::new(Code::NotEnrolled).into());
-        };
+        }
         let key = match enrolment::obtain_key(&self.store, stored, obsolete).await? {
             EnrolmentKey::Key(key) => key,
             EnrolmentKey::Enrolled(identity) => return Ok(self.adopt_stored(managed, *identity)),
         };
         let uid = self.context.cluster_uid().await;
+        let join = match known {
+            Some(join) => join,
+            None => self.adopted(dialer, &key, uid.clone()).await?,
+        };
         let dialed = dialer
             .dial_for_enrolment(&join)
             .await
@@ -239,6 +246,23 @@ impl IdentityManager {
         info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = timestamp(identity.not_after), "enrolled");
         self.save(managed, &identity, SaveKind::Enrolled).await;
         Ok(self.adopt(managed, identity))
+    }
+
+    /// Join string from an adoption. Waits until a person has decided.
+    async fn adopted(
+        &self,
+        dialer: &mut HubDialer,
+        key: &AgentKey,
+        cluster_uid: Option<ClusterUid>,
+    ) -> Result<JoinString, ObtainError> {
+        let dialed = dialer.dial_for_adoption().await;
+        let dialed = dialed.map_err(|error| ObtainError::Dial(error.code))?;
+        let facts = AdoptedFacts {
+            version: dialer.version(),
+            namespace: dialer.adoption().unwrap_or_default(),
+            cluster_uid,
+        };
+        Ok(adoption::obtain_join(&self.context, dialed, key, facts).await?)
     }
 
     /// Replaces an identity that the hub rejected for good: by a newer one in the store, or by enrolment with a
@@ -263,7 +287,7 @@ impl IdentityManager {
                 managed.identity = None;
                 return Retry::Soon;
             }
-            _ if dialer.join().is_none() => return Retry::Slowly,
+            _ if dialer.join().is_none() && dialer.adoption().is_none() => return Retry::Slowly,
             _ => {}
         }
         let obsolete = ObsoleteIdentity::Refused(identity);

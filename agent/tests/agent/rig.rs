@@ -83,6 +83,7 @@ impl Rig {
                 ca_pins: self.hub.authority.pin().into(),
                 token: "bootstrap".into(),
             }),
+            adopt: false,
             hubs: Vec::new(),
             instance: None,
             links: LinkCount::ONE,

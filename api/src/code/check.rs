@@ -206,6 +206,19 @@ const fn session(code: Code) -> &'static str {
         Code::IdentityRevoked => {
             "`fairlead audit --cluster CLUSTER` shows the revocation, the move or the newer enrolment with its time. The cause says which of them it was."
         }
+        Code::AdoptionOff => {
+            "The help of `fairlead server` names the flag. `fairlead cluster create NAME` registers a cluster and prints its join command."
+        }
+        Code::AdoptionRefused => "`fairlead adoption list` on the hub shows who refused it.",
+        Code::AdoptionUnknown => {
+            "`fairlead adoption list` shows the waiting agents with their ages; the newest line of the agent's log has the code that counts."
+        }
+        Code::AdoptionsFull => {
+            "`fairlead adoption list` shows all waiting agents with their addresses. Each row ends with its code."
+        }
+        Code::AdoptionKeyDiffers => {
+            "Compare the fingerprint in the agent's log, `kubectl logs -n fairlead deploy/fairlead-agent`, with `fairlead adoption list`, character by character."
+        }
         Code::DialDns => {
             "On the same machine, resolve the name: `getent hosts HOST`. In a pod, the cluster's DNS counts: `kubectl run probe --rm -it --image=busybox -- nslookup HOST`."
         }

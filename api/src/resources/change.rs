@@ -71,11 +71,13 @@ pub enum ResourceKind {
     Repository,
     /// Confirmed host keys of a Git server.
     HostKeys,
+    /// Agent without a join string that waits for a person.
+    Adoption,
 }
 
 impl ResourceKind {
     /// All kinds.
-    pub const ALL: [ResourceKind; 13] = [
+    pub const ALL: [ResourceKind; 14] = [
         ResourceKind::Tenant,
         ResourceKind::Cluster,
         ResourceKind::Token,
@@ -89,6 +91,7 @@ impl ResourceKind {
         ResourceKind::Group,
         ResourceKind::Repository,
         ResourceKind::HostKeys,
+        ResourceKind::Adoption,
     ];
 
     /// The name in JSON and in the database.
@@ -108,6 +111,7 @@ impl ResourceKind {
             ResourceKind::Group => "group",
             ResourceKind::Repository => "repository",
             ResourceKind::HostKeys => "hostkeys",
+            ResourceKind::Adoption => "adoption",
         }
     }
 }

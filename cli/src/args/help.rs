@@ -27,6 +27,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Clusters",
         &[
             "cluster",
+            "adoption",
             "tenant",
             "facts",
             "find",

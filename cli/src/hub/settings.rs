@@ -26,13 +26,11 @@ use fairlead_runtime::{
 use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
 
-use super::influx;
-use crate::{args::process::ProcessArgs, build_info::VERSION, settings::read_secret};
-
-/// Pinned image of Steward, a version that is tested with this hub.
-const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";
-/// Default of `--renew-grace`: a cluster that was off for a month can still renew its identity.
-const RENEW_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
+use super::{
+    influx,
+    site_settings::{self, RENEW_GRACE, STEWARD_IMAGE, SiteFlags},
+};
+use crate::{args::process::ProcessArgs, settings::read_secret};
 
 /// Default of `--audit-keep`.
 const AUDIT_KEEP: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -115,6 +113,8 @@ pub(crate) struct Dev {
     /// File to write when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
+    #[command(flatten)]
+    sites: SiteFlags,
     #[command(flatten)]
     process: ProcessArgs,
 }
@@ -285,6 +285,8 @@ pub(crate) struct Server {
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
     #[command(flatten)]
+    sites: SiteFlags,
+    #[command(flatten)]
     process: ProcessArgs,
 }
 
@@ -341,9 +343,8 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         },
         enroll: EnrollSettings {
             renew_grace: reader.or("renew-grace", TimeSpan(RENEW_GRACE)).0,
-            version: VERSION.to_owned(),
-            image: reader.or("image", default_image()),
             steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
+            ..site_settings::enroll(reader)
         },
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: reader.optional("git-servers"),
@@ -379,12 +380,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         proxies: Proxies::default(),
         registry: RegistrySettings::default(),
         access: AccessSettings::default(),
-        enroll: EnrollSettings {
-            renew_grace: RENEW_GRACE,
-            version: VERSION.to_owned(),
-            image: reader.or("image", default_image()),
-            steward_image: STEWARD_IMAGE.to_owned(),
-        },
+        enroll: site_settings::enroll(reader),
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: None,
         delivery_credentials: None,
@@ -491,8 +487,4 @@ fn read_discovery(reader: &mut Reader) -> Discovery {
         oidc: oidc.0.zip(oidc.1),
         vault: vault.0.map(|addr| (addr, vault.1)),
     }
-}
-
-fn default_image() -> String {
-    format!("fairlead:{VERSION}")
 }

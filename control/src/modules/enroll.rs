@@ -3,6 +3,7 @@
 //!
 //! A token is spent before it is honoured. No token is ever logged.
 
+mod adoption;
 mod error;
 mod install;
 mod issue;
@@ -19,6 +20,7 @@ use async_trait::async_trait;
 use axum::{Router, routing::post};
 use fairlead_api::{
     HubUrl, JoinString,
+    adoption::ADOPT_PATH,
     enroll::{ENROLL_PATH, RENEW_PATH},
     resources::JoinInfo,
 };
@@ -35,7 +37,9 @@ use crate::{
 };
 use error::EnrollError;
 
-pub use manifest::{ManifestInput, manifest};
+pub(crate) use adoption::AdoptionLimits;
+pub use adoption::{ADOPTION_TTL, AdoptionSettings};
+pub use manifest::{AgentStart, ManifestInput, manifest};
 pub(crate) use renewals::RenewalLimit;
 pub use spend::{Enrolled, SpendError, TokenClaim, spend};
 
@@ -57,6 +61,8 @@ pub struct EnrollSettings {
     pub image: String,
     /// The image of Project Syn's Steward, for its install manifests.
     pub steward_image: String,
+    /// Adoption of agents without a join string; `None`: the hub adopts none.
+    pub adoption: Option<AdoptionSettings>,
 }
 
 /// Issues invitations and identities.
@@ -70,6 +76,7 @@ pub(crate) struct Enroll {
     pub(crate) authorities: Arc<TrustedAuthorities>,
     pub(crate) bootstrap: BootstrapKey,
     pub(crate) renewals: RenewalLimit,
+    pub(crate) adoptions: AdoptionLimits,
 }
 
 impl Enroll {
@@ -99,7 +106,8 @@ impl Module for EnrollModule {
     fn agent_routes(&self) -> Router {
         let router = Router::new()
             .route(ENROLL_PATH, post(issue::enroll))
-            .route(RENEW_PATH, post(issue::renew));
+            .route(RENEW_PATH, post(issue::renew))
+            .route(ADOPT_PATH, post(adoption::adopt));
         finish(router.with_state(Arc::clone(&self.0)))
     }
 }
@@ -108,6 +116,7 @@ impl ApiModule for EnrollModule {
     fn api_routes(&self) -> ApiRoutes {
         install::routes()
             .merge(rotation::routes())
+            .merge(adoption::routes())
             .with_state(Arc::clone(&self.0))
     }
 }

@@ -7,6 +7,7 @@
 )]
 
 mod access;
+mod adoption;
 mod archives;
 mod artifacts;
 mod bundles;

@@ -15,7 +15,7 @@ use axum::{Extension, Router, body::Body};
 use fairlead_api::resources::{JoinInfo, Role};
 use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
 use fairlead_control::Config;
-use fairlead_seam::{AgentPeer, Caller, ClusterScope, Principal};
+use fairlead_seam::{AgentAddress, AgentPeer, Caller, ClusterScope, Principal};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use secrecy::{ExposeSecret, SecretString};
@@ -220,7 +220,9 @@ impl Rig {
         let agents = modules
             .iter()
             .fold(Router::new(), |all, m| all.merge(m.agent_routes()));
-        let agents = agents.layer(Extension(peer.clone()));
+        let agents = agents
+            .layer(Extension(peer.clone()))
+            .layer(Extension(AgentAddress(FROM)));
         Rig::send(agents, request.map(Body::from)).await
     }
 

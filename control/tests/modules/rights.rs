@@ -15,7 +15,26 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 109] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 114] = [
+    ("GET", "/v1/adoptions", "", "+-----"),
+    (
+        "POST",
+        "/v1/adoptions/find",
+        r#"{"code":"7KQX-M2VP"}"#,
+        "?--?--",
+    ),
+    (
+        "POST",
+        "/v1/adoptions/approve",
+        r#"{"code":"7KQX-M2VP","cluster":"c-of-a"}"#,
+        "?--?--",
+    ),
+    (
+        "POST",
+        "/v1/adoptions/refuse",
+        r#"{"code":"7KQX-M2VP"}"#,
+        "?--?--",
+    ),
     ("GET", "/v1/access-requests", "", "++++++"),
     (
         "POST",
@@ -305,6 +324,7 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 109] = [
     ("GET", "/", "", "++++++"),
     ("GET", "/healthz", "", "++++++"),
     ("GET", "/install/agent.yaml", "", "??????"),
+    ("GET", "/install/adoption.yaml", "", "------"),
 ];
 
 fn of_role(role: Role) -> Caller {

@@ -99,6 +99,15 @@ impl Site {
         Self::run(hub, launch.env("FAIRLEAD_POD_UID", uid), None, name, join)
     }
 
+    /// Starts an agent in a pod without a join string.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin_waiting(hub: &Hub, pod: &Pod, name: &str, flags: &[&str]) -> anyhow::Result<Self> {
+        let launch = Launch::agent()?.args(["agent"]).args(flags).inside(pod);
+        Self::run_with(hub, launch, None, name, None)
+    }
+
     /// As [`Site::begin_in`], with an interval for facts, such as `1s`.
     ///
     /// # Errors
@@ -121,12 +130,26 @@ impl Site {
         name: &str,
         join: &str,
     ) -> anyhow::Result<Self> {
+        Self::run_with(hub, launch, net, name, Some(join))
+    }
+
+    fn run_with(
+        hub: &Hub,
+        launch: Launch,
+        net: Option<NetNs>,
+        name: &str,
+        join: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let admin = free_port()?;
         let launch = launch
             .env("HOME", hub.dir())
             .env("FAIRLEAD_ADMIN", admin.to_string());
         let log = hub.dir().join(format!("{name}.log"));
-        let process = launch.clone().env("FAIRLEAD_JOIN", join).spawn(&log)?;
+        let first = match join {
+            Some(join) => launch.clone().env("FAIRLEAD_JOIN", join),
+            None => launch.clone(),
+        };
+        let process = first.spawn(&log)?;
         Ok(Self {
             launch,
             log,

@@ -1,18 +1,19 @@
 //! Requests of agents to modules, over streams that the agents open.
 //!
-//! A peer without an identity reaches only the enrolment, one with an expired identity only the renewal. An agent sends
+//! A peer without an identity reaches only the enrolment and the adoption, one with an expired identity only the renewal. An agent sends
 //! its hello before anything else.
 
 use std::{io, net::IpAddr, panic::AssertUnwindSafe, sync::Arc};
 
 use fairlead_api::{
     Code, Failure,
+    adoption::ADOPT_PATH,
     enroll::{ENROLL_PATH, Issued, MAX_ENROLL_BODY_BYTES, RENEW_PATH},
     hello::HELLO_PATH,
 };
 use fairlead_dialer::Session;
 use fairlead_exchange::{Body, serve};
-use fairlead_seam::AgentPeer;
+use fairlead_seam::{AgentAddress, AgentPeer};
 use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode};
 use time::OffsetDateTime;
@@ -83,13 +84,15 @@ async fn handle(
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Failure> {
     path::check(request.uri().path())?;
-    let enrols = request.method() == Method::POST && request.uri().path() == ENROLL_PATH;
+    let posts = request.method() == Method::POST;
+    let enrols = posts && [ENROLL_PATH, ADOPT_PATH].contains(&request.uri().path());
     let renews = request.method() == Method::POST && request.uri().path() == RENEW_PATH;
     let greets = request.method() == Method::POST && request.uri().path() == HELLO_PATH;
     let peer = match stream_peer {
         StreamPeer::Anonymous(..) if !enrols => return Err(Code::EnrolOnly.into()),
-        StreamPeer::Anonymous(_, seen) => {
+        StreamPeer::Anonymous(from, seen) => {
             seen.notify_one();
+            request.extensions_mut().insert(AgentAddress(*from));
             AgentPeer::Anonymous
         }
         StreamPeer::Lapsed(..) if !renews => {

@@ -37,7 +37,13 @@ fn operation_of_role(view: &View, caller: &Caller, change: &Change) -> Option<Op
     }
     if matches!(
         change.kind,
-        Kind::Token | Kind::Lock | Kind::Person | Kind::Access | Kind::Repository | Kind::HostKeys
+        Kind::Token
+            | Kind::Lock
+            | Kind::Person
+            | Kind::Access
+            | Kind::Repository
+            | Kind::HostKeys
+            | Kind::Adoption
     ) && !Right::TOKENS.allows(caller)
     {
         return None;
@@ -111,7 +117,7 @@ fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Chang
         | Kind::Bundle
         | Kind::Group => change.tenant.clone(),
         Kind::Tenant => change.id.parse().ok(),
-        Kind::Authority | Kind::Person | Kind::Repository | Kind::HostKeys => None,
+        Kind::Authority | Kind::Person | Kind::Repository | Kind::HostKeys | Kind::Adoption => None,
     };
     whose.is_some_and(|it| it == *own || sees_tenant(view, caller, &it))
 }

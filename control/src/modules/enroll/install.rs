@@ -36,7 +36,7 @@ use tracing::{info, warn};
 use crate::bootstrap_key::Claims;
 
 use super::{
-    AGENT_PATH, Enroll, ManifestInput, STEWARD_PATH, SpendError,
+    AGENT_PATH, AgentStart, Enroll, ManifestInput, STEWARD_PATH, SpendError,
     error::EnrollError,
     manifest,
     proxies::external_url,
@@ -98,27 +98,32 @@ pub(super) fn routes() -> ApiRoutes<Arc<Enroll>> {
         .route(with_token(steward_spec).gives_object(200), steward)
         .route(
             with_token(agent_spec)
-                .query([
-                    QueryParameter::pattern(
-                        NAMESPACES_PARAMETER,
-                        "Namespaces in which operators may write, separated by commas; none by default",
-                        "^[a-z0-9,-]*$",
-                    ),
-                    QueryParameter::new(
-                        IMPERSONATION_PARAMETER,
-                        "Impersonation of the agent: plain, or constrained (KEP-5284, Kubernetes 1.36)",
-                        json!({ "type": "string", "enum": ["plain", "constrained"] }),
-                    ),
-                    QueryParameter::new(
-                        DELIVERY_PARAMETER,
-                        "Rights of deliveries: admin, or none for a cluster without deliveries",
-                        json!({ "type": "string", "enum": ["admin", "none"] }),
-                    ),
-                ])
+                .query(choice_parameters())
                 .fails(400, "A namespace, the mode of impersonation, or the rights of deliveries are invalid")
                 .gives_text(200, "application/yaml"),
             agent,
         )
+}
+
+/// Parameters with the choices of the site operator.
+pub(super) fn choice_parameters() -> [QueryParameter; 3] {
+    [
+        QueryParameter::pattern(
+            NAMESPACES_PARAMETER,
+            "Namespaces in which operators may write, separated by commas; none by default",
+            "^[a-z0-9,-]*$",
+        ),
+        QueryParameter::new(
+            IMPERSONATION_PARAMETER,
+            "Impersonation of the agent: plain, or constrained (KEP-5284, Kubernetes 1.36)",
+            json!({ "type": "string", "enum": ["plain", "constrained"] }),
+        ),
+        QueryParameter::new(
+            DELIVERY_PARAMETER,
+            "Rights of deliveries: admin, or none for a cluster without deliveries",
+            json!({ "type": "string", "enum": ["admin", "none"] }),
+        ),
+    ]
 }
 
 async fn agent(
@@ -188,11 +193,13 @@ fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, E
     let gitops = GitOpsSettings::over(cluster.agent.gitops.as_ref(), of_all);
     info!(cluster = %cluster.id, "install manifest served");
     manifest(&ManifestInput {
-        cluster: cluster.id,
+        start: AgentStart::Join {
+            cluster: cluster.id,
+            join: enroll.join_string(token)?,
+        },
         tenant: cluster.tenant,
         choices,
         gitops: gitops.tool,
-        join: enroll.join_string(token)?,
         image: enroll.settings.image.clone(),
         version: enroll.settings.version.clone(),
     })

@@ -10,7 +10,7 @@ mod rights;
 mod workload;
 
 use fairlead_api::{
-    ClusterId, TenantId,
+    ClusterId, HubUrl, TenantId,
     gitops::GitOpsTool,
     site::{DeliveryRights, SiteChoices},
 };
@@ -32,31 +32,53 @@ const IMAGE_UID: u32 = 65532;
 /// Inputs of an install manifest.
 #[derive(Debug, Clone)]
 pub struct ManifestInput {
-    /// Id of the cluster.
-    pub cluster: ClusterId,
+    /// First start of the agent.
+    pub start: AgentStart,
     /// Tenant of the cluster; its groups may be impersonated.
     pub tenant: TenantId,
     /// Choices of the site operator.
     pub choices: SiteChoices,
     /// GitOps tool of the cluster; the agent gets rights for this one only.
     pub gitops: GitOpsTool,
-    /// The join string.
-    pub join: SecretString,
     /// Image of the agent.
     pub image: String,
     /// Version of the agent, as an annotation.
     pub version: String,
 }
 
-/// The manifest for `kubectl apply -f`, one YAML document per object. It contains the join string.
+/// First start of an agent.
+#[derive(Debug, Clone)]
+pub enum AgentStart {
+    /// With the join string of a cluster.
+    Join {
+        /// Id of the cluster.
+        cluster: ClusterId,
+        /// The join string.
+        join: SecretString,
+    },
+    /// Without one: the agent waits for its adoption.
+    Adopt {
+        /// The hub.
+        hub: HubUrl,
+    },
+}
+
+/// The manifest for `kubectl apply -f`, one YAML document per object. With [`AgentStart::Join`] it contains the join string.
 ///
 /// # Errors
 /// It cannot be written as YAML.
 pub fn manifest(input: &ManifestInput) -> Result<String, serde_saphyr::ser::Error> {
-    let mut text = format!(
-        "# Fairlead agent of cluster {} ({}).\n# Holds a token that is good once: do not keep this file.\n",
-        input.cluster, input.tenant
-    );
+    let tenant = &input.tenant;
+    let mut text = match &input.start {
+        AgentStart::Join { cluster, .. } => {
+            format!(
+                "# Fairlead agent of cluster {cluster} ({tenant}).\n# Holds a token that is good once: do not keep this file.\n"
+            )
+        }
+        AgentStart::Adopt { hub } => {
+            format!("# Fairlead agent that waits for its adoption by {hub} ({tenant}).\n")
+        }
+    };
     // All strings are quoted, so that no parser reads one as a number or boolean.
     let options = serde_saphyr::ser_options! { quote_all: true };
     for object in objects(input) {
@@ -87,15 +109,17 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         }),
     ];
     objects.extend(guard::policy());
-    objects.extend(rights::of_agent(&input.tenant, &input.choices));
+    objects.extend(rights::of_agent(input));
     objects.extend(rights::of_users(&input.choices));
-    objects.push(json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": metadata(JOIN_SECRET),
-        "type": "Opaque",
-        "stringData": { "join": input.join.expose_secret() },
-    }));
+    if let AgentStart::Join { join, .. } = &input.start {
+        objects.push(json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": metadata(JOIN_SECRET),
+            "type": "Opaque",
+            "stringData": { "join": join.expose_secret() },
+        }));
+    }
     if has_delivery(input) {
         objects.extend(delivery::objects());
     }

@@ -99,6 +99,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         },
         access: AccessSettings::default(),
         enroll: EnrollSettings {
+            adoption: None,
             renew_grace: std::time::Duration::from_hours(48),
             version: "0.1.0".to_owned(),
             image: "registry.example/fairlead:0.1.0".to_owned(),

@@ -8,7 +8,8 @@ use fairlead_api::{
 use serde_json::{Value, json};
 
 use super::{
-    AGENT_NAME, FACTS_ROLE, HELM_FACTS_ROLE, IDENTITY_SECRET, NAMESPACE, labels, metadata,
+    AGENT_NAME, AgentStart, FACTS_ROLE, HELM_FACTS_ROLE, IDENTITY_SECRET, ManifestInput, NAMESPACE,
+    labels, metadata,
 };
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
@@ -28,12 +29,13 @@ const REQUEST_VERBS: [&str; 8] = [
 const PATH_VERBS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
 /// Roles of the agent with their bindings.
-pub(super) fn of_agent(tenant: &TenantId, choices: &SiteChoices) -> Vec<Value> {
+pub(super) fn of_agent(input: &ManifestInput) -> Vec<Value> {
+    let (tenant, choices) = (&input.tenant, &input.choices);
     let agent = || json!({ "kind": "ServiceAccount", "name": AGENT_NAME, "namespace": NAMESPACE });
     vec![
         cluster_role(AGENT_NAME, impersonation_rules(tenant, choices)),
         cluster_binding(AGENT_NAME, AGENT_NAME, agent()),
-        namespace_role(),
+        namespace_role(&input.start),
         json!({
             "apiVersion": RBAC_VERSION,
             "kind": "RoleBinding",
@@ -178,8 +180,8 @@ fn facts_rules() -> Value {
     ])
 }
 
-fn namespace_role() -> Value {
-    json!({
+fn namespace_role(start: &AgentStart) -> Value {
+    let mut role = json!({
         "apiVersion": RBAC_VERSION,
         "kind": "Role",
         "metadata": metadata(AGENT_NAME),
@@ -200,5 +202,11 @@ fn namespace_role() -> Value {
                 "resourceNames": ["additional-facts"],
             },
         ],
-    })
+    });
+    let rules = role.get_mut("rules").and_then(Value::as_array_mut);
+    if let (AgentStart::Adopt { .. }, Some(rules)) = (start, rules) {
+        // The code of the adoption is shown in an Event.
+        rules.push(json!({ "apiGroups": [""], "resources": ["events"], "verbs": ["create"] }));
+    }
+    role
 }

@@ -6,11 +6,13 @@ use super::*;
 
 fn input() -> ManifestInput {
     ManifestInput {
-        cluster: "c-demo".parse().unwrap(),
+        start: AgentStart::Join {
+            cluster: "c-demo".parse().unwrap(),
+            join: "fl1.c2VjcmV0".into(),
+        },
         tenant: "t-acme".parse().unwrap(),
         choices: SiteChoices::default(),
         gitops: GitOpsTool::None,
-        join: "fl1.c2VjcmV0".into(),
         image: "registry.example/fairlead:0.1.0".to_owned(),
         version: "0.1.0".to_owned(),
     }

@@ -4,8 +4,8 @@ use fairlead_api::site::OperatorNamespace;
 use serde_json::{Value, json};
 
 use super::{
-    ADMIN_PORT, AGENT_NAME, IMAGE_UID, JOIN_SECRET, ManifestInput, delivery, has_delivery, labels,
-    metadata,
+    ADMIN_PORT, AGENT_NAME, AgentStart, IMAGE_UID, JOIN_SECRET, ManifestInput, delivery,
+    has_delivery, labels, metadata,
 };
 
 /// Nothing but metrics and health may be requested from the agent. The way out stays open: the manifest cannot know the
@@ -69,17 +69,24 @@ fn container(input: &ManifestInput) -> Value {
             "failureThreshold": failures,
         })
     };
-    let mut variables = vec![
-        json!({
+    let start = match &input.start {
+        AgentStart::Join { .. } => vec![json!({
             "name": "FAIRLEAD_JOIN",
             "valueFrom": { "secretKeyRef": { "name": JOIN_SECRET, "key": "join" } },
-        }),
+        })],
+        AgentStart::Adopt { hub } => vec![
+            json!({ "name": "FAIRLEAD_ADOPT", "value": "true" }),
+            json!({ "name": "FAIRLEAD_HUB", "value": hub.to_string() }),
+        ],
+    };
+    let mut variables = vec![
         json!({ "name": "FAIRLEAD_ADMIN", "value": format!("0.0.0.0:{ADMIN_PORT}") }),
         json!({
             "name": "FAIRLEAD_POD_UID",
             "valueFrom": { "fieldRef": { "fieldPath": "metadata.uid" } },
         }),
     ];
+    variables.splice(0..0, start);
     let namespaces = input.choices.operator_namespaces.iter();
     let namespaces: Vec<&str> = namespaces.map(OperatorNamespace::as_str).collect();
     if !namespaces.is_empty() {

@@ -1,0 +1,54 @@
+//! Settings of a hub about its sites: enrolment and adoption of agents.
+
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::invalid_html_tags,
+    reason = "the comments on flags are help texts for a terminal"
+)]
+
+use std::time::Duration;
+
+use fairlead_api::TimeSpan;
+use fairlead_control::{ADOPTION_TTL, AdoptionSettings, EnrollSettings};
+use fairlead_runtime::config::Reader;
+
+use crate::build_info::VERSION;
+
+/// Pinned image of Steward, a version that is tested with this hub.
+pub(super) const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";
+/// Default of `--renew-grace`: a cluster that was off for a month can still renew its identity.
+pub(super) const RENEW_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Shortest and longest time of a code: a person has to type it.
+const ADOPTION_TTLS: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(60)..=Duration::from_secs(24 * 3600);
+
+/// Flags about sites.
+#[derive(clap::Args)]
+pub(crate) struct SiteFlags {
+    /// Let agents without a join string announce themselves; a person approves each by the code in its log
+    #[arg(long)]
+    adoption: bool,
+    /// Lifetime of such a code, 1m to 24h [default: 1h]
+    #[arg(long, value_name = "DURATION")]
+    adoption_ttl: Option<String>,
+}
+
+/// Settings of enrolment, with defaults for those that only `fairlead server` has.
+pub(super) fn enroll(reader: &mut Reader) -> EnrollSettings {
+    EnrollSettings {
+        renew_grace: RENEW_GRACE,
+        version: VERSION.to_owned(),
+        image: reader.or("image", format!("fairlead:{VERSION}")),
+        steward_image: STEWARD_IMAGE.to_owned(),
+        adoption: adoption(reader),
+    }
+}
+
+fn adoption(reader: &mut Reader) -> Option<AdoptionSettings> {
+    let is_on = reader.or("adoption", false);
+    let TimeSpan(ttl) = reader.or("adoption-ttl", TimeSpan(ADOPTION_TTL));
+    if !ADOPTION_TTLS.contains(&ttl) {
+        reader.mistake("adoption-ttl: expected 1m to 24h");
+    }
+    is_on.then_some(AdoptionSettings { ttl })
+}
