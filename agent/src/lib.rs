@@ -36,7 +36,7 @@ use context::{
 use facts::FactReporter;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
-pub use fairlead_delivery_agent::{Launch, post_render};
+pub use fairlead_delivery_agent::{Launch, post_render, purge};
 use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
 use http::{Method, StatusCode};

@@ -48,6 +48,27 @@ const WORKLOADS: [(&str, &str); 3] = [
     ("DaemonSet", "daemonsets"),
 ];
 
+/// Kinds that show the use of a namespace, each with the names that Kubernetes and OpenShift make everywhere.
+const CONTENTS: [(&str, &str, &str, &[&str]); 7] = [
+    ("Deployment", "/apis/apps/v1", "deployments", &[]),
+    ("StatefulSet", "/apis/apps/v1", "statefulsets", &[]),
+    ("DaemonSet", "/apis/apps/v1", "daemonsets", &[]),
+    ("Pod", "/api/v1", "pods", &[]),
+    ("Secret", "/api/v1", "secrets", &[]),
+    (
+        "ConfigMap",
+        "/api/v1",
+        "configmaps",
+        &["kube-root-ca.crt", "openshift-service-ca.crt"],
+    ),
+    (
+        "ServiceAccount",
+        "/api/v1",
+        "serviceaccounts",
+        &["default", "builder", "deployer"],
+    ),
+];
+
 /// Object of Fairlead in a cluster. Displays as `ClusterRole fairlead-agent`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstalledObject {
@@ -58,6 +79,19 @@ pub struct InstalledObject {
     path: String,
     /// Pointer to a label that must be `fairlead`; without it the object belongs to others.
     label: Option<&'static str>,
+    /// True: a namespace of a GitOps tool, which stays while others use it.
+    only_if_unused: bool,
+}
+
+/// Result of a removal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removal {
+    /// The API server accepted the deletion.
+    Deleted,
+    /// There was no such object.
+    Missing,
+    /// It stays; the text is the cause.
+    Kept(String),
 }
 
 impl std::fmt::Display for InstalledObject {
@@ -65,6 +99,7 @@ impl std::fmt::Display for InstalledObject {
         let InstalledObject { kind, name, .. } = self;
         match &self.namespace {
             Some(namespace) => write!(f, "{kind} {namespace}/{name}"),
+            None if self.only_if_unused => write!(f, "Namespace {name}, if it is empty then"),
             None if *kind == "Namespace" => write!(f, "Namespace {name}, with all that is in it"),
             None => write!(f, "{kind} {name}"),
         }
@@ -79,6 +114,7 @@ impl InstalledObject {
             namespace: None,
             path: format!("{api}/{kinds}/{name}"),
             label: Some(PART_OF_POINTER),
+            only_if_unused: false,
         }
     }
 
@@ -93,10 +129,11 @@ impl InstalledObject {
             namespace: Some(namespace.to_owned()),
             path: format!("{api}/namespaces/{namespace}/{kinds}/{name}"),
             label: Some(PART_OF_POINTER),
+            only_if_unused: false,
         }
     }
 
-    /// Objects in the namespaces of GitOps tools. The namespaces stay: the tools are in them.
+    /// Objects in the namespaces of GitOps tools.
     fn of_gitops() -> impl Iterator<Item = Self> {
         GITOPS_SECRETS.into_iter().flat_map(|(namespace, secrets)| {
             let secret = |name| InstalledObject {
@@ -159,6 +196,11 @@ impl InstalledObject {
             ));
         }
         all.extend(Self::of_gitops());
+        let of_tools = GITOPS_SECRETS.map(|(name, _)| InstalledObject {
+            only_if_unused: true,
+            ..Self::of_cluster("Namespace", "/api/v1", "namespaces", name)
+        });
+        all.extend(of_tools);
         // Journals and locks go with it. Objects of bundles stay.
         all.push(InstalledObject {
             kind: "Namespace",
@@ -166,6 +208,7 @@ impl InstalledObject {
             namespace: None,
             path: format!("/api/v1/namespaces/{DELIVERY_NAMESPACE}"),
             label: Some(PART_OF_POINTER),
+            only_if_unused: false,
         });
         all.push(InstalledObject {
             kind: "Namespace",
@@ -173,8 +216,15 @@ impl InstalledObject {
             namespace: None,
             path: format!("/api/v1/namespaces/{DEFAULT_NAMESPACE}"),
             label: None,
+            only_if_unused: false,
         });
         all
+    }
+
+    /// True for a namespace. Namespaces go last, after delivered objects: one of them has the journals.
+    #[must_use]
+    pub fn is_namespace(&self) -> bool {
+        self.kind == "Namespace"
     }
 
     fn is_ours(&self, object: &Value) -> bool {
@@ -210,7 +260,7 @@ pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, ObjectsError> 
                 .push(format!("{installed}: it is being deleted already"));
         } else if !installed.is_ours(&object) {
             // A GitOps tool without the agent's help has a Secret of the same name.
-            if installed.label == Some(MANAGED_BY_POINTER) {
+            if installed.label == Some(MANAGED_BY_POINTER) || installed.only_if_unused {
                 continue;
             }
             let reason = "it has no label app.kubernetes.io/part-of: fairlead";
@@ -224,7 +274,7 @@ pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, ObjectsError> 
     Ok(inventory)
 }
 
-/// Removes one object. Returns whether it existed.
+/// Removes one object. A namespace of a GitOps tool stays with a note while it has objects of others.
 ///
 /// # Errors
 ///
@@ -232,8 +282,32 @@ pub async fn find(cluster: &KubeObjects) -> Result<UninstallPlan, ObjectsError> 
 pub async fn remove(
     cluster: &KubeObjects,
     installed: &InstalledObject,
-) -> Result<bool, ObjectsError> {
-    cluster.delete(&installed.path).await
+) -> Result<Removal, ObjectsError> {
+    if installed.only_if_unused
+        && let Some(other) = first_in(cluster, &installed.name).await?
+    {
+        return Ok(Removal::Kept(format!("{other} is in it")));
+    }
+    Ok(match cluster.delete(&installed.path).await? {
+        true => Removal::Deleted,
+        false => Removal::Missing,
+    })
+}
+
+/// First object in a namespace that Kubernetes itself does not make in each namespace.
+async fn first_in(cluster: &KubeObjects, namespace: &str) -> Result<Option<String>, ObjectsError> {
+    for (kind, api, kinds, made) in CONTENTS {
+        let path = format!("{api}/namespaces/{namespace}/{kinds}");
+        let objects = cluster.list(&path).await?.unwrap_or_default();
+        let is_token =
+            |it: &Value| text(it, "/type") == Some("kubernetes.io/service-account-token");
+        let others = objects.iter().filter(|it| !is_token(it));
+        let mut names = others.filter_map(|it| text(it, NAME_POINTER));
+        if let Some(name) = names.find(|name| !made.contains(name)) {
+            return Ok(Some(format!("{kind} {name}")));
+        }
+    }
+    Ok(None)
 }
 
 /// Keeps the namespace if it contains other workloads.
@@ -300,6 +374,7 @@ async fn add_bindings(
                 namespace: namespace.map(str::to_owned),
                 path,
                 label: Some(PART_OF_POINTER),
+                only_if_unused: false,
             };
             // Those of deliveries go with their namespace.
             if own.contains(&installed.path) || namespace == Some(DELIVERY_NAMESPACE) {

@@ -103,7 +103,7 @@ pub(crate) enum Command {
 pub(crate) enum AgentCommand {
     /// Remove the agent and its resources from a cluster
     #[command(
-        after_help = "Example:\n  fairlead agent uninstall --kubeconfig ~/.kube/config --context prod"
+        after_help = "Examples:\n  fairlead agent uninstall --kubeconfig ~/.kube/config --context prod\n  fairlead agent uninstall --kubeconfig ~/.kube/config --purge      # with all delivered objects"
     )]
     Uninstall(Uninstall),
 }
@@ -119,6 +119,9 @@ pub(crate) struct Uninstall {
     /// Folder with the identity of an agent that runs outside the cluster [default: derived from kubeconfig and context]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<std::path::PathBuf>,
+    /// Also remove the objects of all bundles. Hooks of charts do not run
+    #[arg(long)]
+    pub(crate) purge: bool,
     /// Skip the confirmation prompt
     #[arg(long)]
     pub(crate) yes: bool,

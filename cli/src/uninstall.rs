@@ -3,11 +3,15 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use fairlead_agent::uninstall;
+use fairlead_agent::{
+    purge::{PurgePlan, PurgeScope},
+    uninstall::{self, Removal},
+};
 use fairlead_api::{Code, Failure};
-use fairlead_apiserver::{KubeObjects, ObjectsError};
+use fairlead_apiserver::{ApiCredentials, ApiServerConfig, KubeObjects, ObjectsError, Upstream};
 use fairlead_client::Environment;
 
 use fairlead_commands::{block_on, confirm::confirm, output};
@@ -24,20 +28,32 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
         kubeconfig,
         context,
         state,
+        purge,
         yes,
     } = args;
     // Without a data folder there is no stored identity.
     let usual = || agent::state_folder(&kubeconfig, context.as_deref(), environment).ok();
     let folder = state.or_else(usual);
+    let scope = match purge {
+        true => PurgeScope::All,
+        false => PurgeScope::Tool,
+    };
+    let target = ApiServerConfig::Kubeconfig {
+        path: kubeconfig.clone(),
+        context: context.clone(),
+    };
+    let upstream = Arc::new(Upstream::new(ApiCredentials::new(&target)));
     let cluster = KubeObjects::of_kubeconfig(kubeconfig, context);
-    let (inventory, files) = block_on(async {
+    let (inventory, delivered, files) = block_on(async {
         let found = uninstall::find(&cluster).await.map_err(as_admin)?;
-        Ok::<_, Failure>((found, state_files(folder.as_deref())))
+        let delivered = PurgePlan::find(upstream, scope).await?;
+        Ok::<_, Failure>((found, delivered, state_files(folder.as_deref())))
     })??;
+    let delivered_lines = delivered.lines();
     for line in &inventory.skipped {
         eprintln!("left: {line}");
     }
-    if inventory.objects.is_empty() && files.is_empty() {
+    if inventory.objects.is_empty() && files.is_empty() && delivered_lines.is_empty() {
         return Ok(output::print(
             "Nothing of Fairlead's is left to remove in this cluster.\n",
         )?);
@@ -45,9 +61,10 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
     eprintln!("To be removed:");
     let objects = inventory.objects.iter().map(ToString::to_string);
     let shown = files.iter().map(|file| file.display().to_string());
+    let objects = objects.chain(delivered_lines);
     objects.chain(shown).for_each(|line| eprintln!("  {line}"));
     confirm(yes, "Remove all of this?")?;
-    block_on(remove(&cluster, &inventory.objects))??;
+    block_on(remove_all(&cluster, &inventory.objects, &delivered))??;
     for file in &files {
         remove_file(file)?;
         output::print(&format!("Deleted {}.\n", file.display()))?;
@@ -59,6 +76,29 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
     )?)
 }
 
+/// Deletes the agent and its rights first, so that it corrects no drift; then delivered objects; then namespaces, of which
+/// one has the journals that a second run would need.
+async fn remove_all(
+    cluster: &KubeObjects,
+    objects: &[uninstall::InstalledObject],
+    delivered: &PurgePlan,
+) -> Result<(), Failure> {
+    let (namespaces, others): (Vec<_>, Vec<_>) = objects
+        .iter()
+        .cloned()
+        .partition(uninstall::InstalledObject::is_namespace);
+    remove(cluster, &others).await?;
+    let mut unprinted = Ok(());
+    let mut log = |line: String| {
+        if let Err(error) = output::print(&format!("{line}\n")) {
+            unprinted = Err(error);
+        }
+    };
+    delivered.run(&mut log).await?;
+    unprinted?;
+    remove(cluster, &namespaces).await
+}
+
 /// Deletes all objects, and continues after a failure.
 async fn remove(
     cluster: &KubeObjects,
@@ -67,8 +107,9 @@ async fn remove(
     let mut failed = Vec::new();
     for object in objects {
         match uninstall::remove(cluster, object).await {
-            Ok(true) => output::print(&format!("Deleted {object}.\n"))?,
-            Ok(false) => output::print(&format!("{object} does not exist.\n"))?,
+            Ok(Removal::Deleted) => output::print(&format!("Deleted {object}.\n"))?,
+            Ok(Removal::Missing) => output::print(&format!("{object} does not exist.\n"))?,
+            Ok(Removal::Kept(cause)) => eprintln!("left: {object}: {cause}"),
             Err(error) => {
                 let failure = as_admin(error);
                 eprintln!("not deleted: {object}: {}", failure.cause);

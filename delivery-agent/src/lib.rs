@@ -13,6 +13,7 @@ pub mod kube;
 mod lease;
 mod manifests;
 mod process;
+pub mod purge;
 mod repairs;
 mod reports;
 mod run_ids;

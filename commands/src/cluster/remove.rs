@@ -15,7 +15,7 @@ In the cluster itself the agent is still there. This removes it:
 
   fairlead agent uninstall --kubeconfig KUBECONFIG
 
-or, without this program:
+With --purge it also removes all delivered objects. Or, without this program:
 
   kubectl delete namespace fairlead
   kubectl delete clusterrolebindings,clusterroles -l app.kubernetes.io/part-of=fairlead

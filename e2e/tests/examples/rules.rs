@@ -161,6 +161,22 @@ const RULES: &[OutputRule] = &[
         "access break-glass",
         "nobody may without a rule of an issuer; the tests of the modules have one",
     ),
+    left(
+        "install/adoption.yaml",
+        "the hub of all examples adopts no agents; the test site has one that does",
+    ),
+    left(
+        "WaitsForAdoption",
+        "no agent of the examples waits; the test site adopts one",
+    ),
+    left(
+        "fairlead adoption ",
+        "no agent of the examples waits; the test site adopts one",
+    ),
+    left(
+        "agent --adopt",
+        "it waits for a person; the test site adopts an agent",
+    ),
     left("fairlead diff ", "no agent of the examples delivers"),
     left("--diff ", "no agent of the examples delivers"),
     left("--yes --wait", "no agent of the examples delivers"),

@@ -7,6 +7,7 @@
 )]
 
 mod adoption;
+mod clean_end;
 mod roles;
 mod world;
 

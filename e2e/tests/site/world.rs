@@ -31,6 +31,11 @@ impl SiteWorld {
             let create = cluster.kubectl().args(["create", "namespace", namespace]);
             create.run().await?.success()?;
         }
+        SiteWorld::on(cluster, hub, choices).await
+    }
+
+    /// Applies the manifest of a new cluster of this hub.
+    pub(crate) async fn on(cluster: Cluster, hub: Hub, choices: &str) -> anyhow::Result<Self> {
         let joining = hub.create_cluster("pod").await?;
         let url = joining.install_url.strip_prefix("http://");
         let (address, path) = url.and_then(|url| url.split_once('/')).context("URL")?;

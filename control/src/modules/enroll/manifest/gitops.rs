@@ -22,7 +22,7 @@ pub(super) fn objects(tool: GitOpsTool) -> Vec<Value> {
     let metadata = json!({ "name": NAME, "namespace": namespace, "labels": labels() });
     let agent = json!({ "kind": "ServiceAccount", "name": AGENT_NAME, "namespace": NAMESPACE });
     vec![
-        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }),
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace, "labels": labels() } }),
         json!({
             "apiVersion": RBAC_VERSION,
             "kind": "Role",
