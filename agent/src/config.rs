@@ -10,6 +10,8 @@ use fairlead_api::{
 use fairlead_apiserver::ApiServerConfig;
 use fairlead_delivery_agent::Launch;
 
+use crate::git_proxy::GitProxyConfig;
+
 /// Configuration of one agent.
 #[derive(Clone)]
 pub struct Config {
@@ -42,6 +44,8 @@ pub struct Config {
     pub operator_namespaces: Vec<OperatorNamespace>,
     /// Addresses (`host:port`) for plain TCP connections, compared exactly with the CONNECT request.
     pub allow_connect: Vec<String>,
+    /// Listeners of the Git proxy.
+    pub git_proxy: GitProxyConfig,
     /// Delivery of bundles. None: the agent delivers nothing.
     pub delivery: Option<DeliveryConfig>,
     /// Memory budget of all sessions together, in bytes. Not counted per session: 256 KiB of unacknowledged

@@ -8,6 +8,7 @@ mod configuration;
 mod context;
 mod delivery;
 mod facts;
+mod git_proxy;
 mod gitops;
 mod hub_request;
 mod identity;
@@ -39,6 +40,7 @@ use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 pub use fairlead_delivery_agent::{Launch, post_render, purge};
 use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
+pub use git_proxy::{GitForward, GitProxyConfig};
 use http::{Method, StatusCode};
 use identity::{Identity, dir::DirStore, secret::SecretStore, store::IdentityStore};
 use link::{
@@ -62,9 +64,6 @@ use tracing::{info, warn};
 /// identity nor a join string (`FL-2111`). Nothing else ends it.
 pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     admit::check_allowed(&config.allow_groups, &config.allow_as)?;
-    if config.adopt && config.hubs.is_empty() {
-        return Err(Failure::because(Code::BadConfig, "adopt needs hub"));
-    }
     let proxy = ProxyRules::parse(config.https_proxy.as_deref(), config.no_proxy.as_deref())
         .map_err(|mistake| Failure::because(Code::BadConfig, mistake))?;
     let metrics = Metrics::new(process.registry())
@@ -112,6 +111,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         memory_budget: reserve.clone(),
         links_up: Mutex::default(),
     });
+    git_proxy::start(&context, &config.git_proxy)?;
     let mut dialer = HubDialer::new(
         config.join,
         config.hubs,
@@ -120,9 +120,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         config.version,
         (metrics, reserve),
     );
-    if config.adopt {
-        dialer.wait_for_adoption(namespace.clone());
-    }
+    dialer.wait_for_adoption(config.adopt.then(|| namespace.clone()));
     follow_configuration(&context, namespace, config.facts_every)?;
     if let Some(delivery) = config.delivery {
         process.spawn(delivery::run(context.clone(), config.target, delivery));
@@ -221,6 +219,9 @@ async fn check_terminal_start(
     upstream: &Upstream,
     store: &IdentityStore,
 ) -> Result<Option<Identity>, Failure> {
+    if config.adopt && config.hubs.is_empty() {
+        return Err(Failure::because(Code::BadConfig, "adopt needs hub"));
+    }
     if let ApiServerConfig::Kubeconfig { .. } = config.target {
         upstream.check().await?;
         if let Some(path) = &config.ca_file {

@@ -34,6 +34,8 @@ const GITOPS_SECRETS: [(&str, [&str; 2]); 2] = [
     ("argocd", ["fairlead-catalog", "fairlead-gitops-keys"]),
 ];
 const GITOPS_NAME: &str = "fairlead-gitops";
+/// Service and network policy of the Git proxy.
+const GIT_PROXY_NAME: &str = "fairlead-git-proxy";
 const AGENT_NAME: &str = "fairlead-agent";
 const CLUSTER_ROLES: [&str; 4] = [
     AGENT_NAME,
@@ -156,6 +158,13 @@ impl InstalledObject {
                 NETWORKING_PATH,
                 "networkpolicies",
                 AGENT_NAME,
+            ),
+            InstalledObject::of_namespace("Service", "/api/v1", "services", GIT_PROXY_NAME),
+            InstalledObject::of_namespace(
+                "NetworkPolicy",
+                NETWORKING_PATH,
+                "networkpolicies",
+                GIT_PROXY_NAME,
             ),
             InstalledObject::of_namespace("RoleBinding", RBAC_PATH, "rolebindings", AGENT_NAME),
             InstalledObject::of_namespace("Role", RBAC_PATH, "roles", AGENT_NAME),
@@ -423,16 +432,16 @@ mod tests {
         let shown: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(shown[0], "Deployment fairlead/fairlead-agent");
         assert_eq!(
-            shown[7],
+            shown[9],
             "ValidatingAdmissionPolicyBinding fairlead-namespace"
         );
-        assert_eq!(shown[11], "ClusterRoleBinding fairlead-agent");
+        assert_eq!(shown[13], "ClusterRoleBinding fairlead-agent");
         assert_eq!(
             shown.last().unwrap(),
             "Namespace fairlead, with all that is in it"
         );
         assert_eq!(
-            all[6].path,
+            all[8].path,
             "/api/v1/namespaces/fairlead/secrets/fairlead-identity"
         );
     }

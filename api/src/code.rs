@@ -85,6 +85,9 @@ codes! {
     AgentOverBudget = 1506, 429, "the agent's memory budget for data into the cluster is used up", "Try again in a moment; the site operator can raise the agent's `--session-memory`.";
     RedirectRefused = 1507, 502, "the cluster redirects to a place outside of itself", "Ask the site operator which program behind the API server redirects; clients would send their tokens to its target.";
     NamespaceReserved = 1508, 403, "the agent's namespace is reserved to admins of the hub", "Ask an admin of the hub, or work in the cluster with an account of its own.";
+    GitProxyRefused = 1509, 403, "the hub's Git proxy does not allow this address", "Ask the platform operator to add the address to the hub's `--git-proxy-allow`; a cluster reaches the servers of its own repositories only.";
+    GitProxyUnreachable = 1510, 502, "the hub's Git proxy cannot reach this address", "Ask the platform operator to check the Git server from the hub's machine.";
+    GitProxyFull = 1511, 429, "too many connections through the hub's Git proxy are open", "Try again when other fetches of this cluster have ended.";
     BootstrapUnknown = 2101, 401, "the bootstrap token was not issued by this hub", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapSpent = 2103, 401, "the bootstrap token was already used with another key", "If you did not use it, inform the platform operator; otherwise create a new one with `fairlead cluster token renew CLUSTER`.";

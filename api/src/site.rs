@@ -17,6 +17,8 @@ pub const NAMESPACES_PARAMETER: &str = "operatorNamespaces";
 pub const IMPERSONATION_PARAMETER: &str = "impersonation";
 /// Query parameter of the install URL with the [`DeliveryRights`].
 pub const DELIVERY_PARAMETER: &str = "delivery";
+/// Query parameter of the install URL with the [`GitProxyTarget`].
+pub const GIT_PROXY_PARAMETER: &str = "gitProxy";
 /// ClusterRole of the group `fairlead:operator` in each of its namespaces.
 pub const OPERATOR_CLUSTER_ROLE: &str = "edit";
 
@@ -35,6 +37,9 @@ pub enum SiteChoiceError {
     /// No rights of deliveries.
     #[error("{0:?} are no rights of deliveries: they are admin or none")]
     Delivery(String),
+    /// No address of a Git server.
+    #[error("{0:?} is no address of a Git server: it is HOST:PORT")]
+    GitProxy(String),
     /// No mode of impersonation.
     #[error("{0:?} is no mode of impersonation: it is plain or constrained")]
     Mode(String),
@@ -148,6 +153,50 @@ impl fmt::Display for DeliveryRights {
     }
 }
 
+/// Git server that programs of the cluster reach through the tunnel, as `host:port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitProxyTarget {
+    host: String,
+    port: u16,
+}
+
+impl GitProxyTarget {
+    /// Its port.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl FromStr for GitProxyTarget {
+    type Err = SiteChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, SiteChoiceError> {
+        let bad = || SiteChoiceError::GitProxy(text.to_owned());
+        let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
+        let port = port
+            .parse()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or_else(bad)?;
+        let is_host =
+            |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b".-".contains(&it);
+        match (1..=253).contains(&host.len()) && host.bytes().all(is_host) {
+            true => Ok(GitProxyTarget {
+                host: host.to_owned(),
+                port,
+            }),
+            false => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for GitProxyTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
 /// Choices of a site operator, as parameters of the install URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SiteChoices {
@@ -157,6 +206,8 @@ pub struct SiteChoices {
     pub impersonation: ImpersonationMode,
     /// Rights of deliveries.
     pub delivery: DeliveryRights,
+    /// Git server behind the Git proxy; `None`: the agent has no such proxy.
+    pub git_proxy: Option<GitProxyTarget>,
 }
 
 impl SiteChoices {
@@ -176,6 +227,7 @@ impl SiteChoices {
                 }
                 Some((IMPERSONATION_PARAMETER, mode)) => choices.impersonation = mode.parse()?,
                 Some((DELIVERY_PARAMETER, rights)) => choices.delivery = rights.parse()?,
+                Some((GIT_PROXY_PARAMETER, target)) => choices.git_proxy = Some(target.parse()?),
                 _ => {}
             }
         }
@@ -200,6 +252,9 @@ impl SiteChoices {
         if self.delivery != DeliveryRights::default() {
             query += &format!("&{DELIVERY_PARAMETER}={}", self.delivery);
         }
+        if let Some(target) = &self.git_proxy {
+            query += &format!("&{GIT_PROXY_PARAMETER}={target}");
+        }
         query
     }
 }
@@ -214,11 +269,12 @@ mod tests {
             operator_namespaces: vec!["shop".parse().unwrap(), "web-1".parse().unwrap()],
             impersonation: ImpersonationMode::Constrained,
             delivery: DeliveryRights::None,
+            git_proxy: Some("git.example:22".parse().unwrap()),
         };
         let query = format!("token=x{}", choices.to_query());
         assert_eq!(
             query,
-            "token=x&operatorNamespaces=shop,web-1&impersonation=constrained&delivery=none"
+            "token=x&operatorNamespaces=shop,web-1&impersonation=constrained&delivery=none&gitProxy=git.example:22"
         );
         assert_eq!(SiteChoices::from_query(&query), Ok(choices));
         assert_eq!(
@@ -226,6 +282,22 @@ mod tests {
             Ok(SiteChoices::default())
         );
         assert_eq!(SiteChoices::default().to_query(), "");
+    }
+
+    #[test]
+    fn git_server_needs_a_plain_host_and_a_port() {
+        for bad in [
+            "",
+            "git.example",
+            ":22",
+            "git.example:0",
+            "a/b:22",
+            "a&b:22",
+            "[::1]:22",
+        ] {
+            let refused = bad.parse::<GitProxyTarget>();
+            assert_eq!(refused, Err(SiteChoiceError::GitProxy(bad.to_owned())));
+        }
     }
 
     #[test]

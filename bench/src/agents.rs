@@ -63,6 +63,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
     Ok(Config {
         join: Some(text.parse::<JoinString>()?),
         adopt: false,
+        git_proxy: Default::default(),
         hubs: Vec::new(),
         instance: None,
         links: LinkCount::ONE,

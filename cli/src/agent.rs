@@ -8,7 +8,9 @@ use std::{
 };
 
 use clap::ArgMatches;
-use fairlead_agent::{Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, IdentityLocation};
+use fairlead_agent::{
+    Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, GitProxyConfig, IdentityLocation,
+};
 use fairlead_api::{
     Code, Failure, HubUrl, JoinString, TimeSpan,
     hello::{Instance, LinkCount},
@@ -108,6 +110,10 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
     let config = Config {
         join,
         adopt: reader.or("adopt", false),
+        git_proxy: GitProxyConfig {
+            listen: reader.optional::<ListenAddress>("git-proxy").map(|it| it.0),
+            forwards: reader.list("git-forward"),
+        },
         hubs: reader.list::<HubUrl>("hub"),
         instance,
         links: reader.or("links", LinkCount::ONE),

@@ -180,6 +180,12 @@ pub(crate) struct AgentArgs {
     /// Address that the hub may open plain TCP connections to; repeatable [default: none]
     #[arg(long, value_name = "HOST:PORT")]
     allow_connect: Vec<String>,
+    /// Listen address of an HTTP proxy (CONNECT) to Git servers, through the hub [default: none]
+    #[arg(long, value_name = "ADDR")]
+    git_proxy: Option<String>,
+    /// Forward to a Git server through the hub, like 0.0.0.0:2222=git.example.com:22; repeatable [default: none]
+    #[arg(long, value_name = "ADDR=HOST:PORT")]
+    git_forward: Vec<String>,
     /// Interval of fact collection; 0s disables it [default: as configured on the hub, else 5m]
     #[arg(long, value_name = "DURATION")]
     facts_every: Option<String>,

@@ -211,6 +211,7 @@ fn control_config(
         },
         access: settings.access.clone(),
         enroll: settings.enroll.clone(),
+        git_proxy: settings.git_proxy.clone(),
         delivery_credentials: settings.delivery_credentials.clone(),
         helm: settings.helm.clone(),
         program_proxy: settings.program_proxy.clone(),

@@ -11,7 +11,7 @@ use fairlead_repositories::GitServers;
 use fairlead_store::Place;
 use secrecy::SecretString;
 
-use crate::modules::{access::AccessSettings, enroll::EnrollSettings};
+use crate::modules::{access::AccessSettings, enroll::EnrollSettings, git_proxy::GitProxySettings};
 
 /// Settings for opening the modules.
 #[derive(Debug, Clone)]
@@ -49,6 +49,8 @@ pub struct Config {
     pub helm: Option<PathBuf>,
     /// Proxy of the programs git and helm.
     pub program_proxy: ProgramProxy,
+    /// Connections of agents to Git servers.
+    pub git_proxy: GitProxySettings,
     /// Plugged-in Git servers.
     pub git_servers: GitServers,
 }

@@ -29,4 +29,5 @@ pub use modules::{
     access::{ACCESS_MAX, AccessSettings, EMERGENCY_MAX},
     certificates::CertificateExpiry,
     enroll::{self, ADOPTION_TTL, AdoptionSettings, EnrollSettings},
+    git_proxy::{GitAddress, GitAddressError, GitProxySettings},
 };

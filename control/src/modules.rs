@@ -10,6 +10,7 @@ pub(crate) mod certificates;
 mod configuration;
 pub mod enroll;
 mod exchange;
+pub(crate) mod git_proxy;
 pub(crate) mod repositories;
 mod requests;
 
@@ -19,7 +20,7 @@ use fairlead_api::Failure;
 use fairlead_delivery::{DeliveryModule, DeliveryParts, SourceSettings, TargetGuard};
 use fairlead_facts::{FactsModule, Influx};
 use fairlead_issuers::{Issuers, SignInModule};
-use fairlead_registry::{Registry, RegistryModule, Services};
+use fairlead_registry::{Registry, RegistryModule, Services, stale::Reporting};
 use fairlead_routes::{ApiModule, ServedModules};
 use fairlead_store::{Clock, DataDir, Store, claim::Claim};
 use tracing::info;
@@ -39,6 +40,7 @@ use certificates::{Certificates, CertificatesModule, FrontCertificate};
 use configuration::{ConfigurationModule, DesiredRevisions};
 use enroll::{AdoptionLimits, Enroll, EnrollModule, RenewalLimit};
 use exchange::ExchangeModule;
+use git_proxy::GitProxyModule;
 use repositories::{RepositoriesModule, ServerStates};
 use requests::RequestsModule;
 
@@ -112,12 +114,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         Arc::new(CatalogModule(store.clone())),
         Arc::new(DeliveryModule::new(deliveries, sources(&config, &data_dir))),
         access,
-        Arc::new(FactsModule::new(
-            store.clone(),
-            clock.clone(),
-            reporting,
-            influx,
-        )),
+        facts((&store, &clock), reporting, influx),
         Arc::new(ConfigurationModule::new(store.clone(), desired)),
         Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
         ca((&store, &clock), &authorities, &certificates),
@@ -126,6 +123,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
             clock.clone(),
             config.git_servers,
         )),
+        GitProxyModule::shared(&store, config.git_proxy)?,
         Arc::new(AboutModule(Arc::new(about))),
         Arc::new(SignInModule::new(issuers.sign_in_options())),
         Arc::new(ExchangeModule::new(&issuers, &store, &clock)),
@@ -170,6 +168,15 @@ fn enroll(
         public_url: config.public_url.clone(),
         settings: config.enroll.clone(),
     })
+}
+
+fn facts(
+    (store, clock): (&Store, &Clock),
+    reporting: Reporting,
+    influx: Option<Influx>,
+) -> Arc<FactsModule> {
+    let (store, clock) = (store.clone(), clock.clone());
+    Arc::new(FactsModule::new(store, clock, reporting, influx))
 }
 
 fn ca(

@@ -10,6 +10,7 @@ pub(crate) mod head_deadlines;
 mod health;
 mod hello;
 pub(crate) mod lifetime;
+mod outbound;
 mod probe;
 mod revocations;
 pub(crate) mod routes;

@@ -10,7 +10,7 @@ use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_audit::AuditLog;
 use fairlead_dialer::{MemoryBudget, Resumable};
 use fairlead_runtime::{Process, gauges};
-use fairlead_seam::{Module, Presence, RunningRequests, Seam, refuse};
+use fairlead_seam::{Module, Outbound, Presence, RunningRequests, Seam, refuse};
 use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -59,6 +59,8 @@ pub(crate) struct Hub {
     /// Routes of the modules on the front.
     pub(crate) modules: Router,
     pub(crate) agents: Router,
+    /// Connections for agents, if a module makes some.
+    pub(crate) outbound: Option<Arc<dyn Outbound>>,
     pub(crate) front_tls: watch::Receiver<Arc<ServerConfig>>,
     pub(crate) session_tls: watch::Receiver<Arc<ServerConfig>>,
     pub(crate) trust_domain: String,
@@ -119,6 +121,7 @@ impl Hub {
         Ok(Hub {
             modules: routes(|module| module.user_routes().merge(module.open_routes())),
             agents: routes(|module| module.agent_routes()),
+            outbound: seam.modules.iter().find_map(|it| it.outbound()),
             caller_limit: CallerLimit::new(config.limits.max_requests_per_caller),
             wrong_tokens: WrongTokens::default(),
             strangers: StrangerPools::default(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::Router;
 use fairlead_runtime::Process;
-use fairlead_seam::{Module, Presence, RunningRequests};
+use fairlead_seam::{Module, Outbound, Presence, RunningRequests};
 
 use crate::{document_module::DocumentModule, routes::ApiRoutes, spec::RouteSpec};
 
@@ -66,6 +66,10 @@ impl Module for ServedModule {
 
     fn attach_requests(&self, requests: &Arc<dyn RunningRequests>) {
         self.module.attach_requests(requests);
+    }
+
+    fn outbound(&self) -> Option<Arc<dyn Outbound>> {
+        self.module.outbound()
     }
 
     fn user_routes(&self) -> Router {

@@ -11,6 +11,7 @@ mod fair_pool;
 mod grants;
 mod module;
 mod network;
+mod outbound;
 mod principal;
 mod requests;
 
@@ -24,5 +25,6 @@ pub use fair_pool::{FairPool, Share, Taken};
 pub use grants::{ClusterScope, GrantKind, GrantScope, NamespaceGrant, ScopedGrant};
 pub use module::{AgentAddress, AgentPeer, EmergencyNote, Module, Presence, Seam, refuse};
 pub use network::network;
+pub use outbound::{Outbound, OutboundIo};
 pub use principal::{Identify, Principal};
 pub use requests::{RequestFilter, RunningRequests, Termination};

@@ -15,6 +15,7 @@ use http::{HeaderValue, StatusCode, header};
 use crate::{
     access::{Authenticator, Authorizer},
     directory::Directory,
+    outbound::Outbound,
     requests::RunningRequests,
 };
 
@@ -55,6 +56,11 @@ pub trait Module: Send + Sync {
     /// Gives the module the running requests of this hub. Called once, after [`Module::attach`].
     fn attach_requests(&self, requests: &Arc<dyn RunningRequests>) {
         let _ = requests;
+    }
+
+    /// Connections for agents, if the module makes some. At most one module does.
+    fn outbound(&self) -> Option<Arc<dyn Outbound>> {
+        None
     }
 
     /// Routes for users, with their full path; each request has an `Extension<Principal>`. A trailing slash is removed.

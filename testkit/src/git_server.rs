@@ -56,6 +56,12 @@ impl GitServer {
         format!("http://127.0.0.1:{}/platform.git", self.port)
     }
 
+    /// `host:port` of the server.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     /// Folder of the bare repository.
     #[must_use]
     pub fn repository(&self) -> PathBuf {

@@ -51,9 +51,10 @@ impl HubDialer {
         self.join.as_ref()
     }
 
-    /// Lets an agent without an identity and a join string announce itself. `namespace`: place of its Event.
-    pub(crate) fn wait_for_adoption(&mut self, namespace: String) {
-        self.adoption = Some(namespace);
+    /// Lets an agent without an identity and a join string announce itself. `namespace`: place of its Event; `None`: it
+    /// may not.
+    pub(crate) fn wait_for_adoption(&mut self, namespace: Option<String>) {
+        self.adoption = namespace;
     }
 
     /// Namespace for the Event with the code; `None` if the agent may not announce itself.

@@ -84,6 +84,7 @@ impl Rig {
                 token: "bootstrap".into(),
             }),
             adopt: false,
+            git_proxy: Default::default(),
             hubs: Vec::new(),
             instance: None,
             links: LinkCount::ONE,

@@ -1,6 +1,7 @@
 //! How to find the cause of each code: places to look at, and commands. Words in capitals are placeholders for values of the
 //! reader. A test of the command line runs each `fairlead` command in here through its parser.
 
+mod adoption;
 mod bundles;
 mod commands;
 mod drift;
@@ -19,6 +20,7 @@ impl Code {
         match self.number() / 100 {
             11..=13 => request(self),
             14..=15 => cluster(self),
+            21 if self.number() >= 2114 => adoption::check(self),
             20..=39 => session(self),
             41 if self.number() >= 4140 => quota(self),
             65 | 66 => queue::check(self),
@@ -159,6 +161,15 @@ const fn cluster(code: Code) -> &'static str {
         Code::AgentOverBudget => {
             "Look at `fairlead_agent_session_unread_bytes` on the agent's admin port: `curl -sS ADMIN/metrics`. `fairlead cluster sessions CLUSTER -o yaml` shows `unreadBytes` of each session."
         }
+        Code::GitProxyRefused => {
+            "The cause names the address. `fairlead cluster get CLUSTER -o yaml` shows the repository of the cluster; the hub's log has each refusal."
+        }
+        Code::GitProxyUnreachable => {
+            "On the hub's machine, connect to the address: `nc -vz HOST PORT`. The cause has the error."
+        }
+        Code::GitProxyFull => {
+            "The metric `fairlead_git_proxy_connections` of the hub counts the open connections, and its log has a line at the end of each."
+        }
         Code::NamespaceReserved => {
             "Run `fairlead whoami` for your role. The agent closes its own namespace, and lists of Secrets in all namespaces, to all roles but admin: its Secret is the identity of the cluster."
         }
@@ -205,19 +216,6 @@ const fn session(code: Code) -> &'static str {
         }
         Code::IdentityRevoked => {
             "`fairlead audit --cluster CLUSTER` shows the revocation, the move or the newer enrolment with its time. The cause says which of them it was."
-        }
-        Code::AdoptionOff => {
-            "The help of `fairlead server` names the flag. `fairlead cluster create NAME` registers a cluster and prints its join command."
-        }
-        Code::AdoptionRefused => "`fairlead adoption list` on the hub shows who refused it.",
-        Code::AdoptionUnknown => {
-            "`fairlead adoption list` shows the waiting agents with their ages; the newest line of the agent's log has the code that counts."
-        }
-        Code::AdoptionsFull => {
-            "`fairlead adoption list` shows all waiting agents with their addresses. Each row ends with its code."
-        }
-        Code::AdoptionKeyDiffers => {
-            "Compare the fingerprint in the agent's log, `kubectl logs -n fairlead deploy/fairlead-agent`, with `fairlead adoption list`, character by character."
         }
         Code::DialDns => {
             "On the same machine, resolve the name: `getent hosts HOST`. In a pod, the cluster's DNS counts: `kubectl run probe --rm -it --image=busybox -- nslookup HOST`."

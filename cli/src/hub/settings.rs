@@ -13,8 +13,8 @@ use clap::Parser;
 use fairlead_api::{HubUrl, TimeSpan, resources::TenantQuotas};
 use fairlead_client::Environment;
 use fairlead_control::{
-    ACCESS_MAX, AccessSettings, BOOTSTRAP_TTL, EMERGENCY_MAX, EnrollSettings, PERSON_TOKEN_TTL,
-    ProgramProxy,
+    ACCESS_MAX, AccessSettings, BOOTSTRAP_TTL, EMERGENCY_MAX, EnrollSettings, GitProxySettings,
+    PERSON_TOKEN_TTL, ProgramProxy,
 };
 use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
@@ -63,6 +63,7 @@ pub(crate) struct Settings {
     pub(crate) registry: RegistrySettings,
     pub(crate) enroll: EnrollSettings,
     pub(crate) access: AccessSettings,
+    pub(crate) git_proxy: GitProxySettings,
     pub(crate) accept_data_loss: bool,
     /// Configuration file of Git servers.
     pub(crate) git_servers: Option<PathBuf>,
@@ -346,6 +347,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
             steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
             ..site_settings::enroll(reader)
         },
+        git_proxy: site_settings::git_proxy(reader),
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: reader.optional("git-servers"),
         delivery_credentials: reader.optional("delivery-credentials"),
@@ -381,6 +383,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         registry: RegistrySettings::default(),
         access: AccessSettings::default(),
         enroll: site_settings::enroll(reader),
+        git_proxy: site_settings::git_proxy(reader),
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: None,
         delivery_credentials: None,

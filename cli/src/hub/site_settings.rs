@@ -1,4 +1,4 @@
-//! Settings of a hub about its sites: enrolment and adoption of agents.
+//! Settings of a hub about its sites: enrolment and adoption of agents, Git proxy.
 
 #![allow(
     rustdoc::bare_urls,
@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use fairlead_api::TimeSpan;
-use fairlead_control::{ADOPTION_TTL, AdoptionSettings, EnrollSettings};
+use fairlead_control::{ADOPTION_TTL, AdoptionSettings, EnrollSettings, GitProxySettings};
 use fairlead_runtime::config::Reader;
 
 use crate::build_info::VERSION;
@@ -31,6 +31,15 @@ pub(crate) struct SiteFlags {
     /// Lifetime of such a code, 1m to 24h [default: 1h]
     #[arg(long, value_name = "DURATION")]
     adoption_ttl: Option<String>,
+    /// Git server that agents may reach through the hub, like git.example.com:22; repeatable [default: none]
+    #[arg(long, value_name = "HOST:PORT")]
+    git_proxy_allow: Vec<String>,
+    /// Let each cluster reach all of these Git servers, not only those of its own repositories
+    #[arg(long)]
+    git_proxy_all_clusters: bool,
+    /// Private network of Git servers, like 10.0.0.0/8; names that resolve to other private addresses are refused; repeatable
+    #[arg(long, value_name = "NETWORK")]
+    git_proxy_private: Vec<String>,
 }
 
 /// Settings of enrolment, with defaults for those that only `fairlead server` has.
@@ -51,4 +60,13 @@ fn adoption(reader: &mut Reader) -> Option<AdoptionSettings> {
         reader.mistake("adoption-ttl: expected 1m to 24h");
     }
     is_on.then_some(AdoptionSettings { ttl })
+}
+
+/// Settings of the Git proxy.
+pub(super) fn git_proxy(reader: &mut Reader) -> GitProxySettings {
+    GitProxySettings {
+        allow: reader.list("git-proxy-allow"),
+        for_all_clusters: reader.or("git-proxy-all-clusters", false),
+        private_networks: reader.list("git-proxy-private"),
+    }
 }

@@ -1,7 +1,9 @@
 //! Arguments shared by several commands.
 
 use clap_complete::ArgValueCompleter;
-use fairlead_api::site::{DeliveryRights, ImpersonationMode, OperatorNamespace, SiteChoices};
+use fairlead_api::site::{
+    DeliveryRights, GitProxyTarget, ImpersonationMode, OperatorNamespace, SiteChoices,
+};
 
 use crate::{complete, output::OutputFormat};
 
@@ -32,6 +34,9 @@ pub struct SiteArgs {
     /// Rights of deliveries in the cluster: admin, or none for a cluster without deliveries
     #[arg(long, value_name = "admin|none", default_value_t)]
     pub(crate) delivery: DeliveryRights,
+    /// Git server that the agent lets the GitOps tool reach through the hub, like git.example.com:22 [default: none]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) git_proxy: Option<GitProxyTarget>,
 }
 
 impl SiteArgs {
@@ -40,6 +45,7 @@ impl SiteArgs {
             operator_namespaces: self.operator_namespaces.clone(),
             impersonation: self.impersonation,
             delivery: self.delivery,
+            git_proxy: self.git_proxy.clone(),
         }
     }
 }

@@ -124,8 +124,10 @@ impl Install {
             join.join.expose_secret(),
             namespaces_flag(choices)
         );
-        let flags =
-            namespaces_flag(choices) + &impersonation_flag(choices) + &delivery_flag(choices);
+        let flags = namespaces_flag(choices)
+            + &impersonation_flag(choices)
+            + &delivery_flag(choices)
+            + &git_proxy_flag(choices);
         let (id, until) = (&join.id, output::time(join.expires));
         let elsewhere = "Without an image, run this on a machine that reaches the API server:";
         match self {
@@ -154,6 +156,11 @@ fn namespaces_flag(choices: &SiteChoices) -> String {
         true => String::new(),
         false => format!(" --operator-namespaces {}", names.join(",")),
     }
+}
+
+fn git_proxy_flag(choices: &SiteChoices) -> String {
+    let target = choices.git_proxy.as_ref();
+    target.map_or_else(String::new, |it| format!(" --git-proxy {it}"))
 }
 
 fn impersonation_flag(choices: &SiteChoices) -> String {
@@ -234,9 +241,10 @@ mod tests {
             operator_namespaces: vec!["shop".parse().unwrap()],
             impersonation: ImpersonationMode::Constrained,
             delivery: DeliveryRights::Admin,
+            git_proxy: Some("git.example:22".parse().unwrap()),
         };
         let text = Install::Manifest.command(&join, &choices);
-        let flags = "--operator-namespaces shop --impersonation constrained | kubectl";
+        let flags = "--operator-namespaces shop --impersonation constrained --git-proxy git.example:22 | kubectl";
         assert!(text.contains(flags), "{text}");
     }
 }

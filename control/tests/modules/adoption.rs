@@ -17,13 +17,13 @@ use tempfile::TempDir;
 
 use crate::rig::{Reply, Rig, START, admin, caller, config};
 
-const TTL: std::time::Duration = std::time::Duration::from_secs(3600);
+const CODE_LIFETIME: std::time::Duration = std::time::Duration::from_secs(3600);
 const FIND: &str = "/v1/adoptions/find";
 const APPROVE: &str = "/v1/adoptions/approve";
 const REFUSE: &str = "/v1/adoptions/refuse";
 
 async fn adopting() -> Rig {
-    let on = Some(AdoptionSettings { ttl: TTL });
+    let on = Some(AdoptionSettings { ttl: CODE_LIFETIME });
     let rig = Rig::with(|config| config.enroll.adoption = on).await;
     rig.tenant("acme").await;
     rig
@@ -32,7 +32,7 @@ async fn adopting() -> Rig {
 /// The hub of this folder, after a restart.
 async fn reopened(dir: &TempDir) -> Rig {
     let mut config = config(dir);
-    config.enroll.adoption = Some(AdoptionSettings { ttl: TTL });
+    config.enroll.adoption = Some(AdoptionSettings { ttl: CODE_LIFETIME });
     Rig::opened(config, START).await
 }
 

@@ -21,6 +21,7 @@ mod dry_run;
 mod enroll;
 mod exchange;
 mod facts;
+mod git_proxy;
 mod grants;
 mod groups;
 mod hub;

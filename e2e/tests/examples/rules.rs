@@ -177,6 +177,10 @@ const RULES: &[OutputRule] = &[
         "agent --adopt",
         "it waits for a person; the test site adopts an agent",
     ),
+    left(
+        "--git-proxy-allow",
+        "it needs a Git server; the test site has one behind such a hub",
+    ),
     left("fairlead diff ", "no agent of the examples delivers"),
     left("--diff ", "no agent of the examples delivers"),
     left("--yes --wait", "no agent of the examples delivers"),

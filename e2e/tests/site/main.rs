@@ -8,6 +8,7 @@
 
 mod adoption;
 mod clean_end;
+mod git_proxy;
 mod roles;
 mod world;
 

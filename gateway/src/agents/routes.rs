@@ -21,7 +21,9 @@ use tokio::task::JoinSet;
 use tracing::debug;
 
 use crate::{
-    agents::{audit::AuditedRequest, entry::SessionEntry, hello, stream_peer::StreamPeer},
+    agents::{
+        audit::AuditedRequest, entry::SessionEntry, hello, outbound, stream_peer::StreamPeer,
+    },
     http::{
         body,
         failure::{self, Shape},
@@ -83,6 +85,15 @@ async fn handle(
     stream_peer: &StreamPeer,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Failure> {
+    if request.method() == Method::CONNECT {
+        return match stream_peer {
+            StreamPeer::Agent(entry) if entry.is_registered() => {
+                outbound::connect(hub, entry, request).await
+            }
+            StreamPeer::Anonymous(..) => Err(Code::EnrolOnly.into()),
+            StreamPeer::Agent(_) | StreamPeer::Lapsed(..) => Err(Code::BadRequest.into()),
+        };
+    }
     path::check(request.uri().path())?;
     let posts = request.method() == Method::POST;
     let enrols = posts && [ENROLL_PATH, ADOPT_PATH].contains(&request.uri().path());

@@ -14,7 +14,10 @@ use fairlead_api::{
     ClusterId, Code,
     gitops::GitOpsSettings,
     resources::Role,
-    site::{DELIVERY_PARAMETER, IMPERSONATION_PARAMETER, NAMESPACES_PARAMETER, SiteChoices},
+    site::{
+        DELIVERY_PARAMETER, GIT_PROXY_PARAMETER, IMPERSONATION_PARAMETER, NAMESPACES_PARAMETER,
+        SiteChoices,
+    },
 };
 use fairlead_registry::{new_token, template_of};
 use fairlead_routes::{
@@ -106,7 +109,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Enroll>> {
 }
 
 /// Parameters with the choices of the site operator.
-pub(super) fn choice_parameters() -> [QueryParameter; 3] {
+pub(super) fn choice_parameters() -> [QueryParameter; 4] {
     [
         QueryParameter::pattern(
             NAMESPACES_PARAMETER,
@@ -122,6 +125,11 @@ pub(super) fn choice_parameters() -> [QueryParameter; 3] {
             DELIVERY_PARAMETER,
             "Rights of deliveries: admin, or none for a cluster without deliveries",
             json!({ "type": "string", "enum": ["admin", "none"] }),
+        ),
+        QueryParameter::pattern(
+            GIT_PROXY_PARAMETER,
+            "Git server that the GitOps tool reaches through the hub, as host:port; none by default",
+            "^[a-z0-9.-]+:[0-9]+$",
         ),
     ]
 }

@@ -4,6 +4,7 @@
 //! kept minimal.
 
 mod delivery;
+mod git_proxy;
 mod gitops;
 mod guard;
 mod rights;
@@ -128,6 +129,9 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         objects.extend(delivery::secrets_policy());
     }
     objects.extend(of_gitops);
+    if let Some(target) = &input.choices.git_proxy {
+        objects.extend(git_proxy::objects(target));
+    }
     objects.push(workload::network_policy());
     objects.push(workload::deployment(input));
     objects

@@ -108,6 +108,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         delivery_credentials: None,
         program_proxy: Default::default(),
         helm: None,
+        git_proxy: Default::default(),
         git_servers: GitServers::default(),
     }
 }

@@ -323,3 +323,26 @@ fn rights_of_tool(tool: GitOpsTool, namespace: &str) {
         "fairlead-delivery",
     );
 }
+
+#[test]
+fn git_proxy_is_reached_by_gitops_tools_alone() {
+    let plain = parsed();
+    assert!(plain.iter().all(|it| it["kind"] != "Service"));
+    let mut with = input();
+    with.choices.git_proxy = Some("git.example:22".parse().unwrap());
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest(&with).unwrap()).unwrap();
+    let service = find(&objects, "Service", "fairlead-git-proxy");
+    assert_eq!(service["spec"]["ports"][0]["port"], 22);
+    let policy = find(&objects, "NetworkPolicy", "fairlead-git-proxy");
+    let from = &policy["spec"]["ingress"][0]["from"];
+    assert_eq!(from.as_array().unwrap().len(), 1);
+    let expressions = &from[0]["namespaceSelector"]["matchExpressions"];
+    assert_eq!(expressions[0]["values"], json!(["flux-system", "argocd"]));
+    let deployment = find(&objects, "Deployment", AGENT_NAME);
+    let variables = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
+    let variables = variables.to_string();
+    assert!(
+        variables.contains("0.0.0.0:2222=git.example:22"),
+        "{variables}"
+    );
+}

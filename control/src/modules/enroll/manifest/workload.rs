@@ -4,7 +4,7 @@ use fairlead_api::site::OperatorNamespace;
 use serde_json::{Value, json};
 
 use super::{
-    ADMIN_PORT, AGENT_NAME, AgentStart, IMAGE_UID, JOIN_SECRET, ManifestInput, delivery,
+    ADMIN_PORT, AGENT_NAME, AgentStart, IMAGE_UID, JOIN_SECRET, ManifestInput, delivery, git_proxy,
     has_delivery, labels, metadata,
 };
 
@@ -93,12 +93,17 @@ fn container(input: &ManifestInput) -> Value {
         let value = namespaces.join(",");
         variables.push(json!({ "name": "FAIRLEAD_OPERATOR_NAMESPACES", "value": value }));
     }
+    let mut ports = vec![json!({ "name": "admin", "containerPort": ADMIN_PORT })];
+    if let Some(target) = &input.choices.git_proxy {
+        variables.extend(git_proxy::variables(target));
+        ports.extend(git_proxy::ports());
+    }
     json!({
         "name": "agent",
         "image": input.image,
         "args": ["agent"],
         "env": variables,
-        "ports": [{ "name": "admin", "containerPort": ADMIN_PORT }],
+        "ports": ports,
         "readinessProbe": probe("/readyz", 3),
         "livenessProbe": probe("/healthz", 6),
         "resources": {

@@ -1,0 +1,318 @@
+//! Git through the tunnel: real Git and OpenSSH reach a server over SSH and over HTTPS by the agent's listeners only. In
+//! between, the agent connects to no Git server: the hub does.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+};
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Cluster, Hub, Site, ssh::SshServer};
+use fairlead_testkit::git_server::GitServer;
+use rustls::{
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
+use tokio::{io::copy_bidirectional, net::TcpStream, process::Command, task::JoinHandle};
+use tokio_rustls::TlsAcceptor;
+
+use crate::world::SiteWorld;
+
+/// Name of the Git server for HTTPS; the hub resolves it to loopback, which is private.
+const LOCAL_NAME: &str = "localhost";
+
+/// A Git server over HTTPS.
+struct HttpsServer {
+    git: GitServer,
+    ca_file: PathBuf,
+    port: u16,
+    accepting: JoinHandle<()>,
+}
+
+impl Drop for HttpsServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl HttpsServer {
+    async fn start(folder: &Path) -> anyhow::Result<Self> {
+        let git = GitServer::start(folder.join("served")).await;
+        let (ca_file, key_file) = (folder.join("tls.crt"), folder.join("tls.key"));
+        let make = Command::new("openssl")
+            .args([
+                "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+            ])
+            .args([
+                "-subj",
+                "/CN=localhost",
+                "-addext",
+                "subjectAltName=DNS:localhost",
+            ])
+            .arg("-keyout")
+            .arg(&key_file)
+            .arg("-out")
+            .arg(&ca_file)
+            .output();
+        let made = make.await?;
+        ensure!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        let chain = vec![CertificateDer::from_pem_file(&ca_file)?];
+        let key = PrivateKeyDer::from_pem_file(&key_file)?;
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let tls = ServerConfig::builder_with_provider(provider.into())
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        let port = listener.local_addr()?.port();
+        let plain: SocketAddr = git.address().parse()?;
+        let accepting = tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    let mut tls = acceptor.accept(tcp).await?;
+                    let mut server = TcpStream::connect(plain).await?;
+                    copy_bidirectional(&mut tls, &mut server).await
+                });
+            }
+        });
+        Ok(HttpsServer {
+            git,
+            ca_file,
+            port,
+            accepting,
+        })
+    }
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// Runs git without any configuration of this machine.
+async fn git(
+    folder: &Path,
+    args: &[&str],
+    variables: &[(&str, &str)],
+) -> anyhow::Result<std::process::Output> {
+    let path = std::env::var_os("PATH").context("PATH")?;
+    let mut git = Command::new("git");
+    git.args(args)
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", folder)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null());
+    Ok(git.output().await?)
+}
+
+async fn new_repository(folder: &Path, bare: &Path) -> anyhow::Result<()> {
+    let work = folder.join("work");
+    std::fs::create_dir_all(&work)?;
+    let bare_path = bare.display().to_string();
+    let commit: &[&str] = &[
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.com",
+        "commit",
+        "-qm",
+        "first",
+        "--allow-empty",
+    ];
+    for args in [
+        &["init", "-q", "-b", "main"][..],
+        commit,
+        &["clone", "-q", "--bare", ".", &bare_path],
+    ] {
+        let done = git(&work, args, &[]).await?;
+        ensure!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    }
+    Ok(())
+}
+
+fn authority_of(ssh_url: &str) -> anyhow::Result<String> {
+    let authority = ssh_url.trim_start_matches("ssh://git@").split('/').next();
+    Ok(authority.context("authority")?.to_owned())
+}
+
+/// The hub with its allowed addresses, and the agent with its listeners.
+struct Proxied {
+    world: SiteWorld,
+    agent: Site,
+    http: u16,
+    ssh: u16,
+}
+
+impl Proxied {
+    async fn start(hub_flags: &[&str], ssh_target: &str) -> anyhow::Result<Self> {
+        let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start_with(hub_flags))?;
+        let world = SiteWorld::on(cluster, hub, "").await?;
+        let (http, ssh) = (free_port()?, free_port()?);
+        let listen = format!("127.0.0.1:{http}");
+        let forward = format!("127.0.0.1:{ssh}={ssh_target}");
+        let flags = ["--git-proxy", &listen, "--git-forward", &forward];
+        let join = world.join().await?;
+        let agent = Site::begin_in_with(&world.hub, &world.pod, &join, "pod", &flags)?;
+        world.hub.wait_state("pod", "Connected").await?;
+        Ok(Proxied {
+            world,
+            agent,
+            http,
+            ssh,
+        })
+    }
+}
+
+#[tokio::test]
+async fn git_over_ssh_and_https_goes_through_the_hub() -> anyhow::Result<()> {
+    let unpacked = match SshServer::build().await {
+        Ok(unpacked) => unpacked,
+        Err(reason) => {
+            println!("SKIPPED: Git over SSH: {reason}");
+            return Ok(());
+        }
+    };
+    let home = tempfile::tempdir()?;
+    let server = SshServer::start(&unpacked, &home.path().join("ssh")).await?;
+    let https = HttpsServer::start(home.path()).await?;
+    let bare = https.git.repository();
+    new_repository(home.path(), &bare).await?;
+    let ssh_url = server.url(&bare);
+    let ssh_target = authority_of(&ssh_url)?;
+    let https_target = format!("{LOCAL_NAME}:{}", https.port);
+    let flags = [
+        "--git-proxy-allow",
+        &ssh_target,
+        "--git-proxy-allow",
+        &https_target,
+        "--git-proxy-private",
+        "127.0.0.0/8",
+        "--git-proxy-private",
+        "::1/128",
+    ];
+    let proxied = Proxied::start(&flags, &ssh_target).await?;
+    let key = home.path().join("key");
+    std::fs::write(&key, server.deploy_key()?)?;
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600))?;
+    let ssh_command = format!(
+        "ssh -i {} -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -F none",
+        key.display()
+    );
+    let ssh_variables = [("GIT_SSH_COMMAND", ssh_command.as_str())];
+    let through_ssh = format!("ssh://git@127.0.0.1:{}{}", proxied.ssh, bare.display());
+    let clone_ssh = ["clone", "-q", &through_ssh, "by-ssh"];
+
+    // The addresses are allowed, but none is of a repository of this cluster.
+    let refused = git(home.path(), &clone_ssh, &ssh_variables).await?;
+    ensure!(!refused.status.success(), "the clone was not refused");
+    let log = proxied.agent.process.log()?;
+    ensure!(
+        log.contains("FL-1509") && log.contains("has no repository at"),
+        "{log}"
+    );
+
+    let set = ["cluster", "set", "pod", "--git-repo", &ssh_url, "--yes"];
+    proxied.world.hub.cli(set).await?.success()?;
+    let cloned = git(home.path(), &clone_ssh, &ssh_variables).await?;
+    ensure!(
+        cloned.status.success(),
+        "{}",
+        String::from_utf8_lossy(&cloned.stderr)
+    );
+
+    clone_over_https(&proxied, &https, home.path()).await?;
+    let hub_log = proxied.world.hub.process.log()?;
+    ensure!(
+        hub_log.contains("connection through the Git proxy ended"),
+        "{hub_log}"
+    );
+    let metrics = proxied.world.hub.metrics().await?;
+    let connected = metrics.sum(
+        "fairlead_git_proxy_requests_total",
+        &["result=\"connected\""],
+    );
+    ensure!(connected >= 2.0, "{connected}");
+    Ok(())
+}
+
+/// Clones through the HTTP proxy, and fails to do so from a host outside of the list.
+async fn clone_over_https(
+    proxied: &Proxied,
+    https: &HttpsServer,
+    home: &Path,
+) -> anyhow::Result<()> {
+    // URLs of repositories have a group.
+    let group = home.join("served/acme");
+    std::fs::create_dir_all(&group)?;
+    symlink(https.git.repository(), group.join("platform.git"))?;
+    let https_url = format!("https://{LOCAL_NAME}:{}/acme/platform.git", https.port);
+    let set = ["cluster", "set", "pod", "--git-repo", &https_url, "--yes"];
+    proxied.world.hub.cli(set).await?.success()?;
+    let (proxy, ca) = (
+        format!("http://127.0.0.1:{}", proxied.http),
+        https.ca_file.display().to_string(),
+    );
+    let https_variables = [
+        ("https_proxy", proxy.as_str()),
+        ("no_proxy", ""),
+        ("GIT_SSL_CAINFO", &ca),
+    ];
+    let clone = ["clone", "-q", &https_url, "by-https"];
+    let cloned = git(home, &clone, &https_variables).await?;
+    ensure!(
+        cloned.status.success(),
+        "{}",
+        String::from_utf8_lossy(&cloned.stderr)
+    );
+
+    // A host outside of the list: git shows the status, the agent's log the code.
+    let other = ["clone", "-q", "https://git.example:443/a.git", "other"];
+    let refused = git(home, &other, &https_variables).await?;
+    let text = String::from_utf8_lossy(&refused.stderr);
+    ensure!(!refused.status.success() && text.contains("403"), "{text}");
+    let log = proxied.agent.process.log()?;
+    ensure!(log.contains("is not in its list"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn private_address_of_a_name_and_a_hub_without_a_list_are_refused() -> anyhow::Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    let target = format!("{LOCAL_NAME}:{}", listener.local_addr()?.port());
+    let home = tempfile::tempdir()?;
+    let flags = ["--git-proxy-allow", &target, "--git-proxy-all-clusters"];
+    let private = Proxied::start(&flags, &target).await?;
+    let off = Proxied::start(&[], &target).await?;
+    for (proxied, cause) in [
+        (&private, "has private addresses only"),
+        (&off, "has no addresses"),
+    ] {
+        let proxy = format!("http://127.0.0.1:{}", proxied.http);
+        let variables = [("https_proxy", proxy.as_str()), ("no_proxy", "")];
+        let url = format!("https://{target}/a.git");
+        let refused = git(home.path(), &["clone", "-q", &url, "a"], &variables).await?;
+        let text = String::from_utf8_lossy(&refused.stderr);
+        ensure!(!refused.status.success() && text.contains("403"), "{text}");
+        let log = proxied.agent.process.log()?;
+        ensure!(log.contains(cause), "{log}");
+    }
+    listener.set_nonblocking(true)?;
+    ensure!(listener.accept().is_err(), "the hub connected all the same");
+    Ok(())
+}
