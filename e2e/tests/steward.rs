@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, RawExchange, eventually};
+use fairlead_e2e::{Cluster, Hub, RawExchange, Site, eventually};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -250,6 +250,32 @@ async fn day_of_reports_writes_only_changes_and_survives_restarts_of_both() -> a
     });
     let refused = refused.await?;
     ensure!(refused.starts_with("401"), "{refused}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn steward_goes_on_beside_an_agent_that_comes_and_goes() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let made = register(&hub).await?;
+    let token = install(&hub, &made).await?;
+    let mut steward = StewardReplay::new(&token, &key('A'));
+    let first = steward.tick(&hub).await?;
+
+    let joining = hub.create_cluster("ours").await?;
+    let site = Site::start(&hub, &cluster, &joining).await?;
+    let beside = steward.tick(&hub).await?;
+    ensure!(beside == first, "{beside}");
+    hub.cli(["cluster", "delete", "ours", "--yes"])
+        .await?
+        .success()?;
+    drop(site);
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let uninstall = ["agent", "uninstall", "--kubeconfig", &kubeconfig, "--yes"];
+    hub.cli(uninstall).await?.success()?;
+    let after = steward.tick(&hub).await?;
+    ensure!(after == first, "{after}");
+    let shown = admin(&hub, "GET", "/clusters/c-edge", &Value::Null).await?;
+    ensure!(shown["gitRepo"]["deployKey"] == key('A'), "{shown}");
     Ok(())
 }
 

@@ -159,13 +159,18 @@ async fn replaced_session_finishes_its_requests() {
 }
 
 #[tokio::test]
-async fn without_an_identity_nothing_but_enrolment_answers() {
+async fn without_an_identity_nothing_but_enrolment_and_adoption_answers() {
     let rig = Rig::start();
     let stranger = FakeAgent::without_identity(rig.access()).await;
     let exchanges = Exchanges::new(stranger.session.clone());
     for (method, path, status, code) in [
         ("POST", "/agent/v1/enroll", 200, "none"),
         ("GET", "/agent/v1/enroll", 403, "FL-2106"),
+        // This hub has no module for adoptions.
+        ("POST", "/agent/v1/adopt", 404, "FL-1305"),
+        ("GET", "/agent/v1/adopt", 403, "FL-2106"),
+        ("POST", "/agent/v1/adopt/more", 403, "FL-2106"),
+        ("CONNECT", "git.example:22", 403, "FL-2106"),
         ("POST", "/agent/v1/renew", 403, "FL-2106"),
         ("GET", "/agent/v1/catalog", 403, "FL-2106"),
         ("POST", "/agent/v1/../v1/enroll", 400, "FL-1303"),
