@@ -140,13 +140,15 @@ pub enum CollectorKind {
     GitOps,
     /// Components of GitOps tools.
     Components,
+    /// Public keys of the tokens of service accounts.
+    ServiceAccounts,
     /// ConfigMap with facts of the site operator.
     Additional,
 }
 
 impl CollectorKind {
     /// All collectors, in their order.
-    pub const ALL: [CollectorKind; 11] = [
+    pub const ALL: [CollectorKind; 12] = [
         CollectorKind::Version,
         CollectorKind::OpenShift,
         CollectorKind::Nodes,
@@ -157,6 +159,7 @@ impl CollectorKind {
         CollectorKind::Annotations,
         CollectorKind::GitOps,
         CollectorKind::Components,
+        CollectorKind::ServiceAccounts,
         CollectorKind::Additional,
     ];
 
@@ -174,6 +177,7 @@ impl CollectorKind {
             CollectorKind::Annotations => "annotations",
             CollectorKind::GitOps => "gitops",
             CollectorKind::Components => "components",
+            CollectorKind::ServiceAccounts => "serviceaccounts",
             CollectorKind::Additional => "additional",
         }
     }

@@ -13,6 +13,9 @@ use utoipa::{
 
 use crate::{ClusterId, TenantId, checked_text::checked_text, hello::Instance};
 
+/// Fact with issuer and public keys (RFC 7517) of the tokens of a cluster's service accounts.
+pub const SERVICE_ACCOUNT_KEYS: &str = "serviceAccountKeys";
+
 /// Path to which an agent posts a [`Report`].
 pub const FACTS_PATH: &str = "/agent/v1/facts";
 /// Path of the search for clusters by their facts.

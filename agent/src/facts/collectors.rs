@@ -8,6 +8,7 @@ mod gitops;
 mod hosts;
 mod nodes;
 mod openshift;
+mod service_accounts;
 mod services;
 mod version;
 
@@ -34,6 +35,7 @@ pub(super) fn of(
         CollectorKind::Definitions => Box::new(definitions::Definitions::default()),
         CollectorKind::GitOps => Box::new(gitops::GitOpsKey::new(gitops)),
         CollectorKind::Components => Box::new(components::Components::default()),
+        CollectorKind::ServiceAccounts => Box::new(service_accounts::ServiceAccountKeys::default()),
         CollectorKind::Annotations => Box::new(annotations::Annotations::new(settings)),
         CollectorKind::Additional => Box::new(additional::Additional::new(namespace)),
     }

@@ -27,6 +27,8 @@ const PAGE_LIMIT: usize = 500;
 const MAX_PAGES: usize = 400;
 
 const JSON: &str = "application/json";
+/// Keys of service accounts have a media type of their own, and the API server insists on it.
+const JSON_OBJECT: &str = "application/json, application/jwk-set+json";
 const METADATA_OF_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// Reason for an unread source.
@@ -58,7 +60,7 @@ pub(super) async fn for_each(
 ) -> Result<usize, ReadError> {
     match source.selection {
         Selection::Object => {
-            let body = open_body(upstream, &source.path, JSON).await?;
+            let body = open_body(upstream, &source.path, JSON_OBJECT).await?;
             let whole = timeout(READ_DEADLINE, body::read(body, MAX_OBJECT_BYTES)).await;
             let whole = whole.map_err(|_| timed_out())?.map_err(ReadError::failed)?;
             take(&whole);
