@@ -17,6 +17,7 @@ pub mod netns;
 pub mod pod;
 pub mod pty;
 pub mod ssh;
+pub mod vault;
 
 pub use admin::Metrics;
 pub use calls::{CALL_KINDS, END_DEADLINE, RunningCalls};
