@@ -13,14 +13,14 @@ FUZZ_SECONDS ?= 60
 KILLS ?= 500
 # Tests by name, so that every rung asks for the whole workspace: what features a crate has follows from the packages that are asked for, and what differs is compiled twice.
 tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
-BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/commodore.rs e2e/tests/schemathesis.rs e2e/tests/gitops
+BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/commodore.rs e2e/tests/schemathesis.rs e2e/tests/gitops e2e/tests/vault
 UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 # `delivery` has its agent in the test, so the version of a program changes nothing there.
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea flux net compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea flux vault net compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -28,7 +28,7 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, crash and million
+test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, crash and million
 	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
 	@$(MAKE) --no-print-directory -j2 kube without-kube
 	@$(MAKE) --no-print-directory e2e
@@ -126,6 +126,11 @@ gitea: kube ## a Gitea built from its Go module: the contract of Git servers, re
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test git_servers -- --ignored
 	cargo test --locked --workspace --test deploy -- gitea --ignored --nocapture
+
+vault: kube ## a Vault built from its Go module: each cluster reads its own secrets, and nobody else's (cached outside the checkout)
+	@e2e/vault/build > /dev/null
+	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test vault -- --nocapture
 
 net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; Linux, as root
 	@e2e/net/setup

@@ -157,6 +157,12 @@ codes! {
     NoSignIn = 4137, 0, "the hub offers no such sign-in", "Pass a token with `--token-file`, or ask the platform operator for an issuer with `client_id`.";
     QuotaExceeded = 4140, 403, "the quota of the tenant is used up", "Delete resources that are not needed, or ask an admin of the hub to raise the quota: `fairlead tenant set TENANT --quota NAME=NUMBER`.";
     TooManyChanges = 4141, 429, "the tenant has used up its changes of this minute", "Try again in the next minute, or ask an admin of the hub to raise the quota: `fairlead tenant set TENANT --quota changesPerMinute=NUMBER`.";
+    VaultSealed = 4150, 503, "Vault is sealed", "Unseal Vault (`vault operator unseal`); the hub tries again by itself.";
+    VaultAway = 4151, 503, "Vault cannot be reached or does not answer", "Check `address` and `ca_file` of the hub's Vault settings, and the network path from the hub; the hub tries again by itself.";
+    VaultToken = 4152, 502, "Vault does not accept the hub's token", "Write a valid token into `token_file` of the hub's Vault settings; the hub reads it at each try.";
+    VaultRight = 4153, 502, "the hub's token for Vault lacks a right", "Give the token's policy the right that the cause names; docs/vault.md has the complete policy.";
+    VaultTaken = 4154, 409, "Vault has a part of this name that the hub has not made", "Rename or remove that part in Vault, or set another `prefix` in the hub's Vault settings.";
+    VaultRefused = 4155, 502, "Vault refuses a request of the hub", "Correct what the cause names in Vault or in the hub's Vault settings; the hub tries again by itself.";
     Internal = 5101, 500, "an internal error occurred", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store cannot read or write the data", "Look at the hub's log and the free space on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Free space on its disk, or mount it writable; the hub recovers by itself, and nothing was changed.";

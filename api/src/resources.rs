@@ -18,6 +18,7 @@ mod sign_in;
 mod status;
 mod tenant;
 mod token;
+mod vault;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -55,6 +56,10 @@ pub use tenant::{CreateTenant, TemplateDocument, Tenant};
 pub use token::{
     ApiToken, ApiTokenOwner, CallerGrant, CallerGrantKind, CreateToken, CreatedToken,
     HandOverToken, RotateStewardToken, RotatedStewardToken, WhoAmI,
+};
+pub use vault::{
+    RetiredVaultAccesses, RetiredVaultDocument, VaultAccess, VaultAccessState, VaultNames,
+    VaultPhase,
 };
 
 /// Response to `GET /v1/hub`: the data to write a kubeconfig.

@@ -8,7 +8,7 @@ mod local;
 pub(crate) mod settings;
 mod site_settings;
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use clap::ArgMatches;
 use fairlead_api::{Code, Failure, HubUrl};
@@ -194,6 +194,11 @@ fn control_config(
     let git_servers = settings.git_servers.as_deref();
     let git_servers = git_servers.map(fairlead_git_servers::open).transpose()?;
     let git_servers = git_servers.unwrap_or_default();
+    let vault = settings.vault.as_deref().map(fairlead_vault::open);
+    let vault: Option<Arc<dyn fairlead_vault::SecretAccess>> = match vault.transpose()? {
+        Some(vault) => Some(Arc::new(vault)),
+        None => None,
+    };
     Ok(fairlead_control::Config {
         data_dir: settings.data.clone(),
         public_url: url.clone(),
@@ -216,5 +221,6 @@ fn control_config(
         helm: settings.helm.clone(),
         program_proxy: settings.program_proxy.clone(),
         git_servers,
+        vault,
     })
 }

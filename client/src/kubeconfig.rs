@@ -214,6 +214,7 @@ mod tests {
             install_url: None,
             stale_facts: Vec::new(),
             dynamic_facts: BTreeMap::new(),
+            vault: None,
             compile_meta: None,
             fields: ClusterFields::default(),
             more: serde_json::Map::new(),

@@ -21,6 +21,7 @@ mod lists;
 mod registry;
 mod revocation;
 mod tokens;
+mod vault;
 
 use clap::Subcommand;
 
@@ -49,6 +50,7 @@ pub(crate) use self::registry::{
 };
 pub(crate) use self::revocation::{LockArgs, LocksArgs, RequestFilters, SessionsArgs, UnlockArgs};
 pub(crate) use self::tokens::{ClusterIdentity, ClusterSteward, ClusterToken, LocalHub, TokenArgs};
+pub(crate) use self::vault::VaultArgs;
 
 /// Command that talks to a hub.
 #[derive(Subcommand)]
@@ -82,6 +84,9 @@ pub enum HubCommand {
     /// Confirm host keys of Git servers, and list repositories of deleted owners
     #[command(subcommand)]
     GitServer(GitServerArgs),
+    /// List and keep the access to Vault of deleted clusters
+    #[command(subcommand)]
+    Vault(VaultArgs),
     /// Rotate the hub's CA, without an end of any session
     #[command(subcommand)]
     Ca(CaArgs),

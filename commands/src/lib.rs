@@ -30,6 +30,7 @@ mod runtime;
 mod tenant;
 mod tenant_filter;
 mod token;
+mod vault;
 mod watch;
 mod whoami;
 
@@ -65,6 +66,7 @@ pub fn run(
         HubCommand::Token(command) => token::run(command, environment, create_locally),
         HubCommand::ConfirmRestore(asked) => ca::confirm_restore(&asked, environment),
         HubCommand::GitServer(command) => git_server::run(command, environment),
+        HubCommand::Vault(command) => vault::run(command, environment),
         HubCommand::Ca(command) => ca::run(command, environment),
         HubCommand::Access(command) => access::run(command, environment),
         HubCommand::Sessions(command) => revocation::sessions(command, environment),

@@ -1,6 +1,6 @@
 //! Settings of a hub, one struct for all modules; the wiring hands each module its own part.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use fairlead_api::HubUrl;
 use fairlead_certs::Leaf;
@@ -9,6 +9,7 @@ use fairlead_facts::InfluxConfig;
 use fairlead_registry::RegistrySettings;
 use fairlead_repositories::GitServers;
 use fairlead_store::Place;
+use fairlead_vault::SecretAccess;
 use secrecy::SecretString;
 
 use crate::modules::{access::AccessSettings, enroll::EnrollSettings, git_proxy::GitProxySettings};
@@ -53,4 +54,6 @@ pub struct Config {
     pub git_proxy: GitProxySettings,
     /// Plugged-in Git servers.
     pub git_servers: GitServers,
+    /// Vault with the secrets of clusters.
+    pub vault: Option<Arc<dyn SecretAccess>>,
 }

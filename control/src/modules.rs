@@ -13,6 +13,7 @@ mod exchange;
 pub(crate) mod git_proxy;
 pub(crate) mod repositories;
 mod requests;
+mod vault;
 
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ use exchange::ExchangeModule;
 use git_proxy::GitProxyModule;
 use repositories::{RepositoriesModule, ServerStates};
 use requests::RequestsModule;
+use vault::{VaultModule, VaultStates};
 
 /// All parts of one hub.
 pub(crate) struct Wired {
@@ -95,6 +97,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         issuers: issuers.clone(),
         invitations: enroll.clone(),
         repositories,
+        vault: Arc::new(VaultStates(config.vault.clone())),
         configurations: desired.clone(),
         deliveries: Arc::new(TargetGuard),
         desired_deliveries: deliveries.announcements.clone(),
@@ -124,6 +127,11 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
             config.git_servers,
         )),
         GitProxyModule::shared(&store, config.git_proxy)?,
+        Arc::new(VaultModule::new(
+            store.clone(),
+            clock.clone(),
+            config.vault.clone(),
+        )),
         Arc::new(AboutModule(Arc::new(about))),
         Arc::new(SignInModule::new(issuers.sign_in_options())),
         Arc::new(ExchangeModule::new(&issuers, &store, &clock)),

@@ -4,7 +4,7 @@
 
 use fairlead_store::{DerivedCache, Record, View, model::Cluster};
 
-use crate::{document::shown::CachedDocument, services::RepoStatus, template::template_of};
+use crate::{document::shown::CachedDocument, services::Services, template::template_of};
 
 #[derive(Default)]
 pub(crate) struct DocumentCache(DerivedCache<CachedDocument>);
@@ -18,13 +18,13 @@ impl DocumentCache {
         &self,
         view: &View,
         record: &Record<Cluster>,
-        repositories: &dyn RepoStatus,
+        services: &Services,
     ) -> Result<CachedDocument, serde_json::Error> {
         if let Some(cached) = self.0.find(view, record) {
             return Ok(cached);
         }
         let template = template_of(view, &record.value.tenant);
-        let cached = CachedDocument::of(record, template, repositories)?;
+        let cached = CachedDocument::of(record, template, services)?;
         self.0.store(view, record, cached.clone());
         Ok(cached)
     }

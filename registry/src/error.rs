@@ -42,6 +42,9 @@ pub enum RegistryError {
     /// No repository of a deleted owner has this id.
     #[error("no retired repository has the id {0:?}")]
     NoSuchRetiredRepository(String),
+    /// No access to Vault of an earlier cluster has this id.
+    #[error("no retired access to Vault has the id {0:?}")]
+    NoSuchVaultAccess(String),
     /// The hub's settings have no such Git server.
     #[error("the hub has no Git server {0:?}")]
     NoSuchGitServer(String),
@@ -104,6 +107,7 @@ impl RegistryError {
             | RegistryError::UnknownScope
             | RegistryError::NoSuchToken(_)
             | RegistryError::NoSuchRetiredRepository(_)
+            | RegistryError::NoSuchVaultAccess(_)
             | RegistryError::NoSuchGitServer(_)
             | RegistryError::NoSuchAccess(_) => Code::NotFound,
             RegistryError::SecondPerson => Code::SecondPerson,

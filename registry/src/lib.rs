@@ -56,13 +56,14 @@ pub use names::caller_name;
 pub use orders::{order_failure, order_filter};
 pub use person_roles::roles_of;
 pub use registry::{BOOTSTRAP_TTL, Discovery, PERSON_TOKEN_TTL, Registry, RegistrySettings, by};
+pub use retired::retire_vault_access;
 pub use rights::{
     allow, allow_in, allow_in_tenant, allow_somewhere, covers_cluster, has_labels, sees_cluster,
     sees_tenant, visible,
 };
 pub use services::{
     DesiredConfigs, DesiredDeliveries, Invitations, NoRole, RepoStatus, Services, ShownRepoState,
-    TokenVerifier, UntargetCheck, Verified,
+    TokenVerifier, UntargetCheck, VaultStatus, Verified,
 };
 pub use template::{Effective, template_of};
 pub use tokens::{

@@ -1,10 +1,14 @@
-//! Repositories of deleted tenants and clusters: a record for each one that its Git server is to
-//! archive or delete. Only repositories that the hub has provided get one.
+//! Repositories of deleted tenants and clusters, and the access of deleted clusters to Vault: a record
+//! for each one that its server is to archive, delete or remove. Only those that the hub has provided
+//! get one.
 
-use fairlead_api::TenantId;
+use fairlead_api::{ClusterId, TenantId};
 use fairlead_store::{
     Draft,
-    model::{Cluster, Credentials, DeletionPolicy, RepoKind, RepoState, RetiredRepository},
+    model::{
+        Cluster, Credentials, DeletionPolicy, RepoKind, RepoState, RetiredRepository,
+        RetiredVaultAccess, VaultNames,
+    },
 };
 use time::OffsetDateTime;
 
@@ -13,15 +17,20 @@ use crate::template::{Effective, template_of};
 /// Policy of tenants and clusters without one, as Lieutenant has it.
 const DEFAULT_POLICY: DeletionPolicy = DeletionPolicy::Archive;
 
-/// Retires the repository of a cluster that is about to be deleted.
+/// Retires the repository and the access to Vault of a cluster that is about to be deleted.
 pub(crate) fn retire_of_cluster(draft: &mut Draft, cluster: &Cluster, deleted: OffsetDateTime) {
     let template = template_of(draft, &cluster.tenant);
     let effective = Effective::of(cluster, template);
-    if effective.repo_kind() != Some(RepoKind::Auto) {
+    let policy = effective.deletion_policy();
+    let secret = effective.api_secret_ref().cloned();
+    let is_managed = effective.repo_kind() == Some(RepoKind::Auto);
+    if let Some(state) = &cluster.vault {
+        let policy = policy.unwrap_or(DEFAULT_POLICY);
+        retire_vault_access(draft, &cluster.id, &state.names, policy, deleted);
+    }
+    if !is_managed {
         return;
     }
-    let secret = effective.api_secret_ref().cloned();
-    let policy = effective.deletion_policy();
     let state = cluster.repo_state.as_ref();
     retire(draft, cluster.id.as_str(), state, secret, policy, deleted);
 }
@@ -66,6 +75,26 @@ fn retire(
         owner: owner.to_owned(),
         url,
         api_secret_ref,
+        policy,
+        deleted,
+        reason: None,
+        tried: None,
+    });
+}
+
+/// Retires the parts that Vault may have for a cluster.
+pub fn retire_vault_access(
+    draft: &mut Draft,
+    cluster: &ClusterId,
+    names: &VaultNames,
+    policy: DeletionPolicy,
+    deleted: OffsetDateTime,
+) {
+    // The same id may be created and deleted again.
+    let id = format!("{cluster}.{}", draft.next_revision().0);
+    draft.put_retired_vault_access(RetiredVaultAccess {
+        id,
+        names: names.clone(),
         policy,
         deleted,
         reason: None,

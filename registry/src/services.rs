@@ -3,7 +3,11 @@
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
-use fairlead_api::{ClusterId, delivery::PlanHash, resources::JoinInfo};
+use fairlead_api::{
+    ClusterId,
+    delivery::PlanHash,
+    resources::{JoinInfo, VaultAccess},
+};
 use fairlead_seam::{AuthenticateError, Caller, Subject};
 use fairlead_store::{
     Draft, Record, View,
@@ -24,6 +28,8 @@ pub struct Services {
     pub invitations: Arc<dyn Invitations>,
     /// Status of Git repositories.
     pub repositories: Arc<dyn RepoStatus>,
+    /// Access of clusters to Vault.
+    pub vault: Arc<dyn VaultStatus>,
     /// Desired configurations of agents.
     pub configurations: Arc<dyn DesiredConfigs>,
     /// Bundles that clusters would lose.
@@ -119,6 +125,12 @@ pub trait RepoStatus: Send + Sync {
         cluster: &'a Cluster,
         template: Option<&ClusterTemplate>,
     ) -> Option<ShownRepoState<'a>>;
+}
+
+/// Access of clusters to Vault.
+pub trait VaultStatus: Send + Sync {
+    /// `None` if the hub manages none. It depends on the cluster's record alone.
+    fn of_cluster(&self, cluster: &Cluster) -> Option<VaultAccess>;
 }
 
 /// Desired configurations of agents, by revision.

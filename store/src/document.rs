@@ -12,7 +12,7 @@ use crate::{
     error::{Result, StoreError},
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, LockTarget, PendingAdoption, Person, RetiredRepository, Tenant, Token,
+        ConfirmedHostKeys, LockTarget, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -235,6 +235,28 @@ impl StoredDocument for RetiredRepository {
     }
 }
 
+/// Accesses outlive their clusters, so they belong to no tenant.
+impl StoredDocument for RetiredVaultAccess {
+    type Id = String;
+    const KIND: Kind = Kind::Vault;
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.retired_vault
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.retired_vault
+    }
+}
+
 impl StoredDocument for ConfirmedHostKeys {
     type Id = String;
     const KIND: Kind = Kind::HostKeys;
@@ -376,6 +398,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::HostKeys => view.take::<ConfirmedHostKeys>(row)?,
             Kind::Repository => view.take::<RetiredRepository>(row)?,
             Kind::Adoption => view.take::<PendingAdoption>(row)?,
+            Kind::Vault => view.take::<RetiredVaultAccess>(row)?,
             Kind::Catalog => {}
         }
     }

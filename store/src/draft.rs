@@ -16,8 +16,7 @@ use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person,
-        RetiredRepository, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     record::Record,
     revision::Revision,
@@ -36,6 +35,7 @@ pub struct Draft {
     pub(super) people: BTreeSet<String>,
     pub(super) host_keys: BTreeSet<String>,
     pub(super) retired: BTreeSet<String>,
+    pub(super) retired_vault: BTreeSet<String>,
     pub(super) access: BTreeSet<String>,
     pub(super) adoptions: BTreeSet<String>,
     pub(super) delivery: TouchedDelivery,
@@ -65,6 +65,7 @@ impl Draft {
             people: BTreeSet::new(),
             host_keys: BTreeSet::new(),
             retired: BTreeSet::new(),
+            retired_vault: BTreeSet::new(),
             access: BTreeSet::new(),
             adoptions: BTreeSet::new(),
             delivery: TouchedDelivery::default(),
@@ -277,6 +278,24 @@ impl Draft {
             .ok_or(StoreError::Missing)?;
         self.retired.insert(id.to_owned());
         self.view.set::<RetiredRepository>(&id.to_owned(), None);
+        Ok(())
+    }
+
+    /// Creates or replaces the access to Vault of an earlier cluster.
+    pub fn put_retired_vault_access(&mut self, retired: RetiredVaultAccess) {
+        self.retired_vault.insert(retired.id.clone());
+        self.put(retired);
+    }
+
+    /// Removes the access to Vault of an earlier cluster.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_retired_vault_access(&mut self, id: &str) -> Result<()> {
+        let known = self.view.retired_vault_access(id);
+        known.ok_or(StoreError::Missing)?;
+        self.retired_vault.insert(id.to_owned());
+        self.view.set::<RetiredVaultAccess>(&id.to_owned(), None);
         Ok(())
     }
 

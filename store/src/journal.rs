@@ -17,8 +17,7 @@ use crate::{
     millis::millis,
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, FactSource, Facts, PendingAdoption, Person, RetiredRepository, Tenant,
-        Token,
+        ConfirmedHostKeys, FactSource, Facts, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -108,6 +107,9 @@ pub(super) fn record(
     }
     for id in &draft.retired {
         journal.document::<RetiredRepository>(draft, id)?;
+    }
+    for id in &draft.retired_vault {
+        journal.document::<RetiredVaultAccess>(draft, id)?;
     }
     for id in &draft.access {
         journal.document::<AccessGrant>(draft, id)?;

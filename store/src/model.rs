@@ -16,6 +16,7 @@ mod lock;
 mod person;
 mod tenant;
 mod token;
+mod vault;
 
 pub use access::{AccessAct, AccessGrant, AccessHolder};
 pub use adoption::PendingAdoption;
@@ -32,6 +33,7 @@ pub use fairlead_api::{
     resources::{
         AgentSettings, CompileMeta, CreationPolicy, Credentials, DeletionPolicy, DeployKey,
         InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TenantQuotas,
+        VaultNames, VaultPhase,
     },
 };
 pub use git::{ConfirmedHostKeys, GitRepo, RepoState, RetiredRepository};
@@ -39,3 +41,4 @@ pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use person::{Person, PersonRights, PersonRole};
 pub use tenant::{ClusterTemplate, Tenant};
 pub use token::{PersonOwner, Token, TokenOwner};
+pub use vault::{RetiredVaultAccess, VaultState};

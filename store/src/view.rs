@@ -9,8 +9,7 @@ use imbl::{OrdMap, OrdSet};
 use crate::{
     delivery::DeliveryDocuments,
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person,
-        RetiredRepository, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     quota_terms::ChangeCount,
     record::Record,
@@ -31,6 +30,7 @@ pub struct View {
     pub(super) people: OrdMap<String, Arc<Record<Person>>>,
     pub(super) host_keys: OrdMap<String, Arc<Record<ConfirmedHostKeys>>>,
     pub(super) retired: OrdMap<String, Arc<Record<RetiredRepository>>>,
+    pub(super) retired_vault: OrdMap<String, Arc<Record<RetiredVaultAccess>>>,
     pub(super) access: OrdMap<String, Arc<Record<AccessGrant>>>,
     pub(super) adoptions: OrdMap<String, Arc<Record<PendingAdoption>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
@@ -193,6 +193,17 @@ impl View {
     #[must_use]
     pub fn retired_repository(&self, id: &str) -> Option<&Arc<Record<RetiredRepository>>> {
         self.retired.get(id)
+    }
+
+    /// Access of earlier clusters that Vault still has.
+    pub fn retired_vault_accesses(&self) -> impl Iterator<Item = &Arc<Record<RetiredVaultAccess>>> {
+        self.retired_vault.values()
+    }
+
+    /// The access of an earlier cluster with this id.
+    #[must_use]
+    pub fn retired_vault_access(&self, id: &str) -> Option<&Arc<Record<RetiredVaultAccess>>> {
+        self.retired_vault.get(id)
     }
 
     /// Rights of the person with this id.

@@ -10,6 +10,7 @@ mod helm;
 mod queue;
 mod rollouts;
 mod runs;
+mod vault;
 
 use super::Code;
 
@@ -22,6 +23,7 @@ impl Code {
             14..=15 => cluster(self),
             21 if self.number() >= 2114 => adoption::check(self),
             20..=39 => session(self),
+            41 if self.number() >= 4150 => vault::check(self),
             41 if self.number() >= 4140 => quota(self),
             65 | 66 => queue::check(self),
             41 if self.number() > 4130 => sign_in(self),

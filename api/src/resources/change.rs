@@ -73,11 +73,13 @@ pub enum ResourceKind {
     HostKeys,
     /// Agent without a join string that waits for a person.
     Adoption,
+    /// Access to Vault of a deleted cluster, until it is removed.
+    Vault,
 }
 
 impl ResourceKind {
     /// All kinds.
-    pub const ALL: [ResourceKind; 14] = [
+    pub const ALL: [ResourceKind; 15] = [
         ResourceKind::Tenant,
         ResourceKind::Cluster,
         ResourceKind::Token,
@@ -92,6 +94,7 @@ impl ResourceKind {
         ResourceKind::Repository,
         ResourceKind::HostKeys,
         ResourceKind::Adoption,
+        ResourceKind::Vault,
     ];
 
     /// The name in JSON and in the database.
@@ -112,6 +115,7 @@ impl ResourceKind {
             ResourceKind::Repository => "repository",
             ResourceKind::HostKeys => "hostkeys",
             ResourceKind::Adoption => "adoption",
+            ResourceKind::Vault => "vault",
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{
     compile::CompileMeta,
     repo::{CreationPolicy, DeletionPolicy, KubeApi, RepoDocument},
     status::{ClusterStatus, DetectedClone},
+    vault::VaultAccess,
 };
 use crate::{
     ClusterId, ClusterUid, TenantId,
@@ -65,6 +66,10 @@ pub struct Cluster {
     /// Facts reported by programs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dynamic_facts: BTreeMap<String, Value>,
+    /// Access to Vault, if the hub manages one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(read_only)]
+    pub vault: Option<VaultAccess>,
     /// Report of the last compilation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compile_meta: Option<CompileMeta>,

@@ -67,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) accept_data_loss: bool,
     /// Configuration file of Git servers.
     pub(crate) git_servers: Option<PathBuf>,
+    /// Configuration file of the Vault with the secrets of clusters.
+    pub(crate) vault: Option<PathBuf>,
     /// Folder with credentials for sources of bundles.
     pub(crate) delivery_credentials: Option<PathBuf>,
     /// Program helm, for charts of repositories.
@@ -215,6 +217,9 @@ pub(crate) struct Server {
     /// TOML file of Git servers that provide the repositories of tenants and clusters: GitLab, GitHub, Gitea, Forgejo [default: none]
     #[arg(long, value_name = "FILE")]
     git_servers: Option<String>,
+    /// TOML file of the Vault in which each cluster gets a policy, an auth method and a role for its own secrets [default: none]
+    #[arg(long, value_name = "FILE")]
+    vault: Option<String>,
     /// Folder with keys and tokens for Git: a folder for each tenant, and in it one file for each name that a source uses.
     /// SOURCE.webhook has the secret of the webhook of that source [default: none]
     #[arg(long, value_name = "DIR")]
@@ -293,11 +298,8 @@ pub(crate) struct Server {
 
 /// Reads the settings of `fairlead server`.
 pub(super) fn read_server(reader: &mut Reader) -> Settings {
-    let tls = (
-        reader.optional::<PathBuf>("tls-cert"),
-        reader.optional::<PathBuf>("tls-key"),
-    );
-    let tls = match tls {
+    let tls_cert = reader.optional::<PathBuf>("tls-cert");
+    let tls = match (tls_cert, reader.optional::<PathBuf>("tls-key")) {
         (Some(cert), Some(key)) => Some((cert, key)),
         (None, None) => None,
         _ => {
@@ -350,6 +352,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         git_proxy: site_settings::git_proxy(reader),
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: reader.optional("git-servers"),
+        vault: reader.optional("vault"),
         delivery_credentials: reader.optional("delivery-credentials"),
         helm: reader.optional("helm"),
         program_proxy: ProgramProxy::default(),
@@ -386,6 +389,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         git_proxy: site_settings::git_proxy(reader),
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: None,
+        vault: None,
         delivery_credentials: None,
         helm: None,
         program_proxy: ProgramProxy::default(),
@@ -475,19 +479,15 @@ fn read_reporting(reader: &mut Reader) -> Reporting {
 
 /// Data that `GET /` reports to Lieutenant's clients.
 fn read_discovery(reader: &mut Reader) -> Discovery {
-    let oidc = (
-        reader.optional("oidc-discovery-url"),
-        reader.optional("oidc-client-id"),
-    );
-    let vault = (
-        reader.optional("vault-addr"),
-        reader.optional("vault-login-method"),
-    );
+    let oidc_url = reader.optional("oidc-discovery-url");
+    let oidc = (oidc_url, reader.optional("oidc-client-id"));
+    let vault_addr: Option<String> = reader.optional("vault-addr");
+    let vault_login = reader.optional("vault-login-method");
     if oidc.0.is_some() != oidc.1.is_some() {
         reader.mistake("oidc-discovery-url and oidc-client-id must be set together");
     }
     Discovery {
         oidc: oidc.0.zip(oidc.1),
-        vault: vault.0.map(|addr| (addr, vault.1)),
+        vault: vault_addr.map(|addr| (addr, vault_login)),
     }
 }

@@ -74,6 +74,11 @@ const RULES: &[OutputRule] = &[
         "git-server",
         "it needs a Git server; `make gitea` has repositories on a real one",
     ),
+    left("vault", "it needs a Vault; `make vault` has a real one"),
+    left(
+        "fairlead maintenance",
+        "it needs a Git server; `make gitea` has merge requests on a real one",
+    ),
     left(
         ".gitRepo.state.drift",
         "it needs a Git server; `make gitea` has repositories on a real one",

@@ -44,6 +44,7 @@ fn operation_of_role(view: &View, caller: &Caller, change: &Change) -> Option<Op
             | Kind::Repository
             | Kind::HostKeys
             | Kind::Adoption
+            | Kind::Vault
     ) && !Right::TOKENS.allows(caller)
     {
         return None;
@@ -117,7 +118,7 @@ fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Chang
         | Kind::Bundle
         | Kind::Group => change.tenant.clone(),
         Kind::Tenant => change.id.parse().ok(),
-        Kind::Authority | Kind::Person | Kind::Repository | Kind::HostKeys | Kind::Adoption => None,
+        Kind::Authority | Kind::Person | Kind::Repository | Kind::HostKeys | Kind::Adoption | Kind::Vault => None,
     };
     whose.is_some_and(|it| it == *own || sees_tenant(view, caller, &it))
 }

@@ -72,7 +72,7 @@ pub(super) fn dry_run_result(
     let view = registry.store.view();
     let template = template_of(&view, &record.value.tenant);
     let shown = ShownCluster {
-        cached: CachedDocument::of(record, template, registry.services.repositories.as_ref())
+        cached: CachedDocument::of(record, template, &registry.services)
             .map_err(RegistryError::from)?,
         version: record.version,
         stale: Vec::new(),
@@ -110,11 +110,7 @@ impl<'a> DocumentContext<'a> {
         let (reporting, now) = (&self.registry.settings.reporting, millis(self.now));
         let invited = self.invites && cluster.binding.bootstrap.open(self.now);
         Ok(ShownCluster {
-            cached: (self.registry.documents).of(
-                self.view,
-                record,
-                self.registry.services.repositories.as_ref(),
-            )?,
+            cached: (self.registry.documents).of(self.view, record, &self.registry.services)?,
             version: record.version,
             stale: stale_names(&cluster.dynamic_facts, observed, reporting, now),
             status: Some(&observed.status),

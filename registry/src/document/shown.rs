@@ -16,7 +16,7 @@ use crate::{
         cluster::{entry, serialize_own},
         repo, tenant,
     },
-    services::{RepoStatus, ShownRepoState},
+    services::{RepoStatus, Services, ShownRepoState},
     template::Effective,
 };
 
@@ -24,7 +24,7 @@ use crate::{
 struct CacheableFields<'a> {
     record: &'a Record<Cluster>,
     template: Option<&'a ClusterTemplate>,
-    repositories: &'a dyn RepoStatus,
+    services: &'a Services,
 }
 
 /// Part that depends on the caller and the time.
@@ -54,12 +54,12 @@ impl CachedDocument {
     pub(crate) fn of(
         record: &Record<Cluster>,
         template: Option<&ClusterTemplate>,
-        repositories: &dyn RepoStatus,
+        services: &Services,
     ) -> Result<Self, serde_json::Error> {
         let lasting = CacheableFields {
             record,
             template,
-            repositories,
+            services,
         };
         let mut text = serde_json::to_string(&lasting)?;
         text.pop();
@@ -120,7 +120,8 @@ impl Serialize for CacheableFields<'_> {
         if !cluster.dynamic_facts.is_empty() {
             map.serialize_entry("dynamicFacts", &FactValues(&cluster.dynamic_facts))?;
         }
-        let state = self.repositories.of_cluster(cluster, self.template);
+        let repositories = &self.services.repositories;
+        let state = repositories.of_cluster(cluster, self.template);
         map.serialize_entry("gitRepo", &ShownRepo::of(&effective, state))?;
         entry(
             &mut map,
@@ -145,6 +146,7 @@ impl Serialize for CacheableFields<'_> {
             uid: clone.uid.clone(),
         });
         entry(&mut map, "clone", clone)?;
+        entry(&mut map, "vault", self.services.vault.of_cluster(cluster))?;
         map.end()
     }
 }

@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 use super::{
     fact::Facts,
     git::{GitRepo, RepoState},
+    vault::VaultState,
 };
 
 /// A registered Kubernetes cluster.
@@ -41,6 +42,9 @@ pub struct Cluster {
     /// Status of the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo_state: Option<RepoState>,
+    /// Status of the access to Vault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vault: Option<VaultState>,
     /// Revision of the tenant's repository, overriding the tenant's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_git_repo_revision: Option<String>,
@@ -88,6 +92,7 @@ impl Cluster {
             dynamic_facts: Facts::new(),
             git_repo: None,
             repo_state: None,
+            vault: None,
             tenant_git_repo_revision: None,
             global_git_repo_revision: None,
             compile_meta: None,

@@ -110,5 +110,6 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         helm: None,
         git_proxy: Default::default(),
         git_servers: GitServers::default(),
+        vault: None,
     }
 }

@@ -1,0 +1,38 @@
+//! Desired access: a function of the cluster's record and the hub's settings.
+
+use fairlead_api::facts::SERVICE_ACCOUNT_KEYS;
+use fairlead_store::model::{Cluster, FactSource, VaultNames, hex};
+use fairlead_vault::{DesiredAccess, KeysError, SecretAccess};
+
+/// Reason without a desired access.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoAccess {
+    #[error("the agent has not reported the keys of its service accounts yet")]
+    NoKeys,
+    #[error(transparent)]
+    Keys(#[from] KeysError),
+}
+
+/// Desired access, and its hash.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) desired: DesiredAccess,
+    pub(super) of: String,
+}
+
+pub(super) fn names(access: &dyn SecretAccess, cluster: &Cluster) -> VaultNames {
+    access.names(&cluster.tenant, &cluster.id)
+}
+
+/// Only the cluster's own agent reports keys: everybody else could let strangers log in.
+///
+/// # Errors
+/// [`NoAccess`]
+pub(super) fn wanted(access: &dyn SecretAccess, cluster: &Cluster) -> Result<Wanted, NoAccess> {
+    let fact = cluster.dynamic_facts.get(SERVICE_ACCOUNT_KEYS);
+    let fact = fact.filter(|it| it.source == FactSource::Agent);
+    let keys = &fact.ok_or(NoAccess::NoKeys)?.value;
+    let desired = access.desired(&cluster.tenant, &cluster.id, keys)?;
+    let of = hex::hash_of(&desired);
+    Ok(Wanted { desired, of })
+}

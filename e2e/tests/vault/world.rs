@@ -1,0 +1,64 @@
+//! A Vault with the token of the hub as docs/vault.md describes it, and the settings of the hub.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context;
+use fairlead_e2e::vault::Vault;
+use tempfile::TempDir;
+
+pub(crate) const STEP_DEADLINE: Duration = Duration::from_secs(60);
+
+pub(crate) struct VaultWorld {
+    pub(crate) vault: Vault,
+    pub(crate) home: TempDir,
+    pub(crate) token: String,
+}
+
+impl VaultWorld {
+    /// Starts a Vault, with the documented policies of the hub's token.
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let home = tempfile::tempdir()?;
+        let vault = Vault::start(home.path()).await?;
+        let token = vault.create_token("hub", &documented_policy()?).await?;
+        let world = VaultWorld { vault, home, token };
+        world.write_token(&world.token)?;
+        Ok(world)
+    }
+
+    pub(crate) fn write_token(&self, token: &str) -> anyhow::Result<()> {
+        let path = self.home.path().join("token");
+        fs::write(&path, token)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(())
+    }
+
+    /// Writes the settings of a hub, with further lines.
+    pub(crate) fn settings(&self, more: &str) -> anyhow::Result<PathBuf> {
+        let path = self.home.path().join("vault.toml");
+        let token = self.home.path().join("token");
+        let text = format!(
+            "address = \"{}\"\ntoken_file = \"{}\"\nservice_accounts = [\"syn/secrets\"]\n{more}",
+            self.vault.url(),
+            token.display()
+        );
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+}
+
+/// All policies of docs/vault.md.
+fn documented_policy() -> anyhow::Result<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/vault.md");
+    let page = fs::read_to_string(page)?;
+    let blocks = page.split("```hcl\n").skip(1);
+    let blocks: Option<Vec<&str>> = blocks.map(|it| Some(it.split_once("```")?.0)).collect();
+    let text = blocks.context("a block has no end")?.concat();
+    Some(text)
+        .filter(|it| !it.is_empty())
+        .context("docs/vault.md has no policy")
+}
