@@ -14,6 +14,8 @@ use fairlead_e2e::{Cluster, Hub, Pod, Site, admin::get_plain, eventually};
 use serde_json::{Value, json};
 
 const STEP_DEADLINE: Duration = Duration::from_secs(30);
+/// Issuer of the tokens of service accounts, as the cluster is started with.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Objects to be found in addition to those of every cluster.
 const OBJECTS: &str = r#"
@@ -114,6 +116,7 @@ async fn clusters_facts_are_known_found_and_forgotten() -> anyhow::Result<()> {
         ),
         ("/contacts", json!({ "shop": { "a8r.io/owner": "@ann" } })),
         ("/customResourceDefinitions", json!(["boats.example.com"])),
+        ("/serviceAccountKeys/issuer", json!(ISSUER)),
         ("/site", json!("Berlin")),
         ("/racks", json!(12)),
         ("/incomplete", missing),

@@ -53,4 +53,5 @@ mod steward;
 mod strict;
 mod uids;
 mod untarget;
+mod vault;
 mod visibility;

@@ -120,7 +120,9 @@ impl Reconciler {
         match wanted(self.access.as_ref(), cluster) {
             Ok(wanted) => {
                 let is_done = known.is_some_and(|it| it.of == wanted.of && it.reason.is_none());
-                self.schedule.plan(work, &names.mount, &wanted.of, is_done);
+                // A later cluster with the same id and keys is another one: the parts of the first end.
+                let of = format!("{} {}", wanted.of, cluster.created);
+                self.schedule.plan(work, &names.mount, &of, is_done);
             }
             // The parts of the former tenant end without new keys, too.
             Err(_) if is_moved => self.schedule.plan(work, &names.mount, "", false),
