@@ -9,6 +9,7 @@ mod change;
 mod cluster;
 mod compile;
 mod exchange;
+mod merge_request;
 mod present;
 mod quota;
 mod repo;
@@ -36,6 +37,9 @@ pub use cluster::{
 };
 pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
 pub use exchange::{ExchangeToken, ExchangedToken};
+pub use merge_request::{
+    CiState, MergeOrder, MergeRequestDocument, MergeRequestList, MergeState, RepositoryFailure,
+};
 pub use quota::TenantQuotas;
 pub use repo::{
     ConfirmHostKeys, CreationPolicy, Credentials, DeletionPolicy, DeployKey, GitServerList,

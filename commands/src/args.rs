@@ -18,6 +18,7 @@ mod git_server;
 mod grants;
 mod inspect;
 mod lists;
+mod merge_requests;
 mod registry;
 mod revocation;
 mod tokens;
@@ -45,6 +46,7 @@ pub(crate) use self::inspect::{
     Audit, AuditCommand, AuditRequests, ClusterCatalog, Compiled, InventoryArgs, RecordingArgs,
 };
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
+pub(crate) use self::merge_requests::{MaintenanceArgs, MergeArgs, MergeRequestFilters};
 pub(crate) use self::registry::{
     Apply, ChangesArgs, ClusterArgs, FactsArgs, Find, Import, OneCluster, TenantArgs,
 };
@@ -84,6 +86,9 @@ pub enum HubCommand {
     /// Confirm host keys of Git servers, and list repositories of deleted owners
     #[command(subcommand)]
     GitServer(GitServerArgs),
+    /// List and merge merge requests of Renovate and others in the repositories of a tenant
+    #[command(subcommand)]
+    Maintenance(MaintenanceArgs),
     /// List and keep the access to Vault of deleted clusters
     #[command(subcommand)]
     Vault(VaultArgs),

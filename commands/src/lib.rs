@@ -23,6 +23,7 @@ mod import;
 mod inventory;
 mod kubeconfig;
 mod login;
+mod merge_requests;
 pub mod output;
 mod recording;
 mod revocation;
@@ -66,6 +67,7 @@ pub fn run(
         HubCommand::Token(command) => token::run(command, environment, create_locally),
         HubCommand::ConfirmRestore(asked) => ca::confirm_restore(&asked, environment),
         HubCommand::GitServer(command) => git_server::run(command, environment),
+        HubCommand::Maintenance(command) => merge_requests::run(command, environment),
         HubCommand::Vault(command) => vault::run(command, environment),
         HubCommand::Ca(command) => ca::run(command, environment),
         HubCommand::Access(command) => access::run(command, environment),

@@ -121,17 +121,9 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         Arc::new(ConfigurationModule::new(store.clone(), desired)),
         Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
         ca((&store, &clock), &authorities, &certificates),
-        Arc::new(RepositoriesModule::new(
-            store.clone(),
-            clock.clone(),
-            config.git_servers,
-        )),
-        GitProxyModule::shared(&store, config.git_proxy)?,
-        Arc::new(VaultModule::new(
-            store.clone(),
-            clock.clone(),
-            config.vault.clone(),
-        )),
+        repositories_module(&config, (&store, &clock)),
+        GitProxyModule::shared(&store, config.git_proxy.clone())?,
+        vault_module(&config, (&store, &clock)),
         Arc::new(AboutModule(Arc::new(about))),
         Arc::new(SignInModule::new(issuers.sign_in_options())),
         Arc::new(ExchangeModule::new(&issuers, &store, &clock)),
@@ -148,6 +140,20 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         _claim: claim,
         data_dir,
     })
+}
+
+fn repositories_module(config: &Config, (store, clock): (&Store, &Clock)) -> Arc<dyn ApiModule> {
+    let servers = config.git_servers.clone();
+    Arc::new(RepositoriesModule::new(
+        store.clone(),
+        clock.clone(),
+        servers,
+    ))
+}
+
+fn vault_module(config: &Config, (store, clock): (&Store, &Clock)) -> Arc<dyn ApiModule> {
+    let access = config.vault.clone();
+    Arc::new(VaultModule::new(store.clone(), clock.clone(), access))
 }
 
 fn sources(config: &Config, data_dir: &DataDir) -> SourceSettings {

@@ -9,6 +9,7 @@ mod credentials;
 mod detect;
 mod host_keys;
 mod kubernetes_secrets;
+mod merge_requests;
 mod provider;
 mod providers;
 mod reconcile;

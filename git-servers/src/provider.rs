@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use fairlead_api::resources::DeployKey;
 
-use crate::{address::RepoPath, api_calls::CallError};
+use crate::{address::RepoPath, api_calls::CallError, merge_requests::MergeRequestCalls};
 
 /// Entries of a page of a list, the most that all providers allow but Gitea, which has its own limit.
 pub(crate) const PAGE_SIZE: &str = "100";
@@ -53,7 +53,7 @@ pub(crate) enum FileChange {
 
 /// One kind of Git servers.
 #[async_trait]
-pub(crate) trait Provider: Send + Sync {
+pub(crate) trait Provider: MergeRequestCalls + Send + Sync {
     /// True if groups may have subgroups.
     fn has_subgroups(&self) -> bool;
 

@@ -3,6 +3,7 @@
 pub(crate) mod gitea;
 pub(crate) mod github;
 pub(crate) mod gitlab;
+mod pull_request;
 
 use fairlead_api::resources::DeployKey;
 use http::HeaderMap;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fairlead_api::resources::Credentials;
 use fairlead_repositories::{
-    DesiredRepo, GitServer, GitServerError, KnownRepo, ReportedRepo, RetiredRepo,
+    DesiredRepo, GitServer, GitServerError, KnownRepo, MergeRequestFilter, OpenMergeRequest,
+    ReportedRepo, RetiredRepo,
 };
 use reqwest::Client;
 use secrecy::SecretString;
@@ -20,6 +21,7 @@ use crate::{
     detect::{ProviderKind, detect},
     host_keys,
     kubernetes_secrets::KubernetesSecrets,
+    merge_requests,
     provider::Provider,
     providers::{gitea::Gitea, github::GitHub, gitlab::GitLab},
     reconcile::{Reconciler, server_error},
@@ -169,5 +171,28 @@ impl GitServer for ProvidedServer {
         let provider = self.provider(retired.api_secret.as_ref()).await?;
         let reconciler = self.reconciler(provider.as_ref());
         reconciler.retire(&path, retired).await
+    }
+
+    async fn merge_requests(
+        &self,
+        desired: &DesiredRepo,
+        filter: &MergeRequestFilter,
+    ) -> Result<Vec<OpenMergeRequest>, GitServerError> {
+        let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
+        let path = self.path_of(desired).ok_or_else(rejected)?;
+        let provider = self.provider(desired.api_secret.as_ref()).await?;
+        merge_requests::list(provider.as_ref(), &self.name, &path, filter).await
+    }
+
+    async fn merge(
+        &self,
+        desired: &DesiredRepo,
+        number: u64,
+        head: Option<&str>,
+    ) -> Result<(), GitServerError> {
+        let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
+        let path = self.path_of(desired).ok_or_else(rejected)?;
+        let provider = self.provider(desired.api_secret.as_ref()).await?;
+        merge_requests::merge(provider.as_ref(), &self.name, &path, (number, head)).await
     }
 }

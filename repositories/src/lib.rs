@@ -2,7 +2,9 @@
 //! seam of the Git servers that provide it ([`GitServer`]). No I/O.
 
 mod desired;
+mod merge_requests;
 mod server;
 
 pub use desired::{DesiredFile, DesiredRepo, KnownRepo, RepoOwner, RetiredRepo, Retirement};
+pub use merge_requests::{CiResult, MergeCheck, MergeRequestFilter, OpenMergeRequest};
 pub use server::{GitServer, GitServerError, GitServers, ReportedRepo};

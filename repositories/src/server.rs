@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::{DesiredRepo, KnownRepo, RetiredRepo};
+use crate::{DesiredRepo, KnownRepo, MergeRequestFilter, OpenMergeRequest, RetiredRepo};
 
 /// A Git server, or a company's own process for repositories. Its reasons are shown to everyone
 /// with access to the repository: they must contain no secrets.
@@ -54,6 +54,34 @@ pub trait GitServer: Send + Sync {
     /// # Errors
     /// [`GitServerError`]
     async fn retire(&self, retired: &RetiredRepo) -> Result<(), GitServerError>;
+
+    /// Lists open merge requests that match, with their CI and conflicts.
+    ///
+    /// # Errors
+    /// [`GitServerError`]
+    async fn merge_requests(
+        &self,
+        _desired: &DesiredRepo,
+        _filter: &MergeRequestFilter,
+    ) -> Result<Vec<OpenMergeRequest>, GitServerError> {
+        let cause = format!("{} has no merge requests", self.name());
+        Err(GitServerError::Rejected(cause))
+    }
+
+    /// Merges an open merge request that is ready: its CI has ended without a failure, and it has no conflicts. With
+    /// `head`, only while this is its last commit.
+    ///
+    /// # Errors
+    /// [`GitServerError`]; [`GitServerError::Rejected`] if it is not ready.
+    async fn merge(
+        &self,
+        _desired: &DesiredRepo,
+        _number: u64,
+        _head: Option<&str>,
+    ) -> Result<(), GitServerError> {
+        let cause = format!("{} has no merge requests", self.name());
+        Err(GitServerError::Rejected(cause))
+    }
 }
 
 /// A repository as reported by its server. Its fields fill the ones left empty.

@@ -7,6 +7,7 @@ mod commands;
 mod drift;
 mod gitops;
 mod helm;
+mod merge_requests;
 mod queue;
 mod rollouts;
 mod runs;
@@ -23,6 +24,7 @@ impl Code {
             14..=15 => cluster(self),
             21 if self.number() >= 2114 => adoption::check(self),
             20..=39 => session(self),
+            41 if self.number() >= 4160 => merge_requests::check(self),
             41 if self.number() >= 4150 => vault::check(self),
             41 if self.number() >= 4140 => quota(self),
             65 | 66 => queue::check(self),

@@ -4,6 +4,7 @@
 
 mod host_keys;
 mod keeper;
+mod merge_requests;
 mod plans;
 mod retired;
 mod state;
@@ -82,6 +83,7 @@ impl ApiModule for RepositoriesModule {
             )
             .with_state(Arc::clone(&self.0))
             .merge(host_keys::routes(&self.0))
+            .merge(merge_requests::routes(&self.0))
     }
 }
 

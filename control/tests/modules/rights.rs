@@ -15,7 +15,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 114] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 115] = [
     ("GET", "/v1/adoptions", "", "+-----"),
     (
         "POST",
@@ -264,6 +264,13 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 114] = [
         "/v1/clusters/c-of-a/catalog",
         r#"{"version":0,"objects":[]}"#,
         "+-----",
+    ),
+    ("GET", "/v1/tenants/t-a/merge-requests", "", "++++?+"),
+    (
+        "POST",
+        "/v1/tenants/t-a/merge-requests/x/merge",
+        r#"{"head":"x"}"#,
+        "??-??-",
     ),
     ("GET", "/v1/tokens", "", "+-----"),
     (

@@ -11,6 +11,7 @@ mod charts;
 mod git;
 mod gitea;
 mod kills;
+mod maintenance;
 mod purged;
 mod repositories;
 mod returned;

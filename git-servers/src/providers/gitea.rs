@@ -1,5 +1,7 @@
 //! Gitea and Forgejo, by the API of both (`/api/v1`).
 
+mod merge_requests;
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;

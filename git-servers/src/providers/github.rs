@@ -1,6 +1,7 @@
 //! GitHub and GitHub Enterprise Server, by their REST API of version 2022-11-28.
 
 mod commit;
+mod merge_requests;
 
 use std::collections::BTreeMap;
 

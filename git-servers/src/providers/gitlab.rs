@@ -1,5 +1,7 @@
 //! GitLab, by its REST API (`/api/v4`).
 
+mod merge_requests;
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;

@@ -12,5 +12,6 @@ mod cases;
 mod fakes;
 mod faults;
 mod host;
+mod merge_requests;
 mod real_gitea;
 mod real_ssh;
