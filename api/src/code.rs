@@ -187,6 +187,7 @@ codes! {
     BadBundle = 6110, 400, "the bundle is not valid", "Correct each field that the cause names.";
     TooManyTransfers = 6111, 429, "too many uploads are in progress", "Try again in a moment.";
     CatalogBundle = 6112, 409, "the bundle is made of the catalog of a cluster", "Change the catalog with `fairlead cluster catalog set CLUSTER`, or end its delivery with `fairlead cluster set CLUSTER --deliver-catalog=false`.";
+    ToolBundle = 6113, 409, "the bundle is made of the settings of a GitOps tool", "Change the settings with `fairlead cluster agent set CLUSTER`, or end the installation with `fairlead cluster agent set CLUSTER --gitops-install=false`.";
     ObjectRefused = 6201, 0, "the API server refused an object of the bundle", "Correct the object named in the cause, and deploy the bundle again.";
     FieldConflict = 6202, 0, "another manager has set a field of an object", "Remove the field from the bundle or from the other manager, or set `conflicts: force`.";
     ForeignObject = 6203, 0, "an object belongs to a Helm release or to another bundle", "Remove the object from one of them, or set `adopt: true` to take it over.";
@@ -276,6 +277,9 @@ codes! {
     GitOpsWorkloadUnavailable = 6812, 0, "a workload of the GitOps tool is not available", "Look at the pods of the workload that the cause names; a deployment with `drift: repair` is repaired by itself.";
     GitOpsDefinitionMissing = 6813, 0, "a definition of the GitOps tool is missing", "Install the tool again; a deployment with `drift: repair` is repaired by itself.";
     GitOpsSyncOverdue = 6814, 0, "the GitOps tool has not synced for a long time", "Look at the log of the tool's controllers, and check that its sync is not suspended.";
+    GitOpsToolFound = 6815, 0, "the cluster has a GitOps tool that the hub has not installed", "Take it over with `fairlead cluster agent set CLUSTER --gitops-adopt`, or leave it alone with `--gitops-install=false`.";
+    GitOpsManifestUnusable = 6816, 400, "the manifest of the GitOps tool cannot be used", "Put the file that the cause names into the folder of `--gitops-manifests`, and its SHA-256 into the settings, or remove the version from the settings: one is embedded.";
+    GitOpsKeysUnusable = 6817, 400, "the GitOps tool cannot verify commits with these keys", "Correct the key or the mode that the cause names: Flux verifies OpenPGP and SSH signatures, Argo CD those of OpenPGP.";
 }
 
 impl Code {

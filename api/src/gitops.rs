@@ -5,6 +5,12 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
+mod install;
+
+pub use install::{
+    CommitVerification, DesiredTool, FoundState, FoundTool, ToolInstallation, ToolProxy, VerifyMode,
+};
+
 /// Path to which an agent posts its [`KeyReport`], on a session with identity.
 pub const KEYS_PATH: &str = "/agent/v1/gitops/keys";
 /// Limit of a [`KeyReport`], in bytes.
@@ -120,6 +126,18 @@ pub struct GitOpsSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^SHA256:[A-Za-z0-9+/]{43}$")]
     pub confirmed_key: Option<String>,
+    /// True: the hub installs the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<bool>,
+    /// True: a tool that exists already is taken over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adopt: Option<bool>,
+    /// Manifests and objects of a tool that the hub installs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub installation: Option<ToolInstallation>,
+    /// Keys of commits that the tool applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<CommitVerification>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "signature of serde")]
@@ -139,6 +157,8 @@ impl GitOpsSettings {
                 .clone()
                 .fold(0, |sum, it| it.rotation.wrapping_add(sum)),
             confirmed_key: own.and_then(|it| it.confirmed_key.clone()),
+            install: both.clone().find_map(|it| it.install).unwrap_or_default(),
+            adopt: both.clone().find_map(|it| it.adopt).unwrap_or_default(),
             keys: AgentKeys::default(),
             registered: false,
         }
@@ -158,6 +178,12 @@ pub struct GitOpsConfig {
     /// Fingerprint of a key that an operator has registered by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmed_key: Option<String>,
+    /// True: the hub installs the tool.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub install: bool,
+    /// True: a tool that exists already is taken over.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub adopt: bool,
     /// Deploy keys of the agent in the hub's record.
     pub keys: AgentKeys,
     /// True if the Git server has reported the keys of the record as registered.
@@ -214,6 +240,7 @@ mod tests {
             key_type: Some(SshKeyType::Rsa),
             rotation: 2,
             confirmed_key: Some("of no use".to_owned()),
+            ..GitOpsSettings::default()
         };
         let own = GitOpsSettings {
             key_type: Some(SshKeyType::Ed25519),

@@ -31,7 +31,7 @@ pub(crate) use self::access::{
     Logout,
 };
 pub(crate) use self::adoption::{AdoptionArgs, ApproveArgs};
-pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
+pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent, ToolFields};
 pub(crate) use self::ca::{CaArgs, ConfirmRestore, RetireArgs};
 pub use self::common::{HubPlace, OutputArgs};
 pub(crate) use self::delivery::{

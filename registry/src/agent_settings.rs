@@ -1,12 +1,11 @@
 //! Validates settings of agents, of a cluster or of a tenant's template.
 
+mod gitops;
+
 use fairlead_api::config::CollectorKind;
 use fairlead_store::model::AgentSettings;
 
 use fairlead_routes::InvalidValue;
-
-/// Length of a SHA-256 hash in base64 without padding.
-const FINGERPRINT_CHARS: usize = 43;
 
 /// Rejects settings that no agent could apply.
 ///
@@ -53,21 +52,11 @@ pub fn check(settings: &AgentSettings) -> Result<(), InvalidValue> {
     if targets.clone().count() > 64 || !targets.clone().all(is_target) {
         return invalid("allowConnect: at most 64 targets, each host:port");
     }
-    let confirmed = settings.gitops.as_ref();
-    let confirmed = confirmed.and_then(|gitops| gitops.confirmed_key.as_deref());
-    if confirmed.is_some_and(|key| !is_fingerprint(key)) {
-        return invalid(
-            "gitops.confirmedKey: a fingerprint, like `ssh-keygen -l` prints it: SHA256: and 43 characters",
-        );
+    let problem = settings.gitops.as_ref().and_then(gitops::problem);
+    if let Some(problem) = problem {
+        return invalid(problem);
     }
     Ok(())
-}
-
-/// True for the form of OpenSSH: `SHA256:` and base64 without padding.
-fn is_fingerprint(text: &str) -> bool {
-    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    text.strip_prefix("SHA256:")
-        .is_some_and(|hash| hash.len() == FINGERPRINT_CHARS && hash.bytes().all(is_base64))
 }
 
 #[cfg(test)]

@@ -88,9 +88,31 @@ pub struct AgentFields {
     /// Type of the SSH key; another type rotates the key
     #[arg(long, value_enum)]
     pub(crate) key_type: Option<KeyTypeName>,
+    #[command(flatten)]
+    pub(crate) tool: ToolFields,
     /// Fields that use the value of the tenant's cluster template again
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     pub(crate) inherit: Vec<AgentField>,
+}
+
+/// Installation of a GitOps tool by the hub.
+#[derive(clap::Args)]
+pub(crate) struct ToolFields {
+    /// Install the GitOps tool from manifests of the hub
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) gitops_install: Option<bool>,
+    /// Take over a GitOps tool that exists already
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) gitops_adopt: Option<bool>,
+    /// Version of the GitOps tool, with the SHA-256 of its manifest if it is not embedded
+    #[arg(long, value_name = "VERSION[@SHA256]")]
+    pub(crate) gitops_version: Option<String>,
+    /// Registry or mirror for the images of the GitOps tool
+    #[arg(long, value_name = "HOST[/PATH]")]
+    pub(crate) gitops_registry: Option<String>,
+    /// Public keys of authors, OpenPGP or SSH: the GitOps tool applies commits signed by one of them only; "" for all commits
+    #[arg(long, value_name = "NAME=@FILE,...")]
+    pub(crate) gitops_verify: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

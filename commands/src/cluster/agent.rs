@@ -13,6 +13,8 @@ use crate::{
     output::{self, Cell, OutputFormat, TableColumn},
 };
 
+mod tool;
+
 const NOT_APPLIED_YET: &str =
     "note: the hub keeps the agent's version; agents of this version do not act on it yet";
 
@@ -143,7 +145,7 @@ fn amended(settings: Value, given: AgentFields) -> Result<Value, Failure> {
         let kind = SshKeyType::from(kind).as_str();
         settings = with_gitops(settings, "keyType", kind.into())?;
     }
-    Ok(settings)
+    tool::amended(settings, given.tool)
 }
 
 /// Parses a list like `A,B`; an empty text is an empty list.

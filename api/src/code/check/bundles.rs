@@ -39,6 +39,9 @@ pub(super) const fn content(code: Code) -> &'static str {
         Code::CatalogBundle => {
             "`fairlead cluster catalog get CLUSTER` shows the objects, and `fairlead deployment get CLUSTER catalog` their state. Names of bundles do not begin with `catalog-`."
         }
+        Code::ToolBundle => {
+            "`fairlead cluster agent get CLUSTER` shows the settings, and `fairlead deployment get CLUSTER gitops` the state of the installation. Names of bundles do not begin with `gitops-`."
+        }
         Code::TooManyTransfers => {
             "The hub reads 64 uploads at once, and those of one tenant share a memory budget. Look for a client in a loop in the hub's log of requests."
         }

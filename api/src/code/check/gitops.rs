@@ -47,6 +47,15 @@ pub(super) const fn in_cluster(code: Code) -> &'static str {
         Code::GitOpsSyncOverdue => {
             "`kubectl get gitrepositories,kustomizations -A` or `kubectl get applications -A` shows the last sync, and whether it is suspended."
         }
+        Code::GitOpsToolFound => {
+            "`kubectl get deployments -A -l app.kubernetes.io/part-of=flux --show-managed-fields -o yaml` shows who has installed it, likewise with `argocd`. The fact `gitops` has version and field manager in `found`."
+        }
+        Code::GitOpsManifestUnusable => {
+            "`sha256sum` of the file in the folder of `--gitops-manifests`, and `fairlead cluster agent get CLUSTER`: version and hash in the settings are those of the file."
+        }
+        Code::GitOpsKeysUnusable => {
+            "`gpg --show-keys KEYFILE` shows an OpenPGP key, `ssh-keygen -l -f KEYFILE` one of SSH. `fairlead cluster agent get CLUSTER -o yaml` shows tool, mode and keys."
+        }
         _ => MISSING,
     }
 }
