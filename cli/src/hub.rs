@@ -218,6 +218,7 @@ fn control_config(
         enroll: settings.enroll.clone(),
         git_proxy: settings.git_proxy.clone(),
         delivery_credentials: settings.delivery_credentials.clone(),
+        gitops_manifests: settings.gitops_manifests.clone(),
         helm: settings.helm.clone(),
         program_proxy: settings.program_proxy.clone(),
         git_servers,

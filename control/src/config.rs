@@ -52,6 +52,8 @@ pub struct Config {
     pub program_proxy: ProgramProxy,
     /// Connections of agents to Git servers.
     pub git_proxy: GitProxySettings,
+    /// Folder with manifests of GitOps tools, beside the embedded ones.
+    pub gitops_manifests: Option<PathBuf>,
     /// Plugged-in Git servers.
     pub git_servers: GitServers,
     /// Vault with the secrets of clusters.

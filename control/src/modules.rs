@@ -18,7 +18,9 @@ mod vault;
 use std::sync::Arc;
 
 use fairlead_api::Failure;
-use fairlead_delivery::{DeliveryModule, DeliveryParts, SourceSettings, TargetGuard};
+use fairlead_delivery::{
+    DeliveryModule, DeliveryParts, SourceSettings, TargetGuard, ToolManifests,
+};
 use fairlead_facts::{FactsModule, Influx};
 use fairlead_issuers::{Issuers, SignInModule};
 use fairlead_registry::{Registry, RegistryModule, Services, stale::Reporting};
@@ -77,8 +79,8 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let influx = influx.transpose()?;
     let (place, claim, store, sealing) = open_store(&config, &data_dir, &clock).await?;
     finish_restore(&data_dir, &store, clock.now()).await?;
-    let authorities = TrustedAuthorities::open(data_dir.path().to_owned(), sealing, &store).await?;
-    let authorities = Arc::new(authorities);
+    let authorities = TrustedAuthorities::open(data_dir.path().to_owned(), sealing, &store);
+    let authorities = Arc::new(authorities.await?);
     let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
     let now = clock.now();
     let front = front(&config);
@@ -89,10 +91,11 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let set = authorities.set();
     let trust_domain = set.current.trust_domain().to_owned();
     info!(data = %data_dir.path().display(), store = %place, trust_domain, pins = %set.pins(), lost, "modules opened");
-    let enroll = enroll(&config, (&store, &clock), &authorities, bootstrap);
+    let tools = ToolManifests::new(config.gitops_manifests.clone());
+    let enroll = enroll(&config, (&store, &clock), &authorities, (bootstrap, &tools));
     let repositories = Arc::new(ServerStates(config.git_servers.clone()));
     let desired = Arc::new(DesiredRevisions::new(repositories.clone()));
-    let deliveries = DeliveryParts::of(&store, &clock);
+    let deliveries = DeliveryParts::of(&store, &clock).with_tools(&tools);
     let services = Services {
         issuers: issuers.clone(),
         invitations: enroll.clone(),
@@ -118,7 +121,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         Arc::new(DeliveryModule::new(deliveries, sources(&config, &data_dir))),
         access,
         facts((&store, &clock), reporting, influx),
-        Arc::new(ConfigurationModule::new(store.clone(), desired)),
+        Arc::new(ConfigurationModule::new(store.clone(), desired, tools)),
         Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
         ca((&store, &clock), &authorities, &certificates),
         repositories_module(&config, (&store, &clock)),
@@ -169,7 +172,7 @@ fn enroll(
     config: &Config,
     (store, clock): (&Store, &Clock),
     authorities: &Arc<TrustedAuthorities>,
-    bootstrap: BootstrapKey,
+    (bootstrap, tools): (BootstrapKey, &ToolManifests),
 ) -> Arc<Enroll> {
     Arc::new(Enroll {
         store: store.clone(),
@@ -181,6 +184,7 @@ fn enroll(
         install_base: install_base(config),
         public_url: config.public_url.clone(),
         settings: config.enroll.clone(),
+        tools: tools.clone(),
     })
 }
 

@@ -6,27 +6,22 @@
 
 use std::time::Duration;
 
-use fairlead_api::{
-    BundleId, ClusterId, Code, Failure, IdError,
-    delivery::{BundleFields, Target},
-};
+use fairlead_api::{BundleId, ClusterId, Code, Failure, IdError};
 use fairlead_bundle::folder::FileEntry;
 use fairlead_store::{
     Actor, Draft, StoreError, View, millis,
-    model::{BundleRecord, CatalogOrigin, Cluster, Generation, hex},
+    model::{BundleRecord, CatalogOrigin, Cluster, Generation},
 };
 use serde_json::Value;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::{generations::GenerationOptions, parts::DeliveryParts};
+use crate::{
+    generations::GenerationOptions,
+    hub_bundles::{self, HubBundle, fields_of},
+    parts::DeliveryParts,
+};
 
-/// Name of the catalog's deployment in its cluster.
-const CATALOG_NAME: &str = "b-catalog";
-/// Prefix of the bundles that only the hub makes.
-const PREFIX: &str = "b-catalog-";
-/// Length of a digest in the place of a long id.
-const DIGEST_CHARS: usize = 40;
 const FILE_NAME: &str = "catalog.yaml";
 /// Changes within this time are processed together.
 const BATCH_DELAY: Duration = Duration::from_millis(300);
@@ -107,37 +102,8 @@ fn origin_of(cluster: &ClusterId, version: u64) -> CatalogOrigin {
     }
 }
 
-/// Id of a cluster's bundle: with the id of the cluster, or with its digest if that is too long.
 fn id_of(cluster: &ClusterId) -> Result<BundleId, IdError> {
-    let named = format!("{PREFIX}{cluster}").parse();
-    named.or_else(|_| {
-        let digest: String = hex::hash_of(cluster).chars().take(DIGEST_CHARS).collect();
-        format!("{PREFIX}{digest}").parse()
-    })
-}
-
-/// The bundle with this name in a path below a cluster: that of its catalog, or any other one.
-pub(crate) fn named(cluster: &ClusterId, name: &str) -> Option<BundleId> {
-    match name {
-        CATALOG_NAME => id_of(cluster).ok(),
-        other => other.parse().ok(),
-    }
-}
-
-/// True for names that only the hub gives.
-pub(crate) fn is_reserved(id: &BundleId) -> bool {
-    id.as_str() == CATALOG_NAME || id.as_str().starts_with(PREFIX)
-}
-
-/// Refuses changes of people to content and targets, with the same words for bundles that they do not see.
-///
-/// # Errors
-/// `FL-6112`
-pub(crate) fn refuse(id: &BundleId) -> Result<(), Failure> {
-    match is_reserved(id) {
-        true => Err(Failure::because(Code::CatalogBundle, id)),
-        false => Ok(()),
-    }
+    HubBundle::Catalog.id_of(cluster)
 }
 
 async fn write(parts: &DeliveryParts, cluster: &ClusterId) -> Result<(), Failure> {
@@ -195,13 +161,7 @@ fn put(
     }
     let mut bundle = known.unwrap_or_else(|| BundleRecord::new(id.clone(), tenant.clone(), fields));
     let has_moved = bundle.tenant != tenant;
-    let is_same = bundle
-        .newest()
-        .is_some_and(|it| it.artifact == generation.artifact && it.options == generation.options);
-    // The tenant is part of each spec.
-    if !is_same || has_moved {
-        bundle.push(generation.clone());
-    }
+    hub_bundles::push(&mut bundle, has_moved, generation);
     bundle.tenant = tenant;
     bundle.catalog = Some(origin.clone());
     draft.put_bundle(bundle)
@@ -218,16 +178,6 @@ async fn delete(parts: &DeliveryParts, bundle: &BundleId) -> Result<(), Failure>
     };
     parts.store.change(Actor::Hub, decide).await?;
     Ok(())
-}
-
-fn fields_of(cluster: &ClusterId) -> BundleFields {
-    BundleFields {
-        targets: vec![Target {
-            clusters: vec![cluster.clone()],
-            ..Target::default()
-        }],
-        ..BundleFields::default()
-    }
 }
 
 /// Documents of YAML, of which JSON is a part.

@@ -19,8 +19,8 @@ use http::{HeaderMap, StatusCode, Uri};
 use tracing::info;
 
 use crate::{
-    catalogs,
     fleet::{Fleet, ListedDeployment},
+    hub_bundles,
     parts::DeliveryParts,
     rights::{DELIVER, TAG},
 };
@@ -198,7 +198,7 @@ async fn deployment(
     cluster: &ClusterId,
     bundle: &str,
 ) -> Answer<Deployment> {
-    let id = catalogs::named(cluster, bundle);
+    let id = hub_bundles::named(cluster, bundle);
     let read = |fleet: &Fleet| id.and_then(|id| fleet.deployment_of(cluster, &id));
     let found = parts.fleet.read(read).await?;
     Ok(found.ok_or_else(|| no_such_deployment(cluster, bundle))?)

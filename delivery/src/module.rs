@@ -18,6 +18,7 @@ use crate::{
     rollouts,
     runs::{self, Runs},
     sources::{self, SourceSettings, Sources},
+    tools,
 };
 
 /// Delivery at the hub.
@@ -61,6 +62,7 @@ impl Module for DeliveryModule {
                 () = process.draining() => {}
                 () = garbage::run(&self.parts) => {}
                 () = catalogs::run(&self.parts) => {}
+                () = tools::run(&self.parts) => {}
                 () = commands::announce(&self.runs, fleet) => {}
             }
         };

@@ -12,6 +12,7 @@ use crate::{
     fleet::{FleetHandle, SupervisorParts},
     generations::Generations,
     proxy::ProgramProxy,
+    tools::ToolManifests,
 };
 
 /// Documents, rows and clock of delivery.
@@ -27,6 +28,8 @@ pub struct DeliveryParts {
     pub(crate) artifacts: Artifacts,
     /// Charts of repositories.
     pub(crate) charts: ChartFetcher,
+    /// Manifests of GitOps tools.
+    pub(crate) tools: ToolManifests,
     /// Generations of bundles.
     pub(crate) generations: Generations,
     /// States of bundles in clusters.
@@ -61,6 +64,7 @@ impl DeliveryParts {
         DeliveryParts {
             artifacts: Artifacts::new(contents.clone()),
             charts: ChartFetcher::new(None, ProgramProxy::default()),
+            tools: ToolManifests::default(),
             generations,
             store: store.clone(),
             clock: clock.clone(),
@@ -72,5 +76,12 @@ impl DeliveryParts {
             announcements,
             fleet,
         }
+    }
+
+    /// The same with these manifests of GitOps tools.
+    #[must_use]
+    pub fn with_tools(mut self, tools: &ToolManifests) -> Self {
+        self.tools = tools.clone();
+        self
     }
 }

@@ -23,7 +23,7 @@ pub use adoption::PendingAdoption;
 pub use authorities::{Authorities, CaRecord, RetiredCa};
 pub use cluster::{AgentCa, Binding, Bootstrap, CloneSighting, Cluster, LateRenewal};
 pub use delivery::{
-    BundleRecord, BundleSource, CatalogOrigin, Generation, MAX_GENERATIONS, SourcePoll,
+    BundleRecord, BundleSource, CatalogOrigin, Generation, MAX_GENERATIONS, SourcePoll, ToolOrigin,
 };
 pub use fact::{Fact, Facts};
 /// Parts of documents that are stored as received.

@@ -69,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) git_servers: Option<PathBuf>,
     /// Configuration file of the Vault with the secrets of clusters.
     pub(crate) vault: Option<PathBuf>,
+    /// Folder with manifests of GitOps tools, beside the embedded ones.
+    pub(crate) gitops_manifests: Option<PathBuf>,
     /// Folder with credentials for sources of bundles.
     pub(crate) delivery_credentials: Option<PathBuf>,
     /// Program helm, for charts of repositories.
@@ -220,6 +222,9 @@ pub(crate) struct Server {
     /// TOML file of the Vault in which each cluster gets a policy, an auth method and a role for its own secrets [default: none]
     #[arg(long, value_name = "FILE")]
     vault: Option<String>,
+    /// Folder with manifests of GitOps tools, TOOL-VERSION.yaml, for versions that are not embedded [default: none]
+    #[arg(long, value_name = "DIR")]
+    gitops_manifests: Option<String>,
     /// Folder with keys and tokens for Git: a folder for each tenant, and in it one file for each name that a source uses.
     /// SOURCE.webhook has the secret of the webhook of that source [default: none]
     #[arg(long, value_name = "DIR")]
@@ -353,6 +358,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: reader.optional("git-servers"),
         vault: reader.optional("vault"),
+        gitops_manifests: reader.optional("gitops-manifests"),
         delivery_credentials: reader.optional("delivery-credentials"),
         helm: reader.optional("helm"),
         program_proxy: ProgramProxy::default(),
@@ -390,6 +396,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: None,
         vault: None,
+        gitops_manifests: None,
         delivery_credentials: None,
         helm: None,
         program_proxy: ProgramProxy::default(),

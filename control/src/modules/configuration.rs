@@ -4,6 +4,7 @@
 mod desired;
 mod document;
 mod keys;
+mod tool;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use fairlead_api::{
     gitops::KEYS_PATH,
     resources::{AgentSettings as ShownSettings, List},
 };
+use fairlead_delivery::ToolManifests;
 use fairlead_registry::{
     Listing, RegistryError, admit, agent_settings, allow_in, by, check_unchanged, listed, tagged,
     visible,
@@ -43,13 +45,18 @@ pub(crate) use desired::DesiredRevisions;
 struct Configuration {
     store: Store,
     desired: Arc<DesiredRevisions>,
+    tools: ToolManifests,
 }
 
 pub(crate) struct ConfigurationModule(Arc<Configuration>);
 
 impl ConfigurationModule {
-    pub(crate) fn new(store: Store, desired: Arc<DesiredRevisions>) -> Self {
-        ConfigurationModule(Arc::new(Configuration { store, desired }))
+    pub(crate) fn new(store: Store, desired: Arc<DesiredRevisions>, tools: ToolManifests) -> Self {
+        ConfigurationModule(Arc::new(Configuration {
+            store,
+            desired,
+            tools,
+        }))
     }
 }
 
@@ -196,6 +203,7 @@ async fn put(
     let view = state.store.view();
     let known = visible(&view, &caller, &id)?;
     let caller = allow_in(&view, &caller, &known.value, Right::WRITE_CLUSTER)?;
+    tool::check(&state.tools, &view, &known.value, &settings)?;
     let (principal, sent) = (caller.clone(), settings.clone());
     let changed = state.store.change(by(&caller), move |draft| {
         let cluster = visible(draft, &principal, &id)?;

@@ -24,6 +24,7 @@ use fairlead_api::{
     enroll::{ENROLL_PATH, RENEW_PATH},
     resources::JoinInfo,
 };
+use fairlead_delivery::ToolManifests;
 use fairlead_registry::{Invitations, RegistryError};
 use fairlead_routes::{ApiModule, ApiRoutes, reply::finish};
 use fairlead_seam::Module;
@@ -77,6 +78,8 @@ pub(crate) struct Enroll {
     pub(crate) bootstrap: BootstrapKey,
     pub(crate) renewals: RenewalLimit,
     pub(crate) adoptions: AdoptionLimits,
+    /// Manifests of GitOps tools that the hub installs.
+    pub(crate) tools: ToolManifests,
 }
 
 impl Enroll {

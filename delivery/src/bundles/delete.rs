@@ -20,8 +20,8 @@ use tracing::info;
 
 use super::{known, shown, visible};
 use crate::{
-    catalogs,
     confirm::{Affected, clusters_below, removals, require},
+    hub_bundles,
     parts::DeliveryParts,
     rights::DELIVER,
 };
@@ -67,7 +67,7 @@ pub(super) async fn delete(
         let bundle = visible(draft, &who, &doomed).cloned();
         let bundle = bundle.ok_or(RegistryError::Conflict)?;
         precondition.check(Some(bundle.version))?;
-        catalogs::refuse(&doomed)?;
+        hub_bundles::refuse(&doomed)?;
         let removals = match mode {
             DeleteMode::Keep => delete_in(draft, &bundle.value)?,
             DeleteMode::Remove => remove_in(draft, &bundle.value, &deployed)?,

@@ -20,8 +20,8 @@ use super::{
     shown, visible,
 };
 use crate::{
-    catalogs,
     confirm::{Affected, check, clusters_below},
+    hub_bundles,
     parts::DeliveryParts,
     rights::DELIVER,
 };
@@ -97,7 +97,7 @@ pub(super) fn put_in(
     (proposal, now): (&Proposal, OffsetDateTime),
 ) -> Result<Unconfirmed, RegistryError> {
     check_tenant(draft, caller, &proposal.tenant)?;
-    catalogs::refuse(&proposal.id)?;
+    hub_bundles::refuse(&proposal.id)?;
     let known = visible(draft, caller, &proposal.id).cloned();
     precondition.check(known.as_ref().map(|it| it.version))?;
     let status = match &known {

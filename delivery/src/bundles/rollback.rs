@@ -20,7 +20,7 @@ use super::{
     put::{confirm_write, refuse_deleting, write},
     shown, visible,
 };
-use crate::{catalogs, parts::DeliveryParts, rights::DELIVER};
+use crate::{hub_bundles, parts::DeliveryParts, rights::DELIVER};
 
 pub(super) async fn roll_back(
     State(parts): State<DeliveryParts>,
@@ -59,7 +59,7 @@ pub(super) async fn roll_back(
         let bundle = visible(draft, &who, &id).cloned();
         let bundle = bundle.ok_or(RegistryError::Conflict)?;
         precondition.check(Some(bundle.version))?;
-        catalogs::refuse(&id)?;
+        hub_bundles::refuse(&id)?;
         refuse_deleting(&bundle.value)?;
         if !bundle.value.generations.contains(&target) {
             return Err(RegistryError::Conflict);

@@ -8,3 +8,4 @@ mod rollouts;
 mod stored_rows;
 mod targets;
 mod tombstones;
+mod tools;

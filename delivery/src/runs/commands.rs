@@ -14,7 +14,7 @@ use fairlead_store::{
 use tracing::info;
 
 use super::{NewCommand, Runs};
-use crate::{catalogs, rights::DELIVER};
+use crate::{hub_bundles, rights::DELIVER};
 
 /// Failure of a request for a bundle that is missing, hidden, or out of the cluster's reach.
 pub(crate) fn no_such_bundle(id: &str) -> Failure {
@@ -30,7 +30,7 @@ pub(super) fn bundle_for<'a>(
     cluster: &Cluster,
     id: &str,
 ) -> Result<&'a BundleRecord, Failure> {
-    let bundle = catalogs::named(&cluster.id, id);
+    let bundle = hub_bundles::named(&cluster.id, id);
     let bundle = bundle.and_then(|id| view.bundle(&id)).map(|it| &it.value);
     let bundle = bundle.filter(|it| view.within(&cluster.tenant, &it.tenant));
     bundle.ok_or_else(|| no_such_bundle(id))

@@ -18,8 +18,8 @@ use super::{
     state::{PollResult, reason_of},
 };
 use crate::{
-    catalogs,
     confirm::{Affected, removals, write_tombstones},
+    hub_bundles,
 };
 
 /// Stored content of one folder for one bundle.
@@ -171,9 +171,10 @@ fn bundle_of(
     source: &BundleSource,
     (read, folder): (&ReadCommit, &StoredFolder),
 ) -> Result<Option<(BundleRecord, bool)>, Option<SourceFailure>> {
-    if catalogs::is_reserved(&folder.bundle) {
+    if hub_bundles::is_reserved(&folder.bundle) {
         let (bundle, path) = (&folder.bundle, &folder.path);
-        let cause = format!("folder {path:?} names {bundle}, which is a name for catalogs");
+        let cause =
+            format!("folder {path:?} names {bundle}, which is a name for bundles of the hub");
         return Err(Some(SourceFailure::new(Code::BundleNameTaken, cause)));
     }
     let known = draft.bundle(&folder.bundle).map(|it| &it.value);

@@ -83,6 +83,9 @@ pub struct BundleRecord {
     /// Origin of the content in a catalog; the hub makes such a bundle itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalog: Option<CatalogOrigin>,
+    /// Origin of the content in the settings of a GitOps tool; the hub makes such a bundle itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolOrigin>,
     /// True: nothing is released, corrected or retried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspended: bool,
@@ -114,6 +117,18 @@ pub struct CatalogOrigin {
     pub version: u64,
 }
 
+/// GitOps tool of a cluster, as content of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolOrigin {
+    /// The only cluster of the bundle.
+    pub cluster: ClusterId,
+    /// Hash of settings, repository and version in the newest generation.
+    pub inputs: String,
+    /// False for an adopted tool: the bundle has the source of the catalog only.
+    pub with_controllers: bool,
+}
+
 /// A generation of a bundle. Its content is stored by the digest of its JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -141,6 +156,7 @@ impl BundleRecord {
             source: None,
             path: None,
             catalog: None,
+            tool: None,
             suspended: false,
             orphaned: false,
             deleting: false,

@@ -33,6 +33,9 @@ pub(super) enum EnrollError {
     /// The choices of the site operator are invalid.
     #[error("{0}")]
     Choices(#[from] SiteChoiceError),
+    /// The GitOps tool of the cluster cannot be installed.
+    #[error("{0}")]
+    Tool(String),
     /// A peer without an identity asks for a renewal.
     #[error("there is no identity to renew")]
     EnrolOnly,
@@ -50,6 +53,7 @@ impl EnrollError {
             EnrollError::Identity(error) => error.code(),
             EnrollError::Lapsed(_) => Code::CertificateExpired,
             EnrollError::Choices(_) => Code::Invalid,
+            EnrollError::Tool(_) => Code::GitOpsManifestUnusable,
             EnrollError::TooManyRenewals => Code::TooManyRequests,
             EnrollError::EnrolOnly => Code::EnrolOnly,
             EnrollError::Internal(_) => Code::Internal,
@@ -106,6 +110,7 @@ impl From<EnrollError> for Failure {
             EnrollError::Identity(error) => error.into(),
             EnrollError::EnrolOnly => error.code().into(),
             EnrollError::Choices(_)
+            | EnrollError::Tool(_)
             | EnrollError::Lapsed(_)
             | EnrollError::TooManyRenewals
             | EnrollError::Internal(_) => Failure::because(error.code(), error_chain(&error)),

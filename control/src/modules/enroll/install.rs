@@ -19,6 +19,8 @@ use fairlead_api::{
         SiteChoices,
     },
 };
+use fairlead_delivery::{catalog_url, desired_tool};
+use fairlead_gitops_install::{Installation, InstallerRights, rights};
 use fairlead_registry::{new_token, template_of};
 use fairlead_routes::{
     ApiRoutes, QueryParameter, RouteSpec, Tag,
@@ -26,7 +28,7 @@ use fairlead_routes::{
 };
 use fairlead_seam::TooManyWrongTokens;
 use fairlead_store::{
-    Actor, Draft,
+    Actor, Draft, View,
     model::{Bootstrap, Cluster, Token},
     whole_millis,
 };
@@ -190,6 +192,27 @@ fn open_for(
     Ok(cluster.clone())
 }
 
+/// Rights of the account that installs the cluster's tool. They name objects, so the URL of the catalog does not matter.
+fn installer_rights(
+    enroll: &Enroll,
+    view: &View,
+    cluster: &Cluster,
+) -> Result<Option<InstallerRights>, EnrollError> {
+    let Some(desired) = desired_tool(view, cluster) else {
+        return Ok(None);
+    };
+    let manifest = enroll.tools.load(&desired);
+    let manifest = manifest.map_err(|error| EnrollError::Tool(error.to_string()))?;
+    let installation = Installation {
+        desired: &desired,
+        url: catalog_url(view, cluster).unwrap_or_default(),
+        with_controllers: true,
+    };
+    let objects = fairlead_gitops_install::render(&installation, &manifest);
+    let objects = objects.map_err(|error| EnrollError::Tool(error.to_string()))?;
+    Ok(Some(rights(&objects)))
+}
+
 fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, EnrollError> {
     let claims = enroll.bootstrap.read(&token).ok_or(SpendError::Unknown)?;
     let view = enroll.store.view();
@@ -199,6 +222,7 @@ fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, E
     let of_all = template_of(&view, &cluster.tenant).map(|it| &it.agent);
     let of_all = of_all.and_then(|it| it.gitops.as_ref());
     let gitops = GitOpsSettings::over(cluster.agent.gitops.as_ref(), of_all);
+    let installer = installer_rights(enroll, &view, &cluster)?;
     info!(cluster = %cluster.id, "install manifest served");
     manifest(&ManifestInput {
         start: AgentStart::Join {
@@ -208,6 +232,8 @@ fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, E
         tenant: cluster.tenant,
         choices,
         gitops: gitops.tool,
+        adopt: gitops.install && gitops.adopt,
+        installer,
         image: enroll.settings.image.clone(),
         version: enroll.settings.version.clone(),
     })

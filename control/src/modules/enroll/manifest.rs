@@ -15,6 +15,7 @@ use fairlead_api::{
     gitops::GitOpsTool,
     site::{DeliveryRights, SiteChoices},
 };
+use fairlead_gitops_install::InstallerRights;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
@@ -41,6 +42,10 @@ pub struct ManifestInput {
     pub choices: SiteChoices,
     /// GitOps tool of the cluster; the agent gets rights for this one only.
     pub gitops: GitOpsTool,
+    /// True: the agent may take over a tool that exists already.
+    pub adopt: bool,
+    /// Rights of the account that installs this tool; `None` if the hub installs nothing.
+    pub installer: Option<InstallerRights>,
     /// Image of the agent.
     pub image: String,
     /// Version of the agent, as an annotation.
@@ -122,23 +127,35 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         }));
     }
     if has_delivery(input) {
-        objects.extend(delivery::objects());
+        objects.extend(delivery::objects(
+            input.choices.delivery,
+            returned_secret(input),
+        ));
     }
-    let of_gitops = gitops::objects(input.gitops);
+    let of_gitops = gitops::objects(input.gitops, input.adopt);
     if !has_delivery(input) && !of_gitops.is_empty() {
-        objects.extend(delivery::secrets_policy());
+        objects.extend(delivery::secrets_policy(returned_secret(input)));
     }
     objects.extend(of_gitops);
     if let Some(target) = &input.choices.git_proxy {
         objects.extend(git_proxy::objects(target));
+    }
+    if let Some(rights) = &input.installer {
+        objects.extend(gitops::installer(input.gitops, rights));
     }
     objects.push(workload::network_policy());
     objects.push(workload::deployment(input));
     objects
 }
 
+/// True if the agent delivers bundles, or the GitOps tool only.
 fn has_delivery(input: &ManifestInput) -> bool {
-    input.choices.delivery != DeliveryRights::None
+    input.choices.delivery != DeliveryRights::None || input.installer.is_some()
+}
+
+/// Namespace and name of the Secret that the end of an adoption returns.
+fn returned_secret(input: &ManifestInput) -> Option<(&'static str, &'static str)> {
+    gitops::secret(input.gitops).filter(|_| input.adopt)
 }
 
 fn metadata(name: &str) -> Value {

@@ -111,5 +111,6 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         git_proxy: Default::default(),
         git_servers: GitServers::default(),
         vault: None,
+        gitops_manifests: None,
     }
 }

@@ -55,6 +55,8 @@ pub(super) async fn get(
         tenant,
         choices,
         gitops: GitOpsTool::None,
+        adopt: false,
+        installer: None,
         image: enroll.settings.image.clone(),
         version: enroll.settings.version.clone(),
     });

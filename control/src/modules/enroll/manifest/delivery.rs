@@ -1,11 +1,12 @@
 //! Deliveries: their namespace, the rights of the agent in it, the account of bundles, and the runner's container.
 
+use fairlead_api::site::DeliveryRights;
 use serde_json::{Value, json};
 
 use super::{AGENT_NAME, ManifestInput, NAMESPACE, labels};
 
 /// Namespace of journals and locks, and of the account of bundles.
-const DELIVERY_NAMESPACE: &str = "fairlead-delivery";
+pub(super) const DELIVERY_NAMESPACE: &str = "fairlead-delivery";
 /// Account that bundles act as by default.
 const DEPLOYER: &str = "deployer";
 const DEPLOYER_BINDING: &str = "fairlead-deployer";
@@ -28,13 +29,11 @@ const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Lifetime of the agent's token, as the kubelet's own volumes have it.
 const TOKEN_SECONDS: u32 = 3607;
 
-/// Objects for deliveries beside the pod.
-pub(super) fn objects() -> Vec<Value> {
+/// Objects for deliveries beside the pod. Without rights of deliveries there is no account for bundles.
+pub(super) fn objects(rights: DeliveryRights, returned: Option<(&str, &str)>) -> Vec<Value> {
     let agent = json!({ "kind": "ServiceAccount", "name": AGENT_NAME, "namespace": NAMESPACE });
-    let deployer =
-        json!({ "kind": "ServiceAccount", "name": DEPLOYER, "namespace": DELIVERY_NAMESPACE });
-    let [policy, policy_binding] = secrets_policy();
-    vec![
+    let [policy, policy_binding] = secrets_policy(returned);
+    let mut objects = vec![
         json!({
             "apiVersion": "v1",
             "kind": "Namespace",
@@ -45,20 +44,6 @@ pub(super) fn objects() -> Vec<Value> {
                     "pod-security.kubernetes.io/enforce": "restricted",
                 },
             },
-        }),
-        json!({
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": metadata(DEPLOYER),
-            // No pod runs as it; its tokens are bound to runs.
-            "automountServiceAccountToken": false,
-        }),
-        json!({
-            "apiVersion": RBAC_VERSION,
-            "kind": "ClusterRoleBinding",
-            "metadata": { "name": DEPLOYER_BINDING, "labels": labels() },
-            "roleRef": { "apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "cluster-admin" },
-            "subjects": [deployer],
         }),
         own_role(),
         json!({
@@ -71,7 +56,36 @@ pub(super) fn objects() -> Vec<Value> {
         deliverer_role(),
         policy,
         policy_binding,
+    ];
+    if rights != DeliveryRights::None {
+        objects.extend(deployer());
+    }
+    objects
+}
+
+fn deployer() -> [Value; 2] {
+    let deployer =
+        json!({ "kind": "ServiceAccount", "name": DEPLOYER, "namespace": DELIVERY_NAMESPACE });
+    [
+        account(DEPLOYER),
+        json!({
+            "apiVersion": RBAC_VERSION,
+            "kind": "ClusterRoleBinding",
+            "metadata": { "name": DEPLOYER_BINDING, "labels": labels() },
+            "roleRef": { "apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "cluster-admin" },
+            "subjects": [deployer],
+        }),
     ]
+}
+
+/// Account of bundles. No pod runs as it; its tokens are bound to runs.
+pub(super) fn account(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(name),
+        "automountServiceAccountToken": false,
+    })
 }
 
 fn metadata(name: &str) -> Value {
@@ -134,9 +148,17 @@ fn deliverer_role() -> Value {
 }
 
 /// Limits the Secrets of the agent to its own types: one with a ServiceAccount's token would give it that account.
-pub(super) fn secrets_policy() -> [Value; 2] {
+///
+/// `returned`: namespace and name of a Secret of others, which the end of an adoption returns.
+pub(super) fn secrets_policy(returned: Option<(&str, &str)>) -> [Value; 2] {
     let user = format!("system:serviceaccount:{NAMESPACE}:{AGENT_NAME}");
     let types = SECRET_TYPES.map(|it| format!("'{it}'")).join(", ");
+    let mut allowed = format!("object.type in [{types}]");
+    if let Some((namespace, name)) = returned {
+        allowed += &format!(
+            " || (object.type == 'Opaque' && object.metadata.namespace == '{namespace}' && object.metadata.name == '{name}')"
+        );
+    }
     let policy = json!({
         "apiVersion": ADMISSION_VERSION,
         "kind": "ValidatingAdmissionPolicy",
@@ -165,7 +187,7 @@ pub(super) fn secrets_policy() -> [Value; 2] {
                 "expression": format!("request.userInfo.username == '{user}'"),
             }],
             "validations": [{
-                "expression": format!("object.type in [{types}]"),
+                "expression": allowed,
                 "message": "the agent makes Secrets of its own types only",
                 "reason": "Forbidden",
             }],

@@ -13,6 +13,8 @@ fn input() -> ManifestInput {
         tenant: "t-acme".parse().unwrap(),
         choices: SiteChoices::default(),
         gitops: GitOpsTool::None,
+        adopt: false,
+        installer: None,
         image: "registry.example/fairlead:0.1.0".to_owned(),
         version: "0.1.0".to_owned(),
     }
@@ -344,5 +346,32 @@ fn git_proxy_is_reached_by_gitops_tools_alone() {
     assert!(
         variables.contains("0.0.0.0:2222=git.example:22"),
         "{variables}"
+    );
+}
+
+#[test]
+fn installer_gets_a_delivery_of_its_own_without_the_account_of_bundles() {
+    let mut with_tool = input();
+    with_tool.gitops = GitOpsTool::Flux;
+    with_tool.choices.delivery = DeliveryRights::None;
+    with_tool.installer = Some(InstallerRights {
+        cluster: vec![json!({ "verbs": ["bind"] })],
+        namespaced: vec![json!({ "verbs": ["get"] })],
+    });
+    let objects = objects(&with_tool);
+    let account = find(&objects, "ServiceAccount", "gitops-installer");
+    assert_eq!(account["metadata"]["namespace"], "fairlead-delivery");
+    assert_eq!(account["automountServiceAccountToken"], false);
+    let role = find(&objects, "Role", "fairlead-gitops-installer");
+    assert_eq!(role["metadata"]["namespace"], "flux-system");
+    let binding = find(&objects, "ClusterRoleBinding", "fairlead-gitops-installer");
+    assert_eq!(binding["subjects"][0]["name"], "gitops-installer");
+    let text = json!(objects).to_string();
+    assert!(!text.contains("\"deployer\""), "no account for bundles");
+    let pod = &find(&objects, "Deployment", AGENT_NAME)["spec"]["template"]["spec"];
+    assert_eq!(
+        pod["containers"].as_array().unwrap().len(),
+        2,
+        "with the runner"
     );
 }
