@@ -5,8 +5,10 @@
 //! the cluster, and each write is a compare-and-swap. So an agent that is killed continues where it was, and several
 //! agents of one cluster do no harm to each other without a lease.
 
+mod adopt;
 mod decide;
 mod der;
+mod found;
 mod health;
 mod hosts;
 mod key;

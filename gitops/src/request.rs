@@ -24,6 +24,10 @@ pub(crate) struct Desired {
     pub(crate) registered: bool,
     /// Fingerprint of a key that an operator has registered.
     pub(crate) confirmed_key: Option<String>,
+    /// True: the hub installs the tool.
+    pub(crate) install: bool,
+    /// True: a tool that exists already is taken over.
+    pub(crate) adopt: bool,
 }
 
 impl Desired {
@@ -54,6 +58,8 @@ impl Desired {
             keys: gitops.keys,
             registered: gitops.registered,
             confirmed_key: gitops.confirmed_key,
+            install: gitops.install,
+            adopt: gitops.adopt,
         })
     }
 }

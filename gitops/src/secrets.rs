@@ -91,7 +91,7 @@ impl ToolSecret {
         };
         let secret = || {
             Some(ToolSecret {
-                version: own_version(object)?,
+                version: owned_version(object)?,
                 key: key(object, layout.private_field, PUBLIC_KEY, ROTATION)?,
                 known_hosts: decoded(object, KNOWN_HOSTS).unwrap_or_default(),
                 url: decoded(object, "url"),
@@ -152,7 +152,7 @@ impl Keyring {
         };
         let keyring = || {
             Some(Keyring {
-                version: own_version(object)?,
+                version: owned_version(object)?,
                 previous: key(object, PREVIOUS_FIELD, PUBLIC_KEY, ROTATION)?,
                 next: key(object, NEXT_FIELD, NEXT_PUBLIC_KEY, NEXT_ROTATION)?,
                 failure: annotation(object, FAILURE).map(str::to_owned),
@@ -204,6 +204,11 @@ impl Keyring {
     }
 }
 
+/// Secret of the agent with other content than keys.
+pub(crate) fn owned_secret(name: (&str, &str), data: Value) -> Value {
+    object(name, None, json!({}), data)
+}
+
 fn object(
     (namespace, name): (&str, &str),
     version: Option<&str>,
@@ -229,7 +234,7 @@ fn object(
 }
 
 /// Version of a Secret with the agent's label.
-fn own_version(object: &Value) -> Option<String> {
+pub(crate) fn owned_version(object: &Value) -> Option<String> {
     let metadata = object.get("metadata")?;
     let manager = metadata.get("labels")?.get(MANAGED_BY)?.as_str()?;
     let version = metadata.get("resourceVersion")?.as_str()?;

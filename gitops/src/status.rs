@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Code,
-    gitops::{GitOpsTool, Repair, SshKeyType},
+    gitops::{FoundTool, GitOpsTool, Repair, SshKeyType},
 };
 use serde_json::{Value, json};
 
@@ -41,6 +41,9 @@ pub enum Problem {
     /// A Secret without the agent's label.
     #[error("Secret {0} exists and was not made by the agent")]
     ForeignSecret(String),
+    /// A tool that others have installed.
+    #[error("{0}")]
+    ToolFound(String),
     /// A missing right.
     #[error("{0}")]
     Forbidden(String),
@@ -82,6 +85,7 @@ impl Problem {
     pub const fn code(&self) -> Code {
         match self {
             Problem::ForeignSecret(_) => Code::GitOpsForeignSecret,
+            Problem::ToolFound(_) => Code::GitOpsToolFound,
             Problem::Forbidden(_) => Code::GitOpsForbidden,
             Problem::ToolAbsent(_) => Code::GitOpsToolAbsent,
             Problem::NoRepository | Problem::NotSsh | Problem::NoHostKeys => {
@@ -130,6 +134,8 @@ pub struct GitOpsStatus {
     pub(crate) health: Option<Health>,
     /// Last repairs of the tool's objects, the newest last.
     pub(crate) repairs: Vec<Repair>,
+    /// Tool in the cluster, if the hub installs one.
+    pub(crate) found: Option<FoundTool>,
 }
 
 impl GitOpsStatus {
@@ -166,6 +172,9 @@ impl GitOpsStatus {
             if !self.repairs.is_empty() {
                 let repairs = serde_json::to_value(&self.repairs);
                 fact.insert("repairs".to_owned(), repairs.unwrap_or_default());
+            }
+            if let Some(found) = self.found.as_ref().map(|it| json!(it)) {
+                fact.insert(FoundTool::FIELD.to_owned(), found);
             }
         }
         fact
@@ -211,6 +220,7 @@ mod tests {
                 fields: Vec::new(),
                 manager: None,
             }],
+            found: None,
         };
         assert_eq!(
             status.to_fact(),

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use fairlead_api::{
     config::AgentConfig,
     error_chain,
-    gitops::{AgentKeys, GitOpsTool, KeyReceipt, KeyReport, SshKeyType},
+    gitops::{AgentKeys, FoundState, FoundTool, GitOpsTool, KeyReceipt, KeyReport, SshKeyType},
 };
 use fairlead_apiserver::Upstream;
 use serde_json::{Value, json};
@@ -18,8 +18,9 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
+    adopt,
     decide::{Observed, Step, decide, sync_token},
-    hosts,
+    found, hosts,
     key::{KeyError, KeyPair, fingerprint},
     kube::{ObjectError, Objects},
     repairs,
@@ -150,11 +151,53 @@ impl Worker {
             let problem = Problem::ToolAbsent("the GitOps tool".to_owned());
             return (stopped(tool, key_type, problem), POLL_INTERVAL);
         };
-        match self.steps(&layout, desired).await {
-            Ok(status) if status.is_moving() => (status, ROTATION_POLL_INTERVAL),
-            Ok(status) => (status, layout.poll_interval),
-            Err(error) => (stopped(tool, key_type, problem_of(error)), RETRY_INTERVAL),
+        let found = match desired.install {
+            true => found::find(&self.objects, tool).await.map(Some),
+            false => Ok(None),
+        };
+        let found = match found {
+            Ok(found) => self.adoption(&layout, desired, found).await,
+            Err(error) => Err(error),
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                let problem = problem_of(error.into());
+                return (stopped(tool, key_type, problem), RETRY_INTERVAL);
+            }
+        };
+        let (mut status, pause) = match found.as_ref().and_then(|it| left_alone(desired, it)) {
+            Some(problem) => (stopped(tool, key_type, problem), POLL_INTERVAL),
+            None => match self.steps(&layout, desired).await {
+                Ok(status) if status.is_moving() => (status, ROTATION_POLL_INTERVAL),
+                Ok(status) => (status, layout.poll_interval),
+                Err(error) => (stopped(tool, key_type, problem_of(error)), RETRY_INTERVAL),
+            },
+        };
+        status.found = found;
+        (status, pause)
+    }
+
+    /// Saves what an adoption changes, or returns it. An undone adoption leaves the tool alone.
+    async fn adoption(
+        &self,
+        layout: &Layout,
+        desired: &Desired,
+        mut found: Option<FoundTool>,
+    ) -> Result<Option<FoundTool>, ObjectError> {
+        let saved = adopt::read(&self.objects, layout).await?;
+        let adopts = desired.install && desired.adopt;
+        match (&mut found, &saved) {
+            (Some(found), _) if adopts && found.state == FoundState::Foreign => {
+                adopt::take_over(&self.objects, layout, saved.as_ref()).await?;
+                found.saved = true;
+            }
+            (_, Some(saved)) if !adopts => {
+                adopt::restore(&self.objects, layout, saved).await?;
+            }
+            _ => {}
         }
+        Ok(found)
     }
 
     async fn steps(
@@ -406,7 +449,21 @@ fn status(
         key,
         health: None,
         repairs: Vec::new(),
+        found: None,
     }
+}
+
+/// A tool of others that is not to be adopted.
+fn left_alone(desired: &Desired, found: &FoundTool) -> Option<Problem> {
+    if found.state != FoundState::Foreign || desired.adopt {
+        return None;
+    }
+    let unknown = || "unknown".to_owned();
+    let version = found.version.clone().unwrap_or_else(unknown);
+    let by = found.by.clone().unwrap_or_else(unknown);
+    let tool = desired.tool.as_str();
+    let cause = format!("{tool} is in the cluster: version {version}, installed by {by}");
+    Some(Problem::ToolFound(cause))
 }
 
 fn stopped(tool: GitOpsTool, key_type: SshKeyType, problem: Problem) -> GitOpsStatus {
@@ -419,6 +476,7 @@ fn stopped(tool: GitOpsTool, key_type: SshKeyType, problem: Problem) -> GitOpsSt
         next_key: None,
         health: None,
         repairs: Vec::new(),
+        found: None,
     }
 }
 
