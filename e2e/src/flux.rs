@@ -51,11 +51,19 @@ impl SourceController {
     /// # Errors
     /// It cannot be started.
     pub fn start(built: &Path, cluster: &Cluster, folder: &Path) -> anyhow::Result<Self> {
+        Self::start_by(built, &cluster.kubeconfig(), folder)
+    }
+
+    /// As [`SourceController::start`], with a kubeconfig of the caller's.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_by(built: &Path, kubeconfig: &Path, folder: &Path) -> anyhow::Result<Self> {
         let storage = folder.join("artifacts");
         fs::create_dir_all(&storage)?;
         // It makes the URLs of its artifacts from this address. The port was free a moment ago.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let mut command = command(built, "source-controller", cluster, folder);
+        let mut command = command(built, "source-controller", kubeconfig, folder);
         command
             .arg(format!("--storage-path={}", storage.display()))
             .arg(format!("--storage-addr={address}"))
@@ -108,7 +116,15 @@ impl KustomizeController {
         ] {
             cluster.kubectl().args(words).run().await?.success()?;
         }
-        let command = command(built, "kustomize-controller", cluster, folder);
+        Self::start_by(built, &cluster.kubeconfig(), folder)
+    }
+
+    /// Starts it with a kubeconfig of the caller's. The definition of its resources must exist.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_by(built: &Path, kubeconfig: &Path, folder: &Path) -> anyhow::Result<Self> {
+        let command = command(built, "kustomize-controller", kubeconfig, folder);
         let _process = spawn(command, &folder.join("kustomize-controller.log"))?;
         Ok(Self { _process })
     }
@@ -124,11 +140,11 @@ async fn build(script: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Command of a controller, without ports of its own.
-fn command(built: &Path, name: &str, cluster: &Cluster, folder: &Path) -> Command {
+fn command(built: &Path, name: &str, kubeconfig: &Path, folder: &Path) -> Command {
     let mut command = Command::new(built.join(name));
     command
         .env_clear()
-        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("KUBECONFIG", kubeconfig)
         .env("RUNTIME_NAMESPACE", NAMESPACE)
         .env("HOME", folder)
         .args(["--metrics-addr=0", "--health-addr=0"]);

@@ -23,6 +23,7 @@ pub struct Gitea {
     built: String,
     folder: PathBuf,
     address: SocketAddr,
+    ssh_port: u16,
     server: Option<Child>,
 }
 
@@ -41,6 +42,7 @@ impl Gitea {
             folder: folder.to_owned(),
             // Its configuration names the port, so it cannot choose one.
             address: TcpListener::bind("127.0.0.1:0")?.local_addr()?,
+            ssh_port: TcpListener::bind("127.0.0.1:0")?.local_addr()?.port(),
             server: None,
         };
         gitea.resume()?;
@@ -56,6 +58,7 @@ impl Gitea {
             .arg(&self.built)
             .arg(&self.folder)
             .arg(self.address.port().to_string())
+            .arg(self.ssh_port.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -117,6 +120,35 @@ impl Gitea {
         });
         let path = format!("/repos/{USER}/{name}/hooks");
         self.post(&path, &body).await
+    }
+
+    /// Port of its SSH server.
+    #[must_use]
+    pub fn ssh_port(&self) -> u16 {
+        self.ssh_port
+    }
+
+    /// Host keys of its SSH server, as lines of `known_hosts`.
+    ///
+    /// # Errors
+    /// It has none yet.
+    pub async fn host_keys(&self) -> anyhow::Result<String> {
+        let port = self.ssh_port.to_string();
+        let scanned = tokio::process::Command::new("ssh-keyscan")
+            .args(["-p", &port, "127.0.0.1"])
+            .stdin(Stdio::null())
+            .output()
+            .await?;
+        let lines = String::from_utf8(scanned.stdout)?;
+        ensure!(lines.contains("ssh-"), "ssh-keyscan found no key");
+        Ok(lines)
+    }
+
+    /// Address of a repository of an organisation, with the login that may push.
+    #[must_use]
+    pub fn push_url_of(&self, owner: &str, repository: &str) -> String {
+        let address = self.address;
+        format!("http://{USER}:{PASSWORD}@{address}/{owner}/{repository}.git")
     }
 
     /// Address of its web pages.

@@ -16,6 +16,7 @@ pub mod link;
 pub mod netns;
 pub mod pod;
 pub mod pty;
+pub mod squid;
 pub mod ssh;
 pub mod vault;
 

@@ -2,6 +2,7 @@
 //! network.
 
 use std::fs::Permissions;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -76,8 +77,25 @@ impl Hub {
         Self::start_server_in(folder, &[] as &[&str]).await
     }
 
+    /// As [`Hub::start_server`], on another address of this machine. Agents never use a proxy for loopback.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub async fn start_server_at<A: AsRef<str>>(ip: IpAddr, flags: &[A]) -> anyhow::Result<Self> {
+        let listen = TcpListener::bind((ip, 0))?.local_addr()?;
+        Self::start_server_on_address(tempfile::tempdir()?, listen, flags).await
+    }
+
     async fn start_server_in<A: AsRef<str>>(folder: TempDir, flags: &[A]) -> anyhow::Result<Self> {
-        let listen = free_port()?.to_string();
+        Self::start_server_on_address(folder, free_port()?, flags).await
+    }
+
+    async fn start_server_on_address<A: AsRef<str>>(
+        folder: TempDir,
+        listen: SocketAddr,
+        flags: &[A],
+    ) -> anyhow::Result<Self> {
+        let listen = listen.to_string();
         let again = Launch::hub()?
             .env("HOME", folder.path())
             .args(["server", "--listen", &listen, "--admin", "127.0.0.1:0"])

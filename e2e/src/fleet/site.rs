@@ -123,6 +123,25 @@ impl Site {
         Self::run(hub, launch.inside(pod), None, name, join)
     }
 
+    /// As [`Site::begin_in_with`], behind a proxy (`HTTPS_PROXY`).
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin_behind(
+        hub: &Hub,
+        (pod, proxy): (&Pod, Option<&str>),
+        join: &str,
+        name: &str,
+        flags: &[&str],
+    ) -> anyhow::Result<Self> {
+        let mut launch = Launch::agent()?.args(["agent"]).args(flags).inside(pod);
+        if let Some(proxy) = proxy {
+            launch = launch.env("HTTPS_PROXY", proxy);
+        }
+        let uid = "5f0c6b0a-2b6f-4f4e-9a53-f00000000001";
+        Self::run(hub, launch.env("FAIRLEAD_POD_UID", uid), None, name, join)
+    }
+
     pub(super) fn run(
         hub: &Hub,
         launch: Launch,

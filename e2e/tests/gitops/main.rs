@@ -6,6 +6,8 @@
     reason = "a test may panic, and waits for one future at a time"
 )]
 
+mod argocd;
+mod install;
 mod repair;
 mod world;
 

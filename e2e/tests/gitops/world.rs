@@ -278,7 +278,7 @@ impl World {
     }
 }
 
-async fn git(folder: &Path, words: &[&str]) -> anyhow::Result<String> {
+pub(crate) async fn git(folder: &Path, words: &[&str]) -> anyhow::Result<String> {
     let run = Command::new("git")
         .args(["-c", "user.name=test", "-c", "user.email=test@example.com"])
         .args(words)
