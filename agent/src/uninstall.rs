@@ -33,11 +33,14 @@ const GITOPS_SECRETS: [(&str, [&str; 2]); 2] = [
     ("flux-system", ["flux-system", "fairlead-gitops-keys"]),
     ("argocd", ["fairlead-catalog", "fairlead-gitops-keys"]),
 ];
-const GITOPS_NAME: &str = "fairlead-gitops";
 /// Service and network policy of the Git proxy.
 const GIT_PROXY_NAME: &str = "fairlead-git-proxy";
+/// Rights in those namespaces: of the agent, and of the account that installs the tool.
+const GITOPS_RIGHTS: [&str; 2] = ["fairlead-gitops", GITOPS_INSTALLER];
+const GITOPS_INSTALLER: &str = "fairlead-gitops-installer";
 const AGENT_NAME: &str = "fairlead-agent";
-const CLUSTER_ROLES: [&str; 4] = [
+const CLUSTER_ROLES: [&str; 5] = [
+    GITOPS_INSTALLER,
     AGENT_NAME,
     "fairlead-facts",
     "fairlead-facts-helm",
@@ -142,8 +145,10 @@ impl InstalledObject {
                 label: Some(MANAGED_BY_POINTER),
                 ..Self::within(namespace, "Secret", "/api/v1", "secrets", name)
             };
-            let right = |kind, kinds| Self::within(namespace, kind, RBAC_PATH, kinds, GITOPS_NAME);
-            let rights = [right("RoleBinding", "rolebindings"), right("Role", "roles")];
+            let rights = GITOPS_RIGHTS.into_iter().flat_map(move |name| {
+                let right = |kind, kinds| Self::within(namespace, kind, RBAC_PATH, kinds, name);
+                [right("RoleBinding", "rolebindings"), right("Role", "roles")]
+            });
             secrets.map(secret).into_iter().chain(rights)
         })
     }
@@ -181,7 +186,13 @@ impl InstalledObject {
             },
         ];
         let of_roles = Role::IN_CLUSTERS.map(|role| format!("fairlead-{role}"));
-        let bindings = [AGENT_NAME, "fairlead-facts", DEPLOYER_BINDING].map(str::to_owned);
+        let bindings = [
+            AGENT_NAME,
+            "fairlead-facts",
+            DEPLOYER_BINDING,
+            GITOPS_INSTALLER,
+        ];
+        let bindings = bindings.map(str::to_owned);
         for name in POLICY_NAMES {
             for (kind, kinds) in POLICIES {
                 let policy = InstalledObject::of_cluster(kind, ADMISSION_PATH, kinds, name);
