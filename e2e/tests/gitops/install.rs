@@ -19,7 +19,7 @@ use fairlead_e2e::{
     squid::LoopbackSquid,
 };
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::{process::Command, time::Instant};
 
 use crate::world::git;
 
@@ -75,6 +75,7 @@ async fn hub_installs_flux_and_its_catalog_is_synced_without_hand_work() -> anyh
         "a second run changes nothing"
     );
     rig.people_change_nothing().await?;
+    rig.unsigned_commits_are_refused().await?;
     rig.connection_had_a_login().await
 }
 
@@ -161,23 +162,97 @@ impl Rig {
         created.await?;
         let clone = self.home.path().join("clone");
         fs::create_dir(&clone)?;
+        git(&clone, &["init", "--initial-branch=main"]).await?;
+        self.push("one", &[]).await
+    }
+
+    /// Pushes a commit with this text, and these flags of git.
+    async fn push(&self, text: &str, flags: &[&str]) -> anyhow::Result<()> {
+        let clone = self.home.path().join("clone");
         let map = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": { "name": "catalog", "namespace": "default" },
-            "data": { "text": "one" },
+            "data": { "text": text },
         });
         fs::write(clone.join("map.yaml"), map.to_string())?;
         let url = self.gitea.push_url_of("acme", "catalog");
         for words in [
-            &["init", "--initial-branch=main"][..],
-            &["add", "."],
-            &["commit", "--message", "one"],
+            &["add", "."][..],
+            &[flags, &["commit", "--message", text]].concat(),
             &["push", "--force", &url, "HEAD:main"],
         ] {
             git(&clone, words).await?;
         }
         Ok(())
+    }
+
+    /// Requests a sync of the catalog now.
+    async fn request_sync(&self, token: &str) -> anyhow::Result<()> {
+        let request = format!("reconcile.fluxcd.io/requestedAt={token}");
+        let words = [
+            "annotate",
+            "--overwrite",
+            "gitrepository",
+            "flux-system",
+            "-n",
+            NAMESPACE,
+            &request,
+        ];
+        self.cluster.kubectl().args(words).run().await?.success()?;
+        Ok(())
+    }
+
+    /// With a key of an author in the settings, its commits alone are applied.
+    async fn unsigned_commits_are_refused(&self) -> anyhow::Result<()> {
+        let key = self.home.path().join("author").display().to_string();
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", &key])
+            .output()
+            .await?;
+        ensure!(made.status.success(), "{made:?}");
+        let keys = format!("ann=@{key}.pub");
+        self.cli(&["cluster", "agent", "set", CLUSTER, "--gitops-verify", &keys])
+            .await?;
+        // It has the right to write the Secret with the keys.
+        self.cli(&["cluster", "token", "renew", CLUSTER, "--yes"])
+            .await?;
+        let manifest = self.cli(&["cluster", "manifest", CLUSTER]).await?;
+        let apply = self.cluster.kubectl().args(["apply", "-f", "-"]);
+        apply.stdin(manifest).run().await?.success()?;
+        let source = ["gitrepository", "flux-system", "-n", NAMESPACE];
+        let verified = eventually(STEP_DEADLINE, "source with keys", async || {
+            let source = self.get(&source).await.ok()?;
+            source["spec"]["verify"].is_object().then_some(())
+        });
+        verified.await.with_context(|| self.agent_log())?;
+
+        self.push("two", &[]).await?;
+        self.request_sync("two").await?;
+        let refused = eventually(STEP_DEADLINE, "refused commit", async || {
+            let source = self.get(&source).await.ok()?;
+            let conditions = source["status"]["conditions"].as_array()?.iter();
+            let mut ready =
+                conditions.filter(|it| it["type"] == "Ready" && it["status"] == "False");
+            ready.next().map(|it| it["message"].to_string())
+        });
+        let refused = refused.await?;
+        ensure!(refused.contains("signature"), "{refused}");
+        let map = self.get(&["configmap", "catalog"]).await?;
+        ensure!(map["data"]["text"] == "one", "{map}");
+
+        let signing_key = format!("user.signingkey={key}");
+        let signed = [
+            "-c",
+            "gpg.format=ssh",
+            "-c",
+            &signing_key,
+            "-c",
+            "commit.gpgsign=true",
+        ];
+        self.push("three", &signed).await?;
+        self.request_sync("three").await?;
+        self.until_synced("three").await.map(drop)
     }
 
     async fn get(&self, words: &[&str]) -> anyhow::Result<Value> {
