@@ -6,9 +6,9 @@ mod decide;
 mod emergency;
 mod metrics;
 mod parts;
+mod requested;
 mod second_person;
 mod shown;
-mod wanted;
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use tracing::info;
 
 use metrics::EmergencyMetrics;
 use parts::{REQUEST, find, id_schema, sees};
-use wanted::{Wanted, put};
+use requested::{RequestedRole, put};
 
 pub(crate) use parts::AccessParts;
 pub use parts::{ACCESS_MAX, AccessSettings, EMERGENCY_MAX};
@@ -169,8 +169,8 @@ async fn create(
     let role = asked
         .role
         .ok_or_else(|| invalid("property \"role\" is missing"))?;
-    let wanted = Wanted::of(&asked, role, parts.settings.max)?;
-    let access = wanted.request(&parts, &caller, &asked)?;
+    let requested = RequestedRole::of(&asked, role, parts.settings.max)?;
+    let access = requested.request(&parts, &caller, &asked)?;
     let (who, kept) = (caller.clone(), access.clone());
     let decide = move |draft: &mut Draft| {
         let key = kept.holder.key();

@@ -1,15 +1,15 @@
-//! Git repositories of tenants and clusters: the desired repository ([`wanted`]), the Git server
+//! Git repositories of tenants and clusters: the desired repository ([`desired`]), the Git server
 //! that provides it (a plugged-in [`GitServer`](fairlead_repositories::GitServer)), and its status
 //! ([`state`]). Without a server, repositories are plain data.
 
+mod desired;
 mod host_keys;
-mod keeper;
 mod merge_requests;
 mod plans;
+mod reconciler;
 mod retired;
 mod state;
 mod tenant_files;
-mod wanted;
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl Module for RepositoriesModule {
     async fn run(&self, process: Process) {
         tokio::select! {
             () = process.draining() => {}
-            () = keeper::run(&self.0), if !self.0.git_servers.are_none() => {}
+            () = reconciler::run(&self.0), if !self.0.git_servers.are_none() => {}
             () = retired::run(&self.0), if !self.0.git_servers.are_none() => {}
         }
     }

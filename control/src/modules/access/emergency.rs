@@ -28,8 +28,8 @@ use tracing::warn;
 use super::{
     metrics::EmergencyMetrics,
     parts::{AccessParts, REQUEST, not_in_force},
+    requested::{RequestedRole, put},
     shown,
-    wanted::{Wanted, put},
 };
 
 /// Interval of the gauges: a role ends without a change of the store.
@@ -71,13 +71,13 @@ async fn take(
         return Err(not_in_force(cause).next(next).into());
     };
     let role = asked.role.unwrap_or(strongest);
-    let wanted = Wanted::of(&asked, role, parts.settings.emergency_max)?;
-    if !permitted.iter().any(|it| includes(it, &wanted)) {
+    let requested = RequestedRole::of(&asked, role, parts.settings.emergency_max)?;
+    if !permitted.iter().any(|it| includes(it, &requested)) {
         let cause = format_args!("{:?} may not take this role in an emergency", caller.name);
         let next = "`fairlead whoami` shows the roles that you may take.";
         return Err(not_in_force(cause).next(next).into());
     }
-    let mut access = wanted.request(&parts, &caller, &asked)?;
+    let mut access = requested.request(&parts, &caller, &asked)?;
     access.is_emergency = true;
     access.approved = Some(AccessAct {
         by: caller.name.clone(),
@@ -116,11 +116,12 @@ fn permitted<'a>(view: &View, caller: &'a Caller, cluster: &Cluster) -> Vec<&'a 
         .collect()
 }
 
-fn includes(grant: &ScopedGrant, wanted: &Wanted) -> bool {
+fn includes(grant: &ScopedGrant, requested: &RequestedRole) -> bool {
     let own = &grant.scope.namespaces;
     let is_within = own.is_empty()
-        || !wanted.namespaces.is_empty() && wanted.namespaces.iter().all(|it| own.contains(it));
-    grant.role.includes(wanted.role) && is_within
+        || !requested.namespaces.is_empty()
+            && requested.namespaces.iter().all(|it| own.contains(it));
+    grant.role.includes(requested.role) && is_within
 }
 
 fn stronger(one: Role, other: Role) -> Role {

@@ -15,8 +15,8 @@ use fairlead_store::{
 use tokio::time::Instant;
 
 use super::{
+    desired::{files_hash_of, hash_of},
     state::DesiredHashes,
-    wanted::{files_hash_of, hash_of},
 };
 
 /// First retry delay after a failure; it doubles each time.

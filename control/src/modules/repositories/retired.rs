@@ -17,10 +17,10 @@ use tracing::{info, warn};
 
 use super::{
     Repositories,
-    keeper::{STANDBY_POLL_INTERVAL, with_deadline},
+    desired::{desired_of_cluster, desired_of_tenant},
     plans::retry_delay,
+    reconciler::{STANDBY_POLL_INTERVAL, with_deadline},
     state::line,
-    wanted::{desired_of_cluster, desired_of_tenant},
 };
 
 /// Next try of each record, and the failed tries so far.

@@ -18,7 +18,7 @@ use fairlead_repositories::{DesiredRepo, GitServerError, GitServers, ReportedRep
 use fairlead_store::model::{Cluster, ClusterTemplate, RepoDrift, RepoPhase, RepoState, Tenant};
 use time::OffsetDateTime;
 
-use super::wanted::{desired_of_cluster, desired_of_tenant, hash_of};
+use super::desired::{desired_of_cluster, desired_of_tenant, hash_of};
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 500;

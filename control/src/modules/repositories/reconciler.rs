@@ -24,11 +24,11 @@ use tracing::{info, warn};
 
 use super::{
     Repositories,
+    desired::{desired_of_cluster, desired_of_tenant, hash_of},
     host_keys::host_keys_of,
     plans::{Call, CallOutcome, Plans, Sources},
     state::{DesiredHashes, creating, state_after},
     tenant_files::is_removed,
-    wanted::{desired_of_cluster, desired_of_tenant, hash_of},
 };
 
 /// Maximum number of concurrent server calls.

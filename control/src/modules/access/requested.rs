@@ -21,15 +21,16 @@ use super::parts::AccessParts;
 const MIN_SECONDS: u64 = 60;
 /// Each namespace is a header of each request.
 const MAX_NAMESPACES: usize = 16;
-/// Checked wishes of a request.
-pub(super) struct Wanted {
+
+/// A request for a role, checked.
+pub(super) struct RequestedRole {
     pub(super) role: Role,
     pub(super) namespaces: Vec<OperatorNamespace>,
     pub(super) seconds: u64,
     pub(super) reason: String,
 }
 
-impl Wanted {
+impl RequestedRole {
     pub(super) fn of(
         asked: &CreateAccessRequest,
         role: Role,
@@ -58,7 +59,7 @@ impl Wanted {
             let cause = format_args!("durationSeconds: expected {MIN_SECONDS} to {max}");
             return Err(invalid(cause));
         }
-        Ok(Wanted {
+        Ok(RequestedRole {
             role,
             namespaces,
             seconds,
