@@ -13,6 +13,7 @@ mod merge_request;
 mod present;
 mod quota;
 mod repo;
+mod repo_content;
 mod request;
 mod role;
 mod sign_in;
@@ -47,6 +48,7 @@ pub use repo::{
     RepoStateDocument, RetiredRepoDocument, RetiredRepositories, ScannedHostKeys,
     TenantRepoDocument, without_secret,
 };
+pub use repo_content::{DeletedFile, TemplateFile};
 pub use request::{
     CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest, RunningRequestList,
 };

@@ -2,22 +2,29 @@
 
 use aws_lc_rs::digest;
 
+/// Digits of an id in a repository of SHA-1.
+pub(crate) const SHA1_DIGITS: usize = 40;
+/// Digits of an id in a repository of SHA-256.
+const SHA256_DIGITS: usize = 64;
+
 /// True if `id` is the id of a blob with this content, in a repository of SHA-1 or SHA-256.
 pub(crate) fn is_blob(id: &str, content: &str) -> bool {
-    let algorithm = match id.len() {
-        40 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-        64 => &digest::SHA256,
-        _ => return false,
+    blob_id(content, id.len()).is_some_and(|it| it.eq_ignore_ascii_case(id))
+}
+
+/// Id of a blob with this content; `None` for a length that no object format has.
+pub(crate) fn blob_id(content: &str, digits: usize) -> Option<String> {
+    let algorithm = match digits {
+        SHA1_DIGITS => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        SHA256_DIGITS => &digest::SHA256,
+        _ => return None,
     };
     let mut context = digest::Context::new(algorithm);
     context.update(format!("blob {}\0", content.len()).as_bytes());
     context.update(content.as_bytes());
     let hash = context.finish();
-    let mut hex = String::with_capacity(id.len());
-    for byte in hash.as_ref() {
-        hex.push_str(&format!("{byte:02x}"));
-    }
-    hex.eq_ignore_ascii_case(id)
+    let digits = hash.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    Some(digits.collect())
 }
 
 #[cfg(test)]

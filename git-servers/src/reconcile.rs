@@ -6,7 +6,10 @@ mod files;
 mod keys;
 mod owner_mark;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use fairlead_api::resources::CreationPolicy;
 use fairlead_repositories::{DesiredRepo, GitServerError, KnownRepo, RetiredRepo, Retirement};
@@ -29,6 +32,8 @@ pub(crate) struct Reconciler<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reconciled {
     pub(crate) deploy_keys: BTreeSet<String>,
+    /// Ids of the blobs of declared files.
+    pub(crate) files: BTreeMap<String, String>,
     /// Differences that were removed.
     pub(crate) corrected: Vec<String>,
 }
@@ -62,9 +67,13 @@ impl Reconciler<'_> {
             }
         };
         let deploy_keys = keys::reconcile(self, &repo, desired, known, &mut corrected).await?;
-        files::reconcile(self, &repo, desired, &mut corrected).await?;
+        // Files of an earlier repository with another URL are not those of this one.
+        let none = BTreeMap::new();
+        let written = if is_known { &known.files } else { &none };
+        let files = files::reconcile(self, &repo, desired, written, &mut corrected).await?;
         Ok(Reconciled {
             deploy_keys,
+            files,
             corrected,
         })
     }

@@ -161,6 +161,7 @@ impl GitServer for ProvidedServer {
             url: url.unwrap_or_else(|| self.address.url(&path)),
             host_keys: self.host_keys.clone(),
             deploy_keys: done.deploy_keys,
+            files: done.files,
             corrected: done.corrected,
         })
     }

@@ -7,5 +7,6 @@ pub(crate) mod fields;
 pub(crate) mod merge;
 pub(crate) mod policy;
 pub(crate) mod repo;
+pub(crate) mod repo_files;
 pub(crate) mod shown;
 pub(crate) mod tenant;

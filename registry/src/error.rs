@@ -99,7 +99,7 @@ impl RegistryError {
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
-            RegistryError::Invalid(_) => Code::Invalid,
+            RegistryError::Invalid(error) => error.code(),
             RegistryError::NotAllowed { .. } => Code::NotAllowed,
             RegistryError::NoSuchCluster => Code::NoSuchCluster,
             RegistryError::NoSuchTenant

@@ -8,6 +8,7 @@ use fairlead_store::{
     View,
     model::{
         Cluster, ClusterTemplate, CreationPolicy, Credentials, DeletionPolicy, GitRepo, RepoKind,
+        TemplateFile,
     },
 };
 use serde::Serialize;
@@ -88,6 +89,15 @@ impl<'a> Effective<'a> {
         self.of_repo(|repo| repo.api_secret_ref.as_ref())
     }
 
+    /// Declared files of the cluster, and those of the template with other paths.
+    pub fn template_files(&self) -> BTreeMap<String, TemplateFile> {
+        let files = self.repos().into_iter().rev().flatten();
+        let files = files.flat_map(|repo| &repo.template_files);
+        files
+            .map(|(path, file)| (path.clone(), file.clone()))
+            .collect()
+    }
+
     pub(super) fn host_keys(&self) -> Option<&'a str> {
         self.of_repo(|repo| repo.host_keys.as_deref())
     }
@@ -162,6 +172,11 @@ impl<'a> Effective<'a> {
         let own = repo.is_some_and(|it| it.api_secret_ref.is_some());
         let secret = json!(self.api_secret_ref());
         one(&mut all, "gitRepo.apiSecretRef", secret, own);
+        for (path, file) in self.template_files() {
+            let own = repo.is_some_and(|it| it.template_files.contains_key(&path));
+            let path = format!("gitRepo.templateFiles.{path}");
+            one(&mut all, &path, json!(file), own);
+        }
         let own = cluster.tenant_git_repo_revision.is_some();
         one(
             &mut all,

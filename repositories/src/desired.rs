@@ -62,11 +62,15 @@ pub struct DesiredRepo {
     pub files: BTreeMap<String, DesiredFile>,
 }
 
-/// A file of a repository. Content that the hub did not write stays.
+/// A file of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DesiredFile {
-    /// The file exists.
+    /// The file has this content, whoever wrote another one.
+    Declared(String),
+    /// The file does not exist, whoever wrote it.
+    Deleted,
+    /// The file exists. Content that the hub did not write stays.
     Content {
         /// Content of a new file.
         content: String,
@@ -87,6 +91,8 @@ pub struct KnownRepo {
     pub url: Option<String>,
     /// Names of deploy keys that the hub has added.
     pub deploy_keys: BTreeSet<String>,
+    /// Ids of the blobs of declared files, by path.
+    pub files: BTreeMap<String, String>,
 }
 
 /// A repository whose owner was deleted.

@@ -1,6 +1,11 @@
 //! Seam of the Git servers.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 
@@ -93,6 +98,8 @@ pub struct ReportedRepo {
     pub host_keys: Option<String>,
     /// Names of all deploy keys that the hub has added.
     pub deploy_keys: BTreeSet<String>,
+    /// Ids of the blobs of declared files, by path.
+    pub files: BTreeMap<String, String>,
     /// Differences that this call removed, like `description`.
     pub corrected: Vec<String>,
 }

@@ -6,20 +6,38 @@ use fairlead_api::{Code, Failure};
 
 /// A value of a request or setting that is not allowed; its text is one sentence for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidValue(String);
+#[error("{text}")]
+pub struct InvalidValue {
+    text: String,
+    code: Code,
+}
 
 impl InvalidValue {
     /// Error with exactly this text.
     #[must_use]
     pub fn new(text: impl fmt::Display) -> Self {
-        InvalidValue(text.to_string())
+        Self::with_code(Code::Invalid, text)
+    }
+
+    /// Error of another code with exactly this text.
+    #[must_use]
+    pub fn with_code(code: Code, text: impl fmt::Display) -> Self {
+        InvalidValue {
+            text: text.to_string(),
+            code,
+        }
+    }
+
+    /// Code of the error.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.code
     }
 
     /// Error with the title of its code, and this detail.
     #[must_use]
     pub fn because(detail: impl fmt::Display) -> Self {
-        InvalidValue(format!("{}: {detail}", Code::Invalid.title()))
+        Self::new(format_args!("{}: {detail}", Code::Invalid.title()))
     }
 }
 
@@ -30,7 +48,7 @@ pub fn invalid(what: impl fmt::Display) -> InvalidValue {
 
 impl From<InvalidValue> for Failure {
     fn from(error: InvalidValue) -> Self {
-        Failure::with_cause(Code::Invalid, error.0)
+        Failure::with_cause(error.code, error.text)
     }
 }
 

@@ -32,8 +32,7 @@ pub use fairlead_api::{
     facts::FactSource,
     resources::{
         AgentSettings, CompileMeta, CreationPolicy, Credentials, DeletionPolicy, DeployKey,
-        InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TenantQuotas,
-        VaultNames, VaultPhase,
+        InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile, TenantQuotas, VaultNames, VaultPhase,
     },
 };
 pub use git::{ConfirmedHostKeys, GitRepo, RepoState, RetiredRepository};

@@ -26,6 +26,7 @@ impl Code {
             20..=39 => session(self),
             41 if self.number() >= 4160 => merge_requests::check(self),
             41 if self.number() >= 4150 => vault::check(self),
+            41 if self.number() >= 4142 => git_servers(self),
             41 if self.number() >= 4140 => quota(self),
             65 | 66 => queue::check(self),
             41 if self.number() > 4130 => sign_in(self),
@@ -400,6 +401,16 @@ const fn quota(code: Code) -> &'static str {
         }
         Code::TooManyChanges => {
             "`fairlead audit --tenant TENANT` shows the last changes and their authors: look for a script in a loop."
+        }
+        _ => MISSING,
+    }
+}
+
+/// Content of Git repositories.
+const fn git_servers(code: Code) -> &'static str {
+    match code {
+        Code::BadRepoFile => {
+            "Read the path and the reason in the cause; docs/git-servers.md lists the limits. Limits of sizes count all files of the record."
         }
         _ => MISSING,
     }

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
+use super::repo_content::TemplateFile;
+
 /// A repository in the document of a tenant or cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +37,9 @@ pub struct RepoDocument {
     /// Further deploy keys, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub deploy_keys: BTreeMap<String, DeployKey>,
+    /// Declared files by path, on the default branch.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub template_files: BTreeMap<String, TemplateFile>,
     /// Last answer of the repository's server about the desired repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(read_only)]

@@ -13,7 +13,8 @@ use std::{
 
 use async_trait::async_trait;
 use fairlead_control::repositories::{
-    DesiredRepo, GitServer, GitServerError, GitServers, KnownRepo, ReportedRepo, RetiredRepo,
+    DesiredFile, DesiredRepo, GitServer, GitServerError, GitServers, KnownRepo, ReportedRepo,
+    RetiredRepo,
 };
 use fairlead_runtime::Process;
 use http::Method;
@@ -22,6 +23,7 @@ use tokio::{sync::Notify, time::timeout};
 
 use crate::rig::{Rig, admin};
 
+mod contents;
 mod host_keys;
 mod lifecycle;
 
@@ -145,9 +147,19 @@ impl GitServer for Server {
             url: url.unwrap_or_else(|| format!("ssh://git@git.example/{path}/{name}.git")),
             host_keys: (!gives_no_keys).then(|| HOST_KEY.to_owned()),
             deploy_keys: wanted.deploy_keys.keys().cloned().collect(),
+            files: written(&wanted.files),
             corrected,
         })
     }
+}
+
+/// Ids of declared files: their contents.
+fn written(files: &BTreeMap<String, DesiredFile>) -> BTreeMap<String, String> {
+    let files = files.iter().filter_map(|(path, file)| match file {
+        DesiredFile::Declared(content) => Some((path.clone(), content.clone())),
+        _ => None,
+    });
+    files.collect()
 }
 
 /// A running hub with that server.

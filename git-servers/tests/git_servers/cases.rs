@@ -8,6 +8,7 @@ use fairlead_repositories::{
 };
 
 use crate::{
+    contents,
     fakes::{Fake, FakeKind},
     host::{Host, absent, content, deploy_key, desired, known, open, open_with, public_key, url},
 };
@@ -22,6 +23,9 @@ pub(crate) async fn contract(host: Arc<dyn Host>) {
     all_pages_of_keys_are_read(host).await;
     files_change_in_one_commit(host).await;
     foreign_files_stay(host).await;
+    contents::declared_files_are_kept(host).await;
+    contents::undeclared_files_are_removed_unless_edited(host).await;
+    contents::folders_of_others_stay(host).await;
     changed_descriptions_are_corrected(host).await;
     archived_ones_are_refused_or_adopted(host).await;
     retired_ones_are_archived_or_deleted(host).await;
@@ -46,7 +50,7 @@ async fn github_keeps_the_contract() {
     contract(Fake::start(FakeKind::GitHub).await).await;
 }
 
-async fn rejected(host: &dyn Host, desired: &DesiredRepo, known: &KnownRepo) -> String {
+pub(crate) async fn rejected(host: &dyn Host, desired: &DesiredRepo, known: &KnownRepo) -> String {
     let opened = open(host);
     match opened.server.ensure(desired, known).await {
         Err(GitServerError::Rejected(reason)) => {
@@ -95,6 +99,7 @@ async fn created_with_its_group_and_stays(host: &dyn Host) {
     let before = KnownRepo {
         url: Some(made.url),
         deploy_keys: made.deploy_keys,
+        ..KnownRepo::default()
     };
     let again = opened.server.ensure(&wish, &before).await.unwrap();
     assert_eq!(again.corrected, Vec::<String>::new());
@@ -147,6 +152,7 @@ async fn keys_are_kept_as_declared(host: &dyn Host) {
     let before = KnownRepo {
         url: Some(made.url),
         deploy_keys: made.deploy_keys,
+        ..KnownRepo::default()
     };
     wish.deploy_keys = [
         ("steward".to_owned(), deploy_key(14, false)),

@@ -117,6 +117,10 @@ pub(crate) fn absent(earlier: &[&str]) -> DesiredFile {
     }
 }
 
+pub(crate) fn declared(content: &str) -> DesiredFile {
+    DesiredFile::Declared(content.to_owned())
+}
+
 /// A valid public key of this number (RFC 8709, section 4).
 pub(crate) fn public_key(number: u32) -> String {
     let mut bytes = Vec::new();

@@ -9,6 +9,7 @@
 )]
 
 mod cases;
+mod contents;
 mod fakes;
 mod faults;
 mod host;

@@ -201,6 +201,9 @@ impl ClusterSpec {
             .map(|(name, fact)| (name.clone(), fact.value.clone()))
             .collect();
         self.compile_meta.clone_from(&before.compile_meta);
+        if let (Some(repo), Some(before)) = (&mut self.git_repo, &before.git_repo) {
+            repo.over(before);
+        }
         if !named.contains(&"kubeApi") {
             self.policies.kube_api.clone_from(&before.kube_api);
         }

@@ -167,6 +167,11 @@ impl Fields {
         }
     }
 
+    /// Any value but `null`.
+    pub(super) fn value(&mut self, name: &str) -> Option<Value> {
+        self.take(name)
+    }
+
     /// True if the field is present, even as `null`.
     pub(crate) fn mentions(&self, name: &str) -> bool {
         self.left.contains_key(name)

@@ -12,7 +12,11 @@ use fairlead_routes::{InvalidValue, invalid};
 use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
 use serde_json::{Map, Value};
 
-use crate::document::{fields::Fields, policy::reference};
+use crate::document::{
+    fields::Fields,
+    policy::reference,
+    repo_files::{self, TemplateFiles},
+};
 
 /// A repository as received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +30,7 @@ pub(crate) struct Repo {
     path: Option<String>,
     name: Option<String>,
     api_secret: Option<Credentials>,
+    template_files: Option<TemplateFiles>,
 }
 
 impl Repo {
@@ -44,6 +49,9 @@ impl Repo {
             path: given.text("path")?,
             name: given.text("repoName")?,
             api_secret: reference(&mut given, "apiSecretRef", "gitRepo.")?,
+            template_files: (given.object("templateFiles")?)
+                .map(repo_files::read)
+                .transpose()?,
         };
         if let (Some(url), RepoKind::Auto) = (&repo.url, repo.kind.unwrap_or_default()) {
             managed(url)?;
@@ -77,6 +85,12 @@ impl Repo {
         }
     }
 
+    /// PUT preserves our own fields, which a client of Lieutenant's API does not know.
+    pub(super) fn over(&mut self, before: &GitRepo) {
+        let files = || before.template_files.clone();
+        self.template_files.get_or_insert_with(files);
+    }
+
     /// The stored form. Keys of the agent are preserved if the sender omits them: the agent manages them.
     pub(crate) fn kept(self, before: Option<&GitRepo>) -> GitRepo {
         let mut deploy_keys = match self.others {
@@ -99,6 +113,7 @@ impl Repo {
             path: self.path,
             repo_name: self.name,
             api_secret_ref: self.api_secret,
+            template_files: self.template_files.unwrap_or_default(),
         }
     }
 }
@@ -130,7 +145,7 @@ pub(super) fn is_good_key(values: &Map<String, Value>) -> bool {
     })
 }
 
-const REPO_FIELDS: [&str; 8] = [
+const REPO_FIELDS: [&str; 9] = [
     "url",
     "type",
     "hostKeys",
@@ -139,6 +154,7 @@ const REPO_FIELDS: [&str; 8] = [
     "path",
     "repoName",
     "apiSecretRef",
+    "templateFiles",
 ];
 
 /// Rejects unknown fields; `more` lists additional fields of this place.
@@ -182,6 +198,7 @@ pub(super) fn document(repo: &GitRepo) -> RepoDocument {
         api_secret_ref: repo.api_secret_ref.clone(),
         deploy_key: deploy_key(repo).map(str::to_owned),
         deploy_keys: others(repo),
+        template_files: repo.template_files.clone(),
         state: None,
     }
 }

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use fairlead_api::resources::{AgentInvitation, ClusterStatus, DetectedClone, TenantRepoDocument};
 use fairlead_store::{
     Record,
-    model::{Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, RepoKind, Tenant},
+    model::{
+        Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, RepoKind, TemplateFile, Tenant,
+    },
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -246,6 +248,7 @@ struct ShownRepo<'a> {
     path: Option<&'a str>,
     name: Option<&'a str>,
     api_secret: Option<&'a Credentials>,
+    template_files: BTreeMap<String, TemplateFile>,
     state: Option<ShownRepoState<'a>>,
 }
 
@@ -259,6 +262,7 @@ impl<'a> ShownRepo<'a> {
             path: effective.repo_path(),
             name: effective.repo_name(),
             api_secret: effective.api_secret_ref(),
+            template_files: effective.template_files(),
             state,
         }
     }
@@ -279,6 +283,9 @@ impl Serialize for ShownRepo<'_> {
             if !others.is_empty() {
                 map.serialize_entry("deployKeys", &others)?;
             }
+        }
+        if !self.template_files.is_empty() {
+            map.serialize_entry("templateFiles", &self.template_files)?;
         }
         entry(&mut map, "state", self.state.as_ref())?;
         map.end()

@@ -147,6 +147,9 @@ impl TenantSpec {
 
     /// PUT preserves our own fields, which a client of Lieutenant's API does not know.
     pub(crate) fn over(mut self, before: &Tenant, named: &OwnFields) -> Self {
+        if let (Some(repo), Some(before)) = (&mut self.git_repo, &before.git_repo) {
+            repo.over(before);
+        }
         if !named.parent {
             self.parent.clone_from(&before.parent);
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::resources::{
-    Credentials, DeletionPolicy, DeployKey, RepoDrift, RepoKind, RepoPhase,
+    Credentials, DeletionPolicy, DeployKey, RepoDrift, RepoKind, RepoPhase, TemplateFile,
 };
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -33,6 +33,9 @@ pub struct GitRepo {
     /// Reference to the credentials of the server's API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_secret_ref: Option<Credentials>,
+    /// Declared files by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub template_files: BTreeMap<String, TemplateFile>,
 }
 
 /// Last answer of the repository's server.
@@ -68,6 +71,10 @@ pub struct RepoState {
     /// Hash of the files that its server has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
+    /// Ids of the blobs of declared files, by path. A file without its declaration is removed only
+    /// while it has this id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub written_files: BTreeMap<String, String>,
 }
 
 /// Host keys of a Git server that a person has confirmed.

@@ -6,7 +6,7 @@ use fairlead_registry::Effective;
 use fairlead_repositories::{DesiredRepo, RepoOwner};
 use fairlead_store::model::{Cluster, ClusterTemplate, RepoKind, Tenant, hex};
 
-use super::tenant_files::tenant_files;
+use super::tenant_files::{declared, tenant_files};
 
 /// `None` if the tenant has no repository, or an unmanaged one.
 pub(super) fn desired_of_tenant<'a>(
@@ -25,7 +25,7 @@ pub(super) fn desired_of_tenant<'a>(
         api_secret: repo.api_secret_ref,
         deploy_keys: repo.deploy_keys,
         creation_policy: template.and_then(|it| it.creation_policy),
-        files: tenant_files(tenant, clusters),
+        files: tenant_files(tenant, &repo.template_files, clusters),
     })
 }
 
@@ -49,7 +49,7 @@ pub(super) fn desired_of_cluster(
         api_secret: effective.api_secret_ref().cloned(),
         deploy_keys: keys.unwrap_or_default(),
         creation_policy: effective.creation_policy(),
-        files: Default::default(),
+        files: declared(&effective.template_files()),
     })
 }
 

@@ -246,6 +246,7 @@ async fn begin(
     Ok(last.map_or_else(KnownRepo::default, |last| KnownRepo {
         url: last.url,
         deploy_keys: last.deploy_keys,
+        files: last.written_files,
     }))
 }
 

@@ -48,6 +48,7 @@ pub(super) fn state_after(
         url: last.and_then(|it| it.url.clone()),
         deploy_keys: last.map(|it| it.deploy_keys.clone()).unwrap_or_default(),
         files: before.and_then(|it| it.files.clone()),
+        written_files: last.map(|it| it.written_files.clone()).unwrap_or_default(),
     };
     match result {
         Ok(made) => {
@@ -61,6 +62,7 @@ pub(super) fn state_after(
             next.url = Some(made.url.clone());
             next.deploy_keys.clone_from(&made.deploy_keys);
             next.files.clone_from(&hashes.files);
+            next.written_files.clone_from(&made.files);
         }
         Err(GitServerError::Rejected(reason)) => {
             next.phase = RepoPhase::Failed;
@@ -112,6 +114,7 @@ pub(super) fn creating(
         url: None,
         deploy_keys: Default::default(),
         files: None,
+        written_files: Default::default(),
     })
 }
 

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 
 use fairlead_api::ClusterId;
 use fairlead_repositories::DesiredFile;
-use fairlead_store::model::Tenant;
+use fairlead_store::model::{TemplateFile, Tenant};
 
 const COMMON_FILE: &str = "common.yml";
 /// Content of a new `common.yml`; Lieutenant's is empty.
 const COMMON_CONTENT: &str = "";
 
+/// Files of a tenant's repository. Those that people declare win.
 pub(super) fn tenant_files<'a>(
     tenant: &Tenant,
+    template_files: &BTreeMap<String, TemplateFile>,
     clusters: impl Iterator<Item = &'a ClusterId>,
 ) -> BTreeMap<String, DesiredFile> {
     let class = format!("classes:\n- {}.common\n", tenant.id);
@@ -28,13 +30,26 @@ pub(super) fn tenant_files<'a>(
     files.insert(COMMON_FILE.to_owned(), content(COMMON_CONTENT));
     // A cluster that came back replaces its former self.
     files.extend(clusters.map(|cluster| (file_of(cluster), content(&class))));
+    files.extend(declared(template_files));
     files
 }
 
-/// True if these files lack that of a former cluster.
+/// Files as people declare them.
+pub(super) fn declared(files: &BTreeMap<String, TemplateFile>) -> BTreeMap<String, DesiredFile> {
+    let files = files.iter().map(|(path, file)| {
+        let file = match file {
+            TemplateFile::Content(content) => DesiredFile::Declared(content.clone()),
+            TemplateFile::Deleted(_) => DesiredFile::Deleted,
+        };
+        (path.clone(), file)
+    });
+    files.collect()
+}
+
+/// True if the file of a former cluster is removed, or belongs to people.
 pub(super) fn is_removed(files: &BTreeMap<String, DesiredFile>, cluster: &ClusterId) -> bool {
     let file = files.get(&file_of(cluster));
-    matches!(file, Some(DesiredFile::Absent { .. }))
+    file.is_some_and(|it| !matches!(it, DesiredFile::Content { .. }))
 }
 
 fn file_of(cluster: &ClusterId) -> String {

@@ -1,6 +1,6 @@
 //! Creation, drift, files of tenants, and the end of repositories.
 
-use fairlead_control::repositories::{DesiredFile, KnownRepo, RetiredRepo, Retirement};
+use fairlead_control::repositories::{KnownRepo, RetiredRepo, Retirement};
 
 use super::*;
 
@@ -30,13 +30,17 @@ impl World {
         timeout(Duration::from_secs(60), done).await.unwrap()
     }
 
-    async fn tenant(&self, id: &str, repo: Value, template: Value) {
+    pub(super) async fn tenant(&self, id: &str, repo: Value, template: Value) {
         let body = json!({ "id": id, "gitRepo": repo, "clusterTemplate": template });
         self.rig.post(&admin(), "/tenants", body).await.good();
     }
 
     /// Waits until the files of this owner's latest request satisfy `check`.
-    async fn files(&self, owner: &str, check: impl Fn(&BTreeMap<String, DesiredFile>) -> bool) {
+    pub(super) async fn files(
+        &self,
+        owner: &str,
+        check: impl Fn(&BTreeMap<String, DesiredFile>) -> bool,
+    ) {
         let found = async {
             loop {
                 let asked = self.server.asked.notified();
@@ -93,6 +97,7 @@ async fn a_first_request_is_a_creation_and_later_ones_know_it() {
     let expected = KnownRepo {
         url: Some(URL.to_owned()),
         deploy_keys: ["steward".to_owned()].into(),
+        ..KnownRepo::default()
     };
     assert_eq!(known, expected);
 }
