@@ -61,6 +61,11 @@ impl BootstrapKey {
         Ok(BootstrapKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
     }
 
+    /// A key for another purpose (NIST SP 800-108, with HMAC as the function).
+    pub(crate) fn derived(&self, purpose: &[u8]) -> hmac::Tag {
+        hmac::sign(&self.0, purpose)
+    }
+
     /// The current token of a cluster.
     pub(crate) fn token(&self, cluster: &ClusterId, binding: &Binding) -> SecretString {
         let mut token = String::with_capacity(MAX_TOKEN_BYTES);

@@ -18,6 +18,7 @@ mod local;
 mod loss;
 mod modules;
 mod opening;
+mod secrets;
 
 pub use config::Config;
 pub use control::Control;

@@ -34,6 +34,7 @@ use crate::{
     bootstrap_key::BootstrapKey,
     config::Config,
     opening::{begin_membership, front_names, open_store},
+    secrets::StoreSecrets,
 };
 use about::{About, AboutModule};
 use access::AccessModule;
@@ -82,6 +83,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let authorities = TrustedAuthorities::open(data_dir.path().to_owned(), sealing, &store);
     let authorities = Arc::new(authorities.await?);
     let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
+    let secrets = Arc::new(StoreSecrets::of(&bootstrap)?);
     let now = clock.now();
     let front = front(&config);
     let (reporting, renew_grace) = (config.registry.reporting, config.enroll.renew_grace);
@@ -99,6 +101,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let services = Services {
         issuers: issuers.clone(),
         invitations: enroll.clone(),
+        sealer: secrets.clone(),
         repositories,
         vault: Arc::new(VaultStates(config.vault.clone())),
         configurations: desired.clone(),
@@ -124,7 +127,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         Arc::new(ConfigurationModule::new(store.clone(), desired, tools)),
         Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
         ca((&store, &clock), &authorities, &certificates),
-        repositories_module(&config, (&store, &clock)),
+        repositories_module(&config, (&store, &clock), secrets),
         GitProxyModule::shared(&store, config.git_proxy.clone())?,
         vault_module(&config, (&store, &clock)),
         Arc::new(AboutModule(Arc::new(about))),
@@ -145,12 +148,17 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     })
 }
 
-fn repositories_module(config: &Config, (store, clock): (&Store, &Clock)) -> Arc<dyn ApiModule> {
+fn repositories_module(
+    config: &Config,
+    (store, clock): (&Store, &Clock),
+    secrets: Arc<StoreSecrets>,
+) -> Arc<dyn ApiModule> {
     let servers = config.git_servers.clone();
     Arc::new(RepositoriesModule::new(
         store.clone(),
         clock.clone(),
         servers,
+        secrets,
     ))
 }
 

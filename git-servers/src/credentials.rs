@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fairlead_api::resources::Credentials;
+use fairlead_api::{
+    TenantId,
+    resources::{Credentials, ValueSource},
+};
 use secrecy::SecretString;
 
 /// Limit of a file with a token, in bytes.
@@ -31,10 +34,14 @@ pub(crate) struct TokenFiles {
 pub(crate) enum TokenError {
     #[error("token_file is not set for this server, and the repository has no apiSecretRef")]
     None,
-    #[error("apiSecretRef {0:?} needs credentials_dir or kubernetes_secrets for this server")]
+    #[error("credential {0:?} needs credentials_dir or kubernetes_secrets for this server")]
     NoFolder(String),
-    #[error("apiSecretRef {0:?} is no name of a file")]
+    #[error("credential {0:?} is no name of a file")]
     BadName(String),
+    #[error("credential {0:?} is a file, which has no keys: leave key out")]
+    NoKeys(String),
+    #[error("the Secret {0} is not for this tenant: it needs the label fairlead/tenant={1}")]
+    OfOthers(String, TenantId),
     #[error("token {name}: {cause}")]
     Unreadable {
         /// File or Secret, without a path.
@@ -62,6 +69,24 @@ impl TokenFiles {
             return Err(TokenError::NoFolder(name));
         };
         read_token(&folder.join(namespace).join(&reference.name), &name)
+    }
+
+    /// Credential in the folder of a tenant.
+    ///
+    /// # Errors
+    /// [`TokenError`]
+    pub(crate) fn read_of_tenant(
+        &self,
+        tenant: &TenantId,
+        reference: &ValueSource,
+    ) -> Result<SecretString, TokenError> {
+        if reference.key.is_some() {
+            return Err(TokenError::NoKeys(reference.name.clone()));
+        }
+        self.read(Some(&Credentials {
+            name: reference.name.clone(),
+            namespace: Some(tenant.to_string()),
+        }))
     }
 }
 

@@ -8,9 +8,13 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fairlead_api::resources::Credentials;
+use fairlead_api::{
+    TenantId,
+    resources::{Credentials, ValueSource},
+};
 use reqwest::Client;
 use secrecy::SecretString;
+use serde_json::Value;
 use url::Url;
 
 use crate::{
@@ -24,6 +28,8 @@ const POD_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const API_SERVER: &str = "https://kubernetes.default.svc";
 /// Key of the token in a Secret, as in Lieutenant's Secrets.
 const TOKEN_KEY: &str = "token";
+/// Label of a Secret with the id of the tenant that may use it.
+const TENANT_LABEL: &str = "fairlead/tenant";
 
 /// Secrets of the hub's own cluster.
 #[derive(Debug)]
@@ -62,8 +68,37 @@ impl KubernetesSecrets {
             Some(namespace) => namespace.clone(),
             None => own().map_err(|error| unreadable(&reference.name, error.to_string()))?,
         };
-        let name = format!("{namespace}/{}", reference.name);
-        if !is_file_name(&namespace) || !is_file_name(&reference.name) {
+        let (name, secret) = self.secret(&namespace, &reference.name).await?;
+        text_of(&name, &secret, TOKEN_KEY)
+    }
+
+    /// A credential of a tenant: a Secret in the hub's namespace with the label of the tenant.
+    ///
+    /// # Errors
+    /// [`TokenError`]
+    pub(crate) async fn read_of_tenant(
+        &self,
+        tenant: &TenantId,
+        reference: &ValueSource,
+    ) -> Result<SecretString, TokenError> {
+        let namespace = self.of_account("namespace");
+        let namespace =
+            namespace.map_err(|error| unreadable(&reference.name, error.to_string()))?;
+        let (name, secret) = self.secret(&namespace, &reference.name).await?;
+        let label = secret
+            .pointer("/metadata/labels")
+            .and_then(|it| it.get(TENANT_LABEL));
+        if label.and_then(Value::as_str) != Some(tenant.as_str()) {
+            return Err(TokenError::OfOthers(name, tenant.clone()));
+        }
+        let key = reference.key.as_deref().unwrap_or(TOKEN_KEY);
+        text_of(&name, &secret, key)
+    }
+
+    /// Full name and content of a Secret.
+    async fn secret(&self, namespace: &str, secret: &str) -> Result<(String, Value), TokenError> {
+        let name = format!("{namespace}/{secret}");
+        if !is_file_name(namespace) || !is_file_name(secret) {
             return Err(TokenError::BadName(name));
         }
         let account = self.of_account("token");
@@ -75,30 +110,27 @@ impl KubernetesSecrets {
             accept: "application/json",
             limit: Arc::new(RateLimit::default()),
         };
-        let path = [
-            "api",
-            "v1",
-            "namespaces",
-            &namespace,
-            "secrets",
-            &reference.name,
-        ];
+        let path = ["api", "v1", "namespaces", namespace, "secrets", secret];
         let secret = calls.call(ApiRequest::get(&path)).await;
         let secret = secret.map_err(|error| unreadable(&name, error.to_string()))?;
-        let data = secret.body.get("data").and_then(|it| it.get(TOKEN_KEY));
-        let token = data.and_then(|it| STANDARD.decode(it.as_str()?).ok());
-        let token = token.and_then(|it| String::from_utf8(it).ok());
-        let token = token.unwrap_or_default();
-        match token.trim() {
-            "" => Err(unreadable(&name, format!("it has no text in {TOKEN_KEY}"))),
-            token => Ok(token.to_owned().into()),
-        }
+        Ok((name, secret.body))
     }
 
     /// File of the service account; its token is replaced from time to time.
     fn of_account(&self, file: &str) -> io::Result<String> {
         let text = fs::read_to_string(self.account.join(file))?;
         Ok(text.trim().to_owned())
+    }
+}
+
+fn text_of(name: &str, secret: &Value, key: &str) -> Result<SecretString, TokenError> {
+    let data = secret.get("data").and_then(|it| it.get(key));
+    let text = data.and_then(|it| STANDARD.decode(it.as_str()?).ok());
+    let text = text.and_then(|it| String::from_utf8(it).ok());
+    let text = text.unwrap_or_default();
+    match text.trim() {
+        "" => Err(unreadable(name, format!("it has no text in {key}"))),
+        text => Ok(text.to_owned().into()),
     }
 }
 
@@ -113,7 +145,7 @@ fn unreadable(name: &str, cause: String) -> TokenError {
 mod tests {
     use axum::{Json, Router, http::HeaderMap, routing::get};
     use secrecy::ExposeSecret;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use tokio::net::TcpListener;
 
     use super::*;

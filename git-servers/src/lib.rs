@@ -14,6 +14,7 @@ mod provider;
 mod providers;
 mod reconcile;
 mod server;
+mod variable_values;
 
 pub use config::{ServerSettings, open};
 pub use detect::ProviderKind;

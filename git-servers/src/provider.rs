@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use fairlead_api::resources::DeployKey;
+use secrecy::SecretString;
 
 use crate::{address::RepoPath, api_calls::CallError, merge_requests::MergeRequestCalls};
 
@@ -36,6 +37,28 @@ pub(crate) struct FoundKey {
     pub(crate) title: String,
     pub(crate) key: String,
     pub(crate) write_access: bool,
+}
+
+/// A CI variable as its server has it.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundVariable {
+    pub(crate) name: String,
+    /// `None` if the server does not return it.
+    pub(crate) value: Option<SecretString>,
+    pub(crate) protected: bool,
+    pub(crate) masked: bool,
+    pub(crate) raw: bool,
+}
+
+/// A CI variable to set.
+#[derive(Debug)]
+pub(crate) struct SetVariable {
+    /// Name in the form of the provider.
+    pub(crate) name: String,
+    pub(crate) value: SecretString,
+    pub(crate) protected: bool,
+    pub(crate) masked: bool,
+    pub(crate) raw: bool,
 }
 
 /// Ids of all files on the default branch, by path. An empty repository has none.
@@ -86,6 +109,38 @@ pub(crate) trait Provider: MergeRequestCalls + Send + Sync {
     ) -> Result<(), CallError>;
 
     async fn remove_deploy_key(&self, repo: &FoundRepo, id: &str) -> Result<(), CallError>;
+
+    /// Name of a CI variable as the server keeps it.
+    fn variable_name(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
+    /// The variable in the form of the server; refused with a property that it does not have.
+    fn checked_variable(&self, variable: SetVariable) -> Result<SetVariable, &'static str> {
+        Ok(variable)
+    }
+
+    /// True if setting a variable changes this one, instead of adding another beside it.
+    fn has_form(&self, _: &FoundVariable, _: &SetVariable) -> bool {
+        true
+    }
+
+    /// All CI variables of the repository.
+    async fn variables(&self, repo: &FoundRepo) -> Result<Vec<FoundVariable>, CallError>;
+
+    async fn set_variable(
+        &self,
+        repo: &FoundRepo,
+        variable: &SetVariable,
+        exists: bool,
+    ) -> Result<(), CallError>;
+
+    /// Removes a variable; a missing one is a success.
+    async fn remove_variable(
+        &self,
+        repo: &FoundRepo,
+        variable: &FoundVariable,
+    ) -> Result<(), CallError>;
 
     /// All files of the default branch.
     async fn tree(&self, repo: &FoundRepo) -> Result<Tree, CallError>;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api_calls::{ApiCalls, ApiRequest, CallError},
-    provider::{FoundKey, MAX_PAGES},
+    provider::{FoundKey, MAX_PAGES, SetVariable},
 };
 
 /// A deploy key in the API of GitHub, whose form Gitea has taken over.
@@ -49,6 +49,17 @@ fn github_key(title: &str, key: &DeployKey) -> Value {
         "key": key.key.trim_end(),
         "read_only": !key.write_access,
     })
+}
+
+/// A variable for Actions of GitHub and Gitea, which expand nothing and protect nothing.
+fn without_gitlabs_flags(variable: SetVariable) -> Result<SetVariable, &'static str> {
+    match variable.protected {
+        true => Err("protected is unsupported on this server, which gives it to all branches"),
+        false => Ok(SetVariable {
+            raw: false,
+            ..variable
+        }),
+    }
 }
 
 /// Decodes a response.

@@ -5,6 +5,7 @@
 mod files;
 mod keys;
 mod owner_mark;
+mod variables;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,6 +19,7 @@ use crate::{
     address::RepoPath,
     api_calls::CallError,
     provider::{FoundRepo, Provider},
+    variable_values::VariableValues,
 };
 
 /// A provider with the settings of its server.
@@ -28,28 +30,40 @@ pub(crate) struct Reconciler<'a> {
     pub(crate) creates_groups: bool,
 }
 
+/// A desired repository with the knowledge of the hub about it.
+pub(crate) struct RepoWish<'a> {
+    pub(crate) path: &'a RepoPath,
+    pub(crate) desired: &'a DesiredRepo,
+    pub(crate) known: &'a KnownRepo,
+    /// True if this repository was provided before.
+    pub(crate) is_known: bool,
+    pub(crate) values: VariableValues<'a>,
+}
+
 /// Result of a reconciliation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reconciled {
     pub(crate) deploy_keys: BTreeSet<String>,
     /// Ids of the blobs of declared files.
     pub(crate) files: BTreeMap<String, String>,
+    pub(crate) ci_variables: BTreeSet<String>,
     /// Differences that were removed.
     pub(crate) corrected: Vec<String>,
 }
 
 impl Reconciler<'_> {
-    /// Makes the repository as desired. `is_known` is true if this repository was provided before.
+    /// Makes the repository as desired.
     ///
     /// # Errors
     /// [`GitServerError`]
-    pub(crate) async fn ensure(
-        &self,
-        path: &RepoPath,
-        desired: &DesiredRepo,
-        known: &KnownRepo,
-        is_known: bool,
-    ) -> Result<Reconciled, GitServerError> {
+    pub(crate) async fn ensure(&self, wish: &RepoWish<'_>) -> Result<Reconciled, GitServerError> {
+        let RepoWish {
+            path,
+            desired,
+            known,
+            is_known,
+            ref values,
+        } = *wish;
         self.check_path(path)?;
         let mut corrected = Vec::new();
         let description = owner_mark::description(&desired.title, &desired.owner);
@@ -70,10 +84,14 @@ impl Reconciler<'_> {
         // Files of an earlier repository with another URL are not those of this one.
         let none = BTreeMap::new();
         let written = if is_known { &known.files } else { &none };
+        // Variables are first: a commit starts a pipeline, which needs them.
+        let ci_variables =
+            variables::reconcile(self, &repo, desired, known, values, &mut corrected).await?;
         let files = files::reconcile(self, &repo, desired, written, &mut corrected).await?;
         Ok(Reconciled {
             deploy_keys,
             files,
+            ci_variables,
             corrected,
         })
     }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fairlead_api::resources::Credentials;
+use fairlead_api::{
+    TenantId,
+    resources::{Credentials, ValueSource},
+};
 use fairlead_repositories::{
-    DesiredRepo, GitServer, GitServerError, KnownRepo, MergeRequestFilter, OpenMergeRequest,
-    ReportedRepo, RetiredRepo,
+        DesiredRepo, GitServer, GitServerError, KnownRepo, MergeRequestFilter, OpenMergeRequest, RepoSecrets, ReportedRepo, RetiredRepo,
 };
 use reqwest::Client;
 use secrecy::SecretString;
@@ -17,14 +19,15 @@ use url::Url;
 use crate::{
     address::{CloneAddress, RepoPath},
     api_calls::{ApiCalls, RateLimit, TokenHeader},
-    credentials::TokenFiles,
+    credentials::{TokenError, TokenFiles},
     detect::{ProviderKind, detect},
     host_keys,
     kubernetes_secrets::KubernetesSecrets,
     merge_requests,
     provider::Provider,
     providers::{gitea::Gitea, github::GitHub, gitlab::GitLab},
-    reconcile::{Reconciler, server_error},
+    reconcile::{Reconciler, RepoWish, server_error},
+    variable_values::VariableValues,
 };
 
 /// A Git server with its settings.
@@ -98,7 +101,13 @@ impl ProvidedServer {
             (Some(secrets), Some(reference)) => secrets.read(reference).await,
             (_, secret) => self.tokens.read(secret),
         };
-        let token = token.map_err(rejected)?;
+        self.provider_with(token.map_err(rejected)?).await
+    }
+
+    async fn provider_with(
+        &self,
+        token: SecretString,
+    ) -> Result<Box<dyn Provider>, GitServerError> {
         let kind = self.kind().await?;
         let calls = self.calls(kind, Some(token));
         Ok(match kind {
@@ -106,6 +115,21 @@ impl ProvidedServer {
             ProviderKind::GitHub => Box::new(GitHub(calls)),
             ProviderKind::Gitea => Box::new(Gitea(calls)),
         })
+    }
+
+    /// A credential of a tenant.
+    ///
+    /// # Errors
+    /// [`TokenError`]
+    pub(crate) async fn tenant_credential(
+        &self,
+        tenant: &TenantId,
+        reference: &ValueSource,
+    ) -> Result<SecretString, TokenError> {
+        match &self.secrets {
+            Some(secrets) => secrets.read_of_tenant(tenant, reference).await,
+            None => self.tokens.read_of_tenant(tenant, reference),
+        }
     }
 
     fn reconciler<'a>(&'a self, provider: &'a dyn Provider) -> Reconciler<'a> {
@@ -147,21 +171,38 @@ impl GitServer for ProvidedServer {
         &self,
         desired: &DesiredRepo,
         known: &KnownRepo,
+        secrets: &RepoSecrets,
     ) -> Result<ReportedRepo, GitServerError> {
         let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
         let path = self.path_of(desired).ok_or_else(rejected)?;
         let before = known.url.as_deref();
         let before = before.and_then(|url| self.address.path_of(url));
         let is_known = before.is_some_and(|before| before.is(&path));
-        let provider = self.provider(desired.api_secret.as_ref()).await?;
+        let provider = match secrets.api_token.clone() {
+            Some(token) => self.provider_with(token).await?,
+            None => self.provider(desired.api_secret.as_ref()).await?,
+        };
         let reconciler = self.reconciler(provider.as_ref());
-        let done = reconciler.ensure(&path, desired, known, is_known).await?;
+        let values = VariableValues {
+            server: self,
+            tenant: &desired.tenant,
+            secrets,
+        };
+        let wish = RepoWish {
+            path: &path,
+            desired,
+            known,
+            is_known,
+            values,
+        };
+        let done = reconciler.ensure(&wish).await?;
         let url = desired.url.clone();
         Ok(ReportedRepo {
             url: url.unwrap_or_else(|| self.address.url(&path)),
             host_keys: self.host_keys.clone(),
             deploy_keys: done.deploy_keys,
             files: done.files,
+            ci_variables: done.ci_variables,
             corrected: done.corrected,
         })
     }

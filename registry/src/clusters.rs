@@ -35,6 +35,7 @@ use crate::{
         cluster::{ClusterSpec, OWN_FIELDS},
         fields::Fields,
         repo::Repo,
+        repo_variables,
     },
     error::RegistryError,
     etag::Precondition,
@@ -169,8 +170,9 @@ async fn create(
     requester: Requester,
     uri: Uri,
     headers: HeaderMap,
-    DocumentBody(body): DocumentBody,
+    DocumentBody(mut body): DocumentBody,
 ) -> Answer<Response> {
+    repo_variables::seal(&mut body, registry.services.sealer.as_ref())?;
     let unique = Query::of(&uri)?.boolean("uniqueName")?;
     let mut given = Fields::of(body)?;
     let requested = given.text("id")?.as_deref().map(requested).transpose()?;
@@ -274,8 +276,9 @@ async fn put(
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-    DocumentBody(body): DocumentBody,
+    DocumentBody(mut body): DocumentBody,
 ) -> Answer<Response> {
+    repo_variables::seal(&mut body, registry.services.sealer.as_ref())?;
     let id = requested(&id)?;
     let query = Query::of(&uri)?;
     let (dry_run, without_token) = (
@@ -382,8 +385,9 @@ async fn patch(
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-    DocumentBody(body): DocumentBody,
+    DocumentBody(mut body): DocumentBody,
 ) -> Answer<Response> {
+    repo_variables::seal(&mut body, registry.services.sealer.as_ref())?;
     let query = Query::of(&uri)?;
     let dry_run = query.boolean("dryRun")?;
     let guard = UntargetGuard::of(&registry, &query)?;

@@ -8,5 +8,6 @@ pub(crate) mod merge;
 pub(crate) mod policy;
 pub(crate) mod repo;
 pub(crate) mod repo_files;
+pub(crate) mod repo_variables;
 pub(crate) mod shown;
 pub(crate) mod tenant;

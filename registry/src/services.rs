@@ -26,6 +26,8 @@ pub struct Services {
     pub issuers: Arc<dyn TokenVerifier>,
     /// Issuer of join strings and install URLs.
     pub invitations: Arc<dyn Invitations>,
+    /// Encryption of secrets in documents.
+    pub sealer: Arc<dyn Sealer>,
     /// Status of Git repositories.
     pub repositories: Arc<dyn RepoStatus>,
     /// Access of clusters to Vault.
@@ -131,6 +133,12 @@ pub trait RepoStatus: Send + Sync {
 pub trait VaultStatus: Send + Sync {
     /// `None` if the hub manages none. It depends on the cluster's record alone.
     fn of_cluster(&self, cluster: &Cluster) -> Option<VaultAccess>;
+}
+
+/// Encrypts secrets of documents for the store.
+pub trait Sealer: Send + Sync {
+    /// Encrypted form of a text, the same for the same name and text; `None` if that fails.
+    fn seal(&self, name: &str, text: &str) -> Option<String>;
 }
 
 /// Desired configurations of agents, by revision.

@@ -23,6 +23,7 @@ use crate::{
     document::{
         fields::Fields,
         merge::tenant as merge_tenant,
+        repo_variables,
         shown::ShownTenant,
         tenant::{OwnFields, TenantSpec},
     },
@@ -160,8 +161,9 @@ async fn create(
     State(registry): State<Arc<Registry>>,
     requester: Requester,
     headers: HeaderMap,
-    DocumentBody(body): DocumentBody,
+    DocumentBody(mut body): DocumentBody,
 ) -> Answer<Response> {
+    repo_variables::seal(&mut body, registry.services.sealer.as_ref())?;
     let mut given = Fields::of(body)?;
     let asked = given.text("id")?.as_deref().map(requested).transpose()?;
     let spec = TenantSpec::read(&mut given)?;
@@ -247,8 +249,9 @@ async fn put(
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-    DocumentBody(body): DocumentBody,
+    DocumentBody(mut body): DocumentBody,
 ) -> Answer<Response> {
+    repo_variables::seal(&mut body, registry.services.sealer.as_ref())?;
     let id = requested(&id)?;
     let query = Query::of(&uri)?;
     let dry_run = query.boolean("dryRun")?;
@@ -315,8 +318,9 @@ async fn patch(
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-    DocumentBody(body): DocumentBody,
+    DocumentBody(mut body): DocumentBody,
 ) -> Answer<Response> {
+    repo_variables::seal(&mut body, registry.services.sealer.as_ref())?;
     let query = Query::of(&uri)?;
     let dry_run = query.boolean("dryRun")?;
     let guard = UntargetGuard::of(&registry, &query)?;

@@ -7,7 +7,7 @@ use std::{
 
 use fairlead_api::{
     ClusterId, TenantId,
-    resources::{CreationPolicy, Credentials, DeployKey},
+    resources::{CreationPolicy, Credentials, DeployKey, ValueSource},
 };
 use serde::Serialize;
 
@@ -60,6 +60,39 @@ pub struct DesiredRepo {
     /// Files by path, on the default branch. Not part of the repository's identity.
     #[serde(skip)]
     pub files: BTreeMap<String, DesiredFile>,
+    /// Variables of its CI by name. Not part of the repository's identity.
+    #[serde(skip)]
+    pub ci_variables: BTreeMap<String, DesiredVariable>,
+    /// Tenant of the owner, whose credentials its variables may have.
+    #[serde(skip)]
+    pub tenant: TenantId,
+}
+
+/// A variable of a repository's CI, without its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DesiredVariable {
+    /// Origin of the value.
+    pub source: VariableSource,
+    /// True if only protected branches get it.
+    pub protected: bool,
+    /// True if it is hidden in logs.
+    pub masked: bool,
+    /// True if references in it are not expanded.
+    pub raw: bool,
+}
+
+/// Origin of a variable's value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VariableSource {
+    /// The record has no value.
+    None,
+    /// A value that is no secret.
+    Text(String),
+    /// A value that only the hub can open; it is among the [`RepoSecrets`](crate::RepoSecrets).
+    Sealed(String),
+    /// A credential of the tenant.
+    Credential(ValueSource),
 }
 
 /// A file of a repository.
@@ -93,6 +126,8 @@ pub struct KnownRepo {
     pub deploy_keys: BTreeSet<String>,
     /// Ids of the blobs of declared files, by path.
     pub files: BTreeMap<String, String>,
+    /// Names of CI variables that the hub has added.
+    pub ci_variables: BTreeSet<String>,
 }
 
 /// A repository whose owner was deleted.

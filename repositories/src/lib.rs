@@ -3,8 +3,13 @@
 
 mod desired;
 mod merge_requests;
+mod secrets;
 mod server;
 
-pub use desired::{DesiredFile, DesiredRepo, KnownRepo, RepoOwner, RetiredRepo, Retirement};
+pub use desired::{
+    DesiredFile, DesiredRepo, DesiredVariable, KnownRepo, RepoOwner, RetiredRepo, Retirement,
+    VariableSource,
+};
 pub use merge_requests::{CiResult, MergeCheck, MergeRequestFilter, OpenMergeRequest};
+pub use secrets::RepoSecrets;
 pub use server::{GitServer, GitServerError, GitServers, ReportedRepo};

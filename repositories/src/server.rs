@@ -9,7 +9,9 @@ use std::{
 
 use async_trait::async_trait;
 
-use crate::{DesiredRepo, KnownRepo, MergeRequestFilter, OpenMergeRequest, RetiredRepo};
+use crate::{
+    DesiredRepo, KnownRepo, MergeRequestFilter, OpenMergeRequest, RepoSecrets, RetiredRepo,
+};
 
 /// A Git server, or a company's own process for repositories. Its reasons are shown to everyone
 /// with access to the repository: they must contain no secrets.
@@ -52,6 +54,7 @@ pub trait GitServer: Send + Sync {
         &self,
         desired: &DesiredRepo,
         known: &KnownRepo,
+        secrets: &RepoSecrets,
     ) -> Result<ReportedRepo, GitServerError>;
 
     /// Archives or deletes the repository of a deleted owner. A missing repository is a success.
@@ -100,6 +103,8 @@ pub struct ReportedRepo {
     pub deploy_keys: BTreeSet<String>,
     /// Ids of the blobs of declared files, by path.
     pub files: BTreeMap<String, String>,
+    /// Names of all CI variables that the hub has added.
+    pub ci_variables: BTreeSet<String>,
     /// Differences that this call removed, like `description`.
     pub corrected: Vec<String>,
 }

@@ -32,10 +32,10 @@ pub use fairlead_api::{
     facts::FactSource,
     resources::{
         AgentSettings, CompileMeta, CreationPolicy, Credentials, DeletionPolicy, DeployKey,
-        InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile, TenantQuotas, VaultNames, VaultPhase,
+        InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile, TenantQuotas, ValueSource, VaultNames, VaultPhase,
     },
 };
-pub use git::{ConfirmedHostKeys, GitRepo, RepoState, RetiredRepository};
+pub use git::{ConfirmedHostKeys, GitRepo, RepoState, RetiredRepository, StoredVariable};
 pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use person::{Person, PersonRights, PersonRole};
 pub use tenant::{ClusterTemplate, Tenant};

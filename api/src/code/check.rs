@@ -412,6 +412,9 @@ const fn git_servers(code: Code) -> &'static str {
         Code::BadRepoFile => {
             "Read the path and the reason in the cause; docs/git-servers.md lists the limits. Limits of sizes count all files of the record."
         }
+        Code::BadCiVariable => {
+            "Read the name and the reason in the cause, which never has the value; docs/git-servers.md lists the fields."
+        }
         _ => MISSING,
     }
 }

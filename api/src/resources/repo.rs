@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::repo_content::TemplateFile;
+use super::repo_content::{CiVariable, TemplateFile};
 
 /// A repository in the document of a tenant or cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -40,6 +40,9 @@ pub struct RepoDocument {
     /// Declared files by path, on the default branch.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub template_files: BTreeMap<String, TemplateFile>,
+    /// Variables of the repository's CI, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ci_variables: BTreeMap<String, CiVariable>,
     /// Last answer of the repository's server about the desired repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(read_only)]

@@ -26,3 +26,37 @@ pub struct DeletedFile {
     #[schema(extensions(("const" = json!(true))))]
     pub delete: bool,
 }
+
+/// A variable of the repository's CI. No answer contains its value.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CiVariable {
+    /// Value, stored encrypted. A PUT without `value` and `valueFrom` keeps the stored one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(write_only, min_length = 1, max_length = 10000)]
+    pub value: Option<String>,
+    /// Credential of the tenant with the value, instead of `value`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<ValueSource>,
+    /// True if only protected branches and tags get the variable.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub protected: bool,
+    /// True if the value is hidden in logs; a secret where the server has no masked variables.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub masked: bool,
+    /// True if the server does not expand references in the value.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub raw: bool,
+}
+
+/// A credential of the tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ValueSource {
+    /// File in the tenant's folder of the hub's credentials, or Secret with the tenant's label.
+    #[schema(min_length = 1, max_length = 128)]
+    pub name: String,
+    /// Key of the Secret; `token` if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}

@@ -31,6 +31,8 @@ use fairlead_store::{Clock, Draft, Store, StoreError};
 use http::StatusCode;
 use tracing::info;
 
+use crate::secrets::StoreSecrets;
+
 pub(crate) use state::ServerStates;
 
 const RETIRED: Right = Right::new("handling retired repositories", &[Role::Admin]).on_all_tenants();
@@ -40,16 +42,23 @@ struct Repositories {
     store: Store,
     clock: Clock,
     git_servers: GitServers,
+    secrets: Arc<StoreSecrets>,
 }
 
 pub(crate) struct RepositoriesModule(Arc<Repositories>);
 
 impl RepositoriesModule {
-    pub(crate) fn new(store: Store, clock: Clock, git_servers: GitServers) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        clock: Clock,
+        git_servers: GitServers,
+        secrets: Arc<StoreSecrets>,
+    ) -> Self {
         RepositoriesModule(Arc::new(Repositories {
             store,
             clock,
             git_servers,
+            secrets,
         }))
     }
 }

@@ -13,8 +13,8 @@ use std::{
 
 use async_trait::async_trait;
 use fairlead_control::repositories::{
-    DesiredFile, DesiredRepo, GitServer, GitServerError, GitServers, KnownRepo, ReportedRepo,
-    RetiredRepo,
+    DesiredFile, DesiredRepo, GitServer, GitServerError, GitServers, KnownRepo, RepoSecrets,
+    ReportedRepo, RetiredRepo,
 };
 use fairlead_runtime::Process;
 use http::Method;
@@ -42,6 +42,8 @@ struct ScriptedServer {
     asked: Vec<DesiredRepo>,
     /// Knowledge of the hub at each of them.
     known: Vec<KnownRepo>,
+    /// Opened secrets of each of them.
+    secrets: Vec<RepoSecrets>,
     retired: Vec<RetiredRepo>,
     /// Corrections that each answer reports.
     corrected: Vec<String>,
@@ -120,6 +122,7 @@ impl GitServer for Server {
         &self,
         wanted: &DesiredRepo,
         known: &KnownRepo,
+        secrets: &RepoSecrets,
     ) -> Result<ReportedRepo, GitServerError> {
         let (corrected, gives_no_keys) = {
             let said = self.said();
@@ -129,6 +132,7 @@ impl GitServer for Server {
             let mut said = self.said();
             said.asked.push(wanted.clone());
             said.known.push(known.clone());
+            said.secrets.push(secrets.clone());
             let of = said.of.get(&wanted.owner.to_string()).cloned();
             (of, said.is_silent, said.panics)
         };
@@ -148,6 +152,7 @@ impl GitServer for Server {
             host_keys: (!gives_no_keys).then(|| HOST_KEY.to_owned()),
             deploy_keys: wanted.deploy_keys.keys().cloned().collect(),
             files: written(&wanted.files),
+            ci_variables: wanted.ci_variables.keys().cloned().collect(),
             corrected,
         })
     }

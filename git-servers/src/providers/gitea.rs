@@ -1,6 +1,7 @@
 //! Gitea and Forgejo, by the API of both (`/api/v1`).
 
 mod merge_requests;
+mod variables;
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,13 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{count_header, decode, found, github_key, github_keys, pages};
+use super::{count_header, decode, found, github_key, github_keys, pages, without_gitlabs_flags};
 use crate::{
     address::RepoPath,
     api_calls::{ApiCalls, ApiRequest, CallError},
     provider::{
-        FIRST_BRANCH, FileChange, FoundKey, FoundRepo, MAX_PAGES, PAGE_SIZE, Provider, Tree,
+        FIRST_BRANCH, FileChange, FoundKey, FoundRepo, FoundVariable, MAX_PAGES, PAGE_SIZE,
+        Provider, SetVariable, Tree,
     },
 };
 
@@ -99,6 +101,11 @@ impl Gitea {
     }
 }
 
+/// The server may allow less than a page of the requested size.
+fn is_last_page(headers: &http::HeaderMap, _: usize, total: usize) -> bool {
+    count_header(headers, "x-total-count").is_some_and(|count| total >= count)
+}
+
 #[async_trait]
 impl Provider for Gitea {
     fn has_subgroups(&self) -> bool {
@@ -169,11 +176,7 @@ impl Provider for Gitea {
             repo.path.name.as_str(),
             "keys",
         ];
-        // The server may allow less than a page of this size.
-        let is_last = |headers: &http::HeaderMap, _, total| {
-            count_header(headers, "x-total-count").is_some_and(|count| total >= count)
-        };
-        let entries = pages(&self.0, &path, &[("limit", PAGE_SIZE)], is_last).await?;
+        let entries = pages(&self.0, &path, &[("limit", PAGE_SIZE)], is_last_page).await?;
         github_keys(entries)
     }
 
@@ -195,6 +198,39 @@ impl Provider for Gitea {
                 .await,
         )
         .map(drop)
+    }
+
+    fn variable_name(&self, name: &str) -> String {
+        name.to_ascii_uppercase()
+    }
+
+    fn checked_variable(&self, variable: SetVariable) -> Result<SetVariable, &'static str> {
+        without_gitlabs_flags(variable)
+    }
+
+    fn has_form(&self, found: &FoundVariable, set: &SetVariable) -> bool {
+        found.masked == set.masked
+    }
+
+    async fn variables(&self, repo: &FoundRepo) -> Result<Vec<FoundVariable>, CallError> {
+        variables::list(self, repo).await
+    }
+
+    async fn set_variable(
+        &self,
+        repo: &FoundRepo,
+        variable: &SetVariable,
+        exists: bool,
+    ) -> Result<(), CallError> {
+        variables::set(self, repo, variable, exists).await
+    }
+
+    async fn remove_variable(
+        &self,
+        repo: &FoundRepo,
+        variable: &FoundVariable,
+    ) -> Result<(), CallError> {
+        variables::remove(self, repo, variable).await
     }
 
     async fn tree(&self, repo: &FoundRepo) -> Result<Tree, CallError> {

@@ -2,6 +2,7 @@
 
 mod commit;
 mod merge_requests;
+mod variables;
 
 use std::collections::BTreeMap;
 
@@ -11,11 +12,13 @@ use http::{HeaderMap, Method};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{decode, found, github_key, github_keys, pages};
+use super::{decode, found, github_key, github_keys, pages, without_gitlabs_flags};
 use crate::{
     address::RepoPath,
     api_calls::{ApiCalls, ApiRequest, CallError},
-    provider::{FileChange, FoundKey, FoundRepo, PAGE_SIZE, Provider, Tree},
+    provider::{
+        FileChange, FoundKey, FoundRepo, FoundVariable, PAGE_SIZE, Provider, SetVariable, Tree,
+    },
 };
 
 pub(crate) struct GitHub(pub(crate) ApiCalls);
@@ -206,6 +209,39 @@ impl Provider for GitHub {
                 .await,
         )
         .map(drop)
+    }
+
+    fn variable_name(&self, name: &str) -> String {
+        name.to_ascii_uppercase()
+    }
+
+    fn checked_variable(&self, variable: SetVariable) -> Result<SetVariable, &'static str> {
+        without_gitlabs_flags(variable)
+    }
+
+    fn has_form(&self, found: &FoundVariable, set: &SetVariable) -> bool {
+        found.masked == set.masked
+    }
+
+    async fn variables(&self, repo: &FoundRepo) -> Result<Vec<FoundVariable>, CallError> {
+        variables::list(self, repo).await
+    }
+
+    async fn set_variable(
+        &self,
+        repo: &FoundRepo,
+        variable: &SetVariable,
+        exists: bool,
+    ) -> Result<(), CallError> {
+        variables::set(self, repo, variable, exists).await
+    }
+
+    async fn remove_variable(
+        &self,
+        repo: &FoundRepo,
+        variable: &FoundVariable,
+    ) -> Result<(), CallError> {
+        variables::remove(self, repo, variable).await
     }
 
     async fn tree(&self, repo: &FoundRepo) -> Result<Tree, CallError> {

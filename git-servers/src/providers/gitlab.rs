@@ -1,6 +1,7 @@
 //! GitLab, by its REST API (`/api/v4`).
 
 mod merge_requests;
+mod variables;
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,10 @@ use super::{decode, found, pages};
 use crate::{
     address::RepoPath,
     api_calls::{ApiCalls, ApiRequest, CallError},
-    provider::{FIRST_BRANCH, FileChange, FoundKey, FoundRepo, PAGE_SIZE, Provider, Tree},
+    provider::{
+        FIRST_BRANCH, FileChange, FoundKey, FoundRepo, FoundVariable, PAGE_SIZE, Provider,
+        SetVariable, Tree,
+    },
 };
 
 pub(crate) struct GitLab(pub(crate) ApiCalls);
@@ -209,6 +213,27 @@ impl Provider for GitLab {
                 .await,
         )
         .map(drop)
+    }
+
+    async fn variables(&self, repo: &FoundRepo) -> Result<Vec<FoundVariable>, CallError> {
+        variables::list(self, repo).await
+    }
+
+    async fn set_variable(
+        &self,
+        repo: &FoundRepo,
+        variable: &SetVariable,
+        exists: bool,
+    ) -> Result<(), CallError> {
+        variables::set(self, repo, variable, exists).await
+    }
+
+    async fn remove_variable(
+        &self,
+        repo: &FoundRepo,
+        variable: &FoundVariable,
+    ) -> Result<(), CallError> {
+        variables::remove(self, repo, &variable.name).await
     }
 
     async fn tree(&self, repo: &FoundRepo) -> Result<Tree, CallError> {

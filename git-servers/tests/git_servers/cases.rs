@@ -11,6 +11,7 @@ use crate::{
     contents,
     fakes::{Fake, FakeKind},
     host::{Host, absent, content, deploy_key, desired, known, open, open_with, public_key, url},
+    variables,
 };
 
 /// Runs all cases, each with a group of its own.
@@ -26,6 +27,8 @@ pub(crate) async fn contract(host: Arc<dyn Host>) {
     contents::declared_files_are_kept(host).await;
     contents::undeclared_files_are_removed_unless_edited(host).await;
     contents::folders_of_others_stay(host).await;
+    variables::kept_as_declared(host).await;
+    variables::all_pages_are_read(host).await;
     changed_descriptions_are_corrected(host).await;
     archived_ones_are_refused_or_adopted(host).await;
     retired_ones_are_archived_or_deleted(host).await;
@@ -52,7 +55,7 @@ async fn github_keeps_the_contract() {
 
 pub(crate) async fn rejected(host: &dyn Host, desired: &DesiredRepo, known: &KnownRepo) -> String {
     let opened = open(host);
-    match opened.server.ensure(desired, known).await {
+    match opened.ensure(desired, known).await {
         Err(GitServerError::Rejected(reason)) => {
             assert!(!reason.contains(&host.token()), "{reason}");
             reason
@@ -74,7 +77,7 @@ async fn created_with_its_group_and_stays(host: &dyn Host) {
         ("deep/er/b.yml".to_owned(), content("", &[])),
     ]
     .into();
-    let made = opened.server.ensure(&wish, &KnownRepo::default()).await;
+    let made = opened.ensure(&wish, &KnownRepo::default()).await;
     let made = made.unwrap();
     assert_eq!(made.url, url("fresh/edge"));
     assert!(
@@ -101,7 +104,7 @@ async fn created_with_its_group_and_stays(host: &dyn Host) {
         deploy_keys: made.deploy_keys,
         ..KnownRepo::default()
     };
-    let again = opened.server.ensure(&wish, &before).await.unwrap();
+    let again = opened.ensure(&wish, &before).await.unwrap();
     assert_eq!(again.corrected, Vec::<String>::new());
     assert_eq!(host.observe("fresh/edge").await.unwrap(), observed);
 }
@@ -119,7 +122,7 @@ async fn existing_ones_are_adopted_by_policy_only(host: &dyn Host) {
         "nothing is changed"
     );
     wish.creation_policy = Some(CreationPolicy::Adopt);
-    let adopted = open(host).server.ensure(&wish, &KnownRepo::default()).await;
+    let adopted = open(host).ensure(&wish, &KnownRepo::default()).await;
     assert_eq!(adopted.unwrap().corrected, ["description"]);
     // Another owner does not take it over, as a tenant could with the repository of another one.
     wish.owner = RepoOwner::Cluster("c-other".parse().unwrap());
@@ -134,8 +137,8 @@ async fn own_creations_are_recognised(host: &dyn Host) {
     let opened = open(host);
     let wish = desired("own/edge");
     let none = KnownRepo::default();
-    opened.server.ensure(&wish, &none).await.unwrap();
-    let again = opened.server.ensure(&wish, &none).await.unwrap();
+    opened.ensure(&wish, &none).await.unwrap();
+    let again = opened.ensure(&wish, &none).await.unwrap();
     assert_eq!(again.corrected, Vec::<String>::new());
 }
 
@@ -145,7 +148,7 @@ async fn keys_are_kept_as_declared(host: &dyn Host) {
     let old = ("old".to_owned(), deploy_key(11, false));
     wish.deploy_keys = [("steward".to_owned(), deploy_key(10, false)), old].into();
     let none = KnownRepo::default();
-    let made = opened.server.ensure(&wish, &none).await.unwrap();
+    let made = opened.ensure(&wish, &none).await.unwrap();
     host.add_key("keys/edge", "foreign", &public_key(12)).await;
     host.add_key("keys/edge", "hand-made", &public_key(13))
         .await;
@@ -159,7 +162,7 @@ async fn keys_are_kept_as_declared(host: &dyn Host) {
         ("hand-made".to_owned(), deploy_key(13, true)),
     ]
     .into();
-    let changed = opened.server.ensure(&wish, &before).await.unwrap();
+    let changed = opened.ensure(&wish, &before).await.unwrap();
     let names: BTreeSet<_> = ["steward", "hand-made"].map(str::to_owned).into();
     assert_eq!(changed.deploy_keys, names);
     let keys = [
@@ -181,7 +184,7 @@ async fn all_pages_of_keys_are_read(host: &dyn Host) {
     let opened = open(host);
     let mut wish = desired("many/edge");
     let none = KnownRepo::default();
-    opened.server.ensure(&wish, &none).await.unwrap();
+    opened.ensure(&wish, &none).await.unwrap();
     let count = host.many_keys();
     for number in 0..count {
         let number = u32::try_from(number).unwrap();
@@ -194,10 +197,10 @@ async fn all_pages_of_keys_are_read(host: &dyn Host) {
     let title = format!("key-{last:04}");
     wish.deploy_keys = [(title.clone(), deploy_key(1000 + last, false))].into();
     let known = known("many/edge");
-    let again = opened.server.ensure(&wish, &known).await.unwrap();
+    let again = opened.ensure(&wish, &known).await.unwrap();
     assert_eq!(again.corrected, Vec::<String>::new(), "the key is there");
     wish.deploy_keys = [(title.clone(), deploy_key(1000 + last, true))].into();
-    let changed = opened.server.ensure(&wish, &known).await.unwrap();
+    let changed = opened.ensure(&wish, &known).await.unwrap();
     assert_eq!(changed.corrected, [format!("deploy key {title}")]);
     let keys = host.observe("many/edge").await.unwrap().keys;
     assert_eq!(keys.len(), count);
@@ -215,7 +218,7 @@ async fn files_change_in_one_commit(host: &dyn Host) {
     .into();
     let opened = open(host);
     let known = known("files/edge");
-    let done = opened.server.ensure(&wish, &known).await.unwrap();
+    let done = opened.ensure(&wish, &known).await.unwrap();
     let corrected = ["file a/one.yml", "file b/three.yml", "file two.yml"];
     assert_eq!(done.corrected[1..], corrected, "{done:?}");
     let observed = host.observe("files/edge").await.unwrap();
@@ -227,7 +230,7 @@ async fn files_change_in_one_commit(host: &dyn Host) {
     let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
     assert_eq!(observed.files, files.into());
     assert_eq!(observed.commits, 2);
-    let again = opened.server.ensure(&wish, &known).await.unwrap();
+    let again = opened.ensure(&wish, &known).await.unwrap();
     assert_eq!(again.corrected, Vec::<String>::new());
 }
 
@@ -241,7 +244,7 @@ async fn foreign_files_stay(host: &dyn Host) {
     ]
     .into();
     let known = known("foreign/edge");
-    open(host).server.ensure(&wish, &known).await.unwrap();
+    open(host).ensure(&wish, &known).await.unwrap();
     let observed = host.observe("foreign/edge").await.unwrap();
     let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
     assert_eq!((observed.files, observed.commits), (files.into(), 1));
@@ -251,10 +254,10 @@ async fn changed_descriptions_are_corrected(host: &dyn Host) {
     let opened = open(host);
     let wish = desired("described/edge");
     let none = KnownRepo::default();
-    opened.server.ensure(&wish, &none).await.unwrap();
+    opened.ensure(&wish, &none).await.unwrap();
     host.describe("described/edge", "changed by hand").await;
     let known = known("described/edge");
-    let done = opened.server.ensure(&wish, &known).await.unwrap();
+    let done = opened.ensure(&wish, &known).await.unwrap();
     assert_eq!(done.corrected, ["description"]);
     let observed = host.observe("described/edge").await.unwrap();
     assert_eq!(observed.description, "Edge (Fairlead: c-edge)");
@@ -268,7 +271,7 @@ async fn archived_ones_are_refused_or_adopted(host: &dyn Host) {
     let reason = rejected(host, &wish, &known).await;
     assert!(reason.contains("is archived on git.example"), "{reason}");
     wish.creation_policy = Some(CreationPolicy::Adopt);
-    let done = open(host).server.ensure(&wish, &known).await.unwrap();
+    let done = open(host).ensure(&wish, &known).await.unwrap();
     assert_eq!(done.corrected, ["archived", "description"]);
     assert!(!host.observe("old/edge").await.unwrap().archived);
 }
@@ -277,7 +280,7 @@ async fn retired_ones_are_archived_or_deleted(host: &dyn Host) {
     let opened = open(host);
     let wish = desired("ended/edge");
     let none = KnownRepo::default();
-    opened.server.ensure(&wish, &none).await.unwrap();
+    opened.ensure(&wish, &none).await.unwrap();
     let mut retired = RetiredRepo {
         owner: wish.owner.clone(),
         url: url("ended/edge"),
@@ -324,7 +327,7 @@ async fn renamed_ones_are_refused(host: &dyn Host) {
 async fn missing_groups_are_refused_without_the_setting(host: &dyn Host) {
     let opened = open_with(host, |it| it.create_groups = false);
     let wish = desired("nowhere/edge");
-    let refused = opened.server.ensure(&wish, &KnownRepo::default()).await;
+    let refused = opened.ensure(&wish, &KnownRepo::default()).await;
     let reason = refused.unwrap_err().to_string();
     assert!(reason.contains("has no group nowhere"), "{reason}");
 }
@@ -332,6 +335,6 @@ async fn missing_groups_are_refused_without_the_setting(host: &dyn Host) {
 async fn subgroups_are_created(host: &dyn Host) {
     let wish = desired("sub/group/below/edge");
     let none = KnownRepo::default();
-    open(host).server.ensure(&wish, &none).await.unwrap();
+    open(host).ensure(&wish, &none).await.unwrap();
     assert!(host.observe("sub/group/below/edge").await.is_some());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_repositories::{DesiredFile, GitServer, KnownRepo};
+use fairlead_repositories::{DesiredFile, KnownRepo};
 
 use crate::{
     cases::rejected,
@@ -29,7 +29,7 @@ pub(crate) async fn declared_files_are_kept(host: &dyn Host) {
     .into();
     let opened = open(host);
     let mut known = known("declared/edge");
-    let done = opened.server.ensure(&wish, &known).await.unwrap();
+    let done = opened.ensure(&wish, &known).await.unwrap();
     let corrected = ["file a.yml", "file new/c.yml", "file old/b.yml"];
     assert_eq!(done.corrected[1..], corrected, "{done:?}");
     let observed = host.observe("declared/edge").await.unwrap();
@@ -40,10 +40,10 @@ pub(crate) async fn declared_files_are_kept(host: &dyn Host) {
         ["a.yml", "new/c.yml"]
     );
     known.files = done.files.clone();
-    let again = opened.server.ensure(&wish, &known).await.unwrap();
+    let again = opened.ensure(&wish, &known).await.unwrap();
     assert_eq!((again.corrected, &again.files), (Vec::new(), &done.files));
     wish.files.insert("a.yml".to_owned(), declared("a: 2\n"));
-    let changed = opened.server.ensure(&wish, &known).await.unwrap();
+    let changed = opened.ensure(&wish, &known).await.unwrap();
     assert_eq!(changed.corrected, ["file a.yml"]);
     let observed = host.observe("declared/edge").await.unwrap();
     assert_eq!(observed.files["a.yml"], "a: 2\n");
@@ -56,15 +56,15 @@ pub(crate) async fn undeclared_files_are_removed_unless_edited(host: &dyn Host) 
     let paths = ["class.yml", "edited.yml", "plain.yml"];
     let files = paths.map(|path| (path.to_owned(), declared("people: 1\n")));
     wish.files = files.into();
-    let made = opened.server.ensure(&wish, &KnownRepo::default()).await;
+    let made = opened.ensure(&wish, &KnownRepo::default()).await;
     let mut known = known("undeclared/edge");
     known.files = made.unwrap().files;
     let edited = [("edited.yml".to_owned(), declared("edited\n"))];
     let mut by_hand = wish.clone();
     by_hand.files.extend(edited);
-    opened.server.ensure(&by_hand, &known).await.unwrap();
+    opened.ensure(&by_hand, &known).await.unwrap();
     wish.files = [("class.yml".to_owned(), content("classes: []\n", &[]))].into();
-    let done = opened.server.ensure(&wish, &known).await.unwrap();
+    let done = opened.ensure(&wish, &known).await.unwrap();
     assert_eq!(done.corrected, ["file class.yml", "file plain.yml"]);
     assert!(done.files.is_empty(), "{done:?}");
     let observed = host.observe("undeclared/edge").await.unwrap();
@@ -73,7 +73,7 @@ pub(crate) async fn undeclared_files_are_removed_unless_edited(host: &dyn Host) 
     // Another repository has files of its own.
     known.url = None;
     known.files = [("edited.yml".to_owned(), made_id(host, "edited\n").await)].into();
-    opened.server.ensure(&wish, &known).await.unwrap();
+    opened.ensure(&wish, &known).await.unwrap();
     let observed = host.observe("undeclared/edge").await.unwrap();
     assert_eq!(observed.files, texts(&files));
 }
@@ -82,7 +82,7 @@ pub(crate) async fn undeclared_files_are_removed_unless_edited(host: &dyn Host) 
 async fn made_id(host: &dyn Host, text: &str) -> String {
     let mut wish = desired("ids/edge");
     wish.files = [("a".to_owned(), declared(text))].into();
-    let done = open(host).server.ensure(&wish, &KnownRepo::default()).await;
+    let done = open(host).ensure(&wish, &KnownRepo::default()).await;
     done.unwrap().files["a"].clone()
 }
 

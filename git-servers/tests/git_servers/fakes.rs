@@ -6,6 +6,7 @@ mod github;
 mod gitlab;
 mod model;
 mod schema;
+mod variables;
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +29,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 
 use crate::host::{Host, Observed};
-use model::{Forge, Repo};
+use model::{Forge, Repo, Variable};
 
 /// Token that the fakes accept.
 const TOKEN: &str = "only-for-tests-0123";
@@ -250,6 +251,30 @@ impl Host for Fake {
 
     async fn archive(&self, path: &str) {
         self.change(path, |it| it.archived = true);
+    }
+
+    fn shows_secrets(&self) -> bool {
+        true
+    }
+
+    async fn set_variable(&self, path: &str, name: &str, value: &str) {
+        self.change(path, |it| {
+            it.variables.push(Variable {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                ..Variable::default()
+            });
+        });
+    }
+
+    async fn variables(&self, path: &str) -> Vec<(String, Option<String>, bool)> {
+        let forge = self.forge();
+        let found = forge.repos[path].variables.iter();
+        let mut all: Vec<_> = found
+            .map(|it| (it.name.clone(), Some(it.value.clone()), it.masked))
+            .collect();
+        all.sort();
+        all
     }
 
     async fn rename(&self, path: &str, name: &str) {

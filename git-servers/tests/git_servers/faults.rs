@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_git_servers::ProviderKind;
-use fairlead_repositories::{GitServer, GitServerError, KnownRepo, ReportedRepo};
+use fairlead_repositories::{GitServerError, KnownRepo, ReportedRepo};
 
 use crate::{
     fakes::{Fake, FakeKind, Fault},
@@ -20,7 +20,7 @@ async fn all() -> Vec<Arc<Fake>> {
 
 async fn first_call(opened: &Opened, path: &str) -> Result<ReportedRepo, GitServerError> {
     let none = KnownRepo::default();
-    opened.server.ensure(&desired(path), &none).await
+    opened.ensure(&desired(path), &none).await
 }
 
 /// Result for a repository with a key while this fault lasts.
@@ -29,7 +29,7 @@ async fn during(fake: &Fake, fault: Fault) -> GitServerError {
     let mut wish = desired("faults/edge");
     wish.deploy_keys = [("steward".to_owned(), deploy_key(1, false))].into();
     fake.set_fault(Some(fault));
-    let refused = opened.server.ensure(&wish, &KnownRepo::default()).await;
+    let refused = opened.ensure(&wish, &KnownRepo::default()).await;
     let error = refused.unwrap_err();
     assert!(!error.to_string().contains(&fake.token()), "{error}");
     fake.set_fault(None);
@@ -66,9 +66,9 @@ async fn a_throttled_server_gets_no_request_meanwhile() {
         let wish = desired("faults/edge");
         fake.set_fault(Some(Fault::Throttled));
         let none = KnownRepo::default();
-        opened.server.ensure(&wish, &none).await.unwrap_err();
+        opened.ensure(&wish, &none).await.unwrap_err();
         let before = fake.requests();
-        let refused = opened.server.ensure(&wish, &none).await;
+        let refused = opened.ensure(&wish, &none).await;
         assert!(matches!(refused, Err(GitServerError::Throttled { .. })));
         assert_eq!(fake.requests(), before);
     }
@@ -93,7 +93,7 @@ async fn keys_in_use_elsewhere_are_rejected_and_the_next_call_continues() {
         let mut wish = desired("faults/edge");
         wish.deploy_keys = [("steward".to_owned(), deploy_key(1, false))].into();
         let none = KnownRepo::default();
-        let done = open(fake.as_ref()).server.ensure(&wish, &none).await;
+        let done = open(fake.as_ref()).ensure(&wish, &none).await;
         assert_eq!(done.unwrap().corrected, ["deploy key steward"]);
     }
 }
@@ -114,7 +114,7 @@ async fn a_missing_repository_is_created_again_and_shown() {
     for fake in all().await {
         let opened = open(fake.as_ref());
         let known = known("gone/edge");
-        let done = opened.server.ensure(&desired("gone/edge"), &known).await;
+        let done = opened.ensure(&desired("gone/edge"), &known).await;
         assert_eq!(done.unwrap().corrected, ["repository"]);
     }
 }

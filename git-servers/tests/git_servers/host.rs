@@ -1,12 +1,15 @@
 //! A Git server under test, with access behind the back of the hub.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
 
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_api::resources::DeployKey;
 use fairlead_git_servers::{ProvidedServer, ServerSettings};
-use fairlead_repositories::{DesiredFile, DesiredRepo, KnownRepo, RepoOwner};
+use fairlead_repositories::{
+    DesiredFile, DesiredRepo, GitServer, GitServerError, KnownRepo, RepoOwner, RepoSecrets,
+    ReportedRepo,
+};
 use tempfile::TempDir;
 
 /// Token of the hub on each server.
@@ -39,12 +42,34 @@ pub(crate) trait Host: Send + Sync {
     async fn describe(&self, path: &str, description: &str);
     async fn archive(&self, path: &str);
     async fn rename(&self, path: &str, name: &str);
+    /// True if values of masked variables can be read.
+    fn shows_secrets(&self) -> bool;
+    async fn set_variable(&self, path: &str, name: &str, value: &str);
+    /// Name, value if it can be read, and whether it is masked; in the order of names.
+    async fn variables(&self, path: &str) -> Vec<(String, Option<String>, bool)>;
 }
 
 /// A server behind the seam; its token file goes with it.
 pub(crate) struct Opened {
     pub(crate) server: ProvidedServer,
     _home: TempDir,
+}
+
+impl Opened {
+    pub(crate) async fn ensure(
+        &self,
+        desired: &DesiredRepo,
+        known: &KnownRepo,
+    ) -> Result<ReportedRepo, GitServerError> {
+        let none = RepoSecrets::default();
+        self.server.ensure(desired, known, &none).await
+    }
+}
+
+/// Writes a file that its owner alone may read.
+pub(crate) fn restrict(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 pub(crate) fn open(host: &dyn Host) -> Opened {
@@ -54,8 +79,7 @@ pub(crate) fn open(host: &dyn Host) -> Opened {
 pub(crate) fn open_with(host: &dyn Host, change: impl FnOnce(&mut ServerSettings)) -> Opened {
     let home = tempfile::tempdir().unwrap();
     let token_file = home.path().join("token");
-    fs::write(&token_file, host.token()).unwrap();
-    fs::set_permissions(&token_file, fs::Permissions::from_mode(0o600)).unwrap();
+    restrict(&token_file, &host.token());
     let mut settings = ServerSettings {
         name: "git.example".to_owned(),
         endpoint: host.endpoint(),
@@ -93,6 +117,8 @@ pub(crate) fn desired(path: &str) -> DesiredRepo {
         deploy_keys: BTreeMap::new(),
         creation_policy: None,
         files: BTreeMap::new(),
+        ci_variables: BTreeMap::new(),
+        tenant: "t-acme".parse().unwrap(),
     }
 }
 

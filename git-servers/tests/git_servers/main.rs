@@ -16,3 +16,4 @@ mod host;
 mod merge_requests;
 mod real_gitea;
 mod real_ssh;
+mod variables;

@@ -136,6 +136,28 @@ impl Host for RealGitea {
         self.send("PATCH", &format!("/repos/{path}"), body).await;
     }
 
+    fn shows_secrets(&self) -> bool {
+        false
+    }
+
+    async fn set_variable(&self, path: &str, name: &str, value: &str) {
+        let path = format!("/repos/{path}/actions/variables/{name}");
+        self.send("POST", &path, json!({ "value": value })).await;
+    }
+
+    async fn variables(&self, path: &str) -> Vec<(String, Option<String>, bool)> {
+        let mut all = Vec::new();
+        for (place, masked) in [("variables", false), ("secrets", true)] {
+            let path = format!("/repos/{path}/actions/{place}?limit=50");
+            let found = self.get(&path).await.unwrap();
+            let found = found.as_array().unwrap().iter();
+            let value = |it: &Value| it["data"].as_str().map(str::to_owned);
+            all.extend(found.map(|it| (text(&it["name"]), value(it), masked)));
+        }
+        all.sort();
+        all
+    }
+
     async fn rename(&self, path: &str, name: &str) {
         let body = json!({ "name": name });
         self.send("PATCH", &format!("/repos/{path}"), body).await;

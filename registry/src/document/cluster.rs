@@ -174,7 +174,7 @@ impl ClusterSpec {
         put("annotations", json!(cluster.annotations));
         put("facts", values(&cluster.facts));
         put("dynamicFacts", values(&cluster.dynamic_facts));
-        let repo = cluster.git_repo.as_ref().map(repo::document);
+        let repo = cluster.git_repo.as_ref().map(repo::stored);
         put("gitRepo", json!(repo));
         put(
             "tenantGitRepoRevision",

@@ -10,12 +10,13 @@ use fairlead_api::{
 };
 use fairlead_routes::{InvalidValue, invalid};
 use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::document::{
     fields::Fields,
     policy::reference,
     repo_files::{self, TemplateFiles},
+    repo_variables::{self, StoredVariables},
 };
 
 /// A repository as received.
@@ -31,6 +32,7 @@ pub(crate) struct Repo {
     name: Option<String>,
     api_secret: Option<Credentials>,
     template_files: Option<TemplateFiles>,
+    ci_variables: Option<StoredVariables>,
 }
 
 impl Repo {
@@ -52,6 +54,9 @@ impl Repo {
             template_files: (given.object("templateFiles")?)
                 .map(repo_files::read)
                 .transpose()?,
+            ci_variables: (given.object("ciVariables")?)
+                .map(repo_variables::read)
+                .transpose()?,
         };
         if let (Some(url), RepoKind::Auto) = (&repo.url, repo.kind.unwrap_or_default()) {
             managed(url)?;
@@ -61,6 +66,11 @@ impl Repo {
 
     pub(crate) fn url(&self) -> Option<&str> {
         self.url.as_deref()
+    }
+
+    /// True if it has CI variables.
+    pub(super) fn has_variables(&self) -> bool {
+        self.ci_variables.as_ref().is_some_and(|it| !it.is_empty())
     }
 
     /// True if the repository is unmanaged.
@@ -89,6 +99,9 @@ impl Repo {
     pub(super) fn over(&mut self, before: &GitRepo) {
         let files = || before.template_files.clone();
         self.template_files.get_or_insert_with(files);
+        let variables = || before.ci_variables.clone();
+        let variables = self.ci_variables.get_or_insert_with(variables);
+        repo_variables::keep_values(variables, &before.ci_variables);
     }
 
     /// The stored form. Keys of the agent are preserved if the sender omits them: the agent manages them.
@@ -114,6 +127,7 @@ impl Repo {
             repo_name: self.name,
             api_secret_ref: self.api_secret,
             template_files: self.template_files.unwrap_or_default(),
+            ci_variables: self.ci_variables.unwrap_or_default(),
         }
     }
 }
@@ -145,7 +159,7 @@ pub(super) fn is_good_key(values: &Map<String, Value>) -> bool {
     })
 }
 
-const REPO_FIELDS: [&str; 9] = [
+const REPO_FIELDS: [&str; 10] = [
     "url",
     "type",
     "hostKeys",
@@ -155,6 +169,7 @@ const REPO_FIELDS: [&str; 9] = [
     "repoName",
     "apiSecretRef",
     "templateFiles",
+    "ciVariables",
 ];
 
 /// Rejects unknown fields; `more` lists additional fields of this place.
@@ -187,7 +202,18 @@ pub(super) fn check_fields(
     }
 }
 
-/// The document from which [`Repo::read`] restores the same value.
+/// The document from which [`Repo::read`] restores the same value, with sealed values.
+pub(super) fn stored(repo: &GitRepo) -> Value {
+    let mut stored = json!(document(repo));
+    if let Some(fields) = stored.as_object_mut()
+        && !repo.ci_variables.is_empty()
+    {
+        fields.insert("ciVariables".to_owned(), json!(repo.ci_variables));
+    }
+    stored
+}
+
+/// The document for answers.
 pub(super) fn document(repo: &GitRepo) -> RepoDocument {
     RepoDocument {
         url: repo.url.clone(),
@@ -199,6 +225,7 @@ pub(super) fn document(repo: &GitRepo) -> RepoDocument {
         deploy_key: deploy_key(repo).map(str::to_owned),
         deploy_keys: others(repo),
         template_files: repo.template_files.clone(),
+        ci_variables: repo_variables::shown(&repo.ci_variables),
         state: None,
     }
 }

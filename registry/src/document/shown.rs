@@ -16,7 +16,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{
     document::{
         cluster::{entry, serialize_own},
-        repo, tenant,
+        repo, repo_variables, tenant,
     },
     services::{RepoStatus, Services, ShownRepoState},
     template::Effective,
@@ -282,6 +282,10 @@ impl Serialize for ShownRepo<'_> {
             let others = repo::others(own);
             if !others.is_empty() {
                 map.serialize_entry("deployKeys", &others)?;
+            }
+            if !own.ci_variables.is_empty() {
+                let shown = repo_variables::shown(&own.ci_variables);
+                map.serialize_entry("ciVariables", &shown)?;
             }
         }
         if !self.template_files.is_empty() {

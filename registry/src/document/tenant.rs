@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fairlead_api::{
-    TenantId,
+    Code, TenantId,
     resources::{TemplateDocument, TenantRepoDocument},
 };
 use fairlead_routes::{InvalidValue, invalid};
@@ -134,7 +134,7 @@ impl TenantSpec {
         put("tenantRef", json!(tenant.parent));
         put("displayName", json!(tenant.display_name));
         put("annotations", json!(tenant.annotations));
-        put("gitRepo", json!(repo_document(tenant)));
+        put("gitRepo", stored_repo(tenant));
         put("globalGitRepoURL", json!(tenant.global_git_repo_url));
         put(
             "globalGitRepoRevision",
@@ -176,6 +176,16 @@ impl TenantSpec {
     }
 }
 
+/// Like [`repo_document`], with sealed values.
+fn stored_repo(tenant: &Tenant) -> Value {
+    let mut stored = json!(repo_document(tenant));
+    if let (Some(fields), Some(repo)) = (stored.as_object_mut(), &tenant.git_repo) {
+        let sealed = repo::stored(repo).get("ciVariables").cloned();
+        fields.extend(sealed.map(|it| ("ciVariables".to_owned(), it)));
+    }
+    stored
+}
+
 /// Lieutenant includes the revision in a tenant's repository.
 pub(super) fn repo_document(tenant: &Tenant) -> Option<TenantRepoDocument> {
     if tenant.git_repo.is_none() && tenant.revision.is_none() {
@@ -209,11 +219,15 @@ fn template(mut given: Fields) -> Result<ClusterTemplate, InvalidValue> {
     if policies.kube_api.is_some() {
         return Err(invalid("clusterTemplate.kubeApi: set it per cluster"));
     }
+    let repo = given.object("gitRepo")?.map(Repo::read).transpose()?;
+    if repo.as_ref().is_some_and(Repo::has_variables) {
+        let cause = "clusterTemplate.gitRepo.ciVariables: set them per cluster";
+        return Err(InvalidValue::with_code(Code::BadCiVariable, cause));
+    }
     let template = ClusterTemplate {
         annotations: given.texts("annotations")?.unwrap_or_default(),
         facts: given.texts("facts")?.unwrap_or_default(),
-        git_repo: (given.object("gitRepo")?.map(Repo::read).transpose()?)
-            .map(|repo| repo.kept(None)),
+        git_repo: repo.map(|repo| repo.kept(None)),
         tenant_git_repo_revision: given.text("tenantGitRepoRevision")?,
         global_git_repo_revision: given.text("globalGitRepoRevision")?,
         creation_policy: policies.creation,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::resources::{
     Credentials, DeletionPolicy, DeployKey, RepoDrift, RepoKind, RepoPhase, TemplateFile,
+    ValueSource,
 };
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -36,6 +37,30 @@ pub struct GitRepo {
     /// Declared files by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub template_files: BTreeMap<String, TemplateFile>,
+    /// Variables of its CI, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ci_variables: BTreeMap<String, StoredVariable>,
+}
+
+/// A CI variable with its encrypted value.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StoredVariable {
+    /// Encrypted value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<String>,
+    /// Credential with the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<ValueSource>,
+    /// True if only protected branches get it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub protected: bool,
+    /// True if it is hidden in logs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub masked: bool,
+    /// True if references in it are not expanded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub raw: bool,
 }
 
 /// Last answer of the repository's server.
@@ -75,6 +100,9 @@ pub struct RepoState {
     /// while it has this id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub written_files: BTreeMap<String, String>,
+    /// Names of the CI variables that the hub has added.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub ci_variables: BTreeSet<String>,
 }
 
 /// Host keys of a Git server that a person has confirmed.

@@ -1,10 +1,12 @@
 //! Desired repository: a function of the tenant's record and its clusters, or of the cluster's record
 //! and the tenant's template.
 
+use std::collections::BTreeMap;
+
 use fairlead_api::ClusterId;
 use fairlead_registry::Effective;
-use fairlead_repositories::{DesiredRepo, RepoOwner};
-use fairlead_store::model::{Cluster, ClusterTemplate, RepoKind, Tenant, hex};
+use fairlead_repositories::{DesiredRepo, DesiredVariable, RepoOwner, VariableSource};
+use fairlead_store::model::{Cluster, ClusterTemplate, RepoKind, StoredVariable, Tenant, hex};
 
 use super::tenant_files::{declared, tenant_files};
 
@@ -26,6 +28,8 @@ pub(super) fn desired_of_tenant<'a>(
         deploy_keys: repo.deploy_keys,
         creation_policy: template.and_then(|it| it.creation_policy),
         files: tenant_files(tenant, &repo.template_files, clusters),
+        ci_variables: variables(&repo.ci_variables),
+        tenant: tenant.id.clone(),
     })
 }
 
@@ -50,6 +54,10 @@ pub(super) fn desired_of_cluster(
         deploy_keys: keys.unwrap_or_default(),
         creation_policy: effective.creation_policy(),
         files: declared(&effective.template_files()),
+        ci_variables: (effective.own_repo())
+            .map(|own| variables(&own.ci_variables))
+            .unwrap_or_default(),
+        tenant: cluster.tenant.clone(),
     })
 }
 
@@ -59,7 +67,30 @@ pub(super) fn hash_of(desired: &DesiredRepo) -> String {
     hex::hash_of(desired)
 }
 
-/// Hash of the desired files.
-pub(super) fn files_hash_of(desired: &DesiredRepo) -> Option<String> {
-    (!desired.files.is_empty()).then(|| hex::hash_of(&desired.files))
+/// Hash of the desired contents: files and CI variables.
+pub(super) fn contents_hash_of(desired: &DesiredRepo) -> Option<String> {
+    let files = &desired.files;
+    match (files.is_empty(), desired.ci_variables.is_empty()) {
+        (true, true) => None,
+        (false, true) => Some(hex::hash_of(files)),
+        (_, false) => Some(hex::hash_of(&(files, &desired.ci_variables))),
+    }
+}
+
+fn variables(stored: &BTreeMap<String, StoredVariable>) -> BTreeMap<String, DesiredVariable> {
+    let variables = stored.iter().map(|(name, stored)| {
+        let source = match (&stored.value_from, &stored.sealed) {
+            (Some(from), _) => VariableSource::Credential(from.clone()),
+            (None, Some(sealed)) => VariableSource::Sealed(sealed.clone()),
+            (None, None) => VariableSource::None,
+        };
+        let variable = DesiredVariable {
+            source,
+            protected: stored.protected,
+            masked: stored.masked,
+            raw: stored.raw,
+        };
+        (name.clone(), variable)
+    });
+    variables.collect()
 }

@@ -15,7 +15,7 @@ use fairlead_store::{
 use tokio::time::Instant;
 
 use super::{
-    desired::{files_hash_of, hash_of},
+    desired::{contents_hash_of, hash_of},
     state::DesiredHashes,
 };
 
@@ -95,7 +95,7 @@ impl Plans {
             return;
         }
         let exists = known.is_some_and(|it| {
-            it.phase == RepoPhase::Created && (&it.of, &it.files) == (&hashes.of, &hashes.files)
+            it.phase == RepoPhase::Created && (&it.of, &it.files) == (&hashes.of, &hashes.contents)
         });
         let wait = if exists {
             jittered(DRIFT_CHECK_INTERVAL)
@@ -193,7 +193,7 @@ impl Plans {
 fn hashes_of(desired: &DesiredRepo) -> DesiredHashes {
     DesiredHashes {
         of: hash_of(desired),
-        files: files_hash_of(desired),
+        contents: contents_hash_of(desired),
     }
 }
 
@@ -227,6 +227,8 @@ mod tests {
             deploy_keys: BTreeMap::new(),
             creation_policy: None,
             files: BTreeMap::new(),
+            ci_variables: BTreeMap::new(),
+            tenant: "t-one".parse().unwrap(),
         }
     }
 

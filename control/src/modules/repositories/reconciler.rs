@@ -7,7 +7,8 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use fairlead_api::Failure;
 use fairlead_registry::template_of;
 use fairlead_repositories::{
-    DesiredRepo, GitServer, GitServerError, KnownRepo, RepoOwner, ReportedRepo,
+    DesiredRepo, GitServer, GitServerError, KnownRepo, RepoOwner, RepoSecrets, ReportedRepo,
+    VariableSource,
 };
 use fairlead_store::{
     Actor, Draft, Revision, StoreError, View,
@@ -21,6 +22,8 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tracing::{info, warn};
+
+use crate::secrets::StoreSecrets;
 
 use super::{
     Repositories,
@@ -205,7 +208,8 @@ async fn ensure(
     };
     let now = || whole_millis(repositories.clock.now());
     let known = begin(repositories, &desired, &hashes, now()).await?;
-    let called = AssertUnwindSafe(async { server.ensure(&desired, &known).await });
+    let secrets = secrets_of(&repositories.secrets, &desired);
+    let called = AssertUnwindSafe(async { server.ensure(&desired, &known, &secrets).await });
     let mut result = with_deadline(server.as_ref(), called).await;
     if let Ok(made) = &mut result {
         let view = repositories.store.view();
@@ -222,6 +226,20 @@ async fn ensure(
     };
     let decide = move |draft: &mut Draft| settle(draft, &answer);
     Ok(repositories.store.change(Actor::Hub, decide).await?.value)
+}
+
+/// Opens the sealed values of a repository's variables.
+fn secrets_of(secrets: &StoreSecrets, desired: &DesiredRepo) -> RepoSecrets {
+    let values = desired.ci_variables.iter().filter_map(|(name, variable)| {
+        let VariableSource::Sealed(sealed) = &variable.source else {
+            return None;
+        };
+        Some((name.clone(), secrets.open(name, sealed)?))
+    });
+    RepoSecrets {
+        api_token: None,
+        values: values.collect(),
+    }
 }
 
 /// Records the first request of a repository, and returns the result of earlier ones.
@@ -247,6 +265,7 @@ async fn begin(
         url: last.url,
         deploy_keys: last.deploy_keys,
         files: last.written_files,
+        ci_variables: last.ci_variables,
     }))
 }
 
@@ -359,7 +378,7 @@ impl ServerAnswer {
         }
         let hashes = DesiredHashes {
             of: hash_of(&desired(owner)?),
-            files: self.hashes.files.clone(),
+            contents: self.hashes.contents.clone(),
         };
         let (_, state) = parts(owner);
         let next = state_after(state.as_ref(), &hashes, &self.result, self.at);

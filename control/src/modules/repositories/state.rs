@@ -23,11 +23,11 @@ use super::desired::{desired_of_cluster, desired_of_tenant, hash_of};
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
-/// Hashes of a desired repository and of its files.
+/// Hashes of a desired repository and of its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DesiredHashes {
     pub(super) of: String,
-    pub(super) files: Option<String>,
+    pub(super) contents: Option<String>,
 }
 
 /// Status of the repository with these hashes after an answer of its server.
@@ -49,11 +49,12 @@ pub(super) fn state_after(
         deploy_keys: last.map(|it| it.deploy_keys.clone()).unwrap_or_default(),
         files: before.and_then(|it| it.files.clone()),
         written_files: last.map(|it| it.written_files.clone()).unwrap_or_default(),
+        ci_variables: last.map(|it| it.ci_variables.clone()).unwrap_or_default(),
     };
     match result {
         Ok(made) => {
-            let was_provided =
-                before.is_some_and(|it| it.phase == RepoPhase::Created && it.files == hashes.files);
+            let was_provided = before
+                .is_some_and(|it| it.phase == RepoPhase::Created && it.files == hashes.contents);
             if was_provided && !made.corrected.is_empty() {
                 let corrected = made.corrected.iter().map(|it| line(it)).collect();
                 next.drift = Some(RepoDrift { at: now, corrected });
@@ -61,8 +62,9 @@ pub(super) fn state_after(
             next.phase = RepoPhase::Created;
             next.url = Some(made.url.clone());
             next.deploy_keys.clone_from(&made.deploy_keys);
-            next.files.clone_from(&hashes.files);
+            next.files.clone_from(&hashes.contents);
             next.written_files.clone_from(&made.files);
+            next.ci_variables.clone_from(&made.ci_variables);
         }
         Err(GitServerError::Rejected(reason)) => {
             next.phase = RepoPhase::Failed;
@@ -115,6 +117,7 @@ pub(super) fn creating(
         deploy_keys: Default::default(),
         files: None,
         written_files: Default::default(),
+        ci_variables: Default::default(),
     })
 }
 
@@ -208,7 +211,7 @@ mod tests {
     fn hashes(of: &str) -> DesiredHashes {
         DesiredHashes {
             of: of.to_owned(),
-            files: None,
+            contents: None,
         }
     }
 
@@ -298,7 +301,7 @@ mod tests {
         let wish = state_after(Some(&first), &hashes("other"), &drifted, later);
         assert_eq!(wish.drift, None, "a changed wish is no drift");
         let files = DesiredHashes {
-            files: Some("more".to_owned()),
+            contents: Some("more".to_owned()),
             ..hashes("it")
         };
         let more = state_after(Some(&first), &files, &corrected(&["file a"]), later);

@@ -1,6 +1,7 @@
 //! Declared content of repositories, from documents to requests.
 
 use fairlead_api::Code;
+use secrecy::ExposeSecret;
 
 use super::*;
 use crate::rig::Reply;
@@ -12,6 +13,24 @@ fn declared(content: &str) -> DesiredFile {
 impl World {
     async fn send(&self, method: Method, path: &str, body: Value) -> Reply {
         self.rig.call(&admin(), method, path, body).await
+    }
+
+    /// Waits until the latest call satisfies `check`.
+    async fn last_call(&self, check: impl Fn(&RepoSecrets, &DesiredRepo) -> bool) {
+        let found = async {
+            loop {
+                let asked = self.server.asked.notified();
+                let last = {
+                    let said = self.server.said();
+                    said.secrets.last().cloned().zip(said.asked.last().cloned())
+                };
+                if last.is_some_and(|(secrets, desired)| check(&secrets, &desired)) {
+                    return;
+                }
+                asked.await;
+            }
+        };
+        timeout(Duration::from_secs(60), found).await.unwrap();
     }
 
     async fn shown_files(&self, path: &str) -> Value {
@@ -98,5 +117,66 @@ async fn paths_outside_of_the_repository_are_refused_with_their_code() {
         let answer = world.send(Method::PATCH, "/clusters/c-one", body).await;
         assert_eq!(answer.status.as_u16(), 400);
         assert_eq!(answer.code(), Code::BadRepoFile);
+    }
+}
+
+const SECRET: &str = "s3cret-of-the-ci";
+
+#[tokio::test]
+async fn values_of_variables_reach_the_server_and_no_answer() {
+    let world = World::new().await;
+    let variable = json!({ "value": SECRET, "masked": true });
+    let repo = json!({ "url": URL, "ciVariables": { "TOKEN": variable } });
+    world.make("one", repo.clone()).await;
+    world
+        .becomes("/clusters/c-one", "created", Value::Null)
+        .await;
+    let opened = world.server.said().secrets.last().cloned().unwrap();
+    assert_eq!(opened.values["TOKEN"].expose_secret(), SECRET);
+
+    let shown = world.rig.get(&admin(), "/clusters/c-one").await.good();
+    let expected = json!({ "TOKEN": { "masked": true } });
+    assert_eq!(shown["gitRepo"]["ciVariables"], expected);
+    let same = json!({ "gitRepo": { "ciVariables": repo["ciVariables"] } });
+    world.patch("/clusters/c-one", same).await;
+    let again = world.rig.get(&admin(), "/clusters/c-one").await.good();
+    let version = &shown["version"];
+    assert_eq!(&again["version"], version, "the same value is no change");
+
+    // A document that was read has no value, and keeps it.
+    let repo = json!({ "url": URL, "ciVariables": { "TOKEN": {} } });
+    let read = json!({ "tenant": "t-default", "gitRepo": repo });
+    world
+        .send(Method::PUT, "/clusters/c-one", read)
+        .await
+        .good();
+    let plain = |it: &RepoSecrets, of: &DesiredRepo| {
+        let kept = it.values.get("TOKEN").map(|it| it.expose_secret());
+        kept == Some(SECRET) && !of.ci_variables["TOKEN"].masked
+    };
+    world.last_call(plain).await;
+    for path in [
+        "/v1/audit?cluster=c-one",
+        "/clusters",
+        "/v1/changes?since=first",
+    ] {
+        let text = world.rig.get(&admin(), path).await.text;
+        assert!(!text.contains(SECRET), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_variables_are_refused_with_their_code_and_without_their_value() {
+    let world = World::new().await;
+    world.make("one", json!({ "url": URL })).await;
+    for variables in [
+        json!({ "A-B": { "value": SECRET } }),
+        json!({ "A": { "sealed": SECRET } }),
+        json!({ "A": { "value": SECRET, "valueFrom": { "name": "x" } } }),
+    ] {
+        let body = json!({ "gitRepo": { "ciVariables": variables } });
+        let answer = world.send(Method::PATCH, "/clusters/c-one", body).await;
+        assert_eq!(answer.code(), Code::BadCiVariable);
+        assert!(!answer.text.contains(SECRET), "{}", answer.text);
     }
 }

@@ -7,7 +7,7 @@ use super::{
     Asked, Fault, Told,
     model::{Forge, LOGIN, Repo, blob_id},
     schema::{Field, Type, check},
-    told,
+    told, variables,
 };
 
 /// Largest page (`[api] MAX_RESPONSE_ITEMS`).
@@ -165,6 +165,7 @@ fn of_repo(forge: &mut Forge, asked: &Asked<'_>, repo: &str, below: &[&str]) -> 
             keys.retain(|it| it.id.to_string() != *id);
             told(204, Value::Null)
         }
+        (_, ["actions", below @ ..]) => variables::gitea(forge, asked, repo, below),
         ("GET", ["git", "trees", branch]) if *branch == forge.repos[repo].branch => {
             let files = forge.repos[repo].files();
             let entries = files.iter().map(|(path, content)| {

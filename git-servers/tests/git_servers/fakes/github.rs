@@ -7,7 +7,7 @@ use super::{
     Asked, Fault, Told,
     model::{Files, Forge, LOGIN, Repo, blob_id},
     schema::{Field, Type, check},
-    told,
+    told, variables,
 };
 
 /// Largest page.
@@ -178,6 +178,7 @@ fn of_repo(forge: &mut Forge, asked: &Asked<'_>, repo: &str, below: &[&str]) -> 
             found.keys.retain(|it| it.id.to_string() != *id);
             told(204, Value::Null)
         }
+        (_, ["actions", below @ ..]) => variables::github(forge, asked, repo, below),
         ("PUT", ["contents", path @ ..]) => {
             check("create file contents", &asked.body, WRITE_FILE);
             let content = STANDARD.decode(text(&asked.body, "content")).unwrap();
@@ -263,9 +264,13 @@ fn keys(forge: &Forge, asked: &Asked<'_>, repo: &str) -> Told {
     let entries = page.iter().map(|key| {
         json!({ "id": key.id, "title": key.title, "key": key.key, "read_only": !key.write_access, "verified": true })
     });
+    Told(200, links(more), entries.collect())
+}
+
+pub(super) fn links(more: bool) -> Vec<(&'static str, String)> {
     let links = match more {
         true => "<http://x/?page=2>; rel=\"next\", <http://x/?page=9>; rel=\"last\"",
         false => "<http://x/?page=1>; rel=\"first\"",
     };
-    Told(200, vec![("link", links.to_owned())], entries.collect())
+    vec![("link", links.to_owned())]
 }

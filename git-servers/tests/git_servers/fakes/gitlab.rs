@@ -8,7 +8,7 @@ use super::{
     Asked, Fault, Told,
     model::{Forge, LOGIN, Repo, blob_id},
     schema::{Field, Type, check},
-    told,
+    told, variables,
 };
 
 /// Largest page.
@@ -207,6 +207,7 @@ fn of_project(forge: &mut Forge, asked: &Asked<'_>, repo: &str, below: &[&str]) 
             found.keys.retain(|it| it.id.to_string() != *id);
             told(204, Value::Null)
         }
+        (_, ["variables", below @ ..]) => variables::gitlab(forge, asked, repo, below),
         ("GET", ["repository", "tree"]) => tree(forge, asked, repo),
         ("POST", ["repository", "commits"]) if found.archived => told(
             403,
@@ -218,7 +219,7 @@ fn of_project(forge: &mut Forge, asked: &Asked<'_>, repo: &str, below: &[&str]) 
 }
 
 /// The header of the next page is empty on the last one.
-fn next_page(asked: &Asked<'_>, more: bool) -> Vec<(&'static str, String)> {
+pub(super) fn next_page(asked: &Asked<'_>, more: bool) -> Vec<(&'static str, String)> {
     let page: usize = asked.query.get("page").map_or(1, |it| it.parse().unwrap());
     let next = if more {
         (page + 1).to_string()

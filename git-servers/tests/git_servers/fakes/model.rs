@@ -34,6 +34,7 @@ pub(crate) struct Repo {
     pub(crate) archived: bool,
     pub(crate) branch: String,
     pub(crate) keys: Vec<Key>,
+    pub(crate) variables: Vec<Variable>,
     /// Last commit; `None` for an empty repository.
     pub(crate) head: Option<String>,
     files: Files,
@@ -44,6 +45,16 @@ pub(crate) struct Key {
     pub(crate) title: String,
     pub(crate) key: String,
     pub(crate) write_access: bool,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) protected: bool,
+    /// True for a secret.
+    pub(crate) masked: bool,
+    pub(crate) raw: bool,
 }
 
 pub(crate) struct Commit {
