@@ -159,6 +159,7 @@ codes! {
     TooManyChanges = 4141, 429, "the tenant has used up its changes of this minute", "Try again in the next minute, or ask an admin of the hub to raise the quota: `fairlead tenant set TENANT --quota changesPerMinute=NUMBER`.";
     BadRepoFile = 4142, 400, "a file of a Git repository is not allowed", "Correct the path or the content that the cause names; `{\"delete\": true}` removes a file.";
     BadCiVariable = 4143, 400, "a CI variable of a Git repository is not allowed", "Correct the variable that the cause names.";
+    GroupNotAllowed = 4144, 0, "the tenant may not use this group of the Git server", "Choose a group that `tenants` of the server's settings lists for the tenant, or let an admin of the hub add it there.";
     VaultSealed = 4150, 503, "Vault is sealed", "Unseal Vault (`vault operator unseal`); the hub tries again by itself.";
     VaultAway = 4151, 503, "Vault cannot be reached or does not answer", "Check `address` and `ca_file` of the hub's Vault settings, and the network path from the hub; the hub tries again by itself.";
     VaultToken = 4152, 502, "Vault does not accept the hub's token", "Write a valid token into `token_file` of the hub's Vault settings; the hub reads it at each try.";

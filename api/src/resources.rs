@@ -48,7 +48,9 @@ pub use repo::{
     RepoStateDocument, RetiredRepoDocument, RetiredRepositories, ScannedHostKeys,
     TenantRepoDocument, without_secret,
 };
-pub use repo_content::{CiVariable, DeletedFile, TemplateFile, ValueSource};
+pub use repo_content::{
+    CiVariable, CompilePipelineDocument, DeletedFile, TemplateFile, ValueSource,
+};
 pub use request::{
     CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest, RunningRequestList,
 };

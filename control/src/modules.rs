@@ -159,6 +159,7 @@ fn repositories_module(
         clock.clone(),
         servers,
         secrets,
+        &config.public_url,
     ))
 }
 

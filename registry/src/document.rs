@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod compile;
 pub(crate) mod fields;
 pub(crate) mod merge;
+mod pipeline;
 pub(crate) mod policy;
 pub(crate) mod repo;
 pub(crate) mod repo_files;

@@ -4,7 +4,7 @@ use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_api::{
-    ClusterId,
+    ClusterId, Code,
     delivery::PlanHash,
     resources::{JoinInfo, VaultAccess},
 };
@@ -167,6 +167,9 @@ pub struct ShownRepoState<'a> {
     /// Reason for the phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'a, str>>,
+    /// Code of the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
     #[serde(
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
@@ -192,6 +195,7 @@ impl ShownRepoState<'_> {
         ShownRepoState {
             phase: RepoPhase::Unknown,
             reason: Some(reason.into()),
+            code: None,
             since: None,
             last_try: None,
             drift: None,

@@ -130,6 +130,12 @@ impl<'a> Effective<'a> {
         own.or_else(|| self.template?.deletion_policy)
     }
 
+    /// True if the tenant's compile pipeline compiles the cluster.
+    pub fn enable_compilation(&self) -> Option<bool> {
+        let own = self.cluster.enable_compilation;
+        own.or_else(|| self.template?.enable_compilation)
+    }
+
     pub(super) fn delete_protection(&self) -> Option<bool> {
         let own = self.cluster.delete_protection;
         own.or_else(|| self.template?.delete_protection)
@@ -210,6 +216,13 @@ impl<'a> Effective<'a> {
             &mut all,
             "deleteProtection",
             json!(self.delete_protection()),
+            own,
+        );
+        let own = cluster.enable_compilation.is_some();
+        one(
+            &mut all,
+            "enableCompilation",
+            json!(self.enable_compilation()),
             own,
         );
         Value::Object(all)

@@ -261,6 +261,7 @@ async fn put(
         parent: given.mentions("tenantRef"),
         template: given.mentions("clusterTemplate"),
         quotas: given.mentions("quotas"),
+        pipeline: given.mentions("compilePipeline"),
     };
     let spec = TenantSpec::read(&mut given)?;
     let has_repo = spec.needs_repo();

@@ -66,6 +66,9 @@ pub struct DesiredRepo {
     /// Tenant of the owner, whose credentials its variables may have.
     #[serde(skip)]
     pub tenant: TenantId,
+    /// Clusters that a tenant's pipeline compiles.
+    #[serde(skip)]
+    pub compiled_clusters: BTreeSet<ClusterId>,
 }
 
 /// A variable of a repository's CI, without its value.

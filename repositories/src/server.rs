@@ -8,6 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use fairlead_api::Code;
 
 use crate::{
     DesiredRepo, KnownRepo, MergeRequestFilter, OpenMergeRequest, RepoSecrets, RetiredRepo,
@@ -115,6 +116,9 @@ pub enum GitServerError {
     /// The desired state was rejected; a retry alone does not help.
     #[error("{0}")]
     Rejected(String),
+    /// As [`GitServerError::Rejected`], with a code.
+    #[error("{1}")]
+    Denied(Code, String),
     /// The result is unknown; a retry may help.
     #[error("{0}")]
     Unavailable(String),

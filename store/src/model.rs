@@ -35,7 +35,9 @@ pub use fairlead_api::{
         InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile, TenantQuotas, ValueSource, VaultNames, VaultPhase,
     },
 };
-pub use git::{ConfirmedHostKeys, GitRepo, RepoState, RetiredRepository, StoredVariable};
+pub use git::{
+    CompilePipeline, ConfirmedHostKeys, GitRepo, RepoState, RetiredRepository, StoredVariable,
+};
 pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use person::{Person, PersonRights, PersonRole};
 pub use tenant::{ClusterTemplate, Tenant};

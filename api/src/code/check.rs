@@ -415,6 +415,9 @@ const fn git_servers(code: Code) -> &'static str {
         Code::BadCiVariable => {
             "Read the name and the reason in the cause, which never has the value; docs/git-servers.md lists the fields."
         }
+        Code::GroupNotAllowed => {
+            "Compare the group in the reason with `tenants` of that server in the file that `fairlead server --git-servers FILE` reads."
+        }
         _ => MISSING,
     }
 }

@@ -121,6 +121,9 @@ pub struct ClusterFields {
     /// True: the agent applies the catalog of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliver_catalog: Option<bool>,
+    /// True if the tenant's compile pipeline compiles the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable_compilation: Option<bool>,
 }
 
 /// Body of `POST /clusters`.

@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::repo_content::{CiVariable, TemplateFile};
+use crate::Code;
 
 /// A repository in the document of a tenant or cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -67,6 +68,10 @@ pub struct TenantRepoDocument {
 pub struct RepoStateDocument {
     /// Phase of the repository.
     pub phase: RepoPhase,
+    /// Code of the reason, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub code: Option<Code>,
     /// Reason for the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -1,7 +1,11 @@
 //! Declared content of Git repositories.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use crate::ClusterId;
 
 /// A file of a repository as declared: its content, or `{"delete": true}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -47,6 +51,10 @@ pub struct CiVariable {
     /// True if the server does not expand references in the value.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
+    /// Changes with `value`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(read_only)]
+    pub digest: Option<String>,
 }
 
 /// A credential of the tenant.
@@ -59,4 +67,25 @@ pub struct ValueSource {
     /// Key of the Secret; `token` if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+}
+
+/// Compile pipeline of a tenant: files and CI variables of its repository, once a cluster has
+/// `enableCompilation`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = CompilePipeline)]
+pub struct CompilePipelineDocument {
+    /// True if the repository has the pipeline.
+    #[serde(default)]
+    pub enabled: bool,
+    /// Files of the pipeline by path, like `.gitlab-ci.yml`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pipeline_files: BTreeMap<String, TemplateFile>,
+    /// Credential of the tenant for the variable `COMMODORE_API_TOKEN`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_token: Option<ValueSource>,
+    /// Clusters that the pipeline compiles, as written last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(read_only)]
+    pub clusters: Vec<ClusterId>,
 }

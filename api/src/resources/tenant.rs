@@ -11,6 +11,7 @@ use super::{
     agent::AgentSettings,
     quota::TenantQuotas,
     repo::{CreationPolicy, DeletionPolicy, RepoDocument, RepoKind, TenantRepoDocument},
+    repo_content::CompilePipelineDocument,
 };
 use crate::TenantId;
 
@@ -56,6 +57,9 @@ pub struct Tenant {
     /// Upper limits of its own resources; only an admin of the hub may change them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quotas: Option<TenantQuotas>,
+    /// Compile pipeline of its repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compile_pipeline: Option<CompilePipelineDocument>,
     /// Fields of later versions.
     #[serde(flatten)]
     #[schema(ignore)]
@@ -91,6 +95,9 @@ pub struct TemplateDocument {
     /// True if clusters must not be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_protection: Option<bool>,
+    /// True if the tenant's compile pipeline compiles the clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable_compilation: Option<bool>,
     /// Desired settings of the agents.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,

@@ -19,15 +19,17 @@ use crate::{
 };
 
 /// Fields that PUT keeps if a document omits them.
-const KEPT_BY_PUT: [(DocumentKind, &str); 8] = [
+const KEPT_BY_PUT: [(DocumentKind, &str); 10] = [
     (DocumentKind::Tenant, "tenantRef"),
     (DocumentKind::Tenant, "clusterTemplate"),
     (DocumentKind::Tenant, "quotas"),
+    (DocumentKind::Tenant, "compilePipeline"),
     (DocumentKind::Cluster, "kubeApi"),
     (DocumentKind::Cluster, "creationPolicy"),
     (DocumentKind::Cluster, "deletionPolicy"),
     (DocumentKind::Cluster, "deleteProtection"),
     (DocumentKind::Cluster, "deliverCatalog"),
+    (DocumentKind::Cluster, "enableCompilation"),
 ];
 /// Limit of attempts after concurrent changes of the same resource.
 const MAX_ATTEMPTS: usize = 5;

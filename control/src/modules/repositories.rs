@@ -5,6 +5,7 @@
 mod desired;
 mod host_keys;
 mod merge_requests;
+mod pipeline;
 mod plans;
 mod reconciler;
 mod retired;
@@ -18,7 +19,10 @@ use axum::{
     Json,
     extract::{Path, State},
 };
-use fairlead_api::resources::{RetiredRepoDocument, RetiredRepositories, Role};
+use fairlead_api::{
+    HubUrl,
+    resources::{RetiredRepoDocument, RetiredRepositories, Role},
+};
 use fairlead_registry::{RegistryError, allow, by};
 use fairlead_repositories::GitServers;
 use fairlead_routes::{
@@ -43,6 +47,8 @@ struct Repositories {
     clock: Clock,
     git_servers: GitServers,
     secrets: Arc<StoreSecrets>,
+    /// Address of the hub, for compile pipelines.
+    public_url: String,
 }
 
 pub(crate) struct RepositoriesModule(Arc<Repositories>);
@@ -53,12 +59,14 @@ impl RepositoriesModule {
         clock: Clock,
         git_servers: GitServers,
         secrets: Arc<StoreSecrets>,
+        public_url: &HubUrl,
     ) -> Self {
         RepositoriesModule(Arc::new(Repositories {
             store,
             clock,
             git_servers,
             secrets,
+            public_url: public_url.to_string(),
         }))
     }
 }

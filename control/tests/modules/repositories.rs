@@ -26,6 +26,7 @@ use crate::rig::{Rig, admin};
 mod contents;
 mod host_keys;
 mod lifecycle;
+mod pipeline;
 
 /// Serves repositories at `git.example`, and those with a path but no URL yet.
 #[derive(Default)]

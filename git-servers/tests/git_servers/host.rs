@@ -92,6 +92,7 @@ pub(crate) fn open_with(host: &dyn Host, change: impl FnOnce(&mut ServerSettings
         host_keys: Some("ssh.git.example ssh-ed25519 AAAA".to_owned()),
         create_groups: true,
         ca_file: None,
+        tenants: BTreeMap::new(),
     };
     change(&mut settings);
     Opened {
@@ -119,6 +120,7 @@ pub(crate) fn desired(path: &str) -> DesiredRepo {
         files: BTreeMap::new(),
         ci_variables: BTreeMap::new(),
         tenant: "t-acme".parse().unwrap(),
+        compiled_clusters: Default::default(),
     }
 }
 

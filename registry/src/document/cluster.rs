@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Fields allowed in a PATCH.
-const PATCH_FIELDS: [&str; 14] = [
+const PATCH_FIELDS: [&str; 15] = [
     "annotations",
     "displayName",
     "facts",
@@ -34,14 +34,16 @@ const PATCH_FIELDS: [&str; 14] = [
     "deletionPolicy",
     "deleteProtection",
     "deliverCatalog",
+    "enableCompilation",
 ];
 /// Field names that PUT preserves: a client of Lieutenant's API does not know them.
-pub(crate) const OWN_FIELDS: [&str; 5] = [
+pub(crate) const OWN_FIELDS: [&str; 6] = [
     "kubeApi",
     "creationPolicy",
     "deletionPolicy",
     "deleteProtection",
     "deliverCatalog",
+    "enableCompilation",
 ];
 
 /// Fields that a cluster's own agent may write.
@@ -59,6 +61,7 @@ pub(crate) struct ClusterSpec {
     pub(crate) compile_meta: Option<CompileMeta>,
     pub(crate) policies: Policies,
     pub(crate) deliver_catalog: Option<bool>,
+    pub(crate) enable_compilation: Option<bool>,
 }
 
 impl ClusterSpec {
@@ -80,6 +83,7 @@ impl ClusterSpec {
             compile_meta: compile_meta.map(compile::read).transpose()?,
             policies: Policies::read(given)?,
             deliver_catalog: given.boolean("deliverCatalog")?,
+            enable_compilation: given.boolean("enableCompilation")?,
         })
     }
 
@@ -190,6 +194,7 @@ impl ClusterSpec {
         put("deletionPolicy", json!(cluster.deletion_policy));
         put("deleteProtection", json!(cluster.delete_protection));
         put("deliverCatalog", json!(cluster.deliver_catalog));
+        put("enableCompilation", json!(cluster.enable_compilation));
         fields
     }
 
@@ -219,6 +224,9 @@ impl ClusterSpec {
         if !named.contains(&"deliverCatalog") {
             self.deliver_catalog = before.deliver_catalog;
         }
+        if !named.contains(&"enableCompilation") {
+            self.enable_compilation = before.enable_compilation;
+        }
         self
     }
 
@@ -243,6 +251,7 @@ impl ClusterSpec {
         cluster.deletion_policy = self.policies.deletion;
         cluster.delete_protection = self.policies.delete_protection;
         cluster.deliver_catalog = self.deliver_catalog;
+        cluster.enable_compilation = self.enable_compilation;
     }
 }
 

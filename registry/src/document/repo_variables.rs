@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fairlead_api::{Code, resources::CiVariable};
 use fairlead_routes::InvalidValue;
-use fairlead_store::model::StoredVariable;
+use fairlead_store::model::{StoredVariable, ValueSource, hex};
 use serde_json::{Map, Value, json};
 
 use crate::{document::fields::Fields, services::Sealer};
@@ -16,6 +16,8 @@ const MAX_VARIABLES: usize = 100;
 const MAX_NAME_BYTES: usize = 255;
 /// Limit of a value, in bytes: GitLab's in characters.
 const MAX_VALUE_BYTES: usize = 10_000;
+/// Length of a digest, in hexadecimal digits.
+const DIGEST_DIGITS: usize = 16;
 /// Field of a stored variable with its sealed value.
 const SEALED: &str = "sealed";
 
@@ -49,6 +51,8 @@ fn seal_one(
     fields: &mut Map<String, Value>,
     sealer: &dyn Sealer,
 ) -> Result<(), InvalidValue> {
+    // Documents that were read have it.
+    fields.remove("digest");
     if fields.contains_key(SEALED) {
         return Err(refused(name, "unknown field \"sealed\""));
     }
@@ -99,11 +103,8 @@ pub(super) fn read(mut given: Fields) -> Result<StoredVariables, InvalidValue> {
         let variable = without_nulls(variable);
         let variable: StoredVariable = serde_json::from_value(variable)
             .map_err(|_| refused(&name, "expected value or valueFrom, protected, masked, raw"))?;
-        if variable.value_from.as_ref().is_some_and(|it| {
-            let key = it.key.as_deref().unwrap_or("token");
-            !is_plain(&it.name) || !is_plain(key)
-        }) {
-            return Err(refused(&name, "valueFrom: no name of a credential"));
+        if let Some(source) = &variable.value_from {
+            check_source(source).map_err(|cause| refused(&name, cause))?;
         }
         let upper = name.to_ascii_uppercase();
         let is_repeated = |it: &String| it.to_ascii_uppercase() == upper;
@@ -140,9 +141,39 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
+/// A credential of the tenant.
+///
+/// # Errors
+/// `FL-4143`
+pub(super) fn source(given: Value) -> Result<ValueSource, InvalidValue> {
+    let source: Result<ValueSource, _> = serde_json::from_value(given);
+    let cause = match source {
+        Ok(source) => match check_source(&source) {
+            Ok(()) => return Ok(source),
+            Err(cause) => cause,
+        },
+        Err(_) => "expected name and key of a credential",
+    };
+    Err(InvalidValue::with_code(Code::BadCiVariable, cause))
+}
+
+/// Checks the names of a credential, which may be those of a file.
+fn check_source(source: &ValueSource) -> Result<(), &'static str> {
+    let key = source.key.as_deref().unwrap_or("token");
+    match is_plain(&source.name) && is_plain(key) {
+        true => Ok(()),
+        false => Err("this is no name of a credential"),
+    }
+}
+
 fn is_plain(name: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
     (1..=128).contains(&name.len()) && !name.starts_with('.') && name.chars().all(is_plain)
+}
+
+/// Digest of an encrypted value, which is the same for the same value.
+fn digest(sealed: &str) -> String {
+    hex::hash_of(&sealed).chars().take(DIGEST_DIGITS).collect()
 }
 
 /// Variables as answers have them, without values.
@@ -154,6 +185,7 @@ pub(crate) fn shown(variables: &StoredVariables) -> BTreeMap<String, CiVariable>
             protected: variable.protected,
             masked: variable.masked,
             raw: variable.raw,
+            digest: variable.sealed.as_ref().map(|it| digest(it)),
         };
         (name.clone(), variable)
     });
@@ -187,7 +219,7 @@ mod tests {
 
     fn variables(value: Value) -> Result<StoredVariables, String> {
         let mut document = json!({ "gitRepo": { "ciVariables": value } });
-        let read = || {
+        let mut read = || {
             seal(&mut document, &Reversed)?;
             let variables = document["gitRepo"]["ciVariables"].clone();
             read(Fields::of(variables)?)

@@ -139,6 +139,11 @@ impl Serialize for CacheableFields<'_> {
         entry(&mut map, "creationPolicy", effective.creation_policy())?;
         entry(&mut map, "deletionPolicy", effective.deletion_policy())?;
         entry(&mut map, "deleteProtection", effective.delete_protection())?;
+        entry(
+            &mut map,
+            "enableCompilation",
+            effective.enable_compilation(),
+        )?;
         map.serialize_entry("created", &time(cluster.created))?;
         entry(&mut map, "uid", cluster.binding.uid.as_ref())?;
         map.serialize_entry("enrolled", &cluster.binding.agent_key.is_some())?;
@@ -183,6 +188,11 @@ impl Serialize for ShownTenant<'_> {
             tenant::template_document(tenant),
         )?;
         entry(&mut map, "quotas", tenant.quotas)?;
+        entry(
+            &mut map,
+            "compilePipeline",
+            tenant::pipeline_document(tenant),
+        )?;
         map.serialize_entry("created", &time(tenant.created))?;
         map.serialize_entry("version", &self.0.version)?;
         map.end()

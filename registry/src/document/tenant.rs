@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use fairlead_api::{
     Code, TenantId,
-    resources::{TemplateDocument, TenantRepoDocument},
+    resources::{CompilePipelineDocument, TemplateDocument, TenantRepoDocument},
 };
 use fairlead_routes::{InvalidValue, invalid};
-use fairlead_store::model::{AgentSettings, ClusterTemplate, Tenant, TenantQuotas};
+use fairlead_store::model::{
+    AgentSettings, ClusterTemplate, CompilePipeline, Tenant, TenantQuotas,
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -15,13 +17,14 @@ use crate::{
     document::{
         cluster::checked_name,
         fields::{Fields, reject_credentials},
+        pipeline,
         policy::Policies,
         repo::{self, Repo},
     },
 };
 
 /// Fields allowed in a PATCH.
-const PATCH_FIELDS: [&str; 8] = [
+const PATCH_FIELDS: [&str; 9] = [
     "annotations",
     "displayName",
     "gitRepo",
@@ -30,6 +33,7 @@ const PATCH_FIELDS: [&str; 8] = [
     "tenantRef",
     "clusterTemplate",
     "quotas",
+    "compilePipeline",
 ];
 
 /// Presence of our own fields in a PUT.
@@ -37,6 +41,7 @@ pub(crate) struct OwnFields {
     pub(crate) parent: bool,
     pub(crate) template: bool,
     pub(crate) quotas: bool,
+    pub(crate) pipeline: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +55,7 @@ pub(crate) struct TenantSpec {
     global_revision: Option<String>,
     template: Option<ClusterTemplate>,
     pub(crate) quotas: Option<TenantQuotas>,
+    pipeline: Option<CompilePipeline>,
 }
 
 impl TenantSpec {
@@ -79,6 +85,9 @@ impl TenantSpec {
             global_url: given.text("globalGitRepoURL")?,
             global_revision: given.text("globalGitRepoRevision")?,
             template: given.object("clusterTemplate")?.map(template).transpose()?,
+            pipeline: (given.object("compilePipeline")?)
+                .map(pipeline::read)
+                .transpose()?,
             quotas: given
                 .object("quotas")?
                 .map(quotas)
@@ -142,6 +151,7 @@ impl TenantSpec {
         );
         put("clusterTemplate", json!(template_document(tenant)));
         put("quotas", json!(tenant.quotas));
+        put("compilePipeline", json!(tenant.compile_pipeline));
         fields
     }
 
@@ -155,6 +165,9 @@ impl TenantSpec {
         }
         if !named.template {
             self.template.clone_from(&before.cluster_template);
+        }
+        if !named.pipeline {
+            self.pipeline.clone_from(&before.compile_pipeline);
         }
         if !named.quotas {
             self.quotas = before.quotas;
@@ -173,6 +186,7 @@ impl TenantSpec {
         tenant.global_git_repo_revision = self.global_revision;
         tenant.cluster_template = self.template;
         tenant.quotas = self.quotas;
+        tenant.compile_pipeline = self.pipeline;
     }
 }
 
@@ -198,6 +212,10 @@ pub(super) fn repo_document(tenant: &Tenant) -> Option<TenantRepoDocument> {
     })
 }
 
+pub(super) fn pipeline_document(tenant: &Tenant) -> Option<CompilePipelineDocument> {
+    pipeline::document(tenant)
+}
+
 pub(super) fn template_document(tenant: &Tenant) -> Option<TemplateDocument> {
     let template = tenant.cluster_template.clone()?;
     Some(TemplateDocument {
@@ -209,6 +227,7 @@ pub(super) fn template_document(tenant: &Tenant) -> Option<TemplateDocument> {
         creation_policy: template.creation_policy,
         deletion_policy: template.deletion_policy,
         delete_protection: template.delete_protection,
+        enable_compilation: template.enable_compilation,
         agent: template.agent,
     })
 }
@@ -233,6 +252,7 @@ fn template(mut given: Fields) -> Result<ClusterTemplate, InvalidValue> {
         creation_policy: policies.creation,
         deletion_policy: policies.deletion,
         delete_protection: policies.delete_protection,
+        enable_compilation: given.boolean("enableCompilation")?,
         agent: match given.object("agent")? {
             Some(settings) => agent(settings)?,
             None => AgentSettings::default(),

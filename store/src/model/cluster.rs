@@ -69,6 +69,9 @@ pub struct Cluster {
     /// True: the agent applies the catalog of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliver_catalog: Option<bool>,
+    /// True if the tenant's compile pipeline compiles the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable_compilation: Option<bool>,
     /// Desired settings of the agent.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,
@@ -101,6 +104,7 @@ impl Cluster {
             deletion_policy: None,
             delete_protection: None,
             deliver_catalog: None,
+            enable_compilation: None,
             agent: AgentSettings::default(),
             binding,
             created,

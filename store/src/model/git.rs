@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fairlead_api::resources::{
-    Credentials, DeletionPolicy, DeployKey, RepoDrift, RepoKind, RepoPhase, TemplateFile,
-    ValueSource,
+use fairlead_api::{
+    Code,
+    resources::{
+        Credentials, DeletionPolicy, DeployKey, RepoDrift, RepoKind, RepoPhase, TemplateFile,
+        ValueSource,
+    },
 };
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -63,6 +66,21 @@ pub struct StoredVariable {
     pub raw: bool,
 }
 
+/// Compile pipeline of a tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompilePipeline {
+    /// True if the tenant's repository has it.
+    #[serde(default)]
+    pub enabled: bool,
+    /// Its files by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pipeline_files: BTreeMap<String, TemplateFile>,
+    /// Credential of the tenant for the hub's API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_token: Option<ValueSource>,
+}
+
 /// Last answer of the repository's server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -72,6 +90,9 @@ pub struct RepoState {
     /// Reason for the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Code of the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
     /// Hash of the desired repository at that time; the state is void for any other.
     pub of: String,
     /// Time of the last phase change.

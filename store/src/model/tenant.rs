@@ -9,7 +9,7 @@ use fairlead_api::{
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::git::{GitRepo, RepoState};
+use super::git::{CompilePipeline, GitRepo, RepoState};
 
 /// Owner of clusters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,12 @@ pub struct Tenant {
     /// Former clusters whose files are to be removed from the repository.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub former_clusters: BTreeSet<ClusterId>,
+    /// Compile pipeline of its repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compile_pipeline: Option<CompilePipeline>,
+    /// Clusters that the pipeline in the repository compiles.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub compiled_clusters: BTreeSet<ClusterId>,
     /// Revision of `git_repo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -67,6 +73,8 @@ impl Tenant {
             git_repo: None,
             repo_state: None,
             former_clusters: BTreeSet::new(),
+            compile_pipeline: None,
+            compiled_clusters: BTreeSet::new(),
             revision: None,
             global_git_repo_url: None,
             global_git_repo_revision: None,
@@ -111,6 +119,9 @@ pub struct ClusterTemplate {
     /// True if clusters must not be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_protection: Option<bool>,
+    /// True if the tenant's compile pipeline compiles the clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable_compilation: Option<bool>,
     /// Desired settings of the agents.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,

@@ -30,6 +30,7 @@ pub(super) fn desired_of_tenant<'a>(
         files: tenant_files(tenant, &repo.template_files, clusters),
         ci_variables: variables(&repo.ci_variables),
         tenant: tenant.id.clone(),
+        compiled_clusters: Default::default(),
     })
 }
 
@@ -58,6 +59,7 @@ pub(super) fn desired_of_cluster(
             .map(|own| variables(&own.ci_variables))
             .unwrap_or_default(),
         tenant: cluster.tenant.clone(),
+        compiled_clusters: Default::default(),
     })
 }
 

@@ -229,6 +229,7 @@ mod tests {
             files: BTreeMap::new(),
             ci_variables: BTreeMap::new(),
             tenant: "t-one".parse().unwrap(),
+            compiled_clusters: BTreeSet::new(),
         }
     }
 

@@ -29,6 +29,7 @@ use super::{
     Repositories,
     desired::{desired_of_cluster, desired_of_tenant, hash_of},
     host_keys::host_keys_of,
+    pipeline,
     plans::{Call, CallOutcome, Plans, Sources},
     state::{DesiredHashes, creating, state_after},
     tenant_files::is_removed,
@@ -111,18 +112,22 @@ impl Reconciler {
         let same_clusters = same_clusters.is_some_and(|it| it.has_same_clusters(&view));
         for record in view.tenants() {
             let tenant = &record.value;
-            // A tenant's files depend on its clusters.
-            let clusters = match same_clusters {
+            // A tenant's files depend on its clusters, and its pipeline on their records.
+            let is_same = same_clusters && pipeline::of(tenant).is_none();
+            let clusters = match is_same {
                 true => Revision(0),
                 false => view.revision(),
             };
             let sources = (record.revision, clusters);
             let owner = RepoOwner::Tenant(tenant.id.clone());
-            if same_clusters && self.plans.has_record(&owner, record.revision) {
+            if is_same && self.plans.has_record(&owner, record.revision) {
                 continue;
             }
+            let api_url = self.repositories.public_url.clone();
             self.plan(owner, sources, tenant.repo_state.as_ref(), || {
-                tenant_in(&view, tenant)
+                let mut desired = tenant_in(&view, tenant)?;
+                pipeline::add(&mut desired, &view, tenant, &api_url);
+                Some(desired)
             });
         }
         for record in view.clusters() {
@@ -329,6 +334,7 @@ fn settle(draft: &mut Draft, answer: &ServerAnswer) -> Result<Option<CallOutcome
             if outcome.is_some() && answer.result.is_ok() {
                 let files = &answer.desired.files;
                 tenant.former_clusters.retain(|id| !is_removed(files, id));
+                (tenant.compiled_clusters).clone_from(&answer.desired.compiled_clusters);
             }
             draft.put_tenant(tenant)?;
             Ok(outcome)

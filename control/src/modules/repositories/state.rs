@@ -41,6 +41,7 @@ pub(super) fn state_after(
     let mut next = RepoState {
         phase: RepoPhase::Unknown,
         reason: None,
+        code: None,
         of: hashes.of.clone(),
         since: now,
         tried: Some(now),
@@ -70,6 +71,11 @@ pub(super) fn state_after(
             next.phase = RepoPhase::Failed;
             next.reason = Some(line(reason));
         }
+        Err(GitServerError::Denied(code, reason)) => {
+            next.phase = RepoPhase::Failed;
+            next.reason = Some(line(reason));
+            next.code = Some(*code);
+        }
         Err(GitServerError::Unavailable(reason) | GitServerError::Throttled { reason, .. }) => {
             match before {
                 // The last known status counts.
@@ -77,6 +83,7 @@ pub(super) fn state_after(
                 Some(known) if known.phase == RepoPhase::Failed => {
                     next.phase = RepoPhase::Failed;
                     next.reason.clone_from(&known.reason);
+                    next.code = known.code;
                 }
                 _ => next.reason = Some(line(reason)),
             }
@@ -109,6 +116,7 @@ pub(super) fn creating(
     (!was_requested).then(|| RepoState {
         phase: RepoPhase::Creating,
         reason: None,
+        code: None,
         of: hashes.of.clone(),
         since: now,
         tried: Some(now),
@@ -171,6 +179,7 @@ fn shown<'a>(
         Some(known) => ShownRepoState {
             phase: known.phase,
             reason: known.reason.as_deref().map(Cow::Borrowed),
+            code: known.code,
             since: Some(known.since),
             last_try: known.tried,
             drift: known.drift.as_ref(),
