@@ -2,7 +2,7 @@
 //! is responsible for it.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -17,7 +17,7 @@ use url::{Host, Url};
 
 use crate::{
     address::CloneAddress, api_calls::RateLimit, credentials::TokenFiles, detect::ProviderKind,
-    kubernetes_secrets::KubernetesSecrets, server::ProvidedServer,
+    groups::TenantGroups, kubernetes_secrets::KubernetesSecrets, server::ProvidedServer,
 };
 
 #[derive(Deserialize)]
@@ -62,6 +62,9 @@ pub struct ServerSettings {
     /// CA of the endpoint, PEM, in addition to the system's CAs.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+    /// Groups by tenant: `acme`, or `acme/*` for all below. Without an entry all are free.
+    #[serde(default)]
+    pub tenants: BTreeMap<String, Vec<String>>,
 }
 
 /// Reads the configuration file.
@@ -138,6 +141,7 @@ impl ServerSettings {
         }
         let host_keys = self.host_keys.as_deref().map(host_keys).transpose();
         let host_keys = host_keys.map_err(&wrong)?;
+        let groups = TenantGroups::new(self.tenants).map_err(&wrong)?;
         let http = client(self.ca_file.as_deref()).map_err(&wrong)?;
         let host = endpoint.host_str().unwrap_or_default().to_owned();
         let kind = match self.provider {
@@ -157,6 +161,7 @@ impl ServerSettings {
             secrets,
             host_keys,
             creates_groups: self.create_groups,
+            groups,
             kind,
             limit: Arc::new(RateLimit::default()),
         })

@@ -7,6 +7,7 @@ mod blob;
 mod config;
 mod credentials;
 mod detect;
+mod groups;
 mod host_keys;
 mod kubernetes_secrets;
 mod merge_requests;

@@ -21,6 +21,7 @@ use crate::{
     api_calls::{ApiCalls, RateLimit, TokenHeader},
     credentials::{TokenError, TokenFiles},
     detect::{ProviderKind, detect},
+    groups::TenantGroups,
     host_keys,
     kubernetes_secrets::KubernetesSecrets,
     merge_requests,
@@ -41,6 +42,7 @@ pub struct ProvidedServer {
     pub(crate) secrets: Option<KubernetesSecrets>,
     pub(crate) host_keys: Option<String>,
     pub(crate) creates_groups: bool,
+    pub(crate) groups: TenantGroups,
     /// Set at once if the settings name the provider.
     pub(crate) kind: OnceCell<ProviderKind>,
     pub(crate) limit: Arc<RateLimit>,
@@ -175,6 +177,7 @@ impl GitServer for ProvidedServer {
     ) -> Result<ReportedRepo, GitServerError> {
         let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
         let path = self.path_of(desired).ok_or_else(rejected)?;
+        self.groups.check(&self.name, &desired.tenant, &path)?;
         let before = known.url.as_deref();
         let before = before.and_then(|url| self.address.path_of(url));
         let is_known = before.is_some_and(|before| before.is(&path));

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use fairlead_api::Code;
 use fairlead_git_servers::ProviderKind;
 use fairlead_repositories::{GitServerError, KnownRepo, ReportedRepo};
 
@@ -131,6 +132,25 @@ async fn a_wrong_provider_is_no_missing_repository() {
     let named = open_with(fake.as_ref(), |it| it.provider = Some(ProviderKind::GitHub));
     let refused = first_call(&named, "a/b");
     refused.await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_group_of_others_gets_no_request() {
+    let fake = Fake::start(FakeKind::GitLab).await;
+    let groups = |groups: &[&str]| {
+        let groups = groups.iter().map(|it| (*it).to_owned()).collect();
+        [("t-acme".to_owned(), groups)].into()
+    };
+    let denied = open_with(fake.as_ref(), |it| it.tenants = groups(&["acme/*"]));
+    let error = first_call(&denied, "other/edge").await.unwrap_err();
+    let GitServerError::Denied(code, reason) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(code, Code::GroupNotAllowed);
+    assert!(reason.contains("may not use the group other"), "{reason}");
+    assert_eq!(fake.requests(), 0);
+    let allowed = open_with(fake.as_ref(), |it| it.tenants = groups(&["other"]));
+    first_call(&allowed, "other/edge").await.unwrap();
 }
 
 #[tokio::test]
