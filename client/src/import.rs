@@ -5,6 +5,7 @@
 //! unsupported field is reported with its object. Secrets are never imported.
 
 mod cluster;
+mod contents;
 mod object;
 mod repo;
 mod tenant;

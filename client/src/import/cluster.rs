@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     PlannedCluster,
-    object::{LieutenantObject, document},
+    object::{LieutenantObject, ObjectFields, document},
     repo,
 };
 
@@ -28,10 +28,17 @@ pub(super) fn planned(
         notes.push(format!("{owner}: no tenant"));
         return None;
     };
+    let mut template = spec.object("gitRepoTemplate");
+    let policy = |own: Option<String>, name: &str, template: &mut ObjectFields| {
+        let of_repo = template.text(name);
+        json!(own.or(of_repo))
+    };
+    let creation = policy(spec.text("creationPolicy"), "creationPolicy", &mut template);
+    let deletion = policy(spec.text("deletionPolicy"), "deletionPolicy", &mut template);
     let git_repo = repo::planned(
         spec.text("gitRepoURL"),
         spec.text("gitHostKeys"),
-        spec.object("gitRepoTemplate"),
+        template,
         made,
         &owner,
         notes,
@@ -50,8 +57,9 @@ pub(super) fn planned(
             "globalGitRepoRevision",
             json!(spec.text("globalGitRepoRevision")),
         ),
-        ("creationPolicy", json!(spec.text("creationPolicy"))),
-        ("deletionPolicy", json!(spec.text("deletionPolicy"))),
+        ("creationPolicy", creation),
+        ("deletionPolicy", deletion),
+        ("enableCompilation", switch(spec.take("enableCompilation"))),
     ]);
     let mut token = status.object("bootstrapToken");
     let awaits_agent = token.boolean("tokenValid");
@@ -71,6 +79,14 @@ pub(super) fn planned(
         compile_meta: (!compiled.is_empty()).then_some(Value::Object(compiled)),
         awaits_agent,
     })
+}
+
+/// A switch that is on; Go omits the others.
+pub(super) fn switch(value: Option<Value>) -> Value {
+    match value {
+        Some(Value::Bool(true)) => Value::Bool(true),
+        _ => Value::Null,
+    }
 }
 
 /// Lieutenant stores each fact as a string. Strings that parse as JSON become JSON again.

@@ -113,6 +113,10 @@ impl ObjectFields {
         self.0.get(name)
     }
 
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

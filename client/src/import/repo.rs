@@ -4,7 +4,10 @@
 use fairlead_api::resources::without_secret;
 use serde_json::{Map, Value, json};
 
-use super::object::{LieutenantObject, ObjectFields, document};
+use super::{
+    contents,
+    object::{LieutenantObject, ObjectFields, document},
+};
 
 /// Name of the deploy key of the cluster's agent.
 const STEWARD_KEY: &str = "steward";
@@ -38,7 +41,9 @@ pub(super) fn planned(
         let namespace = secret.text("namespace");
         document([("name", name.into()), ("namespace", json!(namespace))])
     });
-    // Instructions for the Git server: none is built in here. The tenant is known from the owner.
+    let files = contents::files(spec.object("templateFiles"));
+    let variables = contents::variables(spec.take("ciVariables"), of_owner, notes);
+    // The tenant and both policies are known from the owner.
     for name in ["tenantRef", "creationPolicy", "deletionPolicy"] {
         spec.object(name);
         spec.text(name);
@@ -48,7 +53,9 @@ pub(super) fn planned(
             "{of_owner}: {name} of its repository is not supported"
         ));
     }
+    let is_given = |it: &Value| it.as_object().is_some_and(|it| !it.is_empty());
     let is_placed = path.is_some() || name.is_some() || secret.is_some();
+    let is_placed = is_placed || is_given(&files) || is_given(&variables);
     if url.is_none() && kind.is_none() && keys.is_empty() && steward.is_none() && !is_placed {
         return Value::Null;
     }
@@ -65,6 +72,8 @@ pub(super) fn planned(
         ("path", json!(path)),
         ("repoName", json!(name)),
         ("apiSecretRef", secret.unwrap_or_default()),
+        ("templateFiles", files),
+        ("ciVariables", variables),
     ])
 }
 

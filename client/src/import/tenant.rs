@@ -6,7 +6,7 @@ use fairlead_api::TenantId;
 use serde_json::{Value, json};
 
 use super::{
-    PlannedTenant,
+    PlannedTenant, cluster, contents,
     object::{LieutenantObject, ObjectFields, document},
     repo,
 };
@@ -59,7 +59,13 @@ pub(super) fn planned(
     }
     let global_url = spec.text("globalGitRepoURL");
     let global_url = global_url.map(|url| repo::without_credentials(url, &owner, notes));
-    let template = cluster_template(spec.object("clusterTemplate"), &owner, notes);
+    let policies = [
+        ("creationPolicy", spec.text("creationPolicy")),
+        ("deletionPolicy", spec.text("deletionPolicy")),
+    ];
+    let pipeline = contents::pipeline(spec.object("compilePipeline"), &owner, notes);
+    let mut template = cluster_template(spec.object("clusterTemplate"), &owner, notes);
+    add_policies(&mut template, policies, &owner, notes);
     let planned = document([
         ("displayName", json!(spec.text("displayName"))),
         ("annotations", json!(tenant.annotations)),
@@ -70,12 +76,44 @@ pub(super) fn planned(
             json!(spec.text("globalGitRepoRevision")),
         ),
         ("clusterTemplate", template),
+        ("compilePipeline", pipeline),
     ]);
     tenant.report_rest(notes);
     Some(PlannedTenant {
         id,
         document: planned,
     })
+}
+
+/// Policies of the tenant's own repository. Here they are those of its `clusterTemplate`, which
+/// count for its clusters, too: one that removes more is left to people.
+fn add_policies(
+    template: &mut Value,
+    policies: [(&str, Option<String>); 2],
+    owner: &str,
+    notes: &mut Vec<String>,
+) {
+    for (name, policy) in policies {
+        let Some(policy) = policy else {
+            continue;
+        };
+        let known = template.get(name).and_then(Value::as_str);
+        if known == Some(policy.as_str()) {
+            continue;
+        }
+        if known.is_some() || policy == "Delete" {
+            notes.push(format!(
+                "{owner}: {name} {policy} is not imported, since that of clusterTemplate counts for its clusters, too"
+            ));
+            continue;
+        }
+        if template.is_null() {
+            *template = json!({});
+        }
+        if let Some(fields) = template.as_object_mut() {
+            fields.insert(name.to_owned(), policy.into());
+        }
+    }
 }
 
 fn cluster_template(mut spec: ObjectFields, owner: &str, notes: &mut Vec<String>) -> Value {
@@ -120,6 +158,7 @@ fn cluster_template(mut spec: ObjectFields, owner: &str, notes: &mut Vec<String>
         &format!("{owner}, clusterTemplate"),
         notes,
     );
+    let compiles = cluster::switch(spec.take("enableCompilation"));
     for name in spec.into_inner().keys() {
         notes.push(format!(
             "{owner}: {name} of its clusterTemplate is not supported"
@@ -132,5 +171,6 @@ fn cluster_template(mut spec: ObjectFields, owner: &str, notes: &mut Vec<String>
         ("globalGitRepoRevision", global_revision),
         ("creationPolicy", creation),
         ("deletionPolicy", deletion),
+        ("enableCompilation", compiles),
     ])
 }

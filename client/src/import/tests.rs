@@ -23,12 +23,20 @@ items:
       repoType: auto
       path: acme
       repoName: config
-      ciVariables: [{ name: TOKEN, value: s3cret-of-the-ci }]
+      templateFiles: { README.md: "Acme\n", sub/old.yml: "{delete}" }
+      ciVariables:
+      - { name: TOKEN, value: s3cret-of-the-ci }
+      - name: FROM
+        valueFrom: { secretKeyRef: { name: ci, key: api } }
+        gitlabOptions: { masked: true }
+      - { name: CLUSTERS, value: c-one }
+    creationPolicy: Adopt
+    deletionPolicy: Archive
     clusterTemplate:
       facts: { cloud: aws, region: "{{ .Facts.zone }}" }
       deletionPolicy: Archive
       gitRepoTemplate: { repoType: auto }
-    compilePipeline: { enabled: true }
+    compilePipeline: { enabled: true, pipelineFiles: { .gitlab-ci.yml: "stages: []" } }
 - apiVersion: syn.tools/v1alpha1
   kind: TenantTemplate
   metadata: { name: default }
@@ -48,7 +56,10 @@ items:
     tokenLifeTime: 30m
     facts: { cloud: aws, distribution: openshift4 }
     creationPolicy: Adopt
+    enableCompilation: true
     gitRepoTemplate:
+      deletionPolicy: Retain
+      templateFiles: { a: b }
       deployKeys:
         steward: { type: ssh-rsa, key: QUJD }
         ci: { type: ssh-ed25519, key: REVG, writeAccess: true }
@@ -106,14 +117,19 @@ fn a_tenant_is_merged_with_its_template() {
                 "lieutenant.syn.tools/tenant-template": "default",
                 "monitoring.syn.tools/sla": "24/7",
             },
-            "gitRepo": { "url": "ssh://git@git.example/acme/config.git", "type": "auto", "revision": "v1.2.3", "path": "acme", "repoName": "config" },
+            "gitRepo": { "url": "ssh://git@git.example/acme/config.git", "type": "auto", "revision": "v1.2.3", "path": "acme", "repoName": "config",
+                "templateFiles": { "README.md": "Acme\n", "sub/old.yml": { "delete": true } },
+                "ciVariables": { "FROM": { "valueFrom": { "name": "ci", "key": "api" }, "protected": false, "masked": true, "raw": false } },
+            },
             "globalGitRepoURL": "ssh://git@git.example/global/defaults.git",
             "globalGitRepoRevision": "v9",
             "clusterTemplate": {
                 "facts": { "cloud": "aws" },
                 "gitRepo": { "type": "auto" },
+                "creationPolicy": "Adopt",
                 "deletionPolicy": "Archive",
             },
+            "compilePipeline": { "enabled": true, "pipelineFiles": { ".gitlab-ci.yml": "stages: []" } },
         })
     );
 }
@@ -135,8 +151,11 @@ fn a_cluster_keeps_facts_keys_and_compile_metadata() {
                 "hostKeys": "git.example ssh-ed25519 AAAA\n",
                 "deployKey": "ssh-rsa QUJD",
                 "deployKeys": { "ci": { "key": "ssh-ed25519 REVG", "writeAccess": true } },
+                "templateFiles": { "a": "b" },
             },
             "creationPolicy": "Adopt",
+            "deletionPolicy": "Retain",
+            "enableCompilation": true,
         })
     );
     assert_eq!(
@@ -183,8 +202,8 @@ fn unsupported_fields_are_reported_and_secrets_dropped() {
     let left_out = plan.left_out.join("\n");
     for expected in [
         "Tenant t-acme: fact region of its clusterTemplate is a Go template",
-        "Tenant t-acme: ciVariables of its repository is not supported",
-        "Tenant t-acme: spec.compilePipeline is not supported",
+        "Tenant t-acme: the value of its CI variable TOKEN is not imported",
+        "Tenant t-acme: its compile pipeline needs a token of this hub",
         "Cluster c-one: its deploy key broken has no type or no key",
         "Cluster c-one: spec.tokenLifeTime is not supported",
         "Cluster c-two: its bootstrap token was open",
