@@ -8,7 +8,8 @@ use fairlead_api::{
     resources::{Credentials, ValueSource},
 };
 use fairlead_repositories::{
-        DesiredRepo, GitServer, GitServerError, KnownRepo, MergeRequestFilter, OpenMergeRequest, RepoSecrets, ReportedRepo, RetiredRepo,
+    DesiredRepo, GitServer, GitServerError, KnownRepo, MergeRequestFilter, OpenMergeRequest,
+    RepoSecrets, ReportedRepo, RetiredRepo,
 };
 use reqwest::Client;
 use secrecy::SecretString;

@@ -62,7 +62,8 @@ pub use rights::{
     sees_tenant, visible,
 };
 pub use services::{
-        DesiredConfigs, DesiredDeliveries, Invitations, NoRole, RepoStatus, Sealer, Services, ShownRepoState, TokenVerifier, UntargetCheck, VaultStatus, Verified,
+    DesiredConfigs, DesiredDeliveries, Invitations, NoRole, RepoStatus, Sealer, Services,
+    ShownRepoState, TokenVerifier, UntargetCheck, VaultStatus, Verified,
 };
 pub use template::{Effective, template_of};
 pub use tokens::{

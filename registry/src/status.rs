@@ -342,7 +342,8 @@ fn alters_visibility(change: &Change) -> bool {
         | Kind::Group
         | Kind::Repository
         | Kind::HostKeys
-        | Kind::Adoption | Kind::Vault => return false,
+        | Kind::Adoption
+        | Kind::Vault => return false,
     };
     before.get(field) != after.get(field)
 }

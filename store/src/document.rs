@@ -12,7 +12,8 @@ use crate::{
     error::{Result, StoreError},
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, LockTarget, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        ConfirmedHostKeys, LockTarget, PendingAdoption, Person, RetiredRepository,
+        RetiredVaultAccess, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,

@@ -16,7 +16,8 @@ use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person,
+        RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     record::Record,
     revision::Revision,

@@ -17,7 +17,8 @@ use crate::{
     millis::millis,
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, FactSource, Facts, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        ConfirmedHostKeys, FactSource, Facts, PendingAdoption, Person, RetiredRepository,
+        RetiredVaultAccess, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,

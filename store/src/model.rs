@@ -32,7 +32,8 @@ pub use fairlead_api::{
     facts::FactSource,
     resources::{
         AgentSettings, CompileMeta, CreationPolicy, Credentials, DeletionPolicy, DeployKey,
-        InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile, TenantQuotas, ValueSource, VaultNames, VaultPhase,
+        InstanceVersion, KubeApi, RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile,
+        TenantQuotas, ValueSource, VaultNames, VaultPhase,
     },
 };
 pub use git::{

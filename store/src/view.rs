@@ -9,7 +9,8 @@ use imbl::{OrdMap, OrdSet};
 use crate::{
     delivery::DeliveryDocuments,
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person,
+        RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     quota_terms::ChangeCount,
     record::Record,

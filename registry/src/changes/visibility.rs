@@ -118,7 +118,12 @@ fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Chang
         | Kind::Bundle
         | Kind::Group => change.tenant.clone(),
         Kind::Tenant => change.id.parse().ok(),
-        Kind::Authority | Kind::Person | Kind::Repository | Kind::HostKeys | Kind::Adoption | Kind::Vault => None,
+        Kind::Authority
+        | Kind::Person
+        | Kind::Repository
+        | Kind::HostKeys
+        | Kind::Adoption
+        | Kind::Vault => None,
     };
     whose.is_some_and(|it| it == *own || sees_tenant(view, caller, &it))
 }

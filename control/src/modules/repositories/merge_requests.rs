@@ -28,8 +28,8 @@ use tracing::info;
 
 use super::{
     Repositories,
-    keeper::with_deadline,
-    wanted::{desired_of_cluster, desired_of_tenant},
+    desired::{desired_of_cluster, desired_of_tenant},
+    reconciler::with_deadline,
 };
 
 /// Repositories that are read at the same time.
@@ -162,7 +162,7 @@ async fn merge(
 
 fn failure(error: GitServerError) -> Failure {
     let code = match &error {
-        GitServerError::Rejected(_) => Code::MergeRefused,
+        GitServerError::Rejected(_) | GitServerError::Denied(..) => Code::MergeRefused,
         GitServerError::Unavailable(_) => Code::GitServerAway,
         GitServerError::Throttled { .. } => Code::GitServerThrottled,
     };
