@@ -49,7 +49,8 @@ pub use repo::{
     TenantRepoDocument, without_secret,
 };
 pub use repo_content::{
-    CiVariable, CompilePipelineDocument, DeletedFile, TemplateFile, ValueSource,
+    AccessTokenSettings, AccessTokenState, CiVariable, CompilePipelineDocument, DeletedFile,
+    RepoAccessToken, TemplateFile, ValueSource,
 };
 pub use request::{
     CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest, RunningRequestList,

@@ -2,8 +2,9 @@
 //! once.
 
 use std::{
-    fs, io,
-    os::unix::fs::MetadataExt,
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -11,7 +12,7 @@ use fairlead_api::{
     TenantId,
     resources::{Credentials, ValueSource},
 };
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 /// Limit of a file with a token, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 * 1024;
@@ -71,6 +72,30 @@ impl TokenFiles {
         read_token(&folder.join(namespace).join(&reference.name), &name)
     }
 
+    /// Writes a credential of a tenant, readable by the hub's user alone. A reader finds the old one or the new one.
+    ///
+    /// # Errors
+    /// [`TokenError`]
+    pub(crate) fn write_of_tenant(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        text: &SecretString,
+    ) -> Result<(), TokenError> {
+        let shown = format!("{tenant}/{name}");
+        if !is_file_name(name) {
+            return Err(TokenError::BadName(shown));
+        }
+        let Some(folder) = &self.folder else {
+            return Err(TokenError::NoFolder(shown));
+        };
+        let written = write_private(&folder.join(tenant.as_str()), name, text);
+        written.map_err(|error| TokenError::Unreadable {
+            name: shown,
+            cause: error.to_string(),
+        })
+    }
+
     /// Credential in the folder of a tenant.
     ///
     /// # Errors
@@ -108,6 +133,28 @@ fn read_token(path: &Path, name: &str) -> Result<SecretString, TokenError> {
     }
 }
 
+fn write_private(folder: &Path, name: &str, text: &SecretString) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let new = folder.join(format!(".{name}.new"));
+    // One that a hub left when it ended has another text.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(text.expose_secret().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, folder.join(name))
+}
+
 fn check_and_read(path: &Path) -> io::Result<String> {
     let metadata = fs::metadata(path)?;
     if metadata.mode() & OTHERS_READ != 0 {
@@ -124,8 +171,6 @@ fn check_and_read(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-
-    use secrecy::ExposeSecret;
 
     use super::*;
 

@@ -12,13 +12,14 @@ use fairlead_api::{
     TenantId,
     resources::{Credentials, ValueSource},
 };
+use http::Method;
 use reqwest::Client;
-use secrecy::SecretString;
-use serde_json::Value;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::{
-    api_calls::{ApiCalls, ApiRequest, RateLimit, TokenHeader},
+    api_calls::{ApiCalls, ApiRequest, CallError, RateLimit, TokenHeader},
     credentials::{TokenError, is_file_name},
 };
 
@@ -30,6 +31,9 @@ const API_SERVER: &str = "https://kubernetes.default.svc";
 const TOKEN_KEY: &str = "token";
 /// Label of a Secret with the id of the tenant that may use it.
 const TENANT_LABEL: &str = "fairlead/tenant";
+/// Label of a Secret that the hub has made.
+const MANAGER_LABEL: &str = "app.kubernetes.io/managed-by";
+const MANAGER: &str = "fairlead";
 
 /// Secrets of the hub's own cluster.
 #[derive(Debug)]
@@ -95,21 +99,73 @@ impl KubernetesSecrets {
         text_of(&name, &secret, key)
     }
 
+    /// Writes a credential of a tenant into the hub's namespace. A Secret that the hub has not made
+    /// stays.
+    ///
+    /// # Errors
+    /// [`TokenError`]
+    pub(crate) async fn write_of_tenant(
+        &self,
+        tenant: &TenantId,
+        secret: &str,
+        text: &SecretString,
+    ) -> Result<(), TokenError> {
+        let failed = |cause: String| unreadable(secret, cause);
+        let namespace = self.of_account("namespace");
+        let namespace = namespace.map_err(|error| failed(error.to_string()))?;
+        let mut body = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": secret,
+                "labels": { TENANT_LABEL: tenant, MANAGER_LABEL: MANAGER },
+            },
+            "data": { TOKEN_KEY: STANDARD.encode(text.expose_secret()) },
+        });
+        let all = ["api", "v1", "namespaces", namespace.as_str(), "secrets"];
+        let calls = self.calls()?;
+        let made = calls.call(ApiRequest::new(Method::POST, &all).body(body.clone()));
+        match made.await {
+            Err(CallError::Conflict(_)) => {}
+            made => return made.map(drop).map_err(|error| failed(error.to_string())),
+        }
+        let (_, found) = self.secret(&namespace, secret).await?;
+        let labels = found.pointer("/metadata/labels");
+        let manager = labels.and_then(|it| it.get(MANAGER_LABEL));
+        if manager.and_then(Value::as_str) != Some(MANAGER) {
+            return Err(failed("it exists, and the hub has not made it".to_owned()));
+        }
+        if let (Some(fields), Some(version)) = (
+            body.get_mut("metadata").and_then(Value::as_object_mut),
+            found.pointer("/metadata/resourceVersion"),
+        ) {
+            fields.insert("resourceVersion".to_owned(), version.clone());
+        }
+        let one = [&all[..], &[secret]].concat();
+        let replaced = calls.call(ApiRequest::new(Method::PUT, &one).body(body));
+        let replaced = replaced.await.map(drop);
+        replaced.map_err(|error| failed(error.to_string()))
+    }
+
+    fn calls(&self) -> Result<ApiCalls, TokenError> {
+        let account = self.of_account("token");
+        let account = account.map_err(|error| unreadable("account", error.to_string()))?;
+        Ok(ApiCalls {
+            http: self.http.clone(),
+            base: self.base.clone(),
+            token: Some((TokenHeader::Authorization("Bearer"), account.into())),
+            accept: "application/json",
+            limit: Arc::new(RateLimit::default()),
+        })
+    }
+
     /// Full name and content of a Secret.
     async fn secret(&self, namespace: &str, secret: &str) -> Result<(String, Value), TokenError> {
         let name = format!("{namespace}/{secret}");
         if !is_file_name(namespace) || !is_file_name(secret) {
             return Err(TokenError::BadName(name));
         }
-        let account = self.of_account("token");
-        let account = account.map_err(|error| unreadable(&name, error.to_string()))?;
-        let calls = ApiCalls {
-            http: self.http.clone(),
-            base: self.base.clone(),
-            token: Some((TokenHeader::Authorization("Bearer"), account.into())),
-            accept: "application/json",
-            limit: Arc::new(RateLimit::default()),
-        };
+        let calls = self.calls()?;
         let path = ["api", "v1", "namespaces", namespace, "secrets", secret];
         let secret = calls.call(ApiRequest::get(&path)).await;
         let secret = secret.map_err(|error| unreadable(&name, error.to_string()))?;
@@ -143,9 +199,11 @@ fn unreadable(name: &str, cause: String) -> TokenError {
 
 #[cfg(test)]
 mod tests {
-    use axum::{Json, Router, http::HeaderMap, routing::get};
-    use secrecy::ExposeSecret;
-    use serde_json::json;
+    use axum::{
+        Json, Router,
+        http::{HeaderMap, StatusCode},
+        routing::{get, post},
+    };
     use tokio::net::TcpListener;
 
     use super::*;
@@ -155,6 +213,32 @@ mod tests {
         Json(json!({ "data": { "token": STANDARD.encode("glpat-1\n") } }))
     }
 
+    /// Both names are taken, `new` is not.
+    async fn make(Json(body): Json<Value>) -> StatusCode {
+        assert_eq!(body["metadata"]["labels"]["fairlead/tenant"], "t-acme");
+        match body["metadata"]["name"].as_str() {
+            Some("new") => StatusCode::CREATED,
+            _ => StatusCode::CONFLICT,
+        }
+    }
+
+    async fn of_acme() -> Json<Value> {
+        let labels =
+            json!({ "fairlead/tenant": "t-acme", "app.kubernetes.io/managed-by": "fairlead" });
+        let metadata = json!({ "labels": labels, "resourceVersion": "41" });
+        Json(json!({ "metadata": metadata, "data": { "token": STANDARD.encode("of-acme") } }))
+    }
+
+    async fn of_people() -> Json<Value> {
+        Json(json!({ "metadata": { "labels": {} }, "data": { "token": STANDARD.encode("x") } }))
+    }
+
+    async fn replace(Json(body): Json<Value>) -> StatusCode {
+        assert_eq!(body["metadata"]["resourceVersion"], "41");
+        assert_eq!(body["data"]["token"], STANDARD.encode("new-token"));
+        StatusCode::OK
+    }
+
     async fn secrets(account: &Path) -> KubernetesSecrets {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -162,7 +246,13 @@ mod tests {
         let router = Router::new()
             .route("/api/v1/namespaces/syn/secrets/git", get(secret))
             .route("/api/v1/namespaces/hub/secrets/git", get(secret))
-            .route("/api/v1/namespaces/syn/secrets/empty", get(empty));
+            .route("/api/v1/namespaces/syn/secrets/empty", get(empty))
+            .route("/api/v1/namespaces/hub/secrets", post(make))
+            .route(
+                "/api/v1/namespaces/hub/secrets/ours",
+                get(of_acme).put(replace),
+            )
+            .route("/api/v1/namespaces/hub/secrets/theirs", get(of_people));
         tokio::spawn(async move { axum::serve(listener, router).await });
         fs::write(account.join("token"), "of-the-pod\n").unwrap();
         fs::write(account.join("namespace"), "hub").unwrap();
@@ -197,5 +287,38 @@ mod tests {
             let cause = refused.unwrap_err().to_string();
             assert!(cause.contains(expected), "{cause}");
         }
+    }
+
+    #[tokio::test]
+    async fn credentials_of_a_tenant_need_its_label() {
+        let home = tempfile::tempdir().unwrap();
+        let secrets = secrets(home.path()).await;
+        let source = |name: &str| ValueSource {
+            name: name.to_owned(),
+            key: None,
+        };
+        let acme: TenantId = "t-acme".parse().unwrap();
+        let read = secrets.read_of_tenant(&acme, &source("ours")).await;
+        assert_eq!(read.unwrap().expose_secret(), "of-acme");
+        let other: TenantId = "t-other".parse().unwrap();
+        for (tenant, name) in [(&other, "ours"), (&acme, "theirs")] {
+            let refused = secrets.read_of_tenant(tenant, &source(name)).await;
+            assert!(matches!(refused, Err(TokenError::OfOthers(..))), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn secrets_of_people_are_not_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let secrets = secrets(home.path()).await;
+        let acme: TenantId = "t-acme".parse().unwrap();
+        let text = "new-token".to_owned().into();
+        for name in ["new", "ours"] {
+            secrets.write_of_tenant(&acme, name, &text).await.unwrap();
+        }
+        let refused = secrets.write_of_tenant(&acme, "theirs", &text).await;
+        let cause = refused.unwrap_err().to_string();
+        assert!(cause.contains("the hub has not made it"), "{cause}");
+        assert!(!cause.contains("new-token"), "{cause}");
     }
 }

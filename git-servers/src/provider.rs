@@ -1,11 +1,12 @@
 //! Operations of a Git server that all providers have, each in the words of its own API. No
 //! decisions: [`crate::reconcile`] makes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use fairlead_api::resources::DeployKey;
+use fairlead_api::resources::{AccessTokenSettings, DeployKey};
 use secrecy::SecretString;
+use time::{Date, OffsetDateTime};
 
 use crate::{address::RepoPath, api_calls::CallError, merge_requests::MergeRequestCalls};
 
@@ -59,6 +60,17 @@ pub(crate) struct SetVariable {
     pub(crate) protected: bool,
     pub(crate) masked: bool,
     pub(crate) raw: bool,
+}
+
+/// An access token of a repository as its server has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundToken {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) role: String,
+    pub(crate) scopes: BTreeSet<String>,
+    pub(crate) expires: Date,
+    pub(crate) created: OffsetDateTime,
 }
 
 /// Ids of all files on the default branch, by path. An empty repository has none.
@@ -141,6 +153,33 @@ pub(crate) trait Provider: MergeRequestCalls + Send + Sync {
         repo: &FoundRepo,
         variable: &FoundVariable,
     ) -> Result<(), CallError>;
+
+    /// True if repositories have access tokens of their own.
+    fn has_access_tokens(&self) -> bool {
+        false
+    }
+
+    /// Valid access tokens of the repository.
+    async fn access_tokens(&self, _: &FoundRepo) -> Result<Vec<FoundToken>, CallError> {
+        Ok(Vec::new())
+    }
+
+    /// Makes an access token, and returns it with its text.
+    async fn create_access_token(
+        &self,
+        _repo: &FoundRepo,
+        _name: &str,
+        _settings: &AccessTokenSettings,
+        _expires: Date,
+    ) -> Result<(FoundToken, SecretString), CallError> {
+        let cause = "access tokens of repositories are unsupported".to_owned();
+        Err(CallError::Refused(cause))
+    }
+
+    /// Revokes a token; a missing one is a success.
+    async fn revoke_access_token(&self, _repo: &FoundRepo, _id: &str) -> Result<(), CallError> {
+        Ok(())
+    }
 
     /// All files of the default branch.
     async fn tree(&self, repo: &FoundRepo) -> Result<Tree, CallError>;

@@ -2,6 +2,7 @@
 //! description, deploy keys, files. Each step changes only differences, so that a repeated call
 //! continues an interrupted one.
 
+mod access_token;
 mod files;
 mod keys;
 mod owner_mark;
@@ -13,9 +14,12 @@ use std::{
 };
 
 use fairlead_api::resources::CreationPolicy;
-use fairlead_repositories::{DesiredRepo, GitServerError, KnownRepo, RetiredRepo, Retirement};
+use fairlead_repositories::{
+    DesiredRepo, GitServerError, KnownRepo, ReportedAccessToken, RetiredRepo, Retirement,
+};
 
 use crate::{
+    access_tokens::TokenPlace,
     address::RepoPath,
     api_calls::CallError,
     provider::{FoundRepo, Provider},
@@ -47,6 +51,7 @@ pub(crate) struct Reconciled {
     /// Ids of the blobs of declared files.
     pub(crate) files: BTreeMap<String, String>,
     pub(crate) ci_variables: BTreeSet<String>,
+    pub(crate) access_token: Option<ReportedAccessToken>,
     /// Differences that were removed.
     pub(crate) corrected: Vec<String>,
 }
@@ -88,10 +93,18 @@ impl Reconciler<'_> {
         let ci_variables =
             variables::reconcile(self, &repo, desired, known, values, &mut corrected).await?;
         let files = files::reconcile(self, &repo, desired, written, &mut corrected).await?;
+        let place = TokenPlace {
+            server: values.server,
+            tenant: &desired.tenant,
+            owner: &desired.owner,
+        };
+        let access_token =
+            access_token::reconcile(self, &repo, desired, known, &place, &mut corrected).await?;
         Ok(Reconciled {
             deploy_keys,
             files,
             ci_variables,
+            access_token,
             corrected,
         })
     }

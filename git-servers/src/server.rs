@@ -207,6 +207,7 @@ impl GitServer for ProvidedServer {
             deploy_keys: done.deploy_keys,
             files: done.files,
             ci_variables: done.ci_variables,
+            access_token: done.access_token,
             corrected: done.corrected,
         })
     }

@@ -9,6 +9,7 @@ mod pipeline;
 pub(crate) mod policy;
 pub(crate) mod repo;
 pub(crate) mod repo_files;
+mod repo_token;
 pub(crate) mod repo_variables;
 pub(crate) mod shown;
 pub(crate) mod tenant;

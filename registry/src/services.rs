@@ -11,7 +11,7 @@ use fairlead_api::{
 use fairlead_seam::{AuthenticateError, Caller, Subject};
 use fairlead_store::{
     Draft, Record, View,
-    model::{Cluster, ClusterTemplate, RepoDrift, RepoPhase, Tenant},
+    model::{Cluster, ClusterTemplate, RepoAccessToken, RepoDrift, RepoPhase, Tenant},
 };
 use secrecy::SecretString;
 use serde::Serialize;
@@ -186,6 +186,9 @@ pub struct ShownRepoState<'a> {
     /// Last corrected difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<&'a RepoDrift>,
+    /// Access token of the repository.
+    #[serde(rename = "accessToken", skip_serializing_if = "Option::is_none")]
+    pub access_token: Option<&'a RepoAccessToken>,
 }
 
 impl ShownRepoState<'_> {
@@ -199,6 +202,7 @@ impl ShownRepoState<'_> {
             since: None,
             last_try: None,
             drift: None,
+            access_token: None,
         }
     }
 }

@@ -7,8 +7,8 @@ use fairlead_api::TenantId;
 use fairlead_store::{
     View,
     model::{
-        Cluster, ClusterTemplate, CreationPolicy, Credentials, DeletionPolicy, GitRepo, RepoKind,
-        TemplateFile,
+        AccessTokenSettings, Cluster, ClusterTemplate, CreationPolicy, Credentials, DeletionPolicy,
+        GitRepo, RepoKind, TemplateFile,
     },
 };
 use serde::Serialize;
@@ -98,6 +98,11 @@ impl<'a> Effective<'a> {
             .collect()
     }
 
+    /// Access token that the hub makes and renews.
+    pub fn access_token(&self) -> Option<&'a AccessTokenSettings> {
+        self.of_repo(|repo| repo.access_token.as_ref())
+    }
+
     pub(super) fn host_keys(&self) -> Option<&'a str> {
         self.of_repo(|repo| repo.host_keys.as_deref())
     }
@@ -141,6 +146,21 @@ impl<'a> Effective<'a> {
         own.or_else(|| self.template?.delete_protection)
     }
 
+    fn explain_contents(&self, all: &mut Map<String, Value>) {
+        let repo = self.own_repo();
+        let own = repo.is_some_and(|it| it.access_token.is_some());
+        let token = json!(self.access_token());
+        one(all, "gitRepo.accessToken", token, own);
+        for (path, file) in self.template_files() {
+            let own = repo.is_some_and(|it| it.template_files.contains_key(&path));
+            let path = format!("gitRepo.templateFiles.{path}");
+            one(all, &path, json!(file), own);
+        }
+        let own = self.cluster.enable_compilation.is_some();
+        let compiles = json!(self.enable_compilation());
+        one(all, "enableCompilation", compiles, own);
+    }
+
     /// Each value as `{"value": .., "from": "cluster" | "template"}` by its path in the document.
     pub(super) fn explained(&self) -> Value {
         let mut all = Map::new();
@@ -178,11 +198,7 @@ impl<'a> Effective<'a> {
         let own = repo.is_some_and(|it| it.api_secret_ref.is_some());
         let secret = json!(self.api_secret_ref());
         one(&mut all, "gitRepo.apiSecretRef", secret, own);
-        for (path, file) in self.template_files() {
-            let own = repo.is_some_and(|it| it.template_files.contains_key(&path));
-            let path = format!("gitRepo.templateFiles.{path}");
-            one(&mut all, &path, json!(file), own);
-        }
+        self.explain_contents(&mut all);
         let own = cluster.tenant_git_repo_revision.is_some();
         one(
             &mut all,
@@ -216,13 +232,6 @@ impl<'a> Effective<'a> {
             &mut all,
             "deleteProtection",
             json!(self.delete_protection()),
-            own,
-        );
-        let own = cluster.enable_compilation.is_some();
-        one(
-            &mut all,
-            "enableCompilation",
-            json!(self.enable_compilation()),
             own,
         );
         Value::Object(all)

@@ -7,7 +7,7 @@ use std::{
 
 use fairlead_api::{
     ClusterId, TenantId,
-    resources::{CreationPolicy, Credentials, DeployKey, ValueSource},
+    resources::{AccessTokenSettings, CreationPolicy, Credentials, DeployKey, ValueSource},
 };
 use serde::Serialize;
 
@@ -66,6 +66,9 @@ pub struct DesiredRepo {
     /// Tenant of the owner, whose credentials its variables may have.
     #[serde(skip)]
     pub tenant: TenantId,
+    /// Access token that the hub makes and renews. Not part of the repository's identity.
+    #[serde(skip)]
+    pub access_token: Option<AccessTokenSettings>,
     /// Clusters that a tenant's pipeline compiles.
     #[serde(skip)]
     pub compiled_clusters: BTreeSet<ClusterId>,
@@ -76,6 +79,9 @@ pub struct DesiredRepo {
 pub struct DesiredVariable {
     /// Origin of the value.
     pub source: VariableSource,
+    /// Changes with the content of a credential that the hub makes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// True if only protected branches get it.
     pub protected: bool,
     /// True if it is hidden in logs.
@@ -131,6 +137,28 @@ pub struct KnownRepo {
     pub files: BTreeMap<String, String>,
     /// Names of CI variables that the hub has added.
     pub ci_variables: BTreeSet<String>,
+    /// Id of the current access token.
+    pub access_token: Option<String>,
+}
+
+/// Name of the credential with the access token of a repository.
+#[must_use]
+pub fn access_token_name(owner: &RepoOwner) -> String {
+    format!("{owner}.access-token")
+}
+
+/// An access token of a repository, as its server answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReportedAccessToken {
+    /// The server has none for repositories.
+    Unsupported,
+    /// The token is stored.
+    Valid {
+        /// Id on the server.
+        id: String,
+        /// Day of its end.
+        expires: String,
+    },
 }
 
 /// A repository whose owner was deleted.

@@ -7,8 +7,8 @@ mod secrets;
 mod server;
 
 pub use desired::{
-    DesiredFile, DesiredRepo, DesiredVariable, KnownRepo, RepoOwner, RetiredRepo, Retirement,
-    VariableSource,
+    DesiredFile, DesiredRepo, DesiredVariable, KnownRepo, RepoOwner, ReportedAccessToken,
+    RetiredRepo, Retirement, VariableSource, access_token_name,
 };
 pub use merge_requests::{CiResult, MergeCheck, MergeRequestFilter, OpenMergeRequest};
 pub use secrets::RepoSecrets;

@@ -11,7 +11,8 @@ use async_trait::async_trait;
 use fairlead_api::Code;
 
 use crate::{
-    DesiredRepo, KnownRepo, MergeRequestFilter, OpenMergeRequest, RepoSecrets, RetiredRepo,
+    DesiredRepo, KnownRepo, MergeRequestFilter, OpenMergeRequest, RepoSecrets,
+    ReportedAccessToken, RetiredRepo,
 };
 
 /// A Git server, or a company's own process for repositories. Its reasons are shown to everyone
@@ -106,6 +107,8 @@ pub struct ReportedRepo {
     pub files: BTreeMap<String, String>,
     /// Names of all CI variables that the hub has added.
     pub ci_variables: BTreeSet<String>,
+    /// Access token, if one is declared.
+    pub access_token: Option<ReportedAccessToken>,
     /// Differences that this call removed, like `description`.
     pub corrected: Vec<String>,
 }

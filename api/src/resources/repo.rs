@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-use super::repo_content::{CiVariable, TemplateFile};
+use super::repo_content::{AccessTokenSettings, CiVariable, RepoAccessToken, TemplateFile};
 use crate::Code;
 
 /// A repository in the document of a tenant or cluster.
@@ -44,6 +44,9 @@ pub struct RepoDocument {
     /// Variables of the repository's CI, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ci_variables: BTreeMap<String, CiVariable>,
+    /// Access token that the hub makes and renews; the credential `OWNER.access-token` of the tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_token: Option<AccessTokenSettings>,
     /// Last answer of the repository's server about the desired repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(read_only)]
@@ -93,6 +96,13 @@ pub struct RepoStateDocument {
     /// Last difference on the server that the hub corrected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<RepoDrift>,
+    /// Access token of the repository.
+    #[serde(
+        rename = "accessToken",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub access_token: Option<RepoAccessToken>,
 }
 
 /// Differences between a repository and its desired state.

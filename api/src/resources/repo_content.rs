@@ -1,6 +1,6 @@
 //! Declared content of Git repositories.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -88,4 +88,50 @@ pub struct CompilePipelineDocument {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(read_only)]
     pub clusters: Vec<ClusterId>,
+}
+
+/// Access token of a repository for programs, which the hub makes, stores and renews. GitLab alone
+/// has such tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schema(as = AccessToken)]
+pub struct AccessTokenSettings {
+    /// `reporter`, `developer` or `maintainer`.
+    pub role: String,
+    /// Rights like `write_repository`.
+    pub scopes: BTreeSet<String>,
+    /// Life of each token; it is replaced with a third left.
+    #[schema(minimum = 7, maximum = 365)]
+    pub lifetime_days: u16,
+}
+
+impl Default for AccessTokenSettings {
+    fn default() -> Self {
+        AccessTokenSettings {
+            role: "maintainer".to_owned(),
+            scopes: ["write_repository".to_owned()].into(),
+            lifetime_days: 90,
+        }
+    }
+}
+
+/// Status of the access token of a repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RepoAccessToken {
+    /// Whether the server has the token.
+    pub state: AccessTokenState,
+    /// Day of its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+}
+
+/// State of an access token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessTokenState {
+    /// Made and stored.
+    Valid,
+    /// The server has no access tokens of repositories.
+    Unsupported,
 }

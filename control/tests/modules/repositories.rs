@@ -14,7 +14,7 @@ use std::{
 use async_trait::async_trait;
 use fairlead_control::repositories::{
     DesiredFile, DesiredRepo, GitServer, GitServerError, GitServers, KnownRepo, RepoSecrets,
-    ReportedRepo, RetiredRepo,
+    ReportedAccessToken, ReportedRepo, RetiredRepo,
 };
 use fairlead_runtime::Process;
 use http::Method;
@@ -154,6 +154,10 @@ impl GitServer for Server {
             deploy_keys: wanted.deploy_keys.keys().cloned().collect(),
             files: written(&wanted.files),
             ci_variables: wanted.ci_variables.keys().cloned().collect(),
+            access_token: (wanted.access_token.as_ref()).map(|_| ReportedAccessToken::Valid {
+                id: "7".to_owned(),
+                expires: "2027-01-01".to_owned(),
+            }),
             corrected,
         })
     }

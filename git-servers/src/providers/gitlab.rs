@@ -1,24 +1,27 @@
 //! GitLab, by its REST API (`/api/v4`).
 
 mod merge_requests;
+mod tokens;
 mod variables;
 
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fairlead_api::resources::DeployKey;
+use fairlead_api::resources::{AccessTokenSettings, DeployKey};
 use http::{HeaderMap, Method};
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use time::Date;
 
 use super::{decode, found, pages};
 use crate::{
     address::RepoPath,
     api_calls::{ApiCalls, ApiRequest, CallError},
     provider::{
-        FIRST_BRANCH, FileChange, FoundKey, FoundRepo, FoundVariable, PAGE_SIZE, Provider,
-        SetVariable, Tree,
+        FIRST_BRANCH, FileChange, FoundKey, FoundRepo, FoundToken, FoundVariable, PAGE_SIZE,
+        Provider, SetVariable, Tree,
     },
 };
 
@@ -234,6 +237,28 @@ impl Provider for GitLab {
         variable: &FoundVariable,
     ) -> Result<(), CallError> {
         variables::remove(self, repo, &variable.name).await
+    }
+
+    fn has_access_tokens(&self) -> bool {
+        true
+    }
+
+    async fn access_tokens(&self, repo: &FoundRepo) -> Result<Vec<FoundToken>, CallError> {
+        tokens::list(self, repo).await
+    }
+
+    async fn create_access_token(
+        &self,
+        repo: &FoundRepo,
+        name: &str,
+        settings: &AccessTokenSettings,
+        expires: Date,
+    ) -> Result<(FoundToken, SecretString), CallError> {
+        tokens::create(self, repo, name, settings, expires).await
+    }
+
+    async fn revoke_access_token(&self, repo: &FoundRepo, id: &str) -> Result<(), CallError> {
+        tokens::revoke(self, repo, id).await
     }
 
     async fn tree(&self, repo: &FoundRepo) -> Result<Tree, CallError> {

@@ -6,6 +6,7 @@ mod github;
 mod gitlab;
 mod model;
 mod schema;
+mod tokens;
 mod variables;
 
 use std::{

@@ -120,6 +120,7 @@ pub(crate) fn desired(path: &str) -> DesiredRepo {
         files: BTreeMap::new(),
         ci_variables: BTreeMap::new(),
         tenant: "t-acme".parse().unwrap(),
+        access_token: None,
         compiled_clusters: Default::default(),
     }
 }

@@ -16,4 +16,5 @@ mod host;
 mod merge_requests;
 mod real_gitea;
 mod real_ssh;
+mod tokens;
 mod variables;

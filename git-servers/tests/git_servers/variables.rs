@@ -17,6 +17,7 @@ const SECRET: &str = "s3cret-of-the-ci";
 fn variable(source: VariableSource, masked: bool) -> DesiredVariable {
     DesiredVariable {
         source,
+        version: None,
         protected: false,
         masked,
         raw: false,

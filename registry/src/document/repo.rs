@@ -9,13 +9,14 @@ use fairlead_api::{
     resources::RepoDocument,
 };
 use fairlead_routes::{InvalidValue, invalid};
-use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
+use fairlead_store::model::{AccessTokenSettings, Credentials, DeployKey, GitRepo, RepoKind};
 use serde_json::{Map, Value, json};
 
 use crate::document::{
     fields::Fields,
     policy::reference,
     repo_files::{self, TemplateFiles},
+    repo_token,
     repo_variables::{self, StoredVariables},
 };
 
@@ -33,6 +34,7 @@ pub(crate) struct Repo {
     api_secret: Option<Credentials>,
     template_files: Option<TemplateFiles>,
     ci_variables: Option<StoredVariables>,
+    access_token: Option<AccessTokenSettings>,
 }
 
 impl Repo {
@@ -56,6 +58,9 @@ impl Repo {
                 .transpose()?,
             ci_variables: (given.object("ciVariables")?)
                 .map(repo_variables::read)
+                .transpose()?,
+            access_token: (given.value("accessToken"))
+                .map(repo_token::read)
                 .transpose()?,
         };
         if let (Some(url), RepoKind::Auto) = (&repo.url, repo.kind.unwrap_or_default()) {
@@ -99,6 +104,9 @@ impl Repo {
     pub(super) fn over(&mut self, before: &GitRepo) {
         let files = || before.template_files.clone();
         self.template_files.get_or_insert_with(files);
+        if self.access_token.is_none() {
+            self.access_token.clone_from(&before.access_token);
+        }
         let variables = || before.ci_variables.clone();
         let variables = self.ci_variables.get_or_insert_with(variables);
         repo_variables::keep_values(variables, &before.ci_variables);
@@ -128,6 +136,7 @@ impl Repo {
             api_secret_ref: self.api_secret,
             template_files: self.template_files.unwrap_or_default(),
             ci_variables: self.ci_variables.unwrap_or_default(),
+            access_token: self.access_token,
         }
     }
 }
@@ -159,7 +168,7 @@ pub(super) fn is_good_key(values: &Map<String, Value>) -> bool {
     })
 }
 
-const REPO_FIELDS: [&str; 10] = [
+const REPO_FIELDS: [&str; 11] = [
     "url",
     "type",
     "hostKeys",
@@ -170,6 +179,7 @@ const REPO_FIELDS: [&str; 10] = [
     "apiSecretRef",
     "templateFiles",
     "ciVariables",
+    "accessToken",
 ];
 
 /// Rejects unknown fields; `more` lists additional fields of this place.
@@ -226,6 +236,7 @@ pub(super) fn document(repo: &GitRepo) -> RepoDocument {
         deploy_keys: others(repo),
         template_files: repo.template_files.clone(),
         ci_variables: repo_variables::shown(&repo.ci_variables),
+        access_token: repo.access_token.clone(),
         state: None,
     }
 }

@@ -6,7 +6,8 @@ use fairlead_api::resources::{AgentInvitation, ClusterStatus, DetectedClone, Ten
 use fairlead_store::{
     Record,
     model::{
-        Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, RepoKind, TemplateFile, Tenant,
+        AccessTokenSettings, Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, RepoKind,
+        TemplateFile, Tenant,
     },
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -259,6 +260,7 @@ struct ShownRepo<'a> {
     name: Option<&'a str>,
     api_secret: Option<&'a Credentials>,
     template_files: BTreeMap<String, TemplateFile>,
+    access_token: Option<&'a AccessTokenSettings>,
     state: Option<ShownRepoState<'a>>,
 }
 
@@ -273,6 +275,7 @@ impl<'a> ShownRepo<'a> {
             name: effective.repo_name(),
             api_secret: effective.api_secret_ref(),
             template_files: effective.template_files(),
+            access_token: effective.access_token(),
             state,
         }
     }
@@ -287,6 +290,7 @@ impl Serialize for ShownRepo<'_> {
         entry(&mut map, "path", self.path)?;
         entry(&mut map, "repoName", self.name)?;
         entry(&mut map, "apiSecretRef", self.api_secret)?;
+        entry(&mut map, "accessToken", self.access_token)?;
         if let Some(own) = self.own {
             entry(&mut map, "deployKey", repo::deploy_key(own))?;
             let others = repo::others(own);

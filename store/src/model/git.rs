@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fairlead_api::{
     Code,
     resources::{
-        Credentials, DeletionPolicy, DeployKey, RepoDrift, RepoKind, RepoPhase, TemplateFile,
-        ValueSource,
+        AccessTokenSettings, Credentials, DeletionPolicy, DeployKey, RepoAccessToken, RepoDrift,
+        RepoKind, RepoPhase, TemplateFile, ValueSource,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,9 @@ pub struct GitRepo {
     /// Variables of its CI, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ci_variables: BTreeMap<String, StoredVariable>,
+    /// Access token that the hub makes and renews.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_token: Option<AccessTokenSettings>,
 }
 
 /// A CI variable with its encrypted value.
@@ -124,6 +127,12 @@ pub struct RepoState {
     /// Names of the CI variables that the hub has added.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ci_variables: BTreeSet<String>,
+    /// Access token as of the last answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_token: Option<RepoAccessToken>,
+    /// Id of the current access token on the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_token_id: Option<String>,
 }
 
 /// Host keys of a Git server that a person has confirmed.

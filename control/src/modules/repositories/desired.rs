@@ -29,6 +29,7 @@ pub(super) fn desired_of_tenant<'a>(
         creation_policy: template.and_then(|it| it.creation_policy),
         files: tenant_files(tenant, &repo.template_files, clusters),
         ci_variables: variables(&repo.ci_variables),
+        access_token: repo.access_token,
         tenant: tenant.id.clone(),
         compiled_clusters: Default::default(),
     })
@@ -58,6 +59,7 @@ pub(super) fn desired_of_cluster(
         ci_variables: (effective.own_repo())
             .map(|own| variables(&own.ci_variables))
             .unwrap_or_default(),
+        access_token: effective.access_token().cloned(),
         tenant: cluster.tenant.clone(),
         compiled_clusters: Default::default(),
     })
@@ -69,9 +71,12 @@ pub(super) fn hash_of(desired: &DesiredRepo) -> String {
     hex::hash_of(desired)
 }
 
-/// Hash of the desired contents: files and CI variables.
+/// Hash of the desired contents: files, CI variables and access token.
 pub(super) fn contents_hash_of(desired: &DesiredRepo) -> Option<String> {
     let files = &desired.files;
+    if let Some(token) = &desired.access_token {
+        return Some(hex::hash_of(&(files, &desired.ci_variables, token)));
+    }
     match (files.is_empty(), desired.ci_variables.is_empty()) {
         (true, true) => None,
         (false, true) => Some(hex::hash_of(files)),
@@ -88,6 +93,7 @@ fn variables(stored: &BTreeMap<String, StoredVariable>) -> BTreeMap<String, Desi
         };
         let variable = DesiredVariable {
             source,
+            version: None,
             protected: stored.protected,
             masked: stored.masked,
             raw: stored.raw,

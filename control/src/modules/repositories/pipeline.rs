@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use fairlead_api::{ClusterId, resources::ValueSource};
 use fairlead_registry::{Effective, template_of};
-use fairlead_repositories::{DesiredRepo, DesiredVariable, VariableSource};
+use fairlead_repositories::{
+    DesiredRepo, DesiredVariable, RepoOwner, VariableSource, access_token_name,
+};
 use fairlead_store::{
     View,
-    model::{CompilePipeline, Tenant},
+    model::{Cluster, CompilePipeline, Tenant},
 };
 
 use super::tenant_files::declared;
@@ -19,6 +21,8 @@ const API_URL: &str = "COMMODORE_API_URL";
 const API_TOKEN: &str = "COMMODORE_API_TOKEN";
 /// Ids of the clusters to compile, separated by spaces.
 const CLUSTERS: &str = "CLUSTERS";
+/// Start of the name of a variable with the access token of a cluster's repository.
+const ACCESS_TOKEN: &str = "ACCESS_TOKEN_";
 
 /// The pipeline of a tenant, if it is enabled.
 pub(super) fn of(tenant: &Tenant) -> Option<&CompilePipeline> {
@@ -32,14 +36,15 @@ pub(super) fn add(desired: &mut DesiredRepo, view: &View, tenant: &Tenant, api_u
     let Some(pipeline) = of(tenant) else {
         return;
     };
-    let clusters: Vec<ClusterId> = view
+    let records: Vec<_> = view
         .clusters_of(&tenant.id)
         .filter(|record| {
             let template = template_of(view, &record.value.tenant);
             Effective::of(&record.value, template).enable_compilation() == Some(true)
         })
-        .map(|record| record.value.id.clone())
         .collect();
+    let clusters = records.iter().map(|record| record.value.id.clone());
+    let clusters: Vec<ClusterId> = clusters.collect();
     if clusters.is_empty() {
         return;
     }
@@ -54,6 +59,11 @@ pub(super) fn add(desired: &mut DesiredRepo, view: &View, tenant: &Tenant, api_u
     }
     for (name, variable) in variables(pipeline, &clusters, api_url) {
         desired.ci_variables.entry(name).or_insert(variable);
+    }
+    for record in records {
+        if let Some((name, variable)) = access_token(&record.value) {
+            desired.ci_variables.entry(name).or_insert(variable);
+        }
     }
     desired.compiled_clusters = clusters.into_iter().collect();
 }
@@ -75,9 +85,22 @@ fn variables(
     variables
 }
 
+/// Variable with the access token of a cluster's repository, once the hub has made it.
+fn access_token(cluster: &Cluster) -> Option<(String, DesiredVariable)> {
+    let id = cluster.repo_state.as_ref()?.access_token_id.clone()?;
+    let name = access_token_name(&RepoOwner::Cluster(cluster.id.clone()));
+    let variable = DesiredVariable {
+        version: Some(id),
+        ..secret(ValueSource { name, key: None })
+    };
+    let cluster = cluster.id.as_str().replace('-', "_");
+    Some((format!("{ACCESS_TOKEN}{cluster}"), variable))
+}
+
 fn text(text: String) -> DesiredVariable {
     DesiredVariable {
         source: VariableSource::Text(text),
+        version: None,
         protected: false,
         masked: false,
         raw: false,
@@ -87,6 +110,7 @@ fn text(text: String) -> DesiredVariable {
 fn secret(from: ValueSource) -> DesiredVariable {
     DesiredVariable {
         source: VariableSource::Credential(from),
+        version: None,
         protected: false,
         masked: true,
         raw: false,

@@ -229,6 +229,7 @@ mod tests {
             files: BTreeMap::new(),
             ci_variables: BTreeMap::new(),
             tenant: "t-one".parse().unwrap(),
+            access_token: None,
             compiled_clusters: BTreeSet::new(),
         }
     }

@@ -271,6 +271,7 @@ async fn begin(
         deploy_keys: last.deploy_keys,
         files: last.written_files,
         ci_variables: last.ci_variables,
+        access_token: last.access_token_id,
     }))
 }
 

@@ -14,8 +14,13 @@
 use std::borrow::Cow;
 
 use fairlead_registry::{Effective, RepoStatus, ShownRepoState};
-use fairlead_repositories::{DesiredRepo, GitServerError, GitServers, ReportedRepo};
-use fairlead_store::model::{Cluster, ClusterTemplate, RepoDrift, RepoPhase, RepoState, Tenant};
+use fairlead_repositories::{
+    DesiredRepo, GitServerError, GitServers, ReportedAccessToken, ReportedRepo,
+};
+use fairlead_store::model::{
+    AccessTokenState, Cluster, ClusterTemplate, RepoAccessToken, RepoDrift, RepoPhase, RepoState,
+    Tenant,
+};
 use time::OffsetDateTime;
 
 use super::desired::{desired_of_cluster, desired_of_tenant, hash_of};
@@ -51,6 +56,8 @@ pub(super) fn state_after(
         files: before.and_then(|it| it.files.clone()),
         written_files: last.map(|it| it.written_files.clone()).unwrap_or_default(),
         ci_variables: last.map(|it| it.ci_variables.clone()).unwrap_or_default(),
+        access_token: last.and_then(|it| it.access_token.clone()),
+        access_token_id: last.and_then(|it| it.access_token_id.clone()),
     };
     match result {
         Ok(made) => {
@@ -66,6 +73,7 @@ pub(super) fn state_after(
             next.files.clone_from(&hashes.contents);
             next.written_files.clone_from(&made.files);
             next.ci_variables.clone_from(&made.ci_variables);
+            (next.access_token, next.access_token_id) = token_of(made);
         }
         Err(GitServerError::Rejected(reason)) => {
             next.phase = RepoPhase::Failed;
@@ -106,6 +114,27 @@ pub(super) fn state_after(
     }
 }
 
+/// Status and id of the access token.
+fn token_of(made: &ReportedRepo) -> (Option<RepoAccessToken>, Option<String>) {
+    match &made.access_token {
+        None => (None, None),
+        Some(ReportedAccessToken::Unsupported) => {
+            let token = RepoAccessToken {
+                state: AccessTokenState::Unsupported,
+                expires_at: None,
+            };
+            (Some(token), None)
+        }
+        Some(ReportedAccessToken::Valid { id, expires }) => {
+            let token = RepoAccessToken {
+                state: AccessTokenState::Valid,
+                expires_at: Some(expires.clone()),
+            };
+            (Some(token), Some(id.clone()))
+        }
+    }
+}
+
 /// Status at the first request; `None` if it stays, because the repository was requested before.
 pub(super) fn creating(
     last: Option<&RepoState>,
@@ -126,6 +155,8 @@ pub(super) fn creating(
         files: None,
         written_files: Default::default(),
         ci_variables: Default::default(),
+        access_token: None,
+        access_token_id: None,
     })
 }
 
@@ -183,6 +214,7 @@ fn shown<'a>(
             since: Some(known.since),
             last_try: known.tried,
             drift: known.drift.as_ref(),
+            access_token: known.access_token.as_ref(),
         },
     }
 }

@@ -144,3 +144,41 @@ async fn a_denied_group_is_shown_with_its_code() {
         .await;
     assert_eq!(state["code"], "FL-4144");
 }
+
+#[tokio::test]
+async fn access_tokens_of_clusters_reach_the_pipeline_by_reference() {
+    let world = World::new().await;
+    let repo = json!({ "url": "ssh://git@git.example/t/acme.git" });
+    let template = json!({ "enableCompilation": true, "gitRepo": { "accessToken": {} } });
+    world.tenant("t-acme", repo, template).await;
+    let enabled = json!({ "compilePipeline": { "enabled": true } });
+    world.patch("/tenants/t-acme", enabled).await;
+    let body = json!({ "id": "c-one-two", "tenant": "t-acme", "gitRepo": { "url": URL } });
+    world.rig.post(&admin(), "/clusters", body).await.good();
+    let token = VariableSource::Credential(fairlead_api::resources::ValueSource {
+        name: "c-one-two.access-token".to_owned(),
+        key: None,
+    });
+    world
+        .variables(&[
+            ("ACCESS_TOKEN_c_one_two", token),
+            ("CLUSTERS", text("c-one-two")),
+            ("COMMODORE_API_URL", text("https://hub.example:8443")),
+        ])
+        .await;
+    let shown = world.rig.get(&admin(), "/clusters/c-one-two").await.good();
+    let expected = json!({ "state": "valid", "expiresAt": "2027-01-01" });
+    assert_eq!(shown["gitRepo"]["state"]["accessToken"], expected);
+    assert_eq!(shown["gitRepo"]["accessToken"]["role"], "maintainer");
+    for wrong in [
+        json!({ "role": "owner" }),
+        json!({ "scopes": ["sudo"] }),
+        json!({ "lifetimeDays": 1 }),
+    ] {
+        let body = json!({ "gitRepo": { "accessToken": wrong } });
+        let caller = admin();
+        let path = "/clusters/c-one-two";
+        let refused = world.rig.call(&caller, Method::PATCH, path, body).await;
+        assert_eq!(refused.code(), Code::Invalid);
+    }
+}

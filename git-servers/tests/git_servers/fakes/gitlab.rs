@@ -8,7 +8,7 @@ use super::{
     Asked, Fault, Told,
     model::{Forge, LOGIN, Repo, blob_id},
     schema::{Field, Type, check},
-    told, variables,
+    tokens, told, variables,
 };
 
 /// Largest page.
@@ -207,6 +207,7 @@ fn of_project(forge: &mut Forge, asked: &Asked<'_>, repo: &str, below: &[&str]) 
             found.keys.retain(|it| it.id.to_string() != *id);
             told(204, Value::Null)
         }
+        (_, ["access_tokens", below @ ..]) => tokens::answer(forge, asked, repo, below),
         (_, ["variables", below @ ..]) => variables::gitlab(forge, asked, repo, below),
         ("GET", ["repository", "tree"]) => tree(forge, asked, repo),
         ("POST", ["repository", "commits"]) if found.archived => told(

@@ -35,6 +35,7 @@ pub(crate) struct Repo {
     pub(crate) branch: String,
     pub(crate) keys: Vec<Key>,
     pub(crate) variables: Vec<Variable>,
+    pub(crate) tokens: Vec<AccessToken>,
     /// Last commit; `None` for an empty repository.
     pub(crate) head: Option<String>,
     files: Files,
@@ -55,6 +56,16 @@ pub(crate) struct Variable {
     /// True for a secret.
     pub(crate) masked: bool,
     pub(crate) raw: bool,
+}
+
+pub(crate) struct AccessToken {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    pub(crate) scopes: serde_json::Value,
+    pub(crate) level: u64,
+    /// Day of the end.
+    pub(crate) expires: String,
+    pub(crate) created: String,
 }
 
 pub(crate) struct Commit {
