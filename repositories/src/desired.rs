@@ -63,7 +63,7 @@ pub struct DesiredRepo {
     /// Variables of its CI by name. Not part of the repository's identity.
     #[serde(skip)]
     pub ci_variables: BTreeMap<String, DesiredVariable>,
-    /// Tenant of the owner, whose credentials its variables may have.
+    /// Tenant of the owner. Variables may have its credentials only.
     #[serde(skip)]
     pub tenant: TenantId,
     /// Access token that the hub makes and renews. Not part of the repository's identity.
@@ -108,9 +108,9 @@ pub enum VariableSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DesiredFile {
-    /// The file has this content, whoever wrote another one.
+    /// The file has this content, also in place of another author's.
     Declared(String),
-    /// The file does not exist, whoever wrote it.
+    /// The file does not exist, also if the hub has not written it.
     Deleted,
     /// The file exists. Content that the hub did not write stays.
     Content {

@@ -13,8 +13,8 @@ use crate::{
     provider::{FoundRepo, FoundToken},
 };
 
-/// Time for which programs may still have the token before.
-const OVERLAP: Duration = Duration::from_secs(3600);
+/// Shortest time for which programs may still use the token before.
+const REVOCATION_DELAY_MIN: Duration = Duration::from_secs(3600);
 
 /// Reconciles the token; `None` without a declaration.
 pub(super) async fn reconcile(
@@ -52,7 +52,7 @@ pub(super) async fn reconcile(
         && place.has().await
     {
         for old in own.iter().filter(|it| it.id != current.id) {
-            if current.created + OVERLAP <= now {
+            if current.created + REVOCATION_DELAY_MIN <= now {
                 revoke(reconciler, repo, old).await?;
             }
         }
