@@ -15,7 +15,7 @@ use std::{
 
 use fairlead_api::resources::CreationPolicy;
 use fairlead_repositories::{
-    DesiredRepo, GitServerError, KnownRepo, ReportedAccessToken, RetiredRepo, Retirement,
+    DesiredRepo, GitServerError, KnownRepo, RepoOwner, ReportedAccessToken, RetiredRepo, Retirement,
 };
 
 use crate::{
@@ -109,6 +109,23 @@ impl Reconciler<'_> {
         })
     }
 
+    /// Checks that the repository is that of its owner. Whoever may change a record chooses its URL, and the hub's token
+    /// reaches the repositories of all tenants.
+    ///
+    /// # Errors
+    /// [`GitServerError`]
+    pub(crate) async fn check_own(
+        &self,
+        path: &RepoPath,
+        owner: &RepoOwner,
+    ) -> Result<(), GitServerError> {
+        let found = self.provider.read(path).await;
+        let found = found.map_err(|error| self.error("reading the repository", error))?;
+        let missing = || format!("{path} does not exist on {}", self.server);
+        let repo = found.ok_or_else(|| GitServerError::Rejected(missing()))?;
+        self.check_marked(path, &repo, owner.as_str())
+    }
+
     /// Archives or deletes a repository; a missing one is a success. A repository that names
     /// another owner stays.
     ///
@@ -124,13 +141,7 @@ impl Reconciler<'_> {
         let Some(repo) = found else {
             return Ok(());
         };
-        self.check_renamed(path, &repo)?;
-        if owner_mark::owner_of(&repo.description) != Some(retired.owner.as_str()) {
-            return Err(GitServerError::Rejected(format!(
-                "the description of {path} on {} does not name {} any longer; it may belong to somebody else",
-                self.server, retired.owner
-            )));
-        }
+        self.check_marked(path, &repo, retired.owner.as_str())?;
         let (action, done) = match retired.retirement {
             Retirement::Archive if repo.archived => return Ok(()),
             Retirement::Archive => (
@@ -143,6 +154,22 @@ impl Reconciler<'_> {
             Err(CallError::Missing) => Ok(()),
             done => done.map_err(|error| self.error(action, error)),
         }
+    }
+
+    fn check_marked(
+        &self,
+        path: &RepoPath,
+        repo: &FoundRepo,
+        owner: &str,
+    ) -> Result<(), GitServerError> {
+        self.check_renamed(path, repo)?;
+        if owner_mark::owner_of(&repo.description) == Some(owner) {
+            return Ok(());
+        }
+        Err(GitServerError::Rejected(format!(
+            "the description of {path} on {} does not name {owner}; it may belong to somebody else",
+            self.server
+        )))
     }
 
     fn check_path(&self, path: &RepoPath) -> Result<(), GitServerError> {

@@ -135,6 +135,20 @@ impl ProvidedServer {
         }
     }
 
+    /// Path and provider of a repository that the hub has provided for its owner.
+    async fn own_repo(
+        &self,
+        desired: &DesiredRepo,
+    ) -> Result<(RepoPath, Box<dyn Provider>), GitServerError> {
+        let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
+        let path = self.path_of(desired).ok_or_else(rejected)?;
+        self.groups.check(&self.name, &desired.tenant, &path)?;
+        let provider = self.provider(desired.api_secret.as_ref()).await?;
+        let reconciler = self.reconciler(provider.as_ref());
+        reconciler.check_own(&path, &desired.owner).await?;
+        Ok((path, provider))
+    }
+
     fn reconciler<'a>(&'a self, provider: &'a dyn Provider) -> Reconciler<'a> {
         Reconciler {
             provider,
@@ -225,9 +239,7 @@ impl GitServer for ProvidedServer {
         desired: &DesiredRepo,
         filter: &MergeRequestFilter,
     ) -> Result<Vec<OpenMergeRequest>, GitServerError> {
-        let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
-        let path = self.path_of(desired).ok_or_else(rejected)?;
-        let provider = self.provider(desired.api_secret.as_ref()).await?;
+        let (path, provider) = self.own_repo(desired).await?;
         merge_requests::list(provider.as_ref(), &self.name, &path, filter).await
     }
 
@@ -237,9 +249,7 @@ impl GitServer for ProvidedServer {
         number: u64,
         head: Option<&str>,
     ) -> Result<(), GitServerError> {
-        let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
-        let path = self.path_of(desired).ok_or_else(rejected)?;
-        let provider = self.provider(desired.api_secret.as_ref()).await?;
+        let (path, provider) = self.own_repo(desired).await?;
         merge_requests::merge(provider.as_ref(), &self.name, &path, (number, head)).await
     }
 }

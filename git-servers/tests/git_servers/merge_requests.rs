@@ -38,6 +38,7 @@ async fn contract(kind: FakeKind) {
     let server = open(kind, &fake.endpoint(), &home);
     all_pages_are_listed(&server, &fake).await;
     only_ready_ones_are_merged(&server, &fake, kind).await;
+    repositories_of_others_stay_closed(&server, &fake).await;
     limits_are_reported(&server, &fake).await;
 }
 
@@ -166,6 +167,23 @@ async fn only_ready_ones_are_merged(server: &dyn GitServer, fake: &FakeRequests,
     merge(1, Some("head-1")).await.unwrap();
     merge(6, None).await.unwrap();
     assert_eq!(fake.merged(), [1, 6, 7]);
+}
+
+/// Whoever may change a record could name the repository of another tenant in it.
+async fn repositories_of_others_stay_closed(server: &dyn GitServer, fake: &FakeRequests) {
+    fake.set(vec![Request::ready(1)]);
+    fake.set_owner("c-other");
+    let filter = MergeRequestFilter::default();
+    let listed = server.merge_requests(&desired(PATH), &filter).await;
+    let merged = server.merge(&desired(PATH), 1, None).await;
+    for refused in [listed.map(drop), merged] {
+        let Err(GitServerError::Rejected(reason)) = refused else {
+            panic!("a refusal expected: {refused:?}");
+        };
+        assert!(reason.contains("does not name c-edge"), "{reason}");
+    }
+    assert!(fake.merged().is_empty());
+    fake.set_owner("c-edge");
 }
 
 async fn limits_are_reported(server: &dyn GitServer, fake: &FakeRequests) {

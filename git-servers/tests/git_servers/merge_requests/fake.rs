@@ -59,6 +59,8 @@ pub(super) struct FakeRequests {
     kind: FakeKind,
     endpoint: String,
     all: Mutex<Vec<Request>>,
+    /// Owner in the description of the repository.
+    owner: Mutex<&'static str>,
     is_throttled: AtomicBool,
     requests: AtomicUsize,
 }
@@ -70,6 +72,7 @@ impl FakeRequests {
             kind,
             endpoint: format!("http://{}", listener.local_addr().unwrap()),
             all: Mutex::default(),
+            owner: Mutex::new("c-edge"),
             is_throttled: AtomicBool::new(false),
             requests: AtomicUsize::new(0),
         });
@@ -84,6 +87,10 @@ impl FakeRequests {
 
     pub(super) fn set(&self, all: Vec<Request>) {
         *self.all.lock().unwrap() = all;
+    }
+
+    pub(super) fn set_owner(&self, owner: &'static str) {
+        *self.owner.lock().unwrap() = owner;
     }
 
     pub(super) fn set_throttled(&self) {
@@ -105,11 +112,13 @@ impl FakeRequests {
     /// Segments below the repository.
     fn below<'a>(&self, path: &'a str) -> Option<Vec<&'a str>> {
         let prefix = match self.kind {
-            FakeKind::Gitea => "/api/v1/repos/acme/edge/",
-            FakeKind::GitLab => "/api/v4/projects/acme%2Fedge/",
-            FakeKind::GitHub => "/api/v3/repos/acme/edge/",
+            FakeKind::Gitea => "/api/v1/repos/acme/edge",
+            FakeKind::GitLab => "/api/v4/projects/acme%2Fedge",
+            FakeKind::GitHub => "/api/v3/repos/acme/edge",
         };
-        Some(path.strip_prefix(prefix)?.split('/').collect())
+        let below = path.strip_prefix(prefix)?;
+        let segments = below.split('/').filter(|it| !it.is_empty());
+        Some(segments.collect())
     }
 
     fn respond(&self, method: &str, path: &str, query: &str, body: &Value) -> Response {
@@ -125,6 +134,7 @@ impl FakeRequests {
             all.iter().position(|it| it.number.to_string() == number)
         };
         match (method, &below[..]) {
+            ("GET", []) => self.repository().to_string().into_response(),
             ("GET", [kind]) if *kind == requests => self.page(&all, query),
             ("GET", [kind, number]) if *kind == requests => match find(&all, number) {
                 Some(index) => self.shown(&all[index]).to_string().into_response(),
@@ -163,6 +173,19 @@ impl FakeRequests {
             }
             _ => panic!("{method} {path}"),
         }
+    }
+
+    fn repository(&self) -> Value {
+        let description = format!("Edge (Fairlead: {})", self.owner.lock().unwrap());
+        json!({
+            "id": 1,
+            "path_with_namespace": PATH,
+            "full_name": PATH,
+            "description": description,
+            "archived": false,
+            "empty": false,
+            "default_branch": "main",
+        })
     }
 
     fn page(&self, all: &[Request], query: &str) -> Response {
