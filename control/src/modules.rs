@@ -177,20 +177,6 @@ fn sources(config: &Config, data_dir: &DataDir) -> SourceSettings {
     }
 }
 
-fn repositories_module(
-    config: &Config,
-    (store, clock): (&Store, &Clock),
-    secrets: Arc<StoreSecrets>,
-) -> Arc<RepositoriesModule> {
-    Arc::new(RepositoriesModule::new(
-        store.clone(),
-        clock.clone(),
-        config.git_servers.clone(),
-        secrets,
-        &config.public_url,
-    ))
-}
-
 fn enroll(
     config: &Config,
     (store, clock): (&Store, &Clock),

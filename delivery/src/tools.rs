@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Reaction to changes of the installation by others.
-const TOOL_DRIFT: DriftPolicy = DriftPolicy::Correct;
+const TOOL_DRIFT: DriftPolicy = DriftPolicy::Repair;
 /// Account of these bundles in `fairlead-delivery`. The install manifest binds it.
 pub const INSTALLER: &str = "gitops-installer";
 /// Number of the form of rendered objects. Another number renders all bundles again.

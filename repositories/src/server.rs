@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use fairlead_api::Code;
 
 use crate::{
-    DesiredRepo, KnownRepo, MergeRequestFilter, OpenMergeRequest, RepoSecrets,
-    ReportedAccessToken, RetiredRepo,
+    DesiredRepo, KnownRepo, MergeRequestFilter, OpenMergeRequest, RepoSecrets, ReportedAccessToken,
+    RetiredRepo,
 };
 
 /// A Git server, or a company's own process for repositories. Its reasons are shown to everyone

@@ -31,7 +31,10 @@ pub use fairlead_api::{
     delivery::Group as ClusterGroup,
     facts::FactSource,
     resources::{
-        AccessTokenSettings, AccessTokenState, AgentSettings, CompileMeta, CreationPolicy, Credentials, DeletionPolicy, DeployKey, InstanceVersion, KubeApi, RepoAccessToken, RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile, TenantQuotas, ValueSource, VaultNames, VaultPhase,
+        AccessTokenSettings, AccessTokenState, AgentSettings, CompileMeta, CreationPolicy,
+        Credentials, DeletionPolicy, DeployKey, InstanceVersion, KubeApi, RepoAccessToken,
+        RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile, TenantQuotas, ValueSource,
+        VaultNames, VaultPhase,
     },
 };
 pub use git::{
