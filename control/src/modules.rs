@@ -85,9 +85,8 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
     let secrets = Arc::new(StoreSecrets::of(&bootstrap)?);
     let now = clock.now();
-    let front = front(&config);
     let (reporting, renew_grace) = (config.registry.reporting, config.enroll.renew_grace);
-    let certificates = Certificates::new(Arc::clone(&authorities), front, renew_grace, now)?;
+    let certificates = Certificates::new(authorities.clone(), front(&config), renew_grace, now)?;
     let certificates = Arc::new(certificates);
     let lost = begin_membership(&store, &data_dir, &config.public_url, now).await?;
     let set = authorities.set();
