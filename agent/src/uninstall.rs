@@ -153,38 +153,38 @@ impl InstalledObject {
         })
     }
 
-    /// Objects in their order of removal: the agent first, its namespace last.
-    fn all() -> Vec<Self> {
-        let secret = |name| InstalledObject::of_namespace("Secret", "/api/v1", "secrets", name);
-        let mut all = vec![
-            InstalledObject::of_namespace("Deployment", "/apis/apps/v1", "deployments", AGENT_NAME),
-            InstalledObject::of_namespace(
+    /// Objects in the namespace of the agent.
+    fn of_agent() -> Vec<Self> {
+        let secret = |name| Self::of_namespace("Secret", "/api/v1", "secrets", name);
+        vec![
+            Self::of_namespace("Deployment", "/apis/apps/v1", "deployments", AGENT_NAME),
+            Self::of_namespace(
                 "NetworkPolicy",
                 NETWORKING_PATH,
                 "networkpolicies",
                 AGENT_NAME,
             ),
-            InstalledObject::of_namespace("Service", "/api/v1", "services", GIT_PROXY_NAME),
-            InstalledObject::of_namespace(
+            Self::of_namespace("Service", "/api/v1", "services", GIT_PROXY_NAME),
+            Self::of_namespace(
                 "NetworkPolicy",
                 NETWORKING_PATH,
                 "networkpolicies",
                 GIT_PROXY_NAME,
             ),
-            InstalledObject::of_namespace("RoleBinding", RBAC_PATH, "rolebindings", AGENT_NAME),
-            InstalledObject::of_namespace("Role", RBAC_PATH, "roles", AGENT_NAME),
-            InstalledObject::of_namespace(
-                "ServiceAccount",
-                "/api/v1",
-                "serviceaccounts",
-                AGENT_NAME,
-            ),
+            Self::of_namespace("RoleBinding", RBAC_PATH, "rolebindings", AGENT_NAME),
+            Self::of_namespace("Role", RBAC_PATH, "roles", AGENT_NAME),
+            Self::of_namespace("ServiceAccount", "/api/v1", "serviceaccounts", AGENT_NAME),
             secret("fairlead-join"),
-            InstalledObject {
+            Self {
                 label: None,
                 ..secret("fairlead-identity")
             },
-        ];
+        ]
+    }
+
+    /// Objects in their order of removal: the agent first, its namespace last.
+    fn all() -> Vec<Self> {
+        let mut all = Self::of_agent();
         let of_roles = Role::IN_CLUSTERS.map(|role| format!("fairlead-{role}"));
         let bindings = [
             AGENT_NAME,

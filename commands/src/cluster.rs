@@ -60,7 +60,7 @@ pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Resu
                 output,
             } => Box::pin(get(&hub, &name, watch, &output.output)).await,
             args::ClusterArgs::Describe { name } => Box::pin(describe::run(&hub, &name)).await,
-            args::ClusterArgs::Set(asked) => set(&hub, asked).await,
+            args::ClusterArgs::Set(asked) => Box::pin(set(&hub, asked)).await,
             args::ClusterArgs::Manifest { name, site } => {
                 token::manifest(&hub, &name, &site.choices()).await
             }

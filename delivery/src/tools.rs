@@ -289,11 +289,8 @@ fn fields_of(cluster: &ClusterId, due: &Due) -> BundleFields {
         namespace: namespace(due.desired.tool).map(str::to_owned),
         service_account: Some(INSTALLER.to_owned()),
         drift: TOOL_DRIFT,
-        // The source of an adopted tool belongs to another manager.
-        conflicts: match due.origin.with_controllers {
-            true => ConflictPolicy::Fail,
-            false => ConflictPolicy::Force,
-        },
+        // The source of an adopted tool belongs to another manager, and a tool that manages itself owns its own fields.
+        conflicts: ConflictPolicy::Force,
         // The end of a definition would be the end of all its objects.
         prune: Some(false),
         timeout: Some(TimeSpan(READY_TIMEOUT)),

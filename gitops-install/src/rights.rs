@@ -35,12 +35,21 @@ pub fn rights(objects: &[Value]) -> InstallerRights {
         objects.iter().partition(|it| is_of_cluster(it));
     let mut cluster = rules(&of_cluster);
     cluster.extend(escalation(&of_cluster));
+    // Repairs are Events; those of objects without a namespace are in `default`.
+    cluster.push(repair_rule("events", "create"));
     let mut namespaced = rules(&of_namespace);
     namespaced.extend(escalation(&of_namespace));
+    // Pods tell a slow start from a failed one.
+    namespaced.push(repair_rule("pods", "list"));
     InstallerRights {
         cluster,
         namespaced,
     }
+}
+
+/// Rule of repairs on objects whose names are unknown before.
+fn repair_rule(resource: &str, verb: &str) -> Value {
+    json!({ "apiGroups": [""], "resources": [resource], "verbs": [verb] })
 }
 
 fn rules(objects: &[&Value]) -> Vec<Value> {
@@ -147,7 +156,10 @@ mod tests {
             } = of(tool);
             for rule in cluster.iter().chain(&namespaced) {
                 let is_watch = rule["verbs"] == json!(WATCH_VERBS);
-                assert_ne!(is_watch, rule["resourceNames"].is_array(), "{rule}");
+                let is_repair =
+                    [repair_rule("events", "create"), repair_rule("pods", "list")].contains(rule);
+                let is_named = rule["resourceNames"].is_array();
+                assert_ne!(is_watch || is_repair, is_named, "{rule}");
                 assert!(
                     !is_watch || rule["resources"] != json!(["secrets"]),
                     "{rule}"
@@ -169,6 +181,7 @@ mod tests {
             "gitrepositories",
             "kustomizations",
             "networkpolicies",
+            "pods",
             "resourcequotas",
             "serviceaccounts",
             "services",

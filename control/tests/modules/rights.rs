@@ -15,7 +15,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 115] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 116] = [
     ("GET", "/v1/adoptions", "", "+-----"),
     (
         "POST",

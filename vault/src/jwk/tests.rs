@@ -29,7 +29,7 @@ fn reported(keys: &[Value]) -> Value {
 }
 
 fn pem(key: &Value) -> Result<Vec<String>, KeysError> {
-    read(&reported(&[key.clone()])).map(|keys| keys.pem)
+    read(&reported(std::slice::from_ref(key))).map(|keys| keys.pem)
 }
 
 #[test]
