@@ -1,6 +1,6 @@
 //! Configuration of one agent, parsed by the command line. Nothing here reads the environment.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use fairlead_api::{
     HubUrl, JoinString,
@@ -9,8 +9,6 @@ use fairlead_api::{
 };
 use fairlead_apiserver::ApiServerConfig;
 use fairlead_delivery_agent::Launch;
-
-use crate::git_proxy::GitProxyConfig;
 
 /// Configuration of one agent.
 #[derive(Clone)]
@@ -97,3 +95,73 @@ pub enum IdentityLocation {
 
 /// Namespace of the agent's own objects outside a pod. The install manifest creates it.
 pub(crate) const DEFAULT_NAMESPACE: &str = "fairlead";
+
+/// Listeners of the Git proxy; none by default.
+#[derive(Debug, Clone, Default)]
+pub struct GitProxyConfig {
+    /// Address of the HTTP proxy.
+    pub listen: Option<SocketAddr>,
+    /// Forwards with a fixed target.
+    pub forwards: Vec<GitForward>,
+}
+
+/// A forward: each connection to `listen` reaches `target`, such as `0.0.0.0:2222=git.example:22`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitForward {
+    /// Address in the cluster.
+    pub listen: SocketAddr,
+    /// `host:port` of a Git server.
+    pub target: String,
+}
+
+/// Error of parsing a [`GitForward`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected ADDRESS:PORT=HOST:PORT")]
+pub struct GitForwardError;
+
+impl FromStr for GitForward {
+    type Err = GitForwardError;
+
+    fn from_str(text: &str) -> Result<Self, GitForwardError> {
+        let (listen, target) = text.split_once('=').ok_or(GitForwardError)?;
+        let is_target = target
+            .parse::<http::uri::Authority>()
+            .is_ok_and(|it| it.port_u16().is_some() && it.as_str() == target);
+        match listen.parse() {
+            Ok(listen) if is_target => Ok(GitForward {
+                listen,
+                target: target.to_owned(),
+            }),
+            _ => Err(GitForwardError),
+        }
+    }
+}
+
+impl fmt::Display for GitForward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.listen, self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forward_has_an_address_and_a_target() {
+        let text = "0.0.0.0:2222=git.example:22";
+        let forward: GitForward = text.parse().unwrap();
+        assert_eq!(forward.listen.port(), 2222);
+        assert_eq!(forward.target, "git.example:22");
+        assert_eq!(forward.to_string(), text);
+        for bad in [
+            "2222=git.example:22",
+            "0.0.0.0:2222",
+            "0.0.0.0:2222=git.example",
+            "0.0.0.0:2222=user@git.example:22x",
+            "0.0.0.0:2222=",
+        ] {
+            assert!(bad.parse::<GitForward>().is_err(), "{bad}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Each connection is a stream of a session with the hub, which checks the target. The agent itself connects nowhere.
 
-use std::{fmt, net::SocketAddr, str::FromStr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure, Reason};
 use fairlead_exchange::{
@@ -17,7 +17,7 @@ use tokio::{
 };
 use tracing::{debug, info, warn};
 
-use crate::context::AgentContext;
+use crate::{config::GitProxyConfig, context::AgentContext};
 
 /// Connections at a time. The hub has a limit of its own.
 const MAX_CONNECTIONS: usize = 64;
@@ -32,53 +32,6 @@ const UPGRADE_DEADLINE: Duration = Duration::from_secs(10);
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Limit of the hub's refusal, in bytes.
 const MAX_REFUSAL_BYTES: usize = 16 * 1024;
-
-/// Listeners of the Git proxy; none by default.
-#[derive(Debug, Clone, Default)]
-pub struct GitProxyConfig {
-    /// Address of the HTTP proxy.
-    pub listen: Option<SocketAddr>,
-    /// Forwards with a fixed target.
-    pub forwards: Vec<GitForward>,
-}
-
-/// A forward: each connection to `listen` reaches `target`, such as `0.0.0.0:2222=git.example:22`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GitForward {
-    /// Address in the cluster.
-    pub listen: SocketAddr,
-    /// `host:port` of a Git server.
-    pub target: String,
-}
-
-/// Error of parsing a [`GitForward`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected ADDRESS:PORT=HOST:PORT")]
-pub struct GitForwardError;
-
-impl FromStr for GitForward {
-    type Err = GitForwardError;
-
-    fn from_str(text: &str) -> Result<Self, GitForwardError> {
-        let (listen, target) = text.split_once('=').ok_or(GitForwardError)?;
-        let is_target = target
-            .parse::<http::uri::Authority>()
-            .is_ok_and(|it| it.port_u16().is_some() && it.as_str() == target);
-        match listen.parse() {
-            Ok(listen) if is_target => Ok(GitForward {
-                listen,
-                target: target.to_owned(),
-            }),
-            _ => Err(GitForwardError),
-        }
-    }
-}
-
-impl fmt::Display for GitForward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.listen, self.target)
-    }
-}
 
 /// Binds all listeners, and serves them until the process drains.
 ///
@@ -250,24 +203,6 @@ fn refusal(failure: &Failure) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn forward_has_an_address_and_a_target() {
-        let text = "0.0.0.0:2222=git.example:22";
-        let forward: GitForward = text.parse().unwrap();
-        assert_eq!(forward.listen.port(), 2222);
-        assert_eq!(forward.target, "git.example:22");
-        assert_eq!(forward.to_string(), text);
-        for bad in [
-            "2222=git.example:22",
-            "0.0.0.0:2222",
-            "0.0.0.0:2222=git.example",
-            "0.0.0.0:2222=user@git.example:22x",
-            "0.0.0.0:2222=",
-        ] {
-            assert!(bad.parse::<GitForward>().is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn refusal_names_code_and_next_step() {

@@ -27,7 +27,8 @@ use std::{
 
 use config::DEFAULT_NAMESPACE;
 pub use config::{
-    Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, IdentityLocation, RunnerConfig,
+    Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, GitForward, GitProxyConfig,
+    IdentityLocation, RunnerConfig,
 };
 use context::{
     AgentContext, ReconnectSpread,
@@ -40,7 +41,6 @@ use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 pub use fairlead_delivery_agent::{Launch, post_render, purge};
 use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
-pub use git_proxy::{GitForward, GitProxyConfig};
 use http::{Method, StatusCode};
 use identity::{Identity, dir::DirStore, secret::SecretStore, store::IdentityStore};
 use link::{

@@ -29,7 +29,11 @@ async fn rig() -> Rig {
     answer(&rig, NODES, 200, first);
     let second = json!({ "metadata": {}, "items": [node("two")] });
     answer(&rig, &format!("{NODES}&continue=a%3Db"), 200, second);
-    for absent in [MAP, "/api/v1/namespaces?limit=500"] {
+    let keys = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
+    for absent in [MAP, "/api/v1/namespaces?limit=500"]
+        .into_iter()
+        .chain(keys)
+    {
         answer(&rig, absent, 404, json!({}));
     }
     let secrets = "/api/v1/secrets?limit=500&labelSelector=owner%3Dhelm%2Cstatus%21%3Dsuperseded";

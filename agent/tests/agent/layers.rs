@@ -7,7 +7,14 @@ const LAYERS: [&[&str]; 6] = [
     &["backoff", "config", "metrics", "reserved"],
     &["hub_request", "identity", "role_bindings"],
     &["context"],
-    &["configuration", "delivery", "facts", "gitops", "proxy"],
+    &[
+        "configuration",
+        "delivery",
+        "facts",
+        "git_proxy",
+        "gitops",
+        "proxy",
+    ],
     &["link"],
     &["lib", "uninstall"],
 ];

@@ -26,7 +26,7 @@ async fn failure_has_the_accepted_encoding() {
 }
 
 /// Each code with a status that makes client-go look for `Retry-After`, and the seconds of that header.
-const RETRIES: [(Code, Option<&str>); 17] = [
+const RETRIES: [(Code, Option<&str>); 22] = [
     // A wrong token stays wrong.
     (Code::TooManyWrongTokens, None),
     (Code::IssuerDown, None),
@@ -47,6 +47,14 @@ const RETRIES: [(Code, Option<&str>); 17] = [
     (Code::InfluxAway, None),
     // The client has to change its transport, or a person the hub.
     (Code::Unrecordable, None),
+    // Clients of Git and agents have pauses of their own.
+    (Code::GitProxyFull, None),
+    (Code::AdoptionsFull, None),
+    // The hub tries again by itself, and a person reads the state.
+    (Code::VaultSealed, None),
+    (Code::VaultAway, None),
+    // The cause names the time.
+    (Code::GitServerThrottled, None),
     // Possibly carried out.
     (Code::Timeout, None),
 ];
