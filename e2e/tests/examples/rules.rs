@@ -92,6 +92,30 @@ const RULES: &[OutputRule] = &[
         "it needs a GitOps tool; `make flux` has a real Flux",
     ),
     left(
+        "b-gitops",
+        "it needs a GitOps tool; `make flux` has a real Flux",
+    ),
+    left(
+        "flux install",
+        "it needs a GitOps tool; `make flux` has a real Flux",
+    ),
+    left(
+        "--gitops-version",
+        "it needs a GitOps tool; `make flux` has a real Flux",
+    ),
+    left(
+        "fairlead/paused",
+        "it needs a GitOps tool; `make flux` has a real Flux",
+    ),
+    left(
+        "--gitops-verify",
+        "it needs keys of people; `make flux` verifies signed commits",
+    ),
+    left(
+        "kubectl get events",
+        "it needs a repaired GitOps tool; `make flux` counts the Events",
+    ),
+    left(
         "--out-of-sync",
         "it needs a GitOps tool; `make flux` has a real Flux",
     ),
