@@ -1,11 +1,11 @@
 //! Git servers of the hub behind the seam of `fairlead-repositories`: GitLab, GitHub, Gitea and
 //! Forgejo. One reconciliation for all, with the API of each provider below it.
 
-mod access_tokens;
 mod address;
 mod api_calls;
 mod blob;
 mod config;
+mod credential_place;
 mod credentials;
 mod detect;
 mod groups;

@@ -19,7 +19,7 @@ use fairlead_repositories::{
 };
 
 use crate::{
-    access_tokens::TokenPlace,
+    credential_place::CredentialPlace,
     address::RepoPath,
     api_calls::CallError,
     provider::{FoundRepo, Provider},
@@ -93,7 +93,7 @@ impl Reconciler<'_> {
         let ci_variables =
             variables::reconcile(self, &repo, desired, known, values, &mut corrected).await?;
         let files = files::reconcile(self, &repo, desired, written, &mut corrected).await?;
-        let place = TokenPlace {
+        let place = CredentialPlace {
             server: values.server,
             tenant: &desired.tenant,
             owner: &desired.owner,

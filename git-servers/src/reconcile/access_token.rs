@@ -9,7 +9,7 @@ use time::{Date, OffsetDateTime};
 
 use super::Reconciler;
 use crate::{
-    access_tokens::TokenPlace,
+    credential_place::CredentialPlace,
     provider::{FoundRepo, FoundToken},
 };
 
@@ -22,7 +22,7 @@ pub(super) async fn reconcile(
     repo: &FoundRepo,
     desired: &DesiredRepo,
     known: &KnownRepo,
-    place: &TokenPlace<'_>,
+    place: &CredentialPlace<'_>,
     corrected: &mut Vec<String>,
 ) -> Result<Option<ReportedAccessToken>, GitServerError> {
     let provider = reconciler.provider;
@@ -77,7 +77,7 @@ async fn make(
     name: &str,
     wish: &AccessTokenSettings,
     today: Date,
-    place: &TokenPlace<'_>,
+    place: &CredentialPlace<'_>,
 ) -> Result<ReportedAccessToken, GitServerError> {
     // Before the token exists, so that a missing place leaves no unused token behind.
     place.check()?;

@@ -8,13 +8,13 @@ use secrecy::SecretString;
 use crate::server::ProvidedServer;
 
 /// Place of one token.
-pub(crate) struct TokenPlace<'a> {
+pub(crate) struct CredentialPlace<'a> {
     pub(crate) server: &'a ProvidedServer,
     pub(crate) tenant: &'a TenantId,
     pub(crate) owner: &'a RepoOwner,
 }
 
-impl TokenPlace<'_> {
+impl CredentialPlace<'_> {
     /// Name of the credential. People cannot choose it, so it replaces nobody else's.
     fn name(&self) -> String {
         fairlead_repositories::access_token_name(self.owner)
