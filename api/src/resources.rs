@@ -43,10 +43,10 @@ pub use merge_request::{
 };
 pub use quota::TenantQuotas;
 pub use repo::{
-    ConfirmHostKeys, CreationPolicy, Credentials, DeletionPolicy, DeployKey, GitServerList,
-    GitServerStatus, HostKey, HostKeySource, KubeApi, RepoDocument, RepoDrift, RepoKind, RepoPhase,
-    RepoStateDocument, RetiredRepoDocument, RetiredRepositories, ScannedHostKeys,
-    TenantRepoDocument, without_secret,
+    ConfirmHostKeys, CreationPolicy, Credentials, DeletionPolicy, DeployKey, GeneratedKey,
+    GitServerList, GitServerStatus, HostKey, HostKeySource, KubeApi, RepoDocument, RepoDrift,
+    RepoKind, RepoPhase, RepoStateDocument, RetiredRepoDocument, RetiredRepositories,
+    ScannedHostKeys, TenantRepoDocument, without_secret,
 };
 pub use repo_content::{
     AccessTokenSettings, AccessTokenState, CiVariable, CompilePipelineDocument, DeletedFile,

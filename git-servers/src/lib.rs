@@ -7,6 +7,7 @@ mod blob;
 mod config;
 mod credential_place;
 mod credentials;
+mod deploy_key;
 mod detect;
 mod groups;
 mod host_keys;

@@ -13,15 +13,16 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::resources::CreationPolicy;
+use fairlead_api::resources::{CreationPolicy, GeneratedKey};
 use fairlead_repositories::{
-    DesiredRepo, GitServerError, KnownRepo, RepoOwner, ReportedAccessToken, RetiredRepo, Retirement,
+    DesiredRepo, GitServerError, KnownRepo, RepoOwner, ReportedAccessToken, RetiredRepo,
+    Retirement, access_token_name,
 };
 
 use crate::{
-    credential_place::CredentialPlace,
     address::RepoPath,
     api_calls::CallError,
+    credential_place::CredentialPlace,
     provider::{FoundRepo, Provider},
     variable_values::VariableValues,
 };
@@ -48,6 +49,8 @@ pub(crate) struct RepoWish<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reconciled {
     pub(crate) deploy_keys: BTreeSet<String>,
+    /// Public halves of the generated keys.
+    pub(crate) generated_keys: BTreeMap<String, GeneratedKey>,
     /// Ids of the blobs of declared files.
     pub(crate) files: BTreeMap<String, String>,
     pub(crate) ci_variables: BTreeSet<String>,
@@ -85,7 +88,7 @@ impl Reconciler<'_> {
                 self.create(path, &description).await?
             }
         };
-        let deploy_keys = keys::reconcile(self, &repo, desired, known, &mut corrected).await?;
+        let keys = keys::reconcile(self, &repo, wish, &mut corrected).await?;
         // Files of an earlier repository with another URL are not those of this one.
         let none = BTreeMap::new();
         let written = if is_known { &known.files } else { &none };
@@ -96,12 +99,14 @@ impl Reconciler<'_> {
         let place = CredentialPlace {
             server: values.server,
             tenant: &desired.tenant,
-            owner: &desired.owner,
+            name: access_token_name(&desired.owner),
+            kind: "access token",
         };
         let access_token =
             access_token::reconcile(self, &repo, desired, known, &place, &mut corrected).await?;
         Ok(Reconciled {
-            deploy_keys,
+            deploy_keys: keys.names,
+            generated_keys: keys.generated,
             files,
             ci_variables,
             access_token,

@@ -219,6 +219,7 @@ impl GitServer for ProvidedServer {
             url: url.unwrap_or_else(|| self.address.url(&path)),
             host_keys: self.host_keys.clone(),
             deploy_keys: done.deploy_keys,
+            generated_keys: done.generated_keys,
             files: done.files,
             ci_variables: done.ci_variables,
             access_token: done.access_token,

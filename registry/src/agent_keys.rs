@@ -40,7 +40,7 @@ pub fn replace(repo: &mut GitRepo, keys: &AgentKeys) {
                 name.to_owned(),
                 DeployKey {
                     key: key.clone(),
-                    write_access: false,
+                    ..DeployKey::default()
                 },
             ),
         };
@@ -57,6 +57,7 @@ mod tests {
         let key = |key: &str| DeployKey {
             key: key.to_owned(),
             write_access: true,
+            generate: false,
         };
         repo.deploy_keys
             .insert("ci".to_owned(), key("ssh-rsa AAAA"));

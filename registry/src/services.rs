@@ -1,6 +1,6 @@
 //! Functions of other modules that the registry needs; each module implements one trait.
 
-use std::{borrow::Cow, net::IpAddr, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use fairlead_api::{
@@ -11,7 +11,9 @@ use fairlead_api::{
 use fairlead_seam::{AuthenticateError, Caller, Subject};
 use fairlead_store::{
     Draft, Record, View,
-    model::{Cluster, ClusterTemplate, RepoAccessToken, RepoDrift, RepoPhase, Tenant},
+    model::{
+        Cluster, ClusterTemplate, GeneratedKey, RepoAccessToken, RepoDrift, RepoPhase, Tenant,
+    },
 };
 use secrecy::SecretString;
 use serde::Serialize;
@@ -189,6 +191,9 @@ pub struct ShownRepoState<'a> {
     /// Access token of the repository.
     #[serde(rename = "accessToken", skip_serializing_if = "Option::is_none")]
     pub access_token: Option<&'a RepoAccessToken>,
+    /// Public halves of the generated deploy keys, by name.
+    #[serde(rename = "generatedKeys", skip_serializing_if = "Option::is_none")]
+    pub generated_keys: Option<&'a BTreeMap<String, GeneratedKey>>,
 }
 
 impl ShownRepoState<'_> {
@@ -203,6 +208,7 @@ impl ShownRepoState<'_> {
             last_try: None,
             drift: None,
             access_token: None,
+            generated_keys: None,
         }
     }
 }

@@ -7,7 +7,9 @@ use std::{
 
 use fairlead_api::{
     ClusterId, TenantId,
-    resources::{AccessTokenSettings, CreationPolicy, Credentials, DeployKey, ValueSource},
+    resources::{
+        AccessTokenSettings, CreationPolicy, Credentials, DeployKey, GeneratedKey, ValueSource,
+    },
 };
 use serde::Serialize;
 
@@ -133,6 +135,8 @@ pub struct KnownRepo {
     pub url: Option<String>,
     /// Names of deploy keys that the hub has added.
     pub deploy_keys: BTreeSet<String>,
+    /// Public halves of the deploy keys that the hub has made, by name.
+    pub generated_keys: BTreeMap<String, GeneratedKey>,
     /// Ids of the blobs of declared files, by path.
     pub files: BTreeMap<String, String>,
     /// Names of CI variables that the hub has added.
@@ -145,6 +149,12 @@ pub struct KnownRepo {
 #[must_use]
 pub fn access_token_name(owner: &RepoOwner) -> String {
     format!("{owner}.access-token")
+}
+
+/// Name of the credential with the private half of a generated deploy key.
+#[must_use]
+pub fn deploy_key_name(owner: &RepoOwner, key: &str) -> String {
+    format!("{owner}.deploy-key.{key}")
 }
 
 /// An access token of a repository, as its server answered.

@@ -8,7 +8,7 @@ mod server;
 
 pub use desired::{
     DesiredFile, DesiredRepo, DesiredVariable, KnownRepo, RepoOwner, ReportedAccessToken,
-    RetiredRepo, Retirement, VariableSource, access_token_name,
+    RetiredRepo, Retirement, VariableSource, access_token_name, deploy_key_name,
 };
 pub use merge_requests::{CiResult, MergeCheck, MergeRequestFilter, OpenMergeRequest};
 pub use secrets::RepoSecrets;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fairlead_api::Code;
+use fairlead_api::{Code, resources::GeneratedKey};
 
 use crate::{
     DesiredRepo, KnownRepo, MergeRequestFilter, OpenMergeRequest, RepoSecrets, ReportedAccessToken,
@@ -103,6 +103,8 @@ pub struct ReportedRepo {
     pub host_keys: Option<String>,
     /// Names of all deploy keys that the hub has added.
     pub deploy_keys: BTreeSet<String>,
+    /// Public halves of the deploy keys that the hub has made, by name.
+    pub generated_keys: BTreeMap<String, GeneratedKey>,
     /// Ids of the blobs of declared files, by path.
     pub files: BTreeMap<String, String>,
     /// Names of all CI variables that the hub has added.

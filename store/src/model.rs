@@ -32,9 +32,9 @@ pub use fairlead_api::{
     facts::FactSource,
     resources::{
         AccessTokenSettings, AccessTokenState, AgentSettings, CompileMeta, CreationPolicy,
-        Credentials, DeletionPolicy, DeployKey, InstanceVersion, KubeApi, RepoAccessToken,
-        RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile, TenantQuotas, ValueSource,
-        VaultNames, VaultPhase,
+        Credentials, DeletionPolicy, DeployKey, GeneratedKey, InstanceVersion, KubeApi,
+        RepoAccessToken, RepoDrift, RepoKind, RepoPhase, SourceVersion, TemplateFile, TenantQuotas,
+        ValueSource, VaultNames, VaultPhase,
     },
 };
 pub use git::{

@@ -103,6 +103,13 @@ pub struct RepoStateDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub access_token: Option<RepoAccessToken>,
+    /// Public halves of the deploy keys that the hub has made, by name.
+    #[serde(
+        rename = "generatedKeys",
+        default,
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub generated_keys: BTreeMap<String, GeneratedKey>,
 }
 
 /// Differences between a repository and its desired state.
@@ -218,14 +225,28 @@ pub enum RepoKind {
 }
 
 /// A public key with read or write access.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeployKey {
-    /// `<type> <base64>`; a final newline is preserved.
+    /// `<type> <base64>`; a final newline is preserved. Missing exactly with `generate`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
     /// True if the key may write.
     #[serde(default)]
     pub write_access: bool,
+    /// True if the hub makes the key (Ed25519). Its private half is the credential `OWNER.deploy-key.NAME` of the
+    /// tenant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub generate: bool,
+}
+
+/// Public half of a deploy key that the hub has made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GeneratedKey {
+    /// `<type> <base64>`
+    pub key: String,
+    /// Fingerprint as `ssh-keygen -l` prints it, like `SHA256:...`.
+    pub fingerprint: String,
 }
 
 /// Phase of a repository.

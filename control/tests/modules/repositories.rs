@@ -12,18 +12,20 @@ use std::{
 };
 
 use async_trait::async_trait;
+use fairlead_api::resources::{DeployKey, GeneratedKey};
 use fairlead_control::repositories::{
     DesiredFile, DesiredRepo, GitServer, GitServerError, GitServers, KnownRepo, RepoSecrets,
     ReportedAccessToken, ReportedRepo, RetiredRepo,
 };
 use fairlead_runtime::Process;
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::{sync::Notify, time::timeout};
 
 use crate::rig::{Rig, admin};
 
 mod contents;
+mod generated_keys;
 mod host_keys;
 mod lifecycle;
 mod pipeline;
@@ -152,6 +154,7 @@ impl GitServer for Server {
             url: url.unwrap_or_else(|| format!("ssh://git@git.example/{path}/{name}.git")),
             host_keys: (!gives_no_keys).then(|| HOST_KEY.to_owned()),
             deploy_keys: wanted.deploy_keys.keys().cloned().collect(),
+            generated_keys: generated(&wanted.deploy_keys),
             files: written(&wanted.files),
             ci_variables: wanted.ci_variables.keys().cloned().collect(),
             access_token: (wanted.access_token.as_ref()).map(|_| ReportedAccessToken::Valid {
@@ -161,6 +164,17 @@ impl GitServer for Server {
             corrected,
         })
     }
+}
+
+/// Public halves of generated keys.
+fn generated(keys: &BTreeMap<String, DeployKey>) -> BTreeMap<String, GeneratedKey> {
+    let public = GeneratedKey {
+        key: "ssh-ed25519 AAAA".to_owned(),
+        fingerprint: "SHA256:x".to_owned(),
+    };
+    let keys = keys.iter().filter(|(_, key)| key.generate);
+    keys.map(|(name, _)| (name.clone(), public.clone()))
+        .collect()
 }
 
 /// Ids of declared files: their contents.

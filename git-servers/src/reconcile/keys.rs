@@ -1,33 +1,45 @@
 //! Deploy keys as declared. Keys that nobody declared stay, except those that the hub added
 //! before.
 
+mod generated;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use fairlead_api::resources::DeployKey;
-use fairlead_repositories::{DesiredRepo, GitServerError, KnownRepo};
+use fairlead_api::resources::{DeployKey, GeneratedKey};
+use fairlead_repositories::{GitServerError, KnownRepo};
 
-use super::Reconciler;
+use super::{Reconciler, RepoWish};
 use crate::provider::{FoundKey, FoundRepo};
 
-/// Reconciles the deploy keys; returns the names of those that the hub added.
+/// Result for the deploy keys.
+#[derive(Default)]
+pub(super) struct ReconciledKeys {
+    /// Names of the keys that the hub added.
+    pub(super) names: BTreeSet<String>,
+    /// Public halves of the generated ones.
+    pub(super) generated: BTreeMap<String, GeneratedKey>,
+}
+
+/// Reconciles the deploy keys.
 pub(super) async fn reconcile(
     reconciler: &Reconciler<'_>,
     repo: &FoundRepo,
-    desired: &DesiredRepo,
-    known: &KnownRepo,
+    wish: &RepoWish<'_>,
     corrected: &mut Vec<String>,
-) -> Result<BTreeSet<String>, GitServerError> {
-    let names = desired.deploy_keys.keys().cloned().collect();
-    if desired.deploy_keys.is_empty() && known.deploy_keys.is_empty() {
-        return Ok(names);
+) -> Result<ReconciledKeys, GitServerError> {
+    let (declared, known) = (&wish.desired.deploy_keys, wish.known);
+    if declared.is_empty() && known.deploy_keys.is_empty() {
+        return Ok(ReconciledKeys::default());
     }
-    check_unique(&desired.deploy_keys)?;
+    check_unique(declared)?;
     let provider = reconciler.provider;
     let found = provider.deploy_keys(repo).await;
     let found = found.map_err(|error| reconciler.error("reading the deploy keys", error))?;
+    let generated = generated::resolve(wish, &found).await?;
+    let declared = &with_public_halves(declared, &generated);
     // Removals are first: no server takes the same key twice.
     for key in &found {
-        if !is_obsolete(key, &found, desired, known) {
+        if !is_obsolete(key, &found, declared, known) {
             continue;
         }
         let action = format!("removing the deploy key {}", key.title);
@@ -35,7 +47,7 @@ pub(super) async fn reconcile(
         removed.map_err(|error| reconciler.error(&action, error))?;
         corrected.push(format!("deploy key {}", key.title));
     }
-    for (name, key) in &desired.deploy_keys {
+    for (name, key) in declared {
         if found.iter().any(|it| is_as_declared(it, name, key)) {
             continue;
         }
@@ -47,19 +59,40 @@ pub(super) async fn reconcile(
             corrected.push(correction);
         }
     }
-    Ok(names)
+    Ok(ReconciledKeys {
+        names: declared.keys().cloned().collect(),
+        generated,
+    })
+}
+
+fn with_public_halves(
+    declared: &BTreeMap<String, DeployKey>,
+    generated: &BTreeMap<String, GeneratedKey>,
+) -> BTreeMap<String, DeployKey> {
+    let mut keys = declared.clone();
+    for (name, public) in generated {
+        if let Some(declared) = keys.get_mut(name) {
+            declared.key.clone_from(&public.key);
+        }
+    }
+    keys
 }
 
 /// True if a key must be removed: a changed or repeated one of a declared name, a declared key of
 /// another name, or one that is no longer declared.
-fn is_obsolete(key: &FoundKey, all: &[FoundKey], desired: &DesiredRepo, known: &KnownRepo) -> bool {
-    if let Some(declared) = desired.deploy_keys.get(&key.title) {
+fn is_obsolete(
+    key: &FoundKey,
+    all: &[FoundKey],
+    desired: &BTreeMap<String, DeployKey>,
+    known: &KnownRepo,
+) -> bool {
+    if let Some(declared) = desired.get(&key.title) {
         let first = all
             .iter()
             .find(|it| is_as_declared(it, &key.title, declared));
         return first.is_none_or(|first| first.id != key.id);
     }
-    let is_declared = (desired.deploy_keys.values()).any(|it| is_same(&it.key, &key.key));
+    let is_declared = (desired.values()).any(|it| is_same(&it.key, &key.key));
     is_declared || known.deploy_keys.contains(&key.title)
 }
 

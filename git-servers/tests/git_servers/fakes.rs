@@ -135,6 +135,10 @@ impl Fake {
         change(self.forge().repos.get_mut(path).unwrap());
     }
 
+    pub(crate) fn remove_key(&self, path: &str, title: &str) {
+        self.change(path, |it| it.keys.retain(|key| key.title != title));
+    }
+
     fn prefix(&self) -> &'static str {
         match self.kind {
             FakeKind::Gitea => "/api/v1/",

@@ -165,5 +165,6 @@ pub(crate) fn deploy_key(number: u32, write_access: bool) -> DeployKey {
     DeployKey {
         key: public_key(number),
         write_access,
+        generate: false,
     }
 }

@@ -12,6 +12,7 @@ mod cases;
 mod contents;
 mod fakes;
 mod faults;
+mod generated_keys;
 mod host;
 mod merge_requests;
 mod real_gitea;

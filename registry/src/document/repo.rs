@@ -20,6 +20,9 @@ use crate::document::{
     repo_variables::{self, StoredVariables},
 };
 
+/// With an id of 63 characters, the name of the credential stays below 128.
+const MAX_GENERATED_NAME_BYTES: usize = 40;
+
 /// A repository as received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Repo {
@@ -182,6 +185,8 @@ const REPO_FIELDS: [&str; 11] = [
     "accessToken",
 ];
 
+const KEY_FIELDS: [&str; 3] = ["key", "writeAccess", "generate"];
+
 /// Rejects unknown fields; `more` lists additional fields of this place.
 ///
 /// # Errors
@@ -200,7 +205,7 @@ pub(super) fn check_fields(
     let keys = repo.get("deployKeys").and_then(Value::as_object);
     let of_key = keys.into_iter().flatten().find_map(|(key, value)| {
         let mut fields = value.as_object()?.keys();
-        let unknown = fields.find(|name| !["key", "writeAccess"].contains(&name.as_str()))?;
+        let unknown = fields.find(|name| !KEY_FIELDS.contains(&name.as_str()))?;
         Some(format!("deployKeys.{key}.{unknown}"))
     });
     match of_repo.or(of_key) {
@@ -256,7 +261,7 @@ fn read_only(key: String) -> Result<DeployKey, InvalidValue> {
     check_key(&key)?;
     Ok(DeployKey {
         key,
-        write_access: false,
+        ..DeployKey::default()
     })
 }
 
@@ -272,17 +277,59 @@ fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, InvalidValue> 
         let Some(mut one) = given.object(&name)? else {
             continue;
         };
-        let key = one.text("key")?;
-        let key = key.ok_or_else(|| {
-            invalid(format_args!(
-                "property \"deployKeys.{name}.key\" is missing"
-            ))
-        })?;
-        check_key(&key)?;
-        let write_access = one.boolean("writeAccess")?.unwrap_or_default();
-        keys.insert(name, DeployKey { key, write_access });
+        let key = declared_key(&name, &mut one)?;
+        keys.insert(name, key);
     }
     Ok(keys)
+}
+
+fn declared_key(name: &str, given: &mut Fields) -> Result<DeployKey, InvalidValue> {
+    let generate = given.boolean("generate")?.unwrap_or_default();
+    let key = match (given.text("key")?, generate) {
+        (Some(key), false) => {
+            check_key(&key)?;
+            key
+        }
+        (None, true) => {
+            check_generated(name)?;
+            String::new()
+        }
+        (None, false) => {
+            return Err(invalid(format_args!(
+                "property \"deployKeys.{name}.key\" is missing"
+            )));
+        }
+        (Some(_), true) => {
+            return Err(invalid(format_args!(
+                "deployKeys.{name}: set either key or generate, and the other one to null"
+            )));
+        }
+    };
+    Ok(DeployKey {
+        key,
+        write_access: given.boolean("writeAccess")?.unwrap_or_default(),
+        generate,
+    })
+}
+
+/// The name of a generated key becomes part of a file's and a Secret's name.
+fn check_generated(name: &str) -> Result<(), InvalidValue> {
+    if name == NEXT_KEY_NAME {
+        return Err(invalid(format_args!(
+            "deployKeys: \"{NEXT_KEY_NAME}\" is reserved for the agent; choose another name"
+        )));
+    }
+    let is_plain = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+    let is_name = (1..=MAX_GENERATED_NAME_BYTES).contains(&name.len())
+        && name.bytes().all(is_plain)
+        && !name.starts_with('-')
+        && !name.ends_with('-');
+    if is_name {
+        return Ok(());
+    }
+    Err(invalid(format_args!(
+        "deployKeys: the name of a generated key has a-z, 0-9 and inner dashes, at most {MAX_GENERATED_NAME_BYTES} characters"
+    )))
 }
 
 /// `<type> <base64>` with an optional newline.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fairlead_api::{
     Code,
     resources::{
-        AccessTokenSettings, Credentials, DeletionPolicy, DeployKey, RepoAccessToken, RepoDrift,
-        RepoKind, RepoPhase, TemplateFile, ValueSource,
+        AccessTokenSettings, Credentials, DeletionPolicy, DeployKey, GeneratedKey, RepoAccessToken,
+        RepoDrift, RepoKind, RepoPhase, TemplateFile, ValueSource,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,9 @@ pub struct RepoState {
     /// Names of the deploy keys that the hub has added.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub deploy_keys: BTreeSet<String>,
+    /// Public halves of the deploy keys that the hub has made, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub generated_keys: BTreeMap<String, GeneratedKey>,
     /// Hash of the files that its server has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,

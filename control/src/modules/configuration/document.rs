@@ -172,7 +172,7 @@ mod tests {
         let mut own = repo("ssh://git@git.example/a/b.git");
         let key = DeployKey {
             key: "ssh-ed25519 AAAA".to_owned(),
-            write_access: false,
+            ..DeployKey::default()
         };
         own.deploy_keys.insert("steward".to_owned(), key);
         cluster.git_repo = Some(own);

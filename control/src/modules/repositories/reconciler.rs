@@ -269,6 +269,7 @@ async fn begin(
     Ok(last.map_or_else(KnownRepo::default, |last| KnownRepo {
         url: last.url,
         deploy_keys: last.deploy_keys,
+        generated_keys: last.generated_keys,
         files: last.written_files,
         ci_variables: last.ci_variables,
         access_token: last.access_token_id,

@@ -53,6 +53,7 @@ pub(super) fn state_after(
         drift: before.and_then(|it| it.drift.clone()),
         url: last.and_then(|it| it.url.clone()),
         deploy_keys: last.map(|it| it.deploy_keys.clone()).unwrap_or_default(),
+        generated_keys: last.map(|it| it.generated_keys.clone()).unwrap_or_default(),
         files: before.and_then(|it| it.files.clone()),
         written_files: last.map(|it| it.written_files.clone()).unwrap_or_default(),
         ci_variables: last.map(|it| it.ci_variables.clone()).unwrap_or_default(),
@@ -70,6 +71,7 @@ pub(super) fn state_after(
             next.phase = RepoPhase::Created;
             next.url = Some(made.url.clone());
             next.deploy_keys.clone_from(&made.deploy_keys);
+            next.generated_keys.clone_from(&made.generated_keys);
             next.files.clone_from(&hashes.contents);
             next.written_files.clone_from(&made.files);
             next.ci_variables.clone_from(&made.ci_variables);
@@ -152,6 +154,7 @@ pub(super) fn creating(
         drift: None,
         url: None,
         deploy_keys: Default::default(),
+        generated_keys: Default::default(),
         files: None,
         written_files: Default::default(),
         ci_variables: Default::default(),
@@ -215,6 +218,7 @@ fn shown<'a>(
             last_try: known.tried,
             drift: known.drift.as_ref(),
             access_token: known.access_token.as_ref(),
+            generated_keys: Some(&known.generated_keys).filter(|it| !it.is_empty()),
         },
     }
 }

@@ -68,7 +68,7 @@ fn a_patch_repeats_only_if_every_value_is_equal() {
     assert!(!repeats(key.clone(), &cluster), "there is no repository");
     let known = DeployKey {
         key: "ssh-rsa AAAA".to_owned(),
-        write_access: false,
+        ..DeployKey::default()
     };
     cluster.git_repo = Some(GitRepo {
         deploy_keys: BTreeMap::from([("steward".to_owned(), known)]),
