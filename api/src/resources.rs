@@ -9,6 +9,7 @@ mod change;
 mod cluster;
 mod compile;
 mod exchange;
+mod git_credential;
 mod merge_request;
 mod present;
 mod quota;
@@ -38,6 +39,7 @@ pub use cluster::{
 };
 pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
 pub use exchange::{ExchangeToken, ExchangedToken};
+pub use git_credential::{GitCredentialDocument, GitCredentials, SetGitCredential};
 pub use merge_request::{
     CiState, MergeOrder, MergeRequestDocument, MergeRequestList, MergeState, RepositoryFailure,
 };

@@ -40,7 +40,7 @@ pub(crate) use self::delivery::{
     RunCreate, RunList, RunLogs, RunWait, SourceAdd, SourceArgs,
 };
 pub(crate) use self::fields::{NewCluster, SetCluster};
-pub(crate) use self::git_server::{ConfirmKeysArgs, GitServerArgs};
+pub(crate) use self::git_server::{ConfirmKeysArgs, GitCredentialArgs, GitServerArgs};
 pub(crate) use self::grants::{AccessArgs, AccessDecisionArgs, AccessWish};
 pub(crate) use self::inspect::{
     Audit, AuditCommand, AuditRequests, ClusterCatalog, Compiled, InventoryArgs, RecordingArgs,

@@ -12,6 +12,7 @@ use fairlead_client::{Environment, HubClient};
 use crate::{
     args::{self, GitServerArgs},
     confirm::confirm,
+    git_credential,
     output::{self, OutputFormat, TableColumn},
     runtime::block_on,
 };
@@ -45,6 +46,7 @@ pub(crate) fn run(command: GitServerArgs, environment: &Environment) -> Result<(
                 let table = |found: &ScannedHostKeys| keys(&found.found);
                 Ok(output::show_named(&asked.output, &found, names, table)?)
             }
+            GitServerArgs::Credential(command) => git_credential::run(command, &hub).await,
             GitServerArgs::Confirm(asked) => confirm_keys(&hub, asked).await,
             GitServerArgs::Retired(asked) => {
                 let list: RetiredRepositories = hub.get(RETIRED).await?;

@@ -18,6 +18,7 @@ mod edit;
 mod facts;
 mod fields;
 mod find;
+mod git_credential;
 mod git_server;
 mod import;
 mod inventory;

@@ -98,7 +98,11 @@ impl ProvidedServer {
     async fn provider(
         &self,
         secret: Option<&Credentials>,
+        secrets: &RepoSecrets,
     ) -> Result<Box<dyn Provider>, GitServerError> {
+        if let Some(token) = secrets.api_token.clone() {
+            return self.provider_with(token).await;
+        }
         let rejected = |error| GitServerError::Rejected(format!("{}: {error}", self.name));
         let token = match (&self.secrets, secret) {
             (Some(secrets), Some(reference)) => secrets.read(reference).await,
@@ -139,11 +143,13 @@ impl ProvidedServer {
     async fn own_repo(
         &self,
         desired: &DesiredRepo,
+        secrets: &RepoSecrets,
     ) -> Result<(RepoPath, Box<dyn Provider>), GitServerError> {
         let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
         let path = self.path_of(desired).ok_or_else(rejected)?;
         self.groups.check(&self.name, &desired.tenant, &path)?;
-        let provider = self.provider(desired.api_secret.as_ref()).await?;
+        let reference = desired.api_secret.as_ref();
+        let provider = self.provider(reference, secrets).await?;
         let reconciler = self.reconciler(provider.as_ref());
         reconciler.check_own(&path, &desired.owner).await?;
         Ok((path, provider))
@@ -196,10 +202,8 @@ impl GitServer for ProvidedServer {
         let before = known.url.as_deref();
         let before = before.and_then(|url| self.address.path_of(url));
         let is_known = before.is_some_and(|before| before.is(&path));
-        let provider = match secrets.api_token.clone() {
-            Some(token) => self.provider_with(token).await?,
-            None => self.provider(desired.api_secret.as_ref()).await?,
-        };
+        let reference = desired.api_secret.as_ref();
+        let provider = self.provider(reference, secrets).await?;
         let reconciler = self.reconciler(provider.as_ref());
         let values = VariableValues {
             server: self,
@@ -227,10 +231,15 @@ impl GitServer for ProvidedServer {
         })
     }
 
-    async fn retire(&self, retired: &RetiredRepo) -> Result<(), GitServerError> {
+    async fn retire(
+        &self,
+        retired: &RetiredRepo,
+        secrets: &RepoSecrets,
+    ) -> Result<(), GitServerError> {
         let rejected = || GitServerError::Rejected("the repository has no valid path".to_owned());
         let path = self.address.path_of(&retired.url).ok_or_else(rejected)?;
-        let provider = self.provider(retired.api_secret.as_ref()).await?;
+        let reference = retired.api_secret.as_ref();
+        let provider = self.provider(reference, secrets).await?;
         let reconciler = self.reconciler(provider.as_ref());
         reconciler.retire(&path, retired).await
     }
@@ -238,19 +247,21 @@ impl GitServer for ProvidedServer {
     async fn merge_requests(
         &self,
         desired: &DesiredRepo,
+        secrets: &RepoSecrets,
         filter: &MergeRequestFilter,
     ) -> Result<Vec<OpenMergeRequest>, GitServerError> {
-        let (path, provider) = self.own_repo(desired).await?;
+        let (path, provider) = self.own_repo(desired, secrets).await?;
         merge_requests::list(provider.as_ref(), &self.name, &path, filter).await
     }
 
     async fn merge(
         &self,
         desired: &DesiredRepo,
+        secrets: &RepoSecrets,
         number: u64,
         head: Option<&str>,
     ) -> Result<(), GitServerError> {
-        let (path, provider) = self.own_repo(desired).await?;
+        let (path, provider) = self.own_repo(desired, secrets).await?;
         merge_requests::merge(provider.as_ref(), &self.name, &path, (number, head)).await
     }
 }

@@ -42,6 +42,9 @@ pub enum RegistryError {
     /// No repository of a deleted owner has this id.
     #[error("no retired repository has the id {0:?}")]
     NoSuchRetiredRepository(String),
+    /// The store has no credential of this name.
+    #[error("no credential has the name {0:?}")]
+    NoSuchGitCredential(String),
     /// No access to Vault of an earlier cluster has this id.
     #[error("no retired access to Vault has the id {0:?}")]
     NoSuchVaultAccess(String),
@@ -107,6 +110,7 @@ impl RegistryError {
             | RegistryError::UnknownScope
             | RegistryError::NoSuchToken(_)
             | RegistryError::NoSuchRetiredRepository(_)
+            | RegistryError::NoSuchGitCredential(_)
             | RegistryError::NoSuchVaultAccess(_)
             | RegistryError::NoSuchGitServer(_)
             | RegistryError::NoSuchAccess(_) => Code::NotFound,

@@ -12,7 +12,10 @@ use fairlead_store::{
 };
 use time::OffsetDateTime;
 
-use crate::template::{Effective, template_of};
+use crate::{
+    git_credentials::git_credential_of,
+    template::{Effective, template_of},
+};
 
 /// Policy of tenants and clusters without one, as Lieutenant has it.
 const DEFAULT_POLICY: DeletionPolicy = DeletionPolicy::Archive;
@@ -32,7 +35,8 @@ pub(crate) fn retire_of_cluster(draft: &mut Draft, cluster: &Cluster, deleted: O
         return;
     }
     let state = cluster.repo_state.as_ref();
-    retire(draft, cluster.id.as_str(), state, secret, policy, deleted);
+    let owner = (cluster.id.as_str(), &cluster.tenant);
+    retire(draft, owner, state, secret, policy, deleted);
 }
 
 /// Retires the repository of a tenant that is about to be deleted. Its policy is that of its
@@ -52,12 +56,12 @@ pub(crate) fn retire_of_tenant(draft: &mut Draft, id: &TenantId, deleted: Offset
     let policy = template.and_then(|it| it.deletion_policy);
     let secret = repo.api_secret_ref.clone();
     let state = tenant.repo_state.as_ref();
-    retire(draft, id.as_str(), state, secret, policy, deleted);
+    retire(draft, (id.as_str(), id), state, secret, policy, deleted);
 }
 
 fn retire(
     draft: &mut Draft,
-    owner: &str,
+    (owner, tenant): (&str, &TenantId),
     state: Option<&RepoState>,
     api_secret_ref: Option<Credentials>,
     policy: Option<DeletionPolicy>,
@@ -70,11 +74,18 @@ fn retire(
     };
     // The same id may be created and deleted again.
     let id = format!("{owner}.{}", draft.next_revision().0);
+    // The tenant may be deleted with its credentials before the server has done it.
+    let reference = api_secret_ref.as_ref();
+    let own = reference.and_then(|it| git_credential_of(draft, Some(tenant), it));
+    let own = own.filter(|it| it.tenant.is_some());
+    let sealed_token = own.map(|it| it.sealed.clone());
     draft.put_retired_repository(RetiredRepository {
         id,
         owner: owner.to_owned(),
         url,
         api_secret_ref,
+        tenant: Some(tenant.clone()),
+        sealed_token,
         policy,
         deleted,
         reason: None,

@@ -342,6 +342,7 @@ fn alters_visibility(change: &Change) -> bool {
         | Kind::Group
         | Kind::Repository
         | Kind::HostKeys
+        | Kind::Credential
         | Kind::Adoption
         | Kind::Vault => return false,
     };

@@ -63,7 +63,11 @@ pub trait GitServer: Send + Sync {
     ///
     /// # Errors
     /// [`GitServerError`]
-    async fn retire(&self, retired: &RetiredRepo) -> Result<(), GitServerError>;
+    async fn retire(
+        &self,
+        retired: &RetiredRepo,
+        secrets: &RepoSecrets,
+    ) -> Result<(), GitServerError>;
 
     /// Lists open merge requests that match, with their CI and conflicts.
     ///
@@ -72,6 +76,7 @@ pub trait GitServer: Send + Sync {
     async fn merge_requests(
         &self,
         _desired: &DesiredRepo,
+        _secrets: &RepoSecrets,
         _filter: &MergeRequestFilter,
     ) -> Result<Vec<OpenMergeRequest>, GitServerError> {
         let cause = format!("{} has no merge requests", self.name());
@@ -86,6 +91,7 @@ pub trait GitServer: Send + Sync {
     async fn merge(
         &self,
         _desired: &DesiredRepo,
+        _secrets: &RepoSecrets,
         _number: u64,
         _head: Option<&str>,
     ) -> Result<(), GitServerError> {

@@ -12,7 +12,7 @@ use crate::{
     error::{Result, StoreError},
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, LockTarget, PendingAdoption, Person, RetiredRepository,
+        ConfirmedHostKeys, GitCredential, LockTarget, PendingAdoption, Person, RetiredRepository,
         RetiredVaultAccess, Tenant, Token,
     },
     record::{Kind, Record},
@@ -218,6 +218,7 @@ impl StoredDocument for Person {
 impl StoredDocument for RetiredRepository {
     type Id = String;
     const KIND: Kind = Kind::Repository;
+    const HIDDEN: &'static [&'static str] = &["sealedToken"];
 
     fn id(&self) -> &String {
         &self.id
@@ -276,6 +277,28 @@ impl StoredDocument for ConfirmedHostKeys {
 
     fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
         &mut view.host_keys
+    }
+}
+
+impl StoredDocument for GitCredential {
+    type Id = String;
+    const KIND: Kind = Kind::Credential;
+    const HIDDEN: &'static [&'static str] = &["sealed"];
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        self.tenant.as_ref()
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.credentials
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.credentials
     }
 }
 
@@ -397,6 +420,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Bundle => view.take::<BundleRecord>(row)?,
             Kind::Group => view.take::<ClusterGroup>(row)?,
             Kind::HostKeys => view.take::<ConfirmedHostKeys>(row)?,
+            Kind::Credential => view.take::<GitCredential>(row)?,
             Kind::Repository => view.take::<RetiredRepository>(row)?,
             Kind::Adoption => view.take::<PendingAdoption>(row)?,
             Kind::Vault => view.take::<RetiredVaultAccess>(row)?,

@@ -16,8 +16,8 @@ use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person,
-        RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, GitCredential,
+        PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     record::Record,
     revision::Revision,
@@ -35,6 +35,7 @@ pub struct Draft {
     pub(super) locks: BTreeSet<String>,
     pub(super) people: BTreeSet<String>,
     pub(super) host_keys: BTreeSet<String>,
+    pub(super) credentials: BTreeSet<String>,
     pub(super) retired: BTreeSet<String>,
     pub(super) retired_vault: BTreeSet<String>,
     pub(super) access: BTreeSet<String>,
@@ -65,6 +66,7 @@ impl Draft {
             locks: BTreeSet::new(),
             people: BTreeSet::new(),
             host_keys: BTreeSet::new(),
+            credentials: BTreeSet::new(),
             retired: BTreeSet::new(),
             retired_vault: BTreeSet::new(),
             access: BTreeSet::new(),
@@ -97,7 +99,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Deletes a tenant and its API tokens.
+    /// Deletes a tenant, its API tokens and its credentials of Git servers.
     ///
     /// # Errors
     /// [`StoreError::Missing`]; [`StoreError::InUse`] while it has clusters, child tenants, sources,
@@ -111,6 +113,7 @@ impl Draft {
             return Err(StoreError::InUse);
         }
         self.delete_tokens(|token| token.tenant.as_ref() == Some(id));
+        self.delete_git_credentials(id);
         self.tenants.insert(id.clone());
         self.view.set::<Tenant>(id, None);
         Ok(())
@@ -261,6 +264,33 @@ impl Draft {
     pub fn put_host_keys(&mut self, keys: ConfirmedHostKeys) {
         self.host_keys.insert(keys.id.clone());
         self.put(keys);
+    }
+
+    /// Creates or replaces a credential of a Git server.
+    pub fn put_git_credential(&mut self, credential: GitCredential) {
+        self.credentials.insert(credential.id.clone());
+        self.put(credential);
+    }
+
+    /// Removes a credential of a Git server.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_git_credential(&mut self, id: &str) -> Result<()> {
+        self.view.git_credential(id).ok_or(StoreError::Missing)?;
+        self.credentials.insert(id.to_owned());
+        self.view.set::<GitCredential>(&id.to_owned(), None);
+        Ok(())
+    }
+
+    fn delete_git_credentials(&mut self, tenant: &TenantId) {
+        let own = self.view.git_credentials();
+        let own = own.filter(|it| it.value.tenant.as_ref() == Some(tenant));
+        let own: Vec<_> = own.map(|it| it.value.id.clone()).collect();
+        for id in own {
+            self.view.set::<GitCredential>(&id, None);
+            self.credentials.insert(id);
+        }
     }
 
     /// Creates or replaces the repository of a deleted tenant or cluster.

@@ -17,8 +17,8 @@ use crate::{
     millis::millis,
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, FactSource, Facts, PendingAdoption, Person, RetiredRepository,
-        RetiredVaultAccess, Tenant, Token,
+        ConfirmedHostKeys, FactSource, Facts, GitCredential, PendingAdoption, Person,
+        RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -105,6 +105,9 @@ pub(super) fn record(
     }
     for id in &draft.host_keys {
         journal.document::<ConfirmedHostKeys>(draft, id)?;
+    }
+    for id in &draft.credentials {
+        journal.document::<GitCredential>(draft, id)?;
     }
     for id in &draft.retired {
         journal.document::<RetiredRepository>(draft, id)?;

@@ -38,7 +38,8 @@ pub use fairlead_api::{
     },
 };
 pub use git::{
-    CompilePipeline, ConfirmedHostKeys, GitRepo, RepoState, RetiredRepository, StoredVariable,
+    CompilePipeline, ConfirmedHostKeys, GitCredential, GitRepo, RepoState, RetiredRepository,
+    StoredVariable,
 };
 pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use person::{Person, PersonRights, PersonRole};

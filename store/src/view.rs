@@ -9,8 +9,8 @@ use imbl::{OrdMap, OrdSet};
 use crate::{
     delivery::DeliveryDocuments,
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, PendingAdoption, Person,
-        RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, GitCredential,
+        PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     quota_terms::ChangeCount,
     record::Record,
@@ -30,6 +30,7 @@ pub struct View {
     pub(super) locks: OrdMap<String, Arc<Record<AccessLock>>>,
     pub(super) people: OrdMap<String, Arc<Record<Person>>>,
     pub(super) host_keys: OrdMap<String, Arc<Record<ConfirmedHostKeys>>>,
+    pub(super) credentials: OrdMap<String, Arc<Record<GitCredential>>>,
     pub(super) retired: OrdMap<String, Arc<Record<RetiredRepository>>>,
     pub(super) retired_vault: OrdMap<String, Arc<Record<RetiredVaultAccess>>>,
     pub(super) access: OrdMap<String, Arc<Record<AccessGrant>>>,
@@ -183,6 +184,17 @@ impl View {
     #[must_use]
     pub fn host_keys(&self, server: &str) -> Option<&Arc<Record<ConfirmedHostKeys>>> {
         self.host_keys.get(server)
+    }
+
+    /// Credentials of Git servers, in the order of their ids.
+    pub fn git_credentials(&self) -> impl Iterator<Item = &Arc<Record<GitCredential>>> {
+        self.credentials.values()
+    }
+
+    /// The credential of a Git server with this id.
+    #[must_use]
+    pub fn git_credential(&self, id: &str) -> Option<&Arc<Record<GitCredential>>> {
+        self.credentials.get(id)
     }
 
     /// Repositories of deleted tenants and clusters that their servers still have.

@@ -75,11 +75,13 @@ pub enum ResourceKind {
     Adoption,
     /// Access to Vault of a deleted cluster, until it is removed.
     Vault,
+    /// Token for the API of a Git server.
+    Credential,
 }
 
 impl ResourceKind {
     /// All kinds.
-    pub const ALL: [ResourceKind; 15] = [
+    pub const ALL: [ResourceKind; 16] = [
         ResourceKind::Tenant,
         ResourceKind::Cluster,
         ResourceKind::Token,
@@ -95,6 +97,7 @@ impl ResourceKind {
         ResourceKind::HostKeys,
         ResourceKind::Adoption,
         ResourceKind::Vault,
+        ResourceKind::Credential,
     ];
 
     /// The name in JSON and in the database.
@@ -116,6 +119,7 @@ impl ResourceKind {
             ResourceKind::HostKeys => "hostkeys",
             ResourceKind::Adoption => "adoption",
             ResourceKind::Vault => "vault",
+            ResourceKind::Credential => "credential",
         }
     }
 }

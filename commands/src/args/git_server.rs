@@ -1,6 +1,9 @@
 //! Arguments of `fairlead git-server`.
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
+use fairlead_api::TenantId;
 
 use super::common::OutputArgs;
 
@@ -25,6 +28,9 @@ pub enum GitServerArgs {
         after_help = "Example:\n  fairlead git-server confirm git.example --fingerprint SHA256:cJ6AyISHokEeHuTfufIqhhSS0gxHZRUMDHlKvXD4FHw"
     )]
     Confirm(ConfirmKeysArgs),
+    /// Set, list and delete tokens for Git servers in the hub's store, encrypted
+    #[command(subcommand)]
+    Credential(GitCredentialArgs),
     /// List repositories of deleted tenants and clusters that wait for their Git server
     #[command(after_help = "Example:\n  fairlead git-server retired")]
     Retired(OutputArgs),
@@ -51,4 +57,46 @@ pub struct ConfirmKeysArgs {
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+#[derive(Subcommand)]
+pub enum GitCredentialArgs {
+    /// Set or replace a token; nobody can read it afterwards
+    #[command(
+        after_help = "Examples:\n  fairlead git-server credential set gitlab --token-file gitlab.token\n  pass show gitlab | fairlead git-server credential set gitlab --tenant t-acme --token-file -"
+    )]
+    Set {
+        /// Name, as in gitRepo.apiSecretRef
+        name: String,
+        /// Tenant that may use it [default: all tenants]
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<TenantId>,
+        /// File with the token, or - for standard input
+        #[arg(long, value_name = "FILE")]
+        token_file: PathBuf,
+    },
+    /// List the credentials without their tokens
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  fairlead git-server credential list --tenant t-acme"
+    )]
+    List {
+        /// Tenant that may use them [default: those for all tenants]
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<TenantId>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Delete a credential
+    #[command(after_help = "Example:\n  fairlead git-server credential delete gitlab")]
+    Delete {
+        /// Name in the list
+        name: String,
+        /// Tenant that may use it [default: all tenants]
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<TenantId>,
+        /// Skip the confirmation prompt
+        #[arg(long)]
+        yes: bool,
+    },
 }

@@ -2,9 +2,11 @@
 //! that provides it (a plugged-in [`GitServer`](fairlead_repositories::GitServer)), and its status
 //! ([`state`]). Without a server, repositories are plain data.
 
+mod credentials;
 mod desired;
 mod host_keys;
 mod merge_requests;
+mod opened;
 mod pipeline;
 mod plans;
 mod reconciler;
@@ -99,6 +101,7 @@ impl ApiModule for RepositoriesModule {
                 keep_retired,
             )
             .with_state(Arc::clone(&self.0))
+            .merge(credentials::routes(&self.0))
             .merge(host_keys::routes(&self.0))
             .merge(merge_requests::routes(&self.0))
     }

@@ -25,6 +25,7 @@ use tokio::{sync::Notify, time::timeout};
 use crate::rig::{Rig, admin};
 
 mod contents;
+mod credentials;
 mod generated_keys;
 mod host_keys;
 mod lifecycle;
@@ -111,9 +112,14 @@ impl GitServer for Server {
         keys.ok_or_else(|| GitServerError::Unavailable("no route to git.example".to_owned()))
     }
 
-    async fn retire(&self, retired: &RetiredRepo) -> Result<(), GitServerError> {
+    async fn retire(
+        &self,
+        retired: &RetiredRepo,
+        secrets: &RepoSecrets,
+    ) -> Result<(), GitServerError> {
         let refusal = {
             let mut said = self.said();
+            said.secrets.push(secrets.clone());
             said.retired.push(retired.clone());
             said.of.get(&retired.owner.to_string()).cloned()
         };

@@ -15,7 +15,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 116] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 122] = [
     ("GET", "/v1/adoptions", "", "+-----"),
     (
         "POST",
@@ -272,6 +272,17 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 116] = [
         r#"{"head":"x"}"#,
         "??-??-",
     ),
+    ("GET", "/v1/tenants/t-a/git-credentials", "", "+---?-"),
+    (
+        "PUT",
+        "/v1/tenants/t-a/git-credentials/x",
+        r#"{"token":"x"}"#,
+        "+---?-",
+    ),
+    ("DELETE", "/v1/tenants/t-a/git-credentials/x", "", "+---?-"),
+    ("GET", "/v1/git-credentials", "", "+-----"),
+    ("PUT", "/v1/git-credentials/x", r#"{"token":"x"}"#, "+-----"),
+    ("DELETE", "/v1/git-credentials/x", "", "+-----"),
     ("GET", "/v1/tokens", "", "+-----"),
     (
         "POST",

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use fairlead_api::resources::CreationPolicy;
 use fairlead_repositories::{
-    DesiredRepo, GitServer, GitServerError, KnownRepo, RepoOwner, RetiredRepo, Retirement,
+    DesiredRepo, GitServer, GitServerError, KnownRepo, RepoOwner, RepoSecrets, RetiredRepo,
+    Retirement,
 };
 
 use crate::{
@@ -288,17 +289,28 @@ async fn retired_ones_are_archived_or_deleted(host: &dyn Host) {
         retirement: Retirement::Archive,
     };
     for _ in 0..2 {
-        opened.server.retire(&retired).await.unwrap();
+        opened
+            .server
+            .retire(&retired, &RepoSecrets::default())
+            .await
+            .unwrap();
         assert!(host.observe("ended/edge").await.unwrap().archived);
     }
     retired.retirement = Retirement::Delete;
     retired.owner = RepoOwner::Cluster("c-heir".parse().unwrap());
-    let refused = opened.server.retire(&retired).await;
+    let refused = opened
+        .server
+        .retire(&retired, &RepoSecrets::default())
+        .await;
     let reason = refused.unwrap_err().to_string();
     assert!(reason.contains("does not name c-heir"), "{reason}");
     retired.owner = wish.owner.clone();
     for _ in 0..2 {
-        opened.server.retire(&retired).await.unwrap();
+        opened
+            .server
+            .retire(&retired, &RepoSecrets::default())
+            .await
+            .unwrap();
         assert_eq!(host.observe("ended/edge").await, None);
     }
 }
@@ -316,7 +328,10 @@ async fn renamed_ones_are_refused(host: &dyn Host) {
         api_secret: None,
         retirement: Retirement::Delete,
     };
-    let refused = open(host).server.retire(&retired).await;
+    let refused = open(host)
+        .server
+        .retire(&retired, &RepoSecrets::default())
+        .await;
     assert!(
         matches!(refused, Err(GitServerError::Rejected(_))),
         "{refused:?}"

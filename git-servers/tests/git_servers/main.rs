@@ -17,5 +17,6 @@ mod host;
 mod merge_requests;
 mod real_gitea;
 mod real_ssh;
+mod store_tokens;
 mod tokens;
 mod variables;

@@ -6,6 +6,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use fairlead_repositories::{
     CiResult, GitServer, GitServerError, MergeCheck, MergeRequestFilter, OpenMergeRequest,
+    RepoSecrets,
 };
 
 use fairlead_git_servers::{ProvidedServer, ServerSettings};
@@ -39,6 +40,7 @@ async fn contract(kind: FakeKind) {
     all_pages_are_listed(&server, &fake).await;
     only_ready_ones_are_merged(&server, &fake, kind).await;
     repositories_of_others_stay_closed(&server, &fake).await;
+    tokens_of_the_store_replace_those_of_files(&server, &fake, &home).await;
     limits_are_reported(&server, &fake).await;
 }
 
@@ -56,7 +58,9 @@ fn open(kind: FakeKind, endpoint: &str, home: &TempDir) -> ProvidedServer {
 }
 
 async fn found(server: &dyn GitServer, filter: &MergeRequestFilter) -> Vec<OpenMergeRequest> {
-    let list = server.merge_requests(&desired(PATH), filter).await;
+    let list = server
+        .merge_requests(&desired(PATH), &RepoSecrets::default(), filter)
+        .await;
     list.unwrap()
 }
 
@@ -128,7 +132,9 @@ async fn only_ready_ones_are_merged(server: &dyn GitServer, fake: &FakeRequests,
         },
     ]);
     let merge = async |number: u64, head: Option<&str>| {
-        let done = server.merge(&desired(PATH), number, head).await;
+        let done = server
+            .merge(&desired(PATH), &RepoSecrets::default(), number, head)
+            .await;
         done.map_err(|error| match error {
             GitServerError::Rejected(reason) => reason,
             other => panic!("{number}: {other:?}"),
@@ -174,8 +180,12 @@ async fn repositories_of_others_stay_closed(server: &dyn GitServer, fake: &FakeR
     fake.set(vec![Request::ready(1)]);
     fake.set_owner("c-other");
     let filter = MergeRequestFilter::default();
-    let listed = server.merge_requests(&desired(PATH), &filter).await;
-    let merged = server.merge(&desired(PATH), 1, None).await;
+    let listed = server
+        .merge_requests(&desired(PATH), &RepoSecrets::default(), &filter)
+        .await;
+    let merged = server
+        .merge(&desired(PATH), &RepoSecrets::default(), 1, None)
+        .await;
     for refused in [listed.map(drop), merged] {
         let Err(GitServerError::Rejected(reason)) = refused else {
             panic!("a refusal expected: {refused:?}");
@@ -186,16 +196,45 @@ async fn repositories_of_others_stay_closed(server: &dyn GitServer, fake: &FakeR
     fake.set_owner("c-edge");
 }
 
+async fn tokens_of_the_store_replace_those_of_files(
+    server: &dyn GitServer,
+    fake: &FakeRequests,
+    home: &TempDir,
+) {
+    fake.set(vec![Request::ready(1)]);
+    let file = home.path().join("token");
+    let hidden = home.path().join("hidden");
+    fs::rename(&file, &hidden).unwrap();
+    let (none, filter) = (RepoSecrets::default(), MergeRequestFilter::default());
+    let refused = server.merge_requests(&desired(PATH), &none, &filter).await;
+    assert!(matches!(refused, Err(GitServerError::Rejected(_))));
+    let stored = RepoSecrets {
+        api_token: Some(TOKEN.to_owned().into()),
+        ..RepoSecrets::default()
+    };
+    let wish = desired(PATH);
+    let listed = server.merge_requests(&wish, &stored, &filter).await;
+    assert_eq!(listed.unwrap().len(), 1);
+    let merged = server.merge(&wish, &stored, 1, None).await;
+    merged.unwrap();
+    assert_eq!(fake.merged(), [1]);
+    fs::rename(&hidden, &file).unwrap();
+}
+
 async fn limits_are_reported(server: &dyn GitServer, fake: &FakeRequests) {
     fake.set_throttled();
     let filter = MergeRequestFilter::default();
-    let refused = server.merge_requests(&desired(PATH), &filter).await;
+    let refused = server
+        .merge_requests(&desired(PATH), &RepoSecrets::default(), &filter)
+        .await;
     match refused {
         Err(GitServerError::Throttled { wait, .. }) => assert_eq!(wait.as_secs(), 7),
         other => panic!("a limit expected: {other:?}"),
     }
     let before = fake.requests();
-    let merged = server.merge(&desired(PATH), 1, None).await;
+    let merged = server
+        .merge(&desired(PATH), &RepoSecrets::default(), 1, None)
+        .await;
     assert!(
         matches!(merged, Err(GitServerError::Throttled { .. })),
         "{merged:?}"

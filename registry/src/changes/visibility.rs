@@ -43,6 +43,7 @@ fn operation_of_role(view: &View, caller: &Caller, change: &Change) -> Option<Op
             | Kind::Access
             | Kind::Repository
             | Kind::HostKeys
+            | Kind::Credential
             | Kind::Adoption
             | Kind::Vault
     ) && !Right::TOKENS.allows(caller)
@@ -114,6 +115,7 @@ fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Chang
         | Kind::Catalog
         | Kind::Lock
         | Kind::Access
+        | Kind::Credential
         | Kind::Source
         | Kind::Bundle
         | Kind::Group => change.tenant.clone(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::{
-    Code,
+    Code, TenantId,
     resources::{
         AccessTokenSettings, Credentials, DeletionPolicy, DeployKey, GeneratedKey, RepoAccessToken,
         RepoDrift, RepoKind, RepoPhase, TemplateFile, ValueSource,
@@ -153,6 +153,37 @@ pub struct ConfirmedHostKeys {
     pub by: String,
 }
 
+/// Token for the API of a Git server, encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GitCredential {
+    /// `NAME`, or `TENANT/NAME`.
+    pub id: String,
+    /// Tenant that may use it; all tenants if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// Name within the tenant or the hub.
+    pub name: String,
+    /// Encrypted token.
+    pub sealed: String,
+    /// Time of the last change.
+    #[serde(with = "time::serde::rfc3339")]
+    pub changed: OffsetDateTime,
+    /// Name of the caller.
+    pub by: String,
+}
+
+impl GitCredential {
+    /// Id of a credential.
+    #[must_use]
+    pub fn id_of(tenant: Option<&TenantId>, name: &str) -> String {
+        match tenant {
+            Some(tenant) => format!("{tenant}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+}
+
 /// Repository of a deleted tenant or cluster, until its server has archived or deleted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -166,6 +197,12 @@ pub struct RetiredRepository {
     /// Reference to the credentials of the server's API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_secret_ref: Option<Credentials>,
+    /// Tenant of the owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// Encrypted token of the tenant's credential: a tenant takes its credentials along.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_token: Option<String>,
     /// `Archive` or `Delete`.
     pub policy: DeletionPolicy,
     /// Time of the deletion.

@@ -144,6 +144,7 @@ fn kept(view: &View, kind: Kind, id: &str) -> Option<Revision> {
         Kind::Lock => Some(view.lock(id)?.revision),
         Kind::Person => Some(view.person(id)?.revision),
         Kind::HostKeys => Some(view.host_keys(id)?.revision),
+        Kind::Credential => Some(view.git_credential(id)?.revision),
         Kind::Repository => Some(view.retired_repository(id)?.revision),
         Kind::Adoption => Some(view.adoption(id)?.revision),
         Kind::Vault => Some(view.retired_vault_access(id)?.revision),

@@ -29,6 +29,7 @@ use tracing::info;
 use super::{
     Repositories,
     desired::{desired_of_cluster, desired_of_tenant},
+    opened::secrets_of,
     reconciler::with_deadline,
 };
 
@@ -153,7 +154,10 @@ async fn merge(
     let desired = desired.ok_or_else(missing)?;
     let server = repositories.git_servers.of(&desired).ok_or_else(missing)?;
     let head = order.head.as_deref();
-    let called = AssertUnwindSafe(async { server.merge(&desired, number, head).await });
+    let called = AssertUnwindSafe(async {
+        let secrets = secrets_of(&repositories, &desired)?;
+        server.merge(&desired, &secrets, number, head).await
+    });
     let merged = with_deadline(server.as_ref(), called).await;
     info!(%tenant, id, head, caller = caller.name, result = ?merged, "merge requested");
     merged.map_err(failure)?;
@@ -177,11 +181,18 @@ async fn list_of(
     let Some(server) = repositories.git_servers.of(desired) else {
         return Ok(Vec::new());
     };
-    let called = AssertUnwindSafe(async { server.merge_requests(desired, filter).await });
+    let called = AssertUnwindSafe(async {
+        let secrets = secrets_of(repositories, desired)?;
+        server.merge_requests(desired, &secrets, filter).await
+    });
     with_deadline(server.as_ref(), called).await
 }
 
-fn visible_tenant(view: &View, caller: &Caller, id: &str) -> Result<TenantId, RegistryError> {
+pub(super) fn visible_tenant(
+    view: &View,
+    caller: &Caller,
+    id: &str,
+) -> Result<TenantId, RegistryError> {
     let tenant: Option<TenantId> = id.parse().ok();
     let known = tenant.filter(|it| view.tenant(it).is_some() && sees_tenant(view, caller, it));
     known.ok_or(RegistryError::NoSuchTenant)

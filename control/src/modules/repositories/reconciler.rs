@@ -7,8 +7,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use fairlead_api::Failure;
 use fairlead_registry::template_of;
 use fairlead_repositories::{
-    DesiredRepo, GitServer, GitServerError, KnownRepo, RepoOwner, RepoSecrets, ReportedRepo,
-    VariableSource,
+    DesiredRepo, GitServer, GitServerError, KnownRepo, RepoOwner, ReportedRepo,
 };
 use fairlead_store::{
     Actor, Draft, Revision, StoreError, View,
@@ -23,12 +22,11 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::secrets::StoreSecrets;
-
 use super::{
     Repositories,
     desired::{desired_of_cluster, desired_of_tenant, hash_of},
     host_keys::host_keys_of,
+    opened::secrets_of,
     pipeline,
     plans::{Call, CallOutcome, Plans, Sources},
     state::{DesiredHashes, creating, state_after},
@@ -213,8 +211,10 @@ async fn ensure(
     };
     let now = || whole_millis(repositories.clock.now());
     let known = begin(repositories, &desired, &hashes, now()).await?;
-    let secrets = secrets_of(&repositories.secrets, &desired);
-    let called = AssertUnwindSafe(async { server.ensure(&desired, &known, &secrets).await });
+    let called = AssertUnwindSafe(async {
+        let secrets = secrets_of(repositories, &desired)?;
+        server.ensure(&desired, &known, &secrets).await
+    });
     let mut result = with_deadline(server.as_ref(), called).await;
     if let Ok(made) = &mut result {
         let view = repositories.store.view();
@@ -231,20 +231,6 @@ async fn ensure(
     };
     let decide = move |draft: &mut Draft| settle(draft, &answer);
     Ok(repositories.store.change(Actor::Hub, decide).await?.value)
-}
-
-/// Opens the sealed values of a repository's variables.
-fn secrets_of(secrets: &StoreSecrets, desired: &DesiredRepo) -> RepoSecrets {
-    let values = desired.ci_variables.iter().filter_map(|(name, variable)| {
-        let VariableSource::Sealed(sealed) = &variable.source else {
-            return None;
-        };
-        Some((name.clone(), secrets.open(name, sealed)?))
-    });
-    RepoSecrets {
-        api_token: None,
-        values: values.collect(),
-    }
 }
 
 /// Records the first request of a repository, and returns the result of earlier ones.

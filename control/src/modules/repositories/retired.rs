@@ -18,6 +18,7 @@ use tracing::{info, warn};
 use super::{
     Repositories,
     desired::{desired_of_cluster, desired_of_tenant},
+    opened::secrets_of_retired,
     plans::retry_delay,
     reconciler::{STANDBY_POLL_INTERVAL, with_deadline},
     state::line,
@@ -120,7 +121,10 @@ async fn retire(
         api_secret: retired.api_secret_ref.clone(),
         retirement,
     };
-    let called = AssertUnwindSafe(async { server.retire(&repo).await });
+    let called = AssertUnwindSafe(async {
+        let secrets = secrets_of_retired(repositories, retired)?;
+        server.retire(&repo, &secrets).await
+    });
     let result = with_deadline(server.as_ref(), called).await;
     let (owner, server) = (&retired.owner, server.name());
     match &result {

@@ -11,12 +11,12 @@ impl World {
         answer.await.status.as_u16()
     }
 
-    async fn delete(&self, path: &str) {
+    pub(super) async fn delete(&self, path: &str) {
         assert_eq!(self.status_of_delete(path).await, 204);
     }
 
     /// Waits until the server has retired this many repositories.
-    async fn retired(&self, count: usize) -> Vec<RetiredRepo> {
+    pub(super) async fn retired(&self, count: usize) -> Vec<RetiredRepo> {
         let done = async {
             loop {
                 let asked = self.server.asked.notified();
