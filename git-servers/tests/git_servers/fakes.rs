@@ -59,6 +59,12 @@ pub(crate) enum Fault {
     KeyInUse,
     /// A repository that the token may not see has the name.
     Conflict,
+    /// As [`Fault::Conflict`], with 409 of all providers.
+    Conflict409,
+    /// 429 of all providers, with a wait of 9 seconds.
+    TooManyRequests,
+    /// 410 instead of 404.
+    Gone,
     /// A website without any API.
     NoApi,
 }
@@ -158,13 +164,25 @@ impl Fake {
 
     fn tell(&self, asked: &Asked<'_>, authorized: bool) -> Told {
         let fault = *self.fault.lock().unwrap();
+        if fault == Some(Fault::TooManyRequests) && authorized {
+            return Told(429, vec![("retry-after", "9".to_owned())], Value::Null);
+        }
         let forge = &mut self.forge();
-        forge.fault = fault;
-        match self.kind {
+        forge.fault = match fault {
+            Some(Fault::Conflict409) => Some(Fault::Conflict),
+            fault => fault,
+        };
+        let mut answer = match self.kind {
             FakeKind::Gitea => gitea::tell(forge, asked, authorized),
             FakeKind::GitLab => gitlab::tell(forge, asked, authorized),
             FakeKind::GitHub => github::tell(forge, asked, authorized),
-        }
+        };
+        answer.0 = match (fault, answer.0) {
+            (Some(Fault::Gone), 404) => 410,
+            (Some(Fault::Conflict409), 400 | 422) => 409,
+            (_, status) => status,
+        };
+        answer
     }
 }
 

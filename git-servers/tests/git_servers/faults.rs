@@ -4,11 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::Code;
 use fairlead_git_servers::ProviderKind;
-use fairlead_repositories::{GitServerError, KnownRepo, ReportedRepo};
+use fairlead_repositories::{
+    GitServer, GitServerError, KnownRepo, RepoSecrets, ReportedRepo, RetiredRepo, Retirement,
+};
 
 use crate::{
     fakes::{Fake, FakeKind, Fault},
-    host::{Host, Opened, deploy_key, desired, known, open, open_with},
+    host::{Host, Opened, deploy_key, desired, known, open, open_with, url},
 };
 
 async fn all() -> Vec<Arc<Fake>> {
@@ -22,6 +24,18 @@ async fn all() -> Vec<Arc<Fake>> {
 async fn first_call(opened: &Opened, path: &str) -> Result<ReportedRepo, GitServerError> {
     let none = KnownRepo::default();
     opened.ensure(&desired(path), &none).await
+}
+
+/// Result of the deletion of a repository.
+async fn retired(opened: &Opened, path: &str) -> Result<(), GitServerError> {
+    let retired = RetiredRepo {
+        owner: desired(path).owner,
+        url: url(path),
+        api_secret: None,
+        retirement: Retirement::Delete,
+    };
+    let none = RepoSecrets::default();
+    opened.server.retire(&retired, &none).await
 }
 
 /// Result for a repository with a key while this fault lasts.
@@ -57,6 +71,17 @@ async fn rate_limits_return_the_wait_of_the_server() {
         };
         assert_eq!(wait, Duration::from_secs(7));
         assert!(reason.contains("limits the rate"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn status_429_of_each_provider_returns_its_wait() {
+    for fake in all().await {
+        let error = during(&fake, Fault::TooManyRequests).await;
+        let GitServerError::Throttled { wait, .. } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(wait, Duration::from_secs(9));
     }
 }
 
@@ -102,11 +127,13 @@ async fn keys_in_use_elsewhere_are_rejected_and_the_next_call_continues() {
 #[tokio::test]
 async fn conflicts_at_creation_are_rejected() {
     for fake in all().await {
-        let error = during(&fake, Fault::Conflict).await;
-        let GitServerError::Rejected(reason) = error else {
-            panic!("{error:?}");
-        };
-        assert!(reason.contains("creating the repository"), "{reason}");
+        for fault in [Fault::Conflict, Fault::Conflict409] {
+            let error = during(&fake, fault).await;
+            let GitServerError::Rejected(reason) = error else {
+                panic!("{error:?}");
+            };
+            assert!(reason.contains("creating the repository"), "{reason}");
+        }
     }
 }
 
@@ -117,6 +144,64 @@ async fn a_missing_repository_is_created_again_and_shown() {
         let known = known("gone/edge");
         let done = opened.ensure(&desired("gone/edge"), &known).await;
         assert_eq!(done.unwrap().corrected, ["repository"]);
+    }
+}
+
+#[tokio::test]
+async fn a_repository_gone_for_good_is_created_again_or_retired() {
+    for fake in all().await {
+        fake.add_repo("gone/other", "main", &[]).await;
+        fake.set_fault(Some(Fault::Gone));
+        let opened = open(fake.as_ref());
+        assert_eq!(retired(&opened, "gone/edge").await, Ok(()));
+        let (wish, known) = (desired("gone/edge"), known("gone/edge"));
+        let done = opened.ensure(&wish, &known).await;
+        assert_eq!(done.unwrap().corrected, ["repository"]);
+    }
+}
+
+#[tokio::test]
+async fn a_group_gone_for_good_is_a_missing_one() {
+    for fake in all().await {
+        fake.set_fault(Some(Fault::Gone));
+        let opened = open_with(fake.as_ref(), |it| it.create_groups = false);
+        let refused = first_call(&opened, "nowhere/edge").await;
+        let reason = refused.unwrap_err().to_string();
+        assert!(reason.contains("has no group nowhere"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_repository_reports_faults_as_its_creation_does() {
+    for fake in all().await {
+        let path = "faults/edge";
+        first_call(&open(fake.as_ref()), path).await.unwrap();
+        let during = async |fault| {
+            // A new one, since a rate limit lasts.
+            let opened = open(fake.as_ref());
+            fake.set_fault(Some(fault));
+            let error = retired(&opened, path).await.unwrap_err();
+            fake.set_fault(None);
+            error
+        };
+        let GitServerError::Rejected(reason) = during(Fault::Expired).await else {
+            panic!("an expired token is no outage");
+        };
+        assert!(reason.contains("replace the token"), "{reason}");
+        let broken = during(Fault::Broken).await;
+        assert!(
+            matches!(broken, GitServerError::Unavailable(_)),
+            "{broken:?}"
+        );
+        let throttled = during(Fault::Throttled).await;
+        let wait = Duration::from_secs(7);
+        assert!(
+            matches!(throttled, GitServerError::Throttled { wait: found, .. } if found == wait),
+            "{throttled:?}"
+        );
+        assert!(fake.observe(path).await.is_some());
+        assert_eq!(retired(&open(fake.as_ref()), path).await, Ok(()));
+        assert!(fake.observe(path).await.is_none());
     }
 }
 
