@@ -40,6 +40,7 @@ use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 pub use fairlead_delivery_agent::{Launch, post_render, purge};
 use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
+pub use fairlead_gitops::AdoptedTool;
 use fairlead_runtime::{Process, gauges};
 use http::{Method, StatusCode};
 use identity::{Identity, dir::DirStore, secret::SecretStore, store::IdentityStore};

@@ -7,6 +7,7 @@ use std::{
 };
 
 use fairlead_agent::{
+    AdoptedTool,
     purge::{PurgePlan, PurgeScope},
     uninstall::{self, Removal},
 };
@@ -22,6 +23,14 @@ use crate::{agent, args};
 const STATE_FILES: [&str; 2] = ["identity.json", "pending.key"];
 const ADMIN_NEEDED: &str =
     "Use a kubeconfig of a cluster administrator; deleted objects are skipped.";
+
+/// Parts of a cluster that belong to Fairlead.
+struct RemovalPlan {
+    objects: Vec<uninstall::InstalledObject>,
+    /// Tools that get their objects back.
+    adopted: Vec<AdoptedTool>,
+    delivered: PurgePlan,
+}
 
 pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<(), Failure> {
     let args::Uninstall {
@@ -44,27 +53,35 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
     };
     let upstream = Arc::new(Upstream::new(ApiCredentials::new(&target)));
     let cluster = KubeObjects::of_kubeconfig(kubeconfig, context);
-    let (inventory, delivered, files) = block_on(async {
+    let (plan, skipped, files) = block_on(async {
         let found = uninstall::find(&cluster).await.map_err(as_admin)?;
-        let delivered = PurgePlan::find(upstream, scope).await?;
-        Ok::<_, Failure>((found, delivered, state_files(folder.as_deref())))
+        let plan = RemovalPlan {
+            objects: found.objects,
+            adopted: AdoptedTool::find(Arc::clone(&upstream)).await?,
+            delivered: PurgePlan::find(upstream, scope).await?,
+        };
+        Ok::<_, Failure>((plan, found.skipped, state_files(folder.as_deref())))
     })??;
-    let delivered_lines = delivered.lines();
-    for line in &inventory.skipped {
+    let delivered_lines = plan.delivered.lines();
+    for line in &skipped {
         eprintln!("left: {line}");
     }
-    if inventory.objects.is_empty() && files.is_empty() && delivered_lines.is_empty() {
+    let is_clean = plan.objects.is_empty() && plan.adopted.is_empty();
+    if is_clean && files.is_empty() && delivered_lines.is_empty() {
         return Ok(output::print(
             "Nothing of Fairlead's is left to remove in this cluster.\n",
         )?);
     }
+    for tool in &plan.adopted {
+        eprintln!("To be returned: {tool}");
+    }
     eprintln!("To be removed:");
-    let objects = inventory.objects.iter().map(ToString::to_string);
+    let objects = plan.objects.iter().map(ToString::to_string);
     let shown = files.iter().map(|file| file.display().to_string());
     let objects = objects.chain(delivered_lines);
     objects.chain(shown).for_each(|line| eprintln!("  {line}"));
     confirm(yes, "Remove all of this?")?;
-    block_on(remove_all(&cluster, &inventory.objects, &delivered))??;
+    block_on(remove_all(&cluster, &plan))??;
     for file in &files {
         remove_file(file)?;
         output::print(&format!("Deleted {}.\n", file.display()))?;
@@ -76,25 +93,27 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
     )?)
 }
 
-/// Deletes the agent and its rights first, so that it corrects no drift; then delivered objects; then namespaces, of which
-/// one has the journals that a second run would need.
-async fn remove_all(
-    cluster: &KubeObjects,
-    objects: &[uninstall::InstalledObject],
-    delivered: &PurgePlan,
-) -> Result<(), Failure> {
-    let (namespaces, others): (Vec<_>, Vec<_>) = objects
+/// Deletes the agent and its rights first, so that it corrects no drift. An adopted tool gets its objects back before
+/// delivered ones go, because those are the same until then. Namespaces are last: one has the journals that a second run
+/// would need.
+async fn remove_all(cluster: &KubeObjects, plan: &RemovalPlan) -> Result<(), Failure> {
+    let (namespaces, others): (Vec<_>, Vec<_>) = plan
+        .objects
         .iter()
         .cloned()
         .partition(uninstall::InstalledObject::is_namespace);
     remove(cluster, &others).await?;
+    for tool in &plan.adopted {
+        tool.restore().await?;
+        output::print(&format!("Returned {tool}.\n"))?;
+    }
     let mut unprinted = Ok(());
     let mut log = |line: String| {
         if let Err(error) = output::print(&format!("{line}\n")) {
             unprinted = Err(error);
         }
     };
-    delivered.run(&mut log).await?;
+    plan.delivered.run(&mut log).await?;
     unprinted?;
     remove(cluster, &namespaces).await
 }

@@ -34,10 +34,13 @@ use crate::{
 
 /// Reaction to changes of the installation by others.
 const TOOL_DRIFT: DriftPolicy = DriftPolicy::Repair;
+/// Reaction to changes of an adopted tool. A deleted bundle is repaired further, so repairs would fight with the return
+/// of its objects.
+const ADOPTED_DRIFT: DriftPolicy = DriftPolicy::Report;
 /// Account of these bundles in `fairlead-delivery`. The install manifest binds it.
 pub const INSTALLER: &str = "gitops-installer";
-/// Number of the form of rendered objects. Another number renders all bundles again.
-const RENDERER_VERSION: u32 = 1;
+/// Number of the form of rendered objects and of their fields. Another number renders all bundles again.
+const RENDERER_VERSION: u32 = 2;
 const FILE_NAME: &str = "gitops.json";
 /// Time to become ready: images are pulled first.
 const READY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
@@ -288,7 +291,10 @@ fn fields_of(cluster: &ClusterId, due: &Due) -> BundleFields {
     BundleFields {
         namespace: namespace(due.desired.tool).map(str::to_owned),
         service_account: Some(INSTALLER.to_owned()),
-        drift: TOOL_DRIFT,
+        drift: match due.origin.with_controllers {
+            true => TOOL_DRIFT,
+            false => ADOPTED_DRIFT,
+        },
         // The source of an adopted tool belongs to another manager, and a tool that manages itself owns its own fields.
         conflicts: ConflictPolicy::Force,
         // The end of a definition would be the end of all its objects.

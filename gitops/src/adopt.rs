@@ -69,10 +69,18 @@ fn paths(layout: &Layout) -> Vec<String> {
 
 /// Reads the saved objects. An install manifest without adoption grants no right to them.
 pub(crate) async fn read(objects: &Objects, layout: &Layout) -> Result<Option<Saved>, ObjectError> {
-    let secret = match objects.get(&layout.secret_path(SAVED)).await {
-        Err(ObjectError::Forbidden { .. }) => return Ok(None),
-        other => other?,
-    };
+    match read_as_admin(objects, layout).await {
+        Err(ObjectError::Forbidden { .. }) => Ok(None),
+        other => other,
+    }
+}
+
+/// As [`read`], where a missing right is an error.
+pub(crate) async fn read_as_admin(
+    objects: &Objects,
+    layout: &Layout,
+) -> Result<Option<Saved>, ObjectError> {
+    let secret = objects.get(&layout.secret_path(SAVED)).await?;
     Ok(secret.as_ref().and_then(parse))
 }
 
@@ -192,4 +200,4 @@ fn cleaned(mut object: Value) -> Value {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

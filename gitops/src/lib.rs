@@ -6,6 +6,7 @@
 //! agents of one cluster do no harm to each other without a lease.
 
 mod adopt;
+mod adoption_end;
 mod decide;
 mod der;
 mod found;
@@ -24,6 +25,7 @@ mod tool;
 mod watch;
 mod worker;
 
+pub use adoption_end::{AdoptedTool, AdoptionEndError};
 pub use key::{KeyError, KeyPair, fingerprint};
 pub use status::{GitOpsStatus, Problem};
 pub use worker::{KeyRegistry, RegistryUnreachable, Worker};

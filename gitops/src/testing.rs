@@ -120,6 +120,11 @@ impl Fake {
         (worker, receiver)
     }
 
+    /// Client of a person.
+    pub(crate) fn upstream(&self) -> Arc<Upstream> {
+        self.1.clone()
+    }
+
     pub(crate) fn world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
         look(&mut self.0.lock().unwrap())
     }

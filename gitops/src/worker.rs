@@ -159,7 +159,7 @@ impl Worker {
             Ok(found) => self.adoption(&layout, desired, found).await,
             Err(error) => Err(error),
         };
-        let found = match found {
+        let (found, is_returning) = match found {
             Ok(found) => found,
             Err(error) => {
                 let problem = problem_of(error.into());
@@ -167,6 +167,8 @@ impl Worker {
             }
         };
         let (mut status, pause) = match found.as_ref().and_then(|it| left_alone(desired, it)) {
+            // The next round finds whether the objects stay as returned.
+            Some(problem) if is_returning => (stopped(tool, key_type, problem), RETRY_INTERVAL),
             Some(problem) => (stopped(tool, key_type, problem), POLL_INTERVAL),
             None => match self.steps(&layout, desired).await {
                 Ok(status) if status.is_moving() => (status, ROTATION_POLL_INTERVAL),
@@ -178,13 +180,15 @@ impl Worker {
         (status, pause)
     }
 
-    /// Saves what an adoption changes, or returns it. An undone adoption leaves the tool alone.
+    /// Saves what an adoption changes, or returns it. An undone adoption leaves the tool alone. True: a return is under
+    /// way.
     async fn adoption(
         &self,
         layout: &Layout,
         desired: &Desired,
         mut found: Option<FoundTool>,
-    ) -> Result<Option<FoundTool>, ObjectError> {
+    ) -> Result<(Option<FoundTool>, bool), ObjectError> {
+        let mut is_returning = false;
         let saved = adopt::read(&self.objects, layout).await?;
         let adopts = desired.install && desired.adopt;
         match (&mut found, &saved) {
@@ -193,11 +197,11 @@ impl Worker {
                 found.saved = true;
             }
             (_, Some(saved)) if !adopts => {
-                adopt::restore(&self.objects, layout, saved).await?;
+                is_returning = !adopt::restore(&self.objects, layout, saved).await?;
             }
             _ => {}
         }
-        Ok(found)
+        Ok((found, is_returning))
     }
 
     async fn steps(

@@ -6,9 +6,11 @@
     reason = "a test may panic, and waits for one future at a time"
 )]
 
+mod adoption;
 mod argocd;
 mod install;
 mod repair;
+mod rig;
 mod world;
 
 use std::{collections::BTreeSet, path::Path};

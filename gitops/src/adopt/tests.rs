@@ -11,7 +11,7 @@ const SAVED_PATH: &str = "/api/v1/namespaces/flux-system/secrets/fairlead-gitops
 const DEPLOYMENTS: &str = "/apis/apps/v1/deployments";
 
 /// Flux of others, with a source and a Secret.
-async fn flux_of_others() -> Fake {
+pub(crate) async fn flux_of_others() -> Fake {
     let fake = Fake::start().await;
     fake.configure(|config| config.gitops.install = true);
     fake.world(|world| {

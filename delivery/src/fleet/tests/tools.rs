@@ -1,7 +1,7 @@
 //! GitOps tools as bundles.
 
 use fairlead_api::{
-    delivery::{ConflictPolicy, DesiredBundle},
+    delivery::{ConflictPolicy, DesiredBundle, DriftPolicy},
     gitops::{GitOpsSettings, GitOpsTool, ToolInstallation},
 };
 use fairlead_store::{
@@ -130,6 +130,8 @@ async fn tool_of_others_is_left_alone_until_it_is_adopted() {
     let adopted = bundle(&hub);
     assert!(!adopted.tool.unwrap().with_controllers);
     assert_eq!(adopted.fields.conflicts, ConflictPolicy::Force);
+    let reason = "a repair would fight with the return";
+    assert_eq!(adopted.fields.drift, DriftPolicy::Report, "{reason}");
     amend(&mut hub, |cluster| {
         cluster.agent.gitops.as_mut().unwrap().adopt = Some(false)
     })
