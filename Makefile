@@ -117,7 +117,7 @@ kills: kube ## agent, runner, Helm and hub killed KILLS times while eight bundle
 	FAIRLEAD_E2E_KILLS=$(KILLS) cargo test --locked --workspace --test deploy -- kills --ignored --nocapture --test-threads=1
 	cargo test --locked --workspace --test delivery -- --ignored --nocapture
 
-flux: kube ## a real Flux, built from its Go modules: its SSH key, its components, and its installation with a real Gitea behind squid (minutes, once; cached outside the checkout)
+flux: kube ## a real Flux and a real Argo CD, built from their Go modules: keys, components, installation with a real Gitea, adoption (minutes, once; cached outside the checkout)
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test gitops -- --nocapture
 

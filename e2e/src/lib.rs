@@ -4,6 +4,7 @@
 //! wait has a deadline.
 
 pub mod admin;
+pub mod argocd;
 pub mod calls;
 pub mod dex;
 pub mod fleet;

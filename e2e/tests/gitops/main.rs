@@ -8,6 +8,7 @@
 
 mod adoption;
 mod argocd;
+mod argocd_sync;
 mod install;
 mod repair;
 mod rig;
