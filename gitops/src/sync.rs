@@ -1,8 +1,13 @@
 //! Status of the last sync, from the tool's own object.
 
 use serde_json::Value;
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{secrets, tool::Layout};
+
+/// Time for which Argo CD may answer a comparison from memory, without its key (`--revision-cache-expiration`), and the
+/// difference of two clocks.
+const CACHED_REVISION_TIME: Duration = Duration::seconds(3 * 60 + 10);
 
 /// Annotation that requests a sync of Flux, and whose value Flux reports back.
 const REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
@@ -57,8 +62,8 @@ impl Sync {
 #[derive(Debug)]
 pub(crate) struct Applications<'a> {
     url: &'a str,
-    /// Time at which Argo CD got its key.
-    since: Option<&'a str>,
+    /// Begin of comparisons that need the key which Argo CD has now.
+    since: Option<OffsetDateTime>,
     count: usize,
     /// Number of those that were compared with Git after that time.
     compared: usize,
@@ -66,10 +71,12 @@ pub(crate) struct Applications<'a> {
 }
 
 impl<'a> Applications<'a> {
-    pub(crate) fn new(url: &'a str, since: Option<&'a str>) -> Self {
+    /// `written` is the time at which Argo CD got its key.
+    pub(crate) fn new(url: &'a str, written: Option<&str>) -> Self {
+        let written = written.and_then(moment);
         Applications {
             url,
-            since,
+            since: written.and_then(|it| it.checked_add(CACHED_REVISION_TIME)),
             count: 0,
             compared: 0,
             failure: None,
@@ -91,7 +98,7 @@ impl<'a> Applications<'a> {
         let compared = application
             .pointer("/status/reconciledAt")
             .and_then(Value::as_str);
-        let is_later = self.since.is_some() && compared > self.since;
+        let is_later = self.since.is_some() && compared.and_then(moment) > self.since;
         self.compared += usize::from(is_later);
         let conditions = application
             .pointer("/status/conditions")
@@ -120,6 +127,10 @@ impl<'a> Applications<'a> {
             outcome,
         })
     }
+}
+
+fn moment(text: &str) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(text, &Rfc3339).ok()
 }
 
 fn outcome(object: &Value) -> Outcome {
@@ -223,9 +234,10 @@ mod tests {
                 Sync::Source(source) => Some((source.handled.is_some(), source.outcome)),
             }
         };
-        let later = application("2026-11-26T10:00:01Z", None);
-        let same = application("2026-11-26T10:00:00Z", None);
-        let failed = application("2026-11-26T10:00:02Z", Some("knownhosts: key mismatch"));
+        let later = application("2026-11-26T10:03:11Z", None);
+        // Argo CD may have answered it from memory.
+        let same = application("2026-11-26T10:03:10Z", None);
+        let failed = application("2026-11-26T10:03:12Z", Some("knownhosts: key mismatch"));
         let mut other = later.clone();
         other["spec"]["source"]["repoURL"] = json!("ssh://git@git.example/other");
         assert_eq!(of(&[other.clone()]), None);

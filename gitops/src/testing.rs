@@ -269,8 +269,8 @@ impl World {
         object["metadata"]["managedFields"] = json!([{ "time": time(self.version) }]);
         self.objects.insert(path.clone(), object.clone());
         if path == ARGOCD_SECRET {
-            // Argo CD compares all Applications a second later.
-            let reconciled = time(self.version + 1);
+            // Argo CD compares all Applications once it does not remember their commit any more.
+            let reconciled = time(self.version + 191);
             if let Some(list) = self.objects.get_mut(APPLICATIONS) {
                 list["items"][0]["status"]["reconciledAt"] = reconciled;
             }
