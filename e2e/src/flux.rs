@@ -37,13 +37,9 @@ impl SourceController {
     /// kubectl refuses.
     pub async fn create_definitions(built: &Path, cluster: &Cluster) -> anyhow::Result<()> {
         let crds = built.join("crds").display().to_string();
-        for words in [
-            &["create", "-f", &crds][..],
-            &["wait", "--for=condition=Established", "crd", "--all"],
-        ] {
-            cluster.kubectl().args(words).run().await?.success()?;
-        }
-        Ok(())
+        let create = cluster.kubectl().args(["create", "-f", &crds]);
+        create.run().await?.success()?;
+        cluster.until_defined().await
     }
 
     /// Starts the controller, with its artifacts and its log in `folder`.
@@ -110,12 +106,9 @@ impl KustomizeController {
     pub async fn start(built: &Path, cluster: &Cluster, folder: &Path) -> anyhow::Result<Self> {
         let crd = built.join("crds/kustomize.toolkit.fluxcd.io_kustomizations.yaml");
         let crd = crd.display().to_string();
-        for words in [
-            &["create", "-f", &crd][..],
-            &["wait", "--for=condition=Established", "crd", "--all"],
-        ] {
-            cluster.kubectl().args(words).run().await?.success()?;
-        }
+        let create = cluster.kubectl().args(["create", "-f", &crd]);
+        create.run().await?.success()?;
+        cluster.until_defined().await?;
         Self::start_by(built, &cluster.kubeconfig(), folder)
     }
 

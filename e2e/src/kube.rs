@@ -14,10 +14,12 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use fairlead_testkit::process::ProcessLocation;
-use fairlead_testkit::wait::{build_folder, setting};
+use fairlead_testkit::wait::{build_folder, eventually, setting};
 
 use crate::kubectl::Kubectl;
 use crate::netns::NetNs;
+
+const DEFINED_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Deadline of a cluster's start. It takes about six seconds on two idle cores.
 const START_DEADLINE: Duration = Duration::from_secs(90);
@@ -166,6 +168,26 @@ impl Cluster {
             Some(net) => kubectl.in_net(net),
             None => kubectl,
         }
+    }
+
+    /// Waits until the API server serves all definitions. `kubectl wait` fails on one without any condition yet.
+    ///
+    /// # Errors
+    /// Not within 30 seconds.
+    pub async fn until_defined(&self) -> anyhow::Result<()> {
+        eventually(DEFINED_DEADLINE, "established definitions", async || {
+            let get = self.kubectl().args(["get", "crd", "-o", "json"]);
+            let list = get.run().await.ok()?.success().ok()?;
+            let list: Value = serde_json::from_str(&list).ok()?;
+            let is_established = |it: &Value| {
+                let conditions = it["status"]["conditions"].as_array();
+                let mut conditions = conditions.into_iter().flatten();
+                conditions.any(|it| it["type"] == "Established" && it["status"] == "True")
+            };
+            let all = list["items"].as_array()?;
+            all.iter().all(is_established).then_some(())
+        })
+        .await
     }
 
     /// Appends a line to a container's output, for `kubectl logs`.

@@ -138,8 +138,7 @@ async fn install_by_hand(rig: &Rig) -> anyhow::Result<()> {
     };
     let (first, second): (Vec<_>, Vec<_>) = objects.iter().partition(is_first);
     apply(rig, &first).await?;
-    let wait = ["wait", "--for=condition=Established", "crd", "--all"];
-    rig.cluster.kubectl().args(wait).run().await?.success()?;
+    rig.cluster.until_defined().await?;
     let own = own_source(&url);
     let second: Vec<&Value> = second.into_iter().chain(&own).collect();
     apply(rig, &second).await

@@ -27,8 +27,7 @@ async fn definitions_of_argocd_accept_the_catalog() -> anyhow::Result<()> {
     };
     let (first, second): (Vec<_>, Vec<_>) = objects.iter().partition(is_first);
     apply(&cluster, &first).await?;
-    let wait = ["wait", "--for=condition=Established", "crd", "--all"];
-    cluster.kubectl().args(wait).run().await?.success()?;
+    cluster.until_defined().await?;
     apply(&cluster, &second).await?;
     // The same again is no change: no field is dropped or set by a default.
     let again = apply(&cluster, &second).await?;

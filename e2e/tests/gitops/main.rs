@@ -14,7 +14,7 @@ mod repair;
 mod rig;
 mod world;
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, fs::File, os::unix::fs::FileExt, path::Path};
 
 use anyhow::{Context, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -76,6 +76,7 @@ async fn flux_syncs_with_the_agents_key_through_a_rotation_and_stops_at_another_
     private.extend(world.private_keys().await?);
     ensure!(private.len() >= 2, "two keys were made");
     search_below(&world.hub.data(), &private)?;
+    search_memory(world.hub.process.pid(), &private, &next)?;
 
     catalog_differs_and_is_found(&world).await?;
     another_host_key_stops_the_syncs(&world).await
@@ -145,17 +146,55 @@ fn search_below(folder: &Path, private: &BTreeSet<String>) -> anyhow::Result<()>
                 continue; // a socket
             };
             files += 1;
-            for encoded in private {
-                let pem = String::from_utf8(STANDARD.decode(encoded)?)?;
-                let line = pem.lines().nth(3).context("a line within the key")?;
-                for form in [encoded.as_str(), line] {
-                    let mut windows = bytes.windows(form.len());
-                    let is_found = windows.any(|it| it == form.as_bytes());
-                    ensure!(!is_found, "{} has a private key", path.display());
-                }
+            for form in forms(private)? {
+                let is_found = has(&bytes, &form);
+                ensure!(!is_found, "{} has a private key", path.display());
             }
         }
     }
     ensure!(files > 0, "the hub has files");
     Ok(())
+}
+
+/// Fails if the memory of the hub has a private key, as it would after one had crossed the link. `known` is a text that the
+/// hub has.
+fn search_memory(hub: u32, private: &BTreeSet<String>, known: &str) -> anyhow::Result<()> {
+    let memory = File::open(format!("/proc/{hub}/mem"))?;
+    let maps = std::fs::read_to_string(format!("/proc/{hub}/maps"))?;
+    let forms = forms(private)?;
+    let mut has_known = false;
+    for map in maps.lines().filter(|it| it.contains(" rw-p ")) {
+        let (range, _) = map.split_once(' ').context("a range")?;
+        let (start, end) = range.split_once('-').context("two ends")?;
+        let (start, end) = (
+            u64::from_str_radix(start, 16)?,
+            u64::from_str_radix(end, 16)?,
+        );
+        let mut bytes = vec![0; usize::try_from(end - start)?];
+        // Guard pages cannot be read.
+        if memory.read_exact_at(&mut bytes, start).is_err() {
+            continue;
+        }
+        has_known |= has(&bytes, known);
+        let found = forms.iter().any(|form| has(&bytes, form));
+        ensure!(!found, "a private key is in the hub's memory: {map}");
+    }
+    ensure!(has_known, "the hub's memory was read");
+    Ok(())
+}
+
+/// Private keys as they are in a Secret, and a line from within each.
+fn forms(private: &BTreeSet<String>) -> anyhow::Result<Vec<String>> {
+    let mut forms = Vec::new();
+    for encoded in private {
+        let pem = String::from_utf8(STANDARD.decode(encoded)?)?;
+        let line = pem.lines().nth(3).context("a line within the key")?;
+        forms.extend([encoded.clone(), line.to_owned()]);
+    }
+    Ok(forms)
+}
+
+fn has(bytes: &[u8], text: &str) -> bool {
+    let mut windows = bytes.windows(text.len());
+    windows.any(|it| it == text.as_bytes())
 }
