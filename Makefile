@@ -121,11 +121,11 @@ flux: kube ## a real Flux and a real Argo CD, built from their Go modules: keys,
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test gitops -- --nocapture
 
-gitea: kube ## a Gitea built from its Go module: the contract of Git servers, repositories of tenants, bundles with webhooks and lost content (cached outside the checkout)
+gitea: kube ## a Gitea built from its Go module: the contract of Git servers, repositories of tenants, thirty merge requests, bundles with webhooks and lost content (cached outside the checkout)
 	@e2e/gitea/build > /dev/null
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test git_servers -- --ignored
-	cargo test --locked --workspace --test deploy -- gitea --ignored --nocapture
+	cargo test --locked --workspace --test deploy -- gitea maintenance --ignored --nocapture
 
 vault: kube ## a Vault built from its Go module: each cluster reads its own secrets, and nobody else's (cached outside the checkout)
 	@e2e/vault/build > /dev/null
