@@ -146,7 +146,7 @@ impl Cluster {
     /// Audit log of the API server so far: one event per finished request, two per watch or stream.
     ///
     /// An event may be written after its answer has arrived, so read it through
-    /// [`eventually`](fairlead_testkit::wait::eventually).
+    /// [`eventually`].
     ///
     /// # Errors
     /// The log cannot be read or is not JSON.
@@ -180,11 +180,14 @@ impl Cluster {
             let list = get.run().await.ok()?.success().ok()?;
             let list: Value = serde_json::from_str(&list).ok()?;
             let is_established = |it: &Value| {
-                let conditions = it["status"]["conditions"].as_array();
+                let conditions = it.pointer("/status/conditions").and_then(Value::as_array);
                 let mut conditions = conditions.into_iter().flatten();
-                conditions.any(|it| it["type"] == "Established" && it["status"] == "True")
+                conditions.any(|it| {
+                    let has = |field, value: &str| it.get(field).is_some_and(|it| it == value);
+                    has("type", "Established") && has("status", "True")
+                })
             };
-            let all = list["items"].as_array()?;
+            let all = list.get("items")?.as_array()?;
             all.iter().all(is_established).then_some(())
         })
         .await
