@@ -145,8 +145,7 @@ impl Cluster {
 
     /// Audit log of the API server so far: one event per finished request, two per watch or stream.
     ///
-    /// An event may be written after its answer has arrived, so read it through
-    /// [`eventually`].
+    /// An event may be written after its answer has arrived, so read it through [`eventually`].
     ///
     /// # Errors
     /// The log cannot be read or is not JSON.
