@@ -1,12 +1,12 @@
-//! Access of clusters to Vault: the desired access ([`wanted`]), the Vault that provides it (a
+//! Access of clusters to Vault: the desired access ([`desired`]), the Vault that provides it (a
 //! plugged-in [`SecretAccess`]), its status ([`state`]), and its end. Without a Vault, nothing of it
 //! is shown.
 
-mod keeper;
+mod desired;
+mod reconciler;
 mod retired;
 mod schedule;
 mod state;
-mod wanted;
 
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ impl Module for VaultModule {
         };
         tokio::select! {
             () = process.draining() => {}
-            () = keeper::run(&self.0, access) => {}
+            () = reconciler::run(&self.0, access) => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::{
     VaultParts,
-    keeper::{outcome_of, with_deadline},
+    reconciler::{outcome_of, with_deadline},
     schedule::WorkOutcome,
     state::line,
 };

@@ -16,7 +16,7 @@ use fairlead_store::model::{Cluster, VaultNames, VaultState};
 use fairlead_vault::{SecretAccess, VaultError};
 use time::OffsetDateTime;
 
-use super::wanted::{names, wanted};
+use super::desired::{names, planned_access};
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 700;
@@ -116,8 +116,8 @@ fn shown(
     cluster: &Cluster,
     known: Option<&VaultState>,
 ) -> VaultAccessState {
-    let (known, reason) = match (wanted(access, cluster), known) {
-        (Ok(wanted), Some(known)) if known.of == wanted.of => (Some(known), None),
+    let (known, reason) = match (planned_access(access, cluster), known) {
+        (Ok(planned), Some(known)) if known.of == planned.of => (Some(known), None),
         (Ok(_), _) => (
             None,
             Some("not requested from Vault in its current form yet".to_owned()),

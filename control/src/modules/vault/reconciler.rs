@@ -21,10 +21,11 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    VaultParts, retired,
+    VaultParts,
+    desired::{PlannedAccess, names, planned_access},
+    retired,
     schedule::{DueWork, Schedule, Work, WorkOutcome},
     state::{begun, state_after},
-    wanted::{Wanted, names, wanted},
 };
 
 /// Maximum number of concurrent requests.
@@ -117,11 +118,11 @@ impl Reconciler {
         let names = names(self.access.as_ref(), cluster);
         let known = cluster.vault.as_ref();
         let is_moved = known.is_some_and(|it| it.names != names);
-        match wanted(self.access.as_ref(), cluster) {
-            Ok(wanted) => {
-                let is_done = known.is_some_and(|it| it.of == wanted.of && it.reason.is_none());
+        match planned_access(self.access.as_ref(), cluster) {
+            Ok(planned) => {
+                let is_done = known.is_some_and(|it| it.of == planned.of && it.reason.is_none());
                 // A later cluster with the same id and keys is another one: the parts of the first end.
-                let of = format!("{} {}", wanted.of, cluster.created);
+                let of = format!("{} {}", planned.of, cluster.created);
                 self.schedule.plan(work, &names.mount, &of, is_done);
             }
             // The parts of the former tenant end without new keys, too.
@@ -162,10 +163,10 @@ async fn ensure(
     let Some(cluster) = begin(parts, access, id, now()).await? else {
         return Ok(WorkOutcome::Failed(None));
     };
-    let Ok(wanted) = wanted(access, &cluster) else {
+    let Ok(planned) = planned_access(access, &cluster) else {
         return Ok(WorkOutcome::Done);
     };
-    let result = with_deadline(access.ensure(&wanted.desired)).await;
+    let result = with_deadline(access.ensure(&planned.desired)).await;
     match &result {
         Ok(corrected) => info!(cluster = %id, ?corrected, "access to vault checked"),
         Err(error) => warn!(cluster = %id, %error, "access to vault not checked"),
@@ -174,12 +175,12 @@ async fn ensure(
     let (view, at) = (parts.store.view(), now());
     let is_repeated = view.cluster(id).is_some_and(|record| {
         let state = record.value.vault.as_ref();
-        state.is_some_and(|state| state_after(state, &wanted.of, &result, at) == *state)
+        state.is_some_and(|state| state_after(state, &planned.of, &result, at) == *state)
     });
     if !is_repeated {
         let names = access.names(&cluster.tenant, id);
         let id = id.clone();
-        let decide = move |draft: &mut Draft| settle(draft, &id, (&names, &wanted), &result, at);
+        let decide = move |draft: &mut Draft| settle(draft, &id, (&names, &planned), &result, at);
         parts.store.change(Actor::Hub, decide).await?;
     }
     Ok(outcome)
@@ -242,7 +243,7 @@ fn is_retiring(view: &View, names: &VaultNames) -> bool {
 fn settle(
     draft: &mut Draft,
     id: &ClusterId,
-    (names, wanted): (&VaultNames, &Wanted),
+    (names, planned): (&VaultNames, &PlannedAccess),
     result: &Result<Vec<String>, VaultError>,
     now: OffsetDateTime,
 ) -> Result<(), StoreError> {
@@ -251,7 +252,7 @@ fn settle(
         return Ok(());
     };
     if let Some(state) = cluster.vault.take_if(|it| it.names == *names) {
-        cluster.vault = Some(state_after(&state, &wanted.of, result, now));
+        cluster.vault = Some(state_after(&state, &planned.of, result, now));
         draft.put_cluster(cluster)?;
     }
     Ok(())

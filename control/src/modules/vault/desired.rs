@@ -15,7 +15,7 @@ pub(super) enum NoAccess {
 
 /// Desired access, and its hash.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct PlannedAccess {
     pub(super) desired: DesiredAccess,
     pub(super) of: String,
 }
@@ -28,11 +28,14 @@ pub(super) fn names(access: &dyn SecretAccess, cluster: &Cluster) -> VaultNames 
 ///
 /// # Errors
 /// [`NoAccess`]
-pub(super) fn wanted(access: &dyn SecretAccess, cluster: &Cluster) -> Result<Wanted, NoAccess> {
+pub(super) fn planned_access(
+    access: &dyn SecretAccess,
+    cluster: &Cluster,
+) -> Result<PlannedAccess, NoAccess> {
     let fact = cluster.dynamic_facts.get(SERVICE_ACCOUNT_KEYS);
     let fact = fact.filter(|it| it.source == FactSource::Agent);
     let keys = &fact.ok_or(NoAccess::NoKeys)?.value;
     let desired = access.desired(&cluster.tenant, &cluster.id, keys)?;
     let of = hex::hash_of(&desired);
-    Ok(Wanted { desired, of })
+    Ok(PlannedAccess { desired, of })
 }
