@@ -1,7 +1,14 @@
-//! A pull request in the API of GitHub, whose form Gitea has taken over.
+//! Pull requests in the API of GitHub, whose form Gitea has taken over.
 
 use fairlead_repositories::{CiResult, MergeCheck, OpenMergeRequest};
+use http::HeaderMap;
 use serde::Deserialize;
+
+use super::{decode, found, pages};
+use crate::{
+    address::RepoPath,
+    api_calls::{ApiCalls, ApiRequest, CallError},
+};
 
 #[derive(Deserialize)]
 pub(super) struct PullRequest {
@@ -54,7 +61,33 @@ impl PullRequest {
     }
 }
 
-/// True if it is merged or closed.
-pub(super) fn is_closed(request: &PullRequest) -> bool {
-    request.state != "open"
+/// All open ones of a repository. CI and conflicts are unknown.
+pub(super) async fn list(
+    api: &ApiCalls,
+    path: &RepoPath,
+    query: &[(&str, &str)],
+    is_last: impl Fn(&HeaderMap, usize, usize) -> bool,
+) -> Result<Vec<OpenMergeRequest>, CallError> {
+    let at = ["repos", path.group.as_str(), path.name.as_str(), "pulls"];
+    let entries = pages(api, &at, query, is_last).await?;
+    let requests = entries.into_iter().map(|entry| {
+        let request: PullRequest = decode(entry)?;
+        Ok(request.into_open(CiResult::None, MergeCheck::Unknown))
+    });
+    requests.collect()
+}
+
+/// An open one; `None` if there is none.
+pub(super) async fn read(
+    api: &ApiCalls,
+    path: &RepoPath,
+    number: u64,
+) -> Result<Option<PullRequest>, CallError> {
+    let number = number.to_string();
+    let at = ["repos", &path.group, &path.name, "pulls", &number];
+    let Some(answer) = found(api.call(ApiRequest::get(&at)).await)? else {
+        return Ok(None);
+    };
+    let request: PullRequest = decode(answer.body)?;
+    Ok((request.state == "open").then_some(request))
 }

@@ -12,10 +12,7 @@ use crate::{
     api_calls::{ApiRequest, CallError},
     merge_requests::MergeRequestCalls,
     provider::PAGE_SIZE,
-    providers::{
-        count_header, decode, found, pages,
-        pull_request::{PullRequest, is_closed},
-    },
+    providers::{count_header, decode, found, pull_request},
 };
 
 #[derive(Deserialize)]
@@ -33,18 +30,12 @@ impl MergeRequestCalls for Gitea {
     }
 
     async fn open_requests(&self, path: &RepoPath) -> Result<Vec<OpenMergeRequest>, CallError> {
-        let at = ["repos", path.group.as_str(), path.name.as_str(), "pulls"];
         // The server may allow less than a page of this size.
         let is_last = |headers: &HeaderMap, _, total| {
             count_header(headers, "x-total-count").is_some_and(|count| total >= count)
         };
         let query = [("state", "open"), ("limit", PAGE_SIZE)];
-        let entries = pages(&self.0, &at, &query, is_last).await?;
-        let requests = entries.into_iter().map(|entry| {
-            let request: PullRequest = decode(entry)?;
-            Ok(request.into_open(CiResult::None, MergeCheck::Unknown))
-        });
-        requests.collect()
+        pull_request::list(&self.0, path, &query, is_last).await
     }
 
     async fn open_request(
@@ -52,15 +43,10 @@ impl MergeRequestCalls for Gitea {
         path: &RepoPath,
         number: u64,
     ) -> Result<Option<OpenMergeRequest>, CallError> {
-        let (group, name, number) = (&path.group, &path.name, number.to_string());
-        let at = ["repos", group, name, "pulls", &number];
-        let Some(answer) = found(self.0.call(ApiRequest::get(&at)).await)? else {
+        let Some(request) = pull_request::read(&self.0, path, number).await? else {
             return Ok(None);
         };
-        let request: PullRequest = decode(answer.body)?;
-        if is_closed(&request) {
-            return Ok(None);
-        }
+        let (group, name) = (&path.group, &path.name);
         let at = ["repos", group, name, "commits", &request.head.sha, "status"];
         let status = found(self.0.call(ApiRequest::get(&at)).await)?;
         let status = status.map(|it| decode::<CombinedStatus>(it.body));

@@ -12,10 +12,7 @@ use crate::{
     api_calls::{ApiRequest, CallError},
     merge_requests::MergeRequestCalls,
     provider::PAGE_SIZE,
-    providers::{
-        decode, found, pages,
-        pull_request::{PullRequest, is_closed},
-    },
+    providers::{decode, pull_request},
 };
 
 /// Entries of a full page.
@@ -42,15 +39,9 @@ struct CheckRun {
 #[async_trait]
 impl MergeRequestCalls for GitHub {
     async fn open_requests(&self, path: &RepoPath) -> Result<Vec<OpenMergeRequest>, CallError> {
-        let at = ["repos", path.group.as_str(), path.name.as_str(), "pulls"];
         let query = [("state", "open"), ("per_page", PAGE_SIZE)];
         let is_last = |_: &http::HeaderMap, count, _| count < FULL_PAGE;
-        let entries = pages(&self.0, &at, &query, is_last).await?;
-        let requests = entries.into_iter().map(|entry| {
-            let request: PullRequest = decode(entry)?;
-            Ok(request.into_open(CiResult::None, MergeCheck::Unknown))
-        });
-        requests.collect()
+        pull_request::list(&self.0, path, &query, is_last).await
     }
 
     async fn open_request(
@@ -58,15 +49,10 @@ impl MergeRequestCalls for GitHub {
         path: &RepoPath,
         number: u64,
     ) -> Result<Option<OpenMergeRequest>, CallError> {
-        let (group, name, number) = (&path.group, &path.name, number.to_string());
-        let at = ["repos", group, name, "pulls", &number];
-        let Some(answer) = found(self.0.call(ApiRequest::get(&at)).await)? else {
+        let Some(request) = pull_request::read(&self.0, path, number).await? else {
             return Ok(None);
         };
-        let request: PullRequest = decode(answer.body)?;
-        if is_closed(&request) {
-            return Ok(None);
-        }
+        let (group, name) = (&path.group, &path.name);
         let at = ["repos", group, name, "commits", &request.head.sha, "status"];
         let status = self.0.call(ApiRequest::get(&at)).await?;
         let status = ci_of_status(&decode(status.body)?);
