@@ -90,7 +90,7 @@ impl End {
     }
 }
 
-/// All objects but events, as kind, namespace and name.
+/// All objects but events and those of the control plane, as kind, namespace and name.
 async fn snapshot(cluster: &Cluster) -> anyhow::Result<BTreeSet<String>> {
     let kinds = ["api-resources", "--verbs=list,delete", "-o", "name"];
     let kinds = cluster.kubectl().args(kinds).run().await?.success()?;
@@ -103,7 +103,15 @@ async fn snapshot(cluster: &Cluster) -> anyhow::Result<BTreeSet<String>> {
     let get = ["get", &kinds, "-A", "--no-headers", "-o", columns];
     let objects = cluster.kubectl().args(get).run().await?.success()?;
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    Ok(objects.lines().map(words).collect())
+    let all = objects.lines().map(words);
+    Ok(all.filter(|it| !is_of_control_plane(it)).collect())
+}
+
+/// Whether the control plane has made the object in its own namespaces, at a time of its own choice.
+fn is_of_control_plane(object: &str) -> bool {
+    let mut words = object.split(' ').skip(1);
+    let is_its_namespace = words.next().is_some_and(|it| it.starts_with("kube-"));
+    is_its_namespace && !words.next().is_some_and(|it| it.starts_with("fairlead"))
 }
 
 /// Objects once the controllers have made theirs in each namespace.
@@ -112,7 +120,8 @@ async fn settled(cluster: &Cluster) -> anyhow::Result<BTreeSet<String>> {
         let all = snapshot(cluster).await.ok()?;
         let names = all
             .iter()
-            .filter_map(|it| it.strip_prefix("Namespace <none> "));
+            .filter_map(|it| it.strip_prefix("Namespace <none> "))
+            .filter(|name| !name.starts_with("kube-"));
         let is_complete = names.into_iter().all(|name| {
             let made = [
                 "ConfigMap NAME kube-root-ca.crt",

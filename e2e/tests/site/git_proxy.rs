@@ -19,7 +19,7 @@ use rustls::{
 use tokio::{io::copy_bidirectional, net::TcpStream, process::Command, task::JoinHandle};
 use tokio_rustls::TlsAcceptor;
 
-use crate::world::SiteWorld;
+use crate::world::{STEP_DEADLINE, SiteWorld};
 
 /// Name of the Git server for HTTPS; the hub resolves it to loopback, which is private.
 const LOCAL_NAME: &str = "localhost";
@@ -177,6 +177,12 @@ impl Proxied {
             ssh,
         })
     }
+
+    /// Waits for `text` in the agent's log.
+    async fn says(&mut self, text: &str) -> anyhow::Result<()> {
+        let agent = &mut self.agent.process;
+        agent.wait_for_log(text, STEP_DEADLINE).await
+    }
 }
 
 #[tokio::test]
@@ -206,7 +212,7 @@ async fn git_over_ssh_and_https_goes_through_the_hub() -> anyhow::Result<()> {
         "--git-proxy-private",
         "::1/128",
     ];
-    let proxied = Proxied::start(&flags, &ssh_target).await?;
+    let mut proxied = Proxied::start(&flags, &ssh_target).await?;
     let key = home.path().join("key");
     std::fs::write(&key, server.deploy_key()?)?;
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600))?;
@@ -221,11 +227,8 @@ async fn git_over_ssh_and_https_goes_through_the_hub() -> anyhow::Result<()> {
     // The addresses are allowed, but none is of a repository of this cluster.
     let refused = git(home.path(), &clone_ssh, &ssh_variables).await?;
     ensure!(!refused.status.success(), "the clone was not refused");
-    let log = proxied.agent.process.log()?;
-    ensure!(
-        log.contains("FL-1509") && log.contains("has no repository at"),
-        "{log}"
-    );
+    proxied.says("has no repository at").await?;
+    ensure!(proxied.agent.process.log()?.contains("FL-1509"));
 
     let set = ["cluster", "set", "pod", "--git-repo", &ssh_url, "--yes"];
     proxied.world.hub.cli(set).await?.success()?;
@@ -236,12 +239,10 @@ async fn git_over_ssh_and_https_goes_through_the_hub() -> anyhow::Result<()> {
         String::from_utf8_lossy(&cloned.stderr)
     );
 
-    clone_over_https(&proxied, &https, home.path()).await?;
-    let hub_log = proxied.world.hub.process.log()?;
-    ensure!(
-        hub_log.contains("connection through the Git proxy ended"),
-        "{hub_log}"
-    );
+    clone_over_https(&mut proxied, &https, home.path()).await?;
+    let ended = "connection through the Git proxy ended";
+    let hub = &mut proxied.world.hub.process;
+    hub.wait_for_log(ended, STEP_DEADLINE).await?;
     let metrics = proxied.world.hub.metrics().await?;
     let connected = metrics.sum(
         "fairlead_git_proxy_requests_total",
@@ -253,7 +254,7 @@ async fn git_over_ssh_and_https_goes_through_the_hub() -> anyhow::Result<()> {
 
 /// Clones through the HTTP proxy, and fails to do so from a host outside of the list.
 async fn clone_over_https(
-    proxied: &Proxied,
+    proxied: &mut Proxied,
     https: &HttpsServer,
     home: &Path,
 ) -> anyhow::Result<()> {
@@ -286,9 +287,7 @@ async fn clone_over_https(
     let refused = git(home, &other, &https_variables).await?;
     let text = String::from_utf8_lossy(&refused.stderr);
     ensure!(!refused.status.success() && text.contains("403"), "{text}");
-    let log = proxied.agent.process.log()?;
-    ensure!(log.contains("is not in its list"), "{log}");
-    Ok(())
+    proxied.says("is not in its list").await
 }
 
 #[tokio::test]
@@ -297,11 +296,11 @@ async fn private_address_of_a_name_and_a_hub_without_a_list_are_refused() -> any
     let target = format!("{LOCAL_NAME}:{}", listener.local_addr()?.port());
     let home = tempfile::tempdir()?;
     let flags = ["--git-proxy-allow", &target, "--git-proxy-all-clusters"];
-    let private = Proxied::start(&flags, &target).await?;
-    let off = Proxied::start(&[], &target).await?;
+    let mut private = Proxied::start(&flags, &target).await?;
+    let mut off = Proxied::start(&[], &target).await?;
     for (proxied, cause) in [
-        (&private, "has private addresses only"),
-        (&off, "has no addresses"),
+        (&mut private, "has private addresses only"),
+        (&mut off, "has no addresses"),
     ] {
         let proxy = format!("http://127.0.0.1:{}", proxied.http);
         let variables = [("https_proxy", proxy.as_str()), ("no_proxy", "")];
@@ -309,8 +308,7 @@ async fn private_address_of_a_name_and_a_hub_without_a_list_are_refused() -> any
         let refused = git(home.path(), &["clone", "-q", &url, "a"], &variables).await?;
         let text = String::from_utf8_lossy(&refused.stderr);
         ensure!(!refused.status.success() && text.contains("403"), "{text}");
-        let log = proxied.agent.process.log()?;
-        ensure!(log.contains(cause), "{log}");
+        proxied.says(cause).await?;
     }
     listener.set_nonblocking(true)?;
     ensure!(listener.accept().is_err(), "the hub connected all the same");
