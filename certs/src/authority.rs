@@ -286,6 +286,14 @@ impl Authority {
         self.issue(&profiles::hub(&self.trust_domain, now)?)
     }
 
+    /// Issues a certificate (24 h) by which the hub proves itself to another hub, with a new key.
+    ///
+    /// # Errors
+    /// `FL-5101` if it cannot be signed.
+    pub fn issue_hub_client(&self, now: OffsetDateTime) -> Result<Leaf, CertsError> {
+        self.issue(&profiles::hub_client(&self.trust_domain, now)?)
+    }
+
     /// Issues the front's certificate (24 h) for these DNS names (also `*.domain`) and addresses.
     ///
     /// Used if no certificate of a public CA is configured. The chain contains the authority, so that a client can

@@ -8,7 +8,7 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-use crate::{error::CertsError, pin::sha256};
+use crate::{error::CertsError, pin::sha256, profiles::hub_uri};
 
 /// Identity of an agent, from the URI SAN `spiffe://<trust domain>/tenant/<t>/cluster/<c>` of its certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,18 @@ pub fn agent_identity(
         serial: hex::encode(leaf.raw_serial()),
         key: sha256(leaf.public_key().raw),
     })
+}
+
+/// Expiry of a hub's certificate for other hubs, from a chain that TLS has verified, leaf first; `None` for the chain
+/// of an agent.
+#[must_use]
+pub fn hub_expiry(chain: &[CertificateDer<'_>], trust_domain: &str) -> Option<OffsetDateTime> {
+    let (_, leaf) = X509Certificate::from_der(chain.first()?).ok()?;
+    let names = leaf.subject_alternative_name().ok()??;
+    let [GeneralName::URI(uri)] = names.value.general_names.as_slice() else {
+        return None;
+    };
+    (*uri == hub_uri(trust_domain)).then(|| leaf.validity().not_after.to_datetime())
 }
 
 fn parse_uri(uri: &str, trust_domain: &str) -> Option<(TenantId, ClusterId)> {

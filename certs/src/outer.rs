@@ -79,6 +79,62 @@ fn client(
     Ok(Arc::new(config))
 }
 
+/// Outer TLS between hubs: it verifies nothing, because addresses of hubs are in no certificate of a public CA.
+///
+/// Both hubs prove themselves in the inner TLS, which carries each byte.
+///
+/// # Errors
+/// `FL-5101` if the provider lacks the protocol versions.
+pub fn outer_client_between_hubs() -> Result<Arc<ClientConfig>, CertsError> {
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(internal)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(UnverifiedTransport))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Accepts each certificate: the inner TLS verifies both ends.
+#[derive(Debug)]
+struct UnverifiedTransport;
+
+impl ServerCertVerifier for UnverifiedTransport {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &algorithms())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &algorithms())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        algorithms().supported_schemes()
+    }
+}
+
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertsError> {
     let bad = |detail: &str| CertsError::Settings(detail.to_owned());
     let all = CertificateDer::pem_slice_iter(pem.as_bytes())

@@ -36,6 +36,11 @@ pub(crate) fn agent_uri(trust_domain: &str, tenant: &TenantId, cluster: &Cluster
     format!("spiffe://{trust_domain}/tenant/{tenant}/cluster/{cluster}")
 }
 
+/// SPIFFE ID of all hubs of an authority.
+pub(crate) fn hub_uri(trust_domain: &str) -> String {
+    format!("spiffe://{trust_domain}/hub")
+}
+
 /// `key` distinguishes a later authority of the same trust domain from the first one.
 pub(crate) fn ca(
     trust_domain: &str,
@@ -78,9 +83,20 @@ pub(crate) fn hub(
     let mut params = leaf("Fairlead hub", now)?;
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.subject_alt_names = vec![
-        uri(format!("spiffe://{trust_domain}/hub"))?,
+        uri(hub_uri(trust_domain))?,
         SanType::DnsName(HUB_SERVER_NAME.try_into().map_err(internal)?),
     ];
+    Ok(params)
+}
+
+/// Certificate by which a hub proves itself to another hub.
+pub(crate) fn hub_client(
+    trust_domain: &str,
+    now: OffsetDateTime,
+) -> Result<CertificateParams, CertsError> {
+    let mut params = leaf("Fairlead hub", now)?;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params.subject_alt_names = vec![uri(hub_uri(trust_domain))?];
     Ok(params)
 }
 
