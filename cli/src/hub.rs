@@ -1,10 +1,12 @@
 //! `fairlead server` and `fairlead dev`: reads the settings of a hub and runs it.
 
+mod address;
 pub(crate) mod audit;
 mod first_login;
 mod front_ca;
 mod influx;
 mod local;
+mod registry_settings;
 pub(crate) mod settings;
 mod site_settings;
 
@@ -18,6 +20,7 @@ use fairlead_control::{Control, ProgramProxy};
 use fairlead_gateway::Gateway;
 use fairlead_registry::RegistrySettings;
 use fairlead_runtime::{Process, admin, listen, workers};
+use fairlead_store::Place;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tracing::info;
@@ -26,6 +29,7 @@ use crate::{
     build_info::VERSION,
     settings::{ProcessSettings, reader},
 };
+use address::hub_address;
 use audit::AuditSlot;
 use first_login::first_login;
 use settings::Settings;
@@ -87,7 +91,15 @@ pub(crate) async fn serve(
     let admin_url = format!("http://{}", local(&admin_listener)?);
     let plain_url = plain.as_ref().map(local).transpose()?;
     let plain_url = plain_url.map(|address| format!("http://{address}"));
-    let control = Control::open(control_config(&settings, &url, &admin_url)?).await?;
+    let hub_address = match &settings.hub_address {
+        Some(address) => address.clone(),
+        None => {
+            let database = settings.store.as_ref().and_then(Place::host);
+            hub_address(local(&listener)?, database).await?
+        }
+    };
+    let config = control_config(&settings, (&url, &hub_address), &admin_url)?;
+    let control = Control::open(config).await?;
     let seam = control.seam();
     let cluster_domain = cluster_domain(&settings, &url);
     let config = fairlead_gateway::Config {
@@ -174,7 +186,7 @@ fn cluster_domain(settings: &Settings, url: &HubUrl) -> String {
 
 fn control_config(
     settings: &Settings,
-    url: &HubUrl,
+    (url, hub_address): (&HubUrl, &HubUrl),
     admin_url: &str,
 ) -> Result<fairlead_control::Config, Failure> {
     let chain = settings
@@ -202,6 +214,7 @@ fn control_config(
     Ok(fairlead_control::Config {
         data_dir: settings.data.clone(),
         public_url: url.clone(),
+        hub_address: hub_address.clone(),
         install_base: settings.dev.as_ref().map(|_| admin_url.to_owned()),
         cluster_domain: cluster_domain(settings, url),
         front_leaf,

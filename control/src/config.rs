@@ -21,6 +21,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Address of the hub for people and agents, used in join strings and install URLs.
     pub public_url: HubUrl,
+    /// Address of the hub for the other hubs on its database.
+    pub hub_address: HubUrl,
     /// Address of install manifests, like `http://127.0.0.1:9090`, if it differs from the front.
     pub install_base: Option<String>,
     /// Clusters are also reachable as `<id>.<cluster_domain>`.

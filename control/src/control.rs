@@ -11,7 +11,7 @@ use fairlead_routes::RouteSpec;
 use fairlead_runtime::Process;
 use fairlead_seam::Seam;
 use fairlead_store::{Actor, Clock, Revision, model::Token};
-use rustls::ServerConfig;
+use rustls::{ClientConfig, ServerConfig};
 use secrecy::SecretString;
 use time::OffsetDateTime;
 use tokio::sync::watch;
@@ -71,6 +71,12 @@ impl Control {
     #[must_use]
     pub fn session_tls(&self) -> watch::Receiver<Arc<ServerConfig>> {
         self.0.certificates.session()
+    }
+
+    /// TLS inside of the sessions that this hub opens at other hubs; updated on renewal.
+    #[must_use]
+    pub fn hub_tls(&self) -> watch::Receiver<Arc<ClientConfig>> {
+        self.0.certificates.between_hubs()
     }
 
     /// Current revision of the registry; notified of every change.

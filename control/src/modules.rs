@@ -88,7 +88,8 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let (reporting, renew_grace) = (config.registry.reporting, config.enroll.renew_grace);
     let certificates = Certificates::new(authorities.clone(), front(&config), renew_grace, now)?;
     let certificates = Arc::new(certificates);
-    let lost = begin_membership(&store, &data_dir, &config.public_url, now).await?;
+    let addresses = (&config.public_url, &config.hub_address);
+    let lost = begin_membership(&store, &data_dir, addresses, now).await?;
     let set = authorities.set();
     let trust_domain = set.current.trust_domain().to_owned();
     info!(data = %data_dir.path().display(), store = %place, trust_domain, pins = %set.pins(), lost, "modules opened");

@@ -46,11 +46,12 @@ pub(crate) async fn open_store(
 pub(crate) async fn begin_membership(
     store: &Store,
     data_dir: &DataDir,
-    url: &HubUrl,
+    (url, address): (&HubUrl, &HubUrl),
     now: OffsetDateTime,
 ) -> Result<usize, Failure> {
     let presented = Presented {
         url: url.clone(),
+        address: address.clone(),
         instead_of: data_dir.renamed(store.name())?,
     };
     let begun = store.begin(presented, now, RESTARTED).await;

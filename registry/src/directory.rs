@@ -6,11 +6,15 @@ use std::{net::IpAddr, sync::Arc};
 use async_trait::async_trait;
 use fairlead_api::{ClusterId, ClusterUid, HubUrl, resources::ClusterStatus};
 use fairlead_certs::{AgentIdentity, SerialPrefix};
-use fairlead_seam::{Directory, DirectoryError, Recognition};
+use fairlead_seam::{Directory, DirectoryError, Recognition, RemoteHub};
 use fairlead_store::{
     Actor, Draft, Record, Store, StoreError, millis,
     model::{CloneSighting, Cluster, hex},
     whole_millis,
+};
+use futures_util::{
+    StreamExt,
+    stream::{self, BoxStream},
 };
 use time::Duration;
 use tokio::sync::broadcast;
@@ -202,6 +206,38 @@ impl Directory for Registry {
 
     fn other_hub(&self, cluster: &ClusterId) -> Option<HubUrl> {
         self.store.elsewhere(cluster)
+    }
+
+    fn own_name(&self) -> Option<Arc<str>> {
+        let name = self.store.name();
+        (!name.is_empty()).then(|| name.into())
+    }
+
+    fn remote_hubs(&self) -> Vec<RemoteHub> {
+        let live = self.store.live_hubs();
+        let live = live.borrow();
+        live.iter()
+            .map(|hub| RemoteHub {
+                id: Arc::clone(&hub.id),
+                url: hub.url.clone(),
+                address: hub.address.clone(),
+            })
+            .collect()
+    }
+
+    fn remote_hub_changes(&self) -> Option<BoxStream<'static, ()>> {
+        if !self.store.is_shared() {
+            return None;
+        }
+        let changes = stream::unfold(self.store.live_hubs(), async |mut hubs| {
+            hubs.changed().await.ok()?;
+            Some(((), hubs))
+        });
+        Some(changes.boxed())
+    }
+
+    fn hubs_with_session(&self, cluster: &ClusterId) -> Vec<Arc<str>> {
+        self.store.hubs_with_session(cluster)
     }
 
     fn revocations(&self) -> broadcast::Receiver<ClusterId> {

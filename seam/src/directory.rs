@@ -5,6 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use async_trait::async_trait;
 use fairlead_api::{ClusterId, ClusterUid, HubUrl, resources::ClusterStatus};
 use fairlead_certs::AgentIdentity;
+use futures_util::stream::BoxStream;
 use tokio::sync::broadcast;
 
 use crate::error::DirectoryError;
@@ -16,6 +17,17 @@ pub enum Recognition {
     Known,
     /// Not known: the agent sent no UID, or it has an older key than the last enrolled one.
     Unknown,
+}
+
+/// Another live hub on the same database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteHub {
+    /// Name of the hub until it ends.
+    pub id: Arc<str>,
+    /// Address for people and agents.
+    pub url: HubUrl,
+    /// Address for the other hubs.
+    pub address: HubUrl,
 }
 
 /// The list of clusters and their status.
@@ -51,6 +63,26 @@ pub trait Directory: Send + Sync {
     /// Address of another hub that certainly has a session of this cluster now.
     fn other_hub(&self, _cluster: &ClusterId) -> Option<HubUrl> {
         None
+    }
+
+    /// Name of this hub among those of its database; `None` if it is the only one.
+    fn own_name(&self) -> Option<Arc<str>> {
+        None
+    }
+
+    /// The other live hubs.
+    fn remote_hubs(&self) -> Vec<RemoteHub> {
+        Vec::new()
+    }
+
+    /// Notified of changes of [`Directory::remote_hubs`]; `None` if there are never any.
+    fn remote_hub_changes(&self) -> Option<BoxStream<'static, ()>> {
+        None
+    }
+
+    /// Names of the other hubs that have observed a session of this cluster, the best one first.
+    fn hubs_with_session(&self, _cluster: &ClusterId) -> Vec<Arc<str>> {
+        Vec::new()
     }
 
     /// Stores a changed status of a cluster.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use fairlead_api::ClusterId;
+use fairlead_api::{ClusterId, HubUrl};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -110,6 +110,14 @@ pub(super) enum Heartbeat<'a> {
     End,
 }
 
+/// This hub as the others find it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnHub<'a> {
+    pub(super) id: &'a str,
+    pub(super) url: &'a HubUrl,
+    pub(super) address: &'a HubUrl,
+}
+
 /// A database that stores the rows.
 #[async_trait]
 pub(super) trait Backend: Send + Sync {
@@ -160,8 +168,8 @@ pub(super) trait Backend: Send + Sync {
     /// All hubs of this database, including ended ones with remaining observations.
     async fn hubs(&self) -> Result<Vec<HubRow>>;
 
-    /// Records that this hub at `url` is alive, or has ended.
-    async fn beat(&self, hub: &str, url: &str, beat: Heartbeat<'_>) -> Result<()>;
+    /// Records that this hub is alive, or has ended.
+    async fn beat(&self, hub: OwnHub<'_>, beat: Heartbeat<'_>) -> Result<()>;
 
     /// Calls all hubs for their parts of a list; returns the number of the call.
     async fn call_for_parts(&self) -> Result<i64> {

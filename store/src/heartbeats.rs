@@ -8,6 +8,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
     ops::Bound::{Excluded, Unbounded},
+    sync::Arc,
     time::Duration,
 };
 
@@ -32,6 +33,8 @@ const SUSPECT_AFTER: Duration = Duration::from_secs(5);
 pub(super) struct HubRow {
     pub(super) id: String,
     pub(super) url: String,
+    /// Address for the other hubs; empty if the hub takes no forwarded requests.
+    pub(super) address: String,
     /// Last heartbeat, in milliseconds since 1970 by the database's clock.
     pub(super) beat: i64,
     /// Age of the last heartbeat, in milliseconds.
@@ -40,9 +43,21 @@ pub(super) struct HubRow {
     pub(super) ended: bool,
 }
 
+/// A live hub on the same database that takes forwarded requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveHub {
+    /// Name of the hub until it ends.
+    pub id: Arc<str>,
+    /// Address for people and agents.
+    pub url: HubUrl,
+    /// Address for the other hubs.
+    pub address: HubUrl,
+}
+
 #[derive(Debug, Clone)]
 struct RemoteHub {
     url: Option<HubUrl>,
+    address: Option<HubUrl>,
     beat: i64,
     ended: bool,
     /// Arrival of its last heartbeat, by this hub's clock.
@@ -67,7 +82,8 @@ impl RemoteHubs {
             let hub = assess(before.get(&row.id), &row, was_unreadable, now);
             self.known.insert(row.id, hub);
         }
-        let liveness = |hub: &RemoteHub| (hub.alive, hub.url.clone(), hub.ended);
+        let liveness =
+            |hub: &RemoteHub| (hub.alive, hub.url.clone(), hub.address.clone(), hub.ended);
         let ids = before.keys().chain(self.known.keys());
         let changed =
             |id: &&String| before.get(*id).map(liveness) != self.known.get(*id).map(liveness);
@@ -89,6 +105,19 @@ impl RemoteHubs {
     pub(super) fn has_live_hub_before(&self, id: &str) -> bool {
         let mut before = self.known.range::<str, _>((Unbounded, Excluded(id)));
         before.any(|(_, hub)| hub.alive)
+    }
+
+    /// The live hubs that take forwarded requests.
+    pub(super) fn reachable(&self) -> Vec<LiveHub> {
+        let live = self.known.iter().filter(|(_, hub)| hub.alive);
+        live.filter_map(|(id, hub)| {
+            Some(LiveHub {
+                id: id.as_str().into(),
+                url: hub.url.clone()?,
+                address: hub.address.clone()?,
+            })
+        })
+        .collect()
     }
 
     /// URL of a hub with a recent heartbeat.
@@ -133,6 +162,7 @@ fn assess(
     };
     RemoteHub {
         url: row.url.parse().ok(),
+        address: row.address.parse().ok(),
         beat: row.beat,
         ended: row.ended,
         heard,
@@ -180,6 +210,7 @@ mod tests {
         HubRow {
             id: "one".to_owned(),
             url: "https://one.example.com".to_owned(),
+            address: "https://[2001:db8::1]:8443".to_owned(),
             beat,
             age: i64::try_from(age.as_millis()).unwrap(),
             ended: false,
@@ -223,6 +254,27 @@ mod tests {
         };
         hubs.update(vec![ended], now);
         assert!(!hubs.is_alive("one") && !hubs.is_alive("two"));
+    }
+
+    #[test]
+    fn requests_are_forwarded_to_live_hubs_with_an_address() {
+        let (mut hubs, start) = (RemoteHubs::default(), Instant::now());
+        let silent = HubRow {
+            id: "two".to_owned(),
+            ..row(1, Duration::from_secs(60))
+        };
+        let older_version = HubRow {
+            id: "three".to_owned(),
+            address: String::new(),
+            ..row(1, Duration::ZERO)
+        };
+        hubs.update(vec![row(1, Duration::ZERO), silent, older_version], start);
+        let reachable = hubs.reachable();
+        let found: Vec<_> = reachable
+            .iter()
+            .map(|hub| (&*hub.id, hub.address.host()))
+            .collect();
+        assert_eq!(found, [("one", "2001:db8::1")]);
     }
 
     #[test]

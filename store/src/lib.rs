@@ -59,6 +59,7 @@ pub use dump::{Tallies, Tally};
 pub use error::{DumpError, Refusal, StoreError};
 pub use exceeded_quota::{ExceededQuota, QuotaKind};
 pub use fairlead_api::resources::Operation;
+pub use heartbeats::LiveHub;
 pub use history::{
     Asked, Change, Changes, FactPlace, FactVersion, LogPlace, MAX_PAGE, Retention, Span, Tidied,
 };

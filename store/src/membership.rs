@@ -88,14 +88,10 @@ async fn send_heartbeat(shared: &StoreState) -> Result<()> {
     let hubs = shared.backend.hubs().await?;
     let declared_dead = shared.observations.apply_hubs(hubs, HEARTBEAT_TIMEOUT);
     // A program that only reads is not a hub.
-    let Some(url) = shared.url.get() else {
+    let Some(me) = shared.own_hub() else {
         return Ok(());
     };
-    let me = shared.observations.me();
-    shared
-        .backend
-        .beat(me, &url.to_string(), Heartbeat::On)
-        .await?;
+    shared.backend.beat(me, Heartbeat::On).await?;
     if declared_dead {
         info!("other hubs declared this hub dead; writing all observations again");
         shared.observations.persist_all_again();
@@ -105,12 +101,10 @@ async fn send_heartbeat(shared: &StoreState) -> Result<()> {
 
 /// Called after everything was persisted.
 pub(super) async fn announce_end(shared: &StoreState) {
-    let Some(url) = shared.url.get() else { return };
-    let me = shared.observations.me();
-    let url = url.to_string();
+    let Some(me) = shared.own_hub() else { return };
     let sent = timeout(
         ANNOUNCE_END_DEADLINE,
-        shared.backend.beat(me, &url, Heartbeat::End),
+        shared.backend.beat(me, Heartbeat::End),
     )
     .await;
     if !matches!(sent, Ok(Ok(()))) {

@@ -4,6 +4,8 @@
 //! crash it is observed again. Hubs on a shared database write their own observations and show the
 //! merged result.
 
+mod hubs;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
@@ -25,7 +27,7 @@ use tracing::warn;
 use crate::{
     backend::ObservedRow,
     error::{Result, StoreError},
-    heartbeats::{HubRow, RemoteHubs, has_session, mark_lost},
+    heartbeats::{HubRow, LiveHub, RemoteHubs, has_session, mark_lost},
     observed::{Observed, continues, differ_in_time_only},
 };
 
@@ -44,6 +46,8 @@ pub(super) struct Observations {
     pub(super) wake: Notify,
     /// Number of changes of `all`.
     turn: watch::Sender<u64>,
+    /// The other live hubs that take forwarded requests.
+    hubs: watch::Sender<Arc<[LiveHub]>>,
 }
 
 #[derive(Default)]
@@ -170,6 +174,7 @@ impl Observations {
     pub(super) fn load(me: String, rows: Vec<ObservedRow>, hubs: Vec<HubRow>) -> Result<Self> {
         let mut table = ObservationTable::default();
         table.peers.update(hubs, Instant::now());
+        let hubs = watch::Sender::new(table.peers.reachable().into());
         let alone = me.is_empty();
         for row in rows {
             table.last_seq = table.last_seq.max(row.seq);
@@ -201,6 +206,7 @@ impl Observations {
             table: Mutex::new(table),
             wake: Notify::new(),
             turn: watch::Sender::new(0),
+            hubs,
         })
     }
 
@@ -214,22 +220,6 @@ impl Observations {
 
     pub(super) fn all(&self) -> Arc<ObservedMap> {
         self.all.load_full()
-    }
-
-    /// URL of another hub with a session of this cluster, if its heartbeat is recent.
-    pub(super) fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
-        let shown = self.get(cluster)?;
-        let hub = shown.by.as_ref().filter(|_| has_session(&shown.status))?;
-        self.table().peers.recent_url(hub, Instant::now()).cloned()
-    }
-
-    /// Number of live hubs, this one included.
-    pub(super) fn live_hubs(&self) -> u32 {
-        self.table().peers.live_others(&self.me).saturating_add(1)
-    }
-
-    pub(super) fn leads(&self) -> bool {
-        !self.table().peers.has_live_hub_before(&self.me)
     }
 
     pub(super) fn change(
@@ -429,6 +419,7 @@ impl Observations {
             let touched = table.others.iter().filter(|(_, rows)| mentions(rows));
             let touched: Vec<ClusterId> = touched.map(|(id, _)| id.clone()).collect();
             self.show(&mut table, &touched);
+            self.hubs.send_replace(table.peers.reachable().into());
         }
         declared_dead
     }

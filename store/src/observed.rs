@@ -81,7 +81,7 @@ impl Observed {
 
 /// Smaller is better. Of two equal states the older one wins; a cluster is lost since its last
 /// session.
-fn rank(status: &ClusterStatus) -> (u8, OffsetDateTime, Reverse<OffsetDateTime>) {
+pub(super) fn rank(status: &ClusterStatus) -> (u8, OffsetDateTime, Reverse<OffsetDateTime>) {
     let (since, never) = (status.since, OffsetDateTime::UNIX_EPOCH);
     match status.state {
         ClusterState::Connected => (0, since, Reverse(never)),

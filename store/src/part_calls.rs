@@ -20,7 +20,7 @@ impl Store {
     /// URL of this hub, once it has begun on a shared database.
     #[must_use]
     pub fn hub_url(&self) -> Option<&HubUrl> {
-        self.state().url.get()
+        self.state().addresses.get().map(|it| &it.url)
     }
 
     /// Sets the source of this hub's part. It is called at most once per second, and must be quick.

@@ -36,6 +36,17 @@ impl Place {
         }
     }
 
+    /// Host and port of PostgreSQL; `None` for a file or a socket.
+    #[must_use]
+    pub fn host(&self) -> Option<(String, u16)> {
+        match self {
+            Place::Postgres(it) if it.options.get_socket().is_none() => {
+                Some((it.options.get_host().to_owned(), it.options.get_port()))
+            }
+            Place::File(_) | Place::Postgres(_) => None,
+        }
+    }
+
     /// Adds the database password.
     #[must_use]
     pub fn with_password(self, password: Option<&SecretString>) -> Self {

@@ -25,6 +25,7 @@ use tokio::{
 use crate::{
     backend::{
         Backend, ChangeBatch, Committed, Heartbeat, LoadedRows, LogPage, LogSummary, ObservedRow,
+        OwnHub,
     },
     connections::Connections,
     error::{Result, StoreError, cannot_be_reached, has_ended},
@@ -245,8 +246,8 @@ impl Backend for PostgresBackend {
         with_retries(|| hubs::all(&self.pool)).await
     }
 
-    async fn beat(&self, hub: &str, url: &str, beat: Heartbeat<'_>) -> Result<()> {
-        let beaten = timeout(WAIT_BUDGET, hubs::beat(&self.pool, hub, url, beat));
+    async fn beat(&self, hub: OwnHub<'_>, beat: Heartbeat<'_>) -> Result<()> {
+        let beaten = timeout(WAIT_BUDGET, hubs::beat(&self.pool, &hub, beat));
         beaten.await.unwrap_or(Err(StoreError::Away))
     }
 

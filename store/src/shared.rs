@@ -7,7 +7,7 @@ use fairlead_api::{ClusterId, HubUrl};
 use tokio::sync::{Notify, broadcast, watch};
 
 use crate::{
-    backend::{Backend, DocumentRow},
+    backend::{Backend, DocumentRow, OwnHub},
     clock::Clock,
     metrics::Meter,
     model::TenantQuotas,
@@ -20,6 +20,15 @@ use crate::{
     token_uses::TokenUses,
     view::View,
 };
+
+/// Addresses of this hub.
+#[derive(Debug, Clone)]
+pub(crate) struct HubAddresses {
+    /// For people and agents.
+    pub(crate) url: HubUrl,
+    /// For the other hubs.
+    pub(crate) internal: HubUrl,
+}
 
 /// State shared by the writer and the readers.
 pub(crate) struct StoreState {
@@ -39,12 +48,22 @@ pub(crate) struct StoreState {
     pub(crate) revocations: broadcast::Sender<ClusterId>,
     /// Default quotas of tenants, set by [`Store::set_quotas`].
     pub(crate) quotas: OnceLock<TenantQuotas>,
-    /// URL of this hub, set by [`Store::begin`].
-    pub(crate) url: OnceLock<HubUrl>,
+    /// Addresses of this hub, set by [`Store::begin`].
+    pub(crate) addresses: OnceLock<HubAddresses>,
     pub(crate) parts: Parts,
 }
 
 impl StoreState {
+    /// This hub as the others find it; `None` before [`Store::begin`].
+    pub(crate) fn own_hub(&self) -> Option<OwnHub<'_>> {
+        let addresses = self.addresses.get()?;
+        Some(OwnHub {
+            id: self.observations.me(),
+            url: &addresses.url,
+            address: &addresses.internal,
+        })
+    }
+
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.load_full()
     }

@@ -46,6 +46,7 @@ use tokio::sync::mpsc;
 use crate::{
     backend::{
         Backend, ChangeBatch, Committed, Heartbeat, LoadedRows, LogPage, LogSummary, ObservedRow,
+        OwnHub,
     },
     connections::{Connections, SqliteConnections},
     error::Result,
@@ -217,7 +218,7 @@ impl Backend for SqliteBackend {
         Ok(Vec::new())
     }
 
-    async fn beat(&self, _hub: &str, _url: &str, _beat: Heartbeat<'_>) -> Result<()> {
+    async fn beat(&self, _hub: OwnHub<'_>, _beat: Heartbeat<'_>) -> Result<()> {
         Ok(())
     }
 

@@ -114,7 +114,7 @@ impl Store {
             remote_change: Notify::new(),
             revocations: broadcast::Sender::new(REVOCATION_QUEUE_CAPACITY),
             quotas: OnceLock::new(),
-            url: OnceLock::new(),
+            addresses: OnceLock::new(),
             parts: Parts::default(),
         });
         let (queue, waiting) = mpsc::channel(QUEUE_CAPACITY);

@@ -10,24 +10,23 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
-use fairlead_api::{HubUrl, TimeSpan, resources::TenantQuotas};
+use fairlead_api::{HubUrl, TimeSpan};
 use fairlead_client::Environment;
 use fairlead_control::{
-    ACCESS_MAX, AccessSettings, BOOTSTRAP_TTL, EMERGENCY_MAX, EnrollSettings, GitProxySettings,
-    PERSON_TOKEN_TTL, ProgramProxy,
+    ACCESS_MAX, AccessSettings, EMERGENCY_MAX, EnrollSettings, GitProxySettings, ProgramProxy,
 };
 use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
-use fairlead_registry::{Discovery, RegistrySettings, stale::Reporting};
+use fairlead_registry::RegistrySettings;
 use fairlead_runtime::{
     config::{ListenAddress, MemorySize, Reader},
     proxies::Proxies,
 };
-use fairlead_store::{Place, Retention};
+use fairlead_store::Place;
 use secrecy::SecretString;
 
 use super::{
-    influx,
+    influx, registry_settings,
     site_settings::{self, RENEW_GRACE, STEWARD_IMAGE, SiteFlags},
 };
 use crate::{args::process::ProcessArgs, settings::read_secret};
@@ -45,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) ready_file: Option<PathBuf>,
     /// `None` is the listen address.
     pub(crate) public_url: Option<HubUrl>,
+    /// Address for the other hubs on the same database; `None` is the listen address.
+    pub(crate) hub_address: Option<HubUrl>,
     pub(crate) cluster_domain: Option<String>,
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     /// `None` is a file in `data`.
@@ -154,6 +155,10 @@ pub(crate) struct Server {
     /// URL for people and agents, like https://hub.example.com
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
+    /// Address at which the other hubs on the same database reach this one, like https://10.0.0.5:8443 or https://[fd00::5]:8443
+    /// [default: the listen address, or with all interfaces the address on the route to the database]
+    #[arg(long, value_name = "URL")]
+    hub_address: Option<String>,
     /// Domain of the cluster names <id>.<domain> [default: clusters.<host of the public URL>]
     #[arg(long, value_name = "DOMAIN")]
     cluster_domain: Option<String>,
@@ -325,6 +330,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
             "public-url",
             "the URL for people and agents, like https://hub.example.com",
         ),
+        hub_address: reader.optional("hub-address"),
         cluster_domain: reader.optional("cluster-domain"),
         tls,
         store,
@@ -335,16 +341,7 @@ pub(super) fn read_server(reader: &mut Reader) -> Settings {
         audit_keep: reader.or("audit-keep", TimeSpan(AUDIT_KEEP)).0,
         gateway: read_limits(reader),
         proxies: read_proxies(reader),
-        registry: RegistrySettings {
-            bootstrap_ttl: reader.or("bootstrap-ttl", TimeSpan(BOOTSTRAP_TTL)).0,
-            person_token_ttl: (reader.or("person-token-ttl", TimeSpan(PERSON_TOKEN_TTL))).0,
-            retention: read_retention(reader),
-            reporting: read_reporting(reader),
-            discovery: read_discovery(reader),
-            metric_facts: reader.list("metric-fact"),
-            quotas: read_quotas(reader),
-            audit_dir: None,
-        },
+        registry: registry_settings::read(reader),
         access: AccessSettings {
             max: reader.or("access-max", TimeSpan(ACCESS_MAX)).0,
             emergency_max: reader.or("break-glass-max", TimeSpan(EMERGENCY_MAX)).0,
@@ -376,6 +373,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         admin: listen_or(reader, "admin", ([127, 0, 0, 1], 9090)),
         ready_file: reader.optional("ready-file"),
         public_url: reader.optional("public-url"),
+        hub_address: None,
         cluster_domain: None,
         tls: None,
         store: None,
@@ -431,22 +429,6 @@ fn read_limits(reader: &mut Reader) -> GatewayLimits {
     }
 }
 
-/// Default quotas of tenants.
-fn read_quotas(reader: &mut Reader) -> TenantQuotas {
-    let mut quotas = serde_json::Map::new();
-    for given in reader.list::<String>("tenant-quota") {
-        let number = given.split_once('=');
-        match number.and_then(|(name, text)| Some((name, text.parse::<u32>().ok()?))) {
-            Some((name, number)) => drop(quotas.insert(name.to_owned(), number.into())),
-            None => reader.mistake(format!("tenant-quota {given:?}: expected NAME=NUMBER")),
-        }
-    }
-    serde_json::from_value(quotas.into()).unwrap_or_else(|error| {
-        reader.mistake(format!("tenant-quota: {error}"));
-        TenantQuotas::default()
-    })
-}
-
 fn read_proxies(reader: &mut Reader) -> Proxies {
     let proxies = Proxies {
         trusted: reader.list("trusted-proxy"),
@@ -462,39 +444,4 @@ fn read_proxies(reader: &mut Reader) -> Proxies {
 fn read_resume_window(reader: &mut Reader) -> Duration {
     let default = GatewayLimits::default().resume_window;
     reader.or("resume-window", TimeSpan(default)).0
-}
-
-fn read_retention(reader: &mut Reader) -> Retention {
-    let default = Retention::default();
-    Retention {
-        changes: reader.or("keep-changes", TimeSpan(default.changes)).0,
-        facts: reader.or("keep-facts", TimeSpan(default.facts)).0,
-        lines: default.lines,
-        acts: reader.or("audit-keep", TimeSpan(default.acts)).0,
-    }
-}
-
-fn read_reporting(reader: &mut Reader) -> Reporting {
-    let default = Reporting::default();
-    Reporting {
-        agent: reader.or("agent-reports-every", TimeSpan(default.agent)).0,
-        steward: reader
-            .or("steward-reports-every", TimeSpan(default.steward))
-            .0,
-    }
-}
-
-/// Data that `GET /` reports to Lieutenant's clients.
-fn read_discovery(reader: &mut Reader) -> Discovery {
-    let oidc_url = reader.optional("oidc-discovery-url");
-    let oidc = (oidc_url, reader.optional("oidc-client-id"));
-    let vault_addr: Option<String> = reader.optional("vault-addr");
-    let vault_login = reader.optional("vault-login-method");
-    if oidc.0.is_some() != oidc.1.is_some() {
-        reader.mistake("oidc-discovery-url and oidc-client-id must be set together");
-    }
-    Discovery {
-        oidc: oidc.0.zip(oidc.1),
-        vault: vault_addr.map(|addr| (addr, vault_login)),
-    }
 }

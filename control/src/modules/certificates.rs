@@ -11,18 +11,18 @@ use std::{
 
 use async_trait::async_trait;
 use fairlead_api::{Failure, moment::timestamp};
-use fairlead_certs::{Leaf, front_server, renew_at, session_server};
+use fairlead_certs::{Leaf, front_server, renew_at, session_client, session_server};
 use fairlead_routes::ApiModule;
 use fairlead_runtime::Process;
 use fairlead_seam::Module;
 use fairlead_store::Clock;
 use prometheus::{IntGaugeVec, Opts};
-use rustls::ServerConfig;
+use rustls::{ClientConfig, ServerConfig};
 use time::OffsetDateTime;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::authorities::TrustedAuthorities;
+use crate::authorities::{CaSet, TrustedAuthorities};
 
 /// Interval of wall-clock checks: a 16-hour timer would not advance while the machine is suspended.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -57,6 +57,8 @@ pub(crate) struct Certificates {
     leaves: RwLock<Leaves>,
     front: watch::Sender<Arc<ServerConfig>>,
     session: watch::Sender<Arc<ServerConfig>>,
+    /// The hub's end of sessions that it opens at other hubs.
+    between_hubs: watch::Sender<Arc<ClientConfig>>,
 }
 
 struct Leaves {
@@ -86,9 +88,11 @@ impl Certificates {
         };
         let hub = set.current.issue_hub(now)?;
         let session = session_server(&hub, &set.bundle_pem(), renew_grace)?;
+        let between_hubs = client_between_hubs(&set, now)?;
         Ok(Certificates {
             front: watch::Sender::new(front_server(&front)?),
             session: watch::Sender::new(session),
+            between_hubs: watch::Sender::new(between_hubs),
             leaves: RwLock::new(Leaves { front, hub }),
             authorities,
             names,
@@ -102,6 +106,10 @@ impl Certificates {
 
     pub(crate) fn session(&self) -> watch::Receiver<Arc<ServerConfig>> {
         self.session.subscribe()
+    }
+
+    pub(crate) fn between_hubs(&self) -> watch::Receiver<Arc<ClientConfig>> {
+        self.between_hubs.subscribe()
     }
 
     /// True if the front's certificate covers cluster names under `domain`.
@@ -157,9 +165,11 @@ impl Certificates {
         let set = self.authorities.set();
         let leaf = set.current.issue_hub(now)?;
         let config = session_server(&leaf, &set.bundle_pem(), self.renew_grace)?;
+        let between_hubs = client_between_hubs(&set, now)?;
         let ends = leaf.not_after();
         self.write().hub = leaf;
         self.session.send_replace(config);
+        self.between_hubs.send_replace(between_hubs);
         Ok(ends)
     }
 
@@ -179,6 +189,12 @@ impl Certificates {
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Leaves> {
         self.leaves.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// TLS inside of sessions to other hubs, with a certificate of its own: that of the inner TLS proves a server only.
+fn client_between_hubs(set: &CaSet, now: OffsetDateTime) -> Result<Arc<ClientConfig>, Failure> {
+    let leaf = set.current.issue_hub_client(now)?;
+    Ok(session_client(set.pins(), Some(&leaf))?)
 }
 
 pub(crate) struct CertificatesModule {

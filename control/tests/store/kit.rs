@@ -34,6 +34,7 @@ pub(crate) async fn begin(store: &Store, url: &str) {
 pub(crate) async fn begin_instead(store: &Store, url: &str, instead_of: Option<&str>) -> usize {
     let presented = Presented {
         url: url.parse().unwrap(),
+        address: url.parse().unwrap(),
         instead_of: instead_of.map(str::to_owned),
     };
     store

@@ -4,7 +4,7 @@
 use sqlx::{PgConnection, PgPool};
 
 use crate::{
-    backend::{Heartbeat, ObservedRow},
+    backend::{Heartbeat, ObservedRow, OwnHub},
     error::Result,
     heartbeats::HubRow,
     parts::PartRow,
@@ -90,15 +90,16 @@ pub(super) async fn record_token_uses(pool: &PgPool, uses: &[(String, i64)]) -> 
 }
 
 pub(super) async fn all(pool: &PgPool) -> Result<Vec<HubRow>> {
-    let read: Vec<(String, String, i64, bool, i64)> = sqlx::query_as(
-        "SELECT id, url, beat, ended, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) - beat FROM hubs",
+    let read: Vec<(String, String, String, i64, bool, i64)> = sqlx::query_as(
+        "SELECT id, url, address, beat, ended, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) - beat FROM hubs",
     )
     .fetch_all(pool)
     .await?;
     let hubs = read.into_iter();
-    let hubs = hubs.map(|(id, url, beat, ended, age)| HubRow {
+    let hubs = hubs.map(|(id, url, address, beat, ended, age)| HubRow {
         id,
         url,
+        address,
         beat,
         age,
         ended,
@@ -106,7 +107,7 @@ pub(super) async fn all(pool: &PgPool) -> Result<Vec<HubRow>> {
     Ok(hubs.collect())
 }
 
-pub(super) async fn beat(pool: &PgPool, hub: &str, url: &str, beat: Heartbeat<'_>) -> Result<()> {
+pub(super) async fn beat(pool: &PgPool, hub: &OwnHub<'_>, beat: Heartbeat<'_>) -> Result<()> {
     let mut tx = pool.begin().await?;
     lightly(&mut tx).await?;
     if let Heartbeat::Begin { instead_of } = beat {
@@ -123,13 +124,15 @@ pub(super) async fn beat(pool: &PgPool, hub: &str, url: &str, beat: Heartbeat<'_
         .await?;
     }
     sqlx::query(
-        "INSERT INTO hubs (id, url, beat, ended)
-         VALUES ($1, $2, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), $3)
-         ON CONFLICT (id) DO UPDATE SET url = EXCLUDED.url, beat = EXCLUDED.beat, ended = EXCLUDED.ended",
+        "INSERT INTO hubs (id, url, beat, ended, address)
+         VALUES ($1, $2, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), $3, $4)
+         ON CONFLICT (id) DO UPDATE SET url = EXCLUDED.url, beat = EXCLUDED.beat, ended = EXCLUDED.ended,
+           address = EXCLUDED.address",
     )
-    .bind(hub)
-    .bind(url)
+    .bind(hub.id)
+    .bind(hub.url.to_string())
     .bind(matches!(beat, Heartbeat::End))
+    .bind(hub.address.to_string())
     .execute(&mut *tx)
     .await?;
     tx.commit().await?;

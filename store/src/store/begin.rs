@@ -1,16 +1,26 @@
 //! Start of this hub on its database.
 
+use std::sync::Arc;
+
 use fairlead_api::{ClusterId, HubUrl};
 use time::OffsetDateTime;
+use tokio::sync::watch;
 
 use super::Store;
-use crate::{backend::Heartbeat, error::Result, heartbeats::HEARTBEAT_TIMEOUT};
+use crate::{
+    backend::{Heartbeat, OwnHub},
+    error::Result,
+    heartbeats::{HEARTBEAT_TIMEOUT, LiveHub},
+    shared::HubAddresses,
+};
 
 /// Identity of this hub for the others.
 #[derive(Debug, Clone)]
 pub struct Presented {
     /// URL of this hub.
     pub url: HubUrl,
+    /// Address of this hub for the others.
+    pub address: HubUrl,
     /// Predecessor in the same place that is known to have ended, by the name from [`Store::name`].
     pub instead_of: Option<String>,
 }
@@ -39,16 +49,28 @@ impl Store {
             return Ok(shared.observations.mark_sessions_lost(now, cause));
         }
         let before = shared.observations.with_session().len();
-        let Presented { url, instead_of } = presented;
+        let Presented {
+            url,
+            address,
+            instead_of,
+        } = presented;
         let instead_of = instead_of.as_deref();
         let begin = Heartbeat::Begin { instead_of };
         let backend = &shared.backend;
-        backend.beat(self.name(), &url.to_string(), begin).await?;
+        let me = OwnHub {
+            id: self.name(),
+            url: &url,
+            address: &address,
+        };
+        backend.beat(me, begin).await?;
         shared.observations.join(url.clone());
         shared
             .observations
             .apply_hubs(backend.hubs().await?, HEARTBEAT_TIMEOUT);
-        shared.url.get_or_init(|| url);
+        shared.addresses.get_or_init(|| HubAddresses {
+            url,
+            internal: address,
+        });
         Ok(before.saturating_sub(shared.observations.with_session().len()))
     }
 
@@ -63,6 +85,18 @@ impl Store {
     #[must_use]
     pub fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
         self.shared.observations.elsewhere(cluster)
+    }
+
+    /// The other live hubs that take forwarded requests.
+    #[must_use]
+    pub fn live_hubs(&self) -> watch::Receiver<Arc<[LiveHub]>> {
+        self.shared.observations.live_hubs_changes()
+    }
+
+    /// Names of the other live hubs that have observed a session of this cluster, the best one first.
+    #[must_use]
+    pub fn hubs_with_session(&self, cluster: &ClusterId) -> Vec<Arc<str>> {
+        self.shared.observations.hubs_with_session(cluster)
     }
 
     /// True if other hubs may work on the same database.

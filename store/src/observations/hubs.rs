@@ -1,0 +1,45 @@
+//! The other hubs, and their sessions of clusters.
+
+use std::sync::Arc;
+
+use fairlead_api::{ClusterId, HubUrl};
+use tokio::{sync::watch, time::Instant};
+
+use super::Observations;
+use crate::{
+    heartbeats::{LiveHub, has_session},
+    observed::rank,
+};
+
+impl Observations {
+    /// URL of another hub with a session of this cluster, if its heartbeat is recent.
+    pub(crate) fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
+        let shown = self.get(cluster)?;
+        let hub = shown.by.as_ref().filter(|_| has_session(&shown.status))?;
+        self.table().peers.recent_url(hub, Instant::now()).cloned()
+    }
+
+    pub(crate) fn live_hubs_changes(&self) -> watch::Receiver<Arc<[LiveHub]>> {
+        self.hubs.subscribe()
+    }
+
+    /// Names of the other live hubs with a session of this cluster, the best one first.
+    pub(crate) fn hubs_with_session(&self, cluster: &ClusterId) -> Vec<Arc<str>> {
+        let table = self.table();
+        let rows = table.others.get(cluster).into_iter().flatten();
+        let with_session =
+            rows.filter(|(hub, it)| has_session(&it.status) && table.peers.is_alive(hub));
+        let mut found: Vec<_> = with_session.collect();
+        found.sort_by_key(|(_, it)| rank(&it.status));
+        found.iter().map(|(hub, _)| hub.as_str().into()).collect()
+    }
+
+    /// Number of live hubs, this one included.
+    pub(crate) fn live_hubs(&self) -> u32 {
+        self.table().peers.live_others(&self.me).saturating_add(1)
+    }
+
+    pub(crate) fn leads(&self) -> bool {
+        !self.table().peers.has_live_hub_before(&self.me)
+    }
+}
