@@ -76,7 +76,8 @@ codes! {
     Timeout = 1405, 504, "the agent did not answer in time", "Run the command again; if it fails again, look at the agent's log.";
     Draining = 1406, 503, "the hub is shutting down", "Run the command again in a few seconds.";
     TooManyRequests = 1407, 429, "too many requests are in progress", "Try again in a moment.";
-    OtherHub = 1408, 503, "the cluster's agent is connected to another hub", "Use the address of that hub (`fairlead login`, then `fairlead kubeconfig`), or connect the agent to each hub (`fairlead agent --links 2 --hub URL --hub URL`).";
+    OtherHub = 1408, 503, "the cluster's agent is connected to another hub, which this one cannot reach", "Ask the platform operator to check the `--hub-address` of that hub and the network between the hubs; meanwhile use the address of that hub (`fairlead login`, then `fairlead kubeconfig`).";
+    HubWithoutSession = 1409, 503, "the hub that should have the cluster's session has none", "Run the command again; the agent is connecting to another hub.";
     AgentRefused = 1501, 403, "the agent does not impersonate this user or one of these groups", "Ask the site operator to allow the group with the agent's `--allow-group`.";
     ApiUnreachable = 1502, 502, "the agent cannot reach its API server", "Ask the site operator to check the API server; the agent's log has the cause.";
     TargetRefused = 1503, 403, "the agent does not allow connections to this address", "Ask the site operator to allow the address with the agent's `--allow-connect`.";

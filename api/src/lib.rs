@@ -14,6 +14,7 @@ pub mod gitops;
 pub mod headers;
 pub mod hello;
 pub mod hex;
+pub mod hop;
 pub mod ids;
 pub mod impersonation;
 pub mod influxql;

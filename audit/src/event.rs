@@ -30,6 +30,8 @@ pub enum EventKind {
     Recovered,
     /// A recording of a terminal session has begun or ended, or was removed.
     Recording,
+    /// A request that another hub has received and forwarded to this one, which has the session.
+    Forwarded,
     /// A person took a role in an emergency.
     #[serde(rename = "break-glass")]
     BreakGlass,

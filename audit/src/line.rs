@@ -149,6 +149,7 @@ fn encode_begin(at: SystemTime, hub: &str, kind: EventKind, is_end: bool, to: &m
     moment(at, to);
     to.extend_from_slice(match kind {
         EventKind::BreakGlass => b"\",\"kind\":\"break-glass\"",
+        EventKind::Forwarded => b"\",\"kind\":\"forwarded\"",
         _ => b"\",\"kind\":\"request\"",
     });
     member("hub", hub, to);

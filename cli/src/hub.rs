@@ -107,6 +107,7 @@ pub(crate) async fn serve(
         cluster_domain,
         front_tls: control.front_tls(),
         session_tls: control.session_tls(),
+        hub_tls: control.hub_tls(),
         trust_domain: control.trust_domain().to_owned(),
         limits: settings.gateway,
         proxies: settings.proxies.clone(),

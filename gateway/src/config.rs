@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::HubUrl;
 use fairlead_runtime::proxies::Proxies;
-use rustls::ServerConfig;
+use rustls::{ClientConfig, ServerConfig};
 use tokio::sync::watch;
 
 /// Settings of a gateway.
@@ -20,6 +20,8 @@ pub struct Config {
     pub front_tls: watch::Receiver<Arc<ServerConfig>>,
     /// TLS inside a session; read for each session.
     pub session_tls: watch::Receiver<Arc<ServerConfig>>,
+    /// TLS inside of the sessions that this hub opens at other hubs; read for each session.
+    pub hub_tls: watch::Receiver<Arc<ClientConfig>>,
     /// Trust domain of agents' identities.
     pub trust_domain: String,
     /// Limits that the operator may change.

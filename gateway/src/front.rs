@@ -5,7 +5,7 @@
 //! so no more of them run at once than there are cores.
 
 pub(crate) mod address;
-mod attempts;
+pub(crate) mod attempts;
 mod audit;
 pub(crate) mod authenticate;
 mod authorize;
@@ -19,8 +19,10 @@ pub(crate) mod eviction;
 mod forward;
 mod frame_gate;
 mod headers;
+mod hop;
 mod limit;
 mod modules;
+mod offered_body;
 mod pings;
 pub(crate) mod proxy_hop;
 pub(crate) mod record;
@@ -38,7 +40,7 @@ pub(crate) mod stranger_pools;
 mod strangers;
 mod stream_task;
 mod tap;
-mod transfer;
+pub(crate) mod transfer;
 mod upgrade;
 pub(crate) mod wrong_tokens;
 

@@ -11,7 +11,7 @@ use fairlead_audit::AuditLog;
 use fairlead_dialer::{MemoryBudget, Resumable};
 use fairlead_runtime::{Process, gauges};
 use fairlead_seam::{Module, Outbound, Presence, RunningRequests, Seam, refuse};
-use rustls::ServerConfig;
+use rustls::{ClientConfig, ServerConfig};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,7 @@ use crate::{
         address::HubNames, caller_limit::CallerLimit, proxy_hop::ProxyHop, record::RecordInner,
         stalls::Stalls, stranger_pools::StrangerPools, wrong_tokens::WrongTokens,
     },
+    hubs::links::HubLinks,
     metrics::Metrics,
     requests::RequestTable,
 };
@@ -63,6 +64,11 @@ pub(crate) struct Hub {
     pub(crate) outbound: Option<Arc<dyn Outbound>>,
     pub(crate) front_tls: watch::Receiver<Arc<ServerConfig>>,
     pub(crate) session_tls: watch::Receiver<Arc<ServerConfig>>,
+    pub(crate) hub_tls: watch::Receiver<Arc<ClientConfig>>,
+    /// Name of this hub among those of its database; empty for the only one.
+    pub(crate) own_name: Arc<str>,
+    /// Links to the other hubs.
+    pub(crate) links: HubLinks,
     pub(crate) trust_domain: String,
     pub(crate) head_timeout: Duration,
     pub(crate) resume_window: Duration,
@@ -135,6 +141,9 @@ impl Hub {
             requests,
             front_tls: config.front_tls,
             session_tls: config.session_tls,
+            hub_tls: config.hub_tls,
+            own_name: seam.directory.own_name().unwrap_or_else(|| "".into()),
+            links: HubLinks::default(),
             trust_domain: config.trust_domain,
             head_timeout: config.limits.head_timeout,
             resume_window: config.limits.resume_window,

@@ -1,8 +1,8 @@
 //! Gateway: accepts agents and kubectl and joins the two. It never holds the CA key and never reads a
 //! database.
 //!
-//! `front` is the request pipeline from a socket to a session, `agents` is everything about sessions, `http` is shared
-//! by both.
+//! `front` is the request pipeline from a socket to a session, `agents` is everything about sessions, `hubs` forwards
+//! requests between hubs, `http` is shared by all.
 
 mod admission;
 mod agents;
@@ -11,6 +11,7 @@ mod config;
 mod front;
 mod http;
 mod hub;
+mod hubs;
 mod metrics;
 mod requests;
 mod supervisor;
@@ -99,6 +100,7 @@ impl Gateway {
             ..
         } = self;
         agents::start(&hub);
+        hub.process.spawn(hubs::follow(Arc::clone(&hub)));
         hub.process
             .spawn(requests::recheck::supervise(Arc::clone(&hub)));
         hub.process

@@ -129,6 +129,22 @@ impl HandshakeOutcome {
     }
 }
 
+/// This hub's side of a forwarded request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HopDirection {
+    ToHub,
+    FromHub,
+}
+
+impl HopDirection {
+    const fn as_str(self) -> &'static str {
+        match self {
+            HopDirection::ToHub => "to-hub",
+            HopDirection::FromHub => "from-hub",
+        }
+    }
+}
+
 /// The TLS that a handshake was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TlsLayer {
@@ -148,6 +164,8 @@ pub(crate) struct Metrics {
     pub(crate) upgrades_open: IntGauge,
     pub(crate) requests_open: IntGauge,
     pub(crate) reads_moved: IntCounter,
+    pub(crate) hub_sessions: IntGauge,
+    forwarded: IntCounterVec,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     /// Cache of the two vectors above, by outcome: a lookup by labels is slow.
@@ -229,6 +247,15 @@ impl Metrics {
                 "fairlead_reads_moved_total",
                 "Reads sent again over another session, because their own gave no answer.",
             )?)?,
+            hub_sessions: to.gauge(
+                "fairlead_hub_sessions",
+                "Open sessions to other hubs.",
+            )?,
+            forwarded: to.counters(
+                "fairlead_forwarded_requests_total",
+                "Requests that one hub forwarded to another, by direction and outcome; those towards a hub count once for each hub.",
+                &["direction", "outcome"],
+            )?,
             requests: to.counters(
                 "fairlead_requests_total",
                 "Finished requests by outcome.",
@@ -284,6 +311,13 @@ impl Metrics {
                     .observe(time.as_secs_f64());
             }
         }
+    }
+
+    /// Counts the end of a forwarded request, as the sender or the receiver of the hop.
+    pub(crate) fn forwarded(&self, direction: HopDirection, outcome: RequestEnd) {
+        self.forwarded
+            .with_label_values(&[direction.as_str(), outcome.as_str()])
+            .inc();
     }
 
     pub(crate) fn handshake(&self, layer: TlsLayer, outcome: HandshakeOutcome) {

@@ -264,6 +264,7 @@ fn serve(control: &Control, process: &Process, proxies: Proxies) -> SocketAddr {
         cluster_domain: "clusters.hub.example".to_owned(),
         front_tls: control.front_tls(),
         session_tls: control.session_tls(),
+        hub_tls: control.hub_tls(),
         trust_domain: control.trust_domain().to_owned(),
         limits: fairlead_gateway::GatewayLimits::default(),
         proxies,

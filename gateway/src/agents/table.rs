@@ -66,9 +66,7 @@ pub(crate) enum Acquired {
 
 impl Presence for SessionTable {
     fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession> {
-        let table = self.table();
-        let group = table.groups.get(cluster);
-        group.map(ClusterSessions::sessions).unwrap_or_default()
+        self.registered(cluster)
     }
 }
 
@@ -109,6 +107,13 @@ impl SessionTable {
 
     pub(crate) fn status_queue(&self) -> &StatusQueue {
         &self.status_queue
+    }
+
+    /// The registered sessions of a cluster, oldest first.
+    pub(crate) fn registered(&self, cluster: &ClusterId) -> Vec<AgentSession> {
+        let table = self.table();
+        let group = table.groups.get(cluster);
+        group.map(ClusterSessions::sessions).unwrap_or_default()
     }
 
     /// Number of open sessions, those that do not serve included.

@@ -20,12 +20,20 @@ use super::{
     group::DownSessions,
     table::Acquired,
 };
-use crate::hub::Hub;
+use crate::{
+    hub::Hub,
+    hubs::{
+        links::{HubRoute, LinkReport},
+        refused::RefusedHubs,
+    },
+};
 
 const MAX_WAIT: Duration = Duration::from_secs(20);
 /// Wait for a cluster that has been away for longer than [`MAX_WAIT`].
 const MIN_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+/// Interval of looks for another hub with a session.
+const HUB_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Wait budget without a timeout of the client: the answer comes within [`MAX_WAIT`].
 const DEFAULT_BUDGET: Duration = MAX_WAIT.saturating_sub(CLIENT_MARGIN);
 /// Maximum time by which the answer precedes the client's own timeout; a quarter of that timeout if less. An answer at
@@ -83,34 +91,99 @@ fn go_duration(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// Acquires the best session of a cluster for one request; waits within the budget for one with a link.
+/// Place for one request: a session of this hub, or another hub.
+pub(crate) enum Place {
+    Session(Arc<SessionEntry>, Running),
+    Hub(HubRoute),
+}
+
+/// Acquires the best place for one request: a session here, else another hub. Waits within the budget for one with a link.
 ///
 /// # Errors
-/// `FL-1402` if the cluster stays away, `FL-1408` if another hub has its session, `FL-1401` if it has never connected,
-/// `FL-1301` if it was deleted meanwhile, `FL-1403` as for
+/// `FL-1402` if the cluster stays away, `FL-1408` or `FL-1409` if another hub has its session, `FL-1401` if it has never
+/// connected, `FL-1301` if it was deleted meanwhile, `FL-1403` as for
 /// [`SessionTable::acquire`](super::table::SessionTable::acquire).
 pub(crate) async fn acquire(
     hub: &Hub,
     cluster: &ClusterId,
     budget: Duration,
-) -> Result<(Arc<SessionEntry>, Running), Failure> {
+) -> Result<Place, Failure> {
     match hub.sessions.acquire(cluster)? {
-        Acquired::Up(entry, running) => Ok((entry, running)),
+        Acquired::Up(entry, running) => Ok(Place::Session(entry, running)),
         // Boxed, because it happens seldom.
-        acquired => Box::pin(wait_for_session(hub, cluster, budget, acquired)).await,
+        acquired => {
+            let refused = RefusedHubs::default();
+            Box::pin(wait_for_place(
+                hub,
+                cluster,
+                budget,
+                acquired,
+                Some(&refused),
+            ))
+            .await
+        }
     }
 }
 
-async fn wait_for_session(
+/// As [`acquire`], for a request that some hubs have refused.
+///
+/// # Errors
+/// As for [`acquire`].
+pub(crate) async fn acquire_again(
+    hub: &Hub,
+    cluster: &ClusterId,
+    budget: Duration,
+    refused: &RefusedHubs,
+) -> Result<Place, Failure> {
+    let acquired = hub.sessions.acquire(cluster)?;
+    Box::pin(wait_for_place(
+        hub,
+        cluster,
+        budget,
+        acquired,
+        Some(refused),
+    ))
+    .await
+}
+
+/// As [`acquire`], for sessions of this hub only.
+///
+/// # Errors
+/// As for [`acquire`].
+pub(crate) async fn acquire_here(
+    hub: &Hub,
+    cluster: &ClusterId,
+    budget: Duration,
+) -> Result<(Arc<SessionEntry>, Running), Failure> {
+    let acquired = hub.sessions.acquire(cluster)?;
+    match Box::pin(wait_for_place(hub, cluster, budget, acquired, None)).await? {
+        Place::Session(entry, running) => Ok((entry, running)),
+        Place::Hub(_) => Err(Code::Internal.into()),
+    }
+}
+
+/// `refused`: hubs that have refused the request; `None` for sessions of this hub only.
+async fn wait_for_place(
     hub: &Hub,
     cluster: &ClusterId,
     budget: Duration,
     mut acquired: Acquired,
-) -> Result<(Arc<SessionEntry>, Running), Failure> {
+    refused: Option<&RefusedHubs>,
+) -> Result<Place, Failure> {
     let began = Instant::now();
     loop {
+        let is_up = matches!(acquired, Acquired::Up(..));
+        let elsewhere = refused.filter(|_| !is_up);
+        if let Some(route) = elsewhere.and_then(|it| other_hub(hub, cluster, it)) {
+            return Ok(Place::Hub(route));
+        }
+        // A link to another hub, or its session of the cluster, may come at any moment.
+        let poll = match refused.is_some() && !hub.links.is_empty() {
+            true => HUB_POLL_INTERVAL,
+            false => MAX_WAIT,
+        };
         match acquired {
-            Acquired::Up(entry, running) => return Ok((entry, running)),
+            Acquired::Up(entry, running) => return Ok(Place::Session(entry, running)),
             Acquired::Down(mut down) => {
                 let away = match down.silence() {
                     Some(_) => MAX_WAIT,
@@ -119,22 +192,34 @@ async fn wait_for_session(
                         .map_or(Duration::ZERO, |(since, _)| since.elapsed()),
                 };
                 let until = began + bounded(budget, away);
-                if timeout_at(until, down.wait()).await.is_err() {
+                let pause = until.min(Instant::now() + poll);
+                let waited = timeout_at(pause, down.wait()).await;
+                if waited.is_err() && pause == until {
                     return Err(no_link(&down));
                 }
                 // A session that has ended stays in the table until its own task has run.
                 sleep(RETRY_INTERVAL).await;
             }
             Acquired::Absent(first_session) => {
-                let (failure, away) = no_session(hub, cluster).await?;
+                let (failure, away) = no_session(hub, cluster, refused).await?;
                 let until = began + bounded(budget, away);
-                if timeout_at(until, first_session.wait()).await.is_err() {
+                let pause = until.min(Instant::now() + poll);
+                let waited = timeout_at(pause, first_session.wait()).await;
+                if waited.is_err() && pause == until {
                     return Err(failure);
                 }
             }
         }
         acquired = hub.sessions.acquire(cluster)?;
     }
+}
+
+fn other_hub(hub: &Hub, cluster: &ClusterId, refused: &RefusedHubs) -> Option<HubRoute> {
+    if hub.links.is_empty() {
+        return None;
+    }
+    let listed = hub.seam.directory.hubs_with_session(cluster);
+    hub.links.choose(&listed, refused)
 }
 
 /// A cluster that has been away for long will hardly return just now.
@@ -162,11 +247,33 @@ fn no_link(down: &DownSessions) -> Failure {
 ///
 /// # Errors
 /// Failures that waiting does not change.
-async fn no_session(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), Failure> {
+async fn no_session(
+    hub: &Hub,
+    cluster: &ClusterId,
+    refused: Option<&RefusedHubs>,
+) -> Result<(Failure, Duration), Failure> {
     let status = hub.seam.directory.last_status(cluster).await?;
     let status = status.ok_or(Code::NoSuchCluster)?;
     if status.state == ClusterState::Never {
         return Err(Code::NeverConnected.into());
+    }
+    let listed = hub.seam.directory.hubs_with_session(cluster);
+    let reported = listed
+        .iter()
+        .find_map(|id| Some((id, hub.links.report(id)?)));
+    if let Some((id, LinkReport { url, down })) = reported {
+        return Ok(match down {
+            Some((since, error)) => {
+                let cause = format_args!("{url}: {error}");
+                (Failure::because(Code::OtherHub, cause), since.elapsed())
+            }
+            // The list lags behind: the agent is on its way to some hub.
+            None if refused.is_some_and(|it| it.contains(id)) => (
+                Failure::because(Code::HubWithoutSession, url),
+                Duration::ZERO,
+            ),
+            None => (Failure::because(Code::OtherHub, url), Duration::ZERO),
+        });
     }
     if let Some(url) = hub.seam.directory.other_hub(cluster) {
         // Its agent may be moving to this hub, but hardly is.

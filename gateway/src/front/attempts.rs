@@ -29,11 +29,37 @@ const MAX_ATTEMPTS: usize = 3;
 /// Interval of looks for another session while an answer is doubtful.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Record of a request that uses a session.
+pub(crate) trait SessionUser: Send + Sync {
+    /// Id of the request.
+    fn id(&self) -> &str;
+
+    /// Notes the agent's session, by the address of its entry.
+    fn set_session(&self, session: usize);
+
+    /// Keeps the request's place on the session until it has ended.
+    fn keep_running(&self, running: Running);
+}
+
+impl SessionUser for RequestRecord {
+    fn id(&self) -> &str {
+        RequestRecord::id(self)
+    }
+
+    fn set_session(&self, session: usize) {
+        RequestRecord::set_session(self, session);
+    }
+
+    fn keep_running(&self, running: Running) {
+        RequestRecord::keep_running(self, running);
+    }
+}
+
 /// A request on its way to the head of its answer.
 pub(crate) struct Attempts<'a> {
     pub(crate) hub: &'a Hub,
     pub(crate) cluster: &'a ClusterId,
-    pub(crate) record: &'a RequestRecord,
+    pub(crate) record: &'a dyn SessionUser,
     pub(crate) progress: &'a UploadProgress,
     pub(crate) read_only: bool,
     /// Time of a read's answer while its session is in doubt.
@@ -48,7 +74,7 @@ impl Attempts<'_> {
     ///
     /// # Errors
     /// `FL-1402` for a read without a session that answers, `FL-1404` or `FL-1405` for any other request, and those of
-    /// [`wait_budget::acquire`].
+    /// [`wait_budget::acquire_here`].
     pub(crate) async fn answer(
         &self,
         mut session: Arc<SessionEntry>,
@@ -134,7 +160,7 @@ impl Attempts<'_> {
         // The ended session stays in the table until its own task has run.
         sleep(RETRY_INTERVAL).await;
         let left = self.deadline.saturating_duration_since(Instant::now());
-        wait_budget::acquire(self.hub, self.cluster, left).await
+        wait_budget::acquire_here(self.hub, self.cluster, left).await
     }
 
     /// Completes when an answer over this session is no longer expected.

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure};
-use fairlead_certs::agent_identity;
+use fairlead_certs::{agent_identity, hub_expiry};
 use fairlead_dialer::{
     Accepted, Arrival, CloseReason, Limits,
     accept::{accept_resumable, resume_only, upgrade_response},
@@ -24,6 +24,7 @@ use crate::{
         failure::{self, Shape, accepted},
     },
     hub::Hub,
+    hubs,
     metrics::{HandshakeOutcome, TlsLayer},
 };
 
@@ -145,6 +146,13 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<S
     } = accepted;
     if certificates.is_empty() {
         lifetime::visitor(hub, session, from, None).await;
+        return None;
+    }
+    if let Some(expires) = hub_expiry(&certificates, &hub.trust_domain) {
+        match expires > OffsetDateTime::now_utc() {
+            true => hubs::serve::run(hub, session, from).await,
+            false => drop(lifetime::close(&session, CloseReason::Expired).await),
+        }
         return None;
     }
     let identity = agent_identity(&certificates, &hub.trust_domain);

@@ -13,12 +13,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header, u
 use tokio::time::Instant;
 
 use crate::{
-    agents::{silence::is_read_only, wait_budget},
+    agents::{
+        silence::is_read_only,
+        wait_budget::{self, Place},
+    },
     front::{
         address::AddressForm,
         attempts::Attempts,
         authorize::{ImpersonatedNames, PermittedRequest},
-        headers,
+        headers, hop,
         record::{Inbound, RequestRecord},
         redirect,
         route::ClusterRequest,
@@ -47,7 +50,7 @@ static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICR
 /// Forwards a request over the best session of its cluster.
 ///
 /// # Errors
-/// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, the agent's own failures, and `FL-1407` while slow clients fill the
+/// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, `FL-1408`, `FL-1409`, the agent's own failures, and `FL-1407` while slow clients fill the
 /// memory budget (back-pressure).
 pub(crate) async fn forward(
     hub: &Arc<Hub>,
@@ -58,8 +61,14 @@ pub(crate) async fn forward(
         return Err(Failure::because(Code::TooManyRequests, detail));
     }
     let budget = wait_budget::wait_budget(&permitted.routed.path);
-    let (session, running) = wait_budget::acquire(hub, permitted.permit.cluster(), budget).await?;
-    let (exchange, request) = Exchange::prepare(hub, permitted)?;
+    let place = wait_budget::acquire(hub, permitted.permit.cluster(), budget).await?;
+    let (session, running) = match place {
+        Place::Session(session, running) => (session, running),
+        // Boxed, because its future is larger than that of the way over an own session.
+        Place::Hub(route) => return Box::pin(hop::forward(hub, permitted, route, budget)).await,
+    };
+    let (exchange, request) = Exchange::begin(hub, permitted)?;
+    let request = request.prepared()?;
     let sent = Instant::now();
     let attempts = Attempts {
         hub,
@@ -69,20 +78,41 @@ pub(crate) async fn forward(
         read_only: exchange.read_only,
         deadline: exchange.record.started() + wait_budget::answer_budget(budget),
     };
-    match attempts.answer(session, running, request).await? {
-        Answer::Response(response) => exchange.respond(response, sent.elapsed()).await,
-        Answer::Upgraded(head, agent) => exchange.upgrade(hub, head, agent, sent.elapsed()),
-    }
+    let answer = attempts.answer(session, running, request).await?;
+    exchange.finish(hub, answer, sent.elapsed()).await
 }
 
 /// A request on its way to its answer. Few fields: the future of each request has room for them.
-struct Exchange {
-    cluster: ClusterId,
+pub(super) struct Exchange {
+    pub(super) cluster: ClusterId,
     form: AddressForm,
-    record: RequestRecord,
-    progress: UploadProgress,
-    read_only: bool,
+    pub(super) record: RequestRecord,
+    pub(super) progress: UploadProgress,
+    pub(super) read_only: bool,
     upgrade: Option<Box<RequestedUpgrade>>,
+}
+
+/// A request as the agent gets it, with the names of its caller beside its own headers.
+pub(super) struct AgentRequest {
+    pub(super) request: Request<Body>,
+    pub(super) names: ImpersonatedNames,
+    pub(super) id: HeaderValue,
+}
+
+impl AgentRequest {
+    fn prepared(self) -> Result<PreparedRequest, Failure> {
+        let fields = added_fields(&self.names, &self.id);
+        prepare(self.request, &fields)
+    }
+}
+
+/// Encodes the head of a request with these headers.
+pub(super) fn prepare(
+    request: Request<Body>,
+    fields: &[(&HeaderName, &HeaderValue)],
+) -> Result<PreparedRequest, Failure> {
+    PreparedRequest::with_fields(request, fields)
+        .map_err(|error| Failure::because(Code::BadRequest, error_chain(&error)))
 }
 
 /// Upgrade that the client wants.
@@ -96,7 +126,10 @@ struct RequestedUpgrade {
 
 impl Exchange {
     /// The request as the agent gets it.
-    fn prepare(hub: &Hub, permitted: PermittedRequest) -> Result<(Self, PreparedRequest), Failure> {
+    pub(super) fn begin(
+        hub: &Hub,
+        permitted: PermittedRequest,
+    ) -> Result<(Self, AgentRequest), Failure> {
         let PermittedRequest { permit, routed } = permitted;
         let ClusterRequest {
             inbound,
@@ -133,11 +166,11 @@ impl Exchange {
             .map_err(|error| Failure::because(Code::Internal, error))?;
         let read_only = is_read_only(&head.method, user.is_some());
         let (upload, progress) = recorded_upload(upload, &record);
-        let request = PreparedRequest::with_fields(
-            Request::from_parts(head, upload),
-            &added_fields(&names, &id),
-        )
-        .map_err(|error| Failure::because(Code::BadRequest, error_chain(&error)))?;
+        let request = AgentRequest {
+            request: Request::from_parts(head, upload),
+            names,
+            id,
+        };
         let upgrade = user.zip(wanted).zip(whole_path);
         let upgrade = upgrade.map(|((user, protocol), path)| {
             Box::new(RequestedUpgrade {
@@ -157,6 +190,19 @@ impl Exchange {
             upgrade,
         };
         Ok((exchange, request))
+    }
+
+    /// Makes the client's answer of the agent's.
+    pub(super) async fn finish(
+        self,
+        hub: &Arc<Hub>,
+        answer: Answer,
+        took: Duration,
+    ) -> Result<Response<Body>, Failure> {
+        match answer {
+            Answer::Response(response) => self.respond(response, took).await,
+            Answer::Upgraded(head, agent) => self.upgrade(hub, head, agent, took),
+        }
     }
 
     async fn respond(
@@ -212,7 +258,7 @@ impl Exchange {
 }
 
 /// Headers that the gateway adds for the agent. The client's own ones of these names are stripped.
-fn added_fields<'a>(
+pub(super) fn added_fields<'a>(
     names: &'a ImpersonatedNames,
     request_id: &'a HeaderValue,
 ) -> Vec<(&'static HeaderName, &'a HeaderValue)> {

@@ -39,6 +39,11 @@ const FLUSH_TIME: Duration = Duration::from_millis(300);
 pub(crate) struct UploadProgress(Option<Arc<AtomicU64>>);
 
 impl UploadProgress {
+    /// Progress that another body counts.
+    pub(crate) fn of(frames: Arc<AtomicU64>) -> Self {
+        UploadProgress(Some(frames))
+    }
+
     pub(crate) fn frames(&self) -> u64 {
         let frames = self.0.as_ref();
         frames.map_or(0, |it| it.load(Ordering::Relaxed))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlead_api::{Code, Failure, headers::AGENT_CODE};
+use fairlead_api::{Code, Failure, headers::AGENT_CODE, hop::HUB_CODE};
 use fairlead_exchange::Body;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
@@ -11,6 +11,7 @@ use super::body;
 
 /// Parsed once.
 static CODE: HeaderName = HeaderName::from_static(AGENT_CODE);
+static FROM_HUB: HeaderName = HeaderName::from_static(HUB_CODE);
 /// Maximum length of an agent's cause, in bytes.
 const MAX_CAUSE_BYTES: usize = 2048;
 const CAUSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,6 +52,19 @@ pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
     } else {
         Failure::because(code, cause)
     }
+}
+
+/// The code of another hub's failure in its answer; `Some(None)` for a code that no hub reports about a hop.
+pub(crate) fn hub_code(headers: &HeaderMap) -> Option<Option<Code>> {
+    let code = headers.get(&FROM_HUB)?;
+    let code: Option<Code> = code.to_str().ok().and_then(|code| code.parse().ok());
+    let is_of_hop = |code: &Code| {
+        matches!(
+            code,
+            Code::BadPath | Code::BadRequest | Code::Internal | Code::AuditFull
+        ) || (1400..1500).contains(&code.number())
+    };
+    Some(code.filter(is_of_hop))
 }
 
 /// The code in an agent's answer; `Some(None)` for a code that no agent may report.

@@ -29,13 +29,13 @@ async fn rig() -> (Rig, FakeAgent) {
 }
 
 /// The token of all requests is deleted.
-fn revoke(rig: &Rig) {
+pub(crate) fn revoke(rig: &Rig) {
     rig.modules.revoked.store(true, Ordering::SeqCst);
     rig.modules.access_changes.send_modify(|at| *at += 1);
 }
 
 /// Opens a streamed answer, and reads its first data.
-async fn stream(
+pub(crate) async fn stream(
     rig: &Rig,
     agent: &FakeAgent,
     path: &str,
@@ -53,7 +53,7 @@ async fn stream(
 }
 
 /// The `Status` in the last event of a watch that has ended cleanly.
-fn last_status(rest: &str) -> Value {
+pub(crate) fn last_status(rest: &str) -> Value {
     let line = rest.lines().find(|line| line.starts_with('{')).expect(rest);
     assert!(rest.ends_with("\r\n0\r\n\r\n"), "a clean end: {rest:?}");
     let event: Value = serde_json::from_str(line).unwrap();

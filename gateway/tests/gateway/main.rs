@@ -11,6 +11,8 @@ mod cost;
 #[cfg(test)]
 mod ended;
 #[cfg(test)]
+mod forwarded;
+#[cfg(test)]
 mod front;
 #[cfg(test)]
 mod heads;

@@ -24,8 +24,8 @@ use fairlead_api::{
 use fairlead_certs::AgentIdentity;
 use fairlead_seam::{
     AgentPeer, AuthenticateError, Authenticator, AuthorizeError, Authorizer, Caller, ClusterScope,
-    Directory, DirectoryError, Grant, Module, Presence, Principal, Recognition, RunningRequests,
-    Termination,
+    Directory, DirectoryError, Grant, Module, Presence, Principal, Recognition, RemoteHub,
+    RunningRequests, Termination,
 };
 use futures_util::{
     StreamExt,
@@ -70,11 +70,16 @@ pub(crate) struct FakeModules {
     pub(crate) access_changes: watch::Sender<u64>,
     pub(crate) terminations: Mutex<Vec<Termination>>,
     pub(crate) requests: OnceLock<Arc<dyn RunningRequests>>,
+    own_name: Option<Arc<str>>,
+    /// The other hubs.
+    pub(crate) remote_hubs: watch::Sender<Vec<RemoteHub>>,
+    /// Names of the other hubs with a session of each cluster by the list.
+    pub(crate) with_session: Mutex<Vec<Arc<str>>>,
 }
 
 impl FakeModules {
     /// Two clusters, without sessions until now.
-    pub(crate) fn new(now: OffsetDateTime) -> Self {
+    pub(crate) fn new(now: OffsetDateTime, own_name: Option<&str>) -> Self {
         FakeModules {
             clusters: Mutex::new(HashMap::from([
                 ("c-a".parse().unwrap(), None),
@@ -99,6 +104,9 @@ impl FakeModules {
             access_changes: watch::Sender::default(),
             terminations: Mutex::default(),
             requests: OnceLock::new(),
+            own_name: own_name.map(Arc::from),
+            remote_hubs: watch::Sender::default(),
+            with_session: Mutex::default(),
         }
     }
 }
@@ -237,6 +245,26 @@ impl Directory for FakeModules {
     fn other_hub(&self, cluster: &ClusterId) -> Option<HubUrl> {
         let clusters = self.clusters.lock().unwrap();
         clusters.get(cluster)?.as_ref()?.hub.clone()
+    }
+
+    fn own_name(&self) -> Option<Arc<str>> {
+        self.own_name.clone()
+    }
+
+    fn remote_hubs(&self) -> Vec<RemoteHub> {
+        self.remote_hubs.borrow().clone()
+    }
+
+    fn remote_hub_changes(&self) -> Option<BoxStream<'static, ()>> {
+        let changes = stream::unfold(self.remote_hubs.subscribe(), async |mut changes| {
+            changes.changed().await.ok()?;
+            Some(((), changes))
+        });
+        Some(changes.boxed())
+    }
+
+    fn hubs_with_session(&self, _cluster: &ClusterId) -> Vec<Arc<str>> {
+        self.with_session.lock().unwrap().clone()
     }
 
     async fn report(

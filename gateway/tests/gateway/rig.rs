@@ -47,8 +47,22 @@ impl Rig {
 
     /// Starts with a changed configuration.
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Rig::build(None, None, change)
+    }
+
+    /// One of several hubs, with the authority of the others.
+    pub(crate) fn of_hub(name: &str, authority: Option<&Arc<Authority>>) -> Self {
+        Rig::build(Some(name), authority.cloned(), |_| {})
+    }
+
+    fn build(
+        name: Option<&str>,
+        authority: Option<Arc<Authority>>,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let authority = Authority::open_or_create(dir.path() as &Path).unwrap();
+        let authority = authority
+            .unwrap_or_else(|| Arc::new(Authority::open_or_create(dir.path() as &Path).unwrap()));
         let now = OffsetDateTime::now_utc();
         let names = [HUB, "*.clusters.hub.test", "localhost", "127.0.0.1"].map(str::to_owned);
         let front = authority.issue_front(&names, now).unwrap();
@@ -57,7 +71,9 @@ impl Rig {
         let session_tls =
             fairlead_certs::session_server(&inner, authority.certificate_pem(), RENEW_GRACE)
                 .unwrap();
-        let modules = Arc::new(FakeModules::new(now));
+        let hub_client = authority.issue_hub_client(now).unwrap();
+        let hub_tls = fairlead_certs::session_client(authority.pin(), Some(&hub_client)).unwrap();
+        let modules = Arc::new(FakeModules::new(now, name));
         let process = Process::new();
         let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let mut config = Config {
@@ -65,6 +81,7 @@ impl Rig {
             cluster_domain: DOMAIN.to_owned(),
             front_tls: watch::channel(front_tls).1,
             session_tls: watch::channel(session_tls).1,
+            hub_tls: watch::channel(hub_tls).1,
             trust_domain: authority.trust_domain().to_owned(),
             limits: fairlead_gateway::GatewayLimits::default(),
             proxies: fairlead_runtime::proxies::Proxies::default(),
@@ -89,7 +106,7 @@ impl Rig {
             address,
             plain,
             process,
-            authority: Arc::new(authority),
+            authority,
             modules,
             audit: writer.log(),
             _writer: writer,

@@ -26,7 +26,7 @@ async fn failure_has_the_accepted_encoding() {
 }
 
 /// Each code with a status that makes client-go look for `Retry-After`, and the seconds of that header.
-const RETRIES: [(Code, Option<&str>); 22] = [
+const RETRIES: [(Code, Option<&str>); 23] = [
     // A wrong token stays wrong.
     (Code::TooManyWrongTokens, None),
     (Code::IssuerDown, None),
@@ -38,6 +38,7 @@ const RETRIES: [(Code, Option<&str>); 22] = [
     (Code::Draining, Some("2")),
     (Code::TooManyRequests, Some("1")),
     (Code::OtherHub, None),
+    (Code::HubWithoutSession, None),
     (Code::AgentOverBudget, Some("1")),
     (Code::TooManyTransfers, Some("1")),
     (Code::Store, None),

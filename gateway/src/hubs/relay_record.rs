@@ -1,0 +1,261 @@
+//! Record of a forwarded request at the hub with the session: its event in the audit log, and its place on the session.
+//!
+//! The first hub has the event with the caller; both have the same request id.
+
+use std::{
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use fairlead_api::{ClusterId, Code, headers::AUDIT_ID};
+use fairlead_audit::{AuditLog, CallerNames, EventKind, RequestHead, RequestParty, RequestResult};
+use fairlead_exchange::{Body, BodyError};
+use http::{Request, StatusCode};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::Instant;
+use tracing::info;
+
+use super::serve::PeerHub;
+use crate::{
+    agents::entry::Running,
+    front::attempts::SessionUser,
+    hub::Hub,
+    metrics::{HopDirection, Metrics, RequestEnd},
+};
+
+/// Limit of a request id from another hub, in bytes.
+const MAX_ID_BYTES: usize = 64;
+
+/// Record of one forwarded request. It ends when the last reference is dropped.
+pub(super) struct RelayRecord {
+    id: String,
+    method: String,
+    path: String,
+    /// Name of the first hub, as a caller.
+    caller: String,
+    cluster: ClusterId,
+    from: SocketAddr,
+    audit: Option<AuditLog>,
+    metrics: Arc<Metrics>,
+    started: Instant,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    fields: Mutex<RelayFields>,
+}
+
+#[derive(Default)]
+struct RelayFields {
+    status: Option<StatusCode>,
+    code: Option<Code>,
+    outcome: Option<RequestEnd>,
+    running: Option<Running>,
+}
+
+impl RelayRecord {
+    pub(super) fn begin(
+        hub: &Hub,
+        peer: &PeerHub,
+        cluster: &ClusterId,
+        request: &Request<Body>,
+    ) -> Arc<Self> {
+        let id = request.headers().get(AUDIT_ID);
+        let id = id.and_then(|id| id.to_str().ok()).unwrap_or_default();
+        Arc::new(RelayRecord {
+            id: id.chars().take(MAX_ID_BYTES).collect(),
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            caller: format!("hub:{}", peer.name().unwrap_or_default()),
+            cluster: cluster.clone(),
+            from: SocketAddr::new(peer.from, 0),
+            audit: hub.audit.get().cloned(),
+            metrics: Arc::clone(&hub.metrics),
+            started: Instant::now(),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            fields: Mutex::default(),
+        })
+    }
+
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
+    fn fields(&self) -> MutexGuard<'_, RelayFields> {
+        self.fields.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the failure of this hub that is the answer.
+    pub(super) fn set_failure(&self, code: Code) {
+        let mut fields = self.fields();
+        fields.code = Some(code);
+        fields.outcome = Some(RequestEnd::Failed);
+    }
+
+    /// Notes the status of the answer.
+    pub(super) fn set_status(&self, status: StatusCode) {
+        let mut fields = self.fields();
+        fields.status = Some(status);
+        fields.outcome = Some(match status.as_u16() {
+            ..400 => RequestEnd::Ok,
+            400..500 => RequestEnd::Declined,
+            _ => RequestEnd::Erred,
+        });
+    }
+
+    pub(super) fn set_outcome(&self, outcome: RequestEnd) {
+        self.fields().outcome = Some(outcome);
+    }
+
+    pub(super) fn add_bytes(&self, bytes_in: u64, bytes_out: u64) {
+        self.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
+        self.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);
+    }
+
+    fn head(&self) -> RequestHead<'_> {
+        RequestHead {
+            id: &self.id,
+            method: &self.method,
+            path: &self.path,
+            query: None,
+            from: self.from,
+        }
+    }
+
+    fn party(&self) -> RequestParty<'_> {
+        RequestParty {
+            caller: Some(CallerNames {
+                name: &self.caller,
+                ..CallerNames::default()
+            }),
+            cluster: Some(self.cluster.as_str()),
+            kind: EventKind::Forwarded,
+            ..RequestParty::default()
+        }
+    }
+}
+
+impl SessionUser for RelayRecord {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn set_session(&self, _session: usize) {}
+
+    fn keep_running(&self, running: Running) {
+        self.fields().running = Some(running);
+    }
+}
+
+impl Drop for RelayRecord {
+    fn drop(&mut self) {
+        let fields = self.fields();
+        let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
+        self.metrics.forwarded(HopDirection::FromHub, outcome);
+        let result = RequestResult {
+            status: fields.status.map(|status| status.as_u16()),
+            code: fields.code.map(Code::number),
+            outcome: outcome.as_str(),
+            bytes_in: self.bytes_in.load(Ordering::Relaxed),
+            bytes_out: self.bytes_out.load(Ordering::Relaxed),
+            took: self.started.elapsed(),
+        };
+        drop(fields);
+        info!(target: "audit", request = self.id, hub = self.caller, cluster = %self.cluster, method = self.method,
+            path = self.path, status = result.status, outcome = result.outcome, "forwarded request");
+        if let Some(audit) = &self.audit {
+            audit.end_of(&self.head(), &self.party(), &result);
+        }
+    }
+}
+
+/// A body of a forwarded request, in either direction, with the record that lives as long.
+///
+/// The record is dropped with the body, which is after its last byte was handed to the session.
+pub(super) struct RelayedBody {
+    inner: Body,
+    record: Arc<RelayRecord>,
+    direction: BodyDirection,
+    over: bool,
+}
+
+enum BodyDirection {
+    /// With the number of frames taken so far.
+    Upload(Arc<AtomicU64>),
+    Download,
+}
+
+impl RelayedBody {
+    pub(super) fn upload(inner: Body, record: &Arc<RelayRecord>, frames: Arc<AtomicU64>) -> Self {
+        RelayedBody {
+            over: inner.is_end_stream(),
+            inner,
+            record: Arc::clone(record),
+            direction: BodyDirection::Upload(frames),
+        }
+    }
+
+    pub(super) fn download(inner: Body, record: Arc<RelayRecord>) -> Self {
+        RelayedBody {
+            over: inner.is_end_stream(),
+            inner,
+            record,
+            direction: BodyDirection::Download,
+        }
+    }
+}
+
+impl HttpBody for RelayedBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                match &self.direction {
+                    BodyDirection::Upload(frames) => {
+                        frames.fetch_add(1, Ordering::Relaxed);
+                        self.record.add_bytes(length, 0);
+                    }
+                    BodyDirection::Download => self.record.add_bytes(0, length),
+                }
+                self.over = self.inner.is_end_stream();
+            }
+            Poll::Ready(Some(Err(_))) => {
+                self.over = true;
+                self.record.set_outcome(RequestEnd::Aborted);
+            }
+            Poll::Ready(None) => self.over = true,
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for RelayedBody {
+    fn drop(&mut self) {
+        let is_download = matches!(self.direction, BodyDirection::Download);
+        // A body of a known length is not polled for its end.
+        if is_download && !self.over && self.inner.size_hint().exact() != Some(0) {
+            self.record.set_outcome(RequestEnd::Left);
+        }
+    }
+}

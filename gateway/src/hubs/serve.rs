@@ -1,0 +1,158 @@
+//! Serves a session that another hub has opened here. Its certificate is that of a hub, which no agent and no client has.
+
+use std::{
+    io,
+    net::IpAddr,
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+};
+
+use fairlead_api::{Code, Failure, hop};
+use fairlead_dialer::{CloseReason, LinkState, Session};
+use fairlead_exchange::{Body, serve};
+use futures_util::FutureExt;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use tokio::task::JoinSet;
+use tracing::{debug, info};
+
+use super::relay;
+use crate::{
+    agents::lifetime::close,
+    http::{body, panic},
+    hub::Hub,
+    metrics::HTTP_VIOLATION,
+};
+
+/// Another hub at the other end of a session.
+pub(crate) struct PeerHub {
+    pub(crate) from: IpAddr,
+    /// Name among the hubs of the database, from its hello.
+    name: OnceLock<String>,
+}
+
+impl PeerHub {
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.get().map(String::as_str)
+    }
+}
+
+/// Serves the session until it ends. While this hub drains, that is after the last session of an agent.
+pub(crate) async fn run(hub: &Arc<Hub>, session: Session, from: IpAddr) {
+    let peer = Arc::new(PeerHub {
+        from,
+        name: OnceLock::new(),
+    });
+    info!(peer.ip = %from, "session of another hub opened");
+    let mut link = session.link();
+    let reason = tokio::select! {
+        cause = session.closed() => {
+            info!(peer.ip = %from, hub = peer.name(), %cause, "session of another hub ended");
+            return;
+        }
+        () = serve_streams(hub, &session, &peer) => CloseReason::Done,
+        // The other hub opens a new session, so nothing resumes this one.
+        Ok(_) = link.wait_for(|link| *link != LinkState::Up) => CloseReason::Done,
+        () = hub.sessions_ended.cancelled() => CloseReason::Draining,
+    };
+    let cause = close(&session, reason).await;
+    info!(peer.ip = %from, hub = peer.name(), %cause, "session of another hub ended");
+}
+
+async fn serve_streams(hub: &Arc<Hub>, session: &Session, peer: &Arc<PeerHub>) {
+    let mut streams = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            stream = session.accept() => stream,
+            Some(_) = streams.join_next() => continue,
+        };
+        let Some(stream) = stream else {
+            return;
+        };
+        let (hub, peer) = (Arc::clone(hub), Arc::clone(peer));
+        streams.spawn(async move {
+            let metrics = Arc::clone(&hub.metrics);
+            let served = serve(stream, move |request| {
+                // Boxed: most streams idle.
+                Box::pin(answer(Arc::clone(&hub), Arc::clone(&peer), request))
+            });
+            if let Err(error) = served.await {
+                debug!(%error, "stream of another hub broke");
+                if error.kind() == io::ErrorKind::InvalidData {
+                    metrics.violation(HTTP_VIOLATION);
+                }
+            }
+        });
+    }
+}
+
+async fn answer(hub: Arc<Hub>, peer: Arc<PeerHub>, request: Request<Body>) -> Response<Body> {
+    let handled = AssertUnwindSafe(handle(&hub, &peer, request)).catch_unwind();
+    let result = handled
+        .await
+        .unwrap_or_else(|panic| Err(panic::failure_of("of another hub", panic.as_ref())));
+    result.unwrap_or_else(|failure| failed(&failure))
+}
+
+async fn handle(
+    hub: &Arc<Hub>,
+    peer: &Arc<PeerHub>,
+    request: Request<Body>,
+) -> Result<Response<Body>, Failure> {
+    if request.headers().contains_key(hop::CLUSTER) {
+        return relay::relay(hub, peer, request).await;
+    }
+    let path = request.uri().path();
+    if request.method() == Method::POST && path == hop::HELLO_PATH {
+        return hello(hub, peer, request).await;
+    }
+    match path.strip_prefix(hop::SESSIONS_PATH) {
+        Some(id) if request.method() == Method::GET => sessions(hub, id),
+        _ => Err(Code::NoSuchRoute.into()),
+    }
+}
+
+async fn hello(
+    hub: &Hub,
+    peer: &PeerHub,
+    request: Request<Body>,
+) -> Result<Response<Body>, Failure> {
+    let bad = |detail: &str| Failure::because(Code::BadRequest, detail);
+    let text = body::read(request.into_body(), hop::MAX_HELLO_BYTES).await;
+    let text = text.ok_or_else(|| bad("the hello is incomplete"))?;
+    let hello: hop::HubHello =
+        serde_json::from_slice(&text).map_err(|_| bad("the hello is invalid"))?;
+    let _ = peer.name.set(hello.hub);
+    let own = hop::HubHello {
+        hub: hub.own_name.as_ref().to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    json(serde_json::to_vec(&own))
+}
+
+fn sessions(hub: &Hub, id: &str) -> Result<Response<Body>, Failure> {
+    let cluster = id.parse();
+    let cluster = cluster.map_err(|_| Failure::new(Code::NoSuchCluster))?;
+    let here = hop::HubSessions {
+        items: hub.sessions.registered(&cluster),
+    };
+    json(serde_json::to_vec(&here))
+}
+
+fn json(encoded: serde_json::Result<Vec<u8>>) -> Result<Response<Body>, Failure> {
+    let json = encoded.map_err(|error| Failure::because(Code::Internal, error))?;
+    let mut response = Response::new(body::full(json));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+/// A failure for the other hub, which makes the client's answer of it.
+fn failed(failure: &Failure) -> Response<Body> {
+    let mut response = Response::new(body::full(failure.cause.clone()));
+    *response.status_mut() =
+        StatusCode::from_u16(failure.code.http_status()).unwrap_or(StatusCode::BAD_GATEWAY);
+    if let Ok(code) = HeaderValue::from_str(&failure.code.to_string()) {
+        response.headers_mut().insert(hop::HUB_CODE, code);
+    }
+    response
+}
