@@ -180,11 +180,25 @@ impl Site {
     /// # Errors
     /// It cannot be started.
     pub fn begin_at(hubs: &[&Hub], cluster: &Cluster, joining: &Joining) -> anyhow::Result<Self> {
+        Self::begin_at_with(hubs, cluster, joining, &[])
+    }
+
+    /// As [`Site::begin_at`], with additional flags.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin_at_with(
+        hubs: &[&Hub],
+        cluster: &Cluster,
+        joining: &Joining,
+        flags: &[&str],
+    ) -> anyhow::Result<Self> {
         let [first, ..] = hubs else {
             bail!("no hub");
         };
         let known = hubs.iter().flat_map(|hub| ["--hub", &hub.ready.url]);
-        let launch = agent(first, &cluster.kubeconfig(), &joining.id)?.args(known);
+        let launch = agent(first, &cluster.kubeconfig(), &joining.id)?;
+        let launch = launch.args(known).args(flags);
         Self::run(first, launch, None, &joining.id, &joining.join)
     }
 
