@@ -6,7 +6,10 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::{CaPin, ClusterId, ClusterUid, TenantId, secret::exposed};
+use crate::{
+    CaPin, ClusterId, ClusterUid, TenantId,
+    secret::{exposed, exposed_option},
+};
 
 /// Path of enrolment, the only route of a session without identity.
 pub const ENROLL_PATH: &str = "/agent/v1/enroll";
@@ -14,6 +17,8 @@ pub const ENROLL_PATH: &str = "/agent/v1/enroll";
 pub const RENEW_PATH: &str = "/agent/v1/renew";
 /// Path of the report of [`StoredCa`], on a session with identity.
 pub const CA_PATH: &str = "/agent/v1/ca";
+/// Path of the check by `fairlead doctor`, on a session with or without identity. It changes nothing.
+pub const CHECK_PATH: &str = "/agent/v1/check";
 /// Limit of the request bodies, in bytes.
 pub const MAX_ENROLL_BODY_BYTES: usize = 16 * 1024;
 
@@ -56,6 +61,37 @@ pub struct StoredCa {
 /// Response to a [`StoredCa`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StoredCaResponse {}
+
+/// Body of `POST /agent/v1/check`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckRequest {
+    /// Bootstrap token, on a session without identity. It is not spent.
+    #[serde(
+        default,
+        serialize_with = "exposed_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub token: Option<SecretString>,
+    /// SHA-256 of the key of an enrolment without an answer, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// Response to a [`CheckRequest`]: the token or the identity is accepted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckResponse {
+    /// Cluster of the token or of the identity.
+    pub cluster: ClusterId,
+    /// Tenant of the cluster.
+    pub tenant: TenantId,
+    /// End of the token's or of the certificate's validity.
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires: OffsetDateTime,
+    /// Version of the hub.
+    pub hub_version: String,
+}
 
 /// Response to enrolment and renewal: the certificate for the key of the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]

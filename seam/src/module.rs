@@ -75,7 +75,7 @@ pub trait Module: Send + Sync {
 
     /// Routes for agents, over their own sessions, with their full path below `/agent/v1/`.
     ///
-    /// Each request has an `Extension<AgentPeer>`. Anonymous peers reach [`fairlead_api::enroll::ENROLL_PATH`] only.
+    /// Each request has an `Extension<AgentPeer>`. Anonymous peers reach the enrolment, the adoption and the check only.
     fn agent_routes(&self) -> Router {
         Router::new()
     }

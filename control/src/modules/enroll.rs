@@ -4,6 +4,7 @@
 //! A token is spent before it is honoured. No token is ever logged.
 
 mod adoption;
+mod check;
 mod error;
 mod install;
 mod issue;
@@ -21,7 +22,7 @@ use axum::{Router, routing::post};
 use fairlead_api::{
     HubUrl, JoinString,
     adoption::ADOPT_PATH,
-    enroll::{ENROLL_PATH, RENEW_PATH},
+    enroll::{CHECK_PATH, ENROLL_PATH, RENEW_PATH},
     resources::JoinInfo,
 };
 use fairlead_delivery::ToolManifests;
@@ -110,6 +111,7 @@ impl Module for EnrollModule {
         let router = Router::new()
             .route(ENROLL_PATH, post(issue::enroll))
             .route(RENEW_PATH, post(issue::renew))
+            .route(CHECK_PATH, post(check::check))
             .route(ADOPT_PATH, post(adoption::adopt));
         finish(router.with_state(Arc::clone(&self.0)))
     }

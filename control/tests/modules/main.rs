@@ -14,6 +14,7 @@ mod bundles;
 mod ca;
 mod catalog;
 mod charts;
+mod check;
 mod clusters;
 mod configuration;
 mod deliveries;

@@ -1,14 +1,14 @@
 //! Requests of agents to modules, over streams that the agents open.
 //!
-//! A peer without an identity reaches only the enrolment and the adoption, one with an expired identity only the renewal. An agent sends
-//! its hello before anything else.
+//! A peer without an identity reaches only the enrolment, the adoption and the check, one with an expired identity only the renewal. An agent sends
+//! its hello before anything else but a check.
 
 use std::{io, net::IpAddr, panic::AssertUnwindSafe, sync::Arc};
 
 use fairlead_api::{
     Code, Failure,
     adoption::ADOPT_PATH,
-    enroll::{ENROLL_PATH, Issued, MAX_ENROLL_BODY_BYTES, RENEW_PATH},
+    enroll::{CHECK_PATH, ENROLL_PATH, Issued, MAX_ENROLL_BODY_BYTES, RENEW_PATH},
     hello::HELLO_PATH,
 };
 use fairlead_dialer::Session;
@@ -97,10 +97,11 @@ async fn handle(
     path::check(request.uri().path())?;
     let posts = request.method() == Method::POST;
     let enrols = posts && [ENROLL_PATH, ADOPT_PATH].contains(&request.uri().path());
+    let checks = posts && request.uri().path() == CHECK_PATH;
     let renews = request.method() == Method::POST && request.uri().path() == RENEW_PATH;
     let greets = request.method() == Method::POST && request.uri().path() == HELLO_PATH;
     let peer = match stream_peer {
-        StreamPeer::Anonymous(..) if !enrols => return Err(Code::EnrolOnly.into()),
+        StreamPeer::Anonymous(..) if !enrols && !checks => return Err(Code::EnrolOnly.into()),
         StreamPeer::Anonymous(from, seen) => {
             seen.notify_one();
             request.extensions_mut().insert(AgentAddress(*from));
@@ -115,7 +116,8 @@ async fn handle(
             AgentPeer::Lapsed(Arc::clone(identity))
         }
         StreamPeer::Agent(entry) if greets => return hello::receive(hub, entry, request).await,
-        StreamPeer::Agent(entry) if !entry.is_registered() => {
+        // A doctor registers no session.
+        StreamPeer::Agent(entry) if !entry.is_registered() && !checks => {
             let detail = "an agent must send its hello first";
             return Err(Failure::because(Code::BadRequest, detail));
         }

@@ -207,7 +207,7 @@ fn issued(
     }
 }
 
-fn rejected(route: &'static str, error: EnrollError) -> Rejected {
+pub(super) fn rejected(route: &'static str, error: EnrollError) -> Rejected {
     // The gateway counts guesses per address and logs them once a minute.
     if !error.is_unknown_token() {
         // The cause may quote the request, so only the code is logged.

@@ -100,7 +100,7 @@ where
 }
 
 /// True if this key has spent the token already.
-fn may_spend(
+pub(super) fn may_spend(
     binding: &Binding,
     claim: &TokenClaim,
     now: OffsetDateTime,
