@@ -53,6 +53,8 @@ pub struct Config {
     pub session_memory: usize,
     /// Proxy for the hub only, never for the API server. May contain credentials.
     pub https_proxy: Option<String>,
+    /// File with the URL of the proxy, read again for each dial. Replaces `https_proxy`.
+    pub proxy_file: Option<PathBuf>,
     /// Exceptions from the proxy, comma-separated, in the format of `NO_PROXY`.
     pub no_proxy: Option<String>,
     /// Version of this program.

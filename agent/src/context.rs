@@ -22,6 +22,7 @@ use fairlead_apiserver::Upstream;
 pub(crate) mod cluster_uid;
 pub(crate) mod configuration;
 pub(crate) mod deliveries;
+pub(crate) mod events;
 pub(crate) mod sessions;
 
 use cluster_uid::UidState;

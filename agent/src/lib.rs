@@ -7,15 +7,19 @@ mod config;
 mod configuration;
 mod context;
 mod delivery;
+pub mod doctor;
 mod facts;
 mod git_proxy;
 mod gitops;
+mod home;
 mod hub_request;
 mod identity;
 mod link;
 mod metrics;
 mod proxy;
+mod proxy_source;
 mod reserved;
+mod rights;
 mod role_bindings;
 pub mod uninstall;
 
@@ -25,7 +29,6 @@ use std::{
     time::Duration,
 };
 
-use config::DEFAULT_NAMESPACE;
 pub use config::{
     Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, GitForward, GitProxyConfig,
     IdentityLocation, RunnerConfig,
@@ -39,20 +42,21 @@ use facts::FactReporter;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 pub use fairlead_delivery_agent::{Launch, post_render, purge};
-use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
+use fairlead_dialer::MemoryBudget;
 pub use fairlead_gitops::AdoptedTool;
 use fairlead_runtime::{Process, gauges};
 use http::{Method, StatusCode};
-use identity::{Identity, dir::DirStore, secret::SecretStore, store::IdentityStore};
+use identity::{Identity, store::IdentityStore};
 use link::{
     ca_report,
+    diagnosis::FailureReports,
     dial::{self, HubDialer},
     identity_manager::IdentityManager,
     supervisor::LinkSupervisor,
 };
 use metrics::Metrics;
 use proxy::admit;
-use reserved::ReservedNamespace;
+use proxy_source::ProxySource;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -65,8 +69,7 @@ use tracing::{info, warn};
 /// identity nor a join string (`FL-2111`). Nothing else ends it.
 pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     admit::check_allowed(&config.allow_groups, &config.allow_as)?;
-    let proxy = ProxyRules::parse(config.https_proxy.as_deref(), config.no_proxy.as_deref())
-        .map_err(|mistake| Failure::because(Code::BadConfig, mistake))?;
+    let proxy = home::proxy_source(&config)?;
     let metrics = Metrics::new(process.registry())
         .map_err(|error| Failure::because(Code::Internal, error))?;
     let reserve = MemoryBudget::of(config.session_memory);
@@ -77,7 +80,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         &MemoryBudget::METRICS,
     )?;
     let upstream = Arc::new(Upstream::new(ApiCredentials::new(&config.target)));
-    let store = store(&config, &upstream);
+    let store = home::store(&config, &upstream);
     let stored = check_terminal_start(&config, &upstream, &store).await?;
     log_settings(&config, &proxy, stored.as_ref()).await;
     let joins = stored
@@ -90,11 +93,13 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         role_bindings::bind_in_namespaces(&upstream, &config.operator_namespaces).await;
         process.spawn(log_api_server(upstream.clone()));
     }
-    let namespace = own_namespace(&config);
+    let namespace = home::own_namespace(&config);
+    let keeps_secret = matches!(config.state, IdentityLocation::Secret { .. });
+    let home = (namespace.clone(), keeps_secret);
     let uid = poll_cluster_uid(&process, &upstream);
     let of_namespaces = impersonation::namespace_groups(&config.operator_namespaces);
     let context = Arc::new(AgentContext {
-        reserved: reserved_namespace(&config),
+        reserved: home::reserved_namespace(&config),
         process: process.clone(),
         upstream,
         allow_connect: config.allow_connect,
@@ -120,6 +125,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         proxy,
         config.version,
         (metrics, reserve),
+        Some(FailureReports::new(context.clone(), namespace.clone())),
     );
     dialer.wait_for_adoption(config.adopt.then(|| namespace.clone()));
     follow_configuration(&context, namespace, config.facts_every)?;
@@ -129,6 +135,8 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let identities = Arc::new(IdentityManager::new(context.clone(), store));
     process.spawn(identities.clone().run(dialer.clone()));
     process.spawn(ca_report::run(context.clone(), identities.clone()));
+    let reported = rights::report(context.clone(), identities.stored(), home);
+    process.spawn(reported);
     for link in config.links.all() {
         let supervisor = LinkSupervisor::new(
             context.clone(),
@@ -177,43 +185,6 @@ fn random_instance() -> Result<Instance, Failure> {
     Ok(Instance::from_bytes(bytes))
 }
 
-fn store(config: &Config, upstream: &Arc<Upstream>) -> IdentityStore {
-    match &config.state {
-        IdentityLocation::Dir(dir) => IdentityStore::Dir(DirStore::new(dir.clone())),
-        IdentityLocation::Secret { .. } => {
-            IdentityStore::Secret(SecretStore::new(upstream.clone(), own_namespace(config)))
-        }
-    }
-}
-
-/// Namespace of the agent's own objects.
-fn own_namespace(config: &Config) -> String {
-    let configured = match &config.state {
-        IdentityLocation::Secret { namespace } => namespace.clone(),
-        IdentityLocation::Dir(_) => None,
-    };
-    configured
-        .or_else(|| pods_namespace(&config.target))
-        .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
-}
-
-/// Namespace with the agent's identity or its pod; `None` for an agent outside of the cluster with a folder.
-fn reserved_namespace(config: &Config) -> Option<ReservedNamespace> {
-    let namespace = match config.state {
-        IdentityLocation::Secret { .. } => Some(own_namespace(config)),
-        IdentityLocation::Dir(_) => pods_namespace(&config.target),
-    };
-    namespace.map(ReservedNamespace::new)
-}
-
-fn pods_namespace(target: &ApiServerConfig) -> Option<String> {
-    let ApiServerConfig::InCluster { dir, .. } = target else {
-        return None;
-    };
-    let namespace = std::fs::read_to_string(dir.join("namespace")).ok()?;
-    Some(namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
-}
-
 /// Checks for a start in a terminal. A person can correct mistakes there, so they end the agent at once.
 async fn check_terminal_start(
     config: &Config,
@@ -259,11 +230,12 @@ async fn log_api_server(upstream: Arc<Upstream>) {
             "check that the API server of the kubeconfig runs and can be reached from here",
         ),
     };
-    warn!(cause, next, "API server cannot be used");
+    let code = Code::ApiUnreachable;
+    warn!(%code, cause, next, "API server cannot be used");
 }
 
 /// Logs the settings that a site operator checks first when something fails.
-async fn log_settings(config: &Config, proxy: &ProxyRules, identity: Option<&Identity>) {
+async fn log_settings(config: &Config, proxy: &ProxySource, identity: Option<&Identity>) {
     info!(version = config.version, "agent started");
     let identity = identity.filter(|identity| !identity.is_superseded_by(config.join.as_ref()));
     let known = [
@@ -278,7 +250,8 @@ async fn log_settings(config: &Config, proxy: &ProxyRules, identity: Option<&Ide
         .into_iter()
         .flatten()
     {
-        info!(%hub, proxy = proxy.explain(hub), "hub");
+        let proxy = proxy.explain(hub).await;
+        info!(%hub, proxy, "hub");
     }
     let pins = identity
         .map(|identity| identity.pins)

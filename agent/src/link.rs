@@ -2,6 +2,7 @@
 
 mod adoption;
 pub(crate) mod ca_report;
+pub(crate) mod diagnosis;
 pub(crate) mod dial;
 mod enrolment;
 mod establish;
@@ -10,7 +11,7 @@ pub(crate) mod identity_manager;
 mod parked;
 mod reconnect;
 mod renewal;
-mod retry;
+pub(crate) mod retry;
 mod serve;
 mod session;
 mod state;

@@ -89,6 +89,11 @@ codes! {
     GitProxyRefused = 1509, 403, "the hub's Git proxy does not allow this address", "Ask the platform operator to add the address to the hub's `--git-proxy-allow`; a cluster reaches the servers of its own repositories only.";
     GitProxyUnreachable = 1510, 502, "the hub's Git proxy cannot reach this address", "Ask the platform operator to check the Git server from the hub's machine.";
     GitProxyFull = 1511, 429, "too many connections through the hub's Git proxy are open", "Try again when other fetches of this cluster have ended.";
+    RightsMissing = 1512, 0, "the agent lacks rights in its cluster", "Apply the current install manifest of this cluster as a cluster administrator; the cause lists the missing rights.";
+    CheckFailed = 1513, 0, "a check of the doctor cannot be carried out", "Correct the cause, then run `fairlead doctor` again.";
+    HubCertificateEnds = 1514, 0, "the certificate of the hub's front ends soon", "Renew the certificate with the host of `--public-url` among its names, and start the hub again if it does not read it by itself.";
+    HubSpaceLow = 1515, 0, "a folder of the hub has little free space", "Free space on the disk of this folder, or move the folder to a larger one.";
+    HubSigningSlow = 1516, 0, "the hub signs certificates too slowly", "Look for other load on the hub's machine, or on the store of its key.";
     BootstrapUnknown = 2101, 401, "the bootstrap token was not issued by this hub", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapSpent = 2103, 401, "the bootstrap token was already used with another key", "If you did not use it, inform the platform operator; otherwise create a new one with `fairlead cluster token renew CLUSTER`.";

@@ -4,6 +4,7 @@
 pub mod adoption;
 pub mod catalog;
 mod checked_text;
+pub mod checkup;
 pub mod code;
 pub mod config;
 pub mod delivery;

@@ -81,6 +81,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         delivery: None,
         session_memory: DEFAULT_SESSION_MEMORY_BYTES,
         https_proxy: None,
+        proxy_file: None,
         no_proxy: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })

@@ -20,6 +20,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{
     error::CertsError,
+    evidence::SentCertificate,
     pin,
     tls::{TrustError, algorithms, internal, provider},
 };
@@ -35,7 +36,20 @@ pub fn outer_client(
     ca_pem: Option<&str>,
     pin: Option<CaPins>,
 ) -> Result<Arc<ClientConfig>, CertsError> {
-    client(ca_pem, pin, false)
+    client(ca_pem, pin, false, SentCertificate::default())
+}
+
+/// As [`outer_client`], and keeps the certificate of the last server, trusted or not.
+///
+/// # Errors
+/// As for [`outer_client`].
+pub fn outer_client_with_evidence(
+    ca_pem: Option<&str>,
+    pin: Option<CaPins>,
+) -> Result<(Arc<ClientConfig>, SentCertificate), CertsError> {
+    let sent = SentCertificate::default();
+    let config = client(ca_pem, pin, false, sent.clone())?;
+    Ok((config, sent))
 }
 
 /// As [`outer_client`], but certificates count before and after their validity too.
@@ -48,13 +62,14 @@ pub fn outer_client_at_any_time(
     ca_pem: Option<&str>,
     pin: Option<CaPins>,
 ) -> Result<Arc<ClientConfig>, CertsError> {
-    client(ca_pem, pin, true)
+    client(ca_pem, pin, true, SentCertificate::default())
 }
 
 fn client(
     ca_pem: Option<&str>,
     pin: Option<CaPins>,
     any_time: bool,
+    sent: SentCertificate,
 ) -> Result<Arc<ClientConfig>, CertsError> {
     let extra = ca_pem.map(certificates).transpose()?.unwrap_or_default();
     let system_roots = SystemRoots {
@@ -73,6 +88,7 @@ fn client(
             system_roots,
             pin,
             any_time,
+            sent,
         }))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -158,6 +174,7 @@ struct OuterVerifier {
     pin: Option<CaPins>,
     /// Verifies the leaf as of a moment within its own validity.
     any_time: bool,
+    sent: SentCertificate,
 }
 
 /// System roots and additional ones.
@@ -183,6 +200,7 @@ impl ServerCertVerifier for OuterVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        self.sent.set(end_entity);
         let now = match self.any_time {
             true => within_validity(end_entity, now),
             false => now,

@@ -132,6 +132,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
             .or("session-memory", MemorySize(DEFAULT_SESSION_MEMORY_BYTES))
             .0,
         https_proxy: https_proxy.map(str::to_owned),
+        proxy_file: reader.optional("proxy-file"),
         no_proxy: no_proxy.map(str::to_owned),
         version: VERSION.to_owned(),
     };

@@ -168,6 +168,9 @@ pub(crate) struct AgentArgs {
     /// CA of the hub's certificate, PEM, in addition to the system's CAs and the CA pinned in the join string
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
+    /// File with the URL of the proxy to the hub, in place of HTTPS_PROXY; read again for each connection [default: none]
+    #[arg(long, value_name = "FILE")]
+    proxy_file: Option<String>,
     /// Group that the hub may impersonate, in addition to Fairlead's own groups; repeatable
     #[arg(long, value_name = "GROUP")]
     allow_group: Vec<String>,

@@ -5,8 +5,10 @@ mod clock;
 pub(crate) mod error;
 mod out_of_date;
 mod outer;
+mod path_stream;
 mod proxy;
 mod tcp;
+mod trace;
 pub(crate) mod upgrade;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -19,6 +21,7 @@ pub use self::{
     error::{DialError, DialStage},
     outer::outer_error,
     proxy::{HttpProxy, ProxyRules},
+    trace::{DialTrace, PassedStage, RefusalEvidence},
 };
 use self::{
     error::{OutOfDate, step},
@@ -45,6 +48,8 @@ pub struct Dialer {
     pub proxy: ProxyRules,
     /// Limits of the sessions.
     pub limits: Limits,
+    /// Record of the stages of the next dial.
+    pub trace: DialTrace,
 }
 
 /// Session with a hub whose identity is proved and that has accepted the agent.
@@ -136,7 +141,14 @@ impl Dialer {
         inner: Option<Arc<rustls::ClientConfig>>,
         handle: Option<&SessionHandle>,
     ) -> Result<Redialed, DialError> {
-        let connected = self.proxy.connect(hub, self.limits.handshake).await?;
+        let connected = {
+            let context = proxy::PathContext {
+                proxy_tls: Some(&self.outer),
+                trace: &self.trace,
+            };
+            let path = self.proxy.connect_with(hub, self.limits.handshake, context);
+            path.await?
+        };
         let address = connected.address;
         Box::pin(self.over(connected, hub, inner, handle))
             .await
@@ -172,6 +184,7 @@ impl Dialer {
             wire.map_err(|error| unproved(error, clock_offset))
         };
         let wire = step(DialStage::Identity, deadline, secured).await?;
+        self.trace.pass(DialStage::Identity, "");
         Ok(Redialed::New(Dialed {
             certificates: wire.certificates(),
             session: Session::start(wire, Side::Agent, &self.limits),
@@ -188,18 +201,22 @@ impl Dialer {
         handle: Option<&SessionHandle>,
     ) -> Result<Option<Linked>, DialError> {
         let deadline = self.limits.handshake;
-        let tls = outer_tls(&self.outer, hub, connected.tcp);
+        let tls = outer_tls(&self.outer, hub, connected.stream);
         let tls = match step(DialStage::Tls, deadline, tls).await {
             Ok(tls) => tls,
             Err(error) => return Err(self.compare_clocks(hub, error).await),
         };
+        self.trace.pass(DialStage::Tls, "");
         let upgraded = step(DialStage::Upgrade, deadline, upgrade::upgrade(tls, hub)).await?;
+        let via = upgraded.via.map(|via| format!("via {via}"));
+        self.trace.pass(DialStage::Upgrade, via.unwrap_or_default());
         let mut socket = Socket::new(Box::new(upgraded.io), &upgraded.read, SocketRole::Agent);
         let agreed = async {
             let wanted = handle.map(SessionHandle::id);
             Ok(wire::offer(&mut socket, wire::VERSIONS, &self.limits, wanted).await?)
         };
         let agreed = step(DialStage::Link, deadline, agreed).await?;
+        self.trace.pass(DialStage::Link, "");
         if let Some(handle) = handle.filter(|handle| agreed.resumes(handle.id())) {
             let resumed = async { Ok(handle.resume(socket, &agreed).await?) };
             step(DialStage::Link, deadline, resumed).await?;

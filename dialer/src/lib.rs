@@ -41,7 +41,10 @@ mod wire;
 
 pub use accept::{Accepted, Arrival, accept, accept_resumable, resume_only};
 pub use close::CloseReason;
-pub use dial::{DialError, DialStage, Dialed, Dialer, ProxyRules, Redialed};
+pub use dial::{
+    DialError, DialStage, DialTrace, Dialed, Dialer, PassedStage, ProxyRules, Redialed,
+    RefusalEvidence,
+};
 pub use error::{OpenError, SessionError};
 pub use input_gate::{InputGate, PollInput};
 pub use limits::Limits;

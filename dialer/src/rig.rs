@@ -121,7 +121,12 @@ pub(crate) fn stale_hub_outer() -> Arc<ServerConfig> {
 }
 
 fn outer_params() -> CertificateParams {
-    CertificateParams::new(["localhost".to_owned(), "hub.test".to_owned()]).unwrap()
+    CertificateParams::new([
+        "localhost".to_owned(),
+        "hub.test".to_owned(),
+        "::1".to_owned(),
+    ])
+    .unwrap()
 }
 
 fn outer_of(params: CertificateParams) -> Arc<ServerConfig> {

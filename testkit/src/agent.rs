@@ -18,7 +18,9 @@ use fairlead_api::{
     hello::{HELLO_PATH, Hello, Instance, LinkIndex},
 };
 use fairlead_certs::{AgentKey, Authority, LEAF_LIFETIME, Leaf};
-use fairlead_dialer::{DialError, Dialer, Limits, LinkState, Redialed, Session, dial::ProxyRules};
+use fairlead_dialer::{
+    DialError, DialTrace, Dialer, Limits, LinkState, Redialed, Session, dial::ProxyRules,
+};
 use fairlead_exchange::{Answer, Body, Exchanges, serve};
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
@@ -348,6 +350,7 @@ fn dialer(outer_tls: Arc<ClientConfig>, limits: Limits) -> Dialer {
         any_time: None,
         proxy: ProxyRules::default(),
         limits,
+        trace: DialTrace::default(),
     }
 }
 

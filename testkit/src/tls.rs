@@ -121,12 +121,22 @@ impl TestCa {
     /// # Errors
     /// A name is no DNS name.
     pub fn leaf(&self, names: &[&str]) -> anyhow::Result<TestLeaf> {
+        self.sign(params(names)?)
+    }
+
+    /// As [`TestCa::leaf`], expired for years.
+    ///
+    /// # Errors
+    /// As [`TestCa::leaf`].
+    pub fn expired_leaf(&self, names: &[&str]) -> anyhow::Result<TestLeaf> {
+        let mut params = params(names)?;
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        self.sign(params)
+    }
+
+    fn sign(&self, params: CertificateParams) -> anyhow::Result<TestLeaf> {
         let key = KeyPair::generate()?;
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let mut params = CertificateParams::new(names.clone()).context("not a name")?;
-        if let Some(name) = names.first() {
-            params.distinguished_name.push(DnType::CommonName, name);
-        }
         Ok(TestLeaf {
             certificate: params.signed_by(&key, &self.0)?,
             key,
@@ -146,6 +156,29 @@ impl TestLeaf {
     pub fn key_pem(&self) -> String {
         self.key.serialize_pem()
     }
+
+    /// Configuration of a server with this certificate, for HTTP/1.1.
+    ///
+    /// # Errors
+    /// Key and certificate do not belong together.
+    pub fn server(&self) -> anyhow::Result<Arc<ServerConfig>> {
+        let key = PrivateKeyDer::try_from(self.key.serialize_der()).map_err(anyhow::Error::msg)?;
+        let mut server = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![self.certificate.der().clone()], key)?;
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(server))
+    }
+}
+
+fn params(names: &[&str]) -> anyhow::Result<CertificateParams> {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    let mut params = CertificateParams::new(names.clone()).context("not a name")?;
+    if let Some(name) = names.first() {
+        params.distinguished_name.push(DnType::CommonName, name);
+    }
+    Ok(params)
 }
 
 /// A CA of this name, and a certificate of a server on loopback.

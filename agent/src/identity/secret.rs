@@ -14,7 +14,7 @@ use super::error::IdentityStoreError;
 use fairlead_apiserver::Upstream;
 
 /// Name of the Secret.
-pub(super) const SECRET_NAME: &str = "fairlead-identity";
+pub(crate) const SECRET_NAME: &str = "fairlead-identity";
 const IDENTITY_KEY: &str = "identity.json";
 const PENDING_KEY: &str = "pending.key";
 

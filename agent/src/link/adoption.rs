@@ -16,20 +16,21 @@ use fairlead_dialer::{CloseReason, Dialed};
 use fairlead_exchange::Exchanges;
 use http::Method;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Value, json};
+use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
-use tracing::{debug, info};
+use tracing::info;
 
-use crate::{context::AgentContext, hub_request};
+use crate::{
+    context::{AgentContext, events::AgentEvent},
+    hub_request,
+};
 
 /// Bounds of the interval that the hub requests.
 const POLL_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// Interval of the log line with the code.
 const CODE_LOG_INTERVAL: Duration = Duration::from_secs(300);
-/// Deployment of the install manifest, the subject of the Event.
-const AGENT_NAME: &str = "fairlead-agent";
 
 /// Announces the key over `dialed` until a person has decided, and closes the session.
 ///
@@ -92,7 +93,8 @@ async fn announce(
                 }
                 if is_new {
                     let message = message(code, &fingerprint, pin, expires);
-                    write_event(context, facts.namespace, &message).await;
+                    let event = AgentEvent::normal("WaitsForAdoption", message);
+                    context.write_event(facts.namespace, &event).await;
                 }
                 let wait = Duration::from_secs(poll_seconds.into());
                 sleep(wait.clamp(POLL_INTERVAL_MIN, POLL_INTERVAL_MAX)).await;
@@ -127,36 +129,4 @@ async fn kubernetes_version(context: &AgentContext) -> Option<String> {
     let version: Value = serde_json::from_slice(&body).ok()?;
     let version = version.get("gitVersion")?.as_str()?.to_owned();
     status.is_success().then_some(version)
-}
-
-/// Writes the Event; without the right to do so the log alone has the code.
-async fn write_event(context: &AgentContext, namespace: &str, message: &str) {
-    let now = timestamp(OffsetDateTime::now_utc());
-    let event = json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": { "generateName": format!("{AGENT_NAME}-"), "namespace": namespace },
-        "involvedObject": {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": AGENT_NAME,
-            "namespace": namespace,
-        },
-        "type": "Normal",
-        "reason": "WaitsForAdoption",
-        "message": message,
-        "source": { "component": AGENT_NAME },
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    });
-    let path = format!("/api/v1/namespaces/{namespace}/events");
-    let written = context
-        .upstream
-        .request(Method::POST, &path, Some(event.to_string()));
-    match written.await {
-        Ok((status, _)) if status.is_success() => {}
-        Ok((status, _)) => debug!(%status, "event with the adoption code not written"),
-        Err(error) => debug!(%error, "event with the adoption code not written"),
-    }
 }

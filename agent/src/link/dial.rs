@@ -8,18 +8,20 @@ use std::{
 
 use fairlead_api::{CaPins, Code, Failure, HubUrl, JoinString, hello::LinkIndex};
 use fairlead_certs::{
-    CertsError, adoption_client, outer_client, outer_client_at_any_time, session_client,
+    CLOCK_SLACK, CertsError, adoption_client, outer_client_at_any_time, outer_client_with_evidence,
+    session_client,
 };
-use fairlead_dialer::{
-    DialError, Dialed, Dialer, Limits, MemoryBudget, Redialed, Session, dial::ProxyRules,
-};
+use fairlead_dialer::{DialError, Dialed, Dialer, Limits, MemoryBudget, Redialed, Session};
 use rustls::ClientConfig;
 use tracing::{info, warn};
 
-use crate::{identity::Identity, metrics::Metrics};
+use super::diagnosis::{Attempt, FailureReports};
+use crate::{identity::Identity, metrics::Metrics, proxy_source::ProxySource};
 
 /// Clock difference from which certificates may look expired or not yet valid, in seconds.
 const MAX_CLOCK_OFFSET_SECONDS: i64 = 60;
+/// Backdating of new certificates, in seconds. A clock that is further behind finds them not valid yet.
+const CLOCK_SLACK_SECONDS: i64 = CLOCK_SLACK.whole_seconds();
 
 pub(crate) const CHECK_CA_FILE: &str =
     "Check the path of `--ca-file` (FAIRLEAD_CA_FILE), and that this user may read it.";
@@ -33,7 +35,7 @@ pub(crate) struct HubDialer {
     /// Hubs from the configuration; override those of the join string and of the identity.
     pub(crate) hubs: Vec<HubUrl>,
     pub(crate) ca_file: Option<PathBuf>,
-    pub(crate) proxy: ProxyRules,
+    pub(crate) proxy: ProxySource,
     pub(crate) version: String,
     pub(crate) metrics: Metrics,
     /// Memory budget of all sessions.
@@ -44,6 +46,10 @@ pub(crate) struct HubDialer {
     parked_hubs: Vec<Weak<HubUrl>>,
     /// Whether to resume only, and never open a new session.
     resumes_only: bool,
+    /// Reports of repeated failures; `None` for a doctor, which shows each one.
+    reports: Option<Arc<FailureReports>>,
+    /// Stages and certificate of the last dial.
+    last: Attempt,
 }
 
 impl HubDialer {
@@ -86,6 +92,27 @@ impl HubDialer {
             parked_hubs: Vec::new(),
             resumes_only: true,
             ..self.clone()
+        }
+    }
+
+    /// Dialer for one hub only, for a doctor.
+    pub(crate) fn for_doctor(&self, hub: HubUrl) -> Self {
+        HubDialer {
+            resumes_only: false,
+            ..self.only_to(hub)
+        }
+    }
+
+    /// Stages and certificate of the last dial.
+    pub(crate) fn last_attempt(&self) -> &Attempt {
+        &self.last
+    }
+
+    /// Reports a refusal by the hub over a session.
+    pub(crate) fn report_refusal(&self, failure: &Failure) {
+        let hub = self.last.hub.as_ref();
+        if let (Some(reports), Some(hub)) = (&self.reports, hub) {
+            reports.refused(hub, "identity", failure);
         }
     }
 
@@ -137,10 +164,18 @@ impl HubDialer {
         &mut self,
         join: &JoinString,
     ) -> Result<Dialed, DialError> {
-        let inner = session_client(join.ca_pins, None);
+        self.dial_without_identity(&join.hubs, join.ca_pins).await
+    }
+
+    /// Dials without an identity, for a hub of these authorities.
+    pub(crate) async fn dial_without_identity(
+        &mut self,
+        hubs: &[HubUrl],
+        pins: CaPins,
+    ) -> Result<Dialed, DialError> {
+        let inner = session_client(pins, None);
         let limits = self.limits_without_resume();
-        let pins = Some(join.ca_pins);
-        let dialled = self.dial(&join.hubs, pins, inner, limits, None).await;
+        let dialled = self.dial(hubs, Some(pins), inner, limits, None).await;
         dialled.and_then(new_session)
     }
 
@@ -203,6 +238,7 @@ impl HubDialer {
             let failure = Failure::because(Code::BadConfig, "no hub is known");
             return Err(DialError::here(failure));
         };
+        self.last = Attempt::to(hub.clone());
         let dialled = match self
             .dialer(pins, limits)
             .await
@@ -218,8 +254,11 @@ impl HubDialer {
         match &dialled {
             Ok(redialed) => {
                 self.metrics.dialled();
+                if let Some(reports) = &self.reports {
+                    reports.succeeded(&hub);
+                }
                 match redialed {
-                    Redialed::New(dialed) => log_connected(&hub, dialed),
+                    Redialed::New(dialed) => self.log_connected(&hub, dialed),
                     Redialed::Resumed { address } => info!(%hub, %address, "session resumed"),
                     Redialed::Unknown { address } => {
                         info!(%hub, %address, "hub no longer has the session");
@@ -230,13 +269,16 @@ impl HubDialer {
                 self.advance();
                 self.metrics.dial_failed(error.stage);
                 log_failed(&hub, error);
+                if let Some(reports) = &self.reports {
+                    reports.failed(&self.last, error);
+                }
             }
         }
         dialled
     }
 
     /// Built for each dial: CA file and machine's roots may have changed.
-    async fn dialer(&self, pins: Option<CaPins>, limits: Limits) -> Result<Dialer, Failure> {
+    async fn dialer(&mut self, pins: Option<CaPins>, limits: Limits) -> Result<Dialer, Failure> {
         let ca = match &self.ca_file {
             None => None,
             Some(path) => {
@@ -247,24 +289,42 @@ impl HubDialer {
                 })?)
             }
         };
-        let outer = outer_client(ca.as_deref(), pins)?;
+        let proxy = self.proxy.rules().await?;
+        let (outer, sent) = outer_client_with_evidence(ca.as_deref(), pins)?;
+        self.last.sent = sent;
         Ok(Dialer {
             outer,
             any_time: Some(outer_client_at_any_time(ca.as_deref(), pins)?),
-            proxy: self.proxy.clone(),
+            proxy,
             limits,
+            trace: self.last.trace.clone(),
         })
     }
 }
 
 impl HubDialer {
+    fn log_connected(&self, hub: &HubUrl, dialed: &Dialed) {
+        let offset = dialed.clock_offset;
+        info!(%hub, address = %dialed.address, clock.offset = offset, "connected to the hub");
+        if let Some(seconds) = offset.filter(|seconds| seconds.abs() > MAX_CLOCK_OFFSET_SECONDS) {
+            warn!(
+                clock.offset = seconds,
+                "clocks of this machine and of the hub differ; certificates may look expired"
+            );
+        }
+        if let (Some(reports), Some(Err(failure))) = (&self.reports, offset.map(check_clock)) {
+            reports.refused(hub, "clock", &failure);
+        }
+    }
+
     pub(crate) fn new(
         join: Option<JoinString>,
         hubs: Vec<HubUrl>,
         ca_file: Option<PathBuf>,
-        proxy: ProxyRules,
+        proxy: ProxySource,
         version: String,
         (metrics, memory_budget): (Metrics, MemoryBudget),
+        reports: Option<Arc<FailureReports>>,
     ) -> Self {
         HubDialer {
             join,
@@ -278,7 +338,24 @@ impl HubDialer {
             position: 0,
             parked_hubs: Vec::new(),
             resumes_only: false,
+            reports,
+            last: Attempt::default(),
         }
+    }
+}
+
+/// Checks the hub's clock minus the local one, in seconds.
+///
+/// # Errors
+///
+/// `FL-3113` beyond the backdating of certificates.
+pub(crate) fn check_clock(offset: i64) -> Result<String, Failure> {
+    let side = if offset < 0 { "ahead of" } else { "behind" };
+    let seconds = offset.unsigned_abs();
+    let difference = format!("this machine's clock is {seconds} s {side} the hub's");
+    match offset.abs() > CLOCK_SLACK_SECONDS {
+        true => Err(Failure::because(Code::DialClock, difference)),
+        false => Ok(difference),
     }
 }
 
@@ -289,17 +366,6 @@ fn new_session(redialed: Redialed) -> Result<Dialed, DialError> {
         Redialed::Resumed { .. } | Redialed::Unknown { .. } => {
             Err(DialError::here(Failure::new(Code::Internal)))
         }
-    }
-}
-
-fn log_connected(hub: &HubUrl, dialed: &Dialed) {
-    let offset = dialed.clock_offset;
-    info!(%hub, address = %dialed.address, clock.offset = offset, "connected to the hub");
-    if let Some(seconds) = offset.filter(|seconds| seconds.abs() > MAX_CLOCK_OFFSET_SECONDS) {
-        warn!(
-            clock.offset = seconds,
-            "clocks of this machine and of the hub differ; certificates may look expired"
-        );
     }
 }
 

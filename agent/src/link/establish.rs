@@ -182,6 +182,7 @@ impl LinkSupervisor {
     ) -> Retry {
         let Failure { code, cause, .. } = failure;
         warn!(%code, cause, next = failure.next_step(), "hub rejected the hello");
+        self.dialer.report_refusal(failure);
         if is_refusal(*code) {
             session.close(CloseReason::Done);
             return self.replace_identity(identity).await;

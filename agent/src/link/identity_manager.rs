@@ -78,6 +78,14 @@ impl From<Failure> for ObtainError {
 }
 
 impl ObtainError {
+    /// Logs the error, and reports a refusal. Returns the retry decision.
+    fn report(&self, dialer: &HubDialer) -> Retry {
+        if let ObtainError::Failed(failure) = self {
+            dialer.report_refusal(failure);
+        }
+        self.retry()
+    }
+
     /// Logs the error, unless the dial has. Returns the retry decision.
     fn retry(&self) -> Retry {
         let code = match self {
@@ -121,7 +129,7 @@ impl IdentityManager {
                 .await);
         }
         let obtained = self.load_or_enrol(&mut managed, dialer).await;
-        obtained.map_err(|missing| missing.retry())
+        obtained.map_err(|missing| missing.report(dialer))
     }
 
     async fn load_or_enrol(
@@ -171,7 +179,7 @@ impl IdentityManager {
                 enrolled
             }
             Err(missing) => {
-                managed.join = match missing.retry() {
+                managed.join = match missing.report(dialer) {
                     Retry::Slowly => JoinAttempt::Refused,
                     _ => JoinAttempt::FailedAt(Instant::now()),
                 };
@@ -294,7 +302,7 @@ impl IdentityManager {
         match self.enrol(&mut managed, dialer, stored, obsolete).await {
             Ok(_) => Retry::Soon,
             Err(missing) => {
-                missing.retry();
+                missing.report(dialer);
                 Retry::Slowly
             }
         }

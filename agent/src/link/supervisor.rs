@@ -16,7 +16,7 @@ use super::{
     identity_manager::IdentityManager,
     reconnect::{Reconnected, RedialTarget, STABLE_AFTER, dial_for, wait_for_lost_link},
     renewal,
-    retry::{AfterEnd, Retry, after_end, failure_code},
+    retry::{AfterEnd, Retry, after_end, failure_code, is_refusal},
     session::{NewSession, ServingSession},
     state::{LinkPhase, PhaseEvent, Released, SupervisorRole},
 };
@@ -278,6 +278,9 @@ impl LinkSupervisor {
         match code {
             Some(code) => {
                 warn!(%code, cause = %error, next = code.next_step(), lived.seconds = lived.as_secs(), "session ended");
+                if is_refusal(code) {
+                    self.dialer.report_refusal(&Failure::new(code));
+                }
             }
             None => {
                 info!(cause = %error, lived.seconds = lived.as_secs(), "session ended");

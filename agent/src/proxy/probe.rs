@@ -10,6 +10,7 @@ use fairlead_api::{
     delivery::DESIRED_DELIVERY_HEADER,
     headers::SPREAD,
 };
+use fairlead_apiserver::Upstream;
 use fairlead_exchange::{Body, body};
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
@@ -58,23 +59,33 @@ pub(crate) async fn answer(
         context.deliveries.set(desired);
     }
     let started = Instant::now();
+    check_ready(&context.upstream).await?;
+    let mut response = Response::new(body::full("ok"));
+    towards_hub(response.headers_mut(), None, Some(started.elapsed()));
+    Ok(response)
+}
+
+/// Checks that the API server is ready.
+///
+/// # Errors
+///
+/// As for [`answer`].
+pub(crate) async fn check_ready(upstream: &Upstream) -> Result<(), Failure> {
     let checked = timeout(
         PROBE_DEADLINE,
-        context.upstream.request(Method::GET, "/readyz", None),
+        upstream.request(Method::GET, "/readyz", None),
     )
     .await;
     let late = |_| Failure::because(Code::ApiTimeout, "/readyz did not answer");
     let (status, body) = checked.map_err(late)?.map_err(Failure::from)?;
     match status {
         // Forbidden: the API server runs, knows the agent, and restricts `/readyz`.
-        StatusCode::FORBIDDEN => {}
-        status if status.is_success() => {}
-        StatusCode::UNAUTHORIZED => {
-            return Err(Failure::because(
-                Code::ApiUnreachable,
-                "it rejects the agent's own credential",
-            ));
-        }
+        StatusCode::FORBIDDEN => Ok(()),
+        status if status.is_success() => Ok(()),
+        StatusCode::UNAUTHORIZED => Err(Failure::because(
+            Code::ApiUnreachable,
+            "it rejects the agent's own credential",
+        )),
         status => {
             let cause = String::from_utf8_lossy(
                 body.get(..MAX_CAUSE_BYTES.min(body.len()))
@@ -82,13 +93,10 @@ pub(crate) async fn answer(
             )
             .into_owned();
             let status = status.as_u16();
-            return Err(Failure::because(
+            Err(Failure::because(
                 Code::ApiUnreachable,
                 format_args!("/readyz answered {status}: {cause}"),
-            ));
+            ))
         }
     }
-    let mut response = Response::new(body::full("ok"));
-    towards_hub(response.headers_mut(), None, Some(started.elapsed()));
-    Ok(response)
 }

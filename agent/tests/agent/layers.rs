@@ -3,10 +3,10 @@
 use fairlead_testkit::layers;
 
 /// Top-level modules, lowest layer first. Modules of one layer are independent of each other.
-const LAYERS: [&[&str]; 6] = [
-    &["backoff", "config", "metrics", "reserved"],
+const LAYERS: [&[&str]; 7] = [
+    &["backoff", "config", "metrics", "proxy_source", "reserved"],
     &["hub_request", "identity", "role_bindings"],
-    &["context"],
+    &["context", "home"],
     &[
         "configuration",
         "delivery",
@@ -14,8 +14,10 @@ const LAYERS: [&[&str]; 6] = [
         "git_proxy",
         "gitops",
         "proxy",
+        "rights",
     ],
     &["link"],
+    &["doctor"],
     &["lib", "uninstall"],
 ];
 

@@ -103,6 +103,7 @@ impl Rig {
             delivery: None,
             session_memory: DEFAULT_SESSION_MEMORY_BYTES,
             https_proxy: None,
+            proxy_file: None,
             no_proxy: None,
             version: "0.0.0-test".to_owned(),
         }

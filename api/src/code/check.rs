@@ -4,6 +4,7 @@
 mod adoption;
 mod bundles;
 mod commands;
+mod doctor;
 mod drift;
 mod gitops;
 mod helm;
@@ -21,6 +22,7 @@ impl Code {
     pub const fn check(self) -> &'static str {
         match self.number() / 100 {
             11..=13 => request(self),
+            15 if self.number() >= 1512 => doctor::check(self),
             14..=15 => cluster(self),
             21 if self.number() >= 2114 => adoption::check(self),
             20..=39 => session(self),

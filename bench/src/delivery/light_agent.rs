@@ -22,7 +22,7 @@ use fairlead_api::{
     hello::{HELLO_PATH, Hello, Instance, LinkIndex},
 };
 use fairlead_certs::{AgentKey, Leaf, session_client};
-use fairlead_dialer::{CloseReason, Dialer, Limits, ProxyRules, Session};
+use fairlead_dialer::{CloseReason, DialTrace, Dialer, Limits, ProxyRules, Session};
 use fairlead_exchange::{Answer, Body, Exchanges, body, serve};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use rustls::ClientConfig;
@@ -309,6 +309,7 @@ async fn dial(
         any_time: None,
         proxy: ProxyRules::default(),
         limits: Limits::default(),
+        trace: DialTrace::default(),
     };
     let hub = join.hubs.first().context("the join string has no hub")?;
     match Box::pin(dialer.dial(hub, inner)).await {

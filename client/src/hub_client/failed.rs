@@ -30,6 +30,7 @@ impl HubClient {
             return compared.await.into();
         }
         if error.is_connect()
+            && !self.proxy.needs_proxy_tls(&self.url)
             && let Err(error) = self.proxy.connect(&self.url, DIAGNOSIS_DEADLINE).await
         {
             return error.into();

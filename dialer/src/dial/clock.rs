@@ -22,9 +22,13 @@ pub(super) async fn offset(
     any_time: &Arc<ClientConfig>,
     deadline: Duration,
 ) -> Option<i64> {
+    // Credentials of a proxy must not go to a certificate of any time.
+    if proxy.needs_proxy_tls(hub) {
+        return None;
+    }
     let asked = async {
         let connected = proxy.connect(hub, deadline).await?;
-        let tls = outer_tls(any_time, hub, connected.tcp).await?;
+        let tls = outer_tls(any_time, hub, connected.stream).await?;
         Ok(match upgrade::ask(tls, hub).await {
             Ok((switched, _)) => Some(switched.headers),
             Err(NotSwitched::Refused { headers, .. }) => Some(headers),

@@ -6,7 +6,8 @@ use fairlead_api::{Code, Failure};
 use rustls::pki_types::UnixTime;
 use tokio::time::timeout;
 
-use crate::{link::LinkEnd, secure::SecureError};
+use super::trace::RefusalEvidence;
+use crate::{close::CloseReason, link::LinkEnd, secure::SecureError};
 
 /// Progress of a dial. Displays as dns, tcp, proxy, tls, upgrade, link, identity, protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,9 +69,14 @@ pub struct DialError {
     pub cause: String,
     /// Next step of this case; `None`: the next step of the code.
     pub next: Option<Cow<'static, str>>,
+    /// Answer of the peer that refused, if there was one.
+    pub refusal: Option<Box<RefusalEvidence>>,
     /// The hub's certificate is outside its validity period by the local clock.
     pub(crate) out_of_date: Option<OutOfDate>,
 }
+
+/// Next step if the hub drains.
+const WAIT_FOR_HUB: &str = "No action is needed: the agent dials again by itself, other hubs first; if it goes on, start the hub again.";
 
 impl DialError {
     pub(crate) fn new(stage: DialStage, code: Code, cause: impl fmt::Display) -> Self {
@@ -81,6 +87,7 @@ impl DialError {
             code,
             cause: cause.to_string(),
             next: None,
+            refusal: None,
             out_of_date: None,
         }
     }
@@ -115,8 +122,9 @@ impl DialError {
         self
     }
 
-    pub(crate) fn with_status(mut self, status: http::StatusCode) -> Self {
-        self.http_status = Some(status.as_u16());
+    pub(super) fn refused_with(mut self, refusal: RefusalEvidence) -> Self {
+        self.http_status = Some(refusal.status);
+        self.refusal = Some(Box::new(refusal));
         self
     }
 }
@@ -144,6 +152,10 @@ impl From<DialError> for Failure {
 
 impl From<LinkEnd> for DialError {
     fn from(end: LinkEnd) -> Self {
+        if let LinkEnd::Closed(CloseReason::Draining) = end {
+            let cause = "the hub is shutting down";
+            return DialError::new(DialStage::Link, Code::Draining, cause).next(WAIT_FOR_HUB);
+        }
         let code = match end {
             LinkEnd::Closed(_) | LinkEnd::Eof | LinkEnd::Broken(_) | LinkEnd::Silent(_) => {
                 Code::SessionBroke

@@ -3,25 +3,40 @@
 use std::{io, sync::Arc};
 
 use fairlead_api::{Code, HubUrl};
-use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
+use rustls::{CertificateError, pki_types::ServerName};
 use tokio_rustls::{TlsConnector, client};
 
-use super::error::{DialError, DialStage, OutOfDate};
+use super::{
+    error::{DialError, DialStage, OutOfDate},
+    path_stream::PathStream,
+};
 use crate::{input_gate::InputGate, read_ahead::ReadAhead, tls::explain};
+
+const WRONG_NAME: &str = "Dial the hub by a name of its certificate, or give it a certificate with this name; check DNS, since another server may answer.";
 
 pub(super) async fn outer_tls(
     config: &Arc<rustls::ClientConfig>,
     hub: &HubUrl,
-    tcp: TcpStream,
-) -> Result<InputGate<client::TlsStream<ReadAhead<TcpStream>>>, DialError> {
+    stream: PathStream,
+) -> Result<InputGate<client::TlsStream<ReadAhead<PathStream>>>, DialError> {
     let name = ServerName::try_from(hub.host().to_owned())
         .map_err(|error| DialError::new(DialStage::Tls, Code::DialTls, error))?;
     TlsConnector::from(config.clone())
-        .connect(name, ReadAhead::new(tcp))
+        .connect(name, ReadAhead::new(stream))
         .await
         .map(InputGate::new)
         .map_err(|error| outer_error(&error))
+}
+
+/// Error for a certificate that counts at this time, and not for this hub.
+fn untrusted(wrong: &rustls::Error) -> DialError {
+    let error = DialError::new(DialStage::Tls, Code::DialTls, explain(wrong));
+    match wrong {
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => error.next(WRONG_NAME),
+        _ => error,
+    }
 }
 
 /// Classifies a failed outer TLS handshake.
@@ -33,7 +48,7 @@ pub fn outer_error(error: &io::Error) -> DialError {
     match tls {
         Some(wrong @ rustls::Error::InvalidCertificate(_)) => match OutOfDate::of(wrong) {
             Some(out_of_date) => out_of_date.error(DialStage::Tls),
-            None => DialError::new(DialStage::Tls, Code::DialTls, explain(wrong)),
+            None => untrusted(wrong),
         },
         Some(rustls::Error::InvalidMessage(_)) => {
             let cause = "the peer does not speak TLS";

@@ -1,5 +1,5 @@
-//! The path to a hub: direct, or CONNECT through an HTTP proxy. HTTPS_PROXY and NO_PROXY are read
-//! as by curl. The proxy's password must not appear in any text.
+//! The path to a hub: direct, or CONNECT through an HTTP proxy, in plain or in TLS. HTTPS_PROXY and
+//! NO_PROXY are read as by curl. The proxy's password must not appear in any text.
 
 use std::{
     fmt,
@@ -14,24 +14,30 @@ use fairlead_api::{Code, HubUrl, error_chain, percent};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::Empty;
 use hyper_util::client::proxy::matcher::Matcher;
+use rustls::{ClientConfig, pki_types::ServerName};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use super::{
     error::{DialError, DialStage, step},
+    outer::outer_error,
+    path_stream::PathStream,
     tcp,
+    trace::{DialTrace, boxes},
     upgrade::{NotSwitched, switch},
 };
 
 const CHECK_PROXY: &str = "Check that HTTPS_PROXY is right and that this proxy runs; a hub that needs none belongs into NO_PROXY.";
+const TRUST_PROXY: &str = "Set the CA of the proxy's certificate with `--ca-file`, and name the proxy in HTTPS_PROXY as its certificate does.";
 const NO_BASIC: &str = "Ask the operator of the proxy for Basic authentication or for access without it, or set HTTPS_PROXY to a local proxy that speaks its scheme (such as cntlm or px).";
 
 /// Proxy rules from HTTPS_PROXY and NO_PROXY, read as by curl.
 ///
 /// Loopback addresses (127.0.0.0/8, ::1, `localhost`) are always connected to directly.
 ///
-/// A proxy is `[http://][user:password@]host[:port]` with default port 1080; TLS and SOCKS proxies
-/// are refused. NO_PROXY is a list (commas or blanks) of names, addresses, networks (`10.0.0.0/8`),
+/// A proxy is `[http://|https://][user:password@]host[:port]` with default port 1080, or 443 with
+/// TLS; SOCKS proxies are refused. User and password are percent-encoded. NO_PROXY is a list (commas or blanks) of names, addresses, networks (`10.0.0.0/8`),
 /// or `*` for all. A name includes its subdomains; a leading dot has no meaning.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyRules(Option<Arc<ConfiguredProxy>>);
@@ -46,13 +52,16 @@ struct ConfiguredProxy {
 struct Proxy {
     host: String,
     port: u16,
+    /// Whether the proxy itself is reached by TLS.
+    tls: bool,
     /// Value of `Proxy-Authorization`.
     credentials: Option<SecretString>,
 }
 
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", authority(&self.host, self.port))
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}", authority(&self.host, self.port))
     }
 }
 
@@ -67,15 +76,23 @@ fn authority(host: &str, port: u16) -> String {
 /// An HTTP proxy for clients that connect on their own.
 #[derive(Debug, Clone)]
 pub struct HttpProxy {
-    /// `http://host:port`, without credentials.
+    /// `http://host:port` or `https://host:port`, without credentials.
     pub url: String,
     /// Value of `Proxy-Authorization`.
     pub authorization: Option<SecretString>,
 }
 
-/// TCP connection, ready for the hub's TLS.
+/// Parts of a dial that the path to a hub needs.
+#[derive(Clone, Copy)]
+pub(super) struct PathContext<'a> {
+    /// TLS towards a proxy.
+    pub(super) proxy_tls: Option<&'a Arc<ClientConfig>>,
+    pub(super) trace: &'a DialTrace,
+}
+
+/// Connection, ready for the hub's TLS.
 pub struct Connected {
-    pub tcp: TcpStream,
+    pub(super) stream: PathStream,
     /// Remote address: the hub's or the proxy's.
     pub address: SocketAddr,
 }
@@ -165,22 +182,51 @@ impl ProxyRules {
     }
 
     /// Connects to the hub, or through the proxy, with TCP_NODELAY. Each step has the deadline.
+    /// Fails for a proxy with TLS ([`ProxyRules::needs_proxy_tls`]).
     ///
     /// # Errors
     ///
     /// With stage dns, tcp or proxy.
     pub async fn connect(&self, hub: &HubUrl, deadline: Duration) -> Result<Connected, DialError> {
-        let Some(proxy) = self.proxy_for(hub) else {
-            let (tcp, address) = tcp::connect(hub.host(), hub.port(), deadline).await?;
-            return Ok(Connected { tcp, address });
+        let context = PathContext {
+            proxy_tls: None,
+            trace: &DialTrace::default(),
         };
-        let (tcp, address) = tcp::connect(&proxy.host, proxy.port, deadline)
+        self.connect_with(hub, deadline, context).await
+    }
+
+    /// As [`ProxyRules::connect`], also through a proxy with TLS.
+    pub(super) async fn connect_with(
+        &self,
+        hub: &HubUrl,
+        deadline: Duration,
+        PathContext { proxy_tls, trace }: PathContext<'_>,
+    ) -> Result<Connected, DialError> {
+        let Some(proxy) = self.proxy_for(hub) else {
+            let (tcp, address) = tcp::connect(hub.host(), hub.port(), deadline, trace).await?;
+            return Ok(Connected {
+                stream: PathStream::Tcp(tcp),
+                address,
+            });
+        };
+        let (tcp, address) = tcp::connect(&proxy.host, proxy.port, deadline, trace)
             .await
             .map_err(|error| proxy.unreachable(error))?;
-        let tcp = step(DialStage::Proxy, deadline, proxy.tunnel(tcp, hub))
-            .await
-            .map_err(|error| error.at(address))?;
-        Ok(Connected { tcp, address })
+        let tunnel = async {
+            let stream = proxy.secure(tcp, proxy_tls).await?;
+            proxy.tunnel(stream, hub).await
+        };
+        let tunnel = step(DialStage::Proxy, deadline, tunnel);
+        let (stream, via) = tunnel.await.map_err(|error| error.at(address))?;
+        let via = via.map_or(String::new(), |via| format!(", via {via}"));
+        trace.pass(DialStage::Proxy, format_args!("CONNECT at {proxy}{via}"));
+        Ok(Connected { stream, address })
+    }
+
+    /// Whether the path to this hub begins with the TLS of a proxy.
+    #[must_use]
+    pub fn needs_proxy_tls(&self, hub: &HubUrl) -> bool {
+        self.proxy_for(hub).is_some_and(|proxy| proxy.tls)
     }
 }
 
@@ -209,8 +255,35 @@ impl Proxy {
         }
     }
 
+    /// TLS with the proxy itself, if its URL requires it.
+    async fn secure(
+        &self,
+        tcp: TcpStream,
+        tls: Option<&Arc<ClientConfig>>,
+    ) -> Result<PathStream, DialError> {
+        if !self.tls {
+            return Ok(PathStream::Tcp(tcp));
+        }
+        let failed = |cause: &str| {
+            let cause = format!("TLS with {self}, from HTTPS_PROXY, failed: {cause}");
+            DialError::new(DialStage::Proxy, Code::DialProxy, cause).next(TRUST_PROXY)
+        };
+        let name = ServerName::try_from(self.host.clone());
+        let name = name.map_err(|error| failed(&error.to_string()))?;
+        let tls = tls.ok_or_else(|| failed("no certificates are trusted"))?;
+        let connected = TlsConnector::from(Arc::clone(tls)).connect(name, tcp).await;
+        let stream = connected.map_err(|error| failed(&outer_error(&error).cause))?;
+        Ok(PathStream::Tls(Box::new(stream)))
+    }
+
     /// CONNECT (RFC 9110, 9.3.6).
-    async fn tunnel(&self, tcp: TcpStream, hub: &HubUrl) -> Result<TcpStream, DialError> {
+    ///
+    /// Also returns the boxes on the path that the answer names.
+    async fn tunnel(
+        &self,
+        stream: PathStream,
+        hub: &HubUrl,
+    ) -> Result<(PathStream, Option<String>), DialError> {
         let target = hub.authority();
         let wrong = |cause: String| DialError::new(DialStage::Proxy, Code::DialProxy, cause);
         let mut request = Request::builder()
@@ -230,13 +303,14 @@ impl Proxy {
         let request = request
             .body(Empty::<Bytes>::new())
             .map_err(|error| wrong(error.to_string()))?;
-        match switch(tcp, request, StatusCode::OK).await {
-            Ok(switched) if switched.read.is_empty() => Ok(switched.io),
+        match switch(stream, request, StatusCode::OK).await {
+            Ok(switched) if switched.read.is_empty() => Ok((switched.io, boxes(&switched.headers))),
             Ok(_) => Err(wrong(format!("{self} spoke before the hub could"))),
             Err(NotSwitched::Refused {
                 status,
                 headers,
                 cause,
+                evidence,
             }) => {
                 let colon = if cause.is_empty() { "" } else { ": " };
                 let cause = format!("{self} answered {status}{colon}{cause}");
@@ -244,7 +318,7 @@ impl Proxy {
                     StatusCode::PROXY_AUTHENTICATION_REQUIRED => wants_credentials(cause, &headers),
                     _ => wrong(cause),
                 };
-                Err(error.with_status(status))
+                Err(error.refused_with(evidence))
             }
             Err(NotSwitched::Broken(error)) => {
                 Err(wrong(format!("{self} broke: {}", error_chain(&error))))
@@ -254,12 +328,13 @@ impl Proxy {
 }
 
 fn proxy(text: &str) -> Result<Proxy, String> {
-    let rest = match text.split_once("://") {
-        None => text,
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+    let (tls, rest) = match text.split_once("://") {
+        None => (false, text),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
         Some((scheme, _)) => {
             return Err(format!(
-                "HTTPS_PROXY: a proxy of kind {scheme}:// is not supported, only http://"
+                "HTTPS_PROXY: a proxy of kind {scheme}:// is not supported, only http:// and https://"
             ));
         }
     };
@@ -281,6 +356,7 @@ fn proxy(text: &str) -> Result<Proxy, String> {
         return Err(bad());
     }
     let port = match port {
+        "" if tls => 443,
         "" => 1080,
         port => port.parse().map_err(|_| bad())?,
     };
@@ -291,6 +367,7 @@ fn proxy(text: &str) -> Result<Proxy, String> {
     Ok(Proxy {
         host: host.to_owned(),
         port,
+        tls,
         credentials,
     })
 }

@@ -11,7 +11,10 @@ use tokio::{
     time::sleep,
 };
 
-use super::error::{DialError, DialStage, step};
+use super::{
+    error::{DialError, DialStage, step},
+    trace::DialTrace,
+};
 use crate::tcp_options::set_link_options;
 
 /// Head start of an address before the next one.
@@ -22,6 +25,7 @@ pub(super) async fn connect(
     host: &str,
     port: u16,
     deadline: Duration,
+    trace: &DialTrace,
 ) -> Result<(TcpStream, SocketAddr), DialError> {
     let resolved = async {
         let found = lookup_host((host, port)).await.map_err(|error| {
@@ -43,9 +47,11 @@ pub(super) async fn connect(
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(", ");
-    step(DialStage::Tcp, deadline, race(addresses))
-        .await
-        .map_err(|error| error.at(all))
+    trace.pass(DialStage::Dns, format_args!("{host} is {all}"));
+    let connected = step(DialStage::Tcp, deadline, race(addresses, one)).await;
+    let (tcp, address) = connected.map_err(|error| error.at(all))?;
+    trace.pass(DialStage::Tcp, address);
+    Ok((tcp, address))
 }
 
 /// IPv6 and IPv4 alternate, starting with the family of the resolver's first address.
@@ -63,12 +69,18 @@ fn in_turn(addresses: Vec<SocketAddr>) -> VecDeque<SocketAddr> {
     turns
 }
 
-async fn race(mut waiting: VecDeque<SocketAddr>) -> Result<(TcpStream, SocketAddr), DialError> {
+async fn race<T, F>(
+    mut waiting: VecDeque<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> Result<(T, SocketAddr), DialError>
+where
+    F: Future<Output = (SocketAddr, io::Result<T>)>,
+{
     let mut tries = FuturesUnordered::new();
     let mut failures = Vec::new();
     loop {
         if let Some(address) = waiting.pop_front() {
-            tries.push(one(address));
+            tries.push(connect(address));
         } else if tries.is_empty() {
             let cause = failures.join("; ");
             return Err(DialError::new(DialStage::Tcp, Code::DialTcp, cause));
@@ -107,6 +119,22 @@ mod tests {
         assert_eq!(in_turn(vec![wanted[1]]), [wanted[1]]);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn dropped_ipv6_delays_ipv4_by_its_head_start() {
+        let [v6, v4] = ["[2001:db8::1]:443", "192.0.2.1:443"].map(|it| it.parse().unwrap());
+        let since = tokio::time::Instant::now();
+        let connect = |address: SocketAddr| async move {
+            if address.is_ipv6() {
+                // No answer, as from a firewall that drops packets.
+                std::future::pending::<()>().await;
+            }
+            (address, Ok(()))
+        };
+        let ((), address) = race(in_turn(vec![v6, v4]), connect).await.unwrap();
+        assert_eq!(address, v4);
+        assert_eq!(since.elapsed(), ATTEMPT_DELAY);
+    }
+
     #[tokio::test]
     async fn dead_address_delays_a_live_one_by_its_failure_only() {
         let live = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -115,7 +143,7 @@ mod tests {
         dead.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let gone = dead.local_addr().unwrap();
         let here = live.local_addr().unwrap();
-        let (tcp, address) = race(VecDeque::from([gone, here])).await.unwrap();
+        let (tcp, address) = race(VecDeque::from([gone, here]), one).await.unwrap();
         assert_eq!(address, here);
         assert!(tcp.nodelay().unwrap());
         #[cfg(target_os = "linux")]
@@ -128,7 +156,7 @@ mod tests {
                 crate::tcp_options::MAX_UNSENT_BYTES
             );
         }
-        let error = race(VecDeque::from([gone])).await.unwrap_err();
+        let error = race(VecDeque::from([gone]), one).await.unwrap_err();
         assert_eq!((error.stage, error.code), (DialStage::Tcp, Code::DialTcp));
     }
 }

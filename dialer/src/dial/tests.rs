@@ -94,6 +94,7 @@ fn dialer(proxy: ProxyRules) -> Dialer {
         any_time: None,
         proxy,
         limits: Limits::default(),
+        trace: DialTrace::default(),
     }
 }
 
@@ -142,6 +143,24 @@ async fn relay(to: &HubUrl) -> (HubUrl, mpsc::Sender<()>) {
     });
     let url = format!("https://localhost:{port}").parse().unwrap();
     (url, cut)
+}
+
+#[tokio::test]
+async fn ipv6_address_in_a_url_is_dialled_and_verified() {
+    let Ok(listener) = TcpListener::bind("[::1]:0").await else {
+        return; // This machine has no IPv6.
+    };
+    let (url, _accepted) = hub(|_| {}).await;
+    let (port, hub) = (listener.local_addr().unwrap().port(), url.port());
+    tokio::spawn(async move {
+        let (mut agent, _) = listener.accept().await.unwrap();
+        let mut hub = TcpStream::connect(("127.0.0.1", hub)).await.unwrap();
+        let _ = copy_bidirectional(&mut agent, &mut hub).await;
+    });
+    let url = format!("https://[::1]:{port}").parse().unwrap();
+    let inner = agent_inner(&OURS, Some(&OURS));
+    let dialed = dialer(ProxyRules::default()).dial(&url, inner).await;
+    assert!(dialed.unwrap().address.is_ipv6());
 }
 
 #[tokio::test]
@@ -276,6 +295,31 @@ async fn refused_upgrade_reports_status_and_cause() {
         error.to_string(),
         "upgrade: the answer was 503 Service Unavailable: come back later"
     );
+    let evidence = error.refusal.unwrap();
+    assert_eq!(evidence.body, "come back later more");
+}
+
+#[tokio::test]
+async fn page_redirect_and_stripped_upgrade_have_their_next_steps() {
+    for (status, word) in [
+        (StatusCode::OK, "login page"),
+        (StatusCode::MOVED_PERMANENTLY, "redirect"),
+        (StatusCode::UPGRADE_REQUIRED, "`Upgrade`"),
+    ] {
+        let (url, _accepted) = hub(move |answer| {
+            *answer = Response::new(Full::from("<html>Please sign in</html>"));
+            *answer.status_mut() = status;
+            let location = "https://login.example/?session=1".parse().unwrap();
+            answer.headers_mut().insert("location", location);
+        })
+        .await;
+        let error = dial_error(&url).await;
+        assert_eq!(error.code, Code::DialUpgrade);
+        assert!(error.next_step().contains(word), "{error:?}");
+        let location = error.refusal.as_ref().unwrap().location.as_deref();
+        assert_eq!(location, Some("https://login.example/"));
+        assert!(!error.cause.contains("session"), "{error}");
+    }
 }
 
 #[tokio::test]

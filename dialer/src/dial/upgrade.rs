@@ -1,24 +1,37 @@
 //! One HTTP/1.1 request that switches protocols: CONNECT at a proxy, the WebSocket upgrade at the
 //! hub (RFC 6455). hyper parses; the result is the connection itself.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use fairlead_api::{Code, HubUrl, error_chain};
+use fairlead_api::{Code, HubUrl, error_chain, headers::AGENT_CODE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
 
-use super::error::{DialError, DialStage};
+use super::{
+    error::{DialError, DialStage},
+    trace::{RefusalEvidence, boxes},
+};
 use crate::upgrade::{CONNECT_PATH, SUBPROTOCOL, has_token};
 
 const MAX_HEADERS: usize = 100;
 const MAX_HEAD: usize = 64 * 1024;
 /// Bytes of a refusal's body that are searched for a cause.
 const MAX_CAUSE: usize = 1024;
+/// Limit of a refusal's body, in bytes. A larger one ends the reading only.
+const MAX_BODY: usize = 64 * 1024;
+/// Time to wait for a refusal's body.
+const BODY_DEADLINE: Duration = Duration::from_secs(2);
+const PASS_UPGRADE: &str = "A box on the path removes the header `Upgrade`: let proxies and load balancers pass WebSockets on `/connect`.";
+const NO_REDIRECT: &str = "Agents follow no redirect: dial the hub's own URL, and let no proxy or load balancer redirect `/connect`.";
+const NO_PAGE: &str = "A page answers in the hub's place, such as the login page of a network: sign this machine in there, or have the hub's name exempted.";
 const USER_AGENT: &str = concat!("fairlead/", env!("CARGO_PKG_VERSION"));
 
 /// Connection after the protocol switch.
@@ -36,6 +49,7 @@ pub(crate) enum NotSwitched {
         status: StatusCode,
         headers: HeaderMap,
         cause: String,
+        evidence: RefusalEvidence,
     },
     /// The peer does not speak HTTP/1.1, or the connection ended.
     Broken(hyper::Error),
@@ -62,11 +76,7 @@ where
             .await
             .map_err(NotSwitched::Broken)?;
         if answer.status() != wanted {
-            return Err(NotSwitched::Refused {
-                status: answer.status(),
-                headers: answer.headers().clone(),
-                cause: cause(answer).await,
-            });
+            return Err(refusal(answer).await);
         }
         let upgraded = hyper::upgrade::on(&mut answer)
             .await
@@ -86,14 +96,44 @@ where
             status: wanted,
             headers: HeaderMap::new(),
             cause: "another connection came back".to_owned(),
+            evidence: RefusalEvidence::new(wanted, &HeaderMap::new(), &[]),
         }),
     }
 }
 
-async fn cause(answer: Response<Incoming>) -> String {
-    let body = Limited::new(answer.into_body(), MAX_CAUSE).collect();
-    let bytes = body.await.map(|body| body.to_bytes()).unwrap_or_default();
-    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+async fn refusal(answer: Response<Incoming>) -> NotSwitched {
+    let (head, body) = answer.into_parts();
+    let bytes = beginning(body).await;
+    NotSwitched::Refused {
+        evidence: RefusalEvidence::new(head.status, &head.headers, &bytes),
+        status: head.status,
+        headers: head.headers,
+        cause: cause(&bytes),
+    }
+}
+
+/// First bytes of a body, also of one that breaks off or never ends.
+async fn beginning(body: Incoming) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut body = Limited::new(body, MAX_BODY);
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            if let Ok(data) = frame.into_data() {
+                bytes.extend_from_slice(&data);
+            }
+            if bytes.len() >= MAX_CAUSE {
+                return;
+            }
+        }
+    };
+    // The status alone is evidence enough.
+    let _ = timeout(BODY_DEADLINE, reading).await;
+    bytes.truncate(MAX_CAUSE);
+    bytes
+}
+
+fn cause(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
     let first = text.lines().next().unwrap_or_default().trim();
     // The first line of a proxy's HTML page carries no cause.
     if first.starts_with('<') {
@@ -111,6 +151,8 @@ pub(super) struct RawWebSocket<IO> {
     pub(super) io: IO,
     pub(super) read: Bytes,
     pub(super) clock_offset: Option<i64>,
+    /// Boxes on the path that the answer names.
+    pub(super) via: Option<String>,
 }
 
 /// Requests a WebSocket from the hub; returns the outcome and the key.
@@ -168,6 +210,7 @@ where
     }
     let clock_offset = one(header::DATE).and_then(offset);
     Ok(RawWebSocket {
+        via: boxes(headers),
         io: switched.io,
         read: switched.read,
         clock_offset,
@@ -176,12 +219,30 @@ where
 
 fn refused(why: NotSwitched) -> DialError {
     match why {
-        NotSwitched::Refused { status, cause, .. } => {
-            let text = match cause.as_str() {
-                "" => format!("the answer was {status}"),
-                cause => format!("the answer was {status}: {cause}"),
+        NotSwitched::Refused {
+            headers, evidence, ..
+        } if let Some(code) = hub_code(&headers) => {
+            let cause = format!("the hub refused the connection: {}", code.title());
+            DialError::new(DialStage::Upgrade, code, cause).refused_with(evidence)
+        }
+        NotSwitched::Refused {
+            status,
+            cause,
+            evidence,
+            ..
+        } => {
+            let place = evidence.location.as_ref();
+            let text = match (cause.as_str(), place) {
+                (_, Some(place)) => format!("the answer was {status}, to {place}"),
+                ("", None) => format!("the answer was {status}"),
+                (cause, None) => format!("the answer was {status}: {cause}"),
             };
-            DialError::new(DialStage::Upgrade, Code::DialUpgrade, text).with_status(status)
+            let error = DialError::new(DialStage::Upgrade, Code::DialUpgrade, text);
+            let error = match advice(status) {
+                Some(advice) => error.next(advice),
+                None => error,
+            };
+            error.refused_with(evidence)
         }
         NotSwitched::Broken(error) if error.is_parse() => {
             let cause = format!("the peer does not speak HTTP/1.1: {error}");
@@ -190,6 +251,22 @@ fn refused(why: NotSwitched) -> DialError {
         NotSwitched::Broken(error) => {
             DialError::new(DialStage::Upgrade, Code::SessionBroke, error_chain(&error))
         }
+    }
+}
+
+/// Code of a hub that cannot take a connection now. Others are ignored: a box on the path can send any of them.
+fn hub_code(headers: &HeaderMap) -> Option<Code> {
+    let code: Code = headers.get(AGENT_CODE)?.to_str().ok()?.parse().ok()?;
+    (1400..1500).contains(&code.number()).then_some(code)
+}
+
+/// Next step for a status that the hub itself never answers to an agent.
+fn advice(status: StatusCode) -> Option<&'static str> {
+    match status {
+        StatusCode::UPGRADE_REQUIRED => Some(PASS_UPGRADE),
+        status if status.is_redirection() => Some(NO_REDIRECT),
+        status if status.is_success() => Some(NO_PAGE),
+        _ => None,
     }
 }
 

@@ -83,12 +83,14 @@ fn proxy_url_is_parsed_and_its_password_hidden() {
         ("http://user:secret@proxy:8080", "http://proxy:8080"),
         ("http://u:p@secret@proxy:8080", "http://proxy:8080"),
         ("http://[::1]:3128", "http://[::1]:3128"),
+        ("https://user:secret@proxy", "https://proxy:443"),
+        ("HTTPS://proxy:8443", "https://proxy:8443"),
     ] {
         assert_eq!(shown(text), format!("through {place}, from HTTPS_PROXY"));
     }
     for wrong in [
         "socks5://proxy:1080",
-        "https://user:secret@proxy:443",
+        "https://user:sec%ret@proxy:443",
         "http://user:secret@:3128",
         "http://user:secret@proxy:port",
         "http://user:secret@pro xy:1",

@@ -10,32 +10,89 @@ async fn proxy(answer: Option<&'static str>) -> (ProxyRules, Arc<Mutex<String>>)
     let seen = Arc::new(Mutex::new(String::new()));
     let saw = seen.clone();
     tokio::spawn(async move {
-        while let Ok((mut tcp, _)) = listener.accept().await {
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(tcp.read_u8().await.unwrap());
-            }
-            let head = String::from_utf8(head).unwrap();
-            let target = head.split(' ').nth(1).unwrap().to_owned();
-            *lock(&saw) = head;
-            match answer {
-                Some(answer) => tcp.write_all(answer.as_bytes()).await.unwrap(),
-                None => {
-                    let (_, port) = target.split_once(':').unwrap();
-                    let hub = format!("127.0.0.1:{port}");
-                    let mut hub = TcpStream::connect(hub).await.unwrap();
-                    tcp.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                        .await
-                        .unwrap();
-                    tokio::spawn(async move {
-                        let _ = copy_bidirectional(&mut tcp, &mut hub).await;
-                    });
-                }
-            }
+        while let Ok((tcp, _)) = listener.accept().await {
+            tokio::spawn(tunnel(tcp, answer, saw.clone()));
         }
     });
     let url = format!("http://user:pass%20word@127.0.0.1:{port}");
     (ProxyRules::parse(Some(&url), None).unwrap(), seen)
+}
+
+/// As [`proxy`], behind TLS with this certificate.
+async fn tls_proxy(tls: Arc<rustls::ServerConfig>) -> (ProxyRules, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seen = Arc::new(Mutex::new(String::new()));
+    let saw = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((tcp, _)) = listener.accept().await {
+            if let Ok(tls) = TlsAcceptor::from(tls.clone()).accept(tcp).await {
+                tokio::spawn(tunnel(tls, None, saw.clone()));
+            }
+        }
+    });
+    let url = format!("https://user:p%40ss@localhost:{port}");
+    (ProxyRules::parse(Some(&url), None).unwrap(), seen)
+}
+
+async fn tunnel<IO>(mut io: IO, answer: Option<&'static str>, saw: Arc<Mutex<String>>)
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let Ok(byte) = io.read_u8().await else { return };
+        head.push(byte);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let target = head.split(' ').nth(1).unwrap().to_owned();
+    *lock(&saw) = head;
+    if let Some(answer) = answer {
+        io.write_all(answer.as_bytes()).await.unwrap();
+        return;
+    }
+    let (_, port) = target.split_once(':').unwrap();
+    let mut hub = TcpStream::connect(format!("127.0.0.1:{port}"))
+        .await
+        .unwrap();
+    let established = b"HTTP/1.1 200 Connection established\r\nvia: 1.1 corp\r\n\r\n";
+    io.write_all(established).await.unwrap();
+    let _ = copy_bidirectional(&mut io, &mut hub).await;
+}
+
+#[tokio::test]
+async fn proxy_with_tls_gets_its_credentials_inside_of_it() {
+    let (url, mut accepted) = hub(|_| {}).await;
+    let url: HubUrl = format!("https://hub.test:{}", url.port()).parse().unwrap();
+    let (rules, seen) = tls_proxy(hub_outer()).await;
+    assert!(rules.needs_proxy_tls(&url));
+    let dialer = dialer(rules);
+    let dialed = dialer.dial(&url, agent_inner(&OURS, Some(&OURS))).await;
+    dialed.unwrap();
+    accepted.recv().await.unwrap().unwrap();
+    let authorization = "proxy-authorization: Basic dXNlcjpwQHNz\r\n";
+    assert!(lock(&seen).contains(authorization));
+    let stages: Vec<_> = dialer.trace.passed_stages();
+    let names: Vec<_> = stages.iter().map(|it| it.stage.as_str()).collect();
+    let expected = ["dns", "tcp", "proxy", "tls", "upgrade", "link", "identity"];
+    assert_eq!(names, expected);
+    assert!(stages[2].detail.ends_with(", via 1.1 corp"), "{stages:?}");
+}
+
+#[tokio::test]
+async fn untrusted_proxy_with_tls_gets_no_credentials() {
+    let (rules, seen) = tls_proxy(hub_outer()).await;
+    let mut dialer = dialer(rules);
+    dialer.outer = agent_outer(&FOREIGN);
+    let url = "https://hub.test".parse().unwrap();
+    let error = dialer.dial(&url, agent_inner(&OURS, None)).await.err();
+    let error = error.unwrap();
+    assert_eq!(
+        (error.stage, error.code),
+        (DialStage::Proxy, Code::DialProxy)
+    );
+    assert!(error.next_step().contains("--ca-file"), "{error:?}");
+    assert!(lock(&seen).is_empty());
 }
 
 #[tokio::test]

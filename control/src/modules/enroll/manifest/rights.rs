@@ -8,8 +8,8 @@ use fairlead_api::{
 use serde_json::{Value, json};
 
 use super::{
-    AGENT_NAME, AgentStart, FACTS_ROLE, HELM_FACTS_ROLE, IDENTITY_SECRET, ManifestInput, NAMESPACE,
-    labels, metadata,
+    AGENT_NAME, FACTS_ROLE, HELM_FACTS_ROLE, IDENTITY_SECRET, ManifestInput, NAMESPACE, labels,
+    metadata,
 };
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
@@ -35,7 +35,7 @@ pub(super) fn of_agent(input: &ManifestInput) -> Vec<Value> {
     vec![
         cluster_role(AGENT_NAME, impersonation_rules(tenant, choices)),
         cluster_binding(AGENT_NAME, AGENT_NAME, agent()),
-        namespace_role(&input.start),
+        namespace_role(),
         json!({
             "apiVersion": RBAC_VERSION,
             "kind": "RoleBinding",
@@ -180,8 +180,8 @@ fn facts_rules() -> Value {
     ])
 }
 
-fn namespace_role(start: &AgentStart) -> Value {
-    let mut role = json!({
+fn namespace_role() -> Value {
+    json!({
         "apiVersion": RBAC_VERSION,
         "kind": "Role",
         "metadata": metadata(AGENT_NAME),
@@ -201,12 +201,8 @@ fn namespace_role(start: &AgentStart) -> Value {
                 "verbs": ["get"],
                 "resourceNames": ["additional-facts"],
             },
+            // The code of an adoption, and the cause of failed dials.
+            { "apiGroups": [""], "resources": ["events"], "verbs": ["create"] },
         ],
-    });
-    let rules = role.get_mut("rules").and_then(Value::as_array_mut);
-    if let (AgentStart::Adopt { .. }, Some(rules)) = (start, rules) {
-        // The code of the adoption is shown in an Event.
-        rules.push(json!({ "apiGroups": [""], "resources": ["events"], "verbs": ["create"] }));
-    }
-    role
+    })
 }
