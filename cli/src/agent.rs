@@ -66,6 +66,28 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     })
 }
 
+/// Settings of an agent that is checked, not run.
+///
+/// # Errors
+/// `FL-4101` with all mistakes.
+pub(crate) fn config(matches: &ArgMatches, environment: &Environment) -> Result<Config, Failure> {
+    let (reader, config) = read_all(matches, environment);
+    reader.finish()?;
+    Ok(config.ok_or(Code::Internal)?)
+}
+
+/// Reader that has read all settings of an agent, and the result.
+pub(crate) fn read_all(
+    matches: &ArgMatches,
+    environment: &Environment,
+) -> (Reader, Option<Config>) {
+    let mut reader = settings::reader("agent", matches, environment);
+    let _ = ProcessSettings::read(&mut reader);
+    let _ = reader.optional::<ListenAddress>("admin");
+    let config = read(&mut reader, environment);
+    (reader, config)
+}
+
 /// Reads the settings; `None` only if the reader has recorded a mistake.
 fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
     let kubeconfig = reader.optional::<PathBuf>("kubeconfig");

@@ -8,6 +8,7 @@
     reason = "the comments on flags are help texts for a terminal"
 )]
 
+mod doctor;
 mod explain;
 mod help;
 mod maintenance;
@@ -19,6 +20,7 @@ use clap_complete::{CompleteEnv, Shell};
 
 use fairlead_commands::{HubCommand, OutputArgs, complete};
 
+pub(crate) use self::doctor::{Doctor, DoctorFormat, SupportBundle};
 pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
 pub(crate) use self::maintenance::{Backup, Restore, StoreArgs};
 use self::process::ProcessArgs;
@@ -67,6 +69,10 @@ pub(crate) enum Command {
     Server(Box<Server>),
     /// Run the agent of one cluster; in a pod it needs no flags
     Agent(Box<AgentArgs>),
+    /// Check the path of an agent to its hubs and its cluster, or a hub
+    Doctor(Box<Doctor>),
+    /// Collect checks, settings, metrics and log lines into a file for support, without secrets
+    SupportBundle(Box<SupportBundle>),
     /// Run Helm for an agent, with neither its identity nor its token
     Runner(RunnerArgs),
     /// Become a program that ends with its runner
@@ -134,6 +140,7 @@ Examples:
   fairlead agent --join @join.txt --kubeconfig kc --links 2 --hub https://one.example --hub https://two.example
   fairlead agent --adopt --hub https://hub.example.com --kubeconfig kc
   HTTPS_PROXY=http://user:password@proxy:3128 fairlead agent --join @join.txt --kubeconfig kc
+  fairlead agent --check --join @join.txt --kubeconfig ~/.kube/config
   fairlead agent uninstall --kubeconfig ~/.kube/config";
 
 #[derive(Parser)]
@@ -147,6 +154,9 @@ pub(crate) struct AgentArgs {
     /// Announce the agent to the hub without a join string, and wait for a person's approval; needs --hub
     #[arg(long)]
     adopt: bool,
+    /// Check the path to the hubs and to the API server once, as `fairlead doctor` does, and end
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Kubeconfig of the cluster, for an agent that does not run in one of its pods
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<String>,

@@ -3,6 +3,7 @@
 mod agent;
 mod args;
 mod build_info;
+mod doctor;
 mod explain;
 mod help;
 mod hub;
@@ -10,6 +11,7 @@ mod maintenance;
 mod outcome;
 mod runner;
 mod settings;
+mod support;
 #[cfg(test)]
 mod tests;
 mod uninstall;
@@ -38,7 +40,11 @@ fn main() -> ExitCode {
         Err(error) => return outcome::usage(&error),
     };
     let environment = Environment::of_process();
-    outcome::exit(dispatch(args.command, &matches, &environment))
+    match &args.command {
+        Command::Doctor(args) => doctor::run(args, &matches, &environment),
+        Command::Agent(args) if args.check => doctor::check(&matches, &environment),
+        _ => outcome::exit(dispatch(args.command, &matches, &environment)),
+    }
 }
 
 fn dispatch(
@@ -53,6 +59,9 @@ fn dispatch(
             Some(args::AgentCommand::Uninstall(args)) => uninstall::run(args, environment),
             None => agent::run(matches, environment),
         },
+        // `main` runs it, for its exit code.
+        Command::Doctor(_) => Ok(()),
+        Command::SupportBundle(args) => support::run(&args, matches, environment),
         Command::Runner(_) => runner::run(matches, environment),
         Command::Guard(args) => runner::guard(args),
         Command::PostRender(args) => runner::post_render(&args),

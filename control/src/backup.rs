@@ -62,7 +62,7 @@ pub struct HubData {
 }
 
 impl HubData {
-    fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         let file = || Place::File(self.data_dir.join(STORE_FILE));
         self.store.clone().unwrap_or_else(file)
     }

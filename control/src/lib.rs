@@ -8,6 +8,7 @@ pub mod backup;
 mod authorities;
 mod bootstrap_key;
 mod ca_error;
+mod checkup;
 mod config;
 mod control;
 mod epoch;

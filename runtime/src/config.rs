@@ -13,6 +13,17 @@ use std::{
 use fairlead_api::{Code, Failure};
 use toml::{Table, Value};
 
+/// A setting with its values, which may be secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectiveSetting {
+    /// Name of the setting.
+    pub key: &'static str,
+    /// Layer: `flag`, `environment` or `file`.
+    pub source: &'static str,
+    /// Values as texts.
+    pub values: Vec<String>,
+}
+
 /// Reads the settings of one command.
 pub struct Reader {
     command: &'static str,
@@ -120,6 +131,35 @@ impl Reader {
             .into_iter()
             .filter_map(|(source, text)| self.parse(&source, &text))
             .collect()
+    }
+
+    /// Settings that were read and that a layer has, with their source.
+    #[must_use]
+    pub fn effective(&self) -> Vec<EffectiveSetting> {
+        let mut keys = self.known_keys.clone();
+        keys.sort_unstable();
+        keys.dedup();
+        let found = keys.into_iter().filter_map(|key| {
+            let (source, values) = self.layer_of(key)?;
+            Some(EffectiveSetting {
+                key,
+                source,
+                values,
+            })
+        });
+        found.collect()
+    }
+
+    fn layer_of(&self, key: &'static str) -> Option<(&'static str, Vec<String>)> {
+        if let Some(values) = self.flags.get(key) {
+            return Some(("flag", values.clone()));
+        }
+        let variable = format!("FAIRLEAD_{}", key.replace('-', "_").to_uppercase());
+        if let Some(value) = self.environment.get(&variable) {
+            return Some(("environment", vec![value.clone()]));
+        }
+        let value = self.file.get(key)?;
+        Some(("file", vec![value.to_string()]))
     }
 
     /// Adds a mistake that only the caller can detect, such as settings that exclude each other.
@@ -303,6 +343,14 @@ mod tests {
         assert_eq!(port(reader.optional("admin")), 2);
         assert_eq!(reader.or("data", String::new()), "file");
         assert_eq!(reader.or("grace", 7), 7);
+        let effective = reader.effective();
+        let sources: Vec<_> = effective.iter().map(|it| (it.key, it.source)).collect();
+        let expected = [
+            ("admin", "environment"),
+            ("data", "file"),
+            ("listen", "flag"),
+        ];
+        assert_eq!(sources, expected);
         reader.finish().unwrap();
     }
 

@@ -147,6 +147,12 @@ async fn connect(options: &PgConnectOptions) -> std::result::Result<(), sqlx::Er
     reached.unwrap_or_else(|_| Err(cause.unwrap_or_else(silent)))
 }
 
+/// Clock of the server, in milliseconds since 1970.
+pub(crate) async fn clock(pool: &PgPool) -> Result<i64> {
+    let query = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
+    Ok(sqlx::query_scalar(query).fetch_one(pool).await?)
+}
+
 /// True if no program has used the database yet.
 pub(super) async fn is_new(options: PgConnectOptions) -> std::result::Result<bool, sqlx::Error> {
     connect(&options).await?;

@@ -30,13 +30,14 @@ use crate::{
     journal::Actor,
     membership,
     metrics::{ChangeOutcome, Meter},
+    millis::millis,
     model::{Cluster, FactSource, TenantQuotas, hex},
     observations::Observations,
     observed::Observed,
     open::{BUSY_TIMEOUT, as_it_is, backend},
     parts::Parts,
     place::Place,
-    quota, random,
+    postgres, quota, random,
     record::Record,
     remote_commits::RemoteCommits,
     revision::Revision,
@@ -131,6 +132,20 @@ impl Store {
 
     pub(crate) fn state(&self) -> &StoreState {
         &self.shared
+    }
+
+    /// Clock of the database minus that of this machine, in milliseconds; `None` for a file, which has no clock.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn clock_offset(&self) -> Result<Option<i64>> {
+        match self.connections() {
+            Connections::Sqlite(_) => Ok(None),
+            Connections::Postgres(pool) => {
+                let there = postgres::clock(&pool).await?;
+                Ok(Some(there - millis(self.shared.clock.now())))
+            }
+        }
     }
 
     /// Connections to the database, for tables outside of the registry.

@@ -58,6 +58,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "dev",
             "server",
             "agent",
+            "doctor",
+            "support-bundle",
             "runner",
             "ca",
             "git-server",

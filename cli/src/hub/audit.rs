@@ -16,7 +16,7 @@ use super::settings::Settings;
 pub(crate) type AuditSlot = Arc<Mutex<Option<AuditWriter>>>;
 
 /// Folder of the log.
-pub(super) fn dir(settings: &Settings) -> PathBuf {
+pub(crate) fn dir(settings: &Settings) -> PathBuf {
     settings.data.join("audit")
 }
 

@@ -307,7 +307,7 @@ pub(crate) struct Server {
 }
 
 /// Reads the settings of `fairlead server`.
-pub(super) fn read_server(reader: &mut Reader) -> Settings {
+pub(crate) fn read_server(reader: &mut Reader) -> Settings {
     let tls_cert = reader.optional::<PathBuf>("tls-cert");
     let tls = match (tls_cert, reader.optional::<PathBuf>("tls-key")) {
         (Some(cert), Some(key)) => Some((cert, key)),

@@ -67,6 +67,14 @@ const RULES: &[OutputRule] = &[
         "its folders are those of a container; the test helm runs it in others",
     ),
     left(
+        "kubectl exec -n fairlead",
+        "no pod of the agent runs in the test cluster; the test doctor checks one",
+    ),
+    left(
+        "kubectl logs -n fairlead",
+        "no pod of the agent runs in the test cluster",
+    ),
+    left(
         "HTTPS_PROXY",
         "it needs a proxy; `make net` runs it with squid",
     ),

@@ -103,6 +103,7 @@ impl ExamplesWorld {
             ("older.yaml", LIEUTENANT),
             ("objects.yaml", SITE),
             ("key.txt", BACKUP_IDENTITY),
+            ("agent.log", "INFO agent started\n"),
             ("found.yaml", "racks: { count: 3 }\n"),
             (
                 "known_hosts",
@@ -226,6 +227,14 @@ impl ExamplesWorld {
             ("cluster create demo", &format!("cluster create {spare}")),
             ("--listen 0.0.0.0:443", "--listen 127.0.0.1:0"),
             ("--listen :8443", "--listen :0"),
+            (
+                "--hub --data /var/lib/fairlead --public-url https://hub.example.com",
+                &format!("--hub --data {hub_data} --public-url {url}"),
+            ),
+            (
+                "fairlead support-bundle agent.tar.gz",
+                "rm -f agent.tar.gz && fairlead support-bundle agent.tar.gz",
+            ),
             ("/var/lib/fairlead-agent", "agent-state"),
             ("/var/lib/fairlead", data),
             ("/etc/fairlead.toml", "fairlead.toml"),
