@@ -35,6 +35,8 @@ const GITOPS_SECRETS: [(&str, [&str; 2]); 2] = [
 ];
 /// Service and network policy of the Git proxy.
 const GIT_PROXY_NAME: &str = "fairlead-git-proxy";
+/// ConfigMap with certificate authorities of the site.
+const SITE_CA_NAME: &str = "fairlead-site-ca";
 /// Rights in those namespaces: of the agent, and of the account that installs the tool.
 const GITOPS_RIGHTS: [&str; 2] = ["fairlead-gitops", GITOPS_INSTALLER];
 const GITOPS_INSTALLER: &str = "fairlead-gitops-installer";
@@ -45,6 +47,34 @@ const CLUSTER_ROLES: [&str; 5] = [
     "fairlead-facts",
     "fairlead-facts-helm",
     "fairlead-deliverer",
+];
+/// Objects of the agent in its namespace, the Deployment first.
+const AGENT_OBJECTS: [(&str, &str, &str, &str); 10] = [
+    ("Deployment", "/apis/apps/v1", "deployments", AGENT_NAME),
+    (
+        "PodDisruptionBudget",
+        "/apis/policy/v1",
+        "poddisruptionbudgets",
+        AGENT_NAME,
+    ),
+    (
+        "NetworkPolicy",
+        NETWORKING_PATH,
+        "networkpolicies",
+        AGENT_NAME,
+    ),
+    ("Service", "/api/v1", "services", GIT_PROXY_NAME),
+    (
+        "NetworkPolicy",
+        NETWORKING_PATH,
+        "networkpolicies",
+        GIT_PROXY_NAME,
+    ),
+    ("RoleBinding", RBAC_PATH, "rolebindings", AGENT_NAME),
+    ("Role", RBAC_PATH, "roles", AGENT_NAME),
+    ("ServiceAccount", "/api/v1", "serviceaccounts", AGENT_NAME),
+    ("ConfigMap", "/api/v1", "configmaps", SITE_CA_NAME),
+    ("Secret", "/api/v1", "secrets", "fairlead-join"),
 ];
 /// Kinds of workload that keep the namespace, except for the agent itself.
 const WORKLOADS: [(&str, &str); 3] = [
@@ -155,31 +185,13 @@ impl InstalledObject {
 
     /// Objects in the namespace of the agent.
     fn of_agent() -> Vec<Self> {
-        let secret = |name| Self::of_namespace("Secret", "/api/v1", "secrets", name);
-        vec![
-            Self::of_namespace("Deployment", "/apis/apps/v1", "deployments", AGENT_NAME),
-            Self::of_namespace(
-                "NetworkPolicy",
-                NETWORKING_PATH,
-                "networkpolicies",
-                AGENT_NAME,
-            ),
-            Self::of_namespace("Service", "/api/v1", "services", GIT_PROXY_NAME),
-            Self::of_namespace(
-                "NetworkPolicy",
-                NETWORKING_PATH,
-                "networkpolicies",
-                GIT_PROXY_NAME,
-            ),
-            Self::of_namespace("RoleBinding", RBAC_PATH, "rolebindings", AGENT_NAME),
-            Self::of_namespace("Role", RBAC_PATH, "roles", AGENT_NAME),
-            Self::of_namespace("ServiceAccount", "/api/v1", "serviceaccounts", AGENT_NAME),
-            secret("fairlead-join"),
-            Self {
-                label: None,
-                ..secret("fairlead-identity")
-            },
-        ]
+        let objects = AGENT_OBJECTS
+            .map(|(kind, api, kinds, name)| Self::of_namespace(kind, api, kinds, name));
+        let identity = Self {
+            label: None,
+            ..Self::of_namespace("Secret", "/api/v1", "secrets", "fairlead-identity")
+        };
+        objects.into_iter().chain([identity]).collect()
     }
 
     /// Objects in their order of removal: the agent first, its namespace last.

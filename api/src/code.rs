@@ -175,6 +175,7 @@ codes! {
     MergeRefused = 4160, 409, "the merge request is not merged", "Correct what the cause names, and list the merge requests again with `fairlead maintenance list`.";
     GitServerAway = 4161, 502, "the Git server cannot be reached, or its answer is unknown", "List the merge requests again with `fairlead maintenance list`; the merge may have been done.";
     GitServerThrottled = 4162, 429, "the Git server limits the rate of requests", "Run the command again after the time that the cause names.";
+    BadSite = 4170, 400, "a network setting of a site is not allowed", "Correct the field that the cause names.";
     Internal = 5101, 500, "an internal error occurred", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store cannot read or write the data", "Look at the hub's log and the free space on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Free space on its disk, or mount it writable; the hub recovers by itself, and nothing was changed.";

@@ -18,6 +18,7 @@ mod repo_content;
 mod request;
 mod role;
 mod sign_in;
+mod site;
 mod status;
 mod tenant;
 mod token;
@@ -59,6 +60,7 @@ pub use request::{
 };
 pub use role::{Role, UnknownRole};
 pub use sign_in::{ExchangeIssuer, SignInFlow, SignInIssuer, SignInOptions};
+pub use site::{DIRECT, MAX_SITE_HUBS, PROXY_SECRET_KEY, SiteProxy, SiteSettings};
 pub use status::{
     AgentSession, ClusterState, ClusterStatus, ClusterStatusEntry, ClusterStatusUpdate,
     DetectedClone, LastError,

@@ -31,7 +31,8 @@ pub use identity::{AgentIdentity, agent_identity, hub_expiry};
 pub use inner::{HUB_SERVER_NAME, adoption_client, session_client, session_server};
 pub use leaf::Leaf;
 pub use outer::{
-    outer_client, outer_client_at_any_time, outer_client_between_hubs, outer_client_with_evidence,
+    check_authorities, outer_client, outer_client_at_any_time, outer_client_between_hubs,
+    outer_client_with_evidence,
 };
 pub use pin::{ca_pin, ca_pins, sent_authority, sha256};
 pub use profiles::{CLOCK_SLACK, LEAF_LIFETIME};

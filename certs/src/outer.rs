@@ -151,6 +151,18 @@ impl ServerCertVerifier for UnverifiedTransport {
     }
 }
 
+/// Checks certificate authorities before they are stored: certificates in PEM that can be anchors, and no key.
+///
+/// # Errors
+/// [`CertsError::Settings`]
+pub fn check_authorities(pem: &str) -> Result<(), CertsError> {
+    if pem.contains("PRIVATE KEY") {
+        let detail = "it holds a private key; keep the certificates only";
+        return Err(CertsError::Settings(detail.to_owned()));
+    }
+    certificates(pem).map(drop)
+}
+
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertsError> {
     let bad = |detail: &str| CertsError::Settings(detail.to_owned());
     let all = CertificateDer::pem_slice_iter(pem.as_bytes())

@@ -6,11 +6,14 @@
     reason = "the comments on flags are help texts for a terminal"
 )]
 
+mod site;
+
 use clap_complete::ArgValueCompleter;
 use fairlead_api::{Code, Failure, TenantId};
 use fairlead_client::files;
 use serde_json::{Map, Value};
 
+pub(crate) use self::site::SiteFields;
 use crate::complete::tenants;
 
 /// Flags for the fields of a cluster.
@@ -52,6 +55,8 @@ pub(crate) struct ClusterFields {
     /// Revision of the global repository to compile from
     #[arg(long, value_name = "REVISION")]
     pub(crate) global_revision: Option<String>,
+    #[command(flatten)]
+    pub(crate) site: SiteFields,
 }
 
 /// Flags for the fields of a tenant.
@@ -84,6 +89,8 @@ pub struct TenantFields {
     /// Quota to set: clusters, tokens, catalogs, catalogBytes or changesPerMinute; NAME- for the hub's default; repeatable
     #[arg(long = "quota", value_name = "NAME=NUMBER")]
     pub(crate) quotas: Vec<String>,
+    #[command(flatten)]
+    pub(crate) site: SiteFields,
 }
 
 /// Fields of a cluster for the given flags.
@@ -111,6 +118,7 @@ pub(crate) fn of(given: ClusterFields) -> Result<Map<String, Value>, Failure> {
     fields.text(&["gitRepo", "hostKeys"], text_or_file(given.git_host_keys)?);
     fields.text(&["tenantGitRepoRevision"], given.tenant_revision);
     fields.text(&["globalGitRepoRevision"], given.global_revision);
+    site::put(&mut fields, &[], given.site)?;
     Ok(fields.0)
 }
 
@@ -133,6 +141,7 @@ pub(crate) fn of_tenant(given: TenantFields) -> Result<Map<String, Value>, Failu
     fields.text(&["globalGitRepoURL"], given.global_git_repo);
     fields.text(&["globalGitRepoRevision"], given.global_revision);
     fields.put(&["quotas"], quotas(&given.quotas)?);
+    site::put(&mut fields, &["clusterTemplate"], given.site)?;
     Ok(fields.0)
 }
 

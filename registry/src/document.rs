@@ -12,4 +12,5 @@ pub(crate) mod repo_files;
 mod repo_token;
 pub(crate) mod repo_variables;
 pub(crate) mod shown;
+mod site;
 pub(crate) mod tenant;

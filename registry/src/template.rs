@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::TenantId;
+use fairlead_api::{TenantId, resources::SiteSettings};
 use fairlead_store::{
     View,
     model::{
@@ -141,6 +141,28 @@ impl<'a> Effective<'a> {
         own.or_else(|| self.template?.enable_compilation)
     }
 
+    /// Network of the site.
+    #[must_use]
+    pub fn site(&self) -> SiteSettings {
+        let of_template = self.template.and_then(|it| it.site.as_ref());
+        SiteSettings::over(self.cluster.site.as_ref(), of_template)
+    }
+
+    fn explain_site(&self, all: &mut Map<String, Value>) {
+        let (own, site) = (self.cluster.site.as_ref(), self.site());
+        let own_proxy = own.and_then(|it| it.proxy.as_ref());
+        let proxy = site.proxy.unwrap_or_default();
+        let is_own = own_proxy.is_some_and(|it| it.url.is_some() || it.secret.is_some());
+        one(all, "site.proxy.url", json!(proxy.url), is_own);
+        one(all, "site.proxy.secret", json!(proxy.secret), is_own);
+        let is_own = own_proxy.is_some_and(|it| it.no_proxy.is_some());
+        one(all, "site.proxy.noProxy", json!(proxy.no_proxy), is_own);
+        let is_own = own.is_some_and(|it| it.ca.is_some());
+        one(all, "site.ca", json!(site.ca), is_own);
+        let is_own = own.is_some_and(|it| it.hubs.is_some());
+        one(all, "site.hubs", json!(site.hubs), is_own);
+    }
+
     pub(super) fn delete_protection(&self) -> Option<bool> {
         let own = self.cluster.delete_protection;
         own.or_else(|| self.template?.delete_protection)
@@ -234,6 +256,7 @@ impl<'a> Effective<'a> {
             json!(self.delete_protection()),
             own,
         );
+        self.explain_site(&mut all);
         Value::Object(all)
     }
 }

@@ -26,6 +26,7 @@ impl Code {
             14..=15 => cluster(self),
             21 if self.number() >= 2114 => adoption::check(self),
             20..=39 => session(self),
+            41 if self.number() >= 4170 => sites(self),
             41 if self.number() >= 4160 => merge_requests::check(self),
             41 if self.number() >= 4150 => vault::check(self),
             41 if self.number() >= 4142 => git_servers(self),
@@ -403,6 +404,16 @@ const fn quota(code: Code) -> &'static str {
         }
         Code::TooManyChanges => {
             "`fairlead audit --tenant TENANT` shows the last changes and their authors: look for a script in a loop."
+        }
+        _ => MISSING,
+    }
+}
+
+/// Networks of sites.
+const fn sites(code: Code) -> &'static str {
+    match code {
+        Code::BadSite => {
+            "Read the field in the cause; docs/networks.md lists the settings of sites. A URL with credentials belongs into a Secret of the site."
         }
         _ => MISSING,
     }

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::{
     compile::CompileMeta,
     repo::{CreationPolicy, DeletionPolicy, KubeApi, RepoDocument},
+    site::SiteSettings,
     status::{ClusterStatus, DetectedClone},
     vault::VaultAccess,
 };
@@ -124,6 +125,9 @@ pub struct ClusterFields {
     /// True if the tenant's compile pipeline compiles the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_compilation: Option<bool>,
+    /// Network of the site; unset fields come from the tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteSettings>,
 }
 
 /// Body of `POST /clusters`.

@@ -12,6 +12,7 @@ use super::{
     quota::TenantQuotas,
     repo::{CreationPolicy, DeletionPolicy, RepoDocument, RepoKind, TenantRepoDocument},
     repo_content::CompilePipelineDocument,
+    site::SiteSettings,
 };
 use crate::TenantId;
 
@@ -98,6 +99,9 @@ pub struct TemplateDocument {
     /// True if the tenant's compile pipeline compiles the clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_compilation: Option<bool>,
+    /// Network of the sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteSettings>,
     /// Desired settings of the agents.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Fields that PUT keeps if a document omits them.
-const KEPT_BY_PUT: [(DocumentKind, &str); 10] = [
+const KEPT_BY_PUT: [(DocumentKind, &str); 11] = [
     (DocumentKind::Tenant, "tenantRef"),
     (DocumentKind::Tenant, "clusterTemplate"),
     (DocumentKind::Tenant, "quotas"),
@@ -30,6 +30,7 @@ const KEPT_BY_PUT: [(DocumentKind, &str); 10] = [
     (DocumentKind::Cluster, "deleteProtection"),
     (DocumentKind::Cluster, "deliverCatalog"),
     (DocumentKind::Cluster, "enableCompilation"),
+    (DocumentKind::Cluster, "site"),
 ];
 /// Limit of attempts after concurrent changes of the same resource.
 const MAX_ATTEMPTS: usize = 5;

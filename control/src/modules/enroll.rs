@@ -23,10 +23,10 @@ use fairlead_api::{
     HubUrl, JoinString,
     adoption::ADOPT_PATH,
     enroll::{CHECK_PATH, ENROLL_PATH, RENEW_PATH},
-    resources::JoinInfo,
+    resources::{JoinInfo, SiteSettings},
 };
 use fairlead_delivery::ToolManifests;
-use fairlead_registry::{Invitations, RegistryError};
+use fairlead_registry::{Effective, Invitations, RegistryError, template_of};
 use fairlead_routes::{ApiModule, ApiRoutes, reply::finish};
 use fairlead_seam::Module;
 use fairlead_store::{Clock, Store, model::Cluster};
@@ -88,10 +88,20 @@ impl Enroll {
         self.clock.now()
     }
 
-    /// The join string for a bootstrap token.
-    fn join_string(&self, token: SecretString) -> Result<SecretString, EnrollError> {
+    /// Network settings of a cluster's site.
+    fn site_of(&self, cluster: &Cluster) -> SiteSettings {
+        let view = self.store.view();
+        Effective::of(cluster, template_of(&view, &cluster.tenant)).site()
+    }
+
+    /// The join string for a bootstrap token of a site.
+    fn join_string(
+        &self,
+        token: SecretString,
+        site: &SiteSettings,
+    ) -> Result<SecretString, EnrollError> {
         let join = JoinString {
-            hubs: vec![self.public_url.clone()],
+            hubs: site.addresses(&self.public_url),
             ca_pins: self.authorities.set().pins(),
             token,
         };
@@ -149,7 +159,7 @@ fn invitation(enroll: &Enroll, cluster: &Cluster) -> Result<JoinInfo, EnrollErro
         id: cluster.id.clone(),
         tenant: cluster.tenant.clone(),
         display_name: cluster.shown_name().to_owned(),
-        join: enroll.join_string(token)?,
+        join: enroll.join_string(token, &enroll.site_of(cluster))?,
         agent_install_url,
         install_url,
         expires: cluster.binding.bootstrap.expires,

@@ -48,6 +48,7 @@ mod restore;
 mod rig;
 mod rights;
 mod runs;
+mod sites;
 mod sources;
 mod status;
 mod steward;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fairlead_api::resources::SiteSettings;
 use fairlead_routes::{InvalidValue, invalid};
 use fairlead_store::model::{Cluster, CompileMeta, Fact, FactSource, Facts};
 use serde::{Serialize, ser::SerializeMap};
@@ -14,12 +15,13 @@ use crate::{
         merge,
         policy::Policies,
         repo::{self, Repo},
+        site,
     },
     names::display_name,
 };
 
 /// Fields allowed in a PATCH.
-const PATCH_FIELDS: [&str; 15] = [
+const PATCH_FIELDS: [&str; 16] = [
     "annotations",
     "displayName",
     "facts",
@@ -35,15 +37,17 @@ const PATCH_FIELDS: [&str; 15] = [
     "deleteProtection",
     "deliverCatalog",
     "enableCompilation",
+    "site",
 ];
 /// Field names that PUT preserves: a client of Lieutenant's API does not know them.
-pub(crate) const OWN_FIELDS: [&str; 6] = [
+pub(crate) const OWN_FIELDS: [&str; 7] = [
     "kubeApi",
     "creationPolicy",
     "deletionPolicy",
     "deleteProtection",
     "deliverCatalog",
     "enableCompilation",
+    "site",
 ];
 
 /// Fields that a cluster's own agent may write.
@@ -62,6 +66,7 @@ pub(crate) struct ClusterSpec {
     pub(crate) policies: Policies,
     pub(crate) deliver_catalog: Option<bool>,
     pub(crate) enable_compilation: Option<bool>,
+    pub(crate) site: Option<SiteSettings>,
 }
 
 impl ClusterSpec {
@@ -84,6 +89,7 @@ impl ClusterSpec {
             policies: Policies::read(given)?,
             deliver_catalog: given.boolean("deliverCatalog")?,
             enable_compilation: given.boolean("enableCompilation")?,
+            site: site::of(given, "site")?,
         })
     }
 
@@ -195,6 +201,7 @@ impl ClusterSpec {
         put("deleteProtection", json!(cluster.delete_protection));
         put("deliverCatalog", json!(cluster.deliver_catalog));
         put("enableCompilation", json!(cluster.enable_compilation));
+        put("site", json!(cluster.site));
         fields
     }
 
@@ -227,6 +234,9 @@ impl ClusterSpec {
         if !named.contains(&"enableCompilation") {
             self.enable_compilation = before.enable_compilation;
         }
+        if !named.contains(&"site") {
+            self.site.clone_from(&before.site);
+        }
         self
     }
 
@@ -252,6 +262,7 @@ impl ClusterSpec {
         cluster.delete_protection = self.policies.delete_protection;
         cluster.deliver_catalog = self.deliver_catalog;
         cluster.enable_compilation = self.enable_compilation;
+        cluster.site = self.site;
     }
 }
 
@@ -265,7 +276,8 @@ pub(super) fn serialize_own<M: SerializeMap>(
         None => map.serialize_entry("compileMeta", &CompileMeta::default())?,
     }
     entry(map, "deliverCatalog", cluster.deliver_catalog)?;
-    entry(map, "kubeApi", cluster.kube_api.as_ref())
+    entry(map, "kubeApi", cluster.kube_api.as_ref())?;
+    entry(map, "site", cluster.site.as_ref())
 }
 
 /// Writes a field with a value.

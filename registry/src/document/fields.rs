@@ -167,6 +167,11 @@ impl Fields {
         }
     }
 
+    /// Path of this object within the document, without a trailing dot.
+    pub(super) fn path(&self) -> &str {
+        self.at.trim_end_matches('.')
+    }
+
     /// Any value but `null`.
     pub(super) fn value(&mut self, name: &str) -> Option<Value> {
         self.take(name)

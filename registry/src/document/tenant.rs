@@ -20,6 +20,7 @@ use crate::{
         pipeline,
         policy::Policies,
         repo::{self, Repo},
+        site,
     },
 };
 
@@ -228,6 +229,7 @@ pub(super) fn template_document(tenant: &Tenant) -> Option<TemplateDocument> {
         deletion_policy: template.deletion_policy,
         delete_protection: template.delete_protection,
         enable_compilation: template.enable_compilation,
+        site: template.site,
         agent: template.agent,
     })
 }
@@ -253,6 +255,7 @@ fn template(mut given: Fields) -> Result<ClusterTemplate, InvalidValue> {
         deletion_policy: policies.deletion,
         delete_protection: policies.delete_protection,
         enable_compilation: given.boolean("enableCompilation")?,
+        site: site::of(&mut given, "site")?,
         agent: match given.object("agent")? {
             Some(settings) => agent(settings)?,
             None => AgentSettings::default(),

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use fairlead_api::{
     CaPin, ClusterId, ClusterUid, TenantId,
-    resources::{AgentSettings, CompileMeta, CreationPolicy, DeletionPolicy, KubeApi},
+    resources::{
+        AgentSettings, CompileMeta, CreationPolicy, DeletionPolicy, KubeApi, SiteSettings,
+    },
 };
 use fairlead_certs::Registration;
 use serde::{Deserialize, Serialize};
@@ -72,6 +74,9 @@ pub struct Cluster {
     /// True if the tenant's compile pipeline compiles the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_compilation: Option<bool>,
+    /// Network of the site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteSettings>,
     /// Desired settings of the agent.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,
@@ -105,6 +110,7 @@ impl Cluster {
             delete_protection: None,
             deliver_catalog: None,
             enable_compilation: None,
+            site: None,
             agent: AgentSettings::default(),
             binding,
             created,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::{
     ClusterId, TenantId,
-    resources::{AgentSettings, CreationPolicy, DeletionPolicy, TenantQuotas},
+    resources::{AgentSettings, CreationPolicy, DeletionPolicy, SiteSettings, TenantQuotas},
 };
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -122,6 +122,9 @@ pub struct ClusterTemplate {
     /// True if the tenant's compile pipeline compiles the clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_compilation: Option<bool>,
+    /// Network of the sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteSettings>,
     /// Desired settings of the agents.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,

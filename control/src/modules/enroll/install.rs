@@ -224,11 +224,13 @@ fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, E
     let gitops = GitOpsSettings::over(cluster.agent.gitops.as_ref(), of_all);
     let installer = installer_rights(enroll, &view, &cluster)?;
     info!(cluster = %cluster.id, "install manifest served");
+    let site = enroll.site_of(&cluster);
     manifest(&ManifestInput {
         start: AgentStart::Join {
             cluster: cluster.id,
-            join: enroll.join_string(token)?,
+            join: enroll.join_string(token, &site)?,
         },
+        site,
         tenant: cluster.tenant,
         choices,
         gitops: gitops.tool,

@@ -8,11 +8,13 @@ mod git_proxy;
 mod gitops;
 mod guard;
 mod rights;
+mod site;
 mod workload;
 
 use fairlead_api::{
     ClusterId, HubUrl, TenantId,
     gitops::GitOpsTool,
+    resources::SiteSettings,
     site::{DeliveryRights, SiteChoices},
 };
 use fairlead_gitops_install::InstallerRights;
@@ -46,6 +48,8 @@ pub struct ManifestInput {
     pub adopt: bool,
     /// Rights of the account that installs this tool; `None` if the hub installs nothing.
     pub installer: Option<InstallerRights>,
+    /// Network of the site.
+    pub site: SiteSettings,
     /// Image of the agent.
     pub image: String,
     /// Version of the agent, as an annotation.
@@ -143,6 +147,7 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
     if let Some(rights) = &input.installer {
         objects.extend(gitops::installer(input.gitops, rights));
     }
+    objects.extend(site::authorities(&input.site));
     objects.push(workload::network_policy());
     objects.push(workload::deployment(input));
     objects

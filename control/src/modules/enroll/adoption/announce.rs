@@ -153,6 +153,7 @@ fn approved(
         return Ok(None);
     }
     let token = enroll.bootstrap.token(&cluster.id, &cluster.binding);
-    let join = enroll.join_string(token).map_err(Failure::from)?;
+    let join = enroll.join_string(token, &enroll.site_of(cluster));
+    let join = join.map_err(Failure::from)?;
     Ok(Some(AdoptAnswer::Approved { join }))
 }

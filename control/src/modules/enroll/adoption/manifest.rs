@@ -6,7 +6,9 @@ use axum::{
     extract::{RawQuery, State},
     response::IntoResponse,
 };
-use fairlead_api::{Code, TenantId, gitops::GitOpsTool, site::SiteChoices};
+use fairlead_api::{
+    Code, TenantId, gitops::GitOpsTool, resources::SiteSettings, site::SiteChoices,
+};
 use fairlead_routes::{
     InvalidValue, QueryParameter, RouteSpec, Tag, invalid,
     reply::{Answer, Rejected},
@@ -57,6 +59,8 @@ pub(super) async fn get(
         gitops: GitOpsTool::None,
         adopt: false,
         installer: None,
+        // Settings of a tenant would show its network to everybody.
+        site: SiteSettings::default(),
         image: enroll.settings.image.clone(),
         version: enroll.settings.version.clone(),
     });

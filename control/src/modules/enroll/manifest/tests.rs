@@ -15,6 +15,7 @@ fn input() -> ManifestInput {
         gitops: GitOpsTool::None,
         adopt: false,
         installer: None,
+        site: SiteSettings::default(),
         image: "registry.example/fairlead:0.1.0".to_owned(),
         version: "0.1.0".to_owned(),
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     ADMIN_PORT, AGENT_NAME, AgentStart, IMAGE_UID, JOIN_SECRET, ManifestInput, delivery, git_proxy,
-    has_delivery, labels, metadata,
+    has_delivery, labels, metadata, site,
 };
 
 /// Nothing but metrics and health may be requested from the agent. The way out stays open: the manifest cannot know the
@@ -39,6 +39,7 @@ pub(super) fn deployment(input: &ManifestInput) -> Value {
     if has_delivery(input) {
         delivery::add_runner(&mut pod, input);
     }
+    site::add_authorities(&mut pod, &input.site);
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -94,6 +95,7 @@ fn container(input: &ManifestInput) -> Value {
         variables.push(json!({ "name": "FAIRLEAD_OPERATOR_NAMESPACES", "value": value }));
     }
     let mut ports = vec![json!({ "name": "admin", "containerPort": ADMIN_PORT })];
+    variables.extend(site::variables(&input.site));
     if let Some(target) = &input.choices.git_proxy {
         variables.extend(git_proxy::variables(target));
         ports.extend(git_proxy::ports());
