@@ -6,6 +6,7 @@ mod catalog;
 mod components;
 mod describe;
 mod identity;
+mod install;
 mod remove;
 mod steward;
 mod table;
@@ -26,8 +27,6 @@ use fairlead_client::{
     query_of,
 };
 
-use secrecy::ExposeSecret;
-
 use crate::{
     apply, args,
     confirm::confirm,
@@ -39,8 +38,8 @@ use crate::{
     watch::WatchScope,
 };
 use agent_columns::AgentColumns;
+use install::Install;
 use table::{cells, clone_line, columns, place_line, repository_line};
-use token::Install;
 use watched::Watched;
 
 pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Result<(), Failure> {
@@ -62,7 +61,10 @@ pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Resu
             args::ClusterArgs::Describe { name } => Box::pin(describe::run(&hub, &name)).await,
             args::ClusterArgs::Set(asked) => Box::pin(set(&hub, asked)).await,
             args::ClusterArgs::Manifest { name, site } => {
-                token::manifest(&hub, &name, &site.choices()).await
+                install::manifest(&hub, &name, &site.choices()).await
+            }
+            args::ClusterArgs::Values { name, site } => {
+                install::values(&hub, &name, &site.choices()).await
             }
             args::ClusterArgs::Token { command } => token::run(&hub, command).await,
             args::ClusterArgs::Identity { command } => identity::run(&hub, command).await,
@@ -108,15 +110,11 @@ async fn create(hub: &HubClient, asked: args::NewCluster) -> Result<(), Failure>
     };
     let install = Install::of(hub).await?;
     let path = format!("/clusters?uniqueName={}", !asked.allow_duplicate_name);
-    let mut join: JoinInfo = hub.post(&path, &create).await?;
-    let choices = asked.site.choices();
-    let url = join.agent_install_url.expose_secret();
-    join.agent_install_url = format!("{url}{}", choices.to_query()).into();
-    output::show(&asked.output.output, &join, |join| {
-        install.command(join, &choices)
-    })?;
+    let join: JoinInfo = hub.post(&path, &create).await?;
+    let id = join.id.clone();
+    install.show(&asked.output.output, join, &asked.site.choices())?;
     match asked.wait {
-        true => wait::one(hub, &join.id, ClusterState::Connected, asked.timeout.0).await,
+        true => wait::one(hub, &id, ClusterState::Connected, asked.timeout.0).await,
         false => Ok(()),
     }
 }
@@ -158,9 +156,7 @@ async fn move_to(
         hub.post(&joined(&path, parameter), &to).await
     })
     .await?;
-    Ok(output::show(format, &moved, |moved| {
-        install.command(moved, &SiteChoices::default())
-    })?)
+    install.show(format, moved, &SiteChoices::default())
 }
 
 async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure> {

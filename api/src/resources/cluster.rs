@@ -179,6 +179,15 @@ pub struct AgentInvitation {
     )]
     #[schema(value_type = Option<String>)]
     pub agent_install_url: Option<SecretString>,
+    /// URL of the values of the chart `fairlead-agent`.
+    #[serde(
+        rename = "agentValuesURL",
+        default,
+        serialize_with = "exposed_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>)]
+    pub agent_values_url: Option<SecretString>,
     /// Expiry of the bootstrap token.
     #[serde(
         default,
@@ -215,6 +224,10 @@ pub struct JoinInfo {
     #[serde(rename = "agentInstallURL", serialize_with = "exposed")]
     #[schema(value_type = String)]
     pub agent_install_url: SecretString,
+    /// URL of the values of the chart `fairlead-agent`.
+    #[serde(rename = "agentValuesURL", serialize_with = "exposed")]
+    #[schema(value_type = String)]
+    pub agent_values_url: SecretString,
     /// URL of the manifests of Project Syn's Steward.
     #[serde(rename = "installURL", serialize_with = "exposed")]
     #[schema(value_type = String)]

@@ -137,6 +137,17 @@ pub enum ClusterArgs {
         #[command(flatten)]
         site: SiteArgs,
     },
+    /// Print the values of the agent's chart for `helm --values -`; they contain the bootstrap token
+    #[command(
+        after_help = "Example:\n  fairlead cluster values demo | helm upgrade --install fairlead-agent deploy/charts/fairlead-agent --namespace fairlead --create-namespace --values -"
+    )]
+    Values {
+        /// Cluster, by name or id
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
+        #[command(flatten)]
+        site: SiteArgs,
+    },
     /// List the visible clusters
     #[command(visible_alias = "ls", after_help = CLUSTER_LIST_EXAMPLES)]
     List(ClusterList),

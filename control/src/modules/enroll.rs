@@ -48,6 +48,8 @@ pub use spend::{Enrolled, SpendError, TokenClaim, spend};
 /// Path of our agent's install manifest; the bootstrap token is its query. This is the one secret
 /// in a URL: single use, valid for half an hour, never logged.
 const AGENT_PATH: &str = "/install/agent.yaml";
+/// Path of the values of the chart `fairlead-agent`, likewise with the bootstrap token.
+const AGENT_VALUES_PATH: &str = "/install/agent-values.yaml";
 /// Path of the install manifests of Project Syn's Steward.
 const STEWARD_PATH: &str = "/install/steward.json";
 
@@ -155,12 +157,14 @@ fn invitation(enroll: &Enroll, cluster: &Cluster) -> Result<JoinInfo, EnrollErro
     let token = enroll.bootstrap.token(&cluster.id, &cluster.binding);
     let url = |path: &str| install_url_of(enroll, path, &token);
     let (agent_install_url, install_url) = (url(AGENT_PATH), url(STEWARD_PATH));
+    let agent_values_url = url(AGENT_VALUES_PATH);
     Ok(JoinInfo {
         id: cluster.id.clone(),
         tenant: cluster.tenant.clone(),
         display_name: cluster.shown_name().to_owned(),
         join: enroll.join_string(token, &enroll.site_of(cluster))?,
         agent_install_url,
+        agent_values_url,
         install_url,
         expires: cluster.binding.bootstrap.expires,
     })

@@ -15,7 +15,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 122] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 123] = [
     ("GET", "/v1/adoptions", "", "+-----"),
     (
         "POST",
@@ -342,6 +342,7 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 122] = [
     ("GET", "/", "", "++++++"),
     ("GET", "/healthz", "", "++++++"),
     ("GET", "/install/agent.yaml", "", "??????"),
+    ("GET", "/install/agent-values.yaml", "", "??????"),
     ("GET", "/install/adoption.yaml", "", "------"),
 ];
 

@@ -152,6 +152,7 @@ fn invites(registry: &Registry, cluster: &Cluster) -> Result<AgentInvitation, Re
     Ok(AgentInvitation {
         join: Some(invited.join),
         agent_install_url: Some(invited.agent_install_url),
+        agent_values_url: Some(invited.agent_values_url),
         expires: Some(invited.expires),
     })
 }

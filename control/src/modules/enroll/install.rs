@@ -41,9 +41,10 @@ use tracing::{info, warn};
 use crate::bootstrap_key::Claims;
 
 use super::{
-    AGENT_PATH, AgentStart, Enroll, ManifestInput, STEWARD_PATH, SpendError,
+    AGENT_PATH, AGENT_VALUES_PATH, AgentStart, Enroll, ManifestInput, STEWARD_PATH, SpendError,
     error::EnrollError,
     manifest,
+    manifest::values,
     proxies::external_url,
     steward::{self, Steward},
 };
@@ -99,15 +100,24 @@ pub(super) fn routes() -> ApiRoutes<Arc<Enroll>> {
         "installAgent",
         "Get the agent's manifest; the agent spends the bootstrap token",
     );
+    let values_spec = RouteSpec::get(
+        TAG,
+        AGENT_VALUES_PATH,
+        "agentValues",
+        "Get the values of the chart fairlead-agent; the agent spends the bootstrap token",
+    );
+    let with_choices = |spec: RouteSpec| {
+        let invalid =
+            "A namespace, the mode of impersonation, or the rights of deliveries are invalid";
+        with_token(spec)
+            .query(choice_parameters())
+            .fails(400, invalid)
+            .gives_text(200, "application/yaml")
+    };
     ApiRoutes::new()
         .route(with_token(steward_spec).gives_object(200), steward)
-        .route(
-            with_token(agent_spec)
-                .query(choice_parameters())
-                .fails(400, "A namespace, the mode of impersonation, or the rights of deliveries are invalid")
-                .gives_text(200, "application/yaml"),
-            agent,
-        )
+        .route(with_choices(agent_spec), agent)
+        .route(with_choices(values_spec), agent_values)
 }
 
 /// Parameters with the choices of the site operator.
@@ -136,6 +146,24 @@ pub(super) fn choice_parameters() -> [QueryParameter; 4] {
     ]
 }
 
+/// `GET /install/agent-values.yaml`: the choices of the manifest, as values of the chart.
+async fn agent_values(
+    State(enroll): State<Arc<Enroll>>,
+    requester: Requester,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Answer<impl IntoResponse> {
+    let token = token(query.as_deref(), &headers).unwrap_or_default();
+    let input = input(&enroll, token, query.as_deref().unwrap_or_default());
+    match input.and_then(|input| values(&input).map_err(EnrollError::internal)) {
+        Ok(body) => Ok((private("application/yaml; charset=utf-8"), body)),
+        Err(error) => {
+            count_rejection(&requester, &error, "agent-values.yaml")?;
+            Err(error.into())
+        }
+    }
+}
+
 async fn agent(
     State(enroll): State<Arc<Enroll>>,
     requester: Requester,
@@ -143,7 +171,8 @@ async fn agent(
     headers: HeaderMap,
 ) -> Answer<impl IntoResponse> {
     let token = token(query.as_deref(), &headers).unwrap_or_default();
-    match render(&enroll, token, query.as_deref().unwrap_or_default()) {
+    let input = input(&enroll, token, query.as_deref().unwrap_or_default());
+    match input.and_then(|input| manifest(&input).map_err(EnrollError::internal)) {
         Ok(body) => Ok((private("application/yaml; charset=utf-8"), body)),
         Err(error) => {
             count_rejection(&requester, &error, "agent.yaml")?;
@@ -213,7 +242,8 @@ fn installer_rights(
     Ok(Some(rights(&objects)))
 }
 
-fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, EnrollError> {
+/// Choices of a cluster's installation, for its token.
+fn input(enroll: &Enroll, token: SecretString, query: &str) -> Result<ManifestInput, EnrollError> {
     let claims = enroll.bootstrap.read(&token).ok_or(SpendError::Unknown)?;
     let view = enroll.store.view();
     let cluster = view.cluster(&claims.cluster).map(|it| &it.value);
@@ -225,7 +255,7 @@ fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, E
     let installer = installer_rights(enroll, &view, &cluster)?;
     info!(cluster = %cluster.id, "install manifest served");
     let site = enroll.site_of(&cluster);
-    manifest(&ManifestInput {
+    Ok(ManifestInput {
         start: AgentStart::Join {
             cluster: cluster.id,
             join: enroll.join_string(token, &site)?,
@@ -239,7 +269,6 @@ fn render(enroll: &Enroll, token: SecretString, query: &str) -> Result<String, E
         image: enroll.settings.image.clone(),
         version: enroll.settings.version.clone(),
     })
-    .map_err(EnrollError::internal)
 }
 
 /// `GET /install/steward.json`, with the texts that Lieutenant's clients expect.

@@ -9,6 +9,7 @@ mod gitops;
 mod guard;
 mod rights;
 mod site;
+mod values;
 mod workload;
 
 use fairlead_api::{
@@ -20,6 +21,8 @@ use fairlead_api::{
 use fairlead_gitops_install::InstallerRights;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
+
+pub(super) use values::values;
 
 const NAMESPACE: &str = "fairlead";
 const AGENT_NAME: &str = "fairlead-agent";

@@ -53,7 +53,11 @@ fn bootstrap_of(cluster: &Value) -> String {
 async fn uses(rig: &Rig, token: &str) {
     let bearer = format!("Bearer {token}");
     let header = [("authorization", bearer.as_str())];
-    for path in ["/install/agent.yaml", "/install/steward.json"] {
+    for path in [
+        "/install/agent.yaml",
+        "/install/agent-values.yaml",
+        "/install/steward.json",
+    ] {
         rig.send("GET", path, &header, "").await;
         for method in ["GET", "POST"] {
             let path = format!("{path}?token={token}");
