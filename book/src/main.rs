@@ -1,10 +1,11 @@
 //! Pages and pictures of the book that come from running programs.
 //!
-//! `book api < openapi.json` prints the API reference as Markdown. `COMMAND | book terminal` prints an SVG that replays the
+//! `book api < openapi.json` prints the API reference as Markdown, `book values < values.yaml` that of a chart's values. `COMMAND | book terminal` prints an SVG that replays the
 //! lines of the command at their times.
 
 mod api;
 mod terminal;
+mod values;
 
 use std::{
     io::{self, BufRead as _, Read as _, Write as _},
@@ -37,7 +38,12 @@ fn run(page: Option<&str>) -> anyhow::Result<()> {
             }
             recording.svg()
         }
-        _ => bail!("usage: book api|terminal < INPUT"),
+        Some("values") => {
+            let mut yaml = String::new();
+            io::stdin().lock().read_to_string(&mut yaml)?;
+            values::table(&yaml)?
+        }
+        _ => bail!("usage: book api|terminal|values < INPUT"),
     };
     Ok(io::stdout().lock().write_all(text.as_bytes())?)
 }

@@ -1,10 +1,12 @@
-//! The Helm chart of the hub, with the real Helm: its values, its objects on a real API server, and its settings in a real hub.
+//! The Helm charts, with the real Helm. Of the hub: its values, its objects on a real API server, and its settings in a real hub.
 
 #![allow(
     clippy::indexing_slicing,
     clippy::large_futures,
     reason = "a test may panic, and waits for one future at a time"
 )]
+
+mod agent;
 
 use std::{
     fs,

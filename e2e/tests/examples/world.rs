@@ -125,6 +125,8 @@ impl ExamplesWorld {
         openssl.args(words.split_whitespace());
         let made = openssl.current_dir(&self.folder).output().await?;
         anyhow::ensure!(made.status.success(), "openssl: {made:?}");
+        let certificate = self.folder.join("tls.crt");
+        fs::copy(certificate, self.folder.join("intercepting-ca.pem"))?;
         Ok(())
     }
 
