@@ -5,7 +5,6 @@ mod gitea;
 mod github;
 mod gitlab;
 mod model;
-mod schema;
 mod tokens;
 mod variables;
 
@@ -29,7 +28,10 @@ use axum::{
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-use crate::host::{Host, Observed};
+use crate::{
+    description::{Description, Differences, Exchange},
+    host::{Host, Observed},
+};
 use model::{Forge, Repo, Variable};
 
 /// Token that the fakes accept.
@@ -67,6 +69,8 @@ pub(crate) enum Fault {
     Gone,
     /// A website without any API.
     NoApi,
+    /// Answers with a field that no API has.
+    UnknownField,
 }
 
 /// A request to an API.
@@ -108,6 +112,8 @@ pub(crate) struct Fake {
     forge: Mutex<Forge>,
     fault: Mutex<Option<Fault>>,
     requests: AtomicUsize,
+    description: Description,
+    differences: Differences,
 }
 
 impl Fake {
@@ -119,6 +125,8 @@ impl Fake {
             forge: Mutex::default(),
             fault: Mutex::default(),
             requests: AtomicUsize::new(0),
+            description: Description::of(kind),
+            differences: Differences::default(),
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&fake));
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -182,7 +190,26 @@ impl Fake {
             (Some(Fault::Conflict409), 400 | 422) => 409,
             (_, status) => status,
         };
+        if let (Some(Fault::UnknownField), Value::Object(fields)) = (fault, &mut answer.2) {
+            fields.insert("no_such_field".to_owned(), Value::Null);
+        }
         answer
+    }
+
+    /// Notes an exchange that is not as the API is described.
+    fn check(&self, asked: &Asked<'_>, told: &Told) {
+        let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
+        let exchange = Exchange {
+            method: asked.method,
+            path: &path,
+            query: asked.query.keys().map(String::as_str).collect(),
+            request: &asked.body,
+            status: told.0,
+            answer: &told.2,
+        };
+        if let Err(difference) = self.description.check(&exchange) {
+            self.differences.lock().unwrap().push(difference);
+        }
     }
 }
 
@@ -208,7 +235,9 @@ async fn answer(
         body: serde_json::from_slice(&body).unwrap_or_default(),
         base: format!("http://{}{}", fake.address, fake.prefix()),
     };
-    let Told(status, fields, body) = fake.tell(&asked, fake.is_authorized(&headers));
+    let told = fake.tell(&asked, fake.is_authorized(&headers));
+    fake.check(&asked, &told);
+    let Told(status, fields, body) = told;
     let mut response = match &body {
         Value::Null => Response::default(),
         body => body.to_string().into_response(),
@@ -232,6 +261,10 @@ impl Host for Fake {
 
     fn many_keys(&self) -> usize {
         260
+    }
+
+    fn differences(&self) -> Differences {
+        Arc::clone(&self.differences)
     }
 
     async fn observe(&self, path: &str) -> Option<Observed> {

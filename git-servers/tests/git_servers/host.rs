@@ -12,6 +12,8 @@ use fairlead_repositories::{
 };
 use tempfile::TempDir;
 
+use crate::description::{Differences, assert_none};
+
 /// Token of the hub on each server.
 pub(crate) const SSH_HOST: &str = "ssh.git.example";
 
@@ -35,6 +37,10 @@ pub(crate) trait Host: Send + Sync {
     fn token(&self) -> String;
     /// Number of keys that needs several pages.
     fn many_keys(&self) -> usize;
+    /// Differences of its API to the description; none of a real server.
+    fn differences(&self) -> Differences {
+        Differences::default()
+    }
     async fn observe(&self, path: &str) -> Option<Observed>;
     /// Makes a repository with one commit of these files, and its group.
     async fn add_repo(&self, path: &str, branch: &str, files: &[(&str, &str)]);
@@ -49,10 +55,18 @@ pub(crate) trait Host: Send + Sync {
     async fn variables(&self, path: &str) -> Vec<(String, Option<String>, bool)>;
 }
 
-/// A server behind the seam; its token file goes with it.
+/// A server behind the seam; its token file goes with it. Its end asserts that all exchanges were
+/// as the API is described.
 pub(crate) struct Opened {
     pub(crate) server: ProvidedServer,
+    pub(crate) differences: Differences,
     _home: TempDir,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        assert_none(&self.differences);
+    }
 }
 
 impl Opened {
@@ -97,6 +111,7 @@ pub(crate) fn open_with(host: &dyn Host, change: impl FnOnce(&mut ServerSettings
     change(&mut settings);
     Opened {
         server: settings.open().unwrap(),
+        differences: host.differences(),
         _home: home,
     }
 }

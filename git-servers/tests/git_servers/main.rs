@@ -1,5 +1,5 @@
-//! Contract of all providers: the same assertions for each one. GitLab and GitHub are fakes made
-//! from their public API descriptions; Gitea is a fake, and a real one (`make gitea`).
+//! Contract of all providers: the same assertions for each one. GitLab and GitHub are fakes,
+//! checked against the public API descriptions; Gitea is a fake, and a real one (`make gitea`).
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +10,8 @@
 
 mod cases;
 mod contents;
+mod described;
+mod description;
 mod fakes;
 mod faults;
 mod generated_keys;

@@ -42,6 +42,7 @@ async fn contract(kind: FakeKind) {
     repositories_of_others_stay_closed(&server, &fake).await;
     tokens_of_the_store_replace_those_of_files(&server, &fake, &home).await;
     limits_are_reported(&server, &fake).await;
+    fake.assert_described();
 }
 
 fn open(kind: FakeKind, endpoint: &str, home: &TempDir) -> ProvidedServer {

@@ -68,7 +68,7 @@ impl MergeRequestCalls for Gitea {
     ) -> Result<(), CallError> {
         let number = number.to_string();
         let at = ["repos", &path.group, &path.name, "pulls", &number, "merge"];
-        let body = json!({ "Do": "merge", "head_commit_id": head });
+        let body = json!({ "do": "merge", "head_commit_id": head });
         let request = ApiRequest::new(Method::POST, &at).body(body);
         self.0.call(request).await.map(drop)
     }

@@ -6,44 +6,11 @@ use serde_json::{Value, json};
 use super::{
     Asked, Fault, Told,
     model::{Forge, LOGIN, Repo, blob_id},
-    schema::{Field, Type, check},
     told, variables,
 };
 
 /// Largest page (`[api] MAX_RESPONSE_ITEMS`).
 const MAX_ITEMS: usize = 50;
-
-const CREATE_REPO: &[Field] = &[
-    ("name", Type::Text, true),
-    ("description", Type::Text, false),
-    ("private", Type::Flag, false),
-    ("auto_init", Type::Flag, false),
-    ("default_branch", Type::Text, false),
-];
-const EDIT_REPO: &[Field] = &[
-    ("description", Type::Text, false),
-    ("archived", Type::Flag, false),
-];
-const CREATE_ORG: &[Field] = &[
-    ("username", Type::Text, true),
-    ("visibility", Type::Text, false),
-];
-const CREATE_KEY: &[Field] = &[
-    ("title", Type::Text, true),
-    ("key", Type::Text, true),
-    ("read_only", Type::Flag, false),
-];
-const CHANGE_FILES: &[Field] = &[
-    ("files", Type::List, true),
-    ("branch", Type::Text, false),
-    ("message", Type::Text, false),
-];
-const CHANGE_FILE: &[Field] = &[
-    ("operation", Type::Text, true),
-    ("path", Type::Text, true),
-    ("content", Type::Text, false),
-    ("sha", Type::Text, false),
-];
 
 pub(super) fn tell(forge: &mut Forge, asked: &Asked<'_>, authorized: bool) -> Told {
     let path: Vec<&str> = asked.path.iter().map(String::as_str).collect();
@@ -71,7 +38,6 @@ pub(super) fn tell(forge: &mut Forge, asked: &Asked<'_>, authorized: bool) -> To
             told(200, json!({ "id": 1, "login": name }))
         }
         ("POST", ["orgs"]) => {
-            check("CreateOrgOption", &asked.body, CREATE_ORG);
             let name = text(&asked.body, "username");
             if !forge.groups.insert(name.clone()) {
                 return message(422, "user already exists");
@@ -102,7 +68,6 @@ fn text(body: &Value, name: &str) -> String {
 }
 
 fn create(forge: &mut Forge, asked: &Asked<'_>, group: &str) -> Told {
-    check("CreateRepoOption", &asked.body, CREATE_REPO);
     let path = format!("{group}/{}", text(&asked.body, "name"));
     if forge.repos.contains_key(&path) || forge.fault == Some(Fault::Conflict) {
         let body = json!({ "message": "The repository with the same name already exists." });
@@ -131,7 +96,6 @@ fn of_repo(forge: &mut Forge, asked: &Asked<'_>, repo: &str, below: &[&str]) -> 
     match (asked.method, below) {
         ("GET", []) => told(200, repository(&forge.repos[repo])),
         ("PATCH", []) => {
-            check("EditRepoOption", &asked.body, EDIT_REPO);
             let found = forge.repos.get_mut(repo).unwrap();
             if let Some(archived) = asked.body["archived"].as_bool() {
                 found.archived = archived;
@@ -147,7 +111,6 @@ fn of_repo(forge: &mut Forge, asked: &Asked<'_>, repo: &str, below: &[&str]) -> 
         }
         ("GET", ["keys"]) => keys(forge, asked, repo),
         ("POST", ["keys"]) => {
-            check("CreateKeyOption", &asked.body, CREATE_KEY);
             let (title, key) = (text(&asked.body, "title"), text(&asked.body, "key"));
             let write = asked.body["read_only"] == false;
             let in_use = forge.fault == Some(Fault::KeyInUse);
@@ -195,11 +158,9 @@ fn keys(forge: &Forge, asked: &Asked<'_>, repo: &str) -> Told {
 }
 
 fn change_files(forge: &mut Forge, asked: &Asked<'_>, repo: &str) -> Told {
-    check("ChangeFilesOptions", &asked.body, CHANGE_FILES);
     assert_eq!(asked.body["branch"], *forge.repos[repo].branch);
     let mut files = forge.repos[repo].files().clone();
     for file in asked.body["files"].as_array().unwrap() {
-        check("ChangeFileOperation", file, CHANGE_FILE);
         let (path, sha) = (text(file, "path"), text(file, "sha"));
         let content = STANDARD.decode(text(file, "content")).unwrap();
         let content = String::from_utf8(content).unwrap();

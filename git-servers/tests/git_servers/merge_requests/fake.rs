@@ -17,7 +17,10 @@ use fairlead_repositories::CiResult;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::fakes::FakeKind;
+use crate::{
+    description::{Description, Differences, Exchange, assert_none},
+    fakes::FakeKind,
+};
 
 /// Token that the fake accepts.
 pub(super) const TOKEN: &str = "only-for-tests-0123";
@@ -63,6 +66,8 @@ pub(super) struct FakeRequests {
     owner: Mutex<&'static str>,
     is_throttled: AtomicBool,
     requests: AtomicUsize,
+    description: Description,
+    differences: Differences,
 }
 
 impl FakeRequests {
@@ -75,6 +80,8 @@ impl FakeRequests {
             owner: Mutex::new("c-edge"),
             is_throttled: AtomicBool::new(false),
             requests: AtomicUsize::new(0),
+            description: Description::of(kind),
+            differences: Differences::default(),
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&fake));
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -107,6 +114,11 @@ impl FakeRequests {
             .filter(|it| it.is_merged)
             .map(|it| it.number)
             .collect()
+    }
+
+    /// Asserts that all exchanges were as the API is described.
+    pub(super) fn assert_described(&self) {
+        assert_none(&self.differences);
     }
 
     /// Segments below the repository.
@@ -175,17 +187,50 @@ impl FakeRequests {
         }
     }
 
+    /// Notes an exchange that is not as the API is described.
+    async fn checked(
+        &self,
+        method: &Method,
+        path: &[&str],
+        query: &str,
+        request: &Value,
+        response: Response,
+    ) -> Response {
+        let (head, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let query: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).collect();
+        let exchange = Exchange {
+            method: method.as_str(),
+            path,
+            query: query.iter().map(|(name, _)| &**name).collect(),
+            request,
+            status: head.status.as_u16(),
+            answer: &serde_json::from_slice(&body).unwrap_or_default(),
+        };
+        if let Err(difference) = self.description.check(&exchange) {
+            self.differences.lock().unwrap().push(difference);
+        }
+        Response::from_parts(head, body.into())
+    }
+
     fn repository(&self) -> Value {
         let description = format!("Edge (Fairlead: {})", self.owner.lock().unwrap());
-        json!({
+        let (path, is_empty) = match self.kind {
+            FakeKind::GitLab => ("path_with_namespace", Some("empty_repo")),
+            FakeKind::Gitea => ("full_name", Some("empty")),
+            FakeKind::GitHub => ("full_name", None),
+        };
+        let mut repository = json!({
             "id": 1,
-            "path_with_namespace": PATH,
-            "full_name": PATH,
+            path: PATH,
             "description": description,
             "archived": false,
-            "empty": false,
             "default_branch": "main",
-        })
+        });
+        if let Some(name) = is_empty {
+            repository[name] = json!(false);
+        }
+        repository
     }
 
     fn page(&self, all: &[Request], query: &str) -> Response {
@@ -212,7 +257,18 @@ impl FakeRequests {
         let page = number("page").unwrap();
         let open: Vec<_> = all.iter().filter(|it| !it.is_merged).collect();
         let shown = open.iter().skip((page - 1) * size).take(size);
-        let shown: Vec<Value> = shown.map(|it| self.shown(it)).collect();
+        let listed = |it: &&Request| {
+            let mut entry = self.shown(it);
+            let fields = entry.as_object_mut().unwrap();
+            // Only the answer about a single one has these.
+            match self.kind {
+                FakeKind::Gitea => None,
+                FakeKind::GitLab => fields.remove("head_pipeline"),
+                FakeKind::GitHub => fields.remove("mergeable"),
+            };
+            entry
+        };
+        let shown: Vec<Value> = shown.map(listed).collect();
         let is_last = page * size >= open.len();
         let next = if is_last {
             String::new()
@@ -281,10 +337,10 @@ async fn answer(
     let is_api = fake.below(uri.path()).is_some();
     assert!(has_token || !is_api, "{uri} without the token");
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    fake.respond(
-        method.as_str(),
-        uri.path(),
-        uri.query().unwrap_or_default(),
-        &body,
-    )
+    let query = uri.query().unwrap_or_default();
+    let response = fake.respond(method.as_str(), uri.path(), query, &body);
+    match uri.path().split('/').collect::<Vec<_>>().get(3..) {
+        Some(path) if is_api => fake.checked(&method, path, query, &body, response).await,
+        _ => response,
+    }
 }
