@@ -159,6 +159,10 @@ impl Reconciler<'_> {
             Err(CallError::Missing) => Ok(()),
             done => done.map_err(|error| self.error(action, error)),
         }
+        // Before the end of the repository: an archived one can still be read with its tokens.
+        if retired.has_access_token {
+            access_token::revoke_all(self, &repo, &retired.owner).await?;
+        }
     }
 
     fn check_marked(

@@ -86,6 +86,7 @@ fn retire(
         api_secret_ref,
         tenant: Some(tenant.clone()),
         sealed_token,
+        access_token_id: state.and_then(|it| it.access_token_id.clone()),
         policy,
         deleted,
         reason: None,

@@ -182,6 +182,8 @@ pub struct RetiredRepo {
     pub api_secret: Option<Credentials>,
     /// Change on the server.
     pub retirement: Retirement,
+    /// True if the hub has made an access token for it.
+    pub has_access_token: bool,
 }
 
 /// End of a repository on its server.

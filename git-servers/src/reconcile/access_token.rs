@@ -4,7 +4,9 @@
 use std::time::{Duration, SystemTime};
 
 use fairlead_api::resources::AccessTokenSettings;
-use fairlead_repositories::{DesiredRepo, GitServerError, KnownRepo, ReportedAccessToken};
+use fairlead_repositories::{
+    DesiredRepo, GitServerError, KnownRepo, RepoOwner, ReportedAccessToken,
+};
 use time::{Date, OffsetDateTime};
 
 use super::Reconciler;
@@ -33,10 +35,8 @@ pub(super) async fn reconcile(
     if desired.access_token.is_none() && known.access_token.is_none() {
         return Ok(None);
     }
-    let name = format!("fairlead {}", desired.owner);
-    let found = provider.access_tokens(repo).await;
-    let found = found.map_err(|error| reconciler.error("reading the access tokens", error))?;
-    let own: Vec<FoundToken> = found.into_iter().filter(|it| it.name == name).collect();
+    let name = token_name(&desired.owner);
+    let own = own_tokens(reconciler, repo, &name).await?;
     let Some(wish) = &desired.access_token else {
         for token in &own {
             revoke(reconciler, repo, token).await?;
@@ -61,6 +61,32 @@ pub(super) async fn reconcile(
     let made = make(reconciler, repo, &name, wish, now.date(), place).await?;
     corrected.push("access token".to_owned());
     Ok(Some(made))
+}
+
+/// Revokes all tokens of a deleted owner.
+pub(super) async fn revoke_all(
+    reconciler: &Reconciler<'_>,
+    repo: &FoundRepo,
+    owner: &RepoOwner,
+) -> Result<(), GitServerError> {
+    for token in own_tokens(reconciler, repo, &token_name(owner)).await? {
+        revoke(reconciler, repo, &token).await?;
+    }
+    Ok(())
+}
+
+fn token_name(owner: &RepoOwner) -> String {
+    format!("fairlead {owner}")
+}
+
+async fn own_tokens(
+    reconciler: &Reconciler<'_>,
+    repo: &FoundRepo,
+    name: &str,
+) -> Result<Vec<FoundToken>, GitServerError> {
+    let found = reconciler.provider.access_tokens(repo).await;
+    let found = found.map_err(|error| reconciler.error("reading the access tokens", error))?;
+    Ok(found.into_iter().filter(|it| it.name == name).collect())
 }
 
 /// True for a token with the declared rights that has more than a third of its life left.

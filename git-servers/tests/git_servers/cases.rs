@@ -286,6 +286,7 @@ async fn retired_ones_are_archived_or_deleted(host: &dyn Host) {
         owner: wish.owner.clone(),
         url: url("ended/edge"),
         api_secret: None,
+        has_access_token: false,
         retirement: Retirement::Archive,
     };
     for _ in 0..2 {
@@ -326,6 +327,7 @@ async fn renamed_ones_are_refused(host: &dyn Host) {
         owner: wish.owner.clone(),
         url: url("moved/edge"),
         api_secret: None,
+        has_access_token: false,
         retirement: Retirement::Delete,
     };
     let refused = open(host)

@@ -32,6 +32,7 @@ async fn retired(opened: &Opened, path: &str) -> Result<(), GitServerError> {
         owner: desired(path).owner,
         url: url(path),
         api_secret: None,
+        has_access_token: false,
         retirement: Retirement::Delete,
     };
     let none = RepoSecrets::default();

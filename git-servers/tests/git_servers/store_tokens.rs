@@ -40,6 +40,7 @@ async fn tokens_of_the_store_replace_those_of_files() {
             owner: desired(PATH).owner,
             url: url(PATH),
             api_secret: None,
+            has_access_token: false,
             retirement: Retirement::Delete,
         };
         let refused = server.retire(&retired, &RepoSecrets::default()).await;

@@ -3,11 +3,13 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 use fairlead_api::resources::AccessTokenSettings;
-use fairlead_repositories::{GitServerError, KnownRepo, ReportedAccessToken};
+use fairlead_repositories::{
+    GitServer, GitServerError, KnownRepo, RepoSecrets, ReportedAccessToken, RetiredRepo, Retirement,
+};
 
 use crate::{
     fakes::{Fake, FakeKind},
-    host::{Opened, desired, known, open, open_with},
+    host::{Host, Opened, desired, known, open, open_with, url},
 };
 
 const NAME: &str = "t-acme/c-edge.access-token";
@@ -97,6 +99,37 @@ async fn tokens_are_stored_and_replaced_ahead_of_their_end() {
     let none = opened.ensure(&wish, &after(&fourth)).await.unwrap();
     assert_eq!(none.access_token, None);
     assert_eq!(fake.tokens("token/edge"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn tokens_of_deleted_owners_are_revoked_before_the_end() {
+    let home = tempfile::tempdir().unwrap();
+    let (fake, opened) = world(home.path()).await;
+    let mut wish = desired("token/edge");
+    wish.access_token = Some(settings("write_repository"));
+    let made = opened.ensure(&wish, &KnownRepo::default()).await.unwrap();
+    let token = id(made.access_token);
+    fake.add_token("token/edge", "of a person");
+    let all = fake.tokens("token/edge");
+    assert_eq!((all.len(), &all[0]), (2, &token));
+    let mut retired = RetiredRepo {
+        owner: wish.owner.clone(),
+        url: url("token/edge"),
+        api_secret: None,
+        has_access_token: false,
+        retirement: Retirement::Archive,
+    };
+    let none = RepoSecrets::default();
+    // Without a token of the hub, none is read: not every GitLab has them.
+    opened.server.retire(&retired, &none).await.unwrap();
+    assert_eq!(fake.tokens("token/edge"), all);
+    retired.has_access_token = true;
+    // The hub ended before it had revoked them.
+    for _ in 0..2 {
+        opened.server.retire(&retired, &none).await.unwrap();
+        assert_eq!(fake.tokens("token/edge"), all[1..]);
+        assert!(fake.observe("token/edge").await.unwrap().archived);
+    }
 }
 
 #[tokio::test]

@@ -203,6 +203,9 @@ pub struct RetiredRepository {
     /// Encrypted token of the tenant's credential: a tenant takes its credentials along.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_token: Option<String>,
+    /// Id of the access token that the hub has made for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_token_id: Option<String>,
     /// `Archive` or `Delete`.
     pub policy: DeletionPolicy,
     /// Time of the deletion.

@@ -119,6 +119,7 @@ async fn retire(
         owner,
         url: retired.url.clone(),
         api_secret: retired.api_secret_ref.clone(),
+        has_access_token: retired.access_token_id.is_some(),
         retirement,
     };
     let called = AssertUnwindSafe(async {

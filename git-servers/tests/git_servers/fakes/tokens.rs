@@ -59,6 +59,20 @@ impl Fake {
         tokens.map(|it| it.id.to_string()).collect()
     }
 
+    /// Adds a token that somebody else has made.
+    pub(crate) fn add_token(&self, path: &str, name: &str) {
+        let mut forge = self.forge();
+        let token = AccessToken {
+            id: forge.next_id(),
+            name: name.to_owned(),
+            scopes: json!(["api"]),
+            level: 40,
+            expires: "2099-01-01".to_owned(),
+            created: LONG_AGO.to_owned(),
+        };
+        forge.repos.get_mut(path).unwrap().tokens.push(token);
+    }
+
     /// Lets all tokens end after this many days.
     pub(crate) fn end_tokens_in(&self, path: &str, days: i64) {
         let now = time::OffsetDateTime::from(std::time::SystemTime::now());
