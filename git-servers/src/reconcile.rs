@@ -57,6 +57,8 @@ pub(crate) struct Reconciled {
     pub(crate) access_token: Option<ReportedAccessToken>,
     /// Differences that were removed.
     pub(crate) corrected: Vec<String>,
+    /// Reasons for parts that are not as desired.
+    pub(crate) unmet: Vec<String>,
 }
 
 impl Reconciler<'_> {
@@ -73,7 +75,7 @@ impl Reconciler<'_> {
             ref values,
         } = *wish;
         self.check_path(path)?;
-        let mut corrected = Vec::new();
+        let (mut corrected, mut unmet) = (Vec::new(), Vec::new());
         let description = owner_mark::description(&desired.title, &desired.owner);
         let found = self.provider.read(path).await;
         let repo = match found.map_err(|error| self.error("reading the repository", error))? {
@@ -93,8 +95,9 @@ impl Reconciler<'_> {
         let none = BTreeMap::new();
         let written = if is_known { &known.files } else { &none };
         // Variables are first: a commit starts a pipeline, which needs them.
-        let ci_variables =
-            variables::reconcile(self, &repo, desired, known, values, &mut corrected).await?;
+        let variables = variables::reconcile(self, &repo, desired, known, values).await?;
+        corrected.extend(variables.corrected);
+        unmet.extend(variables.unmet);
         let files = files::reconcile(self, &repo, desired, written, &mut corrected).await?;
         let place = CredentialPlace {
             server: values.server,
@@ -102,15 +105,24 @@ impl Reconciler<'_> {
             name: access_token_name(&desired.owner),
             kind: "access token",
         };
-        let access_token =
-            access_token::reconcile(self, &repo, desired, known, &place, &mut corrected).await?;
+        let token =
+            access_token::reconcile(self, &repo, desired, known, &place, &mut corrected).await;
+        let access_token = match token {
+            // The rest is as desired, and the hub has to know that.
+            Err(GitServerError::Rejected(reason)) => {
+                unmet.push(reason);
+                Some(ReportedAccessToken::Failed)
+            }
+            token => token?,
+        };
         Ok(Reconciled {
             deploy_keys: keys.names,
             generated_keys: keys.generated,
             files,
-            ci_variables,
+            ci_variables: variables.names,
             access_token,
             corrected,
+            unmet,
         })
     }
 
@@ -147,6 +159,10 @@ impl Reconciler<'_> {
             return Ok(());
         };
         self.check_marked(path, &repo, retired.owner.as_str())?;
+        // Before the end of the repository: an archived one can still be read with its tokens.
+        if retired.has_access_token {
+            access_token::revoke_all(self, &repo, &retired.owner).await?;
+        }
         let (action, done) = match retired.retirement {
             Retirement::Archive if repo.archived => return Ok(()),
             Retirement::Archive => (
@@ -158,10 +174,6 @@ impl Reconciler<'_> {
         match done {
             Err(CallError::Missing) => Ok(()),
             done => done.map_err(|error| self.error(action, error)),
-        }
-        // Before the end of the repository: an archived one can still be read with its tokens.
-        if retired.has_access_token {
-            access_token::revoke_all(self, &repo, &retired.owner).await?;
         }
     }
 

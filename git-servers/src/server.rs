@@ -228,6 +228,7 @@ impl GitServer for ProvidedServer {
             ci_variables: done.ci_variables,
             access_token: done.access_token,
             corrected: done.corrected,
+            unmet: done.unmet,
         })
     }
 

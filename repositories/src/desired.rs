@@ -162,6 +162,8 @@ pub fn deploy_key_name(owner: &RepoOwner, key: &str) -> String {
 pub enum ReportedAccessToken {
     /// The server has none for repositories.
     Unsupported,
+    /// It was not made or not stored; [`ReportedRepo::unmet`](crate::ReportedRepo::unmet) has the reason.
+    Failed,
     /// The token is stored.
     Valid {
         /// Id on the server.
@@ -180,10 +182,10 @@ pub struct RetiredRepo {
     pub url: String,
     /// Credentials for the server's API.
     pub api_secret: Option<Credentials>,
-    /// Change on the server.
-    pub retirement: Retirement,
     /// True if the hub has made an access token for it.
     pub has_access_token: bool,
+    /// Change on the server.
+    pub retirement: Retirement,
 }
 
 /// End of a repository on its server.

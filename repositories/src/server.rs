@@ -119,6 +119,8 @@ pub struct ReportedRepo {
     pub access_token: Option<ReportedAccessToken>,
     /// Differences that this call removed, like `description`.
     pub corrected: Vec<String>,
+    /// Reasons for parts that are not as desired, although all others are.
+    pub unmet: Vec<String>,
 }
 
 /// A failed request to a Git server.

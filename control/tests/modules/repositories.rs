@@ -168,6 +168,7 @@ impl GitServer for Server {
                 expires: "2027-01-01".to_owned(),
             }),
             corrected,
+            unmet: Vec::new(),
         })
     }
 }

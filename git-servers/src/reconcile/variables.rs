@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use fairlead_repositories::{DesiredRepo, GitServerError, KnownRepo};
+use fairlead_repositories::{DesiredRepo, DesiredVariable, GitServerError, KnownRepo};
 use secrecy::ExposeSecret;
 
 use super::Reconciler;
@@ -17,18 +17,27 @@ use crate::{
 /// left out.
 const MIN_REDACTED_BYTES: usize = 4;
 
-/// Reconciles the variables; returns the names of those that the hub added.
+/// Result of the reconciliation of all variables.
+#[derive(Default)]
+pub(super) struct ReconciledVariables {
+    /// Names of those that the hub added.
+    pub(super) names: BTreeSet<String>,
+    pub(super) corrected: Vec<String>,
+    /// Reasons for those without a usable value. They stay as they are on the server.
+    pub(super) unmet: Vec<String>,
+}
+
+/// Reconciles the variables.
 pub(super) async fn reconcile(
     reconciler: &Reconciler<'_>,
     repo: &FoundRepo,
     desired: &DesiredRepo,
     known: &KnownRepo,
     values: &VariableValues<'_>,
-    corrected: &mut Vec<String>,
-) -> Result<BTreeSet<String>, GitServerError> {
-    let names = desired.ci_variables.keys().cloned().collect();
+) -> Result<ReconciledVariables, GitServerError> {
+    let mut done = ReconciledVariables::default();
     if desired.ci_variables.is_empty() && known.ci_variables.is_empty() {
-        return Ok(names);
+        return Ok(done);
     }
     let provider = reconciler.provider;
     let found = provider.variables(repo).await;
@@ -42,23 +51,45 @@ pub(super) async fn reconcile(
         names.any(|name| provider.variable_name(name) == it.name)
     };
     for old in found.iter().filter(|it| !is_declared(it) && was_added(it)) {
-        remove(reconciler, repo, old, corrected).await?;
+        remove(reconciler, repo, old, &mut done.corrected).await?;
     }
     for (name, variable) in &desired.ci_variables {
-        let value = values.of(name, &variable.source).await?;
-        let set = SetVariable {
-            name: provider.variable_name(name),
-            value,
-            protected: variable.protected,
-            masked: variable.masked,
-            raw: variable.raw,
-        };
-        let set = provider.checked_variable(set).map_err(|cause| {
-            GitServerError::Rejected(format!("the CI variable {name}: {cause}"))
-        })?;
-        set_one(reconciler, repo, &found, &set, corrected).await?;
+        match checked(reconciler, values, name, variable).await {
+            Ok(set) => {
+                set_one(reconciler, repo, &found, &set, &mut done.corrected).await?;
+                done.names.insert(name.clone());
+            }
+            Err(reason) => {
+                done.unmet.push(reason);
+                // An earlier value of the hub is removed once nobody declares it.
+                done.names
+                    .extend(known.ci_variables.get(name).map(String::clone));
+            }
+        }
     }
-    Ok(names)
+    Ok(done)
+}
+
+/// The variable with its value, in the form of the server.
+///
+/// # Errors
+/// The reason, without the value.
+async fn checked(
+    reconciler: &Reconciler<'_>,
+    values: &VariableValues<'_>,
+    name: &str,
+    variable: &DesiredVariable,
+) -> Result<SetVariable, String> {
+    let cause = |cause: String| format!("the CI variable {name}: {cause}");
+    let set = SetVariable {
+        name: reconciler.provider.variable_name(name),
+        value: values.of(name, &variable.source).await.map_err(cause)?,
+        protected: variable.protected,
+        masked: variable.masked,
+        raw: variable.raw,
+    };
+    let checked = reconciler.provider.checked_variable(set);
+    checked.map_err(|text| cause(text.to_owned()))
 }
 
 async fn remove(

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 use fairlead_api::resources::AccessTokenSettings;
 use fairlead_repositories::{
-    GitServer, GitServerError, KnownRepo, RepoSecrets, ReportedAccessToken, RetiredRepo, Retirement,
+    GitServer, KnownRepo, RepoSecrets, ReportedAccessToken, RetiredRepo, Retirement,
 };
 
 use crate::{
@@ -151,12 +151,14 @@ async fn a_token_without_a_place_is_not_made() {
     let fake = Fake::start(FakeKind::GitLab).await;
     let mut wish = desired("token/edge");
     wish.access_token = Some(settings("write_repository"));
-    let refused = open(fake.as_ref())
+    let made = open(fake.as_ref())
         .ensure(&wish, &KnownRepo::default())
         .await;
-    let Err(GitServerError::Rejected(reason)) = refused else {
-        panic!("{refused:?}");
+    let made = made.unwrap();
+    let [reason] = &made.unmet[..] else {
+        panic!("{made:?}");
     };
     assert!(reason.contains("needs credentials_dir"), "{reason}");
+    assert_eq!(made.access_token, Some(ReportedAccessToken::Failed));
     assert_eq!(fake.tokens("token/edge"), Vec::<String>::new());
 }

@@ -3,13 +3,11 @@
 use std::fs;
 
 use fairlead_api::resources::ValueSource;
-use fairlead_repositories::{
-    DesiredVariable, GitServer, GitServerError, KnownRepo, RepoSecrets, VariableSource,
-};
+use fairlead_repositories::{DesiredVariable, GitServer, KnownRepo, RepoSecrets, VariableSource};
 
 use crate::{
     fakes::{Fake, FakeKind},
-    host::{Host, desired, known, open, open_with, restrict},
+    host::{Host, declared, desired, known, open, open_with, restrict},
 };
 
 const SECRET: &str = "s3cret-of-the-ci";
@@ -103,14 +101,45 @@ pub(crate) async fn all_pages_are_read(host: &dyn Host) {
     assert_eq!(again.corrected, Vec::<String>::new());
 }
 
+/// Reason against one variable; all other parts of the repository are as desired.
 async fn rejected(fake: &Fake, variable: DesiredVariable) -> String {
     let mut wish = desired("refused/edge");
-    wish.ci_variables = [("TOKEN".to_owned(), variable)].into();
-    let refused = open(fake).ensure(&wish, &KnownRepo::default()).await;
-    match refused {
-        Err(GitServerError::Rejected(reason)) => reason,
-        other => panic!("rejection expected: {other:?}"),
-    }
+    wish.ci_variables = [
+        ("AFTER".to_owned(), plain("1")),
+        ("REFUSED".to_owned(), variable),
+        ("ZONE".to_owned(), plain("2")),
+    ]
+    .into();
+    wish.files = [("a".to_owned(), declared("text"))].into();
+    let made = open(fake).ensure(&wish, &KnownRepo::default()).await;
+    let mut made = made.unwrap();
+    let names: Vec<_> = made.ci_variables.iter().map(String::as_str).collect();
+    assert_eq!(names, ["AFTER", "ZONE"]);
+    assert_eq!(fake.variables("refused/edge").await.len(), 2);
+    let observed = fake.observe("refused/edge").await.unwrap();
+    assert_eq!(observed.files["a"], "text");
+    assert_eq!(made.unmet.len(), 1, "{made:?}");
+    made.unmet.remove(0)
+}
+
+#[tokio::test]
+async fn a_variable_that_lost_its_credential_keeps_its_value() {
+    let fake = Fake::start(FakeKind::GitLab).await;
+    let mut wish = desired("lost/edge");
+    wish.ci_variables = [("TOKEN".to_owned(), sealed())].into();
+    let opened = open(fake.as_ref());
+    let none = KnownRepo::default();
+    let values = secrets("TOKEN", SECRET);
+    opened.server.ensure(&wish, &none, &values).await.unwrap();
+    let mut known = known("lost/edge");
+    known.ci_variables = ["TOKEN".to_owned()].into();
+    let done = opened.ensure(&wish, &known).await.unwrap();
+    assert_eq!(
+        (done.unmet.len(), &done.ci_variables),
+        (1, &known.ci_variables)
+    );
+    let observed = fake.variables("lost/edge").await;
+    assert_eq!(observed[0].1.as_deref(), Some(SECRET));
 }
 
 #[tokio::test]
@@ -119,7 +148,7 @@ async fn variables_without_a_value_are_refused_with_their_name() {
     for (source, expected) in [
         (
             VariableSource::None,
-            "the CI variable TOKEN: it has no value",
+            "the CI variable REFUSED: it has no value",
         ),
         (
             VariableSource::Sealed("v1.x".to_owned()),
@@ -170,8 +199,10 @@ async fn credentials_come_from_the_folder_of_the_tenant_alone() {
     assert_eq!(observed[0].1.as_deref(), Some("of-acme"));
     for name in ["t-other", "../t-other/t-other"] {
         wish.ci_variables = [("TOKEN".to_owned(), of(name))].into();
-        let refused = opened.ensure(&wish, &known("files/edge")).await;
-        let reason = refused.unwrap_err().to_string();
-        assert!(!reason.contains("of-other"), "{reason}");
+        let done = opened.ensure(&wish, &known("files/edge")).await.unwrap();
+        assert_eq!(done.unmet.len(), 1, "{done:?}");
+        assert!(!format!("{done:?}").contains("of-other"), "{done:?}");
+        let observed = fake.variables("files/edge").await;
+        assert_eq!(observed[0].1.as_deref(), Some("of-acme"));
     }
 }

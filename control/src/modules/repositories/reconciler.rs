@@ -379,7 +379,7 @@ impl ServerAnswer {
         *state = Some(next);
         Some(CallOutcome {
             of: hashes.of,
-            is_done: self.result.is_ok(),
+            is_done: self.result.as_ref().is_ok_and(|it| it.unmet.is_empty()),
             wait: match &self.result {
                 Err(GitServerError::Throttled { wait, .. }) => Some(*wait),
                 _ => None,

@@ -6,6 +6,9 @@
 //! | `created`             | `created`  | `failed` | `created`                  |
 //! | `failed`              | `created`  | `failed` | `failed`                   |
 //!
+//! `refused` is also an answer that one part, like a CI variable without a readable credential, is not
+//! as desired although all others are.
+//!
 //! The first request for a repository makes it `creating`.
 //!
 //! A status is valid for one desired state. With another URL or key, or without a responsible
@@ -68,14 +71,22 @@ pub(super) fn state_after(
                 let corrected = made.corrected.iter().map(|it| line(it)).collect();
                 next.drift = Some(RepoDrift { at: now, corrected });
             }
-            next.phase = RepoPhase::Created;
+            next.phase = match made.unmet.as_slice() {
+                [] => RepoPhase::Created,
+                reasons => {
+                    next.reason = Some(line(&reasons.join("; ")));
+                    RepoPhase::Failed
+                }
+            };
             next.url = Some(made.url.clone());
             next.deploy_keys.clone_from(&made.deploy_keys);
             next.generated_keys.clone_from(&made.generated_keys);
             next.files.clone_from(&hashes.contents);
             next.written_files.clone_from(&made.files);
             next.ci_variables.clone_from(&made.ci_variables);
-            (next.access_token, next.access_token_id) = token_of(made);
+            if made.access_token != Some(ReportedAccessToken::Failed) {
+                (next.access_token, next.access_token_id) = token_of(made);
+            }
         }
         Err(GitServerError::Rejected(reason)) => {
             next.phase = RepoPhase::Failed;
@@ -119,7 +130,7 @@ pub(super) fn state_after(
 /// Status and id of the access token.
 fn token_of(made: &ReportedRepo) -> (Option<RepoAccessToken>, Option<String>) {
     match &made.access_token {
-        None => (None, None),
+        None | Some(ReportedAccessToken::Failed) => (None, None),
         Some(ReportedAccessToken::Unsupported) => {
             let token = RepoAccessToken {
                 state: AccessTokenState::Unsupported,
@@ -351,6 +362,34 @@ mod tests {
         };
         let more = state_after(Some(&first), &files, &corrected(&["file a"]), later);
         assert_eq!(more.drift, None, "a new file is no drift");
+    }
+
+    #[test]
+    fn one_unmet_part_fails_alone_and_all_others_are_recorded() {
+        let token = ReportedAccessToken::Valid {
+            id: "7".to_owned(),
+            expires: "2027-01-01".to_owned(),
+        };
+        let whole = ReportedRepo {
+            access_token: Some(token),
+            ..made().unwrap()
+        };
+        let first = state_after(None, &hashes("it"), &Ok(whole), START);
+        let part = ReportedRepo {
+            ci_variables: ["CLUSTERS".to_owned()].into(),
+            access_token: Some(ReportedAccessToken::Failed),
+            unmet: vec!["one".to_owned(), "two".to_owned()],
+            ..made().unwrap()
+        };
+        let then = state_after(Some(&first), &hashes("it"), &Ok(part.clone()), START);
+        assert_eq!(
+            phase_and_reason(&then),
+            (RepoPhase::Failed, Some("one; two"))
+        );
+        assert_eq!(then.ci_variables, part.ci_variables);
+        assert_eq!(then.access_token_id.as_deref(), Some("7"));
+        let again = state_after(Some(&then), &hashes("it"), &made(), START);
+        assert_eq!(phase_and_reason(&again), (RepoPhase::Created, None));
     }
 
     #[test]
