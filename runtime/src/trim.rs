@@ -101,7 +101,7 @@ pub(crate) async fn run() {
             continue;
         }
         let start = Instant::now();
-        if spawn_blocking(fairlead_heap::trim).await.is_err() {
+        if spawn_blocking(fairlead_glibc::trim).await.is_err() {
             return;
         }
         let long = start.elapsed();
