@@ -1,12 +1,18 @@
 //! Metrics of the gateway. Labels are enums, never text from a request or an error. Gauges are guards that count down
 //! on drop.
 
+mod labels;
+
 use std::{sync::OnceLock, time::Duration};
 
 use fairlead_runtime::metrics::Registry;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     core::Collector,
+};
+
+pub(crate) use self::labels::{
+    CloseCause, HandshakeOutcome, HopDirection, PhaseTimes, RequestEnd, ResetCause, TlsLayer,
 };
 
 /// Violation rule: a peer sent bytes that are not HTTP.
@@ -17,140 +23,6 @@ const SECONDS_BUCKETS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 120.0,
 ];
-
-/// Reason to close a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CloseCause {
-    /// Too many connections of strangers.
-    Evicted,
-    /// No request came in time.
-    NoRequest,
-    /// No request was authenticated in time.
-    NotAuthenticated,
-    /// An authenticated HTTP/2 connection without requests.
-    Idle,
-}
-
-impl CloseCause {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            CloseCause::Evicted => "evicted",
-            CloseCause::NoRequest => "no-request",
-            CloseCause::NotAuthenticated => "not-authenticated",
-            CloseCause::Idle => "idle",
-        }
-    }
-
-    /// True if running requests may finish.
-    pub(crate) const fn is_graceful(self) -> bool {
-        matches!(self, CloseCause::NotAuthenticated | CloseCause::Idle)
-    }
-}
-
-/// Reason to reset an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ResetCause {
-    /// Its client took nothing for the time limit.
-    Timeout,
-    /// The memory budget was used up.
-    Memory,
-}
-
-impl ResetCause {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            ResetCause::Timeout => "timeout",
-            ResetCause::Memory => "memory",
-        }
-    }
-}
-
-/// End of a request, as a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestEnd {
-    /// The API server or a module answered below 400.
-    Ok,
-    /// The API server or a module answered 4xx.
-    Declined,
-    /// The API server or a module answered 5xx.
-    Erred,
-    /// The gateway rejected the request, with 4xx.
-    Refused,
-    /// The gateway failed, with 5xx.
-    Failed,
-    /// The answer broke off after its head.
-    Aborted,
-    /// The client left before the end.
-    Left,
-    /// The hub ended the running request: its access was gone, or an admin ended it.
-    Ended,
-}
-
-impl RequestEnd {
-    const VARIANT_COUNT: usize = RequestEnd::Ended as usize + 1;
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            RequestEnd::Ok => "ok",
-            RequestEnd::Declined => "declined",
-            RequestEnd::Erred => "erred",
-            RequestEnd::Refused => "refused",
-            RequestEnd::Failed => "failed",
-            RequestEnd::Aborted => "aborted",
-            RequestEnd::Left => "left",
-            RequestEnd::Ended => "ended",
-        }
-    }
-}
-
-/// End of a handshake, as a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HandshakeOutcome {
-    Ok,
-    Failed,
-    Timeout,
-    Evicted,
-    /// Ended by the hub.
-    Refused,
-    /// Ended by an agent that accepts only its old session.
-    Declined,
-}
-
-impl HandshakeOutcome {
-    const fn as_str(self) -> &'static str {
-        match self {
-            HandshakeOutcome::Ok => "ok",
-            HandshakeOutcome::Failed => "failed",
-            HandshakeOutcome::Timeout => "timeout",
-            HandshakeOutcome::Evicted => "evicted",
-            HandshakeOutcome::Refused => "refused",
-            HandshakeOutcome::Declined => "declined",
-        }
-    }
-}
-
-/// This hub's side of a forwarded request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HopDirection {
-    ToHub,
-    FromHub,
-}
-
-impl HopDirection {
-    const fn as_str(self) -> &'static str {
-        match self {
-            HopDirection::ToHub => "to-hub",
-            HopDirection::FromHub => "from-hub",
-        }
-    }
-}
-
-/// The TLS that a handshake was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TlsLayer {
-    Front,
-    Session,
-}
 
 pub(crate) struct Metrics {
     pub(crate) connections: IntGauge,
@@ -175,15 +47,6 @@ pub(crate) struct Metrics {
     stalled_resets: IntCounterVec,
     module_panics: IntCounterVec,
     tunnel_rtt: Histogram,
-}
-
-/// Parts of the time until the head of an answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct PhaseTimes {
-    pub(crate) gateway: Duration,
-    /// `None` for a request that never reached a tunnel.
-    pub(crate) tunnel: Option<Duration>,
-    pub(crate) api: Option<Duration>,
 }
 
 #[derive(Default)]
