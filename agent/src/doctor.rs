@@ -25,7 +25,8 @@ use crate::{
 };
 use identity::Proof;
 
-const NO_HUB: &str = "Start with `--join`, or with `--hub` and an identity.";
+const NO_HUB: &str =
+    "Give the join string with `--join`, or the folder of an enrolled agent with `--state`.";
 
 /// Checks everything between this agent and its hubs. `hold`: time to keep an idle session open.
 ///

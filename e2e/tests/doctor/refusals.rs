@@ -128,7 +128,9 @@ async fn missing_rights_are_named() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn draining_hub_has_its_stage_and_code() -> anyhow::Result<()> {
-    let mut world = DoctorWorld::start().await?;
+    // It must not end before its agents have dialled it three times.
+    let hub = Hub::start_with(&["--drain-timeout", "120s"]).await?;
+    let mut world = DoctorWorld::with(hub).await?;
     let serving = world.hub.create_cluster("serving").await?;
     let _site = Site::start(&world.hub, &world.cluster, &serving).await?;
     let drained = world
