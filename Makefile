@@ -20,7 +20,7 @@ E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea flux vault net compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea flux vault net pods compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -137,6 +137,10 @@ net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; 
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test balancer
 	cargo test --locked --workspace --test net -- --test-threads=1 $(NET)
+
+pods: kube ## both charts, run by a kubelet of the tests: install, kubectl through them, an upgrade of the agent under load; Linux, as root
+	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test pods -- --test-threads=1
 
 compat: ## rung 4 with the latest release, or the revision COMPAT_REF, as the hub, then as the agent; nothing without both
 	@earlier=$$(e2e/compat/build $(COMPAT_REF)) || exit; \
