@@ -1,5 +1,6 @@
-//! `fairlead help`: the help of one command, or of all commands on one page.
+//! `fairlead help`: the help of one command, of all commands on one page, or as manual pages.
 
+mod man;
 mod page;
 
 use std::{
@@ -8,6 +9,7 @@ use std::{
 };
 
 use fairlead_api::{Code, Failure};
+use fairlead_client::Environment;
 
 use self::page::{HelpEntry, HelpPage, pages};
 use crate::args::{self, Help, HelpFormat};
@@ -18,7 +20,10 @@ const DEFAULT_WIDTH: usize = 100;
 /// Indent of the description below a flag.
 const HELP_INDENT: usize = 6;
 
-pub(crate) fn run(args: &Help) -> Result<(), Failure> {
+pub(crate) fn run(args: &Help, environment: &Environment) -> Result<(), Failure> {
+    if let Some(folder) = &args.man {
+        return man::write(&pages(args::command()), folder, environment);
+    }
     if args.all {
         let pages = pages(args::command());
         return Ok(output::print(&match args.output {

@@ -72,7 +72,7 @@ fn dispatch(
         Command::Restore(args) => maintenance::restore(args, environment),
         Command::Store { command } => maintenance::store(command, environment),
         Command::Explain(args) => explain::run(&args),
-        Command::Help(args) => help::run(&args),
+        Command::Help(args) => help::run(&args, environment),
         Command::Version(args) => version::run(&args),
         Command::Completion { shell } => complete::script(shell),
     }

@@ -55,7 +55,8 @@ impl FromStr for ExplainFormat {
 const HELP_EXAMPLES: &str = "\
 Examples:
   fairlead help cluster create
-  fairlead help --all";
+  fairlead help --all
+  fairlead help --man ~/.local/share/man/man1";
 
 #[derive(Parser)]
 #[command(after_help = HELP_EXAMPLES)]
@@ -66,6 +67,9 @@ pub(crate) struct Help {
     /// Print the help of every command on one page
     #[arg(long, conflicts_with = "command")]
     pub(crate) all: bool,
+    /// Write a manual page of every command into this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "all"])]
+    pub(crate) man: Option<std::path::PathBuf>,
     /// Format of the page
     #[arg(
         short,

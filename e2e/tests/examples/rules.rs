@@ -235,6 +235,7 @@ const RULES: &[OutputRule] = &[
     follow("changes --since 1042 -f", "c-demo"),
     follow("changes -f", "c-demo"),
     until("wait edge-1 edge-2", "waiting"),
+    silent("help --man"),
     silent("cluster wait demo"),
     silent("fairlead kubeconfig --cluster"),
     silent("> demo.yaml"),
