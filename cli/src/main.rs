@@ -21,11 +21,16 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::FromArgMatches;
-use fairlead_api::Failure;
+use fairlead_api::{Code, Failure};
 use fairlead_client::Environment;
 use fairlead_commands::complete;
 
 fn main() -> ExitCode {
+    // Of this crate alone the release recipe sets the feature, so the condition cannot be in `glibc`.
+    if cfg!(target_feature = "crt-static") && !fairlead_glibc::use_built_in_lookups() {
+        let cause = "the C library refuses its own lookups of names";
+        return outcome::exit(Err(Failure::because(Code::Internal, cause)));
+    }
     match args::complete() {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,

@@ -1,4 +1,8 @@
-//! Free memory of the allocator. The only crate with `unsafe` code, so that all others can forbid it.
+//! Calls of the C library that have no safe interface. The only crate with `unsafe` code, so that all others can forbid it.
+
+mod lookups;
+
+pub use lookups::use_built_in_lookups;
 
 /// Returns the free pages of all heaps to the kernel. True if it returned memory.
 ///
