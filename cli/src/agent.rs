@@ -47,7 +47,7 @@ impl FromStr for Switch {
 
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("agent", matches, environment);
-    let process = ProcessSettings::read(&mut reader);
+    let process = ProcessSettings::read(&mut reader, environment);
     let admin_address = reader.optional::<ListenAddress>("admin");
     let config = read(&mut reader, environment);
     reader.finish()?;
@@ -62,6 +62,8 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
             let serving = admin::serve(listener, process.clone(), axum::Router::new());
             process.spawn(serving);
         }
+        // Not once the hub is reached: the agent of a machine that starts without its network dials on.
+        process.started();
         fairlead_agent::run(config, process).await
     })
 }

@@ -36,7 +36,7 @@ use settings::Settings;
 
 pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = reader("server", matches, environment);
-    let process = ProcessSettings::read(&mut reader);
+    let process = ProcessSettings::read(&mut reader, environment);
     let mut settings = settings::read_server(&mut reader);
     settings.program_proxy = program_proxy(environment);
     reader.finish()?;
@@ -65,7 +65,7 @@ fn run(settings: Settings, process: ProcessSettings) -> Result<(), Failure> {
 
 pub(crate) fn dev(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = reader("dev", matches, environment);
-    let process = ProcessSettings::read(&mut reader);
+    let process = ProcessSettings::read(&mut reader, environment);
     let data = match reader.optional("data") {
         Some(data) => data,
         None => environment.data_dir()?.join("dev"),
@@ -134,6 +134,7 @@ pub(crate) async fn serve(
     control.serve_locally(&process);
     let serving = gateway.serve();
     process.set_ready(true);
+    process.started();
     info!(%url, admin = %admin_url, data = %settings.data.display(), version = VERSION, "hub ready");
     if let Some(file) = ready.ca_file.clone() {
         let kept = front_ca::keep(file, control.clone(), process.clone());

@@ -19,7 +19,7 @@ use crate::{
 
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("runner", matches, environment);
-    let process = ProcessSettings::read(&mut reader);
+    let process = ProcessSettings::read(&mut reader, environment);
     let socket = reader.required::<PathBuf>("socket", "the Unix socket for the agent");
     let work = reader.required::<PathBuf>("work", "the folder for the files of runs");
     let helm = reader.required::<PathBuf>("helm", "the whole path of the program Helm");
@@ -45,6 +45,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     };
     // The kernel ends programs with the thread that started them, so all of them start on this one.
     process.run(1, async move |process| {
+        process.started();
         let served = serve(config, process.draining()).await;
         served.map_err(|error| Failure::because(Code::BadConfig, error))
     })

@@ -8,7 +8,7 @@ use std::{
 use clap::{ArgMatches, parser::ValueSource};
 use fairlead_api::{Code, Failure, TimeSpan};
 use fairlead_client::{Environment, files};
-use fairlead_runtime::{Process, Workers, config::Reader, log, workers};
+use fairlead_runtime::{Process, ServiceManager, Workers, config::Reader, log, service, workers};
 use secrecy::SecretString;
 use tracing::info;
 
@@ -72,10 +72,11 @@ pub(crate) struct ProcessSettings {
     log: String,
     log_format: log::Format,
     drain_timeout: Duration,
+    service_manager: ServiceManager,
 }
 
 impl ProcessSettings {
-    pub(crate) fn read(reader: &mut Reader) -> Self {
+    pub(crate) fn read(reader: &mut Reader, environment: &Environment) -> Self {
         let _: Option<String> = reader.optional("config");
         let settings = ProcessSettings {
             log: reader.or("log", "info".to_owned()),
@@ -83,6 +84,7 @@ impl ProcessSettings {
             drain_timeout: reader
                 .or("drain-timeout", TimeSpan(Duration::from_secs(30)))
                 .0,
+            service_manager: ServiceManager::at(environment.get(service::SOCKET_VARIABLE)),
         };
         if let Err(error) = log::filter(&settings.log) {
             reader.mistake(format!("log: {error}"));
@@ -103,7 +105,7 @@ impl ProcessSettings {
         let internal = |error| Failure::because(Code::Internal, error);
         let runtime = workers::single().map_err(internal)?;
         let (workers, threads) = Workers::start(cores).map_err(internal)?;
-        let process = Process::on(workers);
+        let process = Process::on(workers).with_service_manager(self.service_manager);
         let run = fairlead_runtime::run(process, self.drain_timeout, async |process| {
             main(process).await.map_err(EndedProcess::Failed)
         });

@@ -14,9 +14,11 @@ pub mod process;
 pub mod proxies;
 pub mod proxy_header;
 mod seldom;
+pub mod service;
 mod trim;
 pub mod workers;
 
 pub use process::{Process, run};
 pub use seldom::Seldom;
+pub use service::ServiceManager;
 pub use workers::Workers;

@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-use crate::{metrics::Registry, seldom::Seldom, trim, workers::Workers};
+use crate::{metrics::Registry, seldom::Seldom, service::ServiceManager, trim, workers::Workers};
 
 /// Handle to the running process; clones share it.
 #[derive(Clone, Default)]
@@ -28,6 +28,7 @@ pub struct Process {
     ready: Arc<AtomicBool>,
     registry: Registry,
     workers: Workers,
+    service_manager: ServiceManager,
 }
 
 impl Process {
@@ -44,6 +45,20 @@ impl Process {
             workers,
             ..Process::default()
         }
+    }
+
+    /// The same process, with a service manager to notify of its start and its drain.
+    #[must_use]
+    pub fn with_service_manager(self, service_manager: ServiceManager) -> Self {
+        Process {
+            service_manager,
+            ..self
+        }
+    }
+
+    /// Notifies the service manager that the start is complete.
+    pub fn started(&self) {
+        self.service_manager.started();
     }
 
     /// The registry for the metrics of all parts of this process.
@@ -112,6 +127,9 @@ impl Process {
     /// Starts the drain, as a signal does.
     pub fn start_drain(&self) {
         self.set_ready(false);
+        if !self.is_draining() {
+            self.service_manager.stopping();
+        }
         self.drain.cancel();
     }
 
