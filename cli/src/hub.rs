@@ -40,6 +40,7 @@ pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<
     let mut settings = settings::read_server(&mut reader);
     settings.program_proxy = program_proxy(environment);
     reader.finish()?;
+    set_git_proxy(&mut settings, environment)?;
     run(settings, process)
 }
 
@@ -50,6 +51,15 @@ fn program_proxy(environment: &Environment) -> ProgramProxy {
         https_proxy: proxy.map(SecretString::from),
         no_proxy: exceptions.map(str::to_owned),
     }
+}
+
+/// Proxy of the hub for connections of agents to Git servers. A hub without such connections may have a proxy of another
+/// kind.
+fn set_git_proxy(settings: &mut Settings, environment: &Environment) -> Result<(), Failure> {
+    if !settings.git_proxy.allow.is_empty() {
+        settings.git_proxy.proxy = environment.proxy()?;
+    }
+    Ok(())
 }
 
 /// Runs a hub; its audit log is complete when this returns.
@@ -75,6 +85,7 @@ pub(crate) fn dev(matches: &ArgMatches, environment: &Environment) -> Result<(),
     let mut settings = settings::read_dev(&mut reader, data, environment);
     settings.program_proxy = program_proxy(environment);
     reader.finish()?;
+    set_git_proxy(&mut settings, environment)?;
     run(settings, process)
 }
 

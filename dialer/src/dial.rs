@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use self::{
     error::{DialError, DialStage},
     outer::outer_error,
-    proxy::{HttpProxy, ProxyRules},
+    proxy::{HttpProxy, ProxyRules, Tunnel},
     trace::{DialTrace, PassedStage, RefusalEvidence},
 };
 use self::{

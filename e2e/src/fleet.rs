@@ -91,7 +91,7 @@ impl Hub {
     /// # Errors
     /// As [`Hub::start`].
     pub async fn start_below(parent: &Path) -> anyhow::Result<Self> {
-        Self::start_in(tempfile::tempdir_in(parent)?, &[] as &[&str]).await
+        Self::start_in(tempfile::tempdir_in(parent)?, &[] as &[&str], &[]).await
     }
 
     /// Starts a new hub with additional flags.
@@ -99,16 +99,36 @@ impl Hub {
     /// # Errors
     /// As [`Hub::start`].
     pub async fn start_with<A: AsRef<str>>(flags: &[A]) -> anyhow::Result<Self> {
-        Self::start_in(tempfile::tempdir()?, flags).await
+        Self::start_in(tempfile::tempdir()?, flags, &[]).await
     }
 
-    async fn start_in<A: AsRef<str>>(folder: TempDir, flags: &[A]) -> anyhow::Result<Self> {
+    /// As [`Hub::start_with`], with additional variables of its environment.
+    ///
+    /// # Errors
+    /// As [`Hub::start`].
+    pub async fn start_with_env<A: AsRef<str>>(
+        flags: &[A],
+        env: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
+        Self::start_in(tempfile::tempdir()?, flags, env).await
+    }
+
+    async fn start_in<A: AsRef<str>>(
+        folder: TempDir,
+        flags: &[A],
+        env: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
+        let with_env = |launch: Launch| {
+            let add = |launch: Launch, (name, value): &(&str, &str)| launch.env(name, value);
+            env.iter().fold(launch, add)
+        };
         let any = "127.0.0.1:0";
-        let (process, ready) = launch(dev(folder.path(), any, any, flags)?, folder.path()).await?;
+        let first = with_env(dev(folder.path(), any, any, flags)?);
+        let (process, ready) = launch(first, folder.path()).await?;
         let listen = ready.url.trim_start_matches("https://");
         let admin = ready.admin_url.trim_start_matches("http://");
         Ok(Self {
-            again: dev(folder.path(), listen, admin, flags)?,
+            again: with_env(dev(folder.path(), listen, admin, flags)?),
             folder,
             ready,
             net: None,

@@ -39,6 +39,14 @@ impl LoopbackSquid {
     /// # Errors
     /// It is not installed, or does not start. The error quotes its log.
     pub async fn start(folder: &Path) -> anyhow::Result<Self> {
+        Self::start_with_names(folder, &[]).await
+    }
+
+    /// As [`LoopbackSquid::start`]; only this squid resolves the names, to 127.0.0.1.
+    ///
+    /// # Errors
+    /// As [`LoopbackSquid::start`].
+    pub async fn start_with_names(folder: &Path, names: &[&str]) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)?;
         // squid gives up root before it writes its logs.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777))?;
@@ -50,11 +58,13 @@ impl LoopbackSquid {
         ensure!(hashed.status.success(), "openssl passwd: {hashed:?}");
         let hashed = String::from_utf8(hashed.stdout)?;
         fs::write(folder.join("people"), format!("{USER}:{hashed}"))?;
+        let hosts = names.iter().map(|name| format!("127.0.0.1 {name}\n"));
+        fs::write(folder.join("hosts"), hosts.collect::<String>())?;
         let at = folder.display();
         let config = format!(
             "http_port {address}\nvisible_hostname corp\npid_filename none\ncoredump_dir {at}\npinger_enable off\n\
              cache deny all\nshutdown_lifetime 0 seconds\nmax_filedescriptors 1024\nlogfile_rotate 0\nbuffered_logs off\n\
-             access_log stdio:{at}/access.log\ncache_log {at}/cache.log\n\
+             access_log stdio:{at}/access.log\ncache_log {at}/cache.log\nhosts_file {at}/hosts\n\
              auth_param basic program {HELPER} {at}/people\nauth_param basic children 1\nauth_param basic realm corp\n\
              acl known proxy_auth REQUIRED\nhttp_access deny !known\nhttp_access allow all\n"
         );

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fairlead_api::TimeSpan;
 use fairlead_control::{ADOPTION_TTL, AdoptionSettings, EnrollSettings, GitProxySettings};
+use fairlead_dialer::ProxyRules;
 use fairlead_runtime::config::Reader;
 
 use crate::build_info::VERSION;
@@ -68,5 +69,6 @@ pub(super) fn git_proxy(reader: &mut Reader) -> GitProxySettings {
         allow: reader.list("git-proxy-allow"),
         for_all_clusters: reader.or("git-proxy-all-clusters", false),
         private_networks: reader.list("git-proxy-private"),
+        proxy: ProxyRules::default(),
     }
 }

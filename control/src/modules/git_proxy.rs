@@ -1,21 +1,25 @@
 //! Git proxy: connections of agents to Git servers, for sites whose only way out is the session with the hub.
 //!
 //! Off without a list of addresses. A cluster reaches the servers of its own repositories only. Names that resolve to
-//! private addresses are refused, so that no cluster reaches the hub's own network.
+//! private addresses are refused, so that no cluster reaches the hub's own network. A hub behind a proxy connects through
+//! it; then the proxy resolves the names, and its rules protect its network.
 
 mod metered;
 mod policy;
 
 use std::{
     collections::HashMap,
+    io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_certs::AgentIdentity;
+use fairlead_dialer::dial::{ProxyRules, Tunnel};
 use fairlead_registry::RegistryError;
 use fairlead_routes::{ApiModule, ApiRoutes};
 use fairlead_runtime::{Process, proxies::Network};
@@ -32,6 +36,7 @@ use metered::{ConnectionRecord, Metered};
 
 pub use policy::{GitAddress, GitAddressError};
 
+const CHECK_PROXY: &str = "Check HTTPS_PROXY of the hub, and that this proxy allows CONNECT to the port; name a Git server that needs no proxy in its NO_PROXY.";
 /// Deadline for the name and for the connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Connections of one cluster at a time.
@@ -50,6 +55,8 @@ pub struct GitProxySettings {
     pub for_all_clusters: bool,
     /// Private networks in which a name may resolve.
     pub private_networks: Vec<Network>,
+    /// Proxy of the hub itself.
+    pub proxy: ProxyRules,
 }
 
 /// Module with the connections of agents to Git servers.
@@ -169,6 +176,49 @@ impl GitProxy {
     ) -> Result<Metered<TcpStream>, Failure> {
         let address = self.permitted(&agent.cluster, target)?;
         let slot = self.open.acquire(&agent.cluster)?;
+        let (tcp, received) = match self.tunnel(agent, &address).await {
+            Some(tunnel) => tunnel?,
+            None => (self.connect_directly(agent, &address).await?, Bytes::new()),
+        };
+        let unreachable = |error: io::Error| {
+            let cause = format_args!("{address}: {error}");
+            Failure::because(Code::GitProxyUnreachable, cause)
+        };
+        tcp.set_nodelay(true).map_err(unreachable)?;
+        let record = ConnectionRecord::begin(agent.cluster.clone(), address, Box::new(slot));
+        Ok(Metered::new(tcp, received, IDLE_TIMEOUT, record))
+    }
+
+    /// Connection through the hub's own proxy, and the bytes that the server has sent already; `None` without a proxy for
+    /// this address.
+    async fn tunnel(
+        &self,
+        agent: &AgentIdentity,
+        address: &GitAddress,
+    ) -> Option<Result<(TcpStream, Bytes), Failure>> {
+        let rules = &self.settings.proxy;
+        let opened = rules.tunnel(address.host(), address.port(), CONNECT_DEADLINE);
+        Some(match opened.await? {
+            Ok(Tunnel {
+                tcp,
+                received,
+                proxy,
+            }) => {
+                info!(cluster = %agent.cluster, target = %address, proxy, "connection through the Git proxy opened");
+                Ok((tcp, received))
+            }
+            Err(error) => {
+                let cause = format_args!("{address}: {}", error.cause);
+                Err(Failure::because(Code::GitProxyUnreachable, cause).next(CHECK_PROXY))
+            }
+        })
+    }
+
+    async fn connect_directly(
+        &self,
+        agent: &AgentIdentity,
+        address: &GitAddress,
+    ) -> Result<TcpStream, Failure> {
         let unreachable = |cause: &dyn std::fmt::Display| {
             Failure::because(
                 Code::GitProxyUnreachable,
@@ -197,10 +247,8 @@ impl GitProxy {
         let tcp = connected
             .map_err(|_| late())?
             .map_err(|error| unreachable(&error))?;
-        tcp.set_nodelay(true).map_err(|error| unreachable(&error))?;
         info!(cluster = %agent.cluster, target = %address, peer = %socket, "connection through the Git proxy opened");
-        let record = ConnectionRecord::begin(agent.cluster.clone(), address, Box::new(slot));
-        Ok(Metered::new(tcp, IDLE_TIMEOUT, record))
+        Ok(tcp)
     }
 
     fn may_reach(&self, ip: IpAddr) -> bool {

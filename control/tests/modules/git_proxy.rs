@@ -5,7 +5,9 @@ use std::sync::Arc;
 use fairlead_api::Code;
 use fairlead_certs::AgentIdentity;
 use fairlead_control::GitProxySettings;
+use fairlead_dialer::dial::ProxyRules;
 use fairlead_seam::{Outbound, OutboundIo};
+use fairlead_testkit::proxy::FakeProxy;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -120,6 +122,52 @@ async fn server_that_does_not_answer_has_a_code_of_its_own() {
     drop(world.server);
     let refused = world.outbound.connect(&world.identity, &target).await;
     assert_eq!(refused.err().unwrap().code, Code::GitProxyUnreachable);
+}
+
+/// Settings of a hub behind this proxy.
+fn behind(proxy: &FakeProxy, no_proxy: &str) -> impl FnOnce(&mut GitProxySettings) {
+    let url = format!("http://robot:s3cret@{}", proxy.address());
+    let rules = ProxyRules::parse(Some(&url), Some(no_proxy)).unwrap();
+    move |settings| {
+        settings.for_all_clusters = true;
+        settings.proxy = rules;
+    }
+}
+
+#[tokio::test]
+async fn hub_behind_a_proxy_connects_through_it_and_loses_no_byte() {
+    // An SSH server speaks first; its bytes may come together with the answer.
+    let answer = b"HTTP/1.1 200 Connection established\r\n\r\nSSH-2.0";
+    let proxy = FakeProxy::answering(answer, 1).await;
+    let world = world(behind(&proxy, "")).await;
+    let mut near = world.connect(OTHER).await.unwrap();
+    let mut read = [0; 7];
+    near.read_exact(&mut read).await.unwrap();
+    assert_eq!(&read, b"SSH-2.0");
+    let request = proxy.last_request().await;
+    assert!(request.starts_with("CONNECT 192.0.2.1:22 "), "{request}");
+    assert!(request.contains("proxy-authorization: Basic "), "{request}");
+}
+
+#[tokio::test]
+async fn proxy_that_refuses_is_named_without_its_password() {
+    let proxy = FakeProxy::answering(b"HTTP/1.1 403 Forbidden\r\n\r\n", 1).await;
+    let world = world(behind(&proxy, "")).await;
+    let refused = world.outbound.connect(&world.identity, OTHER).await;
+    let failure = refused.err().unwrap();
+    assert_eq!(failure.code, Code::GitProxyUnreachable);
+    let (cause, next) = (&failure.cause, failure.next.unwrap_or_default());
+    assert!(cause.contains("answered 403"), "{cause}");
+    assert!(next.contains("NO_PROXY"), "{next}");
+    assert!(!cause.contains("s3cret"), "{cause}");
+}
+
+#[tokio::test]
+async fn address_of_no_proxy_is_connected_to_directly() {
+    let proxy = FakeProxy::answering(b"", 1).await;
+    let world = world(behind(&proxy, "127.0.0.1")).await;
+    world.connect(&world.target).await.unwrap();
+    world.server.accept().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! The path to a hub: direct, or CONNECT through an HTTP proxy, in plain or in TLS. HTTPS_PROXY and
-//! NO_PROXY are read as by curl. The proxy's password must not appear in any text.
+//! The path to a hub, or of a hub to a Git server: direct, or CONNECT through an HTTP proxy, in plain or in TLS.
+//! HTTPS_PROXY and NO_PROXY are read as by curl. The proxy's password must not appear in any text.
 
 use std::{
     fmt,
@@ -25,7 +25,7 @@ use super::{
     path_stream::PathStream,
     tcp,
     trace::{DialTrace, boxes},
-    upgrade::{NotSwitched, switch},
+    upgrade::{NotSwitched, Switched, switch},
 };
 
 const CHECK_PROXY: &str = "Check that HTTPS_PROXY is right and that this proxy runs; a hub that needs none belongs into NO_PROXY.";
@@ -97,6 +97,17 @@ pub struct Connected {
     pub address: SocketAddr,
 }
 
+/// TCP connection through a proxy to an address that is no hub.
+#[derive(Debug)]
+pub struct Tunnel {
+    /// Connection to the proxy, ready for the far end.
+    pub tcp: TcpStream,
+    /// Bytes that the far end has sent already.
+    pub received: Bytes,
+    /// `http://host:port` of the proxy, without credentials.
+    pub proxy: String,
+}
+
 /// Error for a 407, by the schemes that the proxy offers (RFC 9110, 11.7.1). Only Basic is
 /// supported.
 fn wants_credentials(cause: String, headers: &HeaderMap) -> DialError {
@@ -159,7 +170,7 @@ impl ProxyRules {
             Some(_) if is_loopback(hub.host()) => {
                 "directly: a loopback address needs no proxy".to_owned()
             }
-            Some(configured) if configured.excepts(hub) => {
+            Some(configured) if configured.excepts(hub.host(), hub.port()) => {
                 format!("directly: NO_PROXY covers {}", hub.host())
             }
             Some(configured) => format!("through {}, from HTTPS_PROXY", configured.proxy),
@@ -169,15 +180,16 @@ impl ProxyRules {
     /// Proxy for this hub; `None` for a direct connection.
     #[must_use]
     pub fn http_proxy(&self, hub: &HubUrl) -> Option<HttpProxy> {
-        self.proxy_for(hub).map(|proxy| HttpProxy {
+        let proxy = self.proxy_for(hub.host(), hub.port());
+        proxy.map(|proxy| HttpProxy {
             url: proxy.to_string(),
             authorization: proxy.credentials.clone(),
         })
     }
 
-    fn proxy_for(&self, hub: &HubUrl) -> Option<&Proxy> {
+    fn proxy_for(&self, host: &str, port: u16) -> Option<&Proxy> {
         let configured = self.0.as_ref()?;
-        let direct = is_loopback(hub.host()) || configured.excepts(hub);
+        let direct = is_loopback(host) || configured.excepts(host, port);
         (!direct).then_some(&configured.proxy)
     }
 
@@ -200,39 +212,68 @@ impl ProxyRules {
         &self,
         hub: &HubUrl,
         deadline: Duration,
-        PathContext { proxy_tls, trace }: PathContext<'_>,
+        context: PathContext<'_>,
     ) -> Result<Connected, DialError> {
-        let Some(proxy) = self.proxy_for(hub) else {
+        let trace = context.trace;
+        let Some(proxy) = self.proxy_for(hub.host(), hub.port()) else {
             let (tcp, address) = tcp::connect(hub.host(), hub.port(), deadline, trace).await?;
             return Ok(Connected {
                 stream: PathStream::Tcp(tcp),
                 address,
             });
         };
-        let (tcp, address) = tcp::connect(&proxy.host, proxy.port, deadline, trace)
-            .await
-            .map_err(|error| proxy.unreachable(error))?;
-        let tunnel = async {
-            let stream = proxy.secure(tcp, proxy_tls).await?;
-            proxy.tunnel(stream, hub).await
-        };
-        let tunnel = step(DialStage::Proxy, deadline, tunnel);
-        let (stream, via) = tunnel.await.map_err(|error| error.at(address))?;
-        let via = via.map_or(String::new(), |via| format!(", via {via}"));
+        let (switched, address) = proxy.connect(&hub.authority(), deadline, context).await?;
+        if !switched.read.is_empty() {
+            let cause = format!("{proxy} spoke before the hub could");
+            return Err(DialError::new(DialStage::Proxy, Code::DialProxy, cause).at(address));
+        }
+        let via = boxes(&switched.headers).map_or(String::new(), |via| format!(", via {via}"));
         trace.pass(DialStage::Proxy, format_args!("CONNECT at {proxy}{via}"));
-        Ok(Connected { stream, address })
+        Ok(Connected {
+            stream: switched.io,
+            address,
+        })
     }
 
     /// Whether the path to this hub begins with the TLS of a proxy.
     #[must_use]
     pub fn needs_proxy_tls(&self, hub: &HubUrl) -> bool {
-        self.proxy_for(hub).is_some_and(|proxy| proxy.tls)
+        let proxy = self.proxy_for(hub.host(), hub.port());
+        proxy.is_some_and(|proxy| proxy.tls)
+    }
+
+    /// Connects through the proxy to an address that is no hub; `None` if the rules demand a direct connection. The
+    /// proxy resolves a name. Fails for a proxy with TLS.
+    ///
+    /// # Errors
+    ///
+    /// With stage dns, tcp or proxy, of the proxy.
+    pub async fn tunnel(
+        &self,
+        host: &str,
+        port: u16,
+        deadline: Duration,
+    ) -> Option<Result<Tunnel, DialError>> {
+        let proxy = self.proxy_for(host, port)?;
+        let context = PathContext {
+            proxy_tls: None,
+            trace: &DialTrace::default(),
+        };
+        let connected = proxy.connect(&authority(host, port), deadline, context);
+        Some(connected.await.and_then(|(switched, _)| match switched.io {
+            PathStream::Tcp(tcp) => Ok(Tunnel {
+                tcp,
+                received: switched.read,
+                proxy: proxy.to_string(),
+            }),
+            PathStream::Tls(_) => Err(proxy.no_trust()),
+        }))
     }
 }
 
 impl ConfiguredProxy {
-    fn excepts(&self, hub: &HubUrl) -> bool {
-        let authority = authority(hub.host().trim_end_matches('.'), hub.port());
+    fn excepts(&self, host: &str, port: u16) -> bool {
+        let authority = authority(host.trim_end_matches('.'), port);
         let uri = Uri::builder()
             .scheme("https")
             .authority(authority)
@@ -255,6 +296,34 @@ impl Proxy {
         }
     }
 
+    /// Connects to the proxy, and through it to the target.
+    async fn connect(
+        &self,
+        target: &str,
+        deadline: Duration,
+        PathContext { proxy_tls, trace }: PathContext<'_>,
+    ) -> Result<(Switched<PathStream>, SocketAddr), DialError> {
+        let (tcp, address) = tcp::connect(&self.host, self.port, deadline, trace)
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        let tunnel = async {
+            let stream = self.secure(tcp, proxy_tls).await?;
+            self.tunnel(stream, target).await
+        };
+        let switched = step(DialStage::Proxy, deadline, tunnel).await;
+        Ok((switched.map_err(|error| error.at(address))?, address))
+    }
+
+    /// Error for a proxy with TLS where nothing says which certificates are trusted.
+    fn no_trust(&self) -> DialError {
+        self.insecure("no certificates are trusted")
+    }
+
+    fn insecure(&self, cause: &str) -> DialError {
+        let cause = format!("TLS with {self}, from HTTPS_PROXY, failed: {cause}");
+        DialError::new(DialStage::Proxy, Code::DialProxy, cause).next(TRUST_PROXY)
+    }
+
     /// TLS with the proxy itself, if its URL requires it.
     async fn secure(
         &self,
@@ -264,32 +333,25 @@ impl Proxy {
         if !self.tls {
             return Ok(PathStream::Tcp(tcp));
         }
-        let failed = |cause: &str| {
-            let cause = format!("TLS with {self}, from HTTPS_PROXY, failed: {cause}");
-            DialError::new(DialStage::Proxy, Code::DialProxy, cause).next(TRUST_PROXY)
-        };
+        let tls = tls.ok_or_else(|| self.no_trust())?;
         let name = ServerName::try_from(self.host.clone());
-        let name = name.map_err(|error| failed(&error.to_string()))?;
-        let tls = tls.ok_or_else(|| failed("no certificates are trusted"))?;
+        let name = name.map_err(|error| self.insecure(&error.to_string()))?;
         let connected = TlsConnector::from(Arc::clone(tls)).connect(name, tcp).await;
-        let stream = connected.map_err(|error| failed(&outer_error(&error).cause))?;
+        let stream = connected.map_err(|error| self.insecure(&outer_error(&error).cause))?;
         Ok(PathStream::Tls(Box::new(stream)))
     }
 
     /// CONNECT (RFC 9110, 9.3.6).
-    ///
-    /// Also returns the boxes on the path that the answer names.
     async fn tunnel(
         &self,
         stream: PathStream,
-        hub: &HubUrl,
-    ) -> Result<(PathStream, Option<String>), DialError> {
-        let target = hub.authority();
+        target: &str,
+    ) -> Result<Switched<PathStream>, DialError> {
         let wrong = |cause: String| DialError::new(DialStage::Proxy, Code::DialProxy, cause);
         let mut request = Request::builder()
             .method(Method::CONNECT)
-            .uri(&target)
-            .header(header::HOST, &target)
+            .uri(target)
+            .header(header::HOST, target)
             .header(
                 header::USER_AGENT,
                 concat!("fairlead/", env!("CARGO_PKG_VERSION")),
@@ -304,8 +366,7 @@ impl Proxy {
             .body(Empty::<Bytes>::new())
             .map_err(|error| wrong(error.to_string()))?;
         match switch(stream, request, StatusCode::OK).await {
-            Ok(switched) if switched.read.is_empty() => Ok((switched.io, boxes(&switched.headers))),
-            Ok(_) => Err(wrong(format!("{self} spoke before the hub could"))),
+            Ok(switched) => Ok(switched),
             Err(NotSwitched::Refused {
                 status,
                 headers,

@@ -7,10 +7,11 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, Site, ssh::SshServer};
+use fairlead_e2e::{Cluster, Hub, Site, eventually, squid::LoopbackSquid, ssh::SshServer};
 use fairlead_testkit::git_server::GitServer;
 use rustls::{
     ServerConfig,
@@ -23,6 +24,8 @@ use crate::world::{STEP_DEADLINE, SiteWorld};
 
 /// Name of the Git server for HTTPS; the hub resolves it to loopback, which is private.
 const LOCAL_NAME: &str = "localhost";
+
+const LOG_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A Git server over HTTPS.
 struct HttpsServer {
@@ -161,7 +164,16 @@ struct Proxied {
 
 impl Proxied {
     async fn start(hub_flags: &[&str], ssh_target: &str) -> anyhow::Result<Self> {
-        let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start_with(hub_flags))?;
+        Self::start_with_env(hub_flags, &[], ssh_target).await
+    }
+
+    async fn start_with_env(
+        hub_flags: &[&str],
+        hub_env: &[(&str, &str)],
+        ssh_target: &str,
+    ) -> anyhow::Result<Self> {
+        let hub = Hub::start_with_env(hub_flags, hub_env);
+        let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), hub)?;
         let world = SiteWorld::on(cluster, hub, "").await?;
         let (http, ssh) = (free_port()?, free_port()?);
         let listen = format!("127.0.0.1:{http}");
@@ -213,13 +225,7 @@ async fn git_over_ssh_and_https_goes_through_the_hub() -> anyhow::Result<()> {
         "::1/128",
     ];
     let mut proxied = Proxied::start(&flags, &ssh_target).await?;
-    let key = home.path().join("key");
-    std::fs::write(&key, server.deploy_key()?)?;
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600))?;
-    let ssh_command = format!(
-        "ssh -i {} -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -F none",
-        key.display()
-    );
+    let ssh_command = ssh_command(&server, home.path())?;
     let ssh_variables = [("GIT_SSH_COMMAND", ssh_command.as_str())];
     let through_ssh = format!("ssh://git@127.0.0.1:{}{}", proxied.ssh, bare.display());
     let clone_ssh = ["clone", "-q", &through_ssh, "by-ssh"];
@@ -249,6 +255,85 @@ async fn git_over_ssh_and_https_goes_through_the_hub() -> anyhow::Result<()> {
         &["result=\"connected\""],
     );
     ensure!(connected >= 2.0, "{connected}");
+    Ok(())
+}
+
+/// Command of git for SSH with the key of the server.
+fn ssh_command(server: &SshServer, home: &Path) -> anyhow::Result<String> {
+    let key = home.join("key");
+    std::fs::write(&key, server.deploy_key()?)?;
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600))?;
+    Ok(format!(
+        "ssh -i {} -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -F none",
+        key.display()
+    ))
+}
+
+/// Only squid resolves the name of the Git server, so a clone proves that the hub has gone through it.
+#[tokio::test]
+async fn hub_behind_a_proxy_reaches_git_servers_through_it() -> anyhow::Result<()> {
+    let unpacked = match SshServer::build().await {
+        Ok(unpacked) if LoopbackSquid::is_installed() => unpacked,
+        Ok(_) => {
+            println!("SKIPPED: a hub behind squid: squid is not installed");
+            return Ok(());
+        }
+        Err(reason) => {
+            println!("SKIPPED: Git over SSH: {reason}");
+            return Ok(());
+        }
+    };
+    let home = tempfile::tempdir()?;
+    let server = SshServer::start(&unpacked, &home.path().join("ssh")).await?;
+    let bare = home.path().join("served/platform.git");
+    new_repository(home.path(), &bare).await?;
+    let names = ["git.test", "direct.test"];
+    let squid = LoopbackSquid::start_with_names(&home.path().join("squid"), &names).await?;
+    let ssh_target = authority_of(&server.url(&bare))?;
+    let (_, port) = ssh_target.rsplit_once(':').context("port")?;
+    let [by_squid, direct] = names.map(|name| format!("{name}:{port}"));
+    let flags = [
+        "--git-proxy-allow",
+        &by_squid,
+        "--git-proxy-allow",
+        &direct,
+        "--git-proxy-all-clusters",
+    ];
+    let env = [
+        ("HTTPS_PROXY", squid.url()),
+        ("NO_PROXY", "direct.test".to_owned()),
+    ];
+    let env = env.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut proxied = Proxied::start_with_env(&flags, &env, &by_squid).await?;
+    let ssh_command = ssh_command(&server, home.path())?;
+    let variables = [("GIT_SSH_COMMAND", ssh_command.as_str())];
+    let url = format!("ssh://git@127.0.0.1:{}{}", proxied.ssh, bare.display());
+    let cloned = git(home.path(), &["clone", "-q", &url, "by-squid"], &variables).await?;
+    ensure!(
+        cloned.status.success(),
+        "{}",
+        String::from_utf8_lossy(&cloned.stderr)
+    );
+    let squids = eventually(LOG_DEADLINE, "squid's line of the tunnel", async || {
+        let log = squid.access_log().ok()?;
+        log.contains(&format!("CONNECT {by_squid}")).then_some(log)
+    });
+    squids.await?;
+
+    // NO_PROXY has this name, which the hub cannot resolve.
+    let proxy = format!("http://127.0.0.1:{}", proxied.http);
+    let variables = [("https_proxy", proxy.as_str()), ("no_proxy", "")];
+    let url = format!("https://{direct}/a.git");
+    let refused = git(home.path(), &["clone", "-q", &url, "direct"], &variables).await?;
+    ensure!(!refused.status.success(), "the clone was not refused");
+    let hub_log = &mut proxied.world.hub.process;
+    hub_log.wait_for_log("FL-1510", LOG_DEADLINE).await?;
+    ensure!(
+        !squid.access_log()?.contains("direct.test"),
+        "through squid"
+    );
+    let log = hub_log.log()?;
+    ensure!(!log.contains("proxy-word"), "the password is in the log");
     Ok(())
 }
 

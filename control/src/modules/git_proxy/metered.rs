@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use fairlead_api::ClusterId;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -52,15 +53,23 @@ impl Drop for ConnectionRecord {
 /// A connection with its record. Reads fail once no byte has passed in either direction for the idle time.
 pub(super) struct Metered<IO> {
     io: IO,
+    /// Bytes from the server that were read together with the answer of a proxy.
+    received: Bytes,
     idle_timeout: Duration,
     idle: Pin<Box<Sleep>>,
     record: ConnectionRecord,
 }
 
 impl<IO> Metered<IO> {
-    pub(super) fn new(io: IO, idle_timeout: Duration, record: ConnectionRecord) -> Self {
+    pub(super) fn new(
+        io: IO,
+        received: Bytes,
+        idle_timeout: Duration,
+        record: ConnectionRecord,
+    ) -> Self {
         Metered {
             io,
+            received,
             idle_timeout,
             idle: Box::pin(sleep(idle_timeout)),
             record,
@@ -79,6 +88,14 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Metered<IO> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if !this.received.is_empty() {
+            let taken = this
+                .received
+                .split_to(buf.remaining().min(this.received.len()));
+            buf.put_slice(&taken);
+            this.record.received += u64::try_from(taken.len()).unwrap_or_default();
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         match Pin::new(&mut this.io).poll_read(cx, buf) {
             Poll::Ready(Ok(())) => {
@@ -126,26 +143,38 @@ mod tests {
 
     use super::*;
 
-    fn metered<IO>(io: IO) -> Metered<IO> {
+    fn metered<IO>(io: IO, received: &'static [u8]) -> Metered<IO> {
         let cluster = "c-a".parse().unwrap();
         let target = "git.example:22".parse().unwrap();
         let record = ConnectionRecord::begin(cluster, target, Box::new(()));
-        Metered::new(io, Duration::from_secs(60), record)
+        let received = Bytes::from_static(received);
+        Metered::new(io, received, Duration::from_secs(60), record)
     }
 
     #[tokio::test(start_paused = true)]
     async fn idle_connection_ends() {
         let (near, _far) = duplex(64);
         let started = Instant::now();
-        let error = metered(near).read_u8().await.unwrap_err();
+        let error = metered(near, b"").read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(started.elapsed().as_secs(), 60);
     }
 
     #[tokio::test(start_paused = true)]
+    async fn bytes_behind_the_answer_of_a_proxy_come_first() {
+        let (near, mut far) = duplex(64);
+        let mut near = metered(near, b"SSH-");
+        far.write_all(b"2.0").await.unwrap();
+        let mut read = [0; 7];
+        near.read_exact(&mut read[..3]).await.unwrap();
+        near.read_exact(&mut read[3..]).await.unwrap();
+        assert_eq!((&read[..], near.record.received), (&b"SSH-2.0"[..], 7));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn bytes_in_either_direction_keep_it_open() {
         let (near, mut far) = duplex(64);
-        let mut near = metered(near);
+        let mut near = metered(near, b"");
         for _ in 0..3 {
             sleep(Duration::from_secs(50)).await;
             near.write_all(b"ab").await.unwrap();
