@@ -1,5 +1,6 @@
 //! Documents of tenants, clusters and deliveries in files: the fields that people write, the parser, and the order of requests.
 
+mod ci_values;
 mod kind;
 mod patch;
 pub mod plan;

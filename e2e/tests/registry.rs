@@ -208,6 +208,54 @@ async fn import_from_lieutenant_is_complete_and_idempotent() -> anyhow::Result<(
     Ok(())
 }
 
+/// The hub returns no value, so the client cannot compare it: the digest tells whether it is the same.
+#[tokio::test]
+async fn values_of_ci_variables_are_applied_once_and_never_printed() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let file = hub.dir().join("variables.yaml");
+    let path = file.display().to_string();
+    let documents = |value: &str, field: &str| {
+        let variable = format!("{{value: {value}, masked: true{field}}}");
+        let repo = "gitRepo: {type: unmanaged, url: 'ssh://git@git.example/a/b.git', ciVariables:";
+        format!(
+            "id: t-ci\ngitRepo: {{type: unmanaged}}\n---\nkind: Cluster\nid: c-ci\ntenant: t-ci\n{repo} {{TOKEN: {variable}}}}}\n"
+        )
+    };
+    let apply = async |text: String, flags: &[&str]| {
+        std::fs::write(&file, text)?;
+        let words = [&["tenant", "apply", "--yes", "-f", &path][..], flags].concat();
+        let output = hub.cli(words).await?;
+        let diagnostics = output.stderr.clone();
+        let text = output.success()?;
+        ensure!(!text.contains("s3cret"), "{text}");
+        ensure!(!diagnostics.contains("s3cret"), "{diagnostics}");
+        let last = text.lines().last().context("no last line")?.to_owned();
+        anyhow::Ok((last, text))
+    };
+    // The cluster cannot be validated before its tenant is there.
+    for flags in [&["--dry-run"][..], &[]] {
+        let (last, output) = apply(documents("s3cret-1", ""), flags).await?;
+        ensure!(last.starts_with("2 "), "{last}");
+        let shown = "gitRepo.ciVariables.TOKEN.value: \"(hidden)\"";
+        ensure!(output.contains(shown), "{output}");
+    }
+    for flags in [&[][..], &["--replace"]] {
+        let (last, output) = apply(documents("s3cret-1", ""), flags).await?;
+        ensure!(last.ends_with("0 changed, 2 unchanged."), "{output}");
+    }
+    // A document that was read has the digest of the value before.
+    let read = documents("s3cret-2", ", digest: '0123456789abcdef'");
+    let (last, output) = apply(read.clone(), &[]).await?;
+    ensure!(last == "0 created, 1 changed, 1 unchanged.", "{output}");
+    ensure!(
+        output.contains("~ gitRepo.ciVariables.TOKEN.digest: "),
+        "{output}"
+    );
+    let (last, _) = apply(read, &[]).await?;
+    ensure!(last.ends_with("0 changed, 2 unchanged."), "{last}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn cluster_with_lieutenants_objects_is_read_by_its_kubeconfig() -> anyhow::Result<()> {
     let (hub, cluster) = tokio::try_join!(Hub::start(), Cluster::start_lite())?;

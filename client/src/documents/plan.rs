@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Document, DocumentKind, invalid,
+    Document, DocumentKind, ci_values, invalid,
     patch::{merged, patch},
     removals::Removals,
 };
@@ -95,7 +95,10 @@ pub async fn plan(
         if pending {
             return Ok(DocumentPlan::without_dry_run(
                 plan,
-                describe_changes(&json!({}), &wanted),
+                describe_changes(
+                    &json!({}),
+                    &Value::Object(ci_values::hidden(&new(document))),
+                ),
             ));
         }
         return dry_run(hub, document, plan, None).await;
@@ -189,7 +192,7 @@ async fn dry_run(
         None => json!({}),
     };
     // The hub refuses unknown fields of the other kinds by itself.
-    let whole = document.kind.takes_patch().then(|| document.whole());
+    let whole = (document.kind.takes_patch()).then(|| ci_values::without(&document.whole()));
     if let Some(field) = whole.and_then(|it| ignored_field(&would, &it)) {
         let error = match (field.as_str(), now) {
             ("gitRepo.type", Some(_)) => {
