@@ -8,6 +8,9 @@
     reason = "a test waits for one future at a time"
 )]
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -21,6 +24,8 @@ const LIEUTENANTS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../control/tests/lieutenant/data/openapi.yaml"
 );
+/// Address without a server: the port for discarding (RFC 863).
+const AWAY: &str = "http://127.0.0.1:9";
 /// Deadline for one hub; it takes some minutes.
 const RUN_DEADLINE: Duration = Duration::from_secs(1800);
 
@@ -107,16 +112,40 @@ async fn all(hub: &Hub) -> anyhow::Result<()> {
     fuzz(hub, ApiDocument::Ours, &last(delete)).await
 }
 
+/// Flags for a Git server, a Vault and adoptions, so that their routes do more than refuse. Nobody answers at the servers'
+/// addresses.
+fn with_servers(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        anyhow::Ok(path.display().to_string())
+    };
+    let token = file("token", "only-for-tests")?;
+    let git = format!(
+        "[[server]]\nname = \"git.example\"\nendpoint = \"{AWAY}\"\nprovider = \"gitlab\"\ntoken_file = \"{token}\"\nssh_host = \"127.0.0.1\"\n"
+    );
+    let vault = format!(
+        "address = \"{AWAY}\"\ntoken_file = \"{token}\"\nservice_accounts = [\"syn/secrets\"]\n"
+    );
+    let (git, vault) = (file("git.toml", &git)?, file("vault.toml", &vault)?);
+    let flags = ["--git-servers", &git, "--vault", &vault, "--adoption"];
+    Ok(flags.map(str::to_owned).to_vec())
+}
+
 #[tokio::test]
 async fn answers_of_a_hub_with_a_file_match_its_description() -> anyhow::Result<()> {
-    all(&Hub::start_server::<&str>(&[]).await?).await
+    let folder = tempfile::tempdir()?;
+    all(&Hub::start_server(&with_servers(folder.path())?).await?).await
 }
 
 #[tokio::test]
 async fn answers_of_a_hub_with_postgresql_match_its_description() -> anyhow::Result<()> {
     let server = PostgresServer::start()?;
-    let hub = Hub::start_server(&["--store", &server.url()]).await?;
-    all(&hub).await
+    let folder = tempfile::tempdir()?;
+    let store = ["--store".to_owned(), server.url()];
+    let flags = [&store[..], &with_servers(folder.path())?].concat();
+    all(&Hub::start_server(&flags).await?).await
 }
 
 #[tokio::test]
