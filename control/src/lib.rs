@@ -19,6 +19,7 @@ mod local;
 mod loss;
 mod modules;
 mod opening;
+mod reconciling;
 mod secrets;
 
 pub use config::Config;

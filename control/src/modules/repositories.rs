@@ -17,27 +17,22 @@ mod tenant_files;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{
-    Json,
-    extract::{Path, State},
-};
 use fairlead_api::{
     HubUrl,
     resources::{RetiredRepoDocument, RetiredRepositories, Role},
 };
-use fairlead_registry::{RegistryError, allow, by};
+use fairlead_registry::RegistryError;
 use fairlead_repositories::GitServers;
-use fairlead_routes::{
-    ApiModule, ApiRoutes, Right, RouteSpec, Tag,
-    reply::{Answer, Authenticated},
-};
+use fairlead_routes::{ApiModule, ApiRoutes, Right, RouteSpec, Tag};
 use fairlead_runtime::Process;
 use fairlead_seam::Module;
-use fairlead_store::{Clock, Draft, Store, StoreError};
-use http::StatusCode;
+use fairlead_store::{Clock, Draft, Store, StoreError, View};
 use tracing::info;
 
-use crate::secrets::StoreSecrets;
+use crate::{
+    reconciling::retired::{self as retired_parts, RetiredParts},
+    secrets::StoreSecrets,
+};
 
 pub(crate) use state::ServerStates;
 
@@ -86,7 +81,7 @@ impl ApiModule for RepositoriesModule {
                 )
                 .needs(&[RETIRED])
                 .gives::<RetiredRepositories>(200),
-                list_retired,
+                retired_parts::list::<Repositories>,
             )
             .route(
                 RouteSpec::delete(
@@ -98,7 +93,7 @@ impl ApiModule for RepositoriesModule {
                 .needs(&[RETIRED])
                 .fails(404, "no such entry")
                 .gives_nothing(204),
-                keep_retired,
+                retired_parts::keep::<Repositories>,
             )
             .with_state(Arc::clone(&self.0))
             .merge(credentials::routes(&self.0))
@@ -107,42 +102,43 @@ impl ApiModule for RepositoriesModule {
     }
 }
 
-async fn list_retired(
-    State(repositories): State<Arc<Repositories>>,
-    Authenticated(caller): Authenticated,
-) -> Answer<Json<RetiredRepositories>> {
-    allow(&caller, RETIRED)?;
-    let view = repositories.store.view();
-    let items = view.retired_repositories().map(|it| {
-        let it = it.value.clone();
-        RetiredRepoDocument {
-            id: it.id,
-            owner: it.owner,
-            url: it.url,
-            policy: it.policy,
-            deleted: it.deleted,
-            reason: it.reason,
-            last_try: it.tried,
-        }
-    });
-    let items = items.collect();
-    Ok(Json(RetiredRepositories { items }))
-}
+impl RetiredParts for Repositories {
+    const RIGHT: Right = RETIRED;
+    type Shown = RetiredRepositories;
 
-async fn keep_retired(
-    State(repositories): State<Arc<Repositories>>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
-) -> Answer<StatusCode> {
-    allow(&caller, RETIRED)?;
-    let gone = id.clone();
-    let decide = move |draft: &mut Draft| match draft.delete_retired_repository(&gone) {
-        Err(StoreError::Missing) => Err(RegistryError::NoSuchRetiredRepository(gone.clone())),
-        done => Ok(done?),
-    };
-    repositories.store.change(by(&caller), decide).await?;
-    info!(id, caller = caller.name, "retired repository kept");
-    Ok(StatusCode::NO_CONTENT)
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn shown(view: &View) -> RetiredRepositories {
+        let items = view.retired_repositories().map(|it| {
+            let it = it.value.clone();
+            RetiredRepoDocument {
+                id: it.id,
+                owner: it.owner,
+                url: it.url,
+                policy: it.policy,
+                deleted: it.deleted,
+                reason: it.reason,
+                last_try: it.tried,
+            }
+        });
+        RetiredRepositories {
+            items: items.collect(),
+        }
+    }
+
+    fn remove(draft: &mut Draft, id: &str) -> Result<(), StoreError> {
+        draft.delete_retired_repository(id)
+    }
+
+    fn missing(id: String) -> RegistryError {
+        RegistryError::NoSuchRetiredRepository(id)
+    }
+
+    fn log_kept(id: &str, caller: &str) {
+        info!(id, caller, "retired repository kept");
+    }
 }
 
 #[async_trait]

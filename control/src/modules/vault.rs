@@ -11,22 +11,16 @@ mod state;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{
-    Json,
-    extract::{Path, State},
-};
 use fairlead_api::resources::{RetiredVaultAccesses, RetiredVaultDocument, Role};
-use fairlead_registry::{RegistryError, allow, by};
-use fairlead_routes::{
-    ApiModule, ApiRoutes, Right, RouteSpec, Tag,
-    reply::{Answer, Authenticated},
-};
+use fairlead_registry::RegistryError;
+use fairlead_routes::{ApiModule, ApiRoutes, Right, RouteSpec, Tag};
 use fairlead_runtime::Process;
 use fairlead_seam::Module;
-use fairlead_store::{Clock, Draft, Store, StoreError};
+use fairlead_store::{Clock, Draft, Store, StoreError, View};
 use fairlead_vault::SecretAccess;
-use http::StatusCode;
 use tracing::info;
+
+use crate::reconciling::retired::{self as retired_parts, RetiredParts};
 
 pub(crate) use state::VaultStates;
 
@@ -65,7 +59,7 @@ impl ApiModule for VaultModule {
                 )
                 .needs(&[RETIRED])
                 .gives::<RetiredVaultAccesses>(200),
-                list_retired,
+                retired_parts::list::<VaultParts>,
             )
             .route(
                 RouteSpec::delete(
@@ -77,47 +71,48 @@ impl ApiModule for VaultModule {
                 .needs(&[RETIRED])
                 .fails(404, "no such entry")
                 .gives_nothing(204),
-                keep_retired,
+                retired_parts::keep::<VaultParts>,
             )
             .with_state(Arc::clone(&self.0))
     }
 }
 
-async fn list_retired(
-    State(parts): State<Arc<VaultParts>>,
-    Authenticated(caller): Authenticated,
-) -> Answer<Json<RetiredVaultAccesses>> {
-    allow(&caller, RETIRED)?;
-    let view = parts.store.view();
-    let items = view.retired_vault_accesses().map(|it| {
-        let it = it.value.clone();
-        RetiredVaultDocument {
-            id: it.id,
-            names: it.names,
-            deletion_policy: it.policy,
-            deleted: it.deleted,
-            reason: it.reason,
-            last_try: it.tried,
-        }
-    });
-    let items = items.collect();
-    Ok(Json(RetiredVaultAccesses { items }))
-}
+impl RetiredParts for VaultParts {
+    const RIGHT: Right = RETIRED;
+    type Shown = RetiredVaultAccesses;
 
-async fn keep_retired(
-    State(parts): State<Arc<VaultParts>>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
-) -> Answer<StatusCode> {
-    allow(&caller, RETIRED)?;
-    let gone = id.clone();
-    let decide = move |draft: &mut Draft| match draft.delete_retired_vault_access(&gone) {
-        Err(StoreError::Missing) => Err(RegistryError::NoSuchVaultAccess(gone.clone())),
-        done => Ok(done?),
-    };
-    parts.store.change(by(&caller), decide).await?;
-    info!(id, caller = caller.name, "retired access to vault kept");
-    Ok(StatusCode::NO_CONTENT)
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn shown(view: &View) -> RetiredVaultAccesses {
+        let items = view.retired_vault_accesses().map(|it| {
+            let it = it.value.clone();
+            RetiredVaultDocument {
+                id: it.id,
+                names: it.names,
+                deletion_policy: it.policy,
+                deleted: it.deleted,
+                reason: it.reason,
+                last_try: it.tried,
+            }
+        });
+        RetiredVaultAccesses {
+            items: items.collect(),
+        }
+    }
+
+    fn remove(draft: &mut Draft, id: &str) -> Result<(), StoreError> {
+        draft.delete_retired_vault_access(id)
+    }
+
+    fn missing(id: String) -> RegistryError {
+        RegistryError::NoSuchVaultAccess(id)
+    }
+
+    fn log_kept(id: &str, caller: &str) {
+        info!(id, caller, "retired access to vault kept");
+    }
 }
 
 #[async_trait]

@@ -1,7 +1,7 @@
 //! Open merge requests in the repositories of a tenant and its clusters: listed, and merged one by one.
 //! The hub keeps nothing of them.
 
-use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{Json, extract::State};
 use fairlead_api::{
@@ -154,10 +154,10 @@ async fn merge(
     let desired = desired.ok_or_else(missing)?;
     let server = repositories.git_servers.of(&desired).ok_or_else(missing)?;
     let head = order.head.as_deref();
-    let called = AssertUnwindSafe(async {
+    let called = async {
         let secrets = secrets_of(&repositories, &desired)?;
         server.merge(&desired, &secrets, number, head).await
-    });
+    };
     let merged = with_deadline(server.as_ref(), called).await;
     info!(%tenant, id, head, caller = caller.name, result = ?merged, "merge requested");
     merged.map_err(failure)?;
@@ -181,10 +181,10 @@ async fn list_of(
     let Some(server) = repositories.git_servers.of(desired) else {
         return Ok(Vec::new());
     };
-    let called = AssertUnwindSafe(async {
+    let called = async {
         let secrets = secrets_of(repositories, desired)?;
         server.merge_requests(desired, &secrets, filter).await
-    });
+    };
     with_deadline(server.as_ref(), called).await
 }
 

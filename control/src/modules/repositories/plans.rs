@@ -10,7 +10,6 @@ use fairlead_repositories::{DesiredRepo, RepoOwner};
 use fairlead_store::{
     Revision,
     model::{RepoPhase, RepoState},
-    random,
 };
 use tokio::time::Instant;
 
@@ -18,14 +17,10 @@ use super::{
     desired::{contents_hash_of, hash_of},
     state::DesiredHashes,
 };
+use crate::reconciling::delays::{jittered, retry_delay, throttled_delay};
 
-/// First retry delay after a failure; it doubles each time.
-const RETRY_DELAY_MIN: Duration = Duration::from_secs(5);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(600);
 /// Longest interval of checks for drift: people change repositories on the server, too.
 const DRIFT_CHECK_INTERVAL: Duration = Duration::from_secs(3 * 3600);
-/// Calls that wait for a rate limit are spread over this time.
-const THROTTLE_SPREAD: Duration = Duration::from_secs(30);
 
 /// Revisions of the changes that wrote an owner's record and its template's.
 pub(super) type Sources = (Revision, Revision);
@@ -181,7 +176,7 @@ impl Plans {
         }
         plan.misses = if is_done { 0 } else { plan.misses + 1 };
         let delay = match (wait, plan.misses) {
-            (Some(wait), _) => wait + jittered(THROTTLE_SPREAD),
+            (Some(wait), _) => throttled_delay(wait),
             (None, 0) => jittered(DRIFT_CHECK_INTERVAL),
             (None, misses) => retry_delay(misses),
         };
@@ -197,22 +192,12 @@ fn hashes_of(desired: &DesiredRepo) -> DesiredHashes {
     }
 }
 
-/// Delay after this number of failures in a row.
-pub(super) fn retry_delay(misses: u32) -> Duration {
-    jittered(RETRY_DELAY_MAX.min(RETRY_DELAY_MIN * (1 << misses.min(8))))
-}
-
-/// Jitter: half of the delay at least.
-fn jittered(whole: Duration) -> Duration {
-    let [share] = random::bytes::<1>().unwrap_or([0]);
-    whole / 2 + (whole / 2).mul_f64(f64::from(share) / 255.0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::reconciling::delays::THROTTLE_SPREAD;
 
     const BEYOND_ALL_DELAYS: Duration = Duration::from_secs(4 * 3600);
 

@@ -2,7 +2,7 @@
 //! events, so a hub that ends in between misses nothing. Of several hubs on one database one does
 //! this.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use fairlead_api::Failure;
 use fairlead_registry::template_of;
@@ -14,12 +14,8 @@ use fairlead_store::{
     model::{Cluster, GitRepo, RepoState, Tenant},
     whole_millis,
 };
-use futures_util::FutureExt;
 use time::OffsetDateTime;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep, sleep_until, timeout},
-};
+use tokio::{task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
 use super::{
@@ -32,23 +28,15 @@ use super::{
     state::{DesiredHashes, creating, state_after},
     tenant_files::is_removed,
 };
+use crate::reconciling::{self, CALL_DEADLINE, CallFailure, Reconciling};
 
 /// Maximum number of concurrent server calls.
 const MAX_CONCURRENT_CALLS: usize = 8;
-pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(60);
-/// Changes within this time are processed together.
-const BATCH_DELAY: Duration = Duration::from_millis(300);
-/// Interval at which a standby hub checks that the active one is alive.
-pub(super) const STANDBY_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Never returns.
 pub(super) async fn run(repositories: &Arc<Repositories>) {
-    loop {
-        if repositories.store.leads() {
-            Reconciler::new(Arc::clone(repositories)).reconcile().await;
-        }
-        sleep(STANDBY_POLL_INTERVAL).await;
-    }
+    let new = || Reconciler::new(Arc::clone(repositories));
+    reconciling::run(&repositories.store, new).await;
 }
 
 struct Reconciler {
@@ -75,35 +63,21 @@ impl Reconciler {
             planned: None,
         }
     }
+}
 
-    /// Returns when another hub becomes responsible.
-    async fn reconcile(mut self) {
-        let mut revisions = self.repositories.store.watch();
-        self.refresh();
-        while self.repositories.store.leads() {
-            self.start_calls();
-            let has_capacity = self.calls.len() < MAX_CONCURRENT_CALLS;
-            let due = self.plans.next().filter(|_| has_capacity);
-            tokio::select! {
-                changed = revisions.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    sleep(BATCH_DELAY).await;
-                    revisions.mark_unchanged();
-                    self.refresh();
-                }
-                Some(done) = self.calls.join_next() => {
-                    if let Ok(completed) = done {
-                        self.complete(completed);
-                    }
-                }
-                () = sleep_until(due.unwrap_or(Instant::now() + STANDBY_POLL_INTERVAL)) => {}
-            }
-        }
+impl Reconciling for Reconciler {
+    const MAX_CONCURRENT_CALLS: usize = MAX_CONCURRENT_CALLS;
+    const BATCH_DELAY: Duration = Duration::from_millis(300);
+    type Completed = Completed;
+
+    fn calls(&mut self) -> &mut JoinSet<Completed> {
+        &mut self.calls
     }
 
-    /// Refreshes the plans from the store.
+    fn next(&self) -> Option<Instant> {
+        self.plans.next()
+    }
+
     fn refresh(&mut self) {
         let view = self.repositories.store.view();
         let same_clusters = self.planned.as_ref();
@@ -147,24 +121,6 @@ impl Reconciler {
         self.planned = Some(view);
     }
 
-    fn plan(
-        &mut self,
-        owner: RepoOwner,
-        sources: Sources,
-        known: Option<&RepoState>,
-        desired: impl FnOnce() -> Option<DesiredRepo>,
-    ) {
-        if self.plans.is_planned(&owner, sources) {
-            return;
-        }
-        let servers = &self.repositories.git_servers;
-        match desired().filter(|it| servers.of(it).is_some()) {
-            Some(desired) => self.plans.add(desired, sources, known),
-            None => self.plans.forget(&owner),
-        }
-    }
-
-    /// Starts the calls that are due, up to the limit.
     fn start_calls(&mut self) {
         let capacity = MAX_CONCURRENT_CALLS.saturating_sub(self.calls.len());
         for call in self.plans.take_due(capacity) {
@@ -191,6 +147,25 @@ impl Reconciler {
     }
 }
 
+impl Reconciler {
+    fn plan(
+        &mut self,
+        owner: RepoOwner,
+        sources: Sources,
+        known: Option<&RepoState>,
+        desired: impl FnOnce() -> Option<DesiredRepo>,
+    ) {
+        if self.plans.is_planned(&owner, sources) {
+            return;
+        }
+        let servers = &self.repositories.git_servers;
+        match desired().filter(|it| servers.of(it).is_some()) {
+            Some(desired) => self.plans.add(desired, sources, known),
+            None => self.plans.forget(&owner),
+        }
+    }
+}
+
 fn tenant_in(view: &View, tenant: &Tenant) -> Option<DesiredRepo> {
     tenant.git_repo.as_ref()?;
     let clusters = view.clusters_of(&tenant.id);
@@ -211,10 +186,10 @@ async fn ensure(
     };
     let now = || whole_millis(repositories.clock.now());
     let known = begin(repositories, &desired, &hashes, now()).await?;
-    let called = AssertUnwindSafe(async {
+    let called = async {
         let secrets = secrets_of(repositories, &desired)?;
         server.ensure(&desired, &known, &secrets).await
-    });
+    };
     let mut result = with_deadline(server.as_ref(), called).await;
     if let Ok(made) = &mut result {
         let view = repositories.store.view();
@@ -294,14 +269,17 @@ fn record_start(draft: &mut Draft, owner: &RepoOwner, first: &RepoState) -> Resu
 /// Calls the server with a deadline. A panic counts as a failure that may be retried.
 pub(super) async fn with_deadline<T>(
     server: &dyn GitServer,
-    called: AssertUnwindSafe<impl Future<Output = Result<T, GitServerError>>>,
+    called: impl Future<Output = Result<T, GitServerError>>,
 ) -> Result<T, GitServerError> {
     let name = server.name();
-    let detail = match timeout(CALL_DEADLINE, called.catch_unwind()).await {
-        Ok(Ok(result)) => return result,
-        // The panic message is omitted: viewers of the repository must not see it.
-        Ok(Err(_)) => format!("the client of {name} panicked; see the hub's log"),
-        Err(_) => format!("{name} did not answer within {} s", CALL_DEADLINE.as_secs()),
+    let detail = match reconciling::with_deadline(called).await {
+        Ok(result) => return result,
+        Err(CallFailure::Panicked) => {
+            format!("the client of {name} panicked; see the hub's log")
+        }
+        Err(CallFailure::Late) => {
+            format!("{name} did not answer within {} s", CALL_DEADLINE.as_secs())
+        }
     };
     Err(GitServerError::Unavailable(detail))
 }

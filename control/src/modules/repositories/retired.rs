@@ -1,7 +1,7 @@
 //! Repositories of deleted tenants and clusters: archived or deleted on their servers, with retries,
 //! until the record of each one is done.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fairlead_api::Failure;
 use fairlead_registry::{Effective, template_of};
@@ -19,10 +19,10 @@ use super::{
     Repositories,
     desired::{desired_of_cluster, desired_of_tenant},
     opened::secrets_of_retired,
-    plans::retry_delay,
-    reconciler::{STANDBY_POLL_INTERVAL, with_deadline},
+    reconciler::with_deadline,
     state::line,
 };
+use crate::reconciling::{STANDBY_POLL_INTERVAL, delays::retry_delay};
 
 /// Next try of each record, and the failed tries so far.
 type Tries = BTreeMap<String, (Instant, u32)>;
@@ -122,10 +122,10 @@ async fn retire(
         has_access_token: retired.access_token_id.is_some(),
         retirement,
     };
-    let called = AssertUnwindSafe(async {
+    let called = async {
         let secrets = secrets_of_retired(repositories, retired)?;
         server.retire(&repo, &secrets).await
-    });
+    };
     let result = with_deadline(server.as_ref(), called).await;
     let (owner, server) = (&retired.owner, server.name());
     match &result {

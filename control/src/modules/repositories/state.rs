@@ -27,6 +27,7 @@ use fairlead_store::model::{
 use time::OffsetDateTime;
 
 use super::desired::{desired_of_cluster, desired_of_tenant, hash_of};
+use crate::reconciling;
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 500;
@@ -176,9 +177,7 @@ pub(super) fn creating(
 
 /// The reason on one line, truncated.
 pub(super) fn line(reason: &str) -> String {
-    let words = reason.split(|c: char| c.is_control() || c.is_whitespace());
-    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    words.join(" ").chars().take(MAX_REASON_CHARS).collect()
+    reconciling::line(reason, MAX_REASON_CHARS)
 }
 
 /// Status of repositories for documents.

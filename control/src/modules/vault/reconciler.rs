@@ -2,7 +2,7 @@
 //! events, so a hub that ends in between misses nothing. Of several hubs on one database one does
 //! this.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fairlead_api::{ClusterId, Failure};
 use fairlead_registry::retire_vault_access;
@@ -12,12 +12,8 @@ use fairlead_store::{
     whole_millis,
 };
 use fairlead_vault::{SecretAccess, VaultError};
-use futures_util::FutureExt;
 use time::OffsetDateTime;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep, sleep_until, timeout},
-};
+use tokio::{task::JoinSet, time::Instant};
 use tracing::{info, warn};
 
 use super::{
@@ -27,30 +23,21 @@ use super::{
     schedule::{DueWork, Schedule, Work, WorkOutcome},
     state::{begun, state_after},
 };
+use crate::reconciling::{self, CALL_DEADLINE, CallFailure, Reconciling};
 
 /// Maximum number of concurrent requests.
 const MAX_CONCURRENT_CALLS: usize = 4;
-const CALL_DEADLINE: Duration = Duration::from_secs(60);
-/// Changes within this time are processed together.
-const BATCH_DELAY: Duration = Duration::from_millis(500);
-/// Interval at which a standby hub checks that the active one is alive.
-const STANDBY_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Never returns.
 pub(super) async fn run(parts: &Arc<VaultParts>, access: &Arc<dyn SecretAccess>) {
-    loop {
-        if parts.store.leads() {
-            let reconciler = Reconciler {
-                parts: Arc::clone(parts),
-                access: Arc::clone(access),
-                schedule: Schedule::default(),
-                calls: JoinSet::new(),
-                planned: BTreeMap::new(),
-            };
-            reconciler.reconcile().await;
-        }
-        sleep(STANDBY_POLL_INTERVAL).await;
-    }
+    let new = || Reconciler {
+        parts: Arc::clone(parts),
+        access: Arc::clone(access),
+        schedule: Schedule::default(),
+        calls: JoinSet::new(),
+        planned: BTreeMap::new(),
+    };
+    reconciling::run(&parts.store, new).await;
 }
 
 struct Reconciler {
@@ -62,35 +49,23 @@ struct Reconciler {
     planned: BTreeMap<ClusterId, Revision>,
 }
 
-impl Reconciler {
-    /// Returns when another hub becomes responsible.
-    async fn reconcile(mut self) {
-        let mut revisions = self.parts.store.watch();
-        self.refresh();
-        while self.parts.store.leads() {
-            self.start_calls();
-            let has_capacity = self.calls.len() < MAX_CONCURRENT_CALLS;
-            let due = self.schedule.next().filter(|_| has_capacity);
-            tokio::select! {
-                changed = revisions.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    sleep(BATCH_DELAY).await;
-                    revisions.mark_unchanged();
-                    self.refresh();
-                }
-                Some(done) = self.calls.join_next() => {
-                    if let Ok((work, outcome)) = done {
-                        self.schedule.complete(&work, outcome);
-                    }
-                }
-                () = sleep_until(due.unwrap_or(Instant::now() + STANDBY_POLL_INTERVAL)) => {}
-            }
-        }
+impl Reconciling for Reconciler {
+    const MAX_CONCURRENT_CALLS: usize = MAX_CONCURRENT_CALLS;
+    const BATCH_DELAY: Duration = Duration::from_millis(500);
+    type Completed = (DueWork, WorkOutcome);
+
+    fn calls(&mut self) -> &mut JoinSet<Self::Completed> {
+        &mut self.calls
     }
 
-    /// Refreshes the schedule from the store.
+    fn next(&self) -> Option<Instant> {
+        self.schedule.next()
+    }
+
+    fn complete(&mut self, (work, outcome): Self::Completed) {
+        self.schedule.complete(&work, outcome);
+    }
+
     fn refresh(&mut self) {
         let view = self.parts.store.view();
         for record in view.retired_vault_accesses() {
@@ -113,25 +88,6 @@ impl Reconciler {
         });
     }
 
-    fn plan(&mut self, cluster: &Cluster) {
-        let work = Work::Ensure(cluster.id.clone());
-        let names = names(self.access.as_ref(), cluster);
-        let known = cluster.vault.as_ref();
-        let is_moved = known.is_some_and(|it| it.names != names);
-        match planned_access(self.access.as_ref(), cluster) {
-            Ok(planned) => {
-                let is_done = known.is_some_and(|it| it.of == planned.of && it.reason.is_none());
-                // A later cluster with the same id and keys is another one: the parts of the first end.
-                let of = format!("{} {}", planned.of, cluster.created);
-                self.schedule.plan(work, &names.mount, &of, is_done);
-            }
-            // The parts of the former tenant end without new keys, too.
-            Err(_) if is_moved => self.schedule.plan(work, &names.mount, "", false),
-            Err(_) => self.schedule.forget(&work),
-        }
-    }
-
-    /// Starts the requests that are due, up to the limit.
     fn start_calls(&mut self) {
         while self.calls.len() < MAX_CONCURRENT_CALLS {
             let Some(due) = self.schedule.take_due() else {
@@ -149,6 +105,26 @@ impl Reconciler {
                 });
                 (due, outcome)
             });
+        }
+    }
+}
+
+impl Reconciler {
+    fn plan(&mut self, cluster: &Cluster) {
+        let work = Work::Ensure(cluster.id.clone());
+        let names = names(self.access.as_ref(), cluster);
+        let known = cluster.vault.as_ref();
+        let is_moved = known.is_some_and(|it| it.names != names);
+        match planned_access(self.access.as_ref(), cluster) {
+            Ok(planned) => {
+                let is_done = known.is_some_and(|it| it.of == planned.of && it.reason.is_none());
+                // A later cluster with the same id and keys is another one: the parts of the first end.
+                let of = format!("{} {}", planned.of, cluster.created);
+                self.schedule.plan(work, &names.mount, &of, is_done);
+            }
+            // The parts of the former tenant end without new keys, too.
+            Err(_) if is_moved => self.schedule.plan(work, &names.mount, "", false),
+            Err(_) => self.schedule.forget(&work),
         }
     }
 }
@@ -270,12 +246,10 @@ pub(super) fn outcome_of<T>(result: &Result<T, VaultError>) -> WorkOutcome {
 pub(super) async fn with_deadline<T>(
     called: impl Future<Output = Result<T, VaultError>>,
 ) -> Result<T, VaultError> {
-    let called = AssertUnwindSafe(called).catch_unwind();
-    let cause = match timeout(CALL_DEADLINE, called).await {
-        Ok(Ok(result)) => return result,
-        // The panic message is omitted: viewers of the cluster must not see it.
-        Ok(Err(_)) => "its client panicked; see the hub's log".to_owned(),
-        Err(_) => format!("no answer within {} s", CALL_DEADLINE.as_secs()),
+    let cause = match reconciling::with_deadline(called).await {
+        Ok(result) => return result,
+        Err(CallFailure::Panicked) => "its client panicked; see the hub's log".to_owned(),
+        Err(CallFailure::Late) => format!("no answer within {} s", CALL_DEADLINE.as_secs()),
     };
     Err(VaultError::Away(cause))
 }

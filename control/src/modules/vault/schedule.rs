@@ -7,16 +7,12 @@ use std::{
 };
 
 use fairlead_api::ClusterId;
-use fairlead_store::random;
 use tokio::time::Instant;
 
-/// First retry delay after a failure; it doubles each time.
-const RETRY_DELAY_MIN: Duration = Duration::from_secs(5);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(600);
+use crate::reconciling::delays::{jittered, retry_delay, throttled_delay};
+
 /// Longest interval of checks for drift: people change Vault, too.
 const DRIFT_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
-/// Requests that wait for a rate limit are spread over this time.
-const THROTTLE_SPREAD: Duration = Duration::from_secs(30);
 
 /// Removals come before the access of a later cluster with the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,25 +135,18 @@ impl Schedule {
         };
         let delay = match outcome {
             WorkOutcome::Done => jittered(DRIFT_CHECK_INTERVAL),
-            WorkOutcome::Failed(Some(wait)) => wait + jittered(THROTTLE_SPREAD),
-            WorkOutcome::Failed(None) => {
-                jittered(RETRY_DELAY_MAX.min(RETRY_DELAY_MIN * (1 << planned.misses.min(8))))
-            }
+            WorkOutcome::Failed(Some(wait)) => throttled_delay(wait),
+            WorkOutcome::Failed(None) => retry_delay(planned.misses),
         };
         planned.due = Instant::now() + delay;
         self.queue.insert((planned.due, taken.work.clone()));
     }
 }
 
-/// Jitter: half of the delay at least.
-fn jittered(whole: Duration) -> Duration {
-    let [share] = random::bytes::<1>().unwrap_or([0]);
-    whole / 2 + (whole / 2).mul_f64(f64::from(share) / 255.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reconciling::delays::THROTTLE_SPREAD;
 
     fn ensure() -> Work {
         Work::Ensure("c-one".parse().unwrap())

@@ -17,6 +17,7 @@ use fairlead_vault::{SecretAccess, VaultError};
 use time::OffsetDateTime;
 
 use super::desired::{names, planned_access};
+use crate::reconciling;
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 700;
@@ -89,9 +90,7 @@ pub(super) fn state_after(
 
 /// The reason on one line, truncated.
 pub(super) fn line(reason: &str) -> String {
-    let words = reason.split(|c: char| c.is_control() || c.is_whitespace());
-    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    words.join(" ").chars().take(MAX_REASON_CHARS).collect()
+    reconciling::line(reason, MAX_REASON_CHARS)
 }
 
 /// Status of accesses for documents.
