@@ -62,8 +62,7 @@ pub(super) async fn reconcile(
             Err(reason) => {
                 done.unmet.push(reason);
                 // An earlier value of the hub is removed once nobody declares it.
-                done.names
-                    .extend(known.ci_variables.get(name).map(String::clone));
+                done.names.extend(known.ci_variables.get(name).cloned());
             }
         }
     }
