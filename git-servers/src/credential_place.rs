@@ -1,11 +1,13 @@
 //! Place of a secret that the hub makes for a repository: a credential of the tenant, which is a
 //! file of `credentials_dir` or a Secret.
 
+use std::fmt::Display;
+
 use fairlead_api::{TenantId, resources::ValueSource};
 use fairlead_repositories::GitServerError;
 use secrecy::SecretString;
 
-use crate::server::ProvidedServer;
+use crate::{credentials::TokenError, server::ProvidedServer};
 
 /// Place of one secret.
 pub(crate) struct CredentialPlace<'a> {
@@ -18,14 +20,38 @@ pub(crate) struct CredentialPlace<'a> {
 }
 
 impl CredentialPlace<'_> {
-    /// The secret, if it can be read.
-    pub(crate) async fn read(&self) -> Option<SecretString> {
+    /// The secret; `None` if there is none.
+    ///
+    /// # Errors
+    /// It is unknown whether there is one: a new one in its place would end programs that use it.
+    pub(crate) async fn read(&self) -> Result<Option<SecretString>, GitServerError> {
         let reference = ValueSource {
             name: self.name.clone(),
             key: None,
         };
         let read = self.server.tenant_credential(self.tenant, &reference).await;
-        read.ok()
+        match read {
+            Ok(secret) => Ok(Some(secret)),
+            Err(TokenError::Missing { .. }) => Ok(None),
+            Err(error @ TokenError::Unreadable { .. }) => {
+                Err(GitServerError::Unavailable(self.reason("reading", &error)))
+            }
+            Err(error) => Err(GitServerError::Rejected(self.reason("reading", &error))),
+        }
+    }
+
+    fn reason(&self, action: &str, cause: impl Display) -> String {
+        let (server, kind) = (&self.server.name, self.kind);
+        format!("{server}: {action} the {kind}: {cause}")
+    }
+
+    /// Refuses a stored text that is none of the hub's. It is not replaced: programs may use it.
+    pub(crate) fn unusable(&self) -> GitServerError {
+        let cause = format!(
+            "the credential {:?} has another content; delete it",
+            self.name
+        );
+        GitServerError::Rejected(self.reason("reading", cause))
     }
 
     /// Refuses settings without a place for secrets.
@@ -45,9 +71,6 @@ impl CredentialPlace<'_> {
             Some(secrets) => secrets.write_of_tenant(tenant, name, text).await,
             None => self.server.tokens.write_of_tenant(tenant, name, text),
         };
-        written.map_err(|error| {
-            let (server, kind) = (&self.server.name, self.kind);
-            GitServerError::Rejected(format!("{server}: storing the {kind}: {error}"))
-        })
+        written.map_err(|error| GitServerError::Rejected(self.reason("storing", error)))
     }
 }

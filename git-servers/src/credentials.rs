@@ -43,6 +43,13 @@ pub(crate) enum TokenError {
     NoKeys(String),
     #[error("the Secret {0} is not for this tenant: it needs the label fairlead/tenant={1}")]
     OfOthers(String, TenantId),
+    /// There is no such file or Secret. Each other failure leaves open whether there is one.
+    #[error("token {name}: {cause}")]
+    Missing {
+        /// File or Secret, without a path.
+        name: String,
+        cause: String,
+    },
     #[error("token {name}: {cause}")]
     Unreadable {
         /// File or Secret, without a path.
@@ -126,7 +133,13 @@ fn read_token(path: &Path, name: &str) -> Result<SecretString, TokenError> {
         name: name.to_owned(),
         cause,
     };
-    let token = check_and_read(path).map_err(|error| unreadable(error.to_string()))?;
+    let token = check_and_read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => TokenError::Missing {
+            name: name.to_owned(),
+            cause: error.to_string(),
+        },
+        _ => unreadable(error.to_string()),
+    })?;
     match token.trim() {
         "" => Err(unreadable("the file is empty".to_owned())),
         token => Ok(token.to_owned().into()),
@@ -210,7 +223,9 @@ mod tests {
                 "{refused:?}"
             );
         }
-        let missing = read(Some(reference(None, "git"))).unwrap_err().to_string();
+        let missing = read(Some(reference(None, "git"))).unwrap_err();
+        assert!(matches!(missing, TokenError::Missing { .. }), "{missing:?}");
+        let missing = missing.to_string();
         assert!(missing.starts_with("token default/git: "), "{missing}");
         assert!(!missing.contains("folder"), "{missing}");
     }

@@ -168,8 +168,14 @@ impl KubernetesSecrets {
         let calls = self.calls()?;
         let path = ["api", "v1", "namespaces", namespace, "secrets", secret];
         let secret = calls.call(ApiRequest::get(&path)).await;
-        let secret = secret.map_err(|error| unreadable(&name, error.to_string()))?;
-        Ok((name, secret.body))
+        match secret {
+            Ok(secret) => Ok((name, secret.body)),
+            Err(error @ CallError::Missing) => Err(TokenError::Missing {
+                name: of_secret(&name),
+                cause: error.to_string(),
+            }),
+            Err(error) => Err(unreadable(&name, error.to_string())),
+        }
     }
 
     /// File of the service account; its token is replaced from time to time.
@@ -192,9 +198,13 @@ fn text_of(name: &str, secret: &Value, key: &str) -> Result<SecretString, TokenE
 
 fn unreadable(name: &str, cause: String) -> TokenError {
     TokenError::Unreadable {
-        name: format!("of the Secret {name}"),
+        name: of_secret(name),
         cause,
     }
+}
+
+fn of_secret(name: &str) -> String {
+    format!("of the Secret {name}")
 }
 
 #[cfg(test)]
@@ -243,10 +253,12 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let empty = || async { Json(json!({ "data": {} })) };
+        let away = || async { StatusCode::SERVICE_UNAVAILABLE };
         let router = Router::new()
             .route("/api/v1/namespaces/syn/secrets/git", get(secret))
             .route("/api/v1/namespaces/hub/secrets/git", get(secret))
             .route("/api/v1/namespaces/syn/secrets/empty", get(empty))
+            .route("/api/v1/namespaces/syn/secrets/away", get(away))
             .route("/api/v1/namespaces/hub/secrets", post(make))
             .route(
                 "/api/v1/namespaces/hub/secrets/ours",
@@ -286,6 +298,22 @@ mod tests {
             let refused = secrets.read(&reference(Some(namespace), name)).await;
             let cause = refused.unwrap_err().to_string();
             assert!(cause.contains(expected), "{cause}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_an_answer_that_there_is_no_secret_makes_it_a_missing_one() {
+        let home = tempfile::tempdir().unwrap();
+        let secrets = secrets(home.path()).await;
+        let read = async |name| secrets.read(&reference(Some("syn"), name)).await;
+        let missing = read("missing").await;
+        assert!(matches!(missing, Err(TokenError::Missing { .. })));
+        for name in ["away", "empty"] {
+            let failed = read(name).await;
+            assert!(
+                matches!(failed, Err(TokenError::Unreadable { .. })),
+                "{name}"
+            );
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) async fn reconcile(
     let current = own.iter().find(|it| Some(it.id.as_str()) == known);
     let current = current.filter(|it| is_good(it, wish, now.date()));
     if let Some(current) = current
-        && place.read().await.is_some()
+        && place.read().await?.is_some()
     {
         for old in own.iter().filter(|it| it.id != current.id) {
             if current.created + REVOCATION_DELAY_MIN <= now {

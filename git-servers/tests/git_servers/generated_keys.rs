@@ -113,6 +113,34 @@ async fn lost_private_half_leads_to_a_new_key() {
 }
 
 #[tokio::test]
+async fn unreadable_private_half_is_a_failed_try() {
+    for kind in FakeKind::ALL {
+        let home = tempfile::tempdir().unwrap();
+        let fake = Fake::start(kind).await;
+        let opened = hub(&fake, home.path());
+        let first = opened.ensure(&wish(), &KnownRepo::default()).await.unwrap();
+        let file = home.path().join(FILE);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        let failed = opened.ensure(&wish(), &after(&first)).await;
+        let Err(GitServerError::Unavailable(reason)) = failed else {
+            panic!("{failed:?}");
+        };
+        let expected = "reading the generated deploy key: token t-acme/c-edge.deploy-key.ci";
+        assert!(reason.contains(expected), "{reason}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        let again = opened.ensure(&wish(), &after(&first)).await.unwrap();
+        assert_eq!(key_of(&again), key_of(&first));
+        // A text of somebody else is no lost one either.
+        fs::write(&file, "no key").unwrap();
+        let refused = opened.ensure(&wish(), &after(&first)).await;
+        assert!(matches!(refused, Err(GitServerError::Rejected(_))));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "no key");
+    }
+}
+
+#[tokio::test]
 async fn key_removed_on_the_server_is_added_again() {
     for kind in FakeKind::ALL {
         let home = tempfile::tempdir().unwrap();

@@ -80,6 +80,15 @@ async fn tokens_are_stored_and_replaced_ahead_of_their_end() {
     opened.ensure(&wish, &after(&second)).await.unwrap();
     assert_eq!(fake.tokens("token/edge"), vec![second.clone()]);
 
+    // An unreadable file is a failed try.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let failed = opened.ensure(&wish, &after(&second)).await;
+    assert!(
+        matches!(&failed, Err(GitServerError::Unavailable(reason)) if reason.contains("reading the access token")),
+        "{failed:?}"
+    );
+    assert_eq!(fake.tokens("token/edge"), vec![second.clone()]);
+
     // A lost file and other rights need a new token as well.
     fs::remove_file(&file).unwrap();
     let third = id(opened

@@ -30,7 +30,10 @@ pub(super) async fn resolve(
             kind: "generated deploy key",
         };
         place.check()?;
-        let stored = place.read().await.and_then(|it| public_of(&it));
+        let stored = match place.read().await? {
+            Some(text) => Some(public_of(&text).ok_or_else(|| place.unusable())?),
+            None => None,
+        };
         let key = match stored.filter(|it| is_in_use(it, name, wish, found)) {
             Some(stored) => stored,
             None => make(&place).await?,
