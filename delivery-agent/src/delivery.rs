@@ -27,6 +27,8 @@ use crate::{
 
 /// Interval of reads of the site's limits.
 const SITE_POLL_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval of reads before the first answer.
+const SITE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const CLAIM_BACKOFF: Duration = Duration::from_secs(5);
 const CLAIM_DEADLINE: Duration = Duration::from_secs(60);
 const MAX_CLAIM_BYTES: usize = 64 * 1024;
@@ -83,9 +85,15 @@ pub async fn run(parts: DeliveryParts, draining: impl Future<Output = ()> + Send
     });
     let (commands, command_receiver) = mpsc::channel(MAX_CLAIMED);
     let mut engine = Engine::new(shared, command_receiver, findings);
+    let (known_sender, mut is_site_known) = watch::channel(false);
     let work = async {
         loop {
             lease.acquire().await;
+            // A pause must be known before the first correction.
+            let known = is_site_known.wait_for(|it| *it).await.map(drop);
+            if known.is_err() {
+                return;
+            }
             tokio::select! {
                 () = lease.keep() => {}
                 () = engine.run() => {}
@@ -101,7 +109,7 @@ pub async fn run(parts: DeliveryParts, draining: impl Future<Output = ()> + Send
         () = follow::follow(parts.hub, parts.wanted, desired_sender) => {}
         () = reporter.run() => {}
         () = claims => {}
-        () = poll_site(client, site_sender, permits) => {}
+        () = poll_site(client, site_sender, permits, known_sender) => {}
     }
     engine.stop().await;
     lease.release().await;
@@ -161,17 +169,26 @@ async fn claim(hub: &dyn HubConnection) -> Result<Option<ClaimedRun>, String> {
     }
 }
 
-/// Follows the site's ConfigMap. Without an answer the last limits stay.
+/// Follows the site's ConfigMap. Without an answer the last limits stay. The first answer sets `is_known`, be it a refusal.
 async fn poll_site(
     client: KubeClient,
     site: watch::Sender<Arc<SiteLimits>>,
     permits: Arc<Semaphore>,
+    is_known: watch::Sender<bool>,
 ) {
     let path = format!("/api/v1/namespaces/{DELIVERY_NAMESPACE}/configmaps/fairlead-delivery");
     let mut concurrency = SiteLimits::default().concurrency;
     loop {
         match client.get(&path).await {
-            Err(error) => debug!(%error, "limits of the site not read"),
+            Err(error) => {
+                debug!(%error, "limits of the site not read");
+                if !error.is_unavailable() {
+                    is_known.send_replace(true);
+                } else if !*is_known.borrow() {
+                    sleep(SITE_RETRY_INTERVAL).await;
+                    continue;
+                }
+            }
             Ok(found) => {
                 let limits = SiteLimits::of(found.as_ref());
                 match limits.concurrency.checked_sub(concurrency) {
@@ -189,6 +206,7 @@ async fn poll_site(
                     }
                     is_new
                 });
+                is_known.send_replace(true);
             }
         }
         sleep(SITE_POLL_INTERVAL).await;

@@ -10,6 +10,7 @@ mod log;
 mod observer;
 mod shared;
 mod site;
+mod stop;
 mod supervisor;
 mod worker;
 

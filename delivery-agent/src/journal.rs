@@ -16,7 +16,7 @@ use tracing::warn;
 
 pub use self::{
     content::{JournalContent, StoredObject},
-    record::{AcceptedSpec, JournalRecord, PendingRun, RetryState, StoredFailure},
+    record::{AcceptedSpec, JournalRecord, PendingRun, RetryState, Standstill, StoredFailure},
 };
 use crate::{
     engine::{FailureClass, RunFailure},

@@ -42,10 +42,12 @@ mod programs;
 mod refusals;
 mod releases;
 mod returns;
+mod standstill;
 
 const NAMESPACES: [&str; 2] = ["fairlead-delivery", "shop"];
 const JOURNAL: &str = "/api/v1/namespaces/fairlead-delivery/secrets/release-b-shop";
 const LOCK: &str = "/api/v1/namespaces/fairlead-delivery/secrets/run-b-shop";
+const LOCKS: &str = "/api/v1/namespaces/fairlead-delivery/secrets/run-";
 const OBJECTS: &str = "/api/v1/namespaces/shop/configmaps/";
 
 /// Hub that serves a desired state with its content, and keeps the reports.

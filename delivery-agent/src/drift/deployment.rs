@@ -119,14 +119,28 @@ pub struct FollowedDeployment {
     pub user: String,
     /// Owner of the objects' fields.
     pub owner: DeliveryOwner,
-    /// Reaction to changes by others. Hand over `Report` instead of `Correct` for a suspended bundle.
+    /// Reaction to changes by others.
     pub policy: DriftPolicy,
+    /// True: nothing is corrected now, differences are only reported.
+    pub reports_only: bool,
     /// Fields that others may change.
     pub ignore: Vec<IgnoreRule>,
     /// Applied objects.
     pub objects: Vec<FollowedObject>,
     /// Returns to the last good state so far, of a deployment with the policy `repair`.
     pub rollbacks: RollbackNote,
+}
+
+impl FollowedDeployment {
+    /// True if the objects are corrected.
+    pub(super) fn is_corrected(&self) -> bool {
+        !self.reports_only && matches!(self.policy, DriftPolicy::Correct | DriftPolicy::Repair)
+    }
+
+    /// True if objects of a GitOps tool are repaired.
+    pub(super) fn is_repaired(&self) -> bool {
+        !self.reports_only && self.policy == DriftPolicy::Repair
+    }
 }
 
 /// Returns to the last good state because of one change that a GitOps tool made of itself.

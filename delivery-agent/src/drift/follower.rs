@@ -14,7 +14,6 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::delivery::DriftPolicy;
 use fairlead_manifests::drift::{Corrections, Seen};
 use serde_json::Value;
 use tokio::{
@@ -66,11 +65,6 @@ struct Worker<'a> {
     started_at: Instant,
     reported: Reported,
     repair: RepairState,
-}
-
-/// True if the deployment's objects are corrected.
-fn corrects(policy: DriftPolicy) -> bool {
-    matches!(policy, DriftPolicy::Correct | DriftPolicy::Repair)
 }
 
 impl Follower {
@@ -191,10 +185,10 @@ impl Worker<'_> {
         }
         // Drift is reported before its correction begins.
         self.report().await;
-        if corrects(self.follower.deployment.policy) {
+        if self.follower.deployment.is_corrected() {
             self.correct_due(&api).await;
         }
-        if self.follower.deployment.policy == DriftPolicy::Repair {
+        if self.follower.deployment.is_repaired() {
             self.repair(&api).await;
         }
     }

@@ -59,6 +59,10 @@ impl Rig {
     }
 
     async fn follow(&self, policy: DriftPolicy) {
+        self.follow_with(policy, false).await;
+    }
+
+    async fn follow_with(&self, policy: DriftPolicy, reports_only: bool) {
         let owner = FieldOwner::apply(MANAGER);
         let object = |path: &str, resource, manifest: Value| {
             let answer = self.cluster.apply_now(path, MANAGER, &manifest);
@@ -76,6 +80,7 @@ impl Rig {
         ];
         self.monitor
             .follow(FollowedDeployment {
+                reports_only,
                 owner: DeliveryOwner::Bundle(bundle.clone()),
                 bundle,
                 account: "deployer".to_owned(),

@@ -208,6 +208,7 @@ impl Attempt<'_> {
                     generation: self.order.generation,
                     spec: self.spec_id.clone(),
                 });
+                state.record.needs_apply = false;
                 state.record.never_ready = !is_good;
                 state.record.rollbacks = RollbackNote::default();
                 state.record.pending = None;

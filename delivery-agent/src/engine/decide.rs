@@ -48,6 +48,8 @@ pub(super) struct Situation<'a> {
     pub(super) retries: u32,
     /// True if the site pauses delivery.
     pub(super) is_paused: bool,
+    /// True if the hub suspends the deployment, or did so before it was out of reach.
+    pub(super) is_suspended: bool,
     /// First dependency that is not ready.
     pub(super) missing: Option<&'a BundleId>,
     pub(super) command: Option<CommandView>,
@@ -121,6 +123,7 @@ pub(super) fn decide(of: &Situation<'_>) -> NextStep {
     let is_done = of.record.applied.as_ref() == Some(accepted)
         && of.record.pending.is_none()
         && of.record.retry.failure.is_none()
+        && !of.record.needs_apply
         && !of.is_stale
         && !of.is_overwritten
         && !is_removal;
@@ -241,8 +244,7 @@ fn hindrance(of: &Situation<'_>, kind: RunKind) -> Option<NextStep> {
             return Some(NextStep::Wait(WaitCause::Backoff, Some(next_try)));
         }
     }
-    let is_suspended = matches!(of.desired, DesiredView::Named(desired) if desired.suspended);
-    if is_suspended && kind == RunKind::Sync {
+    if of.is_suspended && kind == RunKind::Sync {
         return Some(NextStep::Wait(WaitCause::Suspended, None));
     }
     let missing = of.missing.filter(|_| kind == RunKind::Sync);

@@ -8,7 +8,10 @@ use fairlead_api::{
 };
 use tokio::sync::mpsc;
 
-use super::executor::{AppliedObject, Executor, SecretReader};
+use super::{
+    executor::{AppliedObject, Executor, SecretReader},
+    stop::CorrectionStop,
+};
 use crate::{
     drift::{
         DeliveryOwner, DriftGrant, DriftMonitor, DriftReport, FencedAccess, FollowedDeployment,
@@ -33,9 +36,10 @@ pub(super) struct ObservedDeployment {
     pub(super) journal_uid: String,
     /// Executor of the kind; none for Helm without a runner.
     pub(super) executor: Option<Arc<dyn Executor>>,
-    /// True before the first run of this process: versions of Secrets are unknown then.
+    /// True for the first observation of this process, without a run before it: versions of Secrets are unknown then.
     pub(super) is_restarted: bool,
-    pub(super) is_suspended: bool,
+    /// Reason not to correct the objects now.
+    pub(super) stop: Option<CorrectionStop>,
     /// Returns to the last good state so far.
     pub(super) rollbacks: RollbackNote,
     /// Newest revision of the release that a run wrote; none for manifests.
@@ -112,6 +116,7 @@ impl Observer {
         let target = ReleaseTarget::of(&spec).ok();
         if spec.kind == BundleKind::Helm
             && spec.drift != DriftPolicy::Ignore
+            && deployment.stop != Some(CorrectionStop::NotTargeted)
             && let Some((target, revision)) = target.zip(deployment.revision)
         {
             self.releases.follow(WatchedRelease {
@@ -129,9 +134,10 @@ impl Observer {
             let resource = table.get_any_version(&object.kind)?.clone();
             FollowedObject::new(resource, &object.manifest, object.baseline.clone())
         };
-        let policy = match (spec.drift, deployment.is_suspended) {
-            (DriftPolicy::Correct | DriftPolicy::Repair, true) => DriftPolicy::Report,
-            (policy, _) => policy,
+        // Objects of nobody are no drift, whatever others do with them.
+        let policy = match deployment.stop {
+            Some(CorrectionStop::NotTargeted) => DriftPolicy::Ignore,
+            _ => spec.drift,
         };
         let owner = match spec.kind {
             BundleKind::Manifests => DeliveryOwner::Bundle(bundle.clone()),
@@ -143,6 +149,7 @@ impl Observer {
             user,
             owner,
             policy,
+            reports_only: deployment.stop.is_some(),
             ignore: spec.ignore.clone(),
             objects: deployment.objects.iter().filter_map(followed).collect(),
             rollbacks: deployment.rollbacks,

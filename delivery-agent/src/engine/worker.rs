@@ -2,6 +2,7 @@
 
 mod findings;
 mod runs;
+mod standstill;
 mod state;
 
 use std::{sync::Arc, time::Duration};
@@ -30,12 +31,15 @@ use super::{
     failure::{FailureClass, RunFailure},
     observer::ObservedDeployment,
     shared::Shared,
+    stop::CorrectionStop,
 };
 use crate::{
     drift::DriftEvent,
     fence::AccountName,
     helm::ReleaseChange,
-    journal::{AcceptedSpec, Journal, JournalContent, JournalState, RetryState, StoredFailure},
+    journal::{
+        AcceptedSpec, Journal, JournalContent, JournalState, RetryState, Standstill, StoredFailure,
+    },
     run_ids::new_run_id,
     uploads::RunTicket,
 };
@@ -96,6 +100,10 @@ pub(super) struct Worker {
     has_run: bool,
     /// Failure that could not be noted, and the end of its pause.
     hold: Option<(OffsetDateTime, RunFailure)>,
+    /// The hub's last known order not to correct the objects.
+    standstill: Option<Standstill>,
+    /// Reason not to correct, as the observer has it; none before the first observation.
+    observed_stop: Option<Option<CorrectionStop>>,
 }
 
 impl Worker {
@@ -120,6 +128,8 @@ impl Worker {
             is_stale: false,
             has_run: false,
             hold: None,
+            standstill: None,
+            observed_stop: None,
         }
     }
 
@@ -130,8 +140,10 @@ impl Worker {
     /// Runs until neither objects nor journal are left.
     pub(super) async fn run(mut self) -> Forgotten {
         self.end_earlier_runs().await;
+        self.standstill = self.journal.state().await.record.standstill;
         self.observe().await;
         loop {
+            self.follow_standstill().await;
             let now = OffsetDateTime::now_utc();
             if let Some((until, failure)) = self.hold.clone().filter(|(until, _)| *until > now) {
                 let state = self.journal.state().await;
@@ -230,18 +242,16 @@ impl Worker {
             is_paused: self.shared.site.borrow().is_paused,
             missing: self.shared.missing_dependency(spec),
             command,
+            is_suspended: self.standstill == Some(Standstill::Suspended),
             is_stale: self.is_stale,
             is_overwritten: self.overwritten.is_some() && self.corrects(state),
         })
     }
 
-    /// True if the hub suspends the deployment.
-    fn is_suspended(&self) -> bool {
-        matches!(self.wish(), Wish::Named(desired) if desired.suspended)
-    }
-
+    /// The hub's wish. Until the hub is reached, an ended deployment stays ended.
     fn wish(&self) -> Wish {
         match &*self.shared.desired.borrow() {
+            None if self.standstill == Some(Standstill::NotTargeted) => Wish::Absent,
             None => Wish::Unknown,
             Some(desired) => {
                 let mut bundles = desired.bundles.iter();
@@ -252,7 +262,9 @@ impl Worker {
     }
 
     /// Hands the applied objects to the observer.
-    async fn observe(&self) {
+    async fn observe(&mut self) {
+        let stop = self.correction_stop();
+        let is_first = self.observed_stop.replace(stop).is_none();
         let state = self.journal.state().await;
         let (Some(applied), Some(spec)) = (&state.record.applied, &state.content.applied) else {
             return;
@@ -270,8 +282,8 @@ impl Worker {
             journal: self.journal.clone(),
             journal_uid,
             executor: self.shared.executors.of(spec.kind).cloned(),
-            is_restarted: !self.has_run,
-            is_suspended: self.is_suspended(),
+            is_restarted: is_first && !self.has_run,
+            stop,
             rollbacks: state.record.rollbacks.clone(),
             revision: state.record.helm.revision,
         };

@@ -42,6 +42,12 @@ pub struct JournalRecord {
     pub last_run: Option<RunId>,
     /// Generation of the tombstone whose removal has begun.
     pub removing: Option<u64>,
+    /// The hub's order not to correct the objects; none while it names the bundle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standstill: Option<Standstill>,
+    /// True: the hub did not name the bundle for a time, so the objects may be others. The next run clears it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_apply: bool,
     /// Returns to the last good state, of a deployment with the policy `repair`.
     #[serde(skip_serializing_if = "RollbackNote::is_empty")]
     pub rollbacks: RollbackNote,
@@ -50,6 +56,16 @@ pub struct JournalRecord {
     /// Cause of unreadable content.
     #[serde(skip)]
     pub damage: Option<String>,
+}
+
+/// Order of the hub not to correct the objects of a deployment. A restarted agent follows it before it reaches the hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Standstill {
+    /// The hub does not name the bundle any more: its objects belong to nobody.
+    NotTargeted,
+    /// The hub suspends the deployment.
+    Suspended,
 }
 
 /// A generation and its content.

@@ -94,6 +94,7 @@ async fn follow(world: &World, bundle: &BundleId) -> anyhow::Result<()> {
     world
         .monitor
         .follow(FollowedDeployment {
+            reports_only: false,
             bundle: bundle.clone(),
             account: "deployer".to_owned(),
             user: "admin".to_owned(),

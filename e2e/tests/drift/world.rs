@@ -171,6 +171,7 @@ impl World {
         );
         self.monitor
             .follow(FollowedDeployment {
+                reports_only: false,
                 bundle: case.bundle.clone(),
                 account: "deployer".to_owned(),
                 user: "admin".to_owned(),

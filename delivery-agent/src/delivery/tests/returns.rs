@@ -88,7 +88,7 @@ impl Returning {
     }
 }
 
-fn record(api: &FakeApi) -> serde_json::Value {
+pub(super) fn record(api: &FakeApi) -> serde_json::Value {
     let journal = api.get(JOURNAL).unwrap();
     let record = journal["data"]["record"].as_str().unwrap();
     let record = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, record);

@@ -12,7 +12,7 @@ use super::{
         api::ObjectApi,
         examine::{ExamineError, Finding, Target, drift_of, whole_drift},
     },
-    Worker, corrects,
+    Worker,
     state::{Check, ObjectState},
 };
 
@@ -94,7 +94,7 @@ impl Worker<'_> {
         let Some(object) = deployment.objects.get(index) else {
             return;
         };
-        let corrects = corrects(deployment.policy);
+        let corrects = deployment.is_corrected();
         self.update(index, |state| match finding {
             Finding::Same(baseline, owner) => {
                 state.set_same(live, baseline.map(|it| (it, owner)));

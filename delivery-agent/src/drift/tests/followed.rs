@@ -55,6 +55,22 @@ async fn further_edits_delay_a_correction_but_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stopped_correction_shows_the_drift_and_writes_nothing() {
+    for policy in [DriftPolicy::Correct, DriftPolicy::Repair] {
+        let mut rig = Rig::start(policy).await;
+        rig.follow_with(policy, true).await;
+        rig.settle().await;
+        rig.edit_map("9");
+        assert_eq!(
+            rig.drift().await,
+            ["ConfigMap shop/web .data.a kubectl-edit"]
+        );
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!((rig.corrections(), rig.value()), (0, "9".into()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn report_shows_and_writes_nothing() {
     let mut rig = Rig::start(DriftPolicy::Report).await;
     rig.settle().await;

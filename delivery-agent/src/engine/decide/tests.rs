@@ -66,6 +66,7 @@ fn situation<'a>(desired: DesiredView<'a>, record: &'a JournalRecord) -> Situati
         has_journal: *record != JournalRecord::default(),
         retries: 5,
         is_paused: false,
+        is_suspended: matches!(desired, DesiredView::Named(desired) if desired.suspended),
         missing: None,
         command: None,
         is_stale: false,
@@ -138,10 +139,35 @@ fn overwritten_release_is_applied_again_because_of_drift() {
     };
     let paused = Situation {
         desired: DesiredView::Named(&suspended),
+        is_suspended: true,
         ..overwritten
     };
     let held = NextStep::Wait(WaitCause::Suspended, None);
     assert_eq!(decide(&paused), held);
+}
+
+#[test]
+fn suspended_deployment_waits_while_the_hub_is_away() {
+    let record = failed(FailureClass::Retry, 1, None);
+    let suspended = Situation {
+        is_suspended: true,
+        ..situation(DesiredView::Unknown, &record)
+    };
+    let held = NextStep::Wait(WaitCause::Suspended, None);
+    assert_eq!(decide(&suspended), held);
+}
+
+#[test]
+fn content_of_a_bundle_that_is_targeted_again_is_applied_again() {
+    let record = JournalRecord {
+        needs_apply: true,
+        ..applied(8)
+    };
+    let wish = desired(8, 1);
+    let of = situation(DesiredView::Named(&wish), &record);
+    assert_eq!(decide(&of), sync(8));
+    let of = situation(DesiredView::Absent, &record);
+    assert_eq!(decide(&of), NextStep::Settled);
 }
 
 #[test]

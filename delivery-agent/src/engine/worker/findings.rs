@@ -103,7 +103,9 @@ impl Worker {
     /// True if a run corrects changes of the release.
     pub(super) fn corrects(&self, state: &JournalState) -> bool {
         let policy = state.content.applied.as_ref().map(|spec| spec.drift);
-        policy == Some(DriftPolicy::Correct) && self.fight.is_none() && !self.is_suspended()
+        policy == Some(DriftPolicy::Correct)
+            && self.fight.is_none()
+            && self.correction_stop().is_none()
     }
 
     /// Release of the bundle as a drifted object.
@@ -131,7 +133,7 @@ impl Worker {
 
     /// Notes the last good state of objects that a GitOps tool has changed, and follows it from now on. The journal has
     /// it in the place of the content that was applied.
-    async fn note_last_good(&self, objects: Vec<(ObjectKey, Value)>) {
+    async fn note_last_good(&mut self, objects: Vec<(ObjectKey, Value)>) {
         let mut good: HashMap<_, _> = objects.into_iter().collect();
         let change = |state: &mut JournalState| {
             let mut content = (*state.content).clone();

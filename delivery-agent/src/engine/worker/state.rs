@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Code, RunId,
-    delivery::{DeploymentReport, DeploymentState, ObjectCounts, RunKind},
+    delivery::{DeploymentReport, DeploymentState, DriftPolicy, ObjectCounts, RunKind},
 };
 use fairlead_manifests::HealthState;
 use time::OffsetDateTime;
@@ -152,7 +152,7 @@ impl Worker {
         }
         if !self.drift.is_empty() {
             report.state = DeploymentState::Drifted;
-            report.reason = Some(self.drift_sentence());
+            report.reason = Some(self.drift_sentence(state));
             report.code = self.drift_cause.as_ref().map(|it| it.code.to_string());
             report.drift = self
                 .drift
@@ -175,18 +175,24 @@ impl Worker {
         self.shared.report(report);
     }
 
-    fn drift_sentence(&self) -> String {
-        if let Some(cause) = &self.drift_cause {
-            return cause.sentence.clone();
-        }
-        let first = self.drift.first().map(|it| it.object.clone());
+    /// Sentence about the difference, with the reason if it is not corrected.
+    fn drift_sentence(&self, state: &JournalState) -> String {
+        let count = self.drift.len();
+        let first = self.drift.first().map(|it| it.object.as_str());
         let first = first.unwrap_or_default();
-        match self.drift.len() {
-            1 => format!("{first} was changed by others"),
-            count => format!(
+        let sentence = match &self.drift_cause {
+            Some(cause) => cause.sentence.clone(),
+            None if count == 1 => format!("{first} was changed by others"),
+            None => format!(
                 "{first} and {} more objects were changed by others",
                 count - 1
             ),
+        };
+        let policy = state.content.applied.as_ref().map(|spec| spec.drift);
+        let corrects = matches!(policy, Some(DriftPolicy::Correct | DriftPolicy::Repair));
+        match self.correction_stop().filter(|_| corrects) {
+            Some(stop) => format!("{sentence}; {}", stop.sentence()),
+            None => sentence,
         }
     }
 }
