@@ -28,6 +28,9 @@ const NAME_POINTER: &str = "/metadata/name";
 /// Labels with the value `fairlead`: of installed objects, and of the Secrets of a GitOps tool that the agent made.
 const PART_OF_POINTER: &str = "/metadata/labels/app.kubernetes.io~1part-of";
 const MANAGED_BY_POINTER: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
+/// Annotation with the value `fairlead`: the install manifest names this namespace of a GitOps tool.
+const MANIFEST_POINTER: &str = "/metadata/annotations/fairlead~1manifest";
+const MANIFEST_ANNOTATION: &str = "fairlead/manifest";
 /// GitOps tools: their namespaces, and the agent's Secrets in them.
 const GITOPS_SECRETS: [(&str, [&str; 2]); 2] = [
     ("flux-system", ["flux-system", "fairlead-gitops-keys"]),
@@ -112,7 +115,7 @@ pub struct InstalledObject {
     /// None: an object of the cluster.
     namespace: Option<String>,
     path: String,
-    /// Pointer to a label that must be `fairlead`; without it the object belongs to others.
+    /// Pointer to a label or an annotation that must be `fairlead`; without it the object belongs to others.
     label: Option<&'static str>,
     /// True: a namespace of a GitOps tool, which stays while others use it.
     only_if_unused: bool,
@@ -229,6 +232,7 @@ impl InstalledObject {
         }
         all.extend(Self::of_gitops());
         let of_tools = GITOPS_SECRETS.map(|(name, _)| InstalledObject {
+            label: Some(MANIFEST_POINTER),
             only_if_unused: true,
             ..Self::of_cluster("Namespace", "/api/v1", "namespaces", name)
         });
@@ -318,12 +322,26 @@ pub async fn remove(
     if installed.only_if_unused
         && let Some(other) = first_in(cluster, &installed.name).await?
     {
+        unmark(cluster, &installed.path).await?;
         return Ok(Removal::Kept(format!("{other} is in it")));
     }
     Ok(match cluster.delete(&installed.path).await? {
         true => Removal::Deleted,
         false => Removal::Missing,
     })
+}
+
+/// Removes the annotation of the install manifest from a namespace that stays.
+async fn unmark(cluster: &KubeObjects, path: &str) -> Result<(), ObjectsError> {
+    let Some(mut namespace) = cluster.get(path).await? else {
+        return Ok(());
+    };
+    let annotations = namespace.pointer_mut("/metadata/annotations");
+    let annotations = annotations.and_then(Value::as_object_mut);
+    match annotations.and_then(|it| it.remove(MANIFEST_ANNOTATION)) {
+        Some(_) => cluster.replace(path, &namespace).await,
+        None => Ok(()),
+    }
 }
 
 /// First object in a namespace that Kubernetes itself does not make in each namespace.
@@ -444,68 +462,4 @@ fn binds(binding: &Value) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn agent_is_removed_first_and_its_namespace_last() {
-        let all = InstalledObject::all();
-        let shown: Vec<String> = all.iter().map(ToString::to_string).collect();
-        assert_eq!(shown[0], "Deployment fairlead/fairlead-agent");
-        assert_eq!(
-            shown[9],
-            "ValidatingAdmissionPolicyBinding fairlead-namespace"
-        );
-        assert_eq!(shown[13], "ClusterRoleBinding fairlead-agent");
-        assert_eq!(
-            shown.last().unwrap(),
-            "Namespace fairlead, with all that is in it"
-        );
-        assert_eq!(
-            all[8].path,
-            "/api/v1/namespaces/fairlead/secrets/fairlead-identity"
-        );
-    }
-
-    #[test]
-    fn objects_without_the_label_belong_to_others() {
-        let role =
-            InstalledObject::of_cluster("ClusterRole", RBAC_PATH, "clusterroles", AGENT_NAME);
-        let labelled =
-            json!({ "metadata": { "labels": { "app.kubernetes.io/part-of": "fairlead" } } });
-        assert!(role.is_ours(&labelled) && !role.is_ours(&json!({ "metadata": {} })));
-        let secret = InstalledObject::of_gitops().next().unwrap();
-        assert_eq!(secret.to_string(), "Secret flux-system/flux-system");
-        let managed =
-            json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": "fairlead" } } });
-        assert!(secret.is_ours(&managed) && !secret.is_ours(&labelled));
-    }
-
-    #[test]
-    fn bindings_to_fairleads_roles_and_groups_are_found() {
-        let binding = |role: &str, subject: Value| json!({ "roleRef": { "kind": "ClusterRole", "name": role }, "subjects": [subject] });
-        let group = |name: &str| json!({ "kind": "Group", "name": name });
-        for (binding, expected) in [
-            (
-                binding(
-                    "fairlead-facts-helm",
-                    json!({ "kind": "ServiceAccount", "name": "x" }),
-                ),
-                Some("ClusterRole fairlead-facts-helm"),
-            ),
-            (
-                binding("edit", group("fairlead:tenant:t-a:viewer")),
-                Some("fairlead:tenant:t-a:viewer"),
-            ),
-            (binding("edit", group("fairleads")), None),
-            (
-                json!({ "roleRef": { "kind": "ClusterRole", "name": "view" } }),
-                None,
-            ),
-        ] {
-            assert_eq!(binds(&binding).as_deref(), expected, "{binding}");
-        }
-    }
-}
+mod tests;

@@ -90,7 +90,7 @@ impl KubeObjects {
     ///
     /// As for [`KubeObjects::list`].
     pub async fn get(&self, path: &str) -> Result<Option<Value>, ObjectsError> {
-        let (status, body) = self.request(Method::GET, path).await?;
+        let (status, body) = self.request(Method::GET, path, None).await?;
         match status {
             StatusCode::OK => serde_json::from_slice(&body)
                 .map(Some)
@@ -106,7 +106,7 @@ impl KubeObjects {
     ///
     /// As for [`KubeObjects::list`].
     pub async fn delete(&self, path: &str) -> Result<bool, ObjectsError> {
-        let (status, body) = self.request(Method::DELETE, path).await?;
+        let (status, body) = self.request(Method::DELETE, path, None).await?;
         match status {
             StatusCode::NOT_FOUND => Ok(false),
             // The namespace is already being deleted.
@@ -116,12 +116,27 @@ impl KubeObjects {
         }
     }
 
+    /// Replaces the object at `path` by one with its `resourceVersion`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`KubeObjects::list`].
+    pub async fn replace(&self, path: &str, object: &Value) -> Result<(), ObjectsError> {
+        let body = Some(object.to_string());
+        let (status, body) = self.request(Method::PUT, path, body).await?;
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(refusal(path, status, &body)),
+        }
+    }
+
     async fn request(
         &self,
         method: Method,
         path: &str,
+        body: Option<String>,
     ) -> Result<(StatusCode, Bytes), ObjectsError> {
-        let answer = self.upstream.request(method, path, None).await;
+        let answer = self.upstream.request(method, path, body).await;
         answer.map_err(|error| match error {
             UpstreamError::Target(error) => ObjectsError::Kubeconfig(error.into()),
             other => ObjectsError::Unreachable(error_chain(&other)),
@@ -140,7 +155,7 @@ impl KubeObjects {
         let mut next = String::new();
         for _ in 0..MAX_PAGES {
             let query = format!("{path}?limit={PAGE_LIMIT}&continue={next}");
-            let (status, body) = self.request(Method::GET, &query).await?;
+            let (status, body) = self.request(Method::GET, &query, None).await?;
             match status {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND => return Ok(None),

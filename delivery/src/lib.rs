@@ -35,4 +35,4 @@ pub use module::DeliveryModule;
 pub use parts::DeliveryParts;
 pub use proxy::ProgramProxy;
 pub use sources::SourceSettings;
-pub use tools::{INSTALLER, ToolManifests, catalog_url, desired_tool};
+pub use tools::{INSTALLER, ToolManifests, catalog_url, desired_tool, is_tool_of_others};

@@ -10,7 +10,7 @@ use std::{collections::HashMap, time::Duration};
 use fairlead_api::{
     BundleId, ClusterId, Code, Failure, TimeSpan,
     delivery::{BundleFields, ConflictPolicy, DriftPolicy},
-    gitops::{DesiredTool, FoundState, FoundTool},
+    gitops::{DesiredTool, FoundState, FoundTool, GitOpsTool},
 };
 use fairlead_bundle::folder::FileEntry;
 use fairlead_gitops_install::{Installation, RenderError, embedded_version, namespace, render};
@@ -34,8 +34,8 @@ use crate::{
 
 /// Reaction to changes of the installation by others.
 const TOOL_DRIFT: DriftPolicy = DriftPolicy::Repair;
-/// Reaction to changes of an adopted tool. A deleted bundle is repaired further, so repairs would fight with the return
-/// of its objects.
+/// Reaction to changes of an adopted tool. Its objects return as soon as the settings change. A correction before the end
+/// of the bundle would fight with that.
 const ADOPTED_DRIFT: DriftPolicy = DriftPolicy::Report;
 /// Account of these bundles in `fairlead-delivery`. The install manifest binds it.
 pub const INSTALLER: &str = "gitops-installer";
@@ -183,7 +183,7 @@ fn installation(view: &View, cluster: &Cluster) -> Option<Due> {
     let known = HubBundle::Tool.id_of(&cluster.id).ok()?;
     let known = view.bundle(&known).and_then(|it| it.value.tool.as_ref());
     let has_controllers = known.is_some_and(|it| it.with_controllers);
-    let found = found(cluster, &desired);
+    let found = found(cluster, desired.tool);
     let with_controllers = match &found {
         Some(found) if found.state == FoundState::Foreign && !has_controllers => {
             // Nothing is changed before the agent has saved it.
@@ -214,13 +214,19 @@ fn installation(view: &View, cluster: &Cluster) -> Option<Due> {
     })
 }
 
+/// True if the agent has found a tool of others in the cluster.
+#[must_use]
+pub fn is_tool_of_others(cluster: &Cluster, tool: GitOpsTool) -> bool {
+    found(cluster, tool).is_some_and(|it| it.state == FoundState::Foreign)
+}
+
 /// The agent's report about this tool in the cluster.
-fn found(cluster: &Cluster, desired: &DesiredTool) -> Option<FoundTool> {
+fn found(cluster: &Cluster, wanted: GitOpsTool) -> Option<FoundTool> {
     let fact = &cluster.dynamic_facts.get("gitops")?.value;
     let tool = fact.get("tool").and_then(Value::as_str);
     let found = fact.get(FoundTool::FIELD)?.clone();
     let found: FoundTool = serde_json::from_value(found).ok()?;
-    (tool == Some(desired.tool.as_str())).then_some(found)
+    (tool == Some(wanted.as_str())).then_some(found)
 }
 
 fn is_current(view: &View, cluster: &Cluster, due: &Due) -> bool {

@@ -43,8 +43,10 @@ async fn flux_of_a_person_is_left_alone_adopted_and_returned() -> anyhow::Result
     }
 
     rig.configure("{tool: flux, install: true}").await?;
-    // The person applies the manifest, which labels the namespace.
+    let labels = rig.namespace_labels().await?;
+    ensure!(labels["app.kubernetes.io/part-of"] == "flux", "{labels}");
     let pod = rig.install().await?;
+    ensure!(rig.namespace_labels().await? == labels, "other labels");
     let before = rig.versions_of_all().await?;
     ensure!(before.len() > 20, "{before:?}");
     rig.run_agent(pod).await?;
@@ -87,8 +89,7 @@ async fn flux_of_a_person_is_left_alone_adopted_and_returned() -> anyhow::Result
         rig.bundle().await.ok().flatten()
     });
     made.await.with_context(|| rig.agent_log())?;
-    // Its content is that of the first adoption, which the agent does not apply again by itself.
-    rig.cli(&["deployment", "sync", CLUSTER, BUNDLE]).await?;
+    // Its content is that of the first adoption.
     let saved = eventually(STEP_DEADLINE, "second adoption", async || {
         let source = rig.catalog_object("gitrepository").await.ok()?;
         (source["spec"]["url"] == rig.catalog_url()).then_some(())
@@ -100,6 +101,10 @@ async fn flux_of_a_person_is_left_alone_adopted_and_returned() -> anyhow::Result
     let done = rig.hub.cli_within(STEP_DEADLINE, uninstall).await?;
     let text = done.success()?;
     ensure!(text.contains("Returned"), "{text}");
+    ensure!(rig.namespace_labels().await? == labels, "other labels");
+    let namespace = rig.get(&["namespace", NAMESPACE]).await?;
+    let mark = &namespace["metadata"]["annotations"]["fairlead/manifest"];
+    ensure!(mark.is_null(), "{namespace}");
     rig.until_returned(&own).await?;
     push(&rig, "three").await?;
     rig.request_sync("three").await?;
@@ -243,6 +248,11 @@ impl Rig {
         let items = list["items"].as_array().context("items")?;
         let mut found = items.iter().filter(|it| it.to_string().contains(BUNDLE));
         Ok(found.next().cloned())
+    }
+
+    async fn namespace_labels(&self) -> anyhow::Result<Value> {
+        let namespace = self.get(&["namespace", NAMESPACE]).await?;
+        Ok(namespace["metadata"]["labels"].clone())
     }
 
     /// Versions of all objects of Flux: by its label, or in its namespace. Flux writes the status of its own two.

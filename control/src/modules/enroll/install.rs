@@ -19,7 +19,7 @@ use fairlead_api::{
         SiteChoices,
     },
 };
-use fairlead_delivery::{catalog_url, desired_tool};
+use fairlead_delivery::{catalog_url, desired_tool, is_tool_of_others};
 use fairlead_gitops_install::{Installation, InstallerRights, rights};
 use fairlead_registry::{new_token, template_of};
 use fairlead_routes::{
@@ -253,6 +253,7 @@ fn input(enroll: &Enroll, token: SecretString, query: &str) -> Result<ManifestIn
     let of_all = of_all.and_then(|it| it.gitops.as_ref());
     let gitops = GitOpsSettings::over(cluster.agent.gitops.as_ref(), of_all);
     let installer = installer_rights(enroll, &view, &cluster)?;
+    let tool_exists = is_tool_of_others(&cluster, gitops.tool);
     info!(cluster = %cluster.id, "install manifest served");
     let site = enroll.site_of(&cluster);
     Ok(ManifestInput {
@@ -265,6 +266,7 @@ fn input(enroll: &Enroll, token: SecretString, query: &str) -> Result<ManifestIn
         choices,
         gitops: gitops.tool,
         adopt: gitops.install && gitops.adopt,
+        tool_exists,
         installer,
         image: enroll.settings.image.clone(),
         version: enroll.settings.version.clone(),

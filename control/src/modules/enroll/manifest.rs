@@ -49,6 +49,8 @@ pub struct ManifestInput {
     pub gitops: GitOpsTool,
     /// True: the agent may take over a tool that exists already.
     pub adopt: bool,
+    /// True: the agent has found a tool of others, so its namespace exists.
+    pub tool_exists: bool,
     /// Rights of the account that installs this tool; `None` if the hub installs nothing.
     pub installer: Option<InstallerRights>,
     /// Network of the site.
@@ -139,7 +141,7 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
             returned_secret(input),
         ));
     }
-    let of_gitops = gitops::objects(input.gitops, input.adopt);
+    let of_gitops = gitops::objects(input.gitops, input.adopt, input.tool_exists);
     if !has_delivery(input) && !of_gitops.is_empty() {
         objects.extend(delivery::secrets_policy(returned_secret(input)));
     }

@@ -58,6 +58,7 @@ pub(super) async fn get(
         choices,
         gitops: GitOpsTool::None,
         adopt: false,
+        tool_exists: false,
         installer: None,
         // Settings of a tenant would show its network to everybody.
         site: SiteSettings::default(),

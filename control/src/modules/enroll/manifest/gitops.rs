@@ -17,8 +17,14 @@ const SAVED: &str = "fairlead-gitops-adopted";
 /// Secret of the agent with the keys of a running rotation.
 const KEYRING: &str = "fairlead-gitops-keys";
 
+/// Annotation of the tool's namespace: the uninstall removes a namespace with it, if nobody uses it.
+const MANIFEST_ANNOTATION: &str = "fairlead/manifest";
+
 /// Namespace of the tool, and the agent's rights in it; nothing without a tool.
-pub(super) fn objects(tool: GitOpsTool, adopt: bool) -> Vec<Value> {
+///
+/// The namespace has no labels, because an existing one keeps its own. `exists`: the namespace is of others, and no part of
+/// the manifest.
+pub(super) fn objects(tool: GitOpsTool, adopt: bool, exists: bool) -> Vec<Value> {
     let Some((namespace, secret)) = secret(tool) else {
         return Vec::new();
     };
@@ -33,8 +39,10 @@ pub(super) fn objects(tool: GitOpsTool, adopt: bool) -> Vec<Value> {
     }
     let metadata = json!({ "name": NAME, "namespace": namespace, "labels": labels() });
     let agent = json!({ "kind": "ServiceAccount", "name": AGENT_NAME, "namespace": NAMESPACE });
-    vec![
-        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace, "labels": labels() } }),
+    let marked = json!({ "name": namespace, "annotations": { MANIFEST_ANNOTATION: "fairlead" } });
+    let own = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": marked });
+    let mut objects: Vec<Value> = (!exists).then_some(own).into_iter().collect();
+    objects.extend([
         json!({
             "apiVersion": RBAC_VERSION,
             "kind": "Role",
@@ -48,7 +56,8 @@ pub(super) fn objects(tool: GitOpsTool, adopt: bool) -> Vec<Value> {
             "roleRef": { "apiGroup": RBAC_GROUP, "kind": "Role", "name": NAME },
             "subjects": [agent],
         }),
-    ]
+    ]);
+    objects
 }
 
 /// Account that installs the tool, with rights for the objects of the installation.

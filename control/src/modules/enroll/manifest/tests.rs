@@ -14,6 +14,7 @@ fn input() -> ManifestInput {
         choices: SiteChoices::default(),
         gitops: GitOpsTool::None,
         adopt: false,
+        tool_exists: false,
         installer: None,
         site: SiteSettings::default(),
         image: "registry.example/fairlead:0.1.0".to_owned(),
@@ -314,6 +315,18 @@ fn rights_of_tool(tool: GitOpsTool, namespace: &str) {
         let is_harmless = rule["verbs"] == json!(["create"]) || rule["verbs"] == json!(["list"]);
         assert!(is_named || is_harmless, "{rule}");
     }
+    // An existing namespace keeps its labels, also under `kubectl apply`.
+    let namespace_of = |objects: &[Value]| {
+        let mut found = objects.iter().filter(|it| it["kind"] == "Namespace");
+        found
+            .find(|it| it["metadata"]["name"] == namespace)
+            .cloned()
+    };
+    let metadata = namespace_of(&objects).unwrap()["metadata"].clone();
+    assert!(metadata.get("labels").is_none(), "{metadata}");
+    assert_eq!(metadata["annotations"]["fairlead/manifest"], "fairlead");
+    with_tool.tool_exists = true;
+    assert_eq!(namespace_of(&super::objects(&with_tool)), None);
     // `create` without a name would allow a Secret with the token of any account there.
     let policy = find(&objects, "ValidatingAdmissionPolicy", "fairlead-delivery");
     let types = policy["spec"]["validations"][0]["expression"]
