@@ -290,6 +290,8 @@ codes! {
     GitOpsToolFound = 6815, 0, "the cluster has a GitOps tool that the hub has not installed", "Take it over with `fairlead cluster agent set CLUSTER --gitops-adopt`, or leave it alone with `--gitops-install=false`.";
     GitOpsManifestUnusable = 6816, 400, "the manifest of the GitOps tool cannot be used", "Put the file that the cause names into the folder of `--gitops-manifests`, and its SHA-256 into the settings, or remove the version from the settings: one is embedded.";
     GitOpsKeysUnusable = 6817, 400, "the GitOps tool cannot verify commits with these keys", "Correct the key or the mode that the cause names: Flux verifies OpenPGP and SSH signatures, Argo CD those of OpenPGP.";
+    PurgeNeedsAgent = 6818, 409, "the delivered objects of the cluster cannot be removed now", "Wait until its agent is connected. Without the agent, run `fairlead agent uninstall --purge --kubeconfig KUBECONFIG`, then `fairlead cluster delete CLUSTER` without --purge.";
+    PurgeUnfinished = 6819, 0, "delivered objects of the cluster are still there", "Run the command again: it continues. `fairlead cluster delete CLUSTER --purge --cancel` ends the purge, and the bundles are delivered again.";
 }
 
 impl Code {

@@ -48,7 +48,7 @@ pub(crate) use self::inspect::{
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::merge_requests::{MaintenanceArgs, MergeArgs, MergeRequestFilters};
 pub(crate) use self::registry::{
-    Apply, ChangesArgs, ClusterArgs, FactsArgs, Find, Import, OneCluster, TenantArgs,
+    Apply, ChangesArgs, ClusterArgs, ClusterDelete, FactsArgs, Find, Import, OneCluster, TenantArgs,
 };
 pub(crate) use self::revocation::{LockArgs, LocksArgs, RequestFilters, SessionsArgs, UnlockArgs};
 pub(crate) use self::tokens::{ClusterIdentity, ClusterSteward, ClusterToken, LocalHub, TokenArgs};

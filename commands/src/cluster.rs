@@ -7,6 +7,7 @@ mod components;
 mod describe;
 mod identity;
 mod install;
+mod purge;
 mod remove;
 mod steward;
 mod table;
@@ -86,11 +87,7 @@ pub(crate) fn run(command: args::ClusterArgs, environment: &Environment) -> Resu
                 yes,
                 output,
             } => move_to(&hub, &name, &to, yes, &output.output).await,
-            args::ClusterArgs::Delete {
-                names,
-                selector,
-                yes,
-            } => remove::run(&hub, &names, selector.as_deref(), yes).await,
+            args::ClusterArgs::Delete(asked) => Box::pin(remove::run(&hub, asked)).await,
         }
     })?
 }

@@ -10,6 +10,7 @@ mod change_log;
 mod cluster_entry;
 mod desired;
 mod follow;
+mod purge;
 mod report;
 mod reports;
 mod rollout_row;

@@ -22,6 +22,7 @@ mod metrics;
 mod module;
 mod parts;
 mod proxy;
+mod purge;
 mod rights;
 mod rollouts;
 mod runs;

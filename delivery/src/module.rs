@@ -15,7 +15,7 @@ use crate::{
     commands, deployment_status, deployments, garbage, groups,
     metrics::DeliveryMetrics,
     parts::DeliveryParts,
-    rollouts,
+    purge, rollouts,
     runs::{self, Runs},
     sources::{self, SourceSettings, Sources},
     tools,
@@ -81,6 +81,7 @@ impl ApiModule for DeliveryModule {
         let parts = artifacts::routes()
             .merge(bundles::routes())
             .merge(deployments::routes())
+            .merge(purge::routes())
             .merge(deployment_status::routes());
         let runs = runs::routes().merge(rollouts::routes());
         let sources = sources::routes().merge(sources::hook_routes());

@@ -67,7 +67,7 @@ pub use services::{
     DesiredConfigs, DesiredDeliveries, Invitations, NoRole, RepoStatus, Sealer, Services,
     ShownRepoState, TokenVerifier, UntargetCheck, VaultStatus, Verified,
 };
-pub use template::{Effective, template_of};
+pub use template::{Effective, template_of, unprotected};
 pub use tokens::{
     TokenCondition, find as find_token, mint, mint_for, new as new_token, refuse_reserved,
 };

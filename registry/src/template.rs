@@ -316,7 +316,7 @@ fn explain<'a>(
 ///
 /// # Errors
 /// `FL-4116`
-pub(crate) fn unprotected(view: &View, cluster: &Cluster) -> Result<(), RegistryError> {
+pub fn unprotected(view: &View, cluster: &Cluster) -> Result<(), RegistryError> {
     let effective = Effective::of(cluster, template_of(view, &cluster.tenant));
     match effective.delete_protection() {
         Some(true) => Err(RegistryError::Protected(cluster.id.clone())),

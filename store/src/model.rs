@@ -21,7 +21,7 @@ mod vault;
 pub use access::{AccessAct, AccessGrant, AccessHolder};
 pub use adoption::PendingAdoption;
 pub use authorities::{Authorities, CaRecord, RetiredCa};
-pub use cluster::{AgentCa, Binding, Bootstrap, CloneSighting, Cluster, LateRenewal};
+pub use cluster::{AgentCa, Binding, Bootstrap, CloneSighting, Cluster, LateRenewal, PurgeOrder};
 pub use delivery::{
     BundleRecord, BundleSource, CatalogOrigin, Generation, MAX_GENERATIONS, SourcePoll, ToolOrigin,
 };

@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
+use fairlead_api::TimeSpan;
 
 use super::{
     access::cluster_state,
@@ -245,20 +246,32 @@ pub enum ClusterArgs {
         command: ClusterAgent,
     },
     /// Delete clusters; this ends their sessions and revokes their identities
-    #[command(
-        after_help = "Examples:\n  fairlead cluster delete edge-1 edge-2\n  fairlead cluster delete -l env=test"
-    )]
-    Delete {
-        /// Clusters, by name or id
-        #[arg(value_name = "NAME|ID", required_unless_present = "selector", add = ArgValueCompleter::new(clusters))]
-        names: Vec<String>,
-        /// Delete the clusters that match a Kubernetes label selector over annotations and facts
-        #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
-        selector: Option<String>,
-        /// Skip the confirmation prompt
-        #[arg(long)]
-        yes: bool,
-    },
+    Delete(ClusterDelete),
+}
+
+#[derive(Parser)]
+#[command(
+    after_help = "Examples:\n  fairlead cluster delete edge-1 edge-2\n  fairlead cluster delete -l env=test\n  fairlead cluster delete edge-1 --purge"
+)]
+pub struct ClusterDelete {
+    /// Clusters, by name or id
+    #[arg(value_name = "NAME|ID", required_unless_present = "selector", add = ArgValueCompleter::new(clusters))]
+    pub(crate) names: Vec<String>,
+    /// Delete the clusters that match a Kubernetes label selector over annotations and facts
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
+    pub(crate) selector: Option<String>,
+    /// First let the agents remove all delivered objects, and wait for that
+    #[arg(long)]
+    pub(crate) purge: bool,
+    /// End a purge instead: the bundles are delivered again, and no cluster is deleted
+    #[arg(long, requires = "purge")]
+    pub(crate) cancel: bool,
+    /// Longest wait for the objects of each cluster
+    #[arg(long, value_name = "TIME", default_value = "10m", requires = "purge")]
+    pub(crate) timeout: TimeSpan,
+    /// Skip the confirmation prompt
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Parser)]

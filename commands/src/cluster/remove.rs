@@ -7,7 +7,8 @@ use fairlead_client::{
     query_of,
 };
 
-use crate::{bulk, confirm::confirm, output};
+use super::purge;
+use crate::{args, bulk, confirm::confirm, output};
 
 /// Hint about the objects of the install manifest, which remain in a deleted cluster.
 const LEFTOVERS: &str = "\
@@ -21,27 +22,28 @@ With --purge it also removes all delivered objects. Or, without this program:
   kubectl delete clusterrolebindings,clusterroles -l app.kubernetes.io/part-of=fairlead
 ";
 
-pub(super) async fn run(
-    hub: &HubClient,
-    names: &[String],
-    selector: Option<&str>,
-    yes: bool,
-) -> Result<(), Failure> {
-    let clusters = match selector {
+pub(super) async fn run(hub: &HubClient, asked: args::ClusterDelete) -> Result<(), Failure> {
+    let clusters = match &asked.selector {
         Some(selector) => {
-            let query = query_of([("selector", Some(selector))]);
+            let query = query_of([("selector", Some(selector.as_str()))]);
             hub.get::<Vec<Cluster>>(&format!("/clusters?{query}"))
                 .await?
         }
-        None => named(hub, names).await?,
+        None => named(hub, &asked.names).await?,
     };
+    if asked.cancel {
+        return purge::cancel(hub, &clusters).await;
+    }
     if clusters.is_empty() {
         output::note("No clusters match the selector. Nothing was deleted.");
         return Ok(());
     }
-    confirm(yes, &question(&clusters))?;
+    confirm(asked.yes, &question(&clusters, asked.purge))?;
     let mut deleted = bulk::Outcome::default();
     for cluster in &clusters {
+        if asked.purge {
+            purge::run(hub, &cluster.id, asked.timeout).await?;
+        }
         let done = hub.delete(&format!("/clusters/{}", cluster.id)).await;
         if deleted
             .add("deleted", cluster.id.as_str(), done)?
@@ -69,10 +71,14 @@ async fn named(hub: &HubClient, names: &[String]) -> Result<Vec<Cluster>, Failur
     Ok(clusters)
 }
 
-fn question(clusters: &[Cluster]) -> String {
+fn question(clusters: &[Cluster], is_purge: bool) -> String {
+    let objects = match is_purge {
+        true => " It first removes all delivered objects, with their data.",
+        false => "",
+    };
     if let [one] = clusters {
         return format!(
-            "This deletes cluster {} ({}); this disconnects its agent. Continue?",
+            "This deletes cluster {} ({}); this disconnects its agent.{objects} Continue?",
             one.id, one.display_name
         );
     }
@@ -85,7 +91,7 @@ fn question(clusters: &[Cluster]) -> String {
     };
     let lines: String = clusters.iter().map(line).collect();
     format!(
-        "{lines}This deletes these {} clusters; this disconnects their agents. Continue?",
+        "{lines}This deletes these {} clusters; this disconnects their agents.{objects} Continue?",
         clusters.len()
     )
 }

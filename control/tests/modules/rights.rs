@@ -15,7 +15,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 123] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 126] = [
     ("GET", "/v1/adoptions", "", "+-----"),
     (
         "POST",
@@ -115,6 +115,9 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 123] = [
         "",
         "?--?--",
     ),
+    ("GET", "/v1/clusters/c-of-a/purge", "", "++++++"),
+    ("POST", "/v1/clusters/c-of-a/purge", "", "+--+--"),
+    ("DELETE", "/v1/clusters/c-of-a/purge", "", "+--+--"),
     ("GET", "/v1/deployments/status", "", "++++++"),
     ("GET", "/v1/rollouts", "", "++++++"),
     ("GET", "/v1/rollouts/x", "", "??????"),

@@ -20,6 +20,7 @@ use super::{
     bundle_rollout::BundleRollout,
     cells::{DeploymentCell, DeploymentCells, Targeting},
     cluster_entry::ClusterEntry,
+    purge::is_purged,
 };
 use crate::clusters::with_cluster;
 
@@ -176,7 +177,7 @@ impl BundleState {
     }
 
     fn targeting(&mut self, view: &View, cluster: &Cluster) -> Targeting {
-        if self.targets_nothing() {
+        if self.targets_nothing() || is_purged(self, cluster) {
             return Targeting::Untargeted;
         }
         let newest = self.newest();

@@ -15,13 +15,19 @@ use super::Fleet;
 impl Fleet {
     /// Bundles of a cluster in the order of their ids; `None` without such a cluster.
     pub(crate) fn desired(&self, cluster: &ClusterId) -> Option<DesiredState> {
-        self.clusters.get(cluster)?;
+        let entry = self.clusters.get(cluster)?;
         if self.awaits_confirmation() {
             return Some(DesiredState::default());
         }
+        let is_purged = entry.record.value.purge.is_some();
         let bundles = self.bundles.values();
+        let kept = bundles.filter_map(|it| it.desired(cluster));
+        let kept = kept.filter(|it| !(is_purged && it.remove));
+        let purged = is_purged.then(|| self.purged(cluster));
+        let mut bundles: Vec<_> = kept.chain(purged.into_iter().flatten()).collect();
+        bundles.sort_by(|one, other| one.bundle.cmp(&other.bundle));
         Some(DesiredState {
-            bundles: bundles.filter_map(|it| it.desired(cluster)).collect(),
+            bundles,
             commands: self.commands.get(cluster).copied().unwrap_or(0),
         })
     }

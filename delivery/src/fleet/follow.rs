@@ -70,7 +70,12 @@ impl Fleet {
             let id = &record.value.id;
             match self.clusters.get_mut(id) {
                 Some(known) if Arc::ptr_eq(&known.record, record) => continue,
-                Some(known) => known.record = Arc::clone(record),
+                Some(known) => {
+                    if known.record.value.purge != record.value.purge {
+                        self.dirty.insert(id.clone());
+                    }
+                    known.record = Arc::clone(record);
+                }
                 None => {
                     let observed = statuses(id);
                     let entry = ClusterEntry::new(Arc::clone(record), observed.as_deref());

@@ -15,6 +15,7 @@ use super::{
     bundle_state::BundleState,
     cells::{DeploymentCell, Targeting},
     cluster_entry::ClusterEntry,
+    purge::is_purged,
     report::StoredReport,
 };
 
@@ -253,7 +254,7 @@ impl Fleet {
             since,
         };
         if !cell.targeting.is_targeted() {
-            return untargeted(bundle, cell);
+            return untargeted(bundle, cell, entry);
         }
         if cell.targeting == Targeting::Blocked {
             return shown(DeploymentState::Blocked, StateCause::NoSpec, cell.changed);
@@ -405,8 +406,8 @@ fn untargeted_reason(bundle: &BundleState, cluster: &ClusterId) -> String {
     }
 }
 
-fn untargeted(bundle: &BundleState, cell: &DeploymentCell) -> ShownState {
-    let removes = bundle.has_tombstone(&cell.cluster);
+fn untargeted(bundle: &BundleState, cell: &DeploymentCell, entry: &ClusterEntry) -> ShownState {
+    let removes = bundle.has_tombstone(&cell.cluster) || is_purged(bundle, &entry.record.value);
     let failed =
         |it: &&StoredReport| matches!(it.state, DeploymentState::Failed | DeploymentState::Blocked);
     // The agent reports why it cannot remove the objects.

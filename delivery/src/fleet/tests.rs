@@ -3,6 +3,7 @@
 mod catalogs;
 mod hub;
 mod memory;
+mod purge;
 mod restart;
 mod rollouts;
 mod stored_rows;

@@ -182,3 +182,43 @@ async fn deleted_cluster_with_a_dead_agent_and_purge_leaves_nothing() -> anyhow:
     ensure!(rest.is_empty(), "{rest}");
     Ok(())
 }
+
+#[tokio::test]
+async fn cluster_that_is_deleted_with_purge_keeps_no_delivered_object() -> anyhow::Result<()> {
+    let end = End::start().await?;
+    let delete = ["cluster", "delete", "pod", "--purge", "--yes"];
+    let deleted = end.world.hub.cli_within(DELIVERY_DEADLINE, delete).await?;
+    let notes = deleted.stderr.clone();
+    ensure!(notes.contains("1 deployment is left: b-shop"), "{notes}");
+    ensure!(notes.contains("no delivered objects are left"), "{notes}");
+    deleted.success()?;
+    // Nothing but the agent itself is left for the uninstall.
+    let done = end.uninstall(&[]).await?.success()?;
+    ensure!(!done.contains("ConfigMap shop/web"), "{done}");
+    end.until_left(&[]).await
+}
+
+#[tokio::test]
+async fn purge_without_an_agent_is_refused_and_changes_nothing() -> anyhow::Result<()> {
+    let mut end = End::start().await?;
+    end.agent.process.kill_9()?;
+    end.world.hub.wait_state("pod", "Lost").await?;
+    let delete = ["cluster", "delete", "pod", "--purge", "--yes"];
+    let refused = end.world.hub.cli(delete).await?;
+    ensure!(refused.stderr.contains("FL-6818"), "{refused:?}");
+    ensure!(
+        refused.stderr.contains("fairlead agent uninstall --purge"),
+        "{refused:?}"
+    );
+    let cluster = end.world.hub.cluster("pod").await?;
+    ensure!(cluster["id"].is_string(), "{cluster}");
+    let get = ["get", "configmap", "web", "-n", "shop"];
+    end.world
+        .cluster
+        .kubectl()
+        .args(get)
+        .run()
+        .await?
+        .success()?;
+    Ok(())
+}

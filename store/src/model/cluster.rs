@@ -80,6 +80,9 @@ pub struct Cluster {
     /// Desired settings of the agent.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,
+    /// Order to remove all delivered objects, before the cluster is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purge: Option<PurgeOrder>,
     /// Binding to the agent.
     pub binding: Binding,
     /// Time of creation.
@@ -112,6 +115,7 @@ impl Cluster {
             enable_compilation: None,
             site: None,
             agent: AgentSettings::default(),
+            purge: None,
             binding,
             created,
         }
@@ -131,6 +135,17 @@ impl Cluster {
     pub fn shown_name(&self) -> &str {
         self.display_name.as_deref().unwrap_or(self.id.as_str())
     }
+}
+
+/// Order of a person to remove all delivered objects of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PurgeOrder {
+    /// Time of the order.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// Name of the person.
+    pub by: String,
 }
 
 /// Binding of a cluster to its agent.
