@@ -13,6 +13,7 @@ require (
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/hashicorp/vault v1.21.4
 	github.com/hashicorp/vault-plugin-auth-jwt v0.25.0
+	github.com/hashicorp/vault-plugin-auth-kubernetes v0.23.1
 	github.com/hashicorp/vault-plugin-secrets-kv v0.25.0
 	github.com/hashicorp/vault/sdk v0.21.0
 )
@@ -295,7 +296,6 @@ require (
 	github.com/hashicorp/vault-plugin-auth-cf v0.22.0 // indirect
 	github.com/hashicorp/vault-plugin-auth-gcp v0.22.0 // indirect
 	github.com/hashicorp/vault-plugin-auth-kerberos v0.16.0 // indirect
-	github.com/hashicorp/vault-plugin-auth-kubernetes v0.23.1 // indirect
 	github.com/hashicorp/vault-plugin-auth-oci v0.20.1 // indirect
 	github.com/hashicorp/vault-plugin-database-couchbase v0.15.0 // indirect
 	github.com/hashicorp/vault-plugin-database-elasticsearch v0.19.0 // indirect

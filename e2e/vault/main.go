@@ -1,5 +1,5 @@
 // Command vault serves a Vault with its data in memory, with the parts that the tests need: secrets of the kind KV, and the
-// auth methods token and jwt. The released program has many more, and is not built from its module alone: it takes its SDK
+// auth methods token, jwt, kubernetes and approle. The released program has many more, and is not built from its module alone: it takes its SDK
 // from its own repository.
 //
 // It listens on the address of its argument and prints the real one. As each new Vault it is sealed, and not initialised.
@@ -16,7 +16,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	jwtauth "github.com/hashicorp/vault-plugin-auth-jwt"
+	kubeauth "github.com/hashicorp/vault-plugin-auth-kubernetes"
 	"github.com/hashicorp/vault-plugin-secrets-kv"
+	"github.com/hashicorp/vault/builtin/credential/approle"
 	vaulthttp "github.com/hashicorp/vault/http"
 	"github.com/hashicorp/vault/internalshared/configutil"
 	"github.com/hashicorp/vault/sdk/helper/consts"
@@ -27,7 +29,7 @@ import (
 
 var builtins = registry{
 	consts.PluginTypeSecrets:    {"kv": kv.Factory},
-	consts.PluginTypeCredential: {"jwt": jwtauth.Factory},
+	consts.PluginTypeCredential: {"approle": approle.Factory, "jwt": jwtauth.Factory, "kubernetes": kubeauth.Factory},
 }
 
 // registry has the plugins by their type and name.

@@ -9,14 +9,19 @@ use serde_json::{Map, Value};
 
 use crate::{error::VaultError, jwk::KeysError};
 
+/// Auth method that checks tokens of service accounts offline.
+pub const JWT: &str = "jwt";
+
 /// Access of a cluster as Vault is to have it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DesiredAccess {
     /// Names of its parts.
     pub names: VaultNames,
+    /// Type of the auth method.
+    pub method: &'static str,
     /// Text of the policy.
     pub policy: String,
-    /// Fields of the auth method's configuration.
+    /// Fields of the auth method's configuration; none for AppRole.
     pub config: Map<String, Value>,
     /// Fields of the role.
     pub role: Map<String, Value>,
@@ -52,8 +57,13 @@ pub trait SecretAccess: fmt::Debug + Send + Sync {
     /// Role with which workloads log in.
     fn role(&self) -> &str;
 
+    /// Type of the auth method of a cluster.
+    fn method(&self, _tenant: &TenantId, _cluster: &ClusterId) -> &'static str {
+        JWT
+    }
+
     /// Desired access of a cluster whose API server signs tokens with these keys: an object with
-    /// `issuer`, and `keys` as in RFC 7517.
+    /// `issuer`, and `keys` as in RFC 7517. Only the method `jwt` reads the keys.
     ///
     /// # Errors
     /// [`KeysError`]

@@ -1,7 +1,7 @@
 //! Requests to Vault's HTTP API: bounded in time and size, without redirects. Texts of errors
 //! contain no token.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use fairlead_api::error_chain;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use url::Url;
 
-use crate::{error::VaultError, token};
+use crate::{error::VaultError, login::HubLogin};
 
 /// Deadline of one request with its response.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(15);
@@ -20,6 +20,8 @@ const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 const MAX_MESSAGE_CHARS: usize = 300;
 /// Pause if Vault limits requests and names no time.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+/// Each valid token may read it.
+const LOOKUP_PATH: &str = "auth/token/lookup-self";
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// HTTP API of one Vault.
@@ -30,11 +32,11 @@ pub(crate) struct VaultCalls {
     pub(crate) address: Url,
     /// Namespace of Vault Enterprise.
     pub(crate) namespace: Option<HeaderValue>,
-    pub(crate) token_file: PathBuf,
+    pub(crate) login: HubLogin,
 }
 
 /// Response to a request without an error.
-enum RawReply {
+pub(crate) enum RawReply {
     Found(Value),
     Missing,
     /// Status 400, with Vault's message.
@@ -107,27 +109,54 @@ impl VaultCalls {
 
     /// Tells a bad token from a missing right: each valid token may look itself up.
     async fn forbidden(&self, right: &str, path: &str) -> VaultError {
-        match self.send(Method::GET, "auth/token/lookup-self", None).await {
+        match self.send(Method::GET, LOOKUP_PATH, None).await {
             Ok(RawReply::Forbidden) => VaultError::Token("it is invalid or has expired".to_owned()),
             Ok(_) => VaultError::Right(format!("{right} on {path}")),
             Err(error) => error,
         }
     }
 
+    /// Sends a request with the hub's token. A token of a login that Vault has forgotten is replaced by another login.
     async fn send(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
     ) -> Result<RawReply, VaultError> {
-        let token = token::read(&self.token_file).map_err(VaultError::Token)?;
+        let token = self.login.token(self).await?;
+        let sent = self.send_with(method.clone(), path, body, Some(&token), &token);
+        let reply = sent.await?;
+        if !matches!(reply, RawReply::Forbidden) || path == LOOKUP_PATH {
+            return Ok(reply);
+        }
+        let lookup = self.send_with(Method::GET, LOOKUP_PATH, None, Some(&token), &token);
+        let is_void = matches!(lookup.await?, RawReply::Forbidden);
+        if !is_void || !self.login.forget(&token).await {
+            return Ok(reply);
+        }
+        let token = self.login.token(self).await?;
+        self.send_with(method, path, body, Some(&token), &token)
+            .await
+    }
+
+    /// Sends a request with a token, or with none. `secret` is removed from Vault's messages.
+    pub(crate) async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        token: Option<&SecretString>,
+        secret: &SecretString,
+    ) -> Result<RawReply, VaultError> {
         let base = self.address.as_str().trim_end_matches('/');
         let mut request = self
             .http
             .request(method, format!("{base}/v1/{path}"))
             .timeout(REQUEST_DEADLINE)
-            .header("x-vault-request", "true")
-            .header("x-vault-token", secret_header(&token)?);
+            .header("x-vault-request", "true");
+        if let Some(token) = token {
+            request = request.header("x-vault-token", secret_header(token)?);
+        }
         if let Some(namespace) = &self.namespace {
             request = request.header("x-vault-namespace", namespace.clone());
         }
@@ -146,7 +175,7 @@ impl VaultCalls {
             }
             bytes.extend_from_slice(&chunk);
         }
-        judge(status, &headers, &bytes, &token)
+        judge(status, &headers, &bytes, secret)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Configuration file of the hub's Vault.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::Mutex,
 };
 
-use fairlead_api::{Code, Failure, TimeSpan, error_chain};
+use fairlead_api::{ClusterId, Code, Failure, TenantId, TimeSpan, error_chain};
 use http::HeaderValue;
 use reqwest::{Client, redirect};
 use serde::Deserialize;
@@ -14,8 +15,9 @@ use url::{Host, Url};
 
 use crate::{
     calls::VaultCalls,
+    login::{HubLogin, RoleCredentials},
+    overrides::{AuthMethod, OverrideTable, Overrides},
     settings::{AccessSettings, ServiceAccount},
-    token,
     vault::Vault,
 };
 
@@ -23,7 +25,9 @@ use crate::{
 #[serde(deny_unknown_fields)]
 struct ConfigFile {
     address: String,
-    token_file: PathBuf,
+    token_file: Option<PathBuf>,
+    approle: Option<AppRoleTable>,
+    kubernetes: Option<KubernetesTable>,
     ca_file: Option<PathBuf>,
     namespace: Option<String>,
     #[serde(default = "default_prefix")]
@@ -43,6 +47,45 @@ struct ConfigFile {
     token_max_ttl: String,
     #[serde(default)]
     delete_secrets: bool,
+    #[serde(default)]
+    auth_method: AuthMethod,
+    #[serde(default)]
+    tenants: BTreeMap<TenantId, OverrideTable>,
+    #[serde(default)]
+    clusters: BTreeMap<ClusterId, OverrideTable>,
+}
+
+/// Login of the hub by AppRole.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AppRoleTable {
+    role_id_file: PathBuf,
+    secret_id_file: PathBuf,
+    #[serde(default = "default_approle_mount")]
+    mount: String,
+}
+
+/// Login of the hub by its ServiceAccount.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KubernetesTable {
+    role: String,
+    #[serde(default = "default_kubernetes_mount")]
+    mount: String,
+    #[serde(default = "default_account_token")]
+    token_file: PathBuf,
+}
+
+fn default_approle_mount() -> String {
+    "approle".to_owned()
+}
+
+fn default_kubernetes_mount() -> String {
+    "kubernetes".to_owned()
+}
+
+fn default_account_token() -> PathBuf {
+    PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount/token")
 }
 
 fn default_prefix() -> String {
@@ -91,7 +134,8 @@ pub fn open(path: &Path) -> Result<Vault, Failure> {
 impl ConfigFile {
     fn build(self) -> Result<Vault, String> {
         let address = address(&self.address)?;
-        token::read(&self.token_file)?;
+        let login = login(self.token_file, self.approle, self.kubernetes)?;
+        login.check()?;
         let http = client(self.ca_file.as_deref())?;
         let namespace = self.namespace.as_deref().map(HeaderValue::from_str);
         let namespace = namespace.transpose();
@@ -108,6 +152,9 @@ impl ConfigFile {
             },
             token_ttl: seconds("token_ttl", &self.token_ttl)?,
             token_max_ttl: seconds("token_max_ttl", &self.token_max_ttl)?,
+            method: self.auth_method,
+            tenants: overrides("tenants", self.tenants)?,
+            clusters: overrides("clusters", self.clusters)?,
         };
         if settings.token_ttl > settings.token_max_ttl {
             return Err("token_ttl: longer than token_max_ttl".to_owned());
@@ -117,13 +164,59 @@ impl ConfigFile {
                 http,
                 address,
                 namespace,
-                token_file: self.token_file,
+                login,
             },
             settings,
             deletes_secrets: self.delete_secrets,
             renewed: Mutex::new(None),
         })
     }
+}
+
+/// One login, and no other.
+fn login(
+    file: Option<PathBuf>,
+    approle: Option<AppRoleTable>,
+    kubernetes: Option<KubernetesTable>,
+) -> Result<HubLogin, String> {
+    let role = |mount: String, credentials| {
+        let mount = segments("mount", &mount)?;
+        let token = tokio::sync::Mutex::new(None);
+        Ok(HubLogin::Role {
+            mount,
+            credentials,
+            token,
+        })
+    };
+    match (file, approle, kubernetes) {
+        (Some(file), None, None) => Ok(HubLogin::File(file)),
+        (None, Some(table), None) => {
+            let credentials = RoleCredentials::AppRole {
+                role_id_file: table.role_id_file,
+                secret_id_file: table.secret_id_file,
+            };
+            role(table.mount, credentials)
+        }
+        (None, None, Some(table)) => {
+            let credentials = RoleCredentials::Kubernetes {
+                role: one_segment("kubernetes.role", &table.role)?,
+                token_file: table.token_file,
+            };
+            role(table.mount, credentials)
+        }
+        _ => Err("expected exactly one of token_file, [approle] and [kubernetes]".to_owned()),
+    }
+}
+
+fn overrides<K: Ord + std::fmt::Display>(
+    field: &str,
+    tables: BTreeMap<K, OverrideTable>,
+) -> Result<BTreeMap<K, Overrides>, String> {
+    let read = |(id, table): (K, OverrideTable)| match table.read() {
+        Ok(overrides) => Ok((id, overrides)),
+        Err(error) => Err(format!("{field}.{id}: {error}")),
+    };
+    tables.into_iter().map(read).collect()
 }
 
 /// The token goes there, so only loopback may be without TLS.
@@ -185,7 +278,7 @@ fn path_template(text: &str) -> Result<String, String> {
     }
 }
 
-fn service_accounts(texts: &[String]) -> Result<Vec<ServiceAccount>, String> {
+pub(crate) fn service_accounts(texts: &[String]) -> Result<Vec<ServiceAccount>, String> {
     if texts.is_empty() {
         return Err("service_accounts: expected at least one NAMESPACE/NAME".to_owned());
     }
@@ -282,6 +375,22 @@ mod tests {
             (format!("{COMPLETE}token_ttl = \"2h\"\n"), "token_ttl"),
             (format!("{COMPLETE}token_ttl = \"soon\"\n"), "token_ttl"),
             (format!("{COMPLETE}token = \"hvs\"\n"), "unknown field"),
+            (
+                format!("{COMPLETE}[kubernetes]\nrole = \"hub\"\n"),
+                "exactly one of token_file",
+            ),
+            (
+                COMPLETE.replace("token_file = \"TOKEN\"", ""),
+                "exactly one of token_file",
+            ),
+            (
+                format!("{COMPLETE}[clusters.c-edge]\nkubernetes_host = \"http://x\"\n"),
+                "clusters.c-edge: kubernetes_host",
+            ),
+            (
+                format!("{COMPLETE}[tenants.t-acme]\nauth_method = \"ldap\"\n"),
+                "unknown variant",
+            ),
         ] {
             let Err(cause) = opened(&text) else {
                 panic!("{text}");

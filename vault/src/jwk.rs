@@ -48,6 +48,9 @@ pub enum KeysError {
     /// No key is of a kind that Vault takes.
     #[error("the API server has no key of RSA, P-256, P-384 or P-521")]
     None,
+    /// The settings have no such access for this cluster.
+    #[error("settings of Vault: {0}")]
+    Settings(String),
 }
 
 /// Keys of an API server.

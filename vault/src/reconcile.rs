@@ -20,7 +20,8 @@ pub(crate) async fn ensure(
         corrected.push("auth method".to_owned());
     }
     let config = format!("auth/{mount}/config");
-    if ensure_fields(calls, &config, &desired.config).await? {
+    let has_config = !desired.config.is_empty();
+    if has_config && ensure_fields(calls, &config, &desired.config).await? {
         corrected.push("keys".to_owned());
     }
     let role = format!("auth/{mount}/role/{role}");
@@ -68,19 +69,16 @@ async fn ensure_mount(calls: &VaultCalls, desired: &DesiredAccess) -> Result<boo
     let path = format!("sys/auth/{mount}");
     match calls.read(&path).await? {
         Some(found) if !is_own_mount(&found, &mark) => {
-            Err(VaultError::Taken(format!("the auth method {mount}")))
+            return Err(VaultError::Taken(format!("the auth method {mount}")));
         }
-        Some(found) if found.get("type") == Some(&json!("jwt")) => Ok(false),
-        Some(_) => {
-            let cause = format!("the auth method {mount}, which is not of the type jwt");
-            Err(VaultError::Taken(cause))
-        }
-        None => {
-            let body = json!({ "type": "jwt", "description": mark });
-            calls.write(&path, &body).await?;
-            Ok(true)
-        }
+        Some(found) if found.get("type") == Some(&json!(desired.method)) => return Ok(false),
+        // The settings had another method. Its tokens end with it.
+        Some(_) => calls.delete(&path).await?,
+        None => {}
     }
+    let body = json!({ "type": desired.method, "description": mark });
+    calls.write(&path, &body).await?;
+    Ok(true)
 }
 
 /// Writes fields unless all of them are as desired already.

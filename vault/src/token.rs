@@ -1,25 +1,34 @@
-//! Token for Vault, read anew for each use, so that a replaced file is used at once.
+//! Files with credentials for Vault, read anew for each use, so that a replaced one is used at once.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use secrecy::SecretString;
 
-/// Limit of a file with a token, in bytes.
+/// Limit of such a file, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 /// Bit of a file mode: users other than owner and group may read.
 const OTHERS_READ: u32 = 0o004;
 
-/// Reads the token. The errors contain neither token nor path.
+/// Reads the file of a setting. The errors contain neither content nor path.
 ///
 /// # Errors
-/// The reason.
-pub(crate) fn read(path: &Path) -> Result<SecretString, String> {
-    let at = |cause: String| format!("token_file: {cause}");
-    let metadata = fs::metadata(path).map_err(|error| at(error.to_string()))?;
+/// The reason, with the name of the setting.
+pub(crate) fn read(field: &str, path: &Path) -> Result<SecretString, String> {
+    let metadata = fs::metadata(path).map_err(|error| format!("{field}: {error}"))?;
     if metadata.mode() & OTHERS_READ != 0 {
         let cause = "all users may read the file; remove that right (chmod o-r)";
-        return Err(at(cause.to_owned()));
+        return Err(format!("{field}: {cause}"));
     }
+    read_mounted(field, path)
+}
+
+/// As [`read`], for a file that Kubernetes mounts into a pod: there all users of the container may read it.
+///
+/// # Errors
+/// The reason, with the name of the setting.
+pub(crate) fn read_mounted(field: &str, path: &Path) -> Result<SecretString, String> {
+    let at = |cause: String| format!("{field}: {cause}");
+    let metadata = fs::metadata(path).map_err(|error| at(error.to_string()))?;
     if metadata.len() > MAX_TOKEN_BYTES {
         return Err(at("the file is too large".to_owned()));
     }

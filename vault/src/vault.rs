@@ -20,7 +20,7 @@ use crate::{
 /// Shortest interval between two renewals of the hub's token.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(600);
 
-/// A Vault with its settings. It holds no token.
+/// A Vault with its settings.
 #[derive(Debug)]
 pub struct Vault {
     pub(crate) calls: VaultCalls,
@@ -56,6 +56,10 @@ impl SecretAccess for Vault {
 
     fn role(&self) -> &str {
         &self.settings.role
+    }
+
+    fn method(&self, tenant: &TenantId, cluster: &ClusterId) -> &'static str {
+        self.settings.of(tenant, cluster).method.as_str()
     }
 
     fn desired(

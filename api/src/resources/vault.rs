@@ -12,6 +12,8 @@ use super::repo::{DeletionPolicy, RepoDrift};
 pub struct VaultAccess {
     /// Path of the auth method, for `vault write auth/MOUNT/login`.
     pub mount: String,
+    /// Type of the auth method: `jwt`, `kubernetes` or `approle`.
+    pub method: String,
     /// Role of that auth method.
     pub role: String,
     /// Path of the secrets: the engine, a slash, and the path in it.

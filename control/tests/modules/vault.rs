@@ -53,6 +53,7 @@ impl SecretAccess for ScriptedVault {
         let mut config = Map::new();
         config.insert("keys".to_owned(), keys.clone());
         Ok(DesiredAccess {
+            method: "jwt",
             names: self.names(tenant, cluster),
             policy: String::new(),
             config,

@@ -8,5 +8,6 @@
 )]
 
 mod clusters;
+mod logins;
 mod parts;
 mod world;

@@ -39,15 +39,27 @@ impl VaultWorld {
 
     /// Writes the settings of a hub, with further lines.
     pub(crate) fn settings(&self, more: &str) -> anyhow::Result<PathBuf> {
-        let path = self.home.path().join("vault.toml");
         let token = self.home.path().join("token");
+        self.settings_by(&format!("token_file = \"{}\"\n{more}", token.display()))
+    }
+
+    /// Writes the settings of a hub with these lines, which have its login.
+    pub(crate) fn settings_by(&self, lines: &str) -> anyhow::Result<PathBuf> {
+        let path = self.home.path().join("vault.toml");
         let text = format!(
-            "address = \"{}\"\ntoken_file = \"{}\"\nservice_accounts = [\"syn/secrets\"]\n{more}",
-            self.vault.url(),
-            token.display()
+            "address = \"{}\"\nservice_accounts = [\"syn/secrets\"]\n{lines}",
+            self.vault.url()
         );
         fs::write(&path, text)?;
         Ok(path)
+    }
+
+    /// Writes a file that only its owner reads; returns its path.
+    pub(crate) fn private(&self, name: &str, text: &str) -> anyhow::Result<String> {
+        let path = self.home.path().join(name);
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(path.display().to_string())
     }
 }
 

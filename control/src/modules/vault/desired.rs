@@ -2,7 +2,8 @@
 
 use fairlead_api::facts::SERVICE_ACCOUNT_KEYS;
 use fairlead_store::model::{Cluster, FactSource, VaultNames, hex};
-use fairlead_vault::{DesiredAccess, KeysError, SecretAccess};
+use fairlead_vault::{DesiredAccess, JWT, KeysError, SecretAccess};
+use serde_json::Value;
 
 /// Reason without a desired access.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +35,12 @@ pub(super) fn planned_access(
 ) -> Result<PlannedAccess, NoAccess> {
     let fact = cluster.dynamic_facts.get(SERVICE_ACCOUNT_KEYS);
     let fact = fact.filter(|it| it.source == FactSource::Agent);
-    let keys = &fact.ok_or(NoAccess::NoKeys)?.value;
+    let needs_keys = access.method(&cluster.tenant, &cluster.id) == JWT;
+    let keys = match fact {
+        Some(fact) => &fact.value,
+        None if needs_keys => return Err(NoAccess::NoKeys),
+        None => &Value::Null,
+    };
     let desired = access.desired(&cluster.tenant, &cluster.id, keys)?;
     let of = hex::hash_of(&desired);
     Ok(PlannedAccess { desired, of })

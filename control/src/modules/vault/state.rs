@@ -103,6 +103,7 @@ impl VaultStatus for VaultStates {
         let known = cluster.vault.as_ref().filter(|it| it.names == names);
         Some(VaultAccess {
             mount: names.mount.clone(),
+            method: access.method(&cluster.tenant, &cluster.id).to_owned(),
             role: access.role().to_owned(),
             path: format!("{}/{}", names.kv, names.path),
             state: shown(access, cluster, known),
