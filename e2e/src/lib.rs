@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod flux;
 pub mod gitea;
 pub mod helm;
+pub mod inspector;
 pub mod kube;
 pub mod kubectl;
 pub mod kubelet;

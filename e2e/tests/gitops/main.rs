@@ -20,6 +20,7 @@ use anyhow::{Context, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_e2e::{
     flux::{KustomizeController, SourceController},
+    inspector::Inspector,
     ssh::SshServer,
 };
 
@@ -77,6 +78,7 @@ async fn flux_syncs_with_the_agents_key_through_a_rotation_and_stops_at_another_
     ensure!(private.len() >= 2, "two keys were made");
     search_below(&world.hub.data(), &private)?;
     search_memory(world.hub.process.pid(), &private, &next)?;
+    search_wire(&world.inspector, &private)?;
 
     catalog_differs_and_is_found(&world).await?;
     another_host_key_stops_the_syncs(&world).await
@@ -181,6 +183,46 @@ fn search_memory(hub: u32, private: &BTreeSet<String>, known: &str) -> anyhow::R
     }
     ensure!(has_known, "the hub's memory was read");
     Ok(())
+}
+
+/// Fails if the bytes within the outer TLS have a private key. The frames of the agent are searched without their masks. The
+/// inner TLS hides the requests in them, so the memory of the hub is searched, too.
+fn search_wire(inspector: &Inspector, private: &BTreeSet<String>) -> anyhow::Result<()> {
+    let (sent, received) = (inspector.sent(), inspector.received());
+    ensure!(has(&sent, "GET /connect"), "the request was recorded");
+    ensure!(has(&received, "fairlead.v1"), "the answer was recorded");
+    for (bytes, who) in [(&sent, "agent"), (&received, "hub")] {
+        // Record of a handshake of TLS with its length, which is below 16 KiB.
+        let is_handshake =
+            |it: &[u8]| matches!(it, [0x16, 0x03, 0x01 | 0x03, 0..=0x40, _, 0x01 | 0x02]);
+        let has_inner = bytes.windows(6).any(is_handshake);
+        ensure!(has_inner, "no inner TLS of the {who} was recorded");
+        for form in forms(private)? {
+            ensure!(!has(bytes, &form), "the {who} has sent a private key");
+        }
+        for seed in seeds(private)? {
+            let is_found = bytes.windows(seed.len()).any(|it| it == seed);
+            ensure!(!is_found, "the {who} has sent a raw private key");
+        }
+    }
+    Ok(())
+}
+
+/// Raw private keys of Ed25519: the 32 bytes before the last public key in OpenSSH's format.
+fn seeds(private: &BTreeSet<String>) -> anyhow::Result<Vec<Vec<u8>>> {
+    let seed = |encoded: &String| {
+        let pem = String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?;
+        let lines = pem.lines().filter(|it| !it.starts_with("-----"));
+        let body = STANDARD.decode(lines.collect::<String>()).ok()?;
+        // Its type and its length stand before the first public key.
+        let mark = b"ssh-ed25519\0\0\0\x20";
+        let start = body.windows(mark.len()).position(|it| it == mark)? + mark.len();
+        let public = body.get(start..start + 32)?.to_vec();
+        let last = body.windows(32).rposition(|it| it == public)?;
+        Some(body.get(last - 32..last)?.to_vec())
+    };
+    let seeds: Option<_> = private.iter().map(seed).collect();
+    seeds.context("a key has another format")
 }
 
 /// Private keys as they are in a Secret, and a line from within each.

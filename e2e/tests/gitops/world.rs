@@ -14,6 +14,7 @@ use fairlead_e2e::{
     admin::get_plain,
     eventually,
     flux::{KustomizeController, SourceController},
+    inspector::Inspector,
     ssh::SshServer,
 };
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ pub(crate) struct World {
     pub(crate) hub: Hub,
     pub(crate) ssh: SshServer,
     pub(crate) flux: SourceController,
+    /// Between agent and hub.
+    pub(crate) inspector: Inspector,
     _kustomize: KustomizeController,
     cluster: Cluster,
     home: tempfile::TempDir,
@@ -81,7 +84,12 @@ impl World {
         let (address, path) = url.and_then(|url| url.split_once('/')).context("URL")?;
         let manifest = get_plain(address.parse()?, &format!("/{path}")).await?;
         let pod = Pod::install(&cluster, &manifest, "fairlead", "fairlead-agent").await?;
-        let agent = Site::begin_looking(&hub, &pod, &joining.join, "pod", "1s")?;
+        let inspector = Inspector::start(home.path(), &hub.ready().ca_file).await?;
+        let trust = inspector.ca_file().display().to_string();
+        let flags = ["--facts-every", "1s", "--ca-file", &trust];
+        let url = inspector.url();
+        let route = (&pod, Some(url.as_str()));
+        let agent = Site::begin_behind(&hub, route, &joining.join, "pod", &flags)?;
         let flux = SourceController::start(flux, &cluster, home.path())?;
         let kustomize = KustomizeController::start(kustomize, &cluster, home.path()).await?;
         let world = World {
@@ -89,6 +97,7 @@ impl World {
             _kustomize: kustomize,
             ssh,
             flux,
+            inspector,
             cluster,
             home,
             repository,
