@@ -20,7 +20,7 @@ E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea flux vault net pods compat kube deny advisories sbom release fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea flux vault net pods compat kube deny advisories sbom static deb image-root release fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -160,19 +160,34 @@ advisories: $(TOOLS)/bin/cargo-deny ## known vulnerabilities of dependencies (Ru
 	cargo deny check advisories
 
 RELEASE_FILES := target/release-files
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+HOST_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
+ARCHS ?= $(HOST_ARCH)
+IMAGE_ROOT := target/image-root
+static = $(RELEASE_FILES)/fairlead-$(VERSION)-linux-$(1)
 
 sbom: $(TOOLS)/bin/cargo-cyclonedx ## a bill of materials (CycloneDX 1.5) of the program in target/release-files
 	@mkdir -p $(RELEASE_FILES)
 	@# The tool writes a file beside each crate; the one of the program has all of its dependencies.
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) cargo cyclonedx -q --manifest-path cli/Cargo.toml --format json --spec-version 1.5 \
 		--no-build-deps --override-filename fairlead-sbom
-	sed 's|file://$(CURDIR)|file://|g' cli/fairlead-sbom.json > $(RELEASE_FILES)/fairlead.cdx.json
+	sed 's|file://$(CURDIR)|file://|g' cli/fairlead-sbom.json > $(RELEASE_FILES)/fairlead-$(VERSION).cdx.json
 	@rm -f */fairlead-sbom.json */*/fairlead-sbom.json
 
-release: sbom ## the program for this machine, its bill of materials and checksums in target/release-files
-	cargo build --profile dist --locked -p fairlead
-	cp target/dist/fairlead $(RELEASE_FILES)/fairlead
-	cd $(RELEASE_FILES) && sha256sum fairlead fairlead.cdx.json > SHA256SUMS
+static: ## the static program for ARCHS (amd64, arm64; by default this machine's) in target/release-files
+	for arch in $(ARCHS); do deploy/release/build $$arch $(RELEASE_FILES)/fairlead-$(VERSION)-linux-$$arch || exit; done
+
+deb: static ## the Debian package of the static program in target/release-files
+	for arch in $(ARCHS); do \
+		RUN=$(call static,$(HOST_ARCH)) deploy/debian/build $(RELEASE_FILES)/fairlead-$(VERSION)-linux-$$arch $$arch $(RELEASE_FILES) || exit; \
+	done
+
+image-root: static ## the root file system of the image without Helm in target/image-root, for machines without a container builder
+	rm -rf $(IMAGE_ROOT)
+	deploy/image/root $(IMAGE_ROOT) $(call static,$(HOST_ARCH))
+
+release: sbom static deb ## static program, Debian package, bill of materials and checksums in target/release-files
+	cd $(RELEASE_FILES) && rm -f SHA256SUMS && sha256sum fairlead* > SHA256SUMS
 
 fuzz: $(TOOLS)/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS
 	cd fuzz && cargo +nightly fuzz build && for target in $$(cargo fuzz list); do \
