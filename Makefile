@@ -13,14 +13,14 @@ FUZZ_SECONDS ?= 60
 KILLS ?= 500
 # Tests by name, so that every rung asks for the whole workspace: what features a crate has follows from the packages that are asked for, and what differs is compiled twice.
 tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
-BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/commodore.rs e2e/tests/schemathesis.rs e2e/tests/gitops e2e/tests/vault
+BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/commodore.rs e2e/tests/schemathesis.rs e2e/tests/gitops e2e/tests/vault e2e/tests/hosts
 UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 # `delivery` has its agent in the test, so the version of a program changes nothing there.
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea flux vault net pods compat kube deny advisories sbom static deb image-root release fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs commodore schemathesis kills gitea flux vault net pods compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -28,7 +28,7 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, crash and million
+test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, hosts, crash and million
 	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
 	@$(MAKE) --no-print-directory -j2 kube without-kube
 	@$(MAKE) --no-print-directory e2e
@@ -188,6 +188,11 @@ image-root: static ## the root file system of the image without Helm in target/i
 
 release: sbom static deb ## static program, Debian package, bill of materials and checksums in target/release-files
 	cd $(RELEASE_FILES) && rm -f SHA256SUMS && sha256sum fairlead* > SHA256SUMS
+
+hosts: kube deb image-root ## the files of a release on a host: empty chroot, image, systemd units, Debian package; Linux, as root
+	FAIRLEAD_STATIC=$(call static,$(HOST_ARCH)) FAIRLEAD_IMAGE_ROOT=$(IMAGE_ROOT) \
+		FAIRLEAD_DEB=$(RELEASE_FILES)/fairlead_$(VERSION)_$(HOST_ARCH).deb \
+		cargo test --locked --workspace --test hosts -- --nocapture
 
 fuzz: $(TOOLS)/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS
 	cd fuzz && cargo +nightly fuzz build && for target in $$(cargo fuzz list); do \
