@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 60
 KILLS ?= 500
 # Tests by name, so that every rung asks for the whole workspace: what features a crate has follows from the packages that are asked for, and what differs is compiled twice.
 tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
-BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/commodore.rs e2e/tests/schemathesis.rs e2e/tests/gitops e2e/tests/vault e2e/tests/hosts
+BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/commodore.rs e2e/tests/schemathesis.rs e2e/tests/gitops e2e/tests/vault e2e/tests/hosts e2e/tests/pods
 UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 # `delivery` has its agent in the test, so the version of a program changes nothing there.

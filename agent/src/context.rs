@@ -23,6 +23,7 @@ pub(crate) mod cluster_uid;
 pub(crate) mod configuration;
 pub(crate) mod deliveries;
 pub(crate) mod events;
+pub(crate) mod session_metrics;
 pub(crate) mod sessions;
 
 use cluster_uid::UidState;

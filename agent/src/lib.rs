@@ -37,6 +37,7 @@ use context::{
     AgentContext, ReconnectSpread,
     cluster_uid::{self, UidState},
     configuration::ConfigurationState,
+    session_metrics::SessionMetrics,
 };
 use facts::FactReporter;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
@@ -70,8 +71,8 @@ use tracing::{info, warn};
 pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     admit::check_allowed(&config.allow_groups, &config.allow_as)?;
     let proxy = home::proxy_source(&config)?;
-    let metrics = Metrics::new(process.registry())
-        .map_err(|error| Failure::because(Code::Internal, error))?;
+    let internal = |error| Failure::because(Code::Internal, error);
+    let metrics = Metrics::new(process.registry(), &config.version).map_err(internal)?;
     let reserve = MemoryBudget::of(config.session_memory);
     gauges::register(
         process.registry(),
@@ -117,6 +118,10 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         memory_budget: reserve.clone(),
         links_up: Mutex::default(),
     });
+    let desired = config.links.all().count();
+    SessionMetrics::new(&context.sessions, desired)
+        .and_then(|metrics| process.registry().register(Box::new(metrics)))
+        .map_err(internal)?;
     git_proxy::start(&context, &config.git_proxy)?;
     let mut dialer = HubDialer::new(
         config.join,

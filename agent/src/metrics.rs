@@ -1,9 +1,18 @@
 //! Metrics of the agent. Labels are enums, never text from a request or an error.
 
+use std::time::Duration;
+
+use fairlead_api::Code;
 use fairlead_dialer::DialStage;
 use fairlead_runtime::{gauges::GaugeGuard, metrics::Registry};
-use prometheus::{Gauge, IntCounterVec, IntGauge, Opts};
+use prometheus::{Gauge, Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use time::OffsetDateTime;
+
+/// From half a millisecond to two minutes, as at the hub.
+const SECONDS_BUCKETS: &[f64] = &[
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    60.0, 120.0,
+];
 
 /// Outcome of a request from the hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +56,7 @@ pub(crate) struct Metrics {
     connected: IntGauge,
     dials: IntCounterVec,
     requests: IntCounterVec,
+    api: Histogram,
     streams: IntGauge,
     expiry: Gauge,
 }
@@ -57,48 +67,65 @@ impl Metrics {
     /// # Errors
     ///
     /// One of them is already registered.
-    pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub(crate) fn new(registry: &Registry, version: &str) -> Result<Self, prometheus::Error> {
+        let build = IntGaugeVec::new(
+            Opts::new("fairlead_agent_build_info", "Always 1."),
+            &["version"],
+        )?;
+        build.with_label_values(&[version]).set(1);
+        registry.register(Box::new(build))?;
+        let counters =
+            |name, help, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
         let metrics = Metrics {
             connected: IntGauge::new(
                 "fairlead_agent_connected",
-                "Sessions with the hub whose link is up",
+                "Sessions with the hub whose link is up.",
             )?,
-            dials: IntCounterVec::new(
-                Opts::new(
-                    "fairlead_agent_dials_total",
-                    "Dials by outcome and by last stage",
-                ),
-                &["outcome", "stage"],
+            dials: counters(
+                "fairlead_agent_dials_total",
+                "Dials by outcome, last stage, and code of the failure.",
+                &["outcome", "stage", "code"],
             )?,
-            requests: IntCounterVec::new(
-                Opts::new(
-                    "fairlead_agent_requests_total",
-                    "Requests from the hub by outcome",
-                ),
+            requests: counters(
+                "fairlead_agent_requests_total",
+                "Requests from the hub by outcome.",
                 &["outcome"],
             )?,
-            streams: IntGauge::new("fairlead_agent_streams_open", "Open streams of the hub")?,
+            api: Histogram::with_opts(
+                HistogramOpts::new(
+                    "fairlead_agent_api_duration_seconds",
+                    "Seconds until the head of the API server's answer to a request of a person.",
+                )
+                .buckets(SECONDS_BUCKETS.to_vec()),
+            )?,
+            streams: IntGauge::new("fairlead_agent_streams_open", "Open streams of the hub.")?,
             expiry: Gauge::new(
                 "fairlead_certificate_expiry_timestamp_seconds",
-                "Unix time at which the agent's certificate expires",
+                "Unix time at which the agent's certificate expires.",
             )?,
         };
         registry.register(Box::new(metrics.connected.clone()))?;
         registry.register(Box::new(metrics.dials.clone()))?;
         registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.api.clone()))?;
         registry.register(Box::new(metrics.streams.clone()))?;
         registry.register(Box::new(metrics.expiry.clone()))?;
         Ok(metrics)
     }
 
     pub(crate) fn dialled(&self) {
-        self.dials.with_label_values(&["ok", "done"]).inc();
+        self.dials.with_label_values(&["ok", "done", ""]).inc();
     }
 
-    pub(crate) fn dial_failed(&self, stage: DialStage) {
+    pub(crate) fn dial_failed(&self, stage: DialStage, code: Code) {
         self.dials
-            .with_label_values(&["failed", stage.as_str()])
+            .with_label_values(&["failed", stage.as_str(), &code.to_string()])
             .inc();
+    }
+
+    /// Notes the time until the head of an answer of the API server.
+    pub(crate) fn api_answered(&self, time: Duration) {
+        self.api.observe(time.as_secs_f64());
     }
 
     pub(crate) fn request(&self, outcome: RequestOutcome) {
@@ -126,7 +153,7 @@ mod tests {
     #[test]
     fn registering_twice_is_an_error() {
         let registry = Registry::new();
-        Metrics::new(&registry).unwrap();
-        assert!(Metrics::new(&registry).is_err());
+        Metrics::new(&registry, "1.0.0").unwrap();
+        assert!(Metrics::new(&registry, "1.0.0").is_err());
     }
 }

@@ -154,18 +154,18 @@ impl RequestProxy {
                 ))
             }
             Answer::Response(mut response) => {
-                headers::towards_hub(response.headers_mut(), None, Some(started.elapsed()));
+                let took = started.elapsed();
+                self.context.metrics.api_answered(took);
+                headers::towards_hub(response.headers_mut(), None, Some(took));
                 Ok((response, RequestOutcome::Answered))
             }
             Answer::Upgraded(mut response, upgraded) => {
                 let raw = raw.ok_or_else(|| {
                     Failure::because(Code::Internal, "this stream cannot be upgraded")
                 })?;
-                headers::towards_hub(
-                    response.headers_mut(),
-                    upgrade.as_ref(),
-                    Some(started.elapsed()),
-                );
+                let took = started.elapsed();
+                self.context.metrics.api_answered(took);
+                headers::towards_hub(response.headers_mut(), upgrade.as_ref(), Some(took));
                 match upgrade.as_ref().and_then(Protocol::of) {
                     Some(spoken) => self.splice_upgrade(
                         raw,

@@ -85,6 +85,12 @@ impl Instance {
         Instance(u128::from_be_bytes(bytes))
     }
 
+    /// The 16 bytes of the instance.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
     /// Instance of the agent in the pod with this UID.
     ///
     /// # Errors

@@ -128,7 +128,11 @@ impl Session {
     /// Current counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.handle.shared.stats(self.handle.mux.counts())
+        let resumed = self.resume_handle().map(SessionHandle::resumed);
+        let counts = self.handle.mux.counts();
+        self.handle
+            .shared
+            .stats(counts, resumed.unwrap_or_default())
     }
 }
 

@@ -388,7 +388,7 @@ impl Wire {
             link.repeat(&self.retransmit);
             // Unread data of the old link is dropped: the peer sends it again.
             self.state = WireState::Up(Box::new(link));
-            handle.up();
+            handle.up(self.retransmit.flight());
             let _ = new.outcome.send(said);
         }
         if self.channel.has_records() {

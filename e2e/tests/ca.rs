@@ -61,7 +61,7 @@ async fn trust_all_authorities(hub: &Hub) -> anyhow::Result<()> {
 /// Sessions that the hub has begun so far, and those that it has now.
 async fn sessions(hub: &Hub) -> anyhow::Result<(f64, f64)> {
     let metrics = hub.metrics().await?;
-    let ended = metrics.sum("fairlead_sessions_total", &[]);
+    let ended = metrics.sum("fairlead_sessions_ended_total", &[]);
     Ok((ended, metrics.sum("fairlead_sessions", &[])))
 }
 

@@ -48,6 +48,8 @@ pub struct GatewayLimits {
     /// Each session has 256 KiB of unacknowledged messages beside it, and each stream the first 256 KiB of its window.
     /// A used-up budget slows bulk transfers down.
     pub session_memory: usize,
+    /// Clusters with metrics of their own; the others share a row.
+    pub metric_clusters: usize,
 }
 
 impl Default for GatewayLimits {
@@ -59,6 +61,7 @@ impl Default for GatewayLimits {
             stall_timeout: Duration::from_secs(30),
             resume_window: Duration::from_secs(60),
             session_memory: 1 << 30,
+            metric_clusters: 100,
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     admission::AdmissionPool,
-    agents::{status_queue::StatusQueue, table::SessionTable},
+    agents::{scrape, status_queue::StatusQueue, table::SessionTable},
     body_budget::BodyBudget,
     config::Config,
     front::{
@@ -100,7 +100,8 @@ impl Hub {
             StatusQueue::default(),
             Arc::clone(&metrics),
         ));
-        crate::agents::scrape::register(&sessions, &metrics, process.registry())
+        let max_clusters = config.limits.metric_clusters;
+        scrape::register(&sessions, &metrics, max_clusters, process.registry())
             .map_err(internal)?;
         let reserve = MemoryBudget::of(config.limits.session_memory);
         gauges::register(

@@ -5,6 +5,7 @@ mod labels;
 
 use std::{sync::OnceLock, time::Duration};
 
+use fairlead_api::Code;
 use fairlead_runtime::metrics::Registry;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
@@ -12,7 +13,7 @@ use prometheus::{
 };
 
 pub(crate) use self::labels::{
-    CloseCause, HandshakeOutcome, HopDirection, PhaseTimes, RequestEnd, ResetCause, TlsLayer,
+    CloseCause, HandshakeOutcome, HopDirection, PhaseTimes, RequestEnd, ResetCause, SessionState, TlsLayer,
 };
 
 /// Violation rule: a peer sent bytes that are not HTTP.
@@ -26,8 +27,14 @@ const SECONDS_BUCKETS: &[f64] = &[
 
 pub(crate) struct Metrics {
     pub(crate) connections: IntGauge,
-    pub(crate) sessions: IntGauge,
+    pub(crate) sessions: IntGaugeVec,
     pub(crate) sessions_ended: IntCounterVec,
+    pub(crate) resumptions: IntCounter,
+    pub(crate) resumed_bytes: IntCounter,
+    pub(crate) wrong_tokens: IntCounter,
+    failures: IntCounterVec,
+    /// Cache of the vector above, by code.
+    cached_failures: Box<[OnceLock<IntCounter>]>,
     violations: IntCounterVec,
     pub(crate) clones: IntCounter,
     pub(crate) streams_open: IntGauge,
@@ -41,7 +48,7 @@ pub(crate) struct Metrics {
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     /// Cache of the two vectors above, by outcome: a lookup by labels is slow.
-    cached: [CachedSeries; RequestEnd::VARIANT_COUNT],
+    cached: [CachedSeries; RequestEnd::ALL.len()],
     handshakes: IntCounterVec,
     front_closed: IntCounterVec,
     stalled_resets: IntCounterVec,
@@ -52,8 +59,8 @@ pub(crate) struct Metrics {
 #[derive(Default)]
 struct CachedSeries {
     requests: OnceLock<IntCounter>,
-    /// In this order: gateway, tunnel, API server.
-    seconds: [OnceLock<Histogram>; 3],
+    /// In this order: gateway, wait, tunnel, API server.
+    seconds: [OnceLock<Histogram>; 4],
 }
 
 impl Metrics {
@@ -65,17 +72,37 @@ impl Metrics {
         let to = Registrar(registry);
         let build = to.gauges("fairlead_build_info", "Always 1.", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        Ok(Metrics {
+        let metrics = Metrics {
             connections: to.gauge(
                 "fairlead_front_connections",
                 "Open connections of the front.",
             )?,
-            sessions: to.gauge(
+            // The collector of the session table updates this and its traffic, so it registers them.
+            sessions: gauges(
                 "fairlead_sessions",
-                "Open sessions of agents with an identity.",
+                "Open sessions of agents with an identity, by state.",
+                &["state"],
             )?,
+            resumptions: IntCounter::new(
+                "fairlead_resumptions_total",
+                "Links that took over the session of a broken one.",
+            )?,
+            resumed_bytes: IntCounter::new(
+                "fairlead_resumed_bytes_total",
+                "Bytes that the hub sent again over such links.",
+            )?,
+            wrong_tokens: to.add(IntCounter::new(
+                "fairlead_wrong_tokens_total",
+                "Requests with a token that may be a guess.",
+            )?)?,
+            failures: to.counters(
+                "fairlead_failures_total",
+                "Requests that failed at the hub or an agent, by code; `fairlead explain CODE` has the meaning.",
+                &["code"],
+            )?,
+            cached_failures: Code::ALL.iter().map(|_| OnceLock::new()).collect(),
             sessions_ended: to.counters(
-                "fairlead_sessions_total",
+                "fairlead_sessions_ended_total",
                 "Ended sessions by reason.",
                 &["end"],
             )?,
@@ -90,7 +117,6 @@ impl Metrics {
                     "Clones rejected: agents with the identity of another Kubernetes cluster.",
                 )?,
             )?,
-            // The collector of the session table updates these three, so it registers them.
             streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")?,
             streams: IntCounter::new("fairlead_streams_total", "Streams opened on all sessions.")?,
             bytes: counters(
@@ -126,7 +152,7 @@ impl Metrics {
             )?,
             request_seconds: to.histograms(
                 "fairlead_request_duration_seconds",
-                "Seconds until the head of the answer, by phase.",
+                "Seconds until the head of the answer, by phase: in the gateway, waiting for a session, in the tunnel, at the API server.",
                 &["outcome", "phase"],
             )?,
             cached: Default::default(),
@@ -151,7 +177,29 @@ impl Metrics {
                 &["module"],
             )?,
             tunnel_rtt: to.histogram("fairlead_tunnel_rtt_duration_seconds", "Round-trip times of links.")?,
-        })
+        };
+        metrics.make_rows();
+        Ok(metrics)
+    }
+
+    /// Makes the rows of fixed labels: without a row, the first event is no increase for Prometheus.
+    fn make_rows(&self) {
+        for cause in CloseCause::ALL {
+            self.front_closed.with_label_values(&[cause.as_str()]);
+        }
+        for cause in ResetCause::ALL {
+            self.stalled_resets.with_label_values(&[cause.as_str()]);
+        }
+        for outcome in RequestEnd::ALL {
+            self.requests.with_label_values(&[outcome.as_str()]);
+        }
+        for outcome in HandshakeOutcome::ALL {
+            for layer in [TlsLayer::Front, TlsLayer::Session] {
+                self.handshakes
+                    .with_label_values(&[layer.as_str(), outcome.as_str()]);
+            }
+        }
+        self.violations.with_label_values(&[HTTP_VIOLATION]);
     }
 
     pub(crate) fn request(&self, outcome: RequestEnd, phases: PhaseTimes) {
@@ -164,6 +212,7 @@ impl Metrics {
             .inc();
         let times = [
             ("gateway", Some(phases.gateway)),
+            ("wait", phases.wait),
             ("tunnel", phases.tunnel),
             ("api", phases.api),
         ];
@@ -183,13 +232,25 @@ impl Metrics {
             .inc();
     }
 
+    /// Sets the number of sessions of each state, in the order of [`SessionState::ALL`].
+    pub(crate) fn set_sessions(&self, counts: [i64; SessionState::ALL.len()]) {
+        for (state, count) in SessionState::ALL.iter().zip(counts) {
+            self.sessions
+                .with_label_values(&[state.as_str()])
+                .set(count);
+        }
+    }
+
+    pub(crate) fn failure(&self, code: Code) {
+        if let Some(cached) = self.cached_failures.get(code as usize) {
+            let label = || self.failures.with_label_values(&[&code.to_string()]);
+            cached.get_or_init(label).inc();
+        }
+    }
+
     pub(crate) fn handshake(&self, layer: TlsLayer, outcome: HandshakeOutcome) {
-        let layer = match layer {
-            TlsLayer::Front => "front",
-            TlsLayer::Session => "session",
-        };
         self.handshakes
-            .with_label_values(&[layer, outcome.as_str()])
+            .with_label_values(&[layer.as_str(), outcome.as_str()])
             .inc();
     }
 
@@ -226,6 +287,10 @@ fn counters(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCo
     IntCounterVec::new(Opts::new(name, help), labels)
 }
 
+fn gauges(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
+    IntGaugeVec::new(Opts::new(name, help), labels)
+}
+
 struct Registrar<'a>(&'a Registry);
 
 impl Registrar<'_> {
@@ -239,7 +304,7 @@ impl Registrar<'_> {
     }
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
-        self.add(IntGaugeVec::new(Opts::new(name, help), labels)?)
+        self.add(gauges(name, help, labels)?)
     }
 
     fn counters(

@@ -23,7 +23,9 @@ pub use directory::{Directory, Recognition, RemoteHub};
 pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
 pub use fair_pool::{FairPool, Share, Taken};
 pub use grants::{ClusterScope, GrantKind, GrantScope, NamespaceGrant, ScopedGrant};
-pub use module::{AgentAddress, AgentPeer, EmergencyNote, Module, Presence, Seam, refuse};
+pub use module::{
+    AgentAddress, AgentPeer, EmergencyNote, Module, Presence, Seam, SessionActivity, refuse,
+};
 pub use network::network;
 pub use outbound::{Outbound, OutboundIo};
 pub use principal::{Identify, Principal};

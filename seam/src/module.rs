@@ -1,6 +1,6 @@
 //! Modules of a hub: routes and background work.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use axum::{
@@ -40,6 +40,28 @@ pub struct AgentAddress(pub IpAddr);
 pub trait Presence: Send + Sync {
     /// The registered sessions of a cluster, oldest first.
     fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession>;
+
+    /// What the sessions of a cluster carry, and have carried since its first one; `None` without a session.
+    fn activity(&self, cluster: &ClusterId) -> Option<SessionActivity>;
+}
+
+/// Activity of the sessions of one cluster on this hub. Counts begin anew after the last session has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionActivity {
+    /// Number of agents.
+    pub agents: usize,
+    /// Versions of the agents without duplicates.
+    pub agent_versions: Vec<String>,
+    /// Shortest round trip.
+    pub rtt: Option<Duration>,
+    /// Requests with an unfinished answer.
+    pub requests_open: usize,
+    /// Requests so far.
+    pub requests_total: u64,
+    /// Bytes from the cluster.
+    pub bytes_in: u64,
+    /// Bytes to the cluster.
+    pub bytes_out: u64,
 }
 
 /// A pluggable part of the hub.

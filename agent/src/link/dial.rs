@@ -267,7 +267,7 @@ impl HubDialer {
             }
             Err(error) => {
                 self.advance();
-                self.metrics.dial_failed(error.stage);
+                self.metrics.dial_failed(error.stage, error.code);
                 log_failed(&hub, error);
                 if let Some(reports) = &self.reports {
                     reports.failed(&self.last, error);

@@ -248,6 +248,10 @@ async fn requests_are_counted_by_outcome_and_gauges_return_to_zero() {
         );
     }
     assert_eq!(value("fairlead_agent_connected", None), 1.0);
+    assert_eq!(value("fairlead_agent_links", Some("up")), 1.0);
+    assert_eq!(value("fairlead_agent_links_desired", None), 1.0);
+    assert!(value("fairlead_agent_bytes_total", Some("in")) > 0.0);
+    assert!(value("fairlead_agent_bytes_total", Some("out")) > 0.0);
     assert!(value("fairlead_agent_streams_open", None) >= 2.0);
     assert!(value("fairlead_agent_dials_total", Some("ok")) >= 2.0);
     assert!(value("fairlead_certificate_expiry_timestamp_seconds", None) > 1.7e9);

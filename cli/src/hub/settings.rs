@@ -279,6 +279,9 @@ pub(crate) struct Server {
     /// Fact to add as a label of syn_lieutenant_cluster_facts, like distribution; repeatable [default: none]
     #[arg(long, value_name = "NAME")]
     metric_fact: Vec<String>,
+    /// Number of clusters with metrics of their own, those with the most traffic; the others share a row [default: 100]
+    #[arg(long, value_name = "N")]
+    metric_clusters: Option<String>,
     /// Network of trusted proxies, like 10.0.0.0/8; their X-Forwarded-For, X-Forwarded-Proto and Host headers are used; repeatable
     #[arg(long, value_name = "NETWORK")]
     trusted_proxy: Vec<String>,
@@ -426,6 +429,7 @@ fn read_limits(reader: &mut Reader) -> GatewayLimits {
         session_memory: reader
             .or("session-memory", MemorySize(default.session_memory))
             .0,
+        metric_clusters: reader.or("metric-clusters", default.metric_clusters),
     }
 }
 

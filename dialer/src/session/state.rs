@@ -23,6 +23,10 @@ pub struct Stats {
     pub unread: usize,
     /// Round trip of the last acknowledged probe.
     pub rtt: Option<Duration>,
+    /// Links that took over from a broken one.
+    pub resumptions: u64,
+    /// DATA bytes sent again over such links.
+    pub bytes_repeated: u64,
 }
 
 pub(super) struct SharedSession {
@@ -51,7 +55,8 @@ impl SharedSession {
         self.rtt_micros.store(micros, Ordering::Relaxed);
     }
 
-    pub(super) fn stats(&self, streams: Counts) -> Stats {
+    /// `resumed`: number of resumptions, and bytes sent again.
+    pub(super) fn stats(&self, streams: Counts, resumed: (u64, u64)) -> Stats {
         let rtt = self.rtt_micros.load(Ordering::Relaxed);
         Stats {
             streams_open: streams.open,
@@ -60,6 +65,8 @@ impl SharedSession {
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
             unread: streams.unread,
             rtt: (rtt != 0).then(|| Duration::from_micros(rtt)),
+            resumptions: resumed.0,
+            bytes_repeated: resumed.1,
         }
     }
 

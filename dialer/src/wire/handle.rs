@@ -51,6 +51,8 @@ pub(crate) struct SessionHandle {
     state: watch::Sender<LinkState>,
     /// Count of received bytes when the link was lost.
     received: AtomicU64,
+    resumptions: AtomicU64,
+    repeated: AtomicU64,
     /// A slot for one link. A channel would hold memory for 32 during the whole session.
     next: Mutex<Next>,
     driver: AtomicWaker,
@@ -84,6 +86,8 @@ impl SessionHandle {
             secret,
             state: watch::Sender::new(LinkState::Up),
             received: AtomicU64::new(0),
+            resumptions: AtomicU64::new(0),
+            repeated: AtomicU64::new(0),
             next: Mutex::new(Next::Nothing),
             driver: AtomicWaker::new(),
             resuming: tokio::sync::Mutex::new(()),
@@ -133,8 +137,19 @@ impl SessionHandle {
             .send_replace(LinkState::Down { since, last_error });
     }
 
-    pub(super) fn up(&self) {
+    /// Notes a new link, over which `repeated` bytes are sent again.
+    pub(super) fn up(&self, repeated: u64) {
+        self.resumptions.fetch_add(1, Ordering::Relaxed);
+        self.repeated.fetch_add(repeated, Ordering::Relaxed);
         self.state.send_replace(LinkState::Up);
+    }
+
+    /// Number of resumptions, and DATA bytes that this end sent again for them.
+    pub(crate) fn resumed(&self) -> (u64, u64) {
+        (
+            self.resumptions.load(Ordering::Relaxed),
+            self.repeated.load(Ordering::Relaxed),
+        )
     }
 
     /// The agent's end: resumes this session, which the hub's HELLO has named.

@@ -2,20 +2,23 @@
 
 use std::{
     net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
+    ops::AddAssign,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use fairlead_api::ClusterId;
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, LinkState, Session, Stats, Watched};
 use fairlead_exchange::Exchanges;
-use fairlead_runtime::gauges::GaugeGuard;
 use time::OffsetDateTime;
 use tokio::sync::Notify;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use super::silence::{Silence, SilentParty, Unchanged};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, SessionState};
 
 /// Streams of a session reserved for probes and for the agent's own requests.
 const RESERVED_STREAMS: usize = 32;
@@ -34,7 +37,36 @@ pub(crate) struct SessionEntry {
     /// Wakes the next probe.
     probe_trigger: Notify,
     counted: Mutex<Stats>,
-    _open: GaugeGuard,
+    /// Requests that the session got.
+    requests: AtomicU64,
+}
+
+/// Requests of people, and bytes of sessions from the hub's view.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Traffic {
+    pub(super) requests: u64,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+}
+
+impl Traffic {
+    /// Traffic since `before`. A smaller number means that the count began anew.
+    pub(super) fn since(self, before: Traffic) -> Traffic {
+        let part = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+        Traffic {
+            requests: part(self.requests, before.requests),
+            bytes_in: part(self.bytes_in, before.bytes_in),
+            bytes_out: part(self.bytes_out, before.bytes_out),
+        }
+    }
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Traffic) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
+        self.bytes_out = self.bytes_out.saturating_add(other.bytes_out);
+    }
 }
 
 /// State of a session that changes while it lives.
@@ -58,12 +90,7 @@ impl EntryState {
 pub(crate) type Running = TaskTrackerToken;
 
 impl SessionEntry {
-    pub(super) fn new(
-        session: Session,
-        identity: AgentIdentity,
-        from: IpAddr,
-        metrics: &Metrics,
-    ) -> Self {
+    pub(super) fn new(session: Session, identity: AgentIdentity, from: IpAddr) -> Self {
         SessionEntry {
             max_requests: session.max_streams_open().saturating_sub(RESERVED_STREAMS),
             exchanges: Exchanges::new(session),
@@ -79,8 +106,8 @@ impl SessionEntry {
             }),
             probe_trigger: Notify::new(),
             counted: Mutex::default(),
+            requests: AtomicU64::new(0),
             identity: Arc::new(identity),
-            _open: GaugeGuard::of(&metrics.sessions),
         }
     }
 
@@ -242,7 +269,33 @@ impl SessionEntry {
     }
 
     pub(super) fn token(&self) -> Running {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         self.running.token()
+    }
+
+    /// Traffic since the session began.
+    pub(super) fn traffic(&self) -> Traffic {
+        let stats = self.session().stats();
+        Traffic {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes_in: stats.bytes_in,
+            bytes_out: stats.bytes_out,
+        }
+    }
+
+    /// State for the metrics.
+    pub(super) fn session_state(&self) -> SessionState {
+        if self.is_ending() {
+            SessionState::Ending
+        } else if !self.session().is_up() {
+            SessionState::Down
+        } else if !self.is_registered() {
+            SessionState::Unregistered
+        } else if self.state.read(EntryState::is_doubtful) {
+            SessionState::Silent
+        } else {
+            SessionState::Up
+        }
     }
 
     /// Completes when no request runs; accepts no more.
@@ -278,9 +331,17 @@ impl SessionEntry {
         };
         add("in", now.bytes_in, counted.bytes_in);
         add("out", now.bytes_out, counted.bytes_out);
-        metrics
-            .streams
-            .inc_by(now.streams_total.saturating_sub(counted.streams_total));
+        for (counter, now, before) in [
+            (&metrics.streams, now.streams_total, counted.streams_total),
+            (&metrics.resumptions, now.resumptions, counted.resumptions),
+            (
+                &metrics.resumed_bytes,
+                now.bytes_repeated,
+                counted.bytes_repeated,
+            ),
+        ] {
+            counter.inc_by(now.saturating_sub(before));
+        }
         let open = now.streams_open;
         *counted = now;
         open

@@ -1,7 +1,7 @@
 //! The registered sessions of one cluster: registration, choice, and the status of the cluster, which is that of its
 //! best session. Only [`DownSessions`] waits, outside the lock.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fairlead_api::{
     ClusterId, ClusterUid, Code, Failure,
@@ -15,7 +15,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     choice::{Candidate, ProbeOutcome},
-    entry::SessionEntry,
+    entry::{SessionEntry, Traffic},
     health::ProbeResult,
     silence::Silence,
     status_queue::StatusQueue,
@@ -78,6 +78,17 @@ impl LastContact {
     }
 }
 
+/// Activity of a cluster's sessions on this hub.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ClusterActivity {
+    /// Version of each agent.
+    pub(super) agents: Vec<Box<str>>,
+    /// Shortest round trip.
+    pub(super) rtt: Option<Duration>,
+    pub(super) requests_open: usize,
+    pub(super) traffic: Traffic,
+}
+
 #[derive(Default)]
 pub(super) struct ClusterSessions {
     /// Oldest first.
@@ -87,6 +98,8 @@ pub(super) struct ClusterSessions {
     /// Last contact of all sessions, those that have ended included.
     contact: LastContact,
     last_report: Option<LastStatus>,
+    /// Traffic of sessions that have left.
+    ended: Traffic,
 }
 
 /// Last report of a cluster's status.
@@ -175,7 +188,9 @@ impl ClusterSessions {
             // Evicts one without a link, else the oldest one.
             let down = |session: &RegisteredSession| !session.entry.session().is_up();
             let index = self.sessions.iter().position(down).unwrap_or(0);
-            self.sessions.remove(index).entry.end(CloseReason::Replaced);
+            let oldest = self.sessions.remove(index);
+            self.ended += oldest.entry.traffic();
+            oldest.entry.end(CloseReason::Replaced);
         }
         // Most clusters have one session; `push` alone would allocate four.
         self.sessions.reserve_exact(1);
@@ -199,6 +214,7 @@ impl ClusterSessions {
         self.sessions.retain(|session| {
             let goes = selects(session);
             if goes {
+                self.ended += session.entry.traffic();
                 session.entry.end(reason);
             }
             !goes
@@ -210,7 +226,11 @@ impl ClusterSessions {
         let before = self.sessions.len();
         self.sessions
             .retain(|session| !Arc::ptr_eq(&session.entry, entry));
-        self.sessions.len() < before
+        let was_registered = self.sessions.len() < before;
+        if was_registered {
+            self.ended += entry.traffic();
+        }
+        was_registered
     }
 
     /// The best session; it is marked as chosen in this `turn`.
@@ -302,6 +322,30 @@ impl ClusterSessions {
             .iter()
             .map(RegisteredSession::describe)
             .collect()
+    }
+
+    /// What the sessions carry now, and have carried.
+    pub(super) fn activity(&self) -> ClusterActivity {
+        let mut traffic = self.ended;
+        for session in &self.sessions {
+            traffic += session.entry.traffic();
+        }
+        let sessions = self.sessions.iter();
+        let agents: BTreeMap<[u8; 16], _> = sessions
+            .clone()
+            .map(|session| {
+                (
+                    session.identity.name.0.to_bytes(),
+                    &session.identity.version,
+                )
+            })
+            .collect();
+        ClusterActivity {
+            agents: agents.into_values().cloned().collect(),
+            rtt: sessions.clone().filter_map(|session| session.rtt).min(),
+            requests_open: sessions.map(|session| session.entry.load()).sum(),
+            traffic,
+        }
     }
 
     /// Waits until a session has a link again.

@@ -4,7 +4,7 @@
 //! session is drained by its own task. Nothing here waits.
 
 use std::{
-    collections::{HashMap, hash_map::Entry as MapEntry},
+    collections::{BTreeSet, HashMap, hash_map::Entry as MapEntry},
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -16,7 +16,7 @@ use fairlead_api::{
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session};
-use fairlead_seam::Presence;
+use fairlead_seam::{Presence, SessionActivity};
 use time::OffsetDateTime;
 use tokio::{
     sync::{Notify, watch},
@@ -27,11 +27,11 @@ use crate::{
     agents::{
         connection_burst::ConnectionBurst,
         entry::{Running, SessionEntry},
-        group::{ClusterSessions, DownSessions, SessionIdentity, lost_status},
+        group::{ClusterActivity, ClusterSessions, DownSessions, SessionIdentity, lost_status},
         health::ProbeResult,
         status_queue::StatusQueue,
     },
-    metrics::Metrics,
+    metrics::{Metrics, SessionState},
 };
 
 pub(crate) struct SessionTable {
@@ -67,6 +67,20 @@ pub(crate) enum Acquired {
 impl Presence for SessionTable {
     fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession> {
         self.registered(cluster)
+    }
+
+    fn activity(&self, cluster: &ClusterId) -> Option<SessionActivity> {
+        let activity = self.table().groups.get(cluster)?.activity();
+        let versions: BTreeSet<&str> = activity.agents.iter().map(|it| &**it).collect();
+        Some(SessionActivity {
+            agents: activity.agents.len(),
+            agent_versions: versions.into_iter().map(str::to_owned).collect(),
+            rtt: activity.rtt,
+            requests_open: activity.requests_open,
+            requests_total: activity.traffic.requests,
+            bytes_in: activity.traffic.bytes_in,
+            bytes_out: activity.traffic.bytes_out,
+        })
     }
 }
 
@@ -139,7 +153,7 @@ impl SessionTable {
         identity: AgentIdentity,
         from: IpAddr,
     ) -> Arc<SessionEntry> {
-        let entry = Arc::new(SessionEntry::new(session, identity, from, &self.metrics));
+        let entry = Arc::new(SessionEntry::new(session, identity, from));
         self.table().open.push(Arc::clone(&entry));
         entry
     }
@@ -314,9 +328,13 @@ impl SessionTable {
     pub(super) fn update_metrics(&self) -> HashMap<ClusterId, OffsetDateTime> {
         let entries = self.table().open.clone();
         let mut streams = 0;
+        let mut states = SessionState::ALL.map(|_| 0);
         let mut expiries = HashMap::new();
         for entry in &entries {
             streams += entry.update_metrics(&self.metrics);
+            if let Some(count) = states.get_mut(entry.session_state() as usize) {
+                *count += 1;
+            }
             let expiry = entry.valid_until();
             let first = expiries.entry(entry.cluster().clone()).or_insert(expiry);
             *first = expiry.min(*first);
@@ -324,6 +342,17 @@ impl SessionTable {
         self.metrics
             .streams_open
             .set(i64::try_from(streams).unwrap_or(i64::MAX));
+        self.metrics.set_sessions(states);
         expiries
+    }
+
+    /// Activity of each cluster with a registered session. The table is locked for one cluster at a time.
+    pub(super) fn activities(&self) -> Vec<(ClusterId, ClusterActivity)> {
+        let clusters: Vec<ClusterId> = self.table().groups.keys().cloned().collect();
+        let activity = |id: ClusterId| {
+            let activity = self.table().groups.get(&id)?.activity();
+            Some((id, activity))
+        };
+        clusters.into_iter().filter_map(activity).collect()
     }
 }

@@ -98,6 +98,7 @@ pub(crate) enum Place {
 }
 
 /// Acquires the best place for one request: a session here, else another hub. Waits within the budget for one with a link.
+/// `waited` gets the time of such a wait.
 ///
 /// # Errors
 /// `FL-1402` if the cluster stays away, `FL-1408` or `FL-1409` if another hub has its session, `FL-1401` if it has never
@@ -107,20 +108,17 @@ pub(crate) async fn acquire(
     hub: &Hub,
     cluster: &ClusterId,
     budget: Duration,
+    waited: impl FnOnce(Duration),
 ) -> Result<Place, Failure> {
     match hub.sessions.acquire(cluster)? {
         Acquired::Up(entry, running) => Ok(Place::Session(entry, running)),
         // Boxed, because it happens seldom.
         acquired => {
-            let refused = RefusedHubs::default();
-            Box::pin(wait_for_place(
-                hub,
-                cluster,
-                budget,
-                acquired,
-                Some(&refused),
-            ))
-            .await
+            let (began, refused) = (Instant::now(), RefusedHubs::default());
+            let place = wait_for_place(hub, cluster, budget, acquired, Some(&refused));
+            let place = Box::pin(place).await;
+            waited(began.elapsed());
+            place
         }
     }
 }

@@ -160,6 +160,7 @@ impl Attempts<'_> {
         // The ended session stays in the table until its own task has run.
         sleep(RETRY_INTERVAL).await;
         let left = self.deadline.saturating_duration_since(Instant::now());
+        // This time is a part of that in the tunnel.
         wait_budget::acquire_here(self.hub, self.cluster, left).await
     }
 

@@ -109,6 +109,7 @@ fn count_wrong_secret(
     record: &RequestRecord,
     from: IpAddr,
 ) -> Result<(), TooManyWrongTokens> {
+    hub.metrics.wrong_tokens.inc();
     let counted = hub.wrong_tokens.count(from);
     if counted.is_err() {
         record.omit_from_audit();

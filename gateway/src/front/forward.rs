@@ -61,7 +61,9 @@ pub(crate) async fn forward(
         return Err(Failure::because(Code::TooManyRequests, detail));
     }
     let budget = wait_budget::wait_budget(&permitted.routed.path);
-    let place = wait_budget::acquire(hub, permitted.permit.cluster(), budget).await?;
+    let record = &permitted.routed.inbound.record;
+    let waited = |time| record.set_wait(time);
+    let place = wait_budget::acquire(hub, permitted.permit.cluster(), budget, waited).await?;
     let (session, running) = match place {
         Place::Session(session, running) => (session, running),
         // Boxed, because its future is larger than that of the way over an own session.

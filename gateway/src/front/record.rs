@@ -184,6 +184,11 @@ impl RequestRecord {
         fields.api = api;
     }
 
+    /// Notes the time for which the request waited for a session.
+    pub(crate) fn set_wait(&self, wait: Duration) {
+        self.fields().wait = Some(wait);
+    }
+
     /// Begins the file of a recording.
     pub(crate) fn begin_recording(
         &self,

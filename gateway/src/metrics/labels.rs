@@ -16,6 +16,13 @@ pub(crate) enum CloseCause {
 }
 
 impl CloseCause {
+    pub(super) const ALL: [CloseCause; 4] = [
+        CloseCause::Evicted,
+        CloseCause::NoRequest,
+        CloseCause::NotAuthenticated,
+        CloseCause::Idle,
+    ];
+
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             CloseCause::Evicted => "evicted",
@@ -41,6 +48,8 @@ pub(crate) enum ResetCause {
 }
 
 impl ResetCause {
+    pub(super) const ALL: [ResetCause; 2] = [ResetCause::Timeout, ResetCause::Memory];
+
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             ResetCause::Timeout => "timeout",
@@ -71,7 +80,16 @@ pub(crate) enum RequestEnd {
 }
 
 impl RequestEnd {
-    pub(super) const VARIANT_COUNT: usize = RequestEnd::Ended as usize + 1;
+    pub(super) const ALL: [RequestEnd; 8] = [
+        RequestEnd::Ok,
+        RequestEnd::Declined,
+        RequestEnd::Erred,
+        RequestEnd::Refused,
+        RequestEnd::Failed,
+        RequestEnd::Aborted,
+        RequestEnd::Left,
+        RequestEnd::Ended,
+    ];
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -101,6 +119,15 @@ pub(crate) enum HandshakeOutcome {
 }
 
 impl HandshakeOutcome {
+    pub(super) const ALL: [HandshakeOutcome; 6] = [
+        HandshakeOutcome::Ok,
+        HandshakeOutcome::Failed,
+        HandshakeOutcome::Timeout,
+        HandshakeOutcome::Evicted,
+        HandshakeOutcome::Refused,
+        HandshakeOutcome::Declined,
+    ];
+
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             HandshakeOutcome::Ok => "ok",
@@ -129,6 +156,41 @@ impl HopDirection {
     }
 }
 
+/// State of a session, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionState {
+    /// It serves requests.
+    Up,
+    /// Its link is up, but the last probe had no answer.
+    Silent,
+    /// Its link is broken; it waits for its agent.
+    Down,
+    /// Its agent has not sent its hello.
+    Unregistered,
+    /// It was replaced or evicted, and finishes its requests.
+    Ending,
+}
+
+impl SessionState {
+    pub(crate) const ALL: [SessionState; 5] = [
+        SessionState::Up,
+        SessionState::Silent,
+        SessionState::Down,
+        SessionState::Unregistered,
+        SessionState::Ending,
+    ];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            SessionState::Up => "up",
+            SessionState::Silent => "silent",
+            SessionState::Down => "down",
+            SessionState::Unregistered => "unregistered",
+            SessionState::Ending => "ending",
+        }
+    }
+}
+
 /// The TLS that a handshake was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TlsLayer {
@@ -136,10 +198,21 @@ pub(crate) enum TlsLayer {
     Session,
 }
 
+impl TlsLayer {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            TlsLayer::Front => "front",
+            TlsLayer::Session => "session",
+        }
+    }
+}
+
 /// Parts of the time until the head of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PhaseTimes {
     pub(crate) gateway: Duration,
+    /// `None` for a request that did not wait for a session.
+    pub(crate) wait: Option<Duration>,
     /// `None` for a request that never reached a tunnel.
     pub(crate) tunnel: Option<Duration>,
     pub(crate) api: Option<Duration>,

@@ -82,9 +82,9 @@ async fn close_of_a_box_is_a_cut_whatever_its_reason() {
             read_until(&mut stream, "still there\r\n").await;
         }
     }
-    assert_eq!(rig.metric("fairlead_sessions_total", &[]), 0.0);
+    assert_eq!(rig.metric("fairlead_sessions_ended_total", &[]), 0.0);
     assert_eq!(rig.metric("fairlead_violations_total", &[]), 0.0);
     // The same reason inside of the inner TLS ends the session.
     agent.session.close(CloseReason::Done);
-    until(async || rig.metric("fairlead_sessions_total", &["done"]) == 1.0).await;
+    until(async || rig.metric("fairlead_sessions_ended_total", &["done"]) == 1.0).await;
 }

@@ -13,7 +13,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::rig::{DOMAIN, HUB, PausedClock, RawAnswer, Rig, TEST_DEADLINE};
+use crate::{
+    client::until,
+    rig::{DOMAIN, HUB, PausedClock, RawAnswer, Rig, TEST_DEADLINE},
+};
 use fairlead_testkit::agent::FakeAgent;
 
 const GOOD: &str = "Authorization: Bearer good";
@@ -329,6 +332,10 @@ async fn wrong_tokens_are_rate_limited_and_correct_ones_accepted() {
     assert_eq!((answer.status, answer.code()), (429, "FL-1104"));
     let asked = rig.modules.tokens.load(Ordering::SeqCst);
     assert_eq!(asked, 201, "once for each, with any answer");
+    assert_eq!(rig.metric("fairlead_wrong_tokens_total", &[]), 201.0);
+    let failures = |code: &str| rig.metric("fairlead_failures_total", &[code]);
+    until(async || failures("FL-1102") + failures("FL-1104") == 201.0).await;
+    assert_eq!(failures("FL-1102"), 30.0);
     assert_eq!(rig.get(HUB, "/v1/whoami", "").await.status, 200);
 }
 

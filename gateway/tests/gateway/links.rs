@@ -76,6 +76,7 @@ async fn hello_deadline_restarts_with_the_next_link() {
     .await;
     relay.stop();
     agent.link_lost().await;
+    until(async || rig.metric("fairlead_sessions", &["down"]) == 1.0).await;
     // The hub's end was closed at the same moment; the agent detects that before its timeout.
     tokio::time::pause();
     for _ in 0..15 {
@@ -88,7 +89,10 @@ async fn hello_deadline_restarts_with_the_next_link() {
     assert!(matches!(again.unwrap(), Redialed::Resumed { .. }));
     assert_eq!(agent.send_hello(hello(1, 0, None)).await, 200);
     status(&rig, ClusterState::Connected).await;
-    assert_eq!(rig.metric("fairlead_sessions_total", &[]), 0.0);
+    assert_eq!(rig.metric("fairlead_sessions_ended_total", &[]), 0.0);
+    until(async || rig.metric("fairlead_sessions", &["up"]) == 1.0).await;
+    assert_eq!(rig.metric("fairlead_sessions", &[]), 1.0);
+    assert_eq!(rig.metric("fairlead_resumptions_total", &[]), 1.0);
 }
 
 /// It costs the hub no handshake, and counts as nobody's failure.

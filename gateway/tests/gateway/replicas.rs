@@ -161,7 +161,7 @@ async fn clone_is_rejected_without_effect_on_the_original() {
     events.send(data("two")).await.unwrap();
     read_until(&mut watch, "two\r\n").await;
     assert_eq!(rig.metric("fairlead_clones_refused_total", &[]), 1.0);
-    until(async || rig.metric("fairlead_sessions_total", &["cloned"]) == 1.0).await;
+    until(async || rig.metric("fairlead_sessions_ended_total", &["cloned"]) == 1.0).await;
     let reported = rig.modules.reported.borrow().clone();
     assert_eq!(
         reported[&"c-a".parse().unwrap()].state,

@@ -16,6 +16,7 @@ const MAX_LABEL_CHARS: usize = 256;
 pub(super) struct Family {
     pub(super) name: &'static str,
     help: &'static str,
+    labels: &'static [&'static str],
     rows: Vec<Metric>,
     most: usize,
     left_out: usize,
@@ -26,10 +27,17 @@ impl Family {
         Family {
             name,
             help,
+            labels: &[],
             rows: Vec::new(),
             most: MAX_ROWS,
             left_out: 0,
         }
+    }
+
+    /// Describes the labels of rows, for the reference; a family without a row would have none there.
+    pub(super) fn labelled(mut self, labels: &'static [&'static str]) -> Self {
+        self.labels = labels;
+        self
     }
 
     #[cfg(test)]
@@ -44,7 +52,8 @@ impl Family {
     /// An invalid Prometheus name.
     pub(super) fn describe(&self) -> prometheus::Result<Desc> {
         let (name, help) = (self.name.to_owned(), self.help.to_owned());
-        Desc::new(name, help, Vec::new(), HashMap::new())
+        let labels = self.labels.iter().map(ToString::to_string).collect();
+        Desc::new(name, help, labels, HashMap::new())
     }
 
     /// Adds a row. Empty labels are omitted: Prometheus treats them alike.

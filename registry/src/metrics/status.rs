@@ -14,6 +14,8 @@ const STATES: [ClusterState; 4] = [
     ClusterState::Never,
 ];
 
+const CLUSTER_LABELS: [&str; 2] = ["cluster", "tenant"];
+
 pub(super) struct StatusMetrics {
     status: Family,
     last_seen: Family,
@@ -27,15 +29,18 @@ impl StatusMetrics {
             status: Family::new(
                 "fairlead_cluster_status",
                 "Status of a cluster, as labels; always 1.",
-            ),
+            )
+            .labelled(&["cluster", "tenant", "status"]),
             last_seen: Family::new(
                 "fairlead_cluster_last_seen_timestamp_seconds",
                 "When an agent of a cluster answered last, in Unix time.",
-            ),
+            )
+            .labelled(&CLUSTER_LABELS),
             last_good_probe: Family::new(
                 "fairlead_cluster_last_good_probe_timestamp_seconds",
                 "When the API server of a cluster was last found ready, in Unix time.",
-            ),
+            )
+            .labelled(&CLUSTER_LABELS),
             counts: STATES.map(|state| (state.to_string(), 0)).into(),
         }
     }

@@ -116,6 +116,8 @@ async fn streams_survive_fifty_cuts() {
     };
     tokio::join!(talking, cuts);
     assert_eq!(hub.stats().streams_total, 3);
+    assert_eq!(hub.stats().resumptions, 50);
+    assert_eq!(agent.stats().resumptions, 50);
     echo.abort();
 }
 
@@ -153,6 +155,8 @@ async fn a_stream_may_be_opened_while_the_link_is_down() {
     let mut back = [0; 7];
     stream.read_exact(&mut back).await.unwrap();
     assert_eq!(&back, b"waiting");
+    let stats = hub.stats();
+    assert!(stats.bytes_repeated > 0 && stats.bytes_repeated <= stats.bytes_out);
     echo.abort();
 }
 

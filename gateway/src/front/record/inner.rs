@@ -72,6 +72,8 @@ pub(super) struct RecordFields {
     pub(super) outcome: Option<RequestEnd>,
     pub(super) omitted: bool,
     pub(super) head_after: Option<Duration>,
+    /// Time without a session.
+    pub(super) wait: Option<Duration>,
     pub(super) tunnel: Option<Duration>,
     pub(super) api: Option<Duration>,
     pub(super) slot: Option<CallerSlot>,
@@ -150,13 +152,18 @@ impl Drop for RecordInner {
         }
         let took = self.started.elapsed();
         let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
-        let tunnel = fields.tunnel.unwrap_or_default() + fields.api.unwrap_or_default();
+        let times = [fields.wait, fields.tunnel, fields.api];
+        let elsewhere = times.into_iter().flatten().sum();
         let phases = PhaseTimes {
-            gateway: fields.head_after.unwrap_or(took).saturating_sub(tunnel),
+            gateway: fields.head_after.unwrap_or(took).saturating_sub(elsewhere),
+            wait: fields.wait,
             tunnel: fields.tunnel,
             api: fields.api,
         };
         self.metrics.request(outcome, phases);
+        if let Some(code) = fields.code {
+            self.metrics.failure(code);
+        }
         if !fields.omitted {
             let (head, party) = (self.head.view(), fields.party(&self.head));
             let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
