@@ -2,6 +2,7 @@
 //! field. Failures are [`crate::Reason`]s.
 
 mod access;
+mod activity;
 mod adoption;
 mod agent;
 mod ca;
@@ -30,6 +31,7 @@ use utoipa::ToSchema;
 use crate::HubUrl;
 
 pub use access::{AccessComment, AccessDecision, AccessRequest, AccessState, CreateAccessRequest};
+pub use activity::{Activity, ClusterActivity, SessionsActivity};
 pub use adoption::{Adoption, AdoptionByCode, AdoptionState, ApproveAdoption};
 pub use agent::AgentSettings;
 pub use ca::{CaBehind, CaInfo, CaPhase, CaStatus, RetireCa, RetiredCaInfo};

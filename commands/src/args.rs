@@ -22,6 +22,7 @@ mod merge_requests;
 mod registry;
 mod revocation;
 mod tokens;
+mod top;
 mod vault;
 
 use clap::Subcommand;
@@ -52,6 +53,7 @@ pub(crate) use self::registry::{
 };
 pub(crate) use self::revocation::{LockArgs, LocksArgs, RequestFilters, SessionsArgs, UnlockArgs};
 pub(crate) use self::tokens::{ClusterIdentity, ClusterSteward, ClusterToken, LocalHub, TokenArgs};
+pub(crate) use self::top::TopArgs;
 pub(crate) use self::vault::VaultArgs;
 
 /// Command that talks to a hub.
@@ -98,6 +100,9 @@ pub enum HubCommand {
     /// Request, approve and end roles for a time
     #[command(subcommand)]
     Access(AccessArgs),
+    /// Show clusters with their state, round trip, requests and bytes per second
+    #[command(after_help = top::TOP_EXAMPLES)]
+    Top(TopArgs),
     /// List and end running requests: exec, port-forward, logs, watches
     #[command(subcommand)]
     Sessions(SessionsArgs),

@@ -176,7 +176,7 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
         let found = components::out_of_sync(hub).await?;
         clusters.retain(|cluster| found.contains(cluster.id.as_str()));
     }
-    let agents = AgentColumns::of(hub, format, &clusters).await?;
+    let agents = AgentColumns::of(hub, format).await?;
     let clusters = List { items: clusters };
     let row = |cluster: &Cluster| cells(cluster, &agents);
     Ok(output::show_list(
@@ -223,7 +223,7 @@ async fn get(
         };
         return watched::watch(hub, format, watched, fetch).await;
     }
-    let agents = AgentColumns::of(hub, format, std::slice::from_ref(&cluster)).await?;
+    let agents = AgentColumns::of(hub, format).await?;
     Ok(output::show(format, &cluster, |cluster| {
         let lines = [
             place_line(cluster),

@@ -32,6 +32,7 @@ mod runtime;
 mod tenant;
 mod tenant_filter;
 mod token;
+mod top;
 mod vault;
 mod watch;
 mod whoami;
@@ -72,6 +73,7 @@ pub fn run(
         HubCommand::Vault(command) => vault::run(command, environment),
         HubCommand::Ca(command) => ca::run(command, environment),
         HubCommand::Access(command) => access::run(command, environment),
+        HubCommand::Top(args) => top::run(&args, environment),
         HubCommand::Sessions(command) => revocation::sessions(command, environment),
         HubCommand::Lock(args) => revocation::lock(args, environment),
         HubCommand::Unlock(args) => revocation::unlock(&args, environment),

@@ -5,6 +5,7 @@
 
 mod about;
 mod access;
+mod activity;
 pub mod agent_keys;
 pub mod agent_settings;
 mod bootstrap;

@@ -9,7 +9,7 @@ use fairlead_seam::{Module, Presence};
 use tracing::warn;
 
 use crate::{
-    about, bootstrap, changes, clusters, compile, identity, imported, locks, metrics,
+    about, activity, bootstrap, changes, clusters, compile, identity, imported, locks, metrics,
     registry::Registry, signed_in, status, tenants, tokens,
 };
 
@@ -93,6 +93,7 @@ impl RegistryModule {
 impl ApiModule for RegistryModule {
     fn api_routes(&self) -> ApiRoutes {
         about::routes()
+            .merge(activity::routes())
             .merge(tenants::routes())
             .merge(clusters::routes())
             .merge(compile::routes())

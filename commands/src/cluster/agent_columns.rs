@@ -1,11 +1,11 @@
-//! Data for the columns of the wide table that are not in cluster documents: sessions and configuration of the agents.
+//! Data for the columns of the wide table that are not in cluster documents: activity and configuration of the agents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::{
     ClusterId, Failure,
     config::AgentConfigStatus,
-    resources::{AgentSession, Cluster, ClusterState, List},
+    resources::{Activity, List, SessionsActivity},
 };
 use fairlead_client::HubClient;
 
@@ -17,16 +17,12 @@ use crate::output::OutputFormat;
 pub(super) struct AgentColumns {
     /// Clusters whose agents apply an older configuration than the desired one.
     pub(super) outdated: BTreeSet<ClusterId>,
-    sessions: BTreeMap<ClusterId, Vec<AgentSession>>,
+    sessions: BTreeMap<ClusterId, SessionsActivity>,
 }
 
 impl AgentColumns {
-    /// Reads the sessions of each connected cluster, one after the other over one connection.
-    pub(super) async fn of(
-        hub: &HubClient,
-        format: &OutputFormat,
-        clusters: &[Cluster],
-    ) -> Result<Self, Failure> {
+    /// Reads the activity of all visible clusters.
+    pub(super) async fn of(hub: &HubClient, format: &OutputFormat) -> Result<Self, Failure> {
         let mut agents = AgentColumns::default();
         if *format != OutputFormat::Wide {
             return Ok(agents);
@@ -34,44 +30,30 @@ impl AgentColumns {
         let all: List<AgentConfigStatus> = hub.get("/v1/agents").await?;
         let outdated = all.items.into_iter().filter(|it| it.outdated);
         agents.outdated = outdated.map(|it| it.cluster).collect();
-        let has_session = |it: &&Cluster| {
-            matches!(
-                it.status.state,
-                ClusterState::Connected | ClusterState::ApiUnreachable
-            )
-        };
-        for cluster in clusters.iter().filter(has_session) {
-            let path = format!("/v1/clusters/{}/sessions", cluster.id);
-            // The cluster may have been deleted since the list was read.
-            let sessions: Option<List<AgentSession>> = hub.get_optional(&path).await?;
-            let items = sessions.map(|it| it.items).unwrap_or_default();
-            agents.sessions.insert(cluster.id.clone(), items);
-        }
+        // A hub of an earlier version has no such route.
+        let activity: Option<Activity> = hub.get_optional("/v1/activity").await?;
+        let clusters = activity.map(|it| it.clusters).unwrap_or_default();
+        let sessions = clusters.into_iter();
+        agents.sessions = sessions
+            .filter_map(|it| Some((it.id, it.sessions?)))
+            .collect();
         Ok(agents)
-    }
-
-    fn sessions(&self, id: &ClusterId) -> &[AgentSession] {
-        self.sessions.get(id).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Versions of the cluster's agents without duplicates.
     pub(super) fn versions(&self, id: &ClusterId) -> String {
-        let sessions = self.sessions(id).iter();
-        let versions: BTreeSet<&str> = sessions.map(|it| it.agent_version.as_str()).collect();
-        versions.into_iter().collect::<Vec<_>>().join(",")
+        let sessions = self.sessions.get(id);
+        sessions.map_or_else(String::new, |it| it.agent_versions.join(","))
     }
 
     /// Number of agents with a session.
     pub(super) fn replicas(&self, id: &ClusterId) -> Option<String> {
-        let sessions = self.sessions(id).iter();
-        let names: BTreeSet<_> = sessions.map(|it| it.instance.to_string()).collect();
-        (!names.is_empty()).then(|| names.len().to_string())
+        self.sessions.get(id).map(|it| it.agents.to_string())
     }
 
     /// Shortest round-trip time of the sessions.
     pub(super) fn rtt(&self, id: &ClusterId) -> Option<String> {
-        let all = self.sessions(id).iter().filter_map(|it| it.rtt_micros);
-        all.min().map(rtt)
+        self.sessions.get(id)?.rtt_micros.map(rtt)
     }
 
     pub(super) fn configuration(&self, id: &ClusterId) -> &'static str {
@@ -89,21 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_are_counted_by_agent() {
-        let session = |instance: &str, version: &str, rtt: u64| -> AgentSession {
-            let at = "2026-11-21T12:00:00Z";
-            serde_json::from_value(json!({
-                "from": "10.0.0.1", "opened": at, "instance": instance.repeat(32), "link": 0, "agentVersion": version, "up": true,
-                "recognised": true, "requests": 1, "rttMicros": rtt, "certificateExpires": at,
-            }))
-            .unwrap()
-        };
+    fn clusters_without_a_session_have_empty_columns() {
         let id: ClusterId = "c-a".parse().unwrap();
-        let sessions = vec![
-            session("a", "0.1.0", 2_000),
-            session("a", "0.1.0", 1_500),
-            session("b", "0.2.0", 3_000),
-        ];
+        let sessions = serde_json::from_value(json!({
+            "agents": 2, "agentVersions": ["0.1.0", "0.2.0"], "rttMicros": 1500, "requestsOpen": 1, "requestsTotal": 9,
+            "bytesIn": 1, "bytesOut": 1,
+        }))
+        .unwrap();
         let agents = AgentColumns {
             sessions: [(id.clone(), sessions)].into(),
             ..AgentColumns::default()

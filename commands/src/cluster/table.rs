@@ -12,7 +12,7 @@ use crate::{
     watch::Row,
 };
 
-pub(super) fn columns() -> [TableColumn; 12] {
+pub(super) fn columns() -> [TableColumn; 13] {
     [
         TableColumn::id("NAME").spare(3),
         TableColumn::key("ID"),
@@ -24,12 +24,13 @@ pub(super) fn columns() -> [TableColumn; 12] {
         TableColumn::word("AGENT").wide(),
         TableColumn::word("REPLICAS").wide(),
         TableColumn::word("RTT").wide(),
+        TableColumn::word("LAST SEEN").wide(),
         TableColumn::word("CONFIG").wide(),
         TableColumn::text("LAST ERROR").spare(4),
     ]
 }
 
-pub(super) fn row(cluster: &Cluster, agents: &AgentColumns) -> Row<12> {
+pub(super) fn row(cluster: &Cluster, agents: &AgentColumns) -> Row<13> {
     Row {
         id: cluster.id.to_string(),
         cells: cells(cluster, agents),
@@ -37,7 +38,7 @@ pub(super) fn row(cluster: &Cluster, agents: &AgentColumns) -> Row<12> {
     }
 }
 
-pub(super) fn cells(c: &Cluster, agents: &AgentColumns) -> [Cell; 12] {
+pub(super) fn cells(c: &Cluster, agents: &AgentColumns) -> [Cell; 13] {
     [
         c.display_name.clone().into(),
         c.id.to_string().into(),
@@ -49,6 +50,7 @@ pub(super) fn cells(c: &Cluster, agents: &AgentColumns) -> [Cell; 12] {
         agents.versions(&c.id).into(),
         agents.replicas(&c.id).into(),
         agents.rtt(&c.id).into(),
+        Cell::since(c.status.last_seen),
         agents.configuration(&c.id).into(),
         last_error(c).into(),
     ]

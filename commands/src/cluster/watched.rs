@@ -67,7 +67,7 @@ pub(super) async fn watch(
         let up_to_date = told.is_some_and(|told| !by_status && known.take_in(told));
         if !up_to_date {
             known.clusters = fetch().await?;
-            known.agents = AgentColumns::of(hub, format, &known.clusters).await?;
+            known.agents = AgentColumns::of(hub, format).await?;
         }
         let rows = known.clusters.iter().map(|it| row(it, &known.agents));
         Ok::<Vec<_>, HubError>(rows.collect())

@@ -9,6 +9,8 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use time::Duration;
 
+use fairlead_seam::Caller;
+
 use crate::rig::{FROM, Rig, admin, caller};
 
 #[tokio::test]
@@ -254,4 +256,30 @@ async fn repository_locations_come_from_templates_without_secrets() {
         let refused = rig.call(&admin(), Method::PATCH, cluster, patch).await;
         assert_eq!(refused.code(), Code::Invalid);
     }
+}
+
+#[tokio::test]
+async fn activity_has_visible_clusters_only() {
+    let rig = Rig::new().await;
+    for (tenant, cluster) in [("acme", "demo"), ("other", "hidden")] {
+        rig.tenant(tenant).await;
+        rig.cluster(cluster, tenant).await;
+    }
+    let ids = async |who: &Caller, query: &str| {
+        let path = format!("/v1/activity{query}");
+        let found = rig.get(who, &path).await.good();
+        let clusters = found["clusters"].as_array().unwrap().clone();
+        let ids = clusters.iter().map(|it| it["id"].as_str().unwrap());
+        ids.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let viewer = caller(Role::Viewer, Some("t-acme"));
+    assert_eq!(ids(&viewer, "").await, ["c-demo"]);
+    assert_eq!(ids(&viewer, "?tenant=t-other").await, [""; 0]);
+    assert_eq!(ids(&admin(), "").await, ["c-demo", "c-hidden"]);
+    assert_eq!(ids(&admin(), "?tenant=t-other").await, ["c-hidden"]);
+    assert_eq!(ids(&admin(), "?text=DEM").await, ["c-demo"]);
+    let found = rig.get(&viewer, "/v1/activity").await.good();
+    let cluster = &found["clusters"][0];
+    assert_eq!(cluster["state"], "Never");
+    assert!(cluster.get("sessions").is_none(), "{cluster}");
 }

@@ -15,7 +15,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 126] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 127] = [
     ("GET", "/v1/adoptions", "", "+-----"),
     (
         "POST",
@@ -238,6 +238,7 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 126] = [
     ("DELETE", "/clusters/c-of-a", "", "+--+--"),
     ("POST", "/clusters/c-of-a/compileMeta", "{}", "+--+-+"),
     ("GET", "/v1/compile-meta", "", "++++++"),
+    ("GET", "/v1/activity", "", "++++++"),
     ("GET", "/v1/clusters/c-of-a/status", "", "++++++"),
     ("GET", "/v1/clusters/c-of-a/sessions", "", "++++++"),
     ("GET", "/v1/clusters/c-of-a/effective", "", "++++++"),

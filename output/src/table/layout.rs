@@ -55,13 +55,13 @@ impl TableColumn {
 
     /// Column for a state, a time or a number.
     #[must_use]
-    pub fn word(name: &'static str) -> Self {
+    pub fn word(name: impl Into<Cow<'static, str>>) -> Self {
         TableColumn::of(name, Kind::Word)
     }
 
     /// Column for a name, or for the id of another resource.
     #[must_use]
-    pub fn id(name: &'static str) -> Self {
+    pub fn id(name: impl Into<Cow<'static, str>>) -> Self {
         TableColumn::of(name, Kind::Id)
     }
 
