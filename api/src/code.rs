@@ -94,6 +94,9 @@ codes! {
     HubCertificateEnds = 1514, 0, "the certificate of the hub's front ends soon", "Renew the certificate with the host of `--public-url` among its names, and start the hub again if it does not read it by itself.";
     HubSpaceLow = 1515, 0, "a folder of the hub has little free space", "Free space on the disk of this folder, or move the folder to a larger one.";
     HubSigningSlow = 1516, 0, "the hub signs certificates too slowly", "Look for other load on the hub's machine, or on the store of its key.";
+    AgentUpgradeRefused = 1520, 0, "the agent may not or cannot upgrade itself", "Remove the cause, for example by applying a new install manifest, then start another upgrade; or change the image by hand.";
+    AgentRolledBack = 1521, 0, "the agent's new pods did not become ready, and it returned to its former image", "Correct the cause, which is that of the pods, then start another upgrade with `fairlead agent upgrade`.";
+    AgentUpgradeUnreported = 1522, 0, "the agent has not reported the result of its upgrade in time", "Look at the cluster with `fairlead cluster get CLUSTER` and at the log of its agent; agents from before this function change by hand only.";
     BootstrapUnknown = 2101, 401, "the bootstrap token was not issued by this hub", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapSpent = 2103, 401, "the bootstrap token was already used with another key", "If you did not use it, inform the platform operator; otherwise create a new one with `fairlead cluster token renew CLUSTER`.";
@@ -176,6 +179,12 @@ codes! {
     GitServerAway = 4161, 502, "the Git server cannot be reached, or its answer is unknown", "List the merge requests again with `fairlead maintenance list`; the merge may have been done.";
     GitServerThrottled = 4162, 429, "the Git server limits the rate of requests", "Run the command again after the time that the cause names.";
     BadSite = 4170, 400, "a network setting of a site is not allowed", "Correct the field that the cause names.";
+    UpgradeVersion = 4180, 400, "this hub does not work with agents of that version", "Upgrade the hub first, or choose the version of the hub or one of the two minor versions before it.";
+    UpgradeBusy = 4181, 409, "a cluster is in another upgrade already", "Wait for its end with `fairlead upgrade get UPGRADE -w`, or cancel it with `fairlead upgrade cancel UPGRADE`.";
+    UpgradeImage = 4182, 400, "the image of the agents is not known", "Name the image with `--image`.";
+    NoSuchUpgrade = 4183, 404, "there is no such upgrade of agents", "List them with `fairlead upgrade list`.";
+    UpgradeState = 4184, 409, "the upgrade is not in the state for this", "See its state with `fairlead upgrade get UPGRADE`.";
+    UpgradeStopped = 4185, 0, "the upgrade has ended with failed clusters", "Read the causes in `fairlead upgrade get UPGRADE`, then start another upgrade with `fairlead agent upgrade`.";
     Internal = 5101, 500, "an internal error occurred", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store cannot read or write the data", "Look at the hub's log and the free space on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Free space on its disk, or mount it writable; the hub recovers by itself, and nothing was changed.";

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{CaPin, ClusterId, gitops::GitOpsConfig, schema};
+use crate::{CaPin, ClusterId, gitops::GitOpsConfig, schema, upgrade::DesiredUpgrade};
 
 /// Path from which an agent fetches its [`AgentConfig`]; the ETag is the document's revision.
 pub const CONFIG_PATH: &str = "/agent/v1/config";
@@ -26,9 +26,12 @@ pub struct AgentConfig {
     pub repository: Option<Repository>,
     /// Revisions of the configuration repositories.
     pub revisions: Revisions,
-    /// Desired version of the agent.
+    /// Desired version of the agent, as a note: an agent acts on `upgrade` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
+    /// Upgrade that the agent carries out, until it has reported a result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<DesiredUpgrade>,
     /// Settings of fact collection.
     pub facts: FactCollection,
     /// Addresses (`host:port`) for plain TCP connections. They restrict the addresses that the site operator allows, and

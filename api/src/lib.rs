@@ -31,6 +31,7 @@ pub mod site;
 pub mod status;
 pub mod streaming;
 mod time_span;
+pub mod upgrade;
 
 pub use code::{Code, Failure};
 pub use error_chain::error_chain;

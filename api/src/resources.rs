@@ -23,6 +23,7 @@ mod site;
 mod status;
 mod tenant;
 mod token;
+mod upgrade;
 mod vault;
 
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,9 @@ pub use tenant::{CreateTenant, TemplateDocument, Tenant};
 pub use token::{
     ApiToken, ApiTokenOwner, CallerGrant, CallerGrantKind, CreateToken, CreatedToken,
     HandOverToken, RotateStewardToken, RotatedStewardToken, WhoAmI,
+};
+pub use upgrade::{
+    AgentUpgrade, AgentUpgradeState, ClusterUpgrade, ClusterUpgradeState, CreateAgentUpgrade,
 };
 pub use vault::{
     RetiredVaultAccesses, RetiredVaultDocument, VaultAccess, VaultAccessState, VaultNames,

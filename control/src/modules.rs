@@ -13,6 +13,7 @@ mod exchange;
 pub(crate) mod git_proxy;
 pub(crate) mod repositories;
 mod requests;
+mod upgrades;
 mod vault;
 
 use std::sync::Arc;
@@ -47,6 +48,7 @@ use exchange::ExchangeModule;
 use git_proxy::GitProxyModule;
 use repositories::{RepositoriesModule, ServerStates};
 use requests::RequestsModule;
+use upgrades::UpgradesModule;
 use vault::{VaultModule, VaultStates};
 
 /// All parts of one hub.
@@ -130,6 +132,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         repositories_module(&config, (&store, &clock), secrets),
         GitProxyModule::shared(&store, config.git_proxy.clone())?,
         vault_module(&config, (&store, &clock)),
+        upgrades_module(&config, (&store, &clock)),
         Arc::new(AboutModule(Arc::new(about))),
         Arc::new(SignInModule::new(issuers.sign_in_options())),
         Arc::new(ExchangeModule::new(&issuers, &store, &clock)),
@@ -166,6 +169,16 @@ fn repositories_module(
 fn vault_module(config: &Config, (store, clock): (&Store, &Clock)) -> Arc<dyn ApiModule> {
     let access = config.vault.clone();
     Arc::new(VaultModule::new(store.clone(), clock.clone(), access))
+}
+
+fn upgrades_module(config: &Config, (store, clock): (&Store, &Clock)) -> Arc<dyn ApiModule> {
+    let settings = &config.enroll;
+    Arc::new(UpgradesModule::new(
+        store.clone(),
+        clock.clone(),
+        settings.version.clone(),
+        settings.image.clone(),
+    ))
 }
 
 fn sources(config: &Config, data_dir: &DataDir) -> SourceSettings {

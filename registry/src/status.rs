@@ -344,7 +344,8 @@ fn alters_visibility(change: &Change) -> bool {
         | Kind::HostKeys
         | Kind::Credential
         | Kind::Adoption
-        | Kind::Vault => return false,
+        | Kind::Vault
+        | Kind::Upgrade => return false,
     };
     before.get(field) != after.get(field)
 }

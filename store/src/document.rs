@@ -12,8 +12,8 @@ use crate::{
     error::{Result, StoreError},
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, GitCredential, LockTarget, PendingAdoption, Person, RetiredRepository,
-        RetiredVaultAccess, Tenant, Token,
+        ConfirmedHostKeys, FleetUpgrade, GitCredential, LockTarget, PendingAdoption, Person,
+        RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -353,6 +353,29 @@ impl StoredDocument for PendingAdoption {
     }
 }
 
+/// Its clusters may belong to several tenants. Their own lines show what happens to them.
+impl StoredDocument for FleetUpgrade {
+    type Id = String;
+    const KIND: Kind = Kind::Upgrade;
+    const HIDDEN: &'static [&'static str] = &["waves", "clusters"];
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.upgrades
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.upgrades
+    }
+}
+
 fn locked_tenant(view: &View, kind: LockKind, name: &str) -> Option<TenantId> {
     let of_cluster = |id: &ClusterId| view.cluster(id).map(|it| it.value.tenant.clone());
     match kind {
@@ -424,6 +447,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Repository => view.take::<RetiredRepository>(row)?,
             Kind::Adoption => view.take::<PendingAdoption>(row)?,
             Kind::Vault => view.take::<RetiredVaultAccess>(row)?,
+            Kind::Upgrade => view.take::<FleetUpgrade>(row)?,
             Kind::Catalog => {}
         }
     }

@@ -16,8 +16,9 @@ use crate::{
     document::StoredDocument,
     error::{Result, StoreError},
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, GitCredential,
-        PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, FleetUpgrade,
+        GitCredential, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant,
+        Token,
     },
     record::Record,
     revision::Revision,
@@ -40,6 +41,7 @@ pub struct Draft {
     pub(super) retired_vault: BTreeSet<String>,
     pub(super) access: BTreeSet<String>,
     pub(super) adoptions: BTreeSet<String>,
+    pub(super) upgrades: BTreeSet<String>,
     pub(super) delivery: TouchedDelivery,
     /// New catalogs, as JSON.
     pub(super) catalogs: BTreeMap<ClusterId, String>,
@@ -71,6 +73,7 @@ impl Draft {
             retired_vault: BTreeSet::new(),
             access: BTreeSet::new(),
             adoptions: BTreeSet::new(),
+            upgrades: BTreeSet::new(),
             delivery: TouchedDelivery::default(),
             catalogs: BTreeMap::new(),
         }
@@ -361,6 +364,23 @@ impl Draft {
         self.view.adoption(id).ok_or(StoreError::Missing)?;
         self.adoptions.insert(id.to_owned());
         self.view.set::<PendingAdoption>(&id.to_owned(), None);
+        Ok(())
+    }
+
+    /// Creates or replaces an upgrade of agents.
+    pub fn put_fleet_upgrade(&mut self, upgrade: FleetUpgrade) {
+        self.upgrades.insert(upgrade.id.clone());
+        self.put(upgrade);
+    }
+
+    /// Removes an upgrade of agents.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_fleet_upgrade(&mut self, id: &str) -> Result<()> {
+        self.view.fleet_upgrade(id).ok_or(StoreError::Missing)?;
+        self.upgrades.insert(id.to_owned());
+        self.view.set::<FleetUpgrade>(&id.to_owned(), None);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use crate::{
     millis::millis,
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
-        ConfirmedHostKeys, FactSource, Facts, GitCredential, PendingAdoption, Person,
+        ConfirmedHostKeys, FactSource, Facts, FleetUpgrade, GitCredential, PendingAdoption, Person,
         RetiredRepository, RetiredVaultAccess, Tenant, Token,
     },
     record::{Kind, Record},
@@ -120,6 +120,9 @@ pub(super) fn record(
     }
     for id in &draft.adoptions {
         journal.document::<PendingAdoption>(draft, id)?;
+    }
+    for id in &draft.upgrades {
+        journal.document::<FleetUpgrade>(draft, id)?;
     }
     for id in &draft.delivery.sources {
         journal.document::<BundleSource>(draft, id)?;

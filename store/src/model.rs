@@ -16,6 +16,7 @@ mod lock;
 mod person;
 mod tenant;
 mod token;
+mod upgrade;
 mod vault;
 
 pub use access::{AccessAct, AccessGrant, AccessHolder};
@@ -45,4 +46,5 @@ pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use person::{Person, PersonRights, PersonRole};
 pub use tenant::{ClusterTemplate, Tenant};
 pub use token::{PersonOwner, Token, TokenOwner};
+pub use upgrade::{ClusterUpgradeOrder, FleetUpgrade, UpgradeProgress};
 pub use vault::{RetiredVaultAccess, VaultState};

@@ -9,8 +9,9 @@ use imbl::{OrdMap, OrdSet};
 use crate::{
     delivery::DeliveryDocuments,
     model::{
-        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, GitCredential,
-        PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, FleetUpgrade,
+        GitCredential, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant,
+        Token,
     },
     quota_terms::ChangeCount,
     record::Record,
@@ -35,6 +36,7 @@ pub struct View {
     pub(super) retired_vault: OrdMap<String, Arc<Record<RetiredVaultAccess>>>,
     pub(super) access: OrdMap<String, Arc<Record<AccessGrant>>>,
     pub(super) adoptions: OrdMap<String, Arc<Record<PendingAdoption>>>,
+    pub(super) upgrades: OrdMap<String, Arc<Record<FleetUpgrade>>>,
     pub(super) catalogs: OrdMap<ClusterId, CatalogHead>,
     pub(super) authorities: OrdMap<String, Arc<Record<Authorities>>>,
     pub(super) delivery: DeliveryDocuments,
@@ -240,6 +242,17 @@ impl View {
     #[must_use]
     pub fn adoption(&self, id: &str) -> Option<&Arc<Record<PendingAdoption>>> {
         self.adoptions.get(id)
+    }
+
+    /// The upgrade of agents with this id, in any state.
+    #[must_use]
+    pub fn fleet_upgrade(&self, id: &str) -> Option<&Arc<Record<FleetUpgrade>>> {
+        self.upgrades.get(id)
+    }
+
+    /// All upgrades of agents, in the order of their ids. The module that writes them limits their number.
+    pub fn fleet_upgrades(&self) -> impl ExactSizeIterator<Item = &Arc<Record<FleetUpgrade>>> {
+        self.upgrades.values()
     }
 
     /// All adoptions, in the order of their ids. The module that writes them limits their number.

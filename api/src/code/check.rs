@@ -12,6 +12,7 @@ mod merge_requests;
 mod queue;
 mod rollouts;
 mod runs;
+mod upgrade;
 mod vault;
 
 use super::Code;
@@ -22,10 +23,12 @@ impl Code {
     pub const fn check(self) -> &'static str {
         match self.number() / 100 {
             11..=13 => request(self),
+            15 if self.number() >= 1520 => upgrade::check(self),
             15 if self.number() >= 1512 => doctor::check(self),
             14..=15 => cluster(self),
             21 if self.number() >= 2114 => adoption::check(self),
             20..=39 => session(self),
+            41 if self.number() >= 4180 => upgrade::check(self),
             41 if self.number() >= 4170 => sites(self),
             41 if self.number() >= 4160 => merge_requests::check(self),
             41 if self.number() >= 4150 => vault::check(self),

@@ -77,11 +77,13 @@ pub enum ResourceKind {
     Vault,
     /// Token for the API of a Git server.
     Credential,
+    /// Upgrade of the agents of many clusters.
+    Upgrade,
 }
 
 impl ResourceKind {
     /// All kinds.
-    pub const ALL: [ResourceKind; 16] = [
+    pub const ALL: [ResourceKind; 17] = [
         ResourceKind::Tenant,
         ResourceKind::Cluster,
         ResourceKind::Token,
@@ -98,6 +100,7 @@ impl ResourceKind {
         ResourceKind::Adoption,
         ResourceKind::Vault,
         ResourceKind::Credential,
+        ResourceKind::Upgrade,
     ];
 
     /// The name in JSON and in the database.
@@ -120,6 +123,7 @@ impl ResourceKind {
             ResourceKind::Adoption => "adoption",
             ResourceKind::Vault => "vault",
             ResourceKind::Credential => "credential",
+            ResourceKind::Upgrade => "upgrade",
         }
     }
 }

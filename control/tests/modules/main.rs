@@ -55,5 +55,6 @@ mod steward;
 mod strict;
 mod uids;
 mod untarget;
+mod upgrades;
 mod vault;
 mod visibility;

@@ -15,7 +15,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 127] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 133] = [
     ("GET", "/v1/adoptions", "", "+-----"),
     (
         "POST",
@@ -35,6 +35,17 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 127] = [
         r#"{"code":"7KQX-M2VP"}"#,
         "?--?--",
     ),
+    ("GET", "/v1/agent-upgrades", "", "++++++"),
+    (
+        "POST",
+        "/v1/agent-upgrades",
+        r#"{"version":"0.1.0","clusters":["c-of-a"]}"#,
+        "+--+--",
+    ),
+    ("GET", "/v1/agent-upgrades/x", "", "??????"),
+    ("POST", "/v1/agent-upgrades/x/pause", "", "??????"),
+    ("POST", "/v1/agent-upgrades/x/resume", "", "??????"),
+    ("POST", "/v1/agent-upgrades/x/cancel", "", "??????"),
     ("GET", "/v1/access-requests", "", "++++++"),
     (
         "POST",

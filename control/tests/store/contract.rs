@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairlead_api::resources::Role;
 use fairlead_store::{
-    Kind, Operation, Revision,
-    model::{PersonOwner, TokenOwner},
+    Draft, Kind, Operation, Revision,
+    model::{FleetUpgrade, PersonOwner, TokenOwner},
 };
 use serde_json::json;
 
@@ -44,6 +44,36 @@ async fn authorities_survive_a_restart_and_are_in_the_log() {
             (Kind::Authority, "hub", Operation::Updated)
         ]
     );
+}
+
+#[tokio::test]
+async fn upgrade_of_agents_survives_a_restart_and_its_clusters_are_not_in_the_log() {
+    let (store, home) = store().await;
+    let upgrade: FleetUpgrade = serde_json::from_value(json!({
+        "id": "au-1", "version": "0.1.0", "image": "fairlead:0.1.0", "state": "Running", "timeoutSeconds": 300,
+        "maxFailed": 0, "created": "2026-11-21T12:00:00Z", "createdBy": "ann", "waves": [["c-a"], ["c-b"]],
+        "clusters": { "c-a": { "state": "Upgrading" }, "c-b": { "state": "Waiting" } },
+    }))
+    .unwrap();
+    let stored = upgrade.clone();
+    let put = move |draft: &mut Draft| {
+        draft.put_fleet_upgrade(stored.clone());
+        Ok(())
+    };
+    change(&store, put).await.unwrap();
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    store.close().await;
+    let store = open(&home).await;
+    let known = Arc::clone(store.view().fleet_upgrade("au-1").unwrap());
+    assert_eq!(known.value, upgrade);
+    let lines = store.changes(Revision(1), 10).await.unwrap().changes;
+    let line = lines.iter().find(|it| it.kind == Kind::Upgrade).unwrap();
+    let after = line.after.as_ref().unwrap().to_string();
+    assert!(after.contains("0.1.0") && !after.contains("c-a"), "{after}");
+    change(&store, |draft| draft.delete_fleet_upgrade("au-1"))
+        .await
+        .unwrap();
+    assert_eq!(store.view().fleet_upgrades().len(), 0);
 }
 
 fn ids<'a>(clusters: impl Iterator<Item = &'a Arc<Record<Cluster>>>) -> Vec<String> {

@@ -46,6 +46,7 @@ fn operation_of_role(view: &View, caller: &Caller, change: &Change) -> Option<Op
             | Kind::Credential
             | Kind::Adoption
             | Kind::Vault
+            | Kind::Upgrade
     ) && !Right::TOKENS.allows(caller)
     {
         return None;
@@ -125,7 +126,8 @@ fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Chang
         | Kind::Repository
         | Kind::HostKeys
         | Kind::Adoption
-        | Kind::Vault => None,
+        | Kind::Vault
+        | Kind::Upgrade => None,
     };
     whose.is_some_and(|it| it == *own || sees_tenant(view, caller, &it))
 }

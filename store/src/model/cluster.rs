@@ -15,6 +15,7 @@ use time::OffsetDateTime;
 use super::{
     fact::Facts,
     git::{GitRepo, RepoState},
+    upgrade::ClusterUpgradeOrder,
     vault::VaultState,
 };
 
@@ -83,6 +84,9 @@ pub struct Cluster {
     /// Order to remove all delivered objects, before the cluster is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purge: Option<PurgeOrder>,
+    /// Last upgrade of the agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<ClusterUpgradeOrder>,
     /// Binding to the agent.
     pub binding: Binding,
     /// Time of creation.
@@ -116,6 +120,7 @@ impl Cluster {
             site: None,
             agent: AgentSettings::default(),
             purge: None,
+            upgrade: None,
             binding,
             created,
         }

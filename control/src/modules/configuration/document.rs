@@ -6,9 +6,10 @@ use fairlead_api::{
     CaPin,
     config::{AgentConfig, Repository, Revisions},
     gitops::{GitOpsConfig, GitOpsSettings},
+    upgrade::DesiredUpgrade,
 };
 use fairlead_registry::agent_keys;
-use fairlead_store::model::{AgentSettings, Cluster, GitRepo, Tenant};
+use fairlead_store::model::{AgentSettings, Cluster, ClusterUpgradeOrder, GitRepo, Tenant};
 
 /// Settings of the cluster; missing ones come from its tenant's template. `ca`: pins of the hub's authorities.
 /// `registered`: the Git server has all deploy keys of the record.
@@ -56,6 +57,7 @@ pub(super) fn document(
             overrides,
         },
         agent_version: either(&own_agent.version, &of_all.version),
+        upgrade: cluster.upgrade.as_ref().and_then(upgrade),
         facts: (own_agent.facts.clone())
             .or_else(|| of_all.facts.clone())
             .unwrap_or_default(),
@@ -63,6 +65,16 @@ pub(super) fn document(
         ca,
         gitops: gitops(cluster, of_all, registered),
     }
+}
+
+/// An upgrade without a result.
+fn upgrade(order: &ClusterUpgradeOrder) -> Option<DesiredUpgrade> {
+    (!order.state.is_final()).then(|| DesiredUpgrade {
+        id: order.id.clone(),
+        version: order.version.clone(),
+        image: order.image.clone(),
+        timeout_seconds: order.timeout_seconds,
+    })
 }
 
 /// The keys matter only to an agent with a tool. For all others a new key would be a needless revision.

@@ -203,6 +203,14 @@ fn namespace_role() -> Value {
             },
             // The code of an adoption, and the cause of failed dials.
             { "apiGroups": [""], "resources": ["events"], "verbs": ["create"] },
+            // Upgrades of the agent, and the cause of one that fails. `--upgrades off` of the agent needs neither rule.
+            {
+                "apiGroups": ["apps"],
+                "resources": ["deployments"],
+                "verbs": ["get", "patch"],
+                "resourceNames": [AGENT_NAME],
+            },
+            { "apiGroups": [""], "resources": ["pods"], "verbs": ["list"] },
         ],
     })
 }
