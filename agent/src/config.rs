@@ -46,6 +46,8 @@ pub struct Config {
     pub git_proxy: GitProxyConfig,
     /// Delivery of bundles. None: the agent delivers nothing.
     pub delivery: Option<DeliveryConfig>,
+    /// Upgrades of the agent by the hub.
+    pub upgrades: UpgradeRule,
     /// Memory budget of all sessions together, in bytes. Not counted per session: 256 KiB of unacknowledged
     /// messages and the first 256 KiB of each stream's window. When it is used up, bulk transfers slow down.
     /// Data on its way into the cluster has a budget of the same size; over it, requests with a body get
@@ -59,6 +61,31 @@ pub struct Config {
     pub no_proxy: Option<String>,
     /// Version of this program.
     pub version: String,
+}
+
+/// Upgrades that a site operator allows the hub.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UpgradeRule {
+    /// None.
+    Off,
+    /// To images of the repository that the Deployment has already.
+    #[default]
+    SameRepository,
+    /// To images of any repository.
+    Any,
+}
+
+impl FromStr for UpgradeRule {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "off" => Ok(UpgradeRule::Off),
+            "repository" => Ok(UpgradeRule::SameRepository),
+            "any" => Ok(UpgradeRule::Any),
+            _ => Err("expected off, repository or any"),
+        }
+    }
 }
 
 /// Settings of delivery.

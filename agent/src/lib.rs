@@ -22,6 +22,7 @@ mod reserved;
 mod rights;
 mod role_bindings;
 pub mod uninstall;
+mod upgrade;
 
 use std::{
     path::Path,
@@ -31,7 +32,7 @@ use std::{
 
 pub use config::{
     Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, GitForward, GitProxyConfig,
-    IdentityLocation, RunnerConfig,
+    IdentityLocation, RunnerConfig, UpgradeRule,
 };
 use context::{
     AgentContext, ReconnectSpread,
@@ -61,6 +62,7 @@ use proxy_source::ProxySource;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
+use upgrade::UpgradeSettings;
 
 /// Runs the agent until `process` drains. The process waits for the requests that still run then.
 ///
@@ -97,6 +99,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let namespace = home::own_namespace(&config);
     let keeps_secret = matches!(config.state, IdentityLocation::Secret { .. });
     let home = (namespace.clone(), keeps_secret);
+    let upgrades = UpgradeSettings::of(&config, &namespace);
     let uid = poll_cluster_uid(&process, &upstream);
     let of_namespaces = impersonation::namespace_groups(&config.operator_namespaces);
     let context = Arc::new(AgentContext {
@@ -134,6 +137,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     );
     dialer.wait_for_adoption(config.adopt.then(|| namespace.clone()));
     follow_configuration(&context, namespace, config.facts_every)?;
+    process.spawn(upgrade::run(context.clone(), upgrades));
     if let Some(delivery) = config.delivery {
         process.spawn(delivery::run(context.clone(), config.target, delivery));
     }

@@ -79,6 +79,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         operator_namespaces: Vec::new(),
         allow_connect: Vec::new(),
         delivery: None,
+        upgrades: fairlead_agent::UpgradeRule::Off,
         session_memory: DEFAULT_SESSION_MEMORY_BYTES,
         https_proxy: None,
         proxy_file: None,

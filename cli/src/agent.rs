@@ -10,6 +10,7 @@ use std::{
 use clap::ArgMatches;
 use fairlead_agent::{
     Config, DEFAULT_SESSION_MEMORY_BYTES, DeliveryConfig, GitProxyConfig, IdentityLocation,
+    UpgradeRule,
 };
 use fairlead_api::{
     Code, Failure, HubUrl, JoinString, TimeSpan,
@@ -152,6 +153,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         operator_namespaces: reader.list("operator-namespaces"),
         allow_connect: reader.list("allow-connect"),
         delivery: (delivery == Switch::On).then_some(DeliveryConfig { cache, runner }),
+        upgrades: reader.or("upgrades", UpgradeRule::default()),
         session_memory: reader
             .or("session-memory", MemorySize(DEFAULT_SESSION_MEMORY_BYTES))
             .0,

@@ -211,6 +211,9 @@ pub(crate) struct AgentArgs {
     /// Program Helm, version 4, for Helm charts outside of a pod [default: helm in PATH]
     #[arg(long, value_name = "FILE")]
     helm: Option<String>,
+    /// Upgrades by the hub: off, repository for images of the present repository, or any [default: repository]
+    #[arg(long, value_name = "off|repository|any")]
+    upgrades: Option<String>,
     /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
     /// budget of this size is for data that the cluster does not read; requests with a body are refused beyond it [default: 64MiB]
     #[arg(long, value_name = "SIZE")]

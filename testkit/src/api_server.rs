@@ -2,6 +2,7 @@
 //!
 //! It serves TLS of its own CA ([`ApiServer`]), or the streams of a fake agent ([`ApiScript::answer`]).
 
+mod deployment;
 mod response;
 mod routes;
 mod script;

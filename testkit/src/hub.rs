@@ -17,6 +17,7 @@ use fairlead_api::{
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
     facts::{FACTS_PATH, Report, ReportReceipt},
     hello::{HELLO_PATH, Hello},
+    upgrade::{UPGRADE_PATH, UpgradeReport},
 };
 use fairlead_certs::{
     AgentIdentity, Authority, agent_identity, csr_fingerprint, front_server, session_server,
@@ -72,6 +73,8 @@ pub struct HubScript {
     pub reports: Mutex<Vec<Report>>,
     /// Answers to the next reports. Without one, a report's own number is acknowledged.
     pub report_answers: Mutex<VecDeque<ReportAnswer>>,
+    /// Reports of upgrades, in order.
+    pub upgrades: Mutex<Vec<UpgradeReport>>,
     /// Number of granted renewals.
     pub renewals: AtomicUsize,
     /// Number of renewals that fail temporarily.
@@ -319,6 +322,11 @@ async fn issue(
             };
             let received = serde_json::to_string(&ReportReceipt { etag }).unwrap();
             return Response::new(text(&received));
+        }
+        UPGRADE_PATH => {
+            let report: UpgradeReport = serde_json::from_slice(&bytes).unwrap();
+            script.upgrades.lock().unwrap().push(report);
+            return Response::new(text("{}"));
         }
         RENEW_PATH => match renewal(&bytes, &script) {
             Ok(csr) => csr,

@@ -15,3 +15,4 @@ mod secret;
 mod sessions;
 mod several_hubs;
 mod upgrade;
+mod upgrades;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_agent::{Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation};
+use fairlead_agent::{Config, DEFAULT_SESSION_MEMORY_BYTES, IdentityLocation, UpgradeRule};
 use fairlead_api::{
     Failure, JoinString,
     headers::{DRAINING, PROBE_PATH},
@@ -101,6 +101,7 @@ impl Rig {
             operator_namespaces: Vec::new(),
             allow_connect: Vec::new(),
             delivery: None,
+            upgrades: UpgradeRule::default(),
             session_memory: DEFAULT_SESSION_MEMORY_BYTES,
             https_proxy: None,
             proxy_file: None,

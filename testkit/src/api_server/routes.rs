@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::mpsc;
 
 use super::{
+    deployment::DEPLOYMENT_PATH,
     response::{Headers, respond},
     script::{ApiScript, BodyStep, ReceivedRequest},
     upgrades,
@@ -43,6 +44,7 @@ impl ApiScript {
             }
         }
         match path.as_str() {
+            DEPLOYMENT_PATH => self.stored_deployment(request).await,
             path if path.starts_with("/apis/") => respond(404, &[], "{}"),
             "/readyz" if self.unready.load(SeqCst) => respond(500, &[], "[-]etcd failed"),
             "/api/v1/namespaces/kube-system" => self.namespace(),

@@ -56,6 +56,8 @@ pub struct ApiScript {
     pub uid: Mutex<Option<String>>,
     /// The one Secret with its version.
     pub secret: Mutex<Option<serde_json::Value>>,
+    /// The Deployment of the agent.
+    pub deployment: Mutex<Option<serde_json::Value>>,
     /// Answers by path and query, before any other rule.
     pub answers: Mutex<HashMap<String, (u16, serde_json::Value)>>,
     /// Status and headers of the answer to `/redirect`.
@@ -77,6 +79,7 @@ impl Default for ApiScript {
             stream_inputs: Mutex::default(),
             uid: Mutex::new(Some("uid-of-this-cluster".to_owned())),
             secret: Mutex::default(),
+            deployment: Mutex::default(),
             answers: Mutex::default(),
             redirect: Mutex::new((307, Vec::new())),
             events: watch::Sender::default(),
