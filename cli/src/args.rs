@@ -18,7 +18,7 @@ mod runner;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::{CompleteEnv, Shell};
 
-use fairlead_commands::{HubCommand, OutputArgs, complete};
+use fairlead_commands::{AgentUpgradeArgs, HubCommand, OutputArgs, complete};
 
 pub(crate) use self::doctor::{Doctor, DoctorFormat, SupportBundle};
 pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
@@ -112,7 +112,18 @@ pub(crate) enum AgentCommand {
         after_help = "Examples:\n  fairlead agent uninstall --kubeconfig ~/.kube/config --context prod\n  fairlead agent uninstall --kubeconfig ~/.kube/config --purge      # with all delivered objects"
     )]
     Uninstall(Uninstall),
+    /// Upgrade the agents of clusters to a version, in waves; a cluster returns by itself if its new agent does not connect
+    #[command(after_help = AGENT_UPGRADE_EXAMPLES, disable_version_flag = true)]
+    Upgrade(Box<AgentUpgradeArgs>),
 }
+
+const AGENT_UPGRADE_EXAMPLES: &str = "\
+Waves: one cluster, then up to 10 %, 25 %, 50 % and all of them. The first failed cluster stops the upgrade.
+
+Examples:
+  fairlead agent upgrade --selector env=test --version 0.1.0
+  fairlead agent upgrade --all --version 0.1.0 --image registry.example.com/fairlead:0.1.0 --wait
+  fairlead agent upgrade --cluster demo --version 0.1.0 --ready-timeout 10m";
 
 #[derive(Parser)]
 pub(crate) struct Uninstall {
@@ -141,7 +152,8 @@ Examples:
   fairlead agent --adopt --hub https://hub.example.com --kubeconfig kc
   HTTPS_PROXY=http://user:password@proxy:3128 fairlead agent --join @join.txt --kubeconfig kc
   fairlead agent --check --join @join.txt --kubeconfig ~/.kube/config
-  fairlead agent uninstall --kubeconfig ~/.kube/config";
+  fairlead agent uninstall --kubeconfig ~/.kube/config
+  fairlead agent upgrade --selector env=test --version 0.1.0";
 
 #[derive(Parser)]
 #[command(after_help = AGENT_EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -226,7 +238,13 @@ pub(crate) struct AgentArgs {
 }
 
 #[derive(Parser)]
+#[command(
+    after_help = "Examples:\n  fairlead version\n  fairlead version --fleet -o wide      # the hub, and the agents of all clusters"
+)]
 pub(crate) struct VersionArgs {
+    /// Show the versions of the hub and of all connected agents, with the number of their clusters
+    #[arg(long)]
+    pub(crate) fleet: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -62,6 +62,9 @@ fn dispatch(
         Command::Server(_) => hub::server(matches, environment),
         Command::Agent(args) => match args.command {
             Some(args::AgentCommand::Uninstall(args)) => uninstall::run(args, environment),
+            Some(args::AgentCommand::Upgrade(args)) => {
+                fairlead_commands::start_agent_upgrade(*args, environment)
+            }
             None => agent::run(matches, environment),
         },
         // `main` runs it, for its exit code.
@@ -78,7 +81,7 @@ fn dispatch(
         Command::Store { command } => maintenance::store(command, environment),
         Command::Explain(args) => explain::run(&args),
         Command::Help(args) => help::run(&args, environment),
-        Command::Version(args) => version::run(&args),
+        Command::Version(args) => version::run(&args, environment),
         Command::Completion { shell } => complete::script(shell),
     }
 }

@@ -1,6 +1,7 @@
-//! `fairlead version`: prints version and architecture.
+//! `fairlead version`: prints version and architecture, or the versions of hub and agents.
 
 use fairlead_api::Failure;
+use fairlead_client::Environment;
 use serde::Serialize;
 
 use fairlead_commands::output;
@@ -13,7 +14,10 @@ struct Version {
     target: &'static str,
 }
 
-pub(crate) fn run(args: &args::VersionArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &args::VersionArgs, environment: &Environment) -> Result<(), Failure> {
+    if args.fleet {
+        return fairlead_commands::show_fleet_versions(&args.output, VERSION, environment);
+    }
     let version = Version {
         version: VERSION,
         target: std::env::consts::ARCH,

@@ -23,6 +23,7 @@ mod registry;
 mod revocation;
 mod tokens;
 mod top;
+mod upgrades;
 mod vault;
 
 use clap::Subcommand;
@@ -54,6 +55,8 @@ pub(crate) use self::registry::{
 pub(crate) use self::revocation::{LockArgs, LocksArgs, RequestFilters, SessionsArgs, UnlockArgs};
 pub(crate) use self::tokens::{ClusterIdentity, ClusterSteward, ClusterToken, LocalHub, TokenArgs};
 pub(crate) use self::top::TopArgs;
+pub use self::upgrades::AgentUpgradeArgs;
+pub(crate) use self::upgrades::{OneUpgrade, UpgradeArgs, UpgradeGet};
 pub(crate) use self::vault::VaultArgs;
 
 /// Command that talks to a hub.
@@ -68,6 +71,9 @@ pub enum HubCommand {
     /// Approve or refuse agents that announced themselves without a join string
     #[command(subcommand)]
     Adoption(AdoptionArgs),
+    /// List, pause and cancel upgrades of agents
+    #[command(subcommand)]
+    Upgrade(UpgradeArgs),
     /// Show facts of clusters, current and past
     Facts(FactsArgs),
     /// Find clusters by host, version, service, component or fact

@@ -108,6 +108,11 @@ pub(crate) fn rollout_targets(current: &OsStr) -> Vec<CompletionCandidate> {
     }
 }
 
+/// Ids of upgrades of agents, latest first.
+pub(crate) fn upgrades(current: &OsStr) -> Vec<CompletionCandidate> {
+    ids("/v1/agent-upgrades", current)
+}
+
 /// Ids of runs, latest first.
 pub(crate) fn runs(current: &OsStr) -> Vec<CompletionCandidate> {
     ids("/v1/runs", current)

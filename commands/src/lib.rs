@@ -33,7 +33,9 @@ mod tenant;
 mod tenant_filter;
 mod token;
 mod top;
+mod upgrade;
 mod vault;
+mod versions;
 mod watch;
 mod whoami;
 
@@ -41,9 +43,11 @@ use fairlead_api::Failure;
 use fairlead_client::Environment;
 
 pub use self::{
-    args::{HubCommand, HubPlace, OutputArgs},
+    args::{AgentUpgradeArgs, HubCommand, HubPlace, OutputArgs},
     runtime::block_on,
     token::local::CreateLocally,
+    upgrade::start as start_agent_upgrade,
+    versions::show as show_fleet_versions,
 };
 
 /// Runs a command. `create_locally` creates a token in the data of a hub on this machine.
@@ -60,6 +64,7 @@ pub fn run(
         HubCommand::Tenant(command) => tenant::run(command, environment),
         HubCommand::Cluster(command) => cluster::run(command, environment),
         HubCommand::Adoption(command) => adoption::run(command, environment),
+        HubCommand::Upgrade(command) => upgrade::run(command, environment),
         HubCommand::Facts(args) => facts::run(args, environment),
         HubCommand::Find(args) => find::run(args, environment),
         HubCommand::Inventory(command) => inventory::run(command, environment),

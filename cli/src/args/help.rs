@@ -28,6 +28,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         &[
             "cluster",
             "adoption",
+            "upgrade",
             "tenant",
             "facts",
             "find",

@@ -16,7 +16,7 @@ use crate::{
 mod tool;
 
 const NOT_APPLIED_YET: &str =
-    "note: the hub keeps the agent's version; agents of this version do not act on it yet";
+    "note: the hub keeps the version as a note; `fairlead agent upgrade` changes agents";
 
 pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Failure> {
     match command {
