@@ -184,16 +184,16 @@ async fn work(shared: Arc<Shared>, namespaces: Vec<String>, mut stopped: watch::
         }
         for namespace in &namespaces {
             let path = format!("/api/v1/namespaces/{namespace}/pods");
-            let Ok(list) = shared.api.get(&path).await else {
+            let Ok(pods) = shared.api.get(&path).await else {
                 continue;
             };
-            let pods = list["items"].as_array().cloned().unwrap_or_default();
-            for pod in pods {
-                let uid = text(&pod, "/metadata/uid").to_owned();
+            for pod in list(&pods, "/items") {
+                let uid = text(pod, "/metadata/uid").to_owned();
                 if let Some(known) = running.get(&uid) {
-                    known.observe(&pod);
-                } else if is_new(&pod) {
-                    running.insert(uid, RunningPod::start(Arc::clone(&shared), pod));
+                    known.observe(pod);
+                } else if is_new(pod) {
+                    let started = RunningPod::start(Arc::clone(&shared), pod.clone());
+                    running.insert(uid, started);
                 }
             }
         }
@@ -230,9 +230,10 @@ fn is_new(pod: &Value) -> bool {
     pod.pointer("/metadata/deletionTimestamp").is_none() && text(pod, "/status/phase") == "Pending"
 }
 
-/// Items of a list; none of any other value.
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
+/// Items of the list at a pointer; none of any other value.
+fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    let list = value.pointer(pointer).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
 }
 
 /// Text at a pointer, or an empty one.

@@ -68,7 +68,11 @@ impl Api {
     ) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
         let path = format!("/api/v1/namespaces/{namespace}/{kinds}/{name}");
         let object = self.get(&path).await?;
-        let data = object["data"].as_object().cloned().unwrap_or_default();
+        let data = object
+            .get("data")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
         let values = data.into_iter().map(|(key, value)| {
             let text = value.as_str().unwrap_or_default();
             let bytes = match kinds {

@@ -128,10 +128,9 @@ impl Container {
         if let Some(startup) = self.startup.as_mut().filter(|it| !it.succeeds) {
             startup.run_if_due(net).await;
         } else {
-            for probe in [&mut self.readiness, &mut self.liveness] {
-                if let Some(probe) = probe {
-                    probe.run_if_due(net).await;
-                }
+            let both = [&mut self.readiness, &mut self.liveness];
+            for probe in both.into_iter().flatten() {
+                probe.run_if_due(net).await;
             }
         }
         let of_life = [&self.startup, &self.liveness];
@@ -187,10 +186,10 @@ async fn variables(
             shared.api_port.to_string(),
         ),
     ];
-    for variable in list(&container["env"]) {
+    for variable in list(container, "/env") {
         let name = text(variable, "/name").to_owned();
         let source = &variable["valueFrom"];
-        let value = if let Some(value) = variable["value"].as_str() {
+        let value = if let Some(value) = variable.get("value").and_then(Value::as_str) {
             value.to_owned()
         } else if source.get("fieldRef").is_some() {
             field(pod, text(source, "/fieldRef/fieldPath"))?

@@ -96,7 +96,9 @@ async fn run(
         .post(&format!("{path}/binding"), &binding)
         .await
         .context("binding")?;
-    pod["spec"]["nodeName"] = NODE.into();
+    if let Some(Value::Object(spec)) = pod.get_mut("spec") {
+        spec.insert("nodeName".to_owned(), NODE.into());
+    }
     let folder = shared.folder.join("pods").join(&uid);
     let net = network(shared, &uid, &folder).await?;
     let mut containers = loop {
@@ -125,7 +127,8 @@ async fn run(
         if status != last {
             match containers.iter().all(Container::is_ready) {
                 true => {
-                    let labels = pod["metadata"]["labels"].clone();
+                    let labels = pod.pointer("/metadata/labels").cloned();
+                    let labels = labels.unwrap_or_default();
                     shared.ready.put(&uid, labels, net.clone());
                 }
                 false => shared.ready.remove(&uid),
@@ -181,7 +184,7 @@ async fn containers(
     let name = text(pod, "/metadata/name");
     let volumes = volumes::write(shared, pod, &folder.join("volumes")).await?;
     let mut started = Vec::new();
-    for spec in list(&pod["spec"]["containers"]) {
+    for spec in list(pod, "/spec/containers") {
         let log = log_file(&shared.folder, name, text(spec, "/name"));
         let container = Container::start(shared, pod, spec, (net, folder, log), &volumes);
         started.push(container.await?);

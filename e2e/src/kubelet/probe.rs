@@ -39,12 +39,13 @@ impl Probe {
         let Some(probe) = container.get(name) else {
             return Ok(None);
         };
-        let port = &probe["httpGet"]["port"];
-        let port = match port.as_str() {
+        let port = probe.pointer("/httpGet/port");
+        let port = match port.and_then(Value::as_str) {
             Some(name) => named_port(container, name),
-            None => port.as_u64(),
+            None => port.and_then(Value::as_u64),
         };
-        let number = |field: &str, default| probe[field].as_u64().unwrap_or(default);
+        let number =
+            |field: &str, default| probe.get(field).and_then(Value::as_u64).unwrap_or(default);
         Ok(Some(Self {
             path: text(probe, "/httpGet/path").to_owned(),
             port: u16::try_from(port.context("no port")?)?,
@@ -83,7 +84,7 @@ impl Probe {
 }
 
 fn named_port(container: &Value, name: &str) -> Option<u64> {
-    let ports = container["ports"].as_array()?;
+    let ports = container.get("ports").and_then(Value::as_array)?;
     let port = ports.iter().find(|it| it["name"] == name)?;
-    port["containerPort"].as_u64()
+    port.get("containerPort").and_then(Value::as_u64)
 }

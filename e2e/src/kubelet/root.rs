@@ -82,7 +82,11 @@ pub(super) fn entrance(
 /// Program of an image with the entry point `fairlead`, or the container's own command.
 pub(super) fn command(container: &Value) -> Vec<String> {
     let list = |field: &str| -> Vec<String> {
-        let items = container[field].as_array().into_iter().flatten();
+        let items = container
+            .get(field)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         items.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let mut command = list("command");

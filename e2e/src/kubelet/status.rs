@@ -23,7 +23,7 @@ pub(super) fn of(pod: &Value, containers: &[Container], phase: Phase) -> Value {
 
 /// Status of a pod whose containers cannot be started.
 pub(super) fn waiting(pod: &Value, reason: &str, error: &anyhow::Error) -> Value {
-    let specs = list(&pod["spec"]["containers"]);
+    let specs = list(pod, "/spec/containers");
     let message = format!("{error:#}");
     let status = |spec: &Value| {
         json!({
@@ -44,14 +44,15 @@ pub(super) fn waiting(pod: &Value, reason: &str, error: &anyhow::Error) -> Value
 }
 
 fn with(pod: &Value, phase: Phase, is_ready: bool, statuses: Vec<Value>) -> Value {
+    let created = text(pod, "/metadata/creationTimestamp");
     let condition = |kind: &str, is_true: bool| {
         let status = if is_true { "True" } else { "False" };
         // The time of the creation serves for all, so that equal statuses are equal documents.
-        json!({ "type": kind, "status": status, "lastTransitionTime": pod["metadata"]["creationTimestamp"] })
+        json!({ "type": kind, "status": status, "lastTransitionTime": created })
     };
     json!({ "status": {
         "phase": match phase { Phase::Pending => "Pending", Phase::Running => "Running" },
-        "startTime": pod["metadata"]["creationTimestamp"],
+        "startTime": created,
         "hostIP": "127.0.0.1",
         "podIP": "127.0.0.1",
         "podIPs": [{ "ip": "127.0.0.1" }],

@@ -40,7 +40,7 @@ pub(super) async fn write(
         .map(u32::try_from)
         .transpose()?;
     let mut written = BTreeMap::new();
-    for volume in list(&pod["spec"]["volumes"]) {
+    for volume in list(pod, "/spec/volumes") {
         let name = text(volume, "/name").to_owned();
         let place = match volume.pointer("/persistentVolumeClaim/claimName") {
             Some(claim) => claim_folder(&shared.folder, claim.as_str().unwrap_or_default()),
@@ -85,7 +85,7 @@ async fn files(shared: &Shared, pod: &Value, volume: &Value) -> anyhow::Result<V
         bail!("unknown kind of volume: {volume}");
     };
     let mut all = Vec::new();
-    for source in list(&projected["sources"]) {
+    for source in list(projected, "/sources") {
         if let Some(token) = source.get("serviceAccountToken") {
             let content = new_token(shared, pod, token).await?;
             // The kubelet gives it to the user of the pod.
@@ -94,7 +94,7 @@ async fn files(shared: &Shared, pod: &Value, volume: &Value) -> anyhow::Result<V
             let name = ("configmaps", text(map, "/name"));
             all.extend(of_object(shared, namespace, name, map).await?);
         } else if let Some(fields) = source.get("downwardAPI") {
-            for item in list(&fields["items"]) {
+            for item in list(fields, "/items") {
                 let value = field(pod, text(item, "/fieldRef/fieldPath"))?;
                 let path = text(item, "/path").to_owned();
                 all.push((path, value.into_bytes(), FILE_MODE));
@@ -113,9 +113,9 @@ async fn of_object(
     volume: &Value,
 ) -> anyhow::Result<Vec<VolumeFile>> {
     let values = shared.api.values(kinds, namespace, name).await?;
-    let mode = volume["defaultMode"].as_u64();
+    let mode = volume.get("defaultMode").and_then(Value::as_u64);
     let mode = mode.map(u32::try_from).transpose()?.unwrap_or(FILE_MODE);
-    let Some(items) = volume["items"].as_array() else {
+    let Some(items) = volume.get("items").and_then(Value::as_array) else {
         let files = values.into_iter();
         return Ok(files.map(|(key, content)| (key, content, mode)).collect());
     };
@@ -136,7 +136,7 @@ async fn new_token(shared: &Shared, pod: &Value, token: &Value) -> anyhow::Resul
         "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
         meta("namespace")
     );
-    let seconds = token["expirationSeconds"].as_u64();
+    let seconds = token.get("expirationSeconds").and_then(Value::as_u64);
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
@@ -170,7 +170,7 @@ pub(super) fn mounts(
     container: &Value,
     volumes: &BTreeMap<String, PathBuf>,
 ) -> anyhow::Result<Vec<Mount>> {
-    let mounts = list(&container["volumeMounts"]);
+    let mounts = list(container, "/volumeMounts");
     let mount = |mount: &Value| {
         let name = text(mount, "/name");
         anyhow::ensure!(mount.get("subPath").is_none(), "{name}: subPath");
@@ -178,7 +178,10 @@ pub(super) fn mounts(
         Ok(Mount {
             source: source.with_context(|| format!("no volume {name}"))?.clone(),
             target: text(mount, "/mountPath").to_owned(),
-            read_only: mount["readOnly"].as_bool().unwrap_or_default(),
+            read_only: mount
+                .get("readOnly")
+                .and_then(Value::as_bool)
+                .unwrap_or_default(),
         })
     };
     mounts.iter().map(mount).collect()

@@ -16,8 +16,8 @@ use fairlead_e2e::{RunningKubectl, eventually};
 use world::PodsWorld;
 
 /// Streams that run during the upgrade.
-const EXEC_COUNT: usize = 4;
-const WATCH_COUNT: usize = 8;
+const EXEC_COUNT: usize = 20;
+const WATCH_COUNT: usize = 50;
 const STREAM_DEADLINE: Duration = Duration::from_secs(240);
 const STEP_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -31,7 +31,8 @@ async fn upgrade_of_the_agent_loses_no_exec_and_no_watch() -> anyhow::Result<()>
 
 impl PodsWorld {
     async fn upgraded(&self) -> anyhow::Result<()> {
-        let agent = self.install_hub_and_agent().await?;
+        self.install_hub().await?;
+        let agent = self.install_agent().await?;
         let kubectl = self.kubectl().await?;
         let pods = kubectl
             .clone()
@@ -101,6 +102,22 @@ async fn found(watch: &mut RunningKubectl, line: &str) -> anyhow::Result<()> {
             None => anyhow::bail!("the watch has ended: {}", watch.stderr()),
         }
     }
+}
+
+#[tokio::test]
+async fn plain_manifest_connects_as_the_chart_does() -> anyhow::Result<()> {
+    let world = PodsWorld::start().await?;
+    let answered = async {
+        world.install_hub().await?;
+        world.apply_manifest().await?;
+        let get = world.kubectl().await?.args(["get", "nodes", "-o", "name"]);
+        let nodes = get.run().await?.success()?;
+        ensure!(nodes.contains("node/kubelet"), "{nodes}");
+        anyhow::Ok(())
+    };
+    let answered = answered.await;
+    let problems = world.kubelet.problems();
+    answered.with_context(|| format!("problems: {problems:#?}\n{}", world.logs()))
 }
 
 #[tokio::test]

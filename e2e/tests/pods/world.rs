@@ -62,21 +62,28 @@ impl PodsWorld {
         })
     }
 
-    /// Installs both charts, and waits until the agent's pods are ready. Returns the file with the agent's values.
-    pub(crate) async fn install_hub_and_agent(&self) -> anyhow::Result<String> {
-        let url = format!("publicUrl=https://{HUB}");
+    /// Installs the hub's chart, and registers the cluster demo. Its agent trusts the hub's CA by a mounted file, too.
+    pub(crate) async fn install_hub(&self) -> anyhow::Result<()> {
+        let (url, chart) = (format!("publicUrl=https://{HUB}"), chart("fairlead-hub"));
         let hub = [
             "upgrade",
             "--install",
             "hub",
-            &chart("fairlead-hub"),
+            &chart,
             "-n",
             "fairlead-hub",
+            "--set",
+            &url,
         ];
-        self.helm(&[&hub[..], &["--set", &url], &ON_KUBELET].concat())
-            .await?;
+        self.helm(&[&hub[..], &ON_KUBELET].concat()).await?;
         self.rolled_out("statefulset/hub", "fairlead-hub").await?;
-        self.fairlead(&["cluster", "create", "demo"]).await?;
+        let authority = self.data().join("front-ca.pem").display().to_string();
+        let create = ["cluster", "create", "demo", "--site-ca-file", &authority];
+        self.fairlead(&create).await.map(drop)
+    }
+
+    /// Installs the agent's chart, and waits until its pods are ready. Returns the file with its values.
+    pub(crate) async fn install_agent(&self) -> anyhow::Result<String> {
         let values = self.fairlead(&["cluster", "values", "demo"]).await?;
         let file = self.folder.path().join("values.yaml").display().to_string();
         std::fs::write(&file, values)?;
@@ -84,6 +91,29 @@ impl PodsWorld {
         self.rolled_out("deployment/fairlead-agent", "fairlead")
             .await?;
         Ok(file)
+    }
+
+    /// Applies the install manifest, and waits until its pod is ready.
+    pub(crate) async fn apply_manifest(&self) -> anyhow::Result<()> {
+        let manifest = self.fairlead(&["cluster", "manifest", "demo"]).await?;
+        let objects = fairlead_manifests::yaml::values("manifest", manifest.as_bytes())?;
+        let mut objects: Vec<Value> = objects.into_iter().map(|(value, _)| value).collect();
+        for object in &mut objects {
+            if object["kind"] == "Deployment" {
+                let selector = &mut object["spec"]["template"]["spec"]["nodeSelector"];
+                selector["fairlead/kubelet"] = "true".into();
+            }
+        }
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        let apply = self.cluster.kubectl().args(["apply", "-f", "-"]);
+        apply.stdin(list.to_string()).run().await?.success()?;
+        self.rolled_out("deployment/fairlead-agent", "fairlead")
+            .await
+    }
+
+    /// Folder of the hub's data, in its volume.
+    fn data(&self) -> std::path::PathBuf {
+        self.kubelet.claim("data-hub-0").join("data")
     }
 
     /// Installs or changes the agent's release.
@@ -161,7 +191,7 @@ impl PodsWorld {
 
     /// Runs a command of `fairlead` in the network of people, with the first admin's token.
     async fn fairlead(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let data = self.kubelet.claim("data-hub-0").join("data");
+        let data = self.data();
         let command = Launch::fairlead()?
             .args(arguments)
             .env("HOME", self.folder.path())
