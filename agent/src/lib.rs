@@ -41,7 +41,11 @@ use context::{
     session_metrics::SessionMetrics,
 };
 use facts::FactReporter;
-use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
+use fairlead_api::{
+    Code, Failure, error_chain,
+    hello::{Instance, LinkCount},
+    impersonation,
+};
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 pub use fairlead_delivery_agent::{Launch, post_render, purge};
 use fairlead_dialer::MemoryBudget;
@@ -146,17 +150,26 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     process.spawn(ca_report::run(context.clone(), identities.clone()));
     let reported = rights::report(context.clone(), identities.stored(), home);
     process.spawn(reported);
-    for link in config.links.all() {
+    start_links(config.links, &context, &identities, &dialer);
+    process.draining().await;
+    Ok(())
+}
+
+fn start_links(
+    links: LinkCount,
+    context: &Arc<AgentContext>,
+    identities: &Arc<IdentityManager>,
+    dialer: &HubDialer,
+) {
+    for link in links.all() {
         let supervisor = LinkSupervisor::new(
             context.clone(),
             identities.clone(),
             dialer.for_link(link),
             link,
         );
-        process.spawn(supervisor.run());
+        context.process.spawn(supervisor.run());
     }
-    process.draining().await;
-    Ok(())
 }
 
 /// Starts the parts that the hub's configuration steers. `facts_every`: zero for no facts.

@@ -13,7 +13,8 @@ use prometheus::{
 };
 
 pub(crate) use self::labels::{
-    CloseCause, HandshakeOutcome, HopDirection, PhaseTimes, RequestEnd, ResetCause, SessionState, TlsLayer,
+    CloseCause, HandshakeOutcome, HopDirection, PhaseTimes, RequestEnd, ResetCause, SessionState,
+    TlsLayer,
 };
 
 /// Violation rule: a peer sent bytes that are not HTTP.

@@ -259,8 +259,9 @@ impl ProxyRules {
             proxy_tls: None,
             trace: &DialTrace::default(),
         };
-        let connected = proxy.connect(&authority(host, port), deadline, context);
-        Some(connected.await.and_then(|(switched, _)| match switched.io {
+        let target = authority(host, port);
+        let connected = proxy.connect(&target, deadline, context).await;
+        Some(connected.and_then(|(switched, _)| match switched.io {
             PathStream::Tcp(tcp) => Ok(Tunnel {
                 tcp,
                 received: switched.read,
