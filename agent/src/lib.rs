@@ -147,9 +147,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     }
     let identities = Arc::new(IdentityManager::new(context.clone(), store));
     process.spawn(identities.clone().run(dialer.clone()));
-    process.spawn(ca_report::run(context.clone(), identities.clone()));
-    let reported = rights::report(context.clone(), identities.stored(), home);
-    process.spawn(reported);
+    start_reports(&context, &identities, home);
     start_links(config.links, &context, &identities, &dialer);
     process.draining().await;
     Ok(())
@@ -170,6 +168,19 @@ fn start_links(
         );
         context.process.spawn(supervisor.run());
     }
+}
+
+/// Starts the reports of the stored authorities to the hub, and of missing rights to the cluster. `home`: the agent's
+/// namespace, and whether its Secret is there.
+fn start_reports(
+    context: &Arc<AgentContext>,
+    identities: &Arc<IdentityManager>,
+    home: (String, bool),
+) {
+    let process = &context.process;
+    process.spawn(ca_report::run(context.clone(), identities.clone()));
+    let reported = rights::report(context.clone(), identities.stored(), home);
+    process.spawn(reported);
 }
 
 /// Starts the parts that the hub's configuration steers. `facts_every`: zero for no facts.

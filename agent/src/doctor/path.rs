@@ -78,7 +78,10 @@ impl<'a> Walk<'a> {
         let since = Instant::now();
         let dialed = match self.dial().await {
             Ok(dialed) => dialed,
-            Err(error) => return Err(self.dial_failed(&error, since)),
+            Err(error) => {
+                self.dial_failed(&error, since);
+                return Err(());
+            }
         };
         self.add_passed(STAGES.len());
         let tenant = self.check_identity(&dialed.session).await;

@@ -122,9 +122,9 @@ impl DialError {
         self
     }
 
-    pub(super) fn refused_with(mut self, refusal: RefusalEvidence) -> Self {
+    pub(super) fn refused_with(mut self, refusal: Box<RefusalEvidence>) -> Self {
         self.http_status = Some(refusal.status);
-        self.refusal = Some(Box::new(refusal));
+        self.refusal = Some(refusal);
         self
     }
 }

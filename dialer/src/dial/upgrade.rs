@@ -49,7 +49,7 @@ pub(crate) enum NotSwitched {
         status: StatusCode,
         headers: HeaderMap,
         cause: String,
-        evidence: RefusalEvidence,
+        evidence: Box<RefusalEvidence>,
     },
     /// The peer does not speak HTTP/1.1, or the connection ended.
     Broken(hyper::Error),
@@ -96,7 +96,7 @@ where
             status: wanted,
             headers: HeaderMap::new(),
             cause: "another connection came back".to_owned(),
-            evidence: RefusalEvidence::new(wanted, &HeaderMap::new(), &[]),
+            evidence: Box::new(RefusalEvidence::new(wanted, &HeaderMap::new(), &[])),
         }),
     }
 }
@@ -105,7 +105,7 @@ async fn refusal(answer: Response<Incoming>) -> NotSwitched {
     let (head, body) = answer.into_parts();
     let bytes = beginning(body).await;
     NotSwitched::Refused {
-        evidence: RefusalEvidence::new(head.status, &head.headers, &bytes),
+        evidence: Box::new(RefusalEvidence::new(head.status, &head.headers, &bytes)),
         status: head.status,
         headers: head.headers,
         cause: cause(&bytes),

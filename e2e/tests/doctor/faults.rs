@@ -104,6 +104,7 @@ async fn fault_before_tls_has_its_stage_and_code() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 async fn fault_of_tls_or_upgrade_has_its_stage_and_code() -> anyhow::Result<()> {
     let world = DoctorWorld::start().await?;
     let (ours, leaf) = ca("Fairlead Test CA")?;

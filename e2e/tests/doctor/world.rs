@@ -202,11 +202,10 @@ impl DoctorWorld {
             let events: Value = serde_json::from_str(&run.success().ok()?).ok()?;
             let items = events["items"].as_array()?.clone();
             let mut found = items.iter().filter(|it| it["reason"] == reason);
-            let found = found.find_map(|it| {
+            found.find_map(|it| {
                 let message = it["message"].as_str()?;
                 (message.contains(hub) && message.starts_with(code)).then(|| message.to_owned())
-            });
-            found
+            })
         })
         .await
     }
