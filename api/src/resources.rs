@@ -65,8 +65,8 @@ pub use role::{Role, UnknownRole};
 pub use sign_in::{ExchangeIssuer, SignInFlow, SignInIssuer, SignInOptions};
 pub use site::{DIRECT, MAX_SITE_HUBS, PROXY_SECRET_KEY, SiteProxy, SiteSettings};
 pub use status::{
-    AgentSession, ClusterState, ClusterStatus, ClusterStatusEntry, ClusterStatusUpdate,
-    DetectedClone, LastError,
+    AgentSession, AgentSessionList, ClusterState, ClusterStatus, ClusterStatusEntry,
+    ClusterStatusUpdate, DetectedClone, LastError,
 };
 pub use tenant::{CreateTenant, TemplateDocument, Tenant};
 pub use token::{

@@ -24,7 +24,7 @@ use crate::{
         address::HubNames, caller_limit::CallerLimit, proxy_hop::ProxyHop, record::RecordInner,
         stalls::Stalls, stranger_pools::StrangerPools, wrong_tokens::WrongTokens,
     },
-    hubs::links::HubLinks,
+    hubs::{links::HubLinks, presence::HubPresence},
     metrics::Metrics,
     requests::RequestTable,
 };
@@ -68,7 +68,7 @@ pub(crate) struct Hub {
     /// Name of this hub among those of its database; empty for the only one.
     pub(crate) own_name: Arc<str>,
     /// Links to the other hubs.
-    pub(crate) links: HubLinks,
+    pub(crate) links: Arc<HubLinks>,
     pub(crate) trust_domain: String,
     pub(crate) head_timeout: Duration,
     pub(crate) resume_window: Duration,
@@ -110,7 +110,12 @@ impl Hub {
             reserve.clone(),
             &MemoryBudget::METRICS,
         )?;
-        let presence: Arc<dyn Presence> = Arc::clone(&sessions) as _;
+        let links = Arc::<HubLinks>::default();
+        let presence: Arc<dyn Presence> = Arc::new(HubPresence {
+            sessions: Arc::clone(&sessions),
+            links: Arc::clone(&links),
+            url: config.public_url.clone(),
+        });
         let requests = Arc::<RequestTable<RecordInner>>::default();
         let running: Arc<dyn RunningRequests> = Arc::clone(&requests) as _;
         for module in &seam.modules {
@@ -144,7 +149,7 @@ impl Hub {
             session_tls: config.session_tls,
             hub_tls: config.hub_tls,
             own_name: seam.directory.own_name().unwrap_or_else(|| "".into()),
-            links: HubLinks::default(),
+            links,
             trust_domain: config.trust_domain,
             head_timeout: config.limits.head_timeout,
             resume_window: config.limits.resume_window,

@@ -3,6 +3,7 @@
 //! ```text
 //! links       sessions that this hub has opened at the others; the choice of one
 //! link        one other hub: dials it, and dials again
+//! presence    sessions of a cluster at all hubs
 //! refused     hubs that have refused a request, so that none is sent twice
 //! serve       a session that another hub has opened here
 //! relay       a request that another hub has forwarded, on its way to an agent
@@ -12,6 +13,7 @@
 
 pub(crate) mod link;
 pub(crate) mod links;
+pub(crate) mod presence;
 pub(crate) mod refused;
 mod relay;
 mod relay_record;

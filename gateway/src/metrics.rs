@@ -44,8 +44,7 @@ pub(crate) struct Metrics {
     pub(crate) upgrades_open: IntGauge,
     pub(crate) requests_open: IntGauge,
     pub(crate) reads_moved: IntCounter,
-    pub(crate) hub_sessions: IntGauge,
-    forwarded: IntCounterVec,
+    pub(crate) hubs: HubMetrics,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     /// Cache of the two vectors above, by outcome: a lookup by labels is slow.
@@ -55,6 +54,28 @@ pub(crate) struct Metrics {
     stalled_resets: IntCounterVec,
     module_panics: IntCounterVec,
     tunnel_rtt: Histogram,
+}
+
+/// Metrics of the traffic between hubs.
+pub(crate) struct HubMetrics {
+    pub(crate) sessions: IntGauge,
+    forwarded: IntCounterVec,
+}
+
+impl HubMetrics {
+    fn register(to: &Registrar<'_>) -> prometheus::Result<Self> {
+        Ok(HubMetrics {
+            sessions: to.gauge(
+                "fairlead_hub_sessions",
+                "Open sessions to other hubs.",
+            )?,
+            forwarded: to.counters(
+                "fairlead_forwarded_requests_total",
+                "Requests that one hub forwarded to another, by direction and outcome; those towards a hub count once for each hub.",
+                &["direction", "outcome"],
+            )?,
+        })
+    }
 }
 
 #[derive(Default)]
@@ -137,15 +158,7 @@ impl Metrics {
                 "fairlead_reads_moved_total",
                 "Reads sent again over another session, because their own gave no answer.",
             )?)?,
-            hub_sessions: to.gauge(
-                "fairlead_hub_sessions",
-                "Open sessions to other hubs.",
-            )?,
-            forwarded: to.counters(
-                "fairlead_forwarded_requests_total",
-                "Requests that one hub forwarded to another, by direction and outcome; those towards a hub count once for each hub.",
-                &["direction", "outcome"],
-            )?,
+            hubs: HubMetrics::register(&to)?,
             requests: to.counters(
                 "fairlead_requests_total",
                 "Finished requests by outcome.",
@@ -228,7 +241,8 @@ impl Metrics {
 
     /// Counts the end of a forwarded request, as the sender or the receiver of the hop.
     pub(crate) fn forwarded(&self, direction: HopDirection, outcome: RequestEnd) {
-        self.forwarded
+        self.hubs
+            .forwarded
             .with_label_values(&[direction.as_str(), outcome.as_str()])
             .inc();
     }

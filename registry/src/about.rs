@@ -10,7 +10,7 @@ use axum::{
 use fairlead_api::{
     impersonation,
     resources::{
-        AgentSession, CallerGrant, CallerGrantKind, ClusterStatus, JoinInfo, List, MoveCluster,
+        AgentSessionList, CallerGrant, CallerGrantKind, ClusterStatus, JoinInfo, MoveCluster,
         WhoAmI,
     },
     site::OperatorNamespace,
@@ -88,9 +88,9 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
                 CLUSTER,
                 "/v1/clusters/{clusterId}/sessions",
                 "getClusterSessions",
-                "List the sessions of a cluster's agents on this hub",
+                "List the sessions of a cluster's agents at all hubs",
             )
-            .gives_list::<AgentSession>(200, "Sessions"),
+            .gives::<AgentSessionList>(200),
             sessions,
         )
         .route(
@@ -232,12 +232,11 @@ async fn sessions(
     State(registry): State<Arc<Registry>>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-) -> Answer<Json<List<AgentSession>>> {
+) -> Answer<Json<AgentSessionList>> {
     let record = visible(&registry.store.view(), &caller, &id)?;
-    let presence = registry.presence.get();
-    let items = presence.map(|it| it.sessions(&record.value.id));
-    Ok(Json(List {
-        items: items.unwrap_or_default(),
+    Ok(Json(match registry.presence.get() {
+        Some(presence) => presence.sessions_of_all_hubs(&record.value.id).await,
+        None => AgentSessionList::default(),
     }))
 }
 

@@ -7,7 +7,10 @@ use axum::{
     Router,
     response::{IntoResponse, Response},
 };
-use fairlead_api::{ClusterId, Failure, Reason, TenantId, resources::AgentSession};
+use fairlead_api::{
+    ClusterId, Failure, Reason, TenantId,
+    resources::{AgentSession, AgentSessionList},
+};
 use fairlead_certs::AgentIdentity;
 use fairlead_runtime::Process;
 use http::{HeaderValue, StatusCode, header};
@@ -36,13 +39,17 @@ pub enum AgentPeer {
 #[derive(Debug, Clone, Copy)]
 pub struct AgentAddress(pub IpAddr);
 
-/// The sessions of clusters at this moment, from memory.
+/// The sessions of clusters at this moment.
+#[async_trait]
 pub trait Presence: Send + Sync {
-    /// The registered sessions of a cluster, oldest first.
+    /// The registered sessions of a cluster at this hub, oldest first, from memory.
     fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession>;
 
     /// What the sessions of a cluster carry, and have carried since its first one; `None` without a session.
     fn activity(&self, cluster: &ClusterId) -> Option<SessionActivity>;
+
+    /// The registered sessions of a cluster at all live hubs.
+    async fn sessions_of_all_hubs(&self, cluster: &ClusterId) -> AgentSessionList;
 }
 
 /// Activity of the sessions of one cluster on this hub. Counts begin anew after the last session has ended.

@@ -97,6 +97,10 @@ impl ClusterStatusUpdate {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSession {
+    /// Hub at which the session is, if several work on one database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub hub: Option<HubUrl>,
     /// Source address of its first connection, which may be that of a proxy or load balancer.
     #[schema(value_type = String)]
     pub from: IpAddr,
@@ -141,6 +145,18 @@ pub struct AgentSession {
     /// Expiry of the agent's certificate.
     #[serde(with = "time::serde::rfc3339")]
     pub certificate_expires: OffsetDateTime,
+}
+
+/// Response to `GET /v1/clusters/{clusterId}/sessions`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentSessionList {
+    /// Sessions at all hubs.
+    pub items: Vec<AgentSession>,
+    /// Live hubs of which sessions are missing, because they did not answer in time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub incomplete_hubs: Vec<HubUrl>,
 }
 
 /// State of a cluster.

@@ -3,7 +3,7 @@
 use fairlead_api::{
     Failure,
     config::AgentConfig,
-    resources::{AgentSession, List},
+    resources::{AgentSession, AgentSessionList, List},
 };
 use fairlead_client::{HubClient, lookup::find, query_of};
 use serde_json::{Map, Value};
@@ -82,18 +82,27 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<[String; 2]>) {
 
 pub(super) async fn sessions(hub: &HubClient, asked: args::OneCluster) -> Result<(), Failure> {
     let path = of(hub, &asked.name, "sessions").await?;
-    let sessions: List<AgentSession> = hub.get(&path).await?;
+    let AgentSessionList {
+        items,
+        incomplete_hubs,
+    } = hub.get(&path).await?;
     let format = &asked.output.output;
-    Ok(output::show_list(
+    output::show_list(
         format,
-        &sessions,
+        &List { items },
         "sessions",
         &session_columns(),
         session_cells,
-    )?)
+    )?;
+    for hub in incomplete_hubs {
+        output::note(&format!(
+            "Sessions at {hub} are missing: it did not answer in time."
+        ));
+    }
+    Ok(())
 }
 
-pub(super) fn session_columns() -> [TableColumn; 12] {
+pub(super) fn session_columns() -> [TableColumn; 13] {
     [
         TableColumn::id("INSTANCE"),
         TableColumn::word("FROM"),
@@ -107,10 +116,11 @@ pub(super) fn session_columns() -> [TableColumn; 12] {
         TableColumn::word("OPENED").wide(),
         TableColumn::word("LAST GOOD PROBE").wide(),
         TableColumn::word("CERTIFICATE EXPIRES").wide(),
+        TableColumn::word("HUB").wide(),
     ]
 }
 
-pub(super) fn session_cells(session: &AgentSession) -> [Cell; 12] {
+pub(super) fn session_cells(session: &AgentSession) -> [Cell; 13] {
     let probe = session.last_good_probe;
     [
         session.instance.to_string().into(),
@@ -125,6 +135,7 @@ pub(super) fn session_cells(session: &AgentSession) -> [Cell; 12] {
         output::time(session.opened).into(),
         probe.map(output::time).into(),
         output::time(session.certificate_expires).into(),
+        session.hub.as_ref().map(ToString::to_string).into(),
     ]
 }
 

@@ -124,6 +124,7 @@ impl RegisteredSession {
     fn describe(&self) -> AgentSession {
         let (instance, link) = self.identity.name;
         AgentSession {
+            hub: None,
             from: self.entry.from(),
             opened: self.entry.opened(),
             instance,

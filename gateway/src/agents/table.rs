@@ -16,7 +16,7 @@ use fairlead_api::{
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session};
-use fairlead_seam::{Presence, SessionActivity};
+use fairlead_seam::SessionActivity;
 use time::OffsetDateTime;
 use tokio::{
     sync::{Notify, watch},
@@ -64,26 +64,6 @@ pub(crate) enum Acquired {
     Absent(FirstSession),
 }
 
-impl Presence for SessionTable {
-    fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession> {
-        self.registered(cluster)
-    }
-
-    fn activity(&self, cluster: &ClusterId) -> Option<SessionActivity> {
-        let activity = self.table().groups.get(cluster)?.activity();
-        let versions: BTreeSet<&str> = activity.agents.iter().map(|it| &**it).collect();
-        Some(SessionActivity {
-            agents: activity.agents.len(),
-            agent_versions: versions.into_iter().map(str::to_owned).collect(),
-            rtt: activity.rtt,
-            requests_open: activity.requests_open,
-            requests_total: activity.traffic.requests,
-            bytes_in: activity.traffic.bytes_in,
-            bytes_out: activity.traffic.bytes_out,
-        })
-    }
-}
-
 /// Waits for a cluster's first session.
 pub(crate) struct FirstSession(watch::Receiver<()>);
 
@@ -128,6 +108,21 @@ impl SessionTable {
         let table = self.table();
         let group = table.groups.get(cluster);
         group.map(ClusterSessions::sessions).unwrap_or_default()
+    }
+
+    /// What the sessions of a cluster carry; `None` without a session.
+    pub(crate) fn activity(&self, cluster: &ClusterId) -> Option<SessionActivity> {
+        let activity = self.table().groups.get(cluster)?.activity();
+        let versions: BTreeSet<&str> = activity.agents.iter().map(|it| &**it).collect();
+        Some(SessionActivity {
+            agents: activity.agents.len(),
+            agent_versions: versions.into_iter().map(str::to_owned).collect(),
+            rtt: activity.rtt,
+            requests_open: activity.requests_open,
+            requests_total: activity.traffic.requests,
+            bytes_in: activity.traffic.bytes_in,
+            bytes_out: activity.traffic.bytes_out,
+        })
     }
 
     /// Number of open sessions, those that do not serve included.

@@ -70,6 +70,7 @@ pub(crate) async fn forward(
         Place::Hub(route) => return Box::pin(hop::forward(hub, permitted, route, budget)).await,
     };
     let (exchange, request) = Exchange::begin(hub, permitted)?;
+    let again = hop::movable(hub, &exchange, &request)?;
     let request = request.prepared()?;
     let sent = Instant::now();
     let attempts = Attempts {
@@ -80,8 +81,13 @@ pub(crate) async fn forward(
         read_only: exchange.read_only,
         deadline: exchange.record.started() + wait_budget::answer_budget(budget),
     };
-    let answer = attempts.answer(session, running, request).await?;
-    exchange.finish(hub, answer, sent.elapsed()).await
+    match (attempts.answer(session, running, request).await, again) {
+        (Err(failure), Some(again)) if matches!(failure.code, Code::Lost | Code::OtherHub) => {
+            // Boxed, because it happens seldom.
+            Box::pin(hop::resend(hub, exchange, *again, budget)).await
+        }
+        (answer, _) => exchange.finish(hub, answer?, sent.elapsed()).await,
+    }
 }
 
 /// A request on its way to its answer. Few fields: the future of each request has room for them.
@@ -102,6 +108,19 @@ pub(super) struct AgentRequest {
 }
 
 impl AgentRequest {
+    pub(super) fn without_body(&self) -> Self {
+        let mut request = Request::new(body::empty());
+        *request.method_mut() = self.request.method().clone();
+        *request.uri_mut() = self.request.uri().clone();
+        *request.version_mut() = self.request.version();
+        *request.headers_mut() = self.request.headers().clone();
+        AgentRequest {
+            request,
+            names: self.names.clone(),
+            id: self.id.clone(),
+        }
+    }
+
     fn prepared(self) -> Result<PreparedRequest, Failure> {
         let fields = added_fields(&self.names, &self.id);
         prepare(self.request, &fields)

@@ -10,6 +10,7 @@ use fairlead_api::{ClusterId, Code, Failure, hop};
 use fairlead_dialer::OpenError;
 use fairlead_exchange::{Answer, Body, ExchangeError, PreparedRequest};
 use http::{HeaderName, HeaderValue, Request, Response, header, request};
+use http_body::Body as _;
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -38,7 +39,7 @@ static CLUSTER: HeaderName = HeaderName::from_static(hop::CLUSTER);
 static CONTINUE: HeaderValue = HeaderValue::from_static("100-continue");
 
 /// A request that can be encoded once for each hub.
-struct OfferedRequest {
+pub(super) struct OfferedRequest {
     head: request::Parts,
     body: OfferedBody,
     names: ImpersonatedNames,
@@ -69,8 +70,51 @@ pub(super) async fn forward(
 ) -> Result<Response<Body>, Failure> {
     let (exchange, request) = Exchange::begin(hub, permitted)?;
     let request = OfferedRequest::new(request, &exchange.cluster)?;
+    send(hub, exchange, request, Place::Hub(first), budget).await
+}
+
+/// A read that may go to another hub if its session here ends; `None` for any other request, and without other hubs.
+pub(super) fn movable(
+    hub: &Hub,
+    exchange: &Exchange,
+    request: &AgentRequest,
+) -> Result<Option<Box<OfferedRequest>>, Failure> {
+    let is_movable =
+        exchange.read_only && !hub.links.is_empty() && request.request.body().is_end_stream();
+    if !is_movable {
+        return Ok(None);
+    }
+    let again = OfferedRequest::new(request.without_body(), &exchange.cluster)?;
+    Ok(Some(Box::new(again)))
+}
+
+/// Sends a read again whose session here has ended.
+///
+/// # Errors
+/// As for [`forward`].
+pub(super) async fn resend(
+    hub: &Arc<Hub>,
+    exchange: Exchange,
+    request: OfferedRequest,
+    budget: Duration,
+) -> Result<Response<Body>, Failure> {
     let deadline = exchange.record.started() + wait_budget::answer_budget(budget);
-    let (mut place, mut refused) = (Place::Hub(first), RefusedHubs::default());
+    let left = deadline.saturating_duration_since(Instant::now());
+    let none_refused = RefusedHubs::default();
+    let place = wait_budget::acquire_again(hub, &exchange.cluster, left, &none_refused).await?;
+    hub.metrics.reads_moved.inc();
+    send(hub, exchange, request, place, budget).await
+}
+
+async fn send(
+    hub: &Arc<Hub>,
+    exchange: Exchange,
+    request: OfferedRequest,
+    mut place: Place,
+    budget: Duration,
+) -> Result<Response<Body>, Failure> {
+    let deadline = exchange.record.started() + wait_budget::answer_budget(budget);
+    let mut refused = RefusedHubs::default();
     let (mut attempts, sent) = (0, Instant::now());
     loop {
         let route = match place {

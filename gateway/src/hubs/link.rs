@@ -206,7 +206,7 @@ impl SessionKeeper {
         }
         Ok(Arc::new(HubSession {
             exchanges,
-            _open: GaugeGuard::of(&self.hub.metrics.hub_sessions),
+            _open: GaugeGuard::of(&self.hub.metrics.hubs.sessions),
         }))
     }
 

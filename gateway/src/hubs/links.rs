@@ -83,6 +83,15 @@ impl HubLinks {
         })
     }
 
+    /// One session to each of the other live hubs; `None` for a hub without a link.
+    pub(super) fn all(&self) -> Vec<(HubUrl, Option<Arc<HubSession>>)> {
+        let links = self.links();
+        let links = links.values();
+        links
+            .map(|link| (link.hub().url.clone(), link.session()))
+            .collect()
+    }
+
     /// State of the link to this hub; `None` for a hub that is not live.
     pub(crate) fn report(&self, id: &str) -> Option<LinkReport> {
         let link = Arc::clone(self.links().get(id)?);

@@ -114,6 +114,10 @@ fn checked_cluster(peer: &PeerHub, request: &Request<Body>) -> Result<ClusterId,
 
 /// The best session here, without any wait: the first hub waits, and looks at all hubs meanwhile.
 fn acquire_here(hub: &Hub, cluster: &ClusterId) -> Result<(Arc<SessionEntry>, Running), Failure> {
+    if hub.process.is_draining() {
+        // The agent moves to another hub. New requests would keep this hub until its drain timeout, which cuts them.
+        return Err(Code::HubWithoutSession.into());
+    }
     match hub.sessions.acquire(cluster)? {
         Acquired::Up(entry, running) => Ok((entry, running)),
         Acquired::Down(_) | Acquired::Absent(_) => Err(Code::HubWithoutSession.into()),

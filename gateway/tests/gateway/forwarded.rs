@@ -6,7 +6,7 @@ use fairlead_api::{
     ClusterId,
     resources::{ClusterState, ClusterStatus},
 };
-use fairlead_dialer::{Dialer, Limits, ProxyRules};
+use fairlead_dialer::{CloseReason, Dialer, Limits, ProxyRules};
 use fairlead_exchange::{Answer, Exchanges};
 use fairlead_seam::RemoteHub;
 use fairlead_testkit::{
@@ -336,6 +336,8 @@ async fn draining_hub_keeps_forwarded_streams_and_ends_by_itself() {
     let mut watch = open(&one, &head("GET", "/stream", "")).await;
     read_until(&mut watch, "\r\n\r\n").await;
     two.process.start_drain();
+    let late = get(&one, "/events?watch=true").await;
+    assert_eq!((late.status, late.code()), (503, "FL-1409"));
     steps.send(data("still here")).await.unwrap();
     read_until(&mut watch, "still here\r\n").await;
     drop(steps);
@@ -347,5 +349,56 @@ async fn draining_hub_keeps_forwarded_streams_and_ends_by_itself() {
     assert!(
         one.process.finish(crate::rig::TEST_DEADLINE).await,
         "so does the first hub"
+    );
+}
+
+#[tokio::test]
+async fn read_moves_to_another_hub_when_its_own_session_ends() {
+    let (one, _two, at_two) = hubs().await;
+    let at_one = FakeAgent::of(one.access(), "c-a").await;
+    status(&one, ClusterState::Connected).await;
+    at_one.api.hangs.store(true, SeqCst);
+    let mut read = open(&one, &head("GET", "/who", "")).await;
+    at_one.saw("GET /who").await;
+    at_one.session.close(CloseReason::Done);
+    let answer = RawAnswer::read(&mut read).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    at_two.saw("GET /who").await;
+    assert_eq!(one.metric("fairlead_reads_moved_total", &[]), 1.0);
+}
+
+#[tokio::test]
+async fn sessions_of_all_hubs_are_listed_with_their_hubs() {
+    let (one, two, _agent) = hubs().await;
+    let _at_one = FakeAgent::of(one.access(), "c-a").await;
+    let ports = [("two", two.address.port()), ("gone", 1)];
+    introduce(&one, &ports, &["two"]);
+    let presence = one.modules.presence.get().unwrap();
+    let cluster = "c-a".parse().unwrap();
+    until(async || {
+        let list = presence.sessions_of_all_hubs(&cluster).await;
+        !list.incomplete_hubs.is_empty()
+    })
+    .await;
+    let list = presence.sessions_of_all_hubs(&cluster).await;
+    let hubs = list
+        .items
+        .iter()
+        .map(|it| it.hub.as_ref().unwrap().to_string());
+    let hubs: Vec<String> = hubs.collect();
+    assert_eq!(hubs, ["https://hub.test", "https://two.example"]);
+    let missing: Vec<String> = list
+        .incomplete_hubs
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(missing, ["https://gone.example"]);
+    let alone = Rig::start();
+    let _agent = FakeAgent::of(alone.access(), "c-a").await;
+    let presence = alone.modules.presence.get().unwrap();
+    let list = presence.sessions_of_all_hubs(&cluster).await;
+    assert!(
+        list.items.len() == 1 && list.items[0].hub.is_none(),
+        "{list:?}"
     );
 }
