@@ -18,6 +18,7 @@ pub mod kubelet;
 pub mod link;
 pub mod netns;
 pub mod pod;
+pub mod prometheus;
 pub mod pty;
 pub mod squid;
 pub mod ssh;

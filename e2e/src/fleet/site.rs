@@ -195,6 +195,12 @@ impl Site {
         metrics(self.net.as_ref(), self.admin).await
     }
 
+    /// Address of its admin port.
+    #[must_use]
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
     /// Number of dials so far. The log shows them too, but later.
     ///
     /// # Errors
