@@ -125,10 +125,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         memory_budget: reserve.clone(),
         links_up: Mutex::default(),
     });
-    let desired = config.links.all().count();
-    SessionMetrics::new(&context.sessions, desired)
-        .and_then(|metrics| process.registry().register(Box::new(metrics)))
-        .map_err(internal)?;
+    measure_sessions(&context, config.links).map_err(internal)?;
     git_proxy::start(&context, &config.git_proxy)?;
     let mut dialer = HubDialer::new(
         config.join,
@@ -181,6 +178,13 @@ fn start_reports(
     process.spawn(ca_report::run(context.clone(), identities.clone()));
     let reported = rights::report(context.clone(), identities.stored(), home);
     process.spawn(reported);
+}
+
+/// Registers the metrics of the sessions.
+fn measure_sessions(context: &AgentContext, links: LinkCount) -> prometheus::Result<()> {
+    let metrics = SessionMetrics::new(&context.sessions, links.all().count())?;
+    let registry = context.process.registry();
+    registry.register(Box::new(metrics))
 }
 
 /// Starts the parts that the hub's configuration steers. `facts_every`: zero for no facts.

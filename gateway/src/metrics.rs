@@ -28,19 +28,14 @@ const SECONDS_BUCKETS: &[f64] = &[
 
 pub(crate) struct Metrics {
     pub(crate) connections: IntGauge,
-    pub(crate) sessions: IntGaugeVec,
+    pub(crate) traffic: TrafficMetrics,
     pub(crate) sessions_ended: IntCounterVec,
-    pub(crate) resumptions: IntCounter,
-    pub(crate) resumed_bytes: IntCounter,
     pub(crate) wrong_tokens: IntCounter,
     failures: IntCounterVec,
     /// Cache of the vector above, by code.
     cached_failures: Box<[OnceLock<IntCounter>]>,
     violations: IntCounterVec,
     pub(crate) clones: IntCounter,
-    pub(crate) streams_open: IntGauge,
-    pub(crate) streams: IntCounter,
-    pub(crate) bytes: IntCounterVec,
     pub(crate) upgrades_open: IntGauge,
     pub(crate) requests_open: IntGauge,
     pub(crate) reads_moved: IntCounter,
@@ -78,6 +73,70 @@ impl HubMetrics {
     }
 }
 
+/// Metrics of all sessions together. The collector of the session table updates and registers them.
+pub(crate) struct TrafficMetrics {
+    sessions: IntGaugeVec,
+    pub(crate) resumptions: IntCounter,
+    pub(crate) resumed_bytes: IntCounter,
+    pub(crate) streams_open: IntGauge,
+    pub(crate) streams: IntCounter,
+    pub(crate) bytes: IntCounterVec,
+}
+
+impl TrafficMetrics {
+    fn new() -> prometheus::Result<Self> {
+        Ok(TrafficMetrics {
+            sessions: gauges(
+                "fairlead_sessions",
+                "Open sessions of agents with an identity, by state.",
+                &["state"],
+            )?,
+            resumptions: IntCounter::new(
+                "fairlead_resumptions_total",
+                "Links that took over the session of a broken one.",
+            )?,
+            resumed_bytes: IntCounter::new(
+                "fairlead_resumed_bytes_total",
+                "Bytes that the hub sent again over such links.",
+            )?,
+            streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")?,
+            streams: IntCounter::new("fairlead_streams_total", "Streams opened on all sessions.")?,
+            bytes: counters(
+                "fairlead_bytes_total",
+                "Bytes of all sessions, from the hub's view.",
+                &["direction"],
+            )?,
+        })
+    }
+
+    pub(crate) fn all(&self) -> [&dyn Collector; 6] {
+        let TrafficMetrics {
+            sessions,
+            resumptions,
+            resumed_bytes,
+            streams_open,
+            streams,
+            bytes,
+        } = self;
+        [
+            sessions,
+            resumptions,
+            resumed_bytes,
+            streams_open,
+            streams,
+            bytes,
+        ]
+    }
+
+    /// Sets the number of sessions of each state, in the order of [`SessionState::ALL`].
+    pub(crate) fn set_sessions(&self, counts: [i64; SessionState::ALL.len()]) {
+        for (state, count) in SessionState::ALL.iter().zip(counts) {
+            let gauge = self.sessions.with_label_values(&[state.as_str()]);
+            gauge.set(count);
+        }
+    }
+}
+
 #[derive(Default)]
 struct CachedSeries {
     requests: OnceLock<IntCounter>,
@@ -99,24 +158,8 @@ impl Metrics {
                 "fairlead_front_connections",
                 "Open connections of the front.",
             )?,
-            // The collector of the session table updates this and its traffic, so it registers them.
-            sessions: gauges(
-                "fairlead_sessions",
-                "Open sessions of agents with an identity, by state.",
-                &["state"],
-            )?,
-            resumptions: IntCounter::new(
-                "fairlead_resumptions_total",
-                "Links that took over the session of a broken one.",
-            )?,
-            resumed_bytes: IntCounter::new(
-                "fairlead_resumed_bytes_total",
-                "Bytes that the hub sent again over such links.",
-            )?,
-            wrong_tokens: to.add(IntCounter::new(
-                "fairlead_wrong_tokens_total",
-                "Requests with a token that may be a guess.",
-            )?)?,
+            traffic: TrafficMetrics::new()?,
+            wrong_tokens: to.counter("fairlead_wrong_tokens_total", "Requests with a token that may be a guess.")?,
             failures: to.counters(
                 "fairlead_failures_total",
                 "Requests that failed at the hub or an agent, by code; `fairlead explain CODE` has the meaning.",
@@ -133,19 +176,7 @@ impl Metrics {
                 "Protocol violations by rule, of agents and of peers that claim to be one. Each ends its own session or stream only.",
                 &["rule"],
             )?,
-            clones: to.add(
-                IntCounter::new(
-                    "fairlead_clones_refused_total",
-                    "Clones rejected: agents with the identity of another Kubernetes cluster.",
-                )?,
-            )?,
-            streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")?,
-            streams: IntCounter::new("fairlead_streams_total", "Streams opened on all sessions.")?,
-            bytes: counters(
-                "fairlead_bytes_total",
-                "Bytes of all sessions, from the hub's view.",
-                &["direction"],
-            )?,
+            clones: to.counter("fairlead_clones_refused_total", "Clones rejected: agents with the identity of another Kubernetes cluster.")?,
             upgrades_open: to.gauge(
                 "fairlead_upgrades_open",
                 "Open upgraded connections: exec, attach and port-forward.",
@@ -154,10 +185,7 @@ impl Metrics {
                 "fairlead_requests_open",
                 "Requests with an unfinished answer.",
             )?,
-            reads_moved: to.add(IntCounter::new(
-                "fairlead_reads_moved_total",
-                "Reads sent again over another session, because their own gave no answer.",
-            )?)?,
+            reads_moved: to.counter("fairlead_reads_moved_total", "Reads sent again over another session, because their own gave no answer.")?,
             hubs: HubMetrics::register(&to)?,
             requests: to.counters(
                 "fairlead_requests_total",
@@ -247,15 +275,6 @@ impl Metrics {
             .inc();
     }
 
-    /// Sets the number of sessions of each state, in the order of [`SessionState::ALL`].
-    pub(crate) fn set_sessions(&self, counts: [i64; SessionState::ALL.len()]) {
-        for (state, count) in SessionState::ALL.iter().zip(counts) {
-            self.sessions
-                .with_label_values(&[state.as_str()])
-                .set(count);
-        }
-    }
-
     pub(crate) fn failure(&self, code: Code) {
         if let Some(cached) = self.cached_failures.get(code as usize) {
             let label = || self.failures.with_label_values(&[&code.to_string()]);
@@ -312,6 +331,10 @@ impl Registrar<'_> {
     fn add<C: Collector + Clone + 'static>(&self, collector: C) -> prometheus::Result<C> {
         self.0.register(Box::new(collector.clone()))?;
         Ok(collector)
+    }
+
+    fn counter(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
+        self.add(IntCounter::new(name, help)?)
     }
 
     fn gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {

@@ -325,6 +325,7 @@ impl SessionEntry {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let add = |label: &str, now: u64, before: u64| {
             metrics
+                .traffic
                 .bytes
                 .with_label_values(&[label])
                 .inc_by(now.saturating_sub(before));
@@ -332,10 +333,18 @@ impl SessionEntry {
         add("in", now.bytes_in, counted.bytes_in);
         add("out", now.bytes_out, counted.bytes_out);
         for (counter, now, before) in [
-            (&metrics.streams, now.streams_total, counted.streams_total),
-            (&metrics.resumptions, now.resumptions, counted.resumptions),
             (
-                &metrics.resumed_bytes,
+                &metrics.traffic.streams,
+                now.streams_total,
+                counted.streams_total,
+            ),
+            (
+                &metrics.traffic.resumptions,
+                now.resumptions,
+                counted.resumptions,
+            ),
+            (
+                &metrics.traffic.resumed_bytes,
                 now.bytes_repeated,
                 counted.bytes_repeated,
             ),

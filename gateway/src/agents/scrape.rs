@@ -62,36 +62,10 @@ impl SessionCollector {
     }
 }
 
-impl SessionCollector {
-    /// Metrics of all sessions together, which their own code does not count.
-    fn counted(&self) -> [&dyn Collector; 6] {
-        let Metrics {
-            sessions,
-            streams_open,
-            streams,
-            bytes,
-            resumptions,
-            resumed_bytes,
-            ..
-        } = &*self.metrics;
-        [
-            sessions,
-            streams_open,
-            streams,
-            bytes,
-            resumptions,
-            resumed_bytes,
-        ]
-    }
-}
-
 impl Collector for SessionCollector {
     fn desc(&self) -> Vec<&Desc> {
-        let mut all: Vec<&Desc> = self
-            .counted()
-            .into_iter()
-            .flat_map(Collector::desc)
-            .collect();
+        let traffic = self.metrics.traffic.all().into_iter();
+        let mut all: Vec<&Desc> = traffic.flat_map(Collector::desc).collect();
         all.push(&self.certificates.0);
         all.extend(self.traffic.all());
         all
@@ -101,11 +75,13 @@ impl Collector for SessionCollector {
         let sessions = self.sessions.upgrade();
         let expiries = sessions.as_ref().map(|sessions| sessions.update_metrics());
         if expiries.is_none() {
-            self.metrics.set_sessions(SessionState::ALL.map(|_| 0));
-            self.metrics.streams_open.set(0);
+            self.metrics
+                .traffic
+                .set_sessions(SessionState::ALL.map(|_| 0));
+            self.metrics.traffic.streams_open.set(0);
         }
-        let counted = self.counted().into_iter();
-        let mut all: Vec<_> = counted.flat_map(Collector::collect).collect();
+        let traffic = self.metrics.traffic.all().into_iter();
+        let mut all: Vec<_> = traffic.flat_map(Collector::collect).collect();
         all.extend(expiries.map(|expiries| self.certificates.family(&expiries)));
         if let Some(sessions) = sessions {
             // Read before the lock, which another scrape may hold.

@@ -335,9 +335,10 @@ impl SessionTable {
             *first = expiry.min(*first);
         }
         self.metrics
+            .traffic
             .streams_open
             .set(i64::try_from(streams).unwrap_or(i64::MAX));
-        self.metrics.set_sessions(states);
+        self.metrics.traffic.set_sessions(states);
         expiries
     }
 
