@@ -137,8 +137,8 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         Some(FailureReports::new(context.clone(), namespace.clone())),
     );
     dialer.wait_for_adoption(config.adopt.then(|| namespace.clone()));
+    process.spawn(upgrade::worker(&context, upgrades));
     follow_configuration(&context, namespace, config.facts_every)?;
-    process.spawn(upgrade::run(context.clone(), upgrades));
     if let Some(delivery) = config.delivery {
         process.spawn(delivery::run(context.clone(), config.target, delivery));
     }

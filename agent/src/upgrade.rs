@@ -12,13 +12,15 @@ mod pods;
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
-    Code, error_chain,
+    Code,
+    config::AgentConfig,
+    error_chain,
     resources::ClusterUpgradeState,
     upgrade::{DesiredUpgrade, UPGRADE_PATH, UpgradeReceipt, UpgradeReport},
 };
 use fairlead_apiserver::ApiServerConfig;
 use time::OffsetDateTime;
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 use tracing::{debug, info, warn};
 
 use crate::{
@@ -55,8 +57,11 @@ impl UpgradeSettings {
     }
 }
 
-/// Runs until the process drains.
-pub(crate) async fn run(context: Arc<AgentContext>, settings: UpgradeSettings) {
+/// Worker that carries out upgrades until the process drains. Call it before the first configuration is fetched.
+pub(crate) fn worker(
+    context: &Arc<AgentContext>,
+    settings: UpgradeSettings,
+) -> impl Future<Output = ()> + Send + use<> {
     let draining = context.process.clone();
     let worker = UpgradeWorker {
         deployments: settings
@@ -66,18 +71,23 @@ pub(crate) async fn run(context: Arc<AgentContext>, settings: UpgradeSettings) {
             version: settings.version,
             rule: settings.rule,
         },
-        context,
+        document: context.configuration.document(),
+        context: Arc::clone(context),
         reported: None,
         has_open_upgrade: true,
     };
-    tokio::select! {
-        () = worker.follow() => {}
-        () = draining.draining() => {}
+    async move {
+        tokio::select! {
+            () = worker.follow() => {}
+            () = draining.draining() => {}
+        }
     }
 }
 
 struct UpgradeWorker {
     context: Arc<AgentContext>,
+    /// Configuration in use. Nothing happens before the first one: without a hub, no new pod could become ready.
+    document: watch::Receiver<Arc<AgentConfig>>,
     /// `None` outside of a pod.
     deployments: Option<Deployments>,
     own: AgentSelf,
@@ -89,15 +99,15 @@ struct UpgradeWorker {
 
 impl UpgradeWorker {
     async fn follow(mut self) {
-        let mut document = self.context.configuration.document();
+        let mut is_open = false;
         loop {
-            let desired = document.borrow_and_update().upgrade.clone();
-            let is_open = self.step(desired.as_ref()).await;
             if is_open {
-                let _ = timeout(UPGRADE_POLL_INTERVAL, document.changed()).await;
-            } else if document.changed().await.is_err() {
+                let _ = timeout(UPGRADE_POLL_INTERVAL, self.document.changed()).await;
+            } else if self.document.changed().await.is_err() {
                 return;
             }
+            let desired = self.document.borrow_and_update().upgrade.clone();
+            is_open = self.step(desired.as_ref()).await;
         }
     }
 

@@ -15,6 +15,7 @@ const LAYERS: [&[&str]; 7] = [
         "gitops",
         "proxy",
         "rights",
+        "upgrade",
     ],
     &["link"],
     &["doctor"],
