@@ -1,7 +1,5 @@
 //! Flags for the network of sites, of a cluster or of a tenant's template.
 
-use std::path::PathBuf;
-
 use fairlead_api::Failure;
 use fairlead_client::files;
 use serde_json::Value;
@@ -23,7 +21,7 @@ pub(crate) struct SiteFields {
     pub(crate) site_no_proxy: Option<String>,
     /// File with further CAs for the hub's public certificate, PEM; "" for no setting
     #[arg(long, value_name = "FILE")]
-    pub(crate) site_ca_file: Option<PathBuf>,
+    pub(crate) site_ca_file: Option<String>,
     /// Further addresses of the hub, separated by commas; "" for no setting
     #[arg(long, value_name = "URL,...")]
     pub(crate) site_hubs: Option<String>,
@@ -46,12 +44,10 @@ pub(super) fn put(fields: &mut Fields, at: &[&str], given: SiteFields) -> Result
     put(&["proxy", "url"], text(given.site_proxy));
     put(&["proxy", "secret"], text(given.site_proxy_secret));
     put(&["proxy", "noProxy"], text(given.site_no_proxy));
-    let ca = given
-        .site_ca_file
-        .map(|file| match file.as_os_str().is_empty() {
-            true => Ok(Value::Null),
-            false => files::read(&file).map(Value::from),
-        });
+    let ca = given.site_ca_file.map(|file| match file.as_str() {
+        "" => Ok(Value::Null),
+        file => files::read(file.as_ref()).map(Value::from),
+    });
     put(&["ca"], ca.transpose()?);
     let hubs = given.site_hubs.map(|list| match list.is_empty() {
         true => Value::Null,
