@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use anyhow::{Context, ensure};
@@ -15,6 +15,8 @@ use crate::{HubPair, STEP_DEADLINE, get};
 
 /// Sessions to each other hub.
 const SESSIONS_PER_HUB: f64 = 4.0;
+/// Reads after the loss of a hub.
+const MIN_LATER_READS: usize = 10;
 /// One request of this many is a write.
 const WRITE_EVERY: usize = 4;
 
@@ -83,6 +85,7 @@ impl HubTrio {
         let fronts = hubs.iter().map(|&at| self.hub(at)?.front());
         let fronts = fronts.collect::<anyhow::Result<Vec<_>>>()?;
         let stop = Arc::<AtomicBool>::default();
+        let answered = Arc::<AtomicUsize>::default();
         let root = format!(
             "/k8s/clusters/{}/api/v1/namespaces/default/configmaps",
             self.joining.id
@@ -93,9 +96,11 @@ impl HubTrio {
             root,
             writes,
             stop: stop.clone(),
+            answered: answered.clone(),
         };
         Ok(Load {
             stop,
+            answered,
             task: tokio::spawn(sender.run()),
         })
     }
@@ -107,6 +112,7 @@ struct LoadSender {
     root: String,
     writes: bool,
     stop: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
 }
 
 impl LoadSender {
@@ -122,6 +128,7 @@ impl LoadSender {
                     Ok(answer) => failed.push(format!("{}: {}", answer.status, answer.text())),
                     Err(error) => failed.push(error.to_string()),
                 }
+                self.answered.fetch_add(1, Ordering::Relaxed);
             }
         }
         (sent, failed)
@@ -147,6 +154,8 @@ impl LoadSender {
 
 struct Load {
     stop: Arc<AtomicBool>,
+    /// Number of requests that have ended.
+    answered: Arc<AtomicUsize>,
     task: JoinHandle<(usize, Vec<String>)>,
 }
 
@@ -203,6 +212,12 @@ async fn killed_hub_fails_no_read_at_the_others() -> anyhow::Result<()> {
         let (_, shown) = get(three, &trio.token, &status).await.ok()?;
         let connected = shown["status"]["state"] == "Connected";
         (sessions == SESSIONS_PER_HUB && connected).then_some(())
+    })
+    .await?;
+    let before = load.answered.load(Ordering::Relaxed);
+    eventually(STEP_DEADLINE, "reads after the loss", async || {
+        let now = load.answered.load(Ordering::Relaxed);
+        (now >= before + MIN_LATER_READS).then_some(())
     })
     .await?;
     let (sent, failed) = load.stop().await?;
