@@ -9,7 +9,7 @@ use crate::files::{Dashboard, DashboardPanel};
 /// Size of a unit of Grafana's grid, in pixels.
 const UNIT_WIDTH: f64 = 50.0;
 const UNIT_HEIGHT: f64 = 30.0;
-const GAP: f64 = 6.0;
+const GAP_PIXELS: f64 = 6.0;
 const TITLE_HEIGHT: f64 = 40.0;
 /// Lines of a legend, and rows of a table.
 const MAX_LINES: usize = 6;
@@ -75,10 +75,10 @@ pub(crate) fn draw(dashboard: &Dashboard, series: &[Vec<Series>], range: (i64, i
     for (panel, series) in dashboard.panels.iter().zip(series) {
         let [left, top, wide, high] = panel.place.map(f64::from);
         let frame = Frame {
-            left: left * UNIT_WIDTH + GAP / 2.0,
-            top: top * UNIT_HEIGHT + TITLE_HEIGHT + GAP / 2.0,
-            width: wide * UNIT_WIDTH - GAP,
-            height: high * UNIT_HEIGHT - GAP,
+            left: left * UNIT_WIDTH + GAP_PIXELS / 2.0,
+            top: top * UNIT_HEIGHT + TITLE_HEIGHT + GAP_PIXELS / 2.0,
+            width: wide * UNIT_WIDTH - GAP_PIXELS,
+            height: high * UNIT_HEIGHT - GAP_PIXELS,
         };
         frame.panel(&mut svg, panel, series, range);
     }
