@@ -55,6 +55,18 @@ const RULES: &[OutputRule] = &[
         "`make bench` builds with this profile, in minutes",
     ),
     left(
+        "fairlead agent upgrade",
+        "no agent of the test cluster runs in a pod",
+    ),
+    left(
+        "au-0123456789abcdef",
+        "it needs an upgrade of agents in pods",
+    ),
+    left(
+        "can-i patch deployment",
+        "no Deployment of the agent runs in the test cluster",
+    ),
+    left(
         "set image",
         "no Deployment of the agent runs in the test cluster",
     ),

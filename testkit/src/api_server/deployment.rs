@@ -13,7 +13,7 @@ pub(super) const DEPLOYMENT_PATH: &str =
     "/apis/apps/v1/namespaces/fairlead-site/deployments/fairlead-agent";
 
 impl ApiScript {
-    /// Answers a request for the Deployment; `None` while the script has none.
+    /// Answers a request for the Deployment; 404 while the script has none.
     pub(super) async fn stored_deployment(&self, request: Request<Body>) -> Response<Body> {
         let method = request.method().clone();
         let body = request.into_body().collect().await.unwrap().to_bytes();
