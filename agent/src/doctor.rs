@@ -35,7 +35,7 @@ const NO_HUB: &str =
 /// Mistakes in the configuration.
 pub async fn check(config: Config, hold: Option<Duration>) -> Result<Checkup, Failure> {
     let proxy = home::proxy_source(&config)?;
-    let metrics = Metrics::new(&Registry::new());
+    let metrics = Metrics::new(&Registry::new(), &config.version);
     let metrics = metrics.map_err(|error| Failure::because(Code::Internal, error))?;
     let upstream = Arc::new(Upstream::new(ApiCredentials::new(&config.target)));
     let mut checkup = Checkup::default();

@@ -85,7 +85,7 @@ pub(crate) fn read_all(
     environment: &Environment,
 ) -> (Reader, Option<Config>) {
     let mut reader = settings::reader("agent", matches, environment);
-    let _ = ProcessSettings::read(&mut reader);
+    let _ = ProcessSettings::read(&mut reader, environment);
     let _ = reader.optional::<ListenAddress>("admin");
     let config = read(&mut reader, environment);
     (reader, config)

@@ -41,7 +41,7 @@ const MIN_REST: time::Duration = time::Duration::days(7);
 /// `FL-4101` for mistakes in the settings.
 pub(crate) fn check(matches: &ArgMatches, environment: &Environment) -> Result<Checkup, Failure> {
     let mut reader = reader("server", matches, environment);
-    let _ = ProcessSettings::read(&mut reader);
+    let _ = ProcessSettings::read(&mut reader, environment);
     let settings = settings::read_server(&mut reader);
     reader.finish()?;
     let proxy = environment.proxy()?;

@@ -202,15 +202,7 @@ impl ExamplesWorld {
         };
         let (url, ca) = (&self.hub.ready().url, self.hub.ready().ca_file.display());
         let spare = format!("spare-{}", self.next());
-        let join = if ["--join", "cluster manifest"]
-            .iter()
-            .any(|it| command.contains(it))
-        {
-            self.hub.create_cluster(&spare).await?.join
-        } else {
-            String::new()
-        };
-        fs::write(self.folder.join("join.txt"), &join)?;
+        let join = self.join_for(command, &spare).await?;
         let replaced = [
             ("'<join string>'", join.as_str()),
             ("fl1.…", &join),
@@ -278,6 +270,17 @@ impl ExamplesWorld {
         Ok(replaced.fold(command.to_owned(), |line, (from, to)| {
             line.replace(from, to)
         }))
+    }
+
+    /// Join string of a new cluster in a file and as text, if the command needs one.
+    async fn join_for(&self, command: &str, cluster: &str) -> anyhow::Result<String> {
+        let needs = ["--join", "cluster manifest"];
+        let join = match needs.iter().any(|it| command.contains(it)) {
+            true => self.hub.create_cluster(cluster).await?.join,
+            false => String::new(),
+        };
+        fs::write(self.folder.join("join.txt"), &join)?;
+        Ok(join)
     }
 
     pub(crate) fn folder(&self) -> &Path {

@@ -9,7 +9,7 @@ use std::{
 
 use fairlead_api::{HubUrl, error_chain, hop};
 use fairlead_certs::outer_client_between_hubs;
-use fairlead_dialer::{CloseReason, Dialer, Limits, ProxyRules};
+use fairlead_dialer::{CloseReason, DialTrace, Dialer, Limits, ProxyRules};
 use fairlead_exchange::{Answer, Exchanges};
 use fairlead_runtime::{backoff::ExponentialDelay, gauges::GaugeGuard};
 use fairlead_seam::RemoteHub;
@@ -187,6 +187,7 @@ impl SessionKeeper {
             outer,
             any_time: None,
             proxy: ProxyRules::default(),
+            trace: DialTrace::default(),
             limits: Limits {
                 handshake: HANDSHAKE_TIMEOUT,
                 resume_window: Duration::ZERO,

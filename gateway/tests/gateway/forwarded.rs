@@ -6,7 +6,7 @@ use fairlead_api::{
     ClusterId,
     resources::{ClusterState, ClusterStatus},
 };
-use fairlead_dialer::{CloseReason, Dialer, Limits, ProxyRules};
+use fairlead_dialer::{CloseReason, DialTrace, Dialer, Limits, ProxyRules};
 use fairlead_exchange::{Answer, Exchanges};
 use fairlead_seam::RemoteHub;
 use fairlead_testkit::{
@@ -310,6 +310,7 @@ async fn only_a_hubs_certificate_may_forward() {
         outer: two.client_config("http/1.1"),
         any_time: None,
         proxy: ProxyRules::default(),
+        trace: DialTrace::default(),
         limits: Limits::default(),
     };
     let url = format!("https://localhost:{}", two.address.port());

@@ -84,7 +84,7 @@ async fn tokens_are_stored_and_replaced_ahead_of_their_end() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let failed = opened.ensure(&wish, &after(&second)).await;
     assert!(
-        matches!(&failed, Err(GitServerError::Unavailable(reason)) if reason.contains("reading the access token")),
+        matches!(&failed, Err(fairlead_repositories::GitServerError::Unavailable(reason)) if reason.contains("reading the access token")),
         "{failed:?}"
     );
     assert_eq!(fake.tokens("token/edge"), vec![second.clone()]);
