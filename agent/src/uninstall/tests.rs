@@ -8,16 +8,16 @@ fn agent_is_removed_first_and_its_namespace_last() {
     let shown: Vec<String> = all.iter().map(ToString::to_string).collect();
     assert_eq!(shown[0], "Deployment fairlead/fairlead-agent");
     assert_eq!(
-        shown[9],
+        shown[11],
         "ValidatingAdmissionPolicyBinding fairlead-namespace"
     );
-    assert_eq!(shown[13], "ClusterRoleBinding fairlead-agent");
+    assert_eq!(shown[15], "ClusterRoleBinding fairlead-agent");
     assert_eq!(
         shown.last().unwrap(),
         "Namespace fairlead, with all that is in it"
     );
     assert_eq!(
-        all[8].path,
+        all[10].path,
         "/api/v1/namespaces/fairlead/secrets/fairlead-identity"
     );
 }

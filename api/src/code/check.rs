@@ -154,6 +154,9 @@ const fn cluster(code: Code) -> &'static str {
         Code::OtherHub => {
             "Run `fairlead cluster describe CLUSTER`: the line Hub names the hub with the session."
         }
+        Code::HubWithoutSession => {
+            "Run `fairlead cluster sessions CLUSTER`: the column HUB shows where the agents are connected now."
+        }
         Code::AgentRefused => {
             "Run `fairlead whoami` for your user and group. The agent's log names the refused user or group: `kubectl -n fairlead logs deployment/fairlead-agent`."
         }

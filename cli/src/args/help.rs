@@ -29,6 +29,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "cluster",
             "adoption",
             "upgrade",
+            "top",
             "tenant",
             "facts",
             "find",

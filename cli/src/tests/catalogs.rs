@@ -22,7 +22,11 @@ fn printed_catalog_can_be_applied_and_unused_settings_are_noted() {
     assert!(hub.run(&get).success() == shown, "{shown}");
     let version = ["cluster", "agent", "set", &id, "--agent-version", "1.2.3"];
     let set = hub.run(&version);
-    assert!(set.stderr.contains("do not act on it yet"), "{set:?}");
+    assert!(
+        set.stderr
+            .contains("`fairlead agent upgrade` changes agents"),
+        "{set:?}"
+    );
     let every = ["cluster", "agent", "set", &id, "--facts-every", "10m"];
     assert!(hub.run(&every).stderr.is_empty());
 }

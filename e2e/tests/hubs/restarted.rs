@@ -140,7 +140,7 @@ impl LoadSender {
             self.token
         );
         let root = &self.root;
-        if !self.writes || number % WRITE_EVERY != 0 {
+        if !self.writes || !number.is_multiple_of(WRITE_EVERY) {
             return format!("GET {root}?limit=1 HTTP/1.1\r\n{common}\r\n");
         }
         let body = json!({ "metadata": { "generateName": "rolling-" }, "data": { "a": "b" } });

@@ -56,6 +56,12 @@ pub(super) const fn in_cluster(code: Code) -> &'static str {
         Code::GitOpsKeysUnusable => {
             "`gpg --show-keys KEYFILE` shows an OpenPGP key, `ssh-keygen -l -f KEYFILE` one of SSH. `fairlead cluster agent get CLUSTER -o yaml` shows tool, mode and keys."
         }
+        Code::PurgeNeedsAgent => {
+            "`fairlead cluster get CLUSTER` shows whether an agent is connected, and `fairlead deployment list --cluster CLUSTER` the objects that were delivered."
+        }
+        Code::PurgeUnfinished => {
+            "`fairlead deployment list --cluster CLUSTER` shows what is left, and `fairlead run list` the runs that remove it."
+        }
         _ => MISSING,
     }
 }

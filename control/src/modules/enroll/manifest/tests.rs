@@ -75,9 +75,11 @@ fn the_agent_gets_minimal_permissions() {
         role["rules"][2]["resourceNames"],
         json!(["additional-facts"])
     );
-    assert_eq!(role["rules"][3]["resourceNames"], json!([AGENT_NAME]));
-    assert_eq!(role["rules"][3]["verbs"], json!(["get", "patch"]));
-    assert_eq!(role["rules"][4]["verbs"], json!(["list"]));
+    assert_eq!(role["rules"][3]["resources"], json!(["events"]));
+    assert_eq!(role["rules"][3]["verbs"], json!(["create"]));
+    assert_eq!(role["rules"][4]["resourceNames"], json!([AGENT_NAME]));
+    assert_eq!(role["rules"][4]["verbs"], json!(["get", "patch"]));
+    assert_eq!(role["rules"][5]["verbs"], json!(["list"]));
     let facts = find(&objects, "ClusterRole", FACTS_ROLE)["rules"]
         .as_array()
         .unwrap();
