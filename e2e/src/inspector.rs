@@ -1,4 +1,4 @@
-//! A CONNECT proxy that ends the outer TLS, as boxes of companies do, and records the bytes in it.
+//! A relay before a hub that ends the outer TLS, as boxes of companies do, and records the bytes in it.
 
 use std::{
     net::SocketAddr,
@@ -25,7 +25,7 @@ struct Recording {
 
 type Recordings = Arc<Mutex<Vec<Arc<Recording>>>>;
 
-/// A running proxy on loopback. It ends when this is dropped.
+/// A running relay on loopback. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Inspector {
     address: SocketAddr,
@@ -35,11 +35,15 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Starts it. Its CA is written into `folder`; it trusts servers of `server_ca`.
+    /// Starts it before the hub at `url`. Its CA is written into `folder`; it trusts servers of `server_ca`.
     ///
     /// # Errors
     /// There is no free port, or a file cannot be read or written.
-    pub async fn start(folder: &Path, server_ca: &Path) -> anyhow::Result<Self> {
+    pub async fn start(folder: &Path, url: &str, server_ca: &Path) -> anyhow::Result<Self> {
+        let target = url
+            .trim_start_matches("https://")
+            .trim_end_matches('/')
+            .to_owned();
         let own = ServerTls::new("inspector")?;
         let ca_file = folder.join("inspector-ca.pem");
         std::fs::write(&ca_file, &own.ca_pem)?;
@@ -56,8 +60,11 @@ impl Inspector {
                     .unwrap_or_else(PoisonError::into_inner)
                     .push(Arc::clone(&recording));
                 let (acceptor, client) = (acceptor.clone(), Arc::clone(&client));
+                let target = target.clone();
                 // A connection that breaks is the agent's matter.
-                tokio::spawn(async move { relay(stream, acceptor, client, &recording).await });
+                tokio::spawn(async move {
+                    relay(stream, acceptor, client, (&target, &recording)).await
+                });
             }
         });
         Ok(Inspector {
@@ -68,10 +75,10 @@ impl Inspector {
         })
     }
 
-    /// Address for `HTTPS_PROXY`.
+    /// URL for `--hub`.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("https://{}", self.address)
     }
 
     /// CA of its certificates, for `--ca-file`.
@@ -113,20 +120,13 @@ impl Drop for Inspector {
 }
 
 async fn relay(
-    mut client: TcpStream,
+    client: TcpStream,
     acceptor: TlsAcceptor,
     config: Arc<ClientConfig>,
-    recording: &Recording,
+    (target, recording): (&str, &Recording),
 ) -> anyhow::Result<()> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(client.read_u8().await?);
-    }
-    let head = String::from_utf8(head)?;
-    let target = head.split(' ').nth(1).context("no target")?;
     let (host, _) = target.rsplit_once(':').context("no port")?;
     let server = TcpStream::connect(target).await?;
-    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
     let client = acceptor.accept(client).await?;
     let name = ServerName::try_from(host.to_owned())?;
     let server = TlsConnector::from(config).connect(name, server).await?;

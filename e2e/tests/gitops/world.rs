@@ -84,12 +84,12 @@ impl World {
         let (address, path) = url.and_then(|url| url.split_once('/')).context("URL")?;
         let manifest = get_plain(address.parse()?, &format!("/{path}")).await?;
         let pod = Pod::install(&cluster, &manifest, "fairlead", "fairlead-agent").await?;
-        let inspector = Inspector::start(home.path(), &hub.ready().ca_file).await?;
+        let inspector = Inspector::start(home.path(), &hub.ready().url, &hub.ready().ca_file);
+        let inspector = inspector.await?;
         let trust = inspector.ca_file().display().to_string();
-        let flags = ["--facts-every", "1s", "--ca-file", &trust];
         let url = inspector.url();
-        let route = (&pod, Some(url.as_str()));
-        let agent = Site::begin_behind(&hub, route, &joining.join, "pod", &flags)?;
+        let flags = ["--facts-every", "1s", "--ca-file", &trust, "--hub", &url];
+        let agent = Site::begin_in_with(&hub, &pod, &joining.join, "pod", &flags)?;
         let flux = SourceController::start(flux, &cluster, home.path())?;
         let kustomize = KustomizeController::start(kustomize, &cluster, home.path()).await?;
         let world = World {

@@ -10,7 +10,7 @@ use crate::world::VaultWorld;
 const MOUNT: &str = "fairlead-t-acme-c-edge";
 const SECRET: &str = "clusters/kv/data/t-acme/c-edge/db";
 /// Audience of the API server itself, which checks the token of a login by itself.
-const API_AUDIENCE: &str = "https://kubernetes.default.svc";
+const API_AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 fn desired(access: &dyn SecretAccess, cluster: &str) -> anyhow::Result<DesiredAccess> {
     Ok(access.desired(&"t-acme".parse()?, &cluster.parse()?, &Value::Null)?)
