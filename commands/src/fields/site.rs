@@ -6,24 +6,26 @@ use serde_json::Value;
 
 use super::Fields;
 
+/// Heading in the help. It is set for each flag, because the heading of a group would also hold for the flags after it.
+const HEADING: &str = "Network of the site";
+
 /// Flags for the network of sites.
 #[derive(Default, clap::Args)]
-#[command(next_help_heading = "Network of the site")]
 pub(crate) struct SiteFields {
     /// Proxy on the path to the hub, without credentials, like http://proxy:3128; none against the tenant's; "" for no setting
-    #[arg(long, value_name = "URL")]
+    #[arg(long, help_heading = HEADING, value_name = "URL")]
     pub(crate) site_proxy: Option<String>,
     /// Secret in the agent's namespace with the proxy's URL in HTTPS_PROXY, for a proxy with credentials; "" for no setting
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
     pub(crate) site_proxy_secret: Option<String>,
     /// Hosts and networks without the proxy, separated by commas; "" for no setting
-    #[arg(long, value_name = "HOST|NETWORK,...")]
+    #[arg(long, help_heading = HEADING, value_name = "HOST|NETWORK,...")]
     pub(crate) site_no_proxy: Option<String>,
     /// File with further CAs for the hub's public certificate, PEM; "" for no setting
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
     pub(crate) site_ca_file: Option<String>,
     /// Further addresses of the hub, separated by commas; "" for no setting
-    #[arg(long, value_name = "URL,...")]
+    #[arg(long, help_heading = HEADING, value_name = "URL,...")]
     pub(crate) site_hubs: Option<String>,
 }
 

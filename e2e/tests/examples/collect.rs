@@ -81,12 +81,14 @@ pub(crate) async fn all_help() -> anyhow::Result<Vec<(Vec<String>, String)>> {
 
 /// Names at the second column below a heading that is none of these.
 fn subcommands(help: &str) -> Vec<String> {
-    const OTHERS: [&str; 7] = [
+    const OTHERS: [&str; 9] = [
         "Options:",
         "Arguments:",
         "Example:",
         "Examples:",
         "Exit codes:",
+        "Keys:",
+        "Network of the site:",
         "Roles",
         "Environment",
     ];

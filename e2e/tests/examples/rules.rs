@@ -63,8 +63,16 @@ const RULES: &[OutputRule] = &[
         "it needs an upgrade of agents in pods",
     ),
     left(
-        "can-i patch deployment",
-        "no Deployment of the agent runs in the test cluster",
+        "edge-1 --purge",
+        "it needs an agent that delivers; the test site purges a cluster",
+    ),
+    left(
+        "fairlead cluster values",
+        "the token is for one agent, and Helm is not among the required programs; the test charts has it",
+    ),
+    left(
+        "--hold 60",
+        "it takes a minute; the test doctor holds for a shorter time",
     ),
     left(
         "set image",
@@ -248,6 +256,7 @@ const RULES: &[OutputRule] = &[
     follow("changes -f", "c-demo"),
     until("wait edge-1 edge-2", "waiting"),
     silent("help --man"),
+    silent("fairlead upgrade list"),
     silent("cluster wait demo"),
     silent("fairlead kubeconfig --cluster"),
     silent("> demo.yaml"),
