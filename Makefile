@@ -18,7 +18,7 @@ UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 # `delivery` has its agent in the test, so the version of a program changes nothing there.
 COMPAT_TESTS := kubectl deploy
-E2E_FIRST := $(filter %/kubectl %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
+E2E_FIRST := $(filter %/kubectl %/deploy %/doctor %/drift %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
 .PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs monitoring observe commodore schemathesis kills gitea flux vault net pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
 
