@@ -24,8 +24,8 @@ use crate::{
 /// Longest wait for the end of the objects of one stage.
 const GONE_DEADLINE: Duration = Duration::from_secs(120);
 const GONE_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Bundles that the hub makes itself for the GitOps tool.
-const TOOL_BUNDLES: [&str; 1] = ["b-gitops"];
+/// Beginning of the ids of bundles that the hub makes itself for a GitOps tool. The id of the cluster follows, or its digest.
+const TOOL_BUNDLE_PREFIX: &str = "b-gitops-";
 
 /// Delivered objects of a cluster, by bundle. Dependents come first.
 pub struct PurgePlan {
@@ -124,7 +124,7 @@ impl PurgePlan {
         let journals = journals.map_err(failed("journals"))?;
         let mut bundles = BTreeMap::new();
         for (id, journal) in journals {
-            if scope == PurgeScope::Tool && !TOOL_BUNDLES.contains(&id.as_str()) {
+            if scope == PurgeScope::Tool && !is_of_tool(&id) {
                 continue;
             }
             let state = journal.state().await;
@@ -302,6 +302,10 @@ fn dependents_first(mut bundles: BTreeMap<BundleId, DeliveredBundle>) -> Vec<Del
     ordered
 }
 
+fn is_of_tool(bundle: &BundleId) -> bool {
+    bundle.as_str().starts_with(TOOL_BUNDLE_PREFIX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,5 +340,16 @@ mod tests {
     fn circle_of_bundles_is_removed_all_the_same() {
         let bundles = [bundle("b-a", &["b-b"]), bundle("b-b", &["b-a"])];
         assert_eq!(order(bundles).len(), 2);
+    }
+
+    #[test]
+    fn tool_of_the_hub_is_known_by_its_bundle() {
+        for (bundle, is_tool) in [
+            ("b-gitops-c-lucky-wharf-6404", true),
+            ("b-catalog-c-lucky-wharf-6404", false),
+            ("b-shop", false),
+        ] {
+            assert_eq!(is_of_tool(&bundle.parse().unwrap()), is_tool, "{bundle}");
+        }
     }
 }
