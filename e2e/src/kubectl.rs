@@ -387,11 +387,19 @@ impl RunningKubectl {
     /// Writes to its standard input.
     ///
     /// # Errors
-    /// The input is closed.
+    /// The input is closed. If it has ended, the error quotes its end and its standard error.
     pub async fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let stdin = self.stdin.as_mut().context("standard input was closed")?;
-        stdin.write_all(bytes).await?;
-        Ok(stdin.flush().await?)
+        let written = async {
+            stdin.write_all(bytes).await?;
+            stdin.flush().await
+        };
+        if let Err(error) = written.await {
+            let end = self.wait().await;
+            let (line, stderr) = (&self.line, self.stderr());
+            bail!("{line} takes no input: {error}; {end:?}; standard error: {stderr:?}");
+        }
+        Ok(())
     }
 
     /// Closes its standard input.
