@@ -3,14 +3,14 @@
 mod server;
 mod site;
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use serde::Deserialize;
 use serde_json::Value;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 use tokio::process::Command;
 
 use fairlead_testkit::process::{Launch, Process, ProcessLocation};
@@ -300,7 +300,10 @@ impl Hub {
             .await?
             .success()?;
         let path = self.folder.path().join(name);
-        std::fs::write(&path, text)?;
+        // Replaced whole: a kubectl that was started a moment ago may be reading it.
+        let mut draft = NamedTempFile::new_in(self.folder.path())?;
+        draft.write_all(text.as_bytes())?;
+        draft.persist(&path)?;
         Ok(path)
     }
 
