@@ -47,7 +47,7 @@ pub(crate) fn start(hub: &Arc<Hub>) {
 ///
 /// Until then the listeners stay open: an agent with a broken link has to come back for the requests that still run.
 async fn end(hub: Arc<Hub>) {
-    hub.process.draining().await;
+    hub.closing.cancelled().await;
     hub.sessions.all_ended().await;
     hub.sessions_ended.cancel();
 }

@@ -43,6 +43,8 @@ pub struct GatewayLimits {
     pub stall_timeout: Duration,
     /// Time for which a session with a broken link waits for its agent. Zero: the session ends with its link.
     pub resume_window: Duration,
+    /// Time after the start of the drain in which a hub among several still serves new requests, so that load balancers notice.
+    pub drain_delay: Duration,
     /// Memory budget of all sessions, in bytes.
     ///
     /// Each session has 256 KiB of unacknowledged messages beside it, and each stream the first 256 KiB of its window.
@@ -60,6 +62,8 @@ impl Default for GatewayLimits {
             max_requests_per_caller: 1000,
             stall_timeout: Duration::from_secs(30),
             resume_window: Duration::from_secs(60),
+            // Some rounds of a health check.
+            drain_delay: Duration::from_secs(5),
             session_memory: 1 << 30,
             metric_clusters: 100,
         }

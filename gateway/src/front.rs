@@ -213,10 +213,10 @@ impl Front {
         let service = service_fn(move |request| self.request(request, &connection, None));
         let io: Http1Io<IO> = TokioIo::new(CodedRefusals::new(io, Arc::clone(&state)));
         let serving = h1().serve_connection(io, service).with_upgrades();
-        // A connection to a hub that drains may carry an agent with a broken link.
-        let over = match hub.process.is_draining() {
+        // A connection to a hub that refuses requests may carry an agent with a broken link.
+        let over = match hub.closing.is_cancelled() {
             true => Either::Left(hub.sessions_ended.cancelled()),
-            false => Either::Right(hub.process.draining()),
+            false => Either::Right(hub.closing.cancelled()),
         };
         serve_until(
             &hub,
@@ -242,7 +242,7 @@ impl Front {
             &hub,
             serving,
             |it| it.graceful_shutdown(),
-            hub.process.draining(),
+            hub.closing.cancelled(),
             peer,
             &state,
         )

@@ -41,6 +41,9 @@ const MAX_UNREGISTERED: usize = 32;
 
 pub(crate) struct Hub {
     pub(crate) process: Process,
+    /// The process drains and the drain delay is over: new requests are refused.
+    pub(crate) closing: CancellationToken,
+    pub(crate) drain_delay: Duration,
     /// The process drains and no session is left: listeners may close.
     pub(crate) sessions_ended: CancellationToken,
     pub(crate) seam: Seam,
@@ -153,6 +156,7 @@ impl Hub {
             trust_domain: config.trust_domain,
             head_timeout: config.limits.head_timeout,
             resume_window: config.limits.resume_window,
+            drain_delay: config.limits.drain_delay,
             resumable: Resumable::default(),
             reserve,
             proxies: ProxyHop::new(config.proxies),
@@ -161,6 +165,7 @@ impl Hub {
             visitors: AdmissionPool::new(MAX_VISITORS),
             unregistered: AdmissionPool::per_peer(MAX_UNREGISTERED),
             process: process.clone(),
+            closing: CancellationToken::new(),
             sessions_ended: CancellationToken::new(),
             seam,
         })

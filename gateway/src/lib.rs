@@ -8,6 +8,7 @@ mod admission;
 mod agents;
 mod body_budget;
 mod config;
+mod drain;
 mod front;
 mod http;
 mod hub;
@@ -99,6 +100,8 @@ impl Gateway {
             plain,
             ..
         } = self;
+        hub.process
+            .spawn(drain::close_after_delay(Arc::clone(&hub)));
         agents::start(&hub);
         hub.process.spawn(hubs::follow(Arc::clone(&hub)));
         hub.process

@@ -258,6 +258,10 @@ pub(crate) struct Server {
     /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
     #[arg(long, value_name = "DURATION")]
     resume_window: Option<String>,
+    /// Time after SIGTERM in which a hub among several still serves new requests, so that load balancers notice that its /healthz
+    /// fails; a part of --drain-timeout [default: 5s]
+    #[arg(long, value_name = "DURATION")]
+    drain_delay: Option<String>,
     /// Time after which an answer is reset if its client takes nothing of it; an answer with nothing to send stays [default: 30s]
     #[arg(long, value_name = "DURATION")]
     stall_timeout: Option<String>,
@@ -426,6 +430,7 @@ fn read_limits(reader: &mut Reader) -> GatewayLimits {
             .or("stall-timeout", TimeSpan(default.stall_timeout))
             .0,
         resume_window: read_resume_window(reader),
+        drain_delay: reader.or("drain-delay", TimeSpan(default.drain_delay)).0,
         session_memory: reader
             .or("session-memory", MemorySize(default.session_memory))
             .0,

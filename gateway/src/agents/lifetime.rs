@@ -111,7 +111,7 @@ async fn working(hub: &Arc<Hub>, entry: &Arc<SessionEntry>) -> SessionError {
 /// Each session has this future for its whole life, so rare branches are boxed.
 async fn ending(hub: &Hub, entry: &SessionEntry) -> CloseReason {
     let drained = async {
-        hub.process.draining().await;
+        hub.closing.cancelled().await;
         Box::pin(entry.idle()).await;
     };
     let no_hello = async {

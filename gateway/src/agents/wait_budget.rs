@@ -111,7 +111,9 @@ pub(crate) async fn acquire(
     waited: impl FnOnce(Duration),
 ) -> Result<Place, Failure> {
     match hub.sessions.acquire(cluster)? {
-        Acquired::Up(entry, running) => Ok(Place::Session(entry, running)),
+        Acquired::Up(entry, running) if !hub.process.is_draining() => {
+            Ok(Place::Session(entry, running))
+        }
         // Boxed, because it happens seldom.
         acquired => {
             let (began, refused) = (Instant::now(), RefusedHubs::default());
@@ -171,8 +173,9 @@ async fn wait_for_place(
     let began = Instant::now();
     loop {
         let is_up = matches!(acquired, Acquired::Up(..));
-        let elsewhere = refused.filter(|_| !is_up);
-        if let Some(route) = elsewhere.and_then(|it| other_hub(hub, cluster, it)) {
+        // An agent leaves a draining hub, so its new session at another one is the safer one.
+        let elsewhere = refused.filter(|_| !is_up || hub.process.is_draining());
+        if let Some(route) = elsewhere.and_then(|it| other_hub(hub, cluster, is_up, it)) {
             return Ok(Place::Hub(route));
         }
         // A link to another hub, or its session of the cluster, may come at any moment.
@@ -212,11 +215,20 @@ async fn wait_for_place(
     }
 }
 
-fn other_hub(hub: &Hub, cluster: &ClusterId, refused: &RefusedHubs) -> Option<HubRoute> {
+/// Another hub; with a session here (`is_up`), only for a cluster that has one elsewhere by the list.
+fn other_hub(
+    hub: &Hub,
+    cluster: &ClusterId,
+    is_up: bool,
+    refused: &RefusedHubs,
+) -> Option<HubRoute> {
     if hub.links.is_empty() {
         return None;
     }
     let listed = hub.seam.directory.hubs_with_session(cluster);
+    if is_up && listed.is_empty() {
+        return None;
+    }
     hub.links.choose(&listed, refused)
 }
 

@@ -150,7 +150,8 @@ impl Attempts<'_> {
             self.hub.metrics.violation(HTTP_VIOLATION);
         }
         let failure = self.failure_of(error);
-        if !movable || failure.code != Code::TunnelBroke || self.hub.process.is_draining() {
+        let ends = self.hub.process.is_draining() && self.hub.links.is_empty();
+        if !movable || failure.code != Code::TunnelBroke || ends {
             return Err(failure);
         }
         // A single stream ends for reasons of its own.

@@ -9,6 +9,7 @@ use fairlead_exchange::Body;
 use http::Response;
 
 use crate::{
+    drain,
     front::{
         audit::audit,
         authenticate::authenticate,
@@ -63,10 +64,14 @@ impl Stack {
         let hub = &self.hub;
         // Rejects all that must not pass, before anything is authenticated.
         let routed = route(hub, inbound)?;
-        let is_draining = hub.process.is_draining();
+        let is_closing = hub.closing.is_cancelled();
         match routed {
             Route::Agent(inbound) => connect(hub, inbound), // authenticates inside the session, by certificate
-            _ if is_draining => Err(Code::Draining.into()), // only running requests go on
+            _ if is_closing => Err(Code::Draining.into()),  // only running requests go on
+            // Load balancers send the next requests to other hubs.
+            Route::Module(inbound) if drain::is_unhealthy(hub, &inbound.request) => {
+                Err(Code::Draining.into())
+            }
             _ if let Err(failure) = hub.check_audit() => Err(failure), // before an event could be lost
             Route::Cluster(routed) => {
                 let authenticated = authenticate(hub, routed).await?; // request -> Caller

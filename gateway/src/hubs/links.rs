@@ -17,7 +17,7 @@ use super::{
 };
 use crate::hub::Hub;
 
-/// Time after the start of the drain in which requests that have just arrived still find the links.
+/// Time after the drain delay in which requests that have just arrived still find the links.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// Links to all other live hubs.
@@ -101,9 +101,9 @@ impl HubLinks {
         })
     }
 
-    /// Completes when the drain has begun and no request needs a link.
+    /// Completes when new requests are refused and no running one needs a link.
     pub(crate) async fn unused(&self, hub: &Hub) {
-        hub.process.draining().await;
+        hub.closing.cancelled().await;
         sleep(DRAIN_GRACE).await;
         self.running.close();
         self.running.wait().await;

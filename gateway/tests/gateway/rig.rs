@@ -52,7 +52,13 @@ impl Rig {
 
     /// One of several hubs, with the authority of the others.
     pub(crate) fn of_hub(name: &str, authority: Option<&Arc<Authority>>) -> Self {
-        Rig::build(Some(name), authority.cloned(), |_| {})
+        let at_once = |config: &mut Config| config.limits.drain_delay = Duration::ZERO;
+        Rig::build(Some(name), authority.cloned(), at_once)
+    }
+
+    /// As [`Rig::of_hub`] with an authority of its own, and with this drain delay.
+    pub(crate) fn with_drain_delay(name: &str, delay: Duration) -> Self {
+        Rig::build(Some(name), None, |config| config.limits.drain_delay = delay)
     }
 
     fn build(
