@@ -11,16 +11,17 @@ MDBOOK_VERSION := 0.5.4
 HYPERLINK_VERSION := 0.3.2
 FUZZ_SECONDS ?= 60
 KILLS ?= 500
+MINUTES ?= 30
 # Tests by name, so that every rung asks for the whole workspace: what features a crate has follows from the packages that are asked for, and what differs is compiled twice.
 tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
-BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/commodore.rs e2e/tests/schemathesis.rs e2e/tests/gitops e2e/tests/vault e2e/tests/hosts e2e/tests/pods e2e/tests/monitoring e2e/tests/upgrades
+BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/hubs_killed e2e/tests/commodore.rs e2e/tests/schemathesis.rs e2e/tests/gitops e2e/tests/vault e2e/tests/hosts e2e/tests/pods e2e/tests/monitoring e2e/tests/upgrades
 UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 # `delivery` has its agent in the test, so the version of a program changes nothing there.
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/deploy %/doctor %/drift %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs monitoring observe commodore schemathesis kills gitea flux vault net pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe commodore schemathesis kills gitea flux vault net pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -28,7 +29,7 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, pods, upgrades, hosts, observe, crash and million
+test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, pods, upgrades, hosts, hubs-killed, observe, crash and million
 	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
 	@$(MAKE) --no-print-directory -j2 kube without-kube
 	@$(MAKE) --no-print-directory e2e
@@ -99,6 +100,14 @@ e2e-hubs:
 		cargo test --locked --workspace --test killed -- --ignored; \
 	else \
 		echo "SKIPPED: hubs on PostgreSQL, and several on one; e2e/postgres/build has told above why there is none"; \
+	fi
+
+hubs-killed: kube ## three hubs behind HAProxy with 30 agents under load: one killed each minute for MINUTES, then each restarted in turn
+	@if e2e/postgres/build > /dev/null && e2e/haproxy/build > /dev/null; then \
+		cargo build --locked --workspace --bin fairlead && \
+		FAIRLEAD_E2E_MINUTES=$(MINUTES) cargo test --locked --workspace --test hubs_killed -- --ignored --nocapture; \
+	else \
+		echo "SKIPPED: three hubs behind HAProxy; e2e/postgres/build or e2e/haproxy/build has told above why"; \
 	fi
 
 commodore: ## Commodore, unmodified, against a hub: its lists, a catalog compiled and pushed (cached outside the checkout)
