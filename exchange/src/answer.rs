@@ -1,6 +1,6 @@
 //! Outcome of a request.
 
-use http::Response;
+use http::{HeaderMap, Response, StatusCode};
 
 use crate::{body::Body, upgrade::Upgraded};
 
@@ -11,4 +11,24 @@ pub enum Answer {
     Response(Response<Body>),
     /// `101`, or `2xx` to a CONNECT: the head, and the stream as raw bytes.
     Upgraded(Response<()>, Upgraded),
+}
+
+impl Answer {
+    /// Status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Answer::Response(response) => response.status(),
+            Answer::Upgraded(head, _) => head.status(),
+        }
+    }
+
+    /// Headers of the answer.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        match self {
+            Answer::Response(response) => response.headers(),
+            Answer::Upgraded(head, _) => head.headers(),
+        }
+    }
 }

@@ -1,10 +1,10 @@
-//! The admin port: `/healthz` (the process runs), `/readyz` (it takes work), `/metrics` (Prometheus text format),
+//! The admin port: `/healthz` (the process runs), `/readyz` (it takes work), `/metrics` (Prometheus or OpenMetrics text),
 //! `/metrics/help` (meaning of each metric). Plain HTTP, so it belongs on loopback or on a network of its own.
 
 use axum::{
     Router,
     extract::State,
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -28,7 +28,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::{listen, process::Process};
+use crate::{listen, openmetrics, process::Process};
 
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 /// Limit of a head in bytes.
@@ -155,7 +155,12 @@ async fn ready(State(process): State<Process>) -> Response {
     }
 }
 
-async fn metrics(State(process): State<Process>) -> Response {
+async fn metrics(State(process): State<Process>, headers: HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    if accepted.is_some_and(openmetrics::is_accepted) {
+        let kind = [(header::CONTENT_TYPE, openmetrics::CONTENT_TYPE)];
+        return (kind, process.registry().openmetrics()).into_response();
+    }
     let mut text = String::new();
     match TextEncoder::new().encode_utf8(&process.registry().gather(), &mut text) {
         Ok(()) => (

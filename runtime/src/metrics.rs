@@ -11,11 +11,14 @@ use prometheus::{
     proto::{MetricFamily, MetricType},
 };
 
+use crate::{exemplars::Exemplars, openmetrics};
+
 /// Registered metrics of a process, with their descriptions; clones are the same registry.
 #[derive(Clone, Default)]
 pub struct Registry {
     metrics: prometheus::Registry,
     descriptions: Arc<RwLock<BTreeMap<String, Description>>>,
+    exemplars: Arc<RwLock<BTreeMap<&'static str, Exemplars>>>,
 }
 
 struct Description {
@@ -59,6 +62,22 @@ impl Registry {
     #[must_use]
     pub fn gather(&self) -> Vec<MetricFamily> {
         self.metrics.gather()
+    }
+
+    /// Adds the exemplars of a histogram.
+    pub fn add_exemplars(&self, histogram: &'static str, exemplars: &Exemplars) {
+        let mut all = self.exemplars.write();
+        let all = all.as_deref_mut();
+        all.unwrap_or_else(|poisoned| poisoned.get_mut())
+            .insert(histogram, exemplars.clone());
+    }
+
+    /// All metrics in the text format of OpenMetrics, with exemplars.
+    #[must_use]
+    pub fn openmetrics(&self) -> String {
+        let exemplars = self.exemplars.read();
+        let exemplars = exemplars.unwrap_or_else(PoisonError::into_inner);
+        openmetrics::encode(&self.gather(), |name| exemplars.get(name).cloned())
     }
 
     /// A Markdown table of all metrics: name, type, labels and meaning. Labels of a metric are those it declares, or those

@@ -5,8 +5,9 @@
 
 use std::{
     future::Future,
+    pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -29,7 +30,11 @@ pub struct Process {
     registry: Registry,
     workers: Workers,
     service_manager: ServiceManager,
+    last: Arc<Mutex<Vec<LastWork>>>,
 }
+
+/// Work after the drain.
+type LastWork = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Process {
     /// A process on the caller's runtime alone.
@@ -113,6 +118,18 @@ impl Process {
         }
     }
 
+    /// Runs work after the drain, as the last spans of requests. It is left out if the process is ended at once.
+    pub fn run_last<F>(&self, work: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.last_work().push(Box::pin(work));
+    }
+
+    fn last_work(&self) -> MutexGuard<'_, Vec<LastWork>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Completes when the process starts to drain.
     pub async fn draining(&self) {
         self.drain.cancelled().await;
@@ -147,6 +164,7 @@ impl Process {
     /// Drains: waits for all tasks up to `timeout`, then cancels the rest. True if all tasks ended by themselves.
     pub async fn finish(&self, timeout: Duration) -> bool {
         self.start_drain();
+        let is_ended = self.end.is_cancelled();
         self.tasks.close();
         let clean = tokio::select! {
             () = self.tasks.wait() => true,
@@ -158,6 +176,12 @@ impl Process {
         }
         self.end.cancel();
         self.tasks.wait().await;
+        let last = std::mem::take(&mut *self.last_work());
+        for work in last {
+            if !is_ended {
+                work.await;
+            }
+        }
         clean
     }
 
@@ -232,6 +256,13 @@ mod tests {
             "a task that ends by itself is waited for"
         );
         assert!(!process.is_ready());
+
+        let (done, mut end) = tokio::sync::oneshot::channel();
+        let last = Process::new();
+        last.run_last(async move { drop(done.send(())) });
+        assert!(end.try_recv().is_err());
+        last.finish(Duration::from_secs(5)).await;
+        assert!(end.try_recv().is_ok(), "work after the drain");
 
         let stuck = Process::new();
         stuck.spawn(std::future::pending());
