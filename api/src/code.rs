@@ -194,6 +194,7 @@ codes! {
     AuditFull = 5107, 507, "the hub's audit log cannot be written, so new requests are refused", "Free space on the disk of the audit log, or mount it writable; the hub recovers by itself.";
     AuditBroken = 5108, 0, "the audit log was changed, or lines of it are missing", "Keep the files as they are, and compare them with the copies that the hub has delivered elsewhere.";
     Unrecordable = 5109, 503, "the session must be recorded, and cannot be", "Use kubectl exec or attach; otherwise the platform operator looks at the hub's log and at the disk of its recordings.";
+    TracesNotExported = 5120, 0, "traces cannot be sent to the collector", "Look at the cause: address, port (4318 for OTLP over HTTP), certificate and credential of the collector. Requests are not affected; the spans are dropped.";
     NoSuchArtifact = 6101, 404, "no such content was uploaded for this tenant, or is used by a visible bundle", "Deploy the folder again with `fairlead deploy DIR`; an upload that no bundle uses is kept for an hour.";
     ArchiveRefused = 6102, 400, "the archive is not accepted", "Send a tar or a gzipped tar with regular files only, within the limits that the cause names.";
     BadBundleFile = 6103, 400, "the file fairlead.yaml is not valid", "Correct the line that the cause names.";

@@ -15,6 +15,7 @@ pub mod api_server;
 pub mod body;
 #[cfg(feature = "clock")]
 pub mod clock;
+pub mod collector;
 pub mod fake_influxdb;
 pub mod fake_issuer;
 pub mod git_server;

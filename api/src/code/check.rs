@@ -17,6 +17,8 @@ mod vault;
 
 use super::Code;
 
+const TRACES: &str = "`fairlead_spans_total` counts the spans by outcome. On the machine of the process: `curl -i -X POST URL/v1/traces` shows whether the collector answers.";
+
 impl Code {
     /// How to find the cause: one to three sentences.
     #[must_use]
@@ -37,6 +39,7 @@ impl Code {
             65 | 66 => queue::check(self),
             41 if self.number() > 4130 => sign_in(self),
             41 if matches!(self.number(), 4126..=4128) => commands::ended(self),
+            51 if self.number() >= 5120 => TRACES,
             61 => bundles::content(self),
             62 if self.number() >= 6220 => helm::in_cluster(self),
             62..=63 => runs::in_cluster(self),
