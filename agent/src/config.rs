@@ -9,6 +9,7 @@ use fairlead_api::{
 };
 use fairlead_apiserver::ApiServerConfig;
 use fairlead_delivery_agent::Launch;
+use fairlead_traces::TraceSettings;
 
 /// Configuration of one agent.
 #[derive(Clone)]
@@ -59,6 +60,8 @@ pub struct Config {
     pub proxy_file: Option<PathBuf>,
     /// Exceptions from the proxy, comma-separated, in the format of `NO_PROXY`.
     pub no_proxy: Option<String>,
+    /// Export of traces; `None` for none.
+    pub traces: Option<TraceSettings>,
     /// Version of this program.
     pub version: String,
 }

@@ -13,6 +13,7 @@ use fairlead_api::{ClusterUid, hello::Instance};
 use fairlead_dialer::MemoryBudget;
 use fairlead_gitops::GitOpsStatus;
 use fairlead_runtime::{Process, gauges::GaugeGuard};
+use fairlead_traces::Traces;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
@@ -57,6 +58,7 @@ pub(crate) struct AgentContext {
     pub(crate) memory_budget: MemoryBudget,
     /// Number of sessions with a link.
     pub(crate) links_up: Mutex<usize>,
+    pub(crate) traces: Traces,
 }
 
 impl AgentContext {

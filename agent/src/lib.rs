@@ -51,6 +51,7 @@ pub use fairlead_delivery_agent::{Launch, post_render, purge};
 use fairlead_dialer::MemoryBudget;
 pub use fairlead_gitops::AdoptedTool;
 use fairlead_runtime::{Process, gauges};
+use fairlead_traces::Traces;
 use http::{Method, StatusCode};
 use identity::{Identity, store::IdentityStore};
 use link::{
@@ -106,6 +107,8 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let upgrades = UpgradeSettings::of(&config, &namespace);
     let uid = poll_cluster_uid(&process, &upstream);
     let of_namespaces = impersonation::namespace_groups(&config.operator_namespaces);
+    let instance = config.instance.map_or_else(random_instance, Ok)?;
+    let traces = Traces::start(config.traces.as_ref(), &instance.to_string(), &process)?;
     let context = Arc::new(AgentContext {
         reserved: home::reserved_namespace(&config),
         process: process.clone(),
@@ -120,7 +123,8 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         deliveries: context::deliveries::DesiredDeliveries::default(),
         gitops: watch::Sender::new(None),
         sessions: Arc::default(),
-        instance: config.instance.map_or_else(random_instance, Ok)?,
+        instance,
+        traces,
         uid,
         memory_budget: reserve.clone(),
         links_up: Mutex::default(),

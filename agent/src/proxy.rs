@@ -10,6 +10,7 @@ use fairlead_api::{
     streaming::is_streaming,
 };
 use fairlead_exchange::{Answer, Body, OnUpgrade, Spliced, body, frames::Protocol, splice};
+use fairlead_traces::SpanRole;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use tokio::{
@@ -73,10 +74,15 @@ impl RequestProxy {
 
     /// Answers one request; failures become answers, too.
     pub(crate) async fn handle(&self, request: Request<Body>) -> Response<Body> {
-        let running = RunningRequest::new(&self.context.requests, &self.requests);
+        let trace = self.context.traces.request(request.headers());
+        let running = RunningRequest::new(&self.context.requests, &self.requests, trace);
         let id = headers::request_id(request.headers()).to_owned();
         let method = request.method().clone();
         let is_probe = method != Method::CONNECT && request.uri().path() == PROBE_PATH;
+        let span = match is_probe {
+            true => None,
+            false => running.begin_span(&request),
+        };
         let answered = if method == Method::CONNECT {
             self.connect(request, &running).await
         } else if is_probe {
@@ -98,6 +104,9 @@ impl RequestProxy {
             Err(failure) => {
                 info!(request.id = %id, %method, code = %failure.code, cause = failure.cause, "request rejected");
                 self.context.metrics.request(outcome_of(failure.code));
+                if let Some(span) = span {
+                    span.fail(&failure.code.to_string());
+                }
                 error_response(&failure)
             }
         };
@@ -141,9 +150,17 @@ impl RequestProxy {
         let streams = is_streaming(request.uri().path(), request.uri().query());
         let head = (upgrade.is_none() && !streams).then_some(HEAD_DEADLINE);
         headers::towards_api(request.headers_mut(), upgrade.as_ref(), &permitted);
+        let span = running.span().map(|it| it.child(SpanRole::ApiServer));
+        if let Some(span) = &span {
+            span.inject(request.headers_mut());
+        }
         let proxied = headers::is_proxied(request.uri());
         let started = Instant::now();
-        match self.context.upstream.send(request, head).await? {
+        let answer = self.context.upstream.send(request, head).await?;
+        if let Some(span) = span {
+            span.answered(answer.status());
+        }
+        match answer {
             // The hub has authenticated the user: a 401 is about the agent's own token.
             Answer::Response(response)
                 if response.status() == StatusCode::UNAUTHORIZED && !proxied =>

@@ -84,6 +84,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         https_proxy: None,
         proxy_file: None,
         no_proxy: None,
+        traces: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
 }

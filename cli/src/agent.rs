@@ -25,7 +25,10 @@ use fairlead_runtime::{
 };
 use tracing::info;
 
-use crate::{build_info::VERSION, settings, settings::ProcessSettings};
+use crate::{build_info::VERSION, settings, settings::ProcessSettings, traces};
+
+/// Name of the agent in traces.
+const SERVICE: &str = "fairlead-agent";
 
 /// Value of a flag that switches something on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +163,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         https_proxy: https_proxy.map(str::to_owned),
         proxy_file: reader.optional("proxy-file"),
         no_proxy: no_proxy.map(str::to_owned),
+        traces: traces::read(reader, environment, SERVICE),
         version: VERSION.to_owned(),
     };
     Some(config)

@@ -14,6 +14,7 @@ mod help;
 mod maintenance;
 pub(crate) mod process;
 mod runner;
+pub(crate) mod traces;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::{CompleteEnv, Shell};
@@ -25,6 +26,7 @@ pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
 pub(crate) use self::maintenance::{Backup, Restore, StoreArgs};
 use self::process::ProcessArgs;
 pub(crate) use self::runner::{GuardArgs, PostRenderArgs, RunnerArgs};
+use self::traces::TraceArgs;
 use crate::hub::settings::{Dev, Server};
 
 const ENVIRONMENT_AND_EXIT_CODES: &str = "\
@@ -233,6 +235,8 @@ pub(crate) struct AgentArgs {
     /// Listen address for health and metrics, plain HTTP [default: none]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
+    #[command(flatten)]
+    traces: TraceArgs,
     #[command(flatten)]
     process: ProcessArgs,
 }

@@ -21,6 +21,7 @@ use fairlead_gateway::Gateway;
 use fairlead_registry::RegistrySettings;
 use fairlead_runtime::{Process, admin, listen, workers};
 use fairlead_store::Place;
+use fairlead_traces::Traces;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tracing::info;
@@ -37,7 +38,7 @@ use settings::Settings;
 pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = reader("server", matches, environment);
     let process = ProcessSettings::read(&mut reader, environment);
-    let mut settings = settings::read_server(&mut reader);
+    let mut settings = settings::read_server(&mut reader, environment);
     settings.program_proxy = program_proxy(environment);
     reader.finish()?;
     set_git_proxy(&mut settings, environment)?;
@@ -139,7 +140,9 @@ pub(crate) async fn serve(
     }
     let log = audit::open(&settings, &url, &process, writer)?;
     let gateway = Gateway::build(config, seam, listener, &process)?;
+    let traces = Traces::start(settings.traces.as_ref(), &hub_address.to_string(), &process)?;
     let gateway = gateway.with_plain(plain).with_audit(log);
+    let gateway = gateway.with_traces(traces);
     process.spawn(admin::serve(admin_listener, process.clone(), open_routes));
     let ready = first_login(&settings, &control, &url).await?;
     control.serve_locally(&process);

@@ -14,6 +14,7 @@ mod settings;
 mod support;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod uninstall;
 mod version;
 

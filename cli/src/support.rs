@@ -76,7 +76,7 @@ pub(crate) fn run(
 fn hub_reader(matches: &ArgMatches, environment: &Environment) -> Reader {
     let mut reader = reader("server", matches, environment);
     let _ = ProcessSettings::read(&mut reader, environment);
-    let _ = hub_settings::read_server(&mut reader);
+    let _ = hub_settings::read_server(&mut reader, environment);
     reader
 }
 

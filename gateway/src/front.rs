@@ -16,7 +16,7 @@ mod connect;
 pub(crate) mod connection;
 mod drain_body;
 pub(crate) mod eviction;
-mod forward;
+pub(crate) mod forward;
 mod frame_gate;
 mod headers;
 mod hop;
@@ -285,6 +285,7 @@ impl Front {
             &connection,
             &hub.requests,
             hub.audit.get(),
+            hub.traces.get(),
             &hub.metrics,
         );
         if let Some(streams) = streams {

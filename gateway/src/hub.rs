@@ -11,6 +11,7 @@ use fairlead_audit::AuditLog;
 use fairlead_dialer::{MemoryBudget, Resumable};
 use fairlead_runtime::{Process, gauges};
 use fairlead_seam::{Module, Outbound, Presence, RunningRequests, Seam, refuse};
+use fairlead_traces::Traces;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -57,6 +58,8 @@ pub(crate) struct Hub {
     pub(crate) metrics: Arc<Metrics>,
     /// Set before the gateway serves; empty in tests of other parts.
     pub(crate) audit: OnceLock<AuditLog>,
+    /// Set before the gateway serves, if at all.
+    pub(crate) traces: OnceLock<Traces>,
     pub(crate) sessions: Arc<SessionTable>,
     /// Running requests of authenticated callers.
     pub(crate) requests: Arc<RequestTable<RecordInner>>,
@@ -146,6 +149,7 @@ impl Hub {
             names: HubNames::new(&config.cluster_domain, config.public_url.host()),
             metrics,
             audit: OnceLock::new(),
+            traces: OnceLock::new(),
             sessions,
             requests,
             front_tls: config.front_tls,

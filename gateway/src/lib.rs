@@ -23,6 +23,7 @@ use fairlead_api::{Code, Failure};
 use fairlead_audit::AuditLog;
 use fairlead_runtime::{Process, listen};
 use fairlead_seam::Seam;
+use fairlead_traces::Traces;
 use tokio::net::TcpListener;
 
 pub use config::{Config, GatewayLimits};
@@ -76,6 +77,14 @@ impl Gateway {
     pub fn with_audit(self, log: AuditLog) -> Self {
         // Each gateway is built once, so the place is empty.
         let _ = self.hub.audit.set(log);
+        self
+    }
+
+    /// Records spans of requests.
+    #[must_use]
+    pub fn with_traces(self, traces: Traces) -> Self {
+        // Each gateway is built once, so the place is empty.
+        let _ = self.hub.traces.set(traces);
         self
     }
 

@@ -6,7 +6,7 @@ mod labels;
 use std::{sync::OnceLock, time::Duration};
 
 use fairlead_api::Code;
-use fairlead_runtime::metrics::Registry;
+use fairlead_runtime::{Exemplars, metrics::Registry};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     core::Collector,
@@ -17,6 +17,7 @@ pub(crate) use self::labels::{
     TlsLayer,
 };
 
+const REQUEST_SECONDS: &str = "fairlead_request_duration_seconds";
 /// Violation rule: a peer sent bytes that are not HTTP.
 pub(crate) const HTTP_VIOLATION: &str = "http";
 
@@ -42,6 +43,7 @@ pub(crate) struct Metrics {
     pub(crate) hubs: HubMetrics,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
+    request_exemplars: Exemplars,
     /// Cache of the two vectors above, by outcome: a lookup by labels is slow.
     cached: [CachedSeries; RequestEnd::ALL.len()],
     handshakes: IntCounterVec,
@@ -193,10 +195,11 @@ impl Metrics {
                 &["outcome"],
             )?,
             request_seconds: to.histograms(
-                "fairlead_request_duration_seconds",
+                REQUEST_SECONDS,
                 "Seconds until the head of the answer, by phase: in the gateway, waiting for a session, in the tunnel, at the API server.",
                 &["outcome", "phase"],
             )?,
+            request_exemplars: Exemplars::default(),
             cached: Default::default(),
             handshakes: to.counters(
                 "fairlead_handshakes_total",
@@ -221,6 +224,7 @@ impl Metrics {
             tunnel_rtt: to.histogram("fairlead_tunnel_rtt_duration_seconds", "Round-trip times of links.")?,
         };
         metrics.make_rows();
+        registry.add_exemplars(REQUEST_SECONDS, &metrics.request_exemplars);
         Ok(metrics)
     }
 
@@ -244,7 +248,8 @@ impl Metrics {
         self.violations.with_label_values(&[HTTP_VIOLATION]);
     }
 
-    pub(crate) fn request(&self, outcome: RequestEnd, phases: PhaseTimes) {
+    /// Counts the end of a request. `trace` is that of an exported trace, for the exemplars.
+    pub(crate) fn request(&self, outcome: RequestEnd, phases: PhaseTimes, trace: Option<&str>) {
         let label = outcome.as_str();
         let Some(CachedSeries { requests, seconds }) = self.cached.get(outcome as usize) else {
             return;
@@ -263,6 +268,10 @@ impl Metrics {
                 seconds
                     .get_or_init(|| self.request_seconds.with_label_values(&[label, phase]))
                     .observe(time.as_secs_f64());
+                if let Some(trace) = trace {
+                    let exemplars = &self.request_exemplars;
+                    exemplars.observe(&[label, phase], SECONDS_BUCKETS, time.as_secs_f64(), trace);
+                }
             }
         }
     }

@@ -14,5 +14,6 @@ mod rig;
 mod secret;
 mod sessions;
 mod several_hubs;
+mod traces;
 mod upgrade;
 mod upgrades;

@@ -106,6 +106,7 @@ impl Rig {
             https_proxy: None,
             proxy_file: None,
             no_proxy: None,
+            traces: None,
             version: "0.0.0-test".to_owned(),
         }
     }

@@ -42,7 +42,7 @@ const MIN_REST: time::Duration = time::Duration::days(7);
 pub(crate) fn check(matches: &ArgMatches, environment: &Environment) -> Result<Checkup, Failure> {
     let mut reader = reader("server", matches, environment);
     let _ = ProcessSettings::read(&mut reader, environment);
-    let settings = settings::read_server(&mut reader);
+    let settings = settings::read_server(&mut reader, environment);
     reader.finish()?;
     let proxy = environment.proxy()?;
     let url = settings.public_url.clone().ok_or_else(|| {

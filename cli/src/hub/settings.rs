@@ -23,14 +23,21 @@ use fairlead_runtime::{
     proxies::Proxies,
 };
 use fairlead_store::Place;
+use fairlead_traces::TraceSettings;
 use secrecy::SecretString;
 
 use super::{
     influx, registry_settings,
     site_settings::{self, RENEW_GRACE, STEWARD_IMAGE, SiteFlags},
 };
-use crate::{args::process::ProcessArgs, settings::read_secret};
+use crate::{
+    args::{process::ProcessArgs, traces::TraceArgs},
+    settings::read_secret,
+    traces,
+};
 
+/// Name of the hub in traces.
+const SERVICE: &str = "fairlead-hub";
 /// Default of `--audit-keep`.
 const AUDIT_KEEP: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -78,6 +85,8 @@ pub(crate) struct Settings {
     pub(crate) helm: Option<PathBuf>,
     /// Proxy of the programs git and helm: the variables of the hub.
     pub(crate) program_proxy: ProgramProxy,
+    /// Export of traces.
+    pub(crate) traces: Option<TraceSettings>,
     /// Set for `fairlead dev`: install manifests on the admin port, and a login for this user.
     pub(crate) dev: Option<Environment>,
 }
@@ -121,6 +130,8 @@ pub(crate) struct Dev {
     ready_file: Option<String>,
     #[command(flatten)]
     sites: SiteFlags,
+    #[command(flatten)]
+    traces: TraceArgs,
     #[command(flatten)]
     process: ProcessArgs,
 }
@@ -310,11 +321,13 @@ pub(crate) struct Server {
     #[command(flatten)]
     sites: SiteFlags,
     #[command(flatten)]
+    traces: TraceArgs,
+    #[command(flatten)]
     process: ProcessArgs,
 }
 
 /// Reads the settings of `fairlead server`.
-pub(crate) fn read_server(reader: &mut Reader) -> Settings {
+pub(crate) fn read_server(reader: &mut Reader, environment: &Environment) -> Settings {
     let tls_cert = reader.optional::<PathBuf>("tls-cert");
     let tls = match (tls_cert, reader.optional::<PathBuf>("tls-key")) {
         (Some(cert), Some(key)) => Some((cert, key)),
@@ -366,6 +379,7 @@ pub(crate) fn read_server(reader: &mut Reader) -> Settings {
         delivery_credentials: reader.optional("delivery-credentials"),
         helm: reader.optional("helm"),
         program_proxy: ProgramProxy::default(),
+        traces: traces::read(reader, environment, SERVICE),
         dev: None,
     }
 }
@@ -405,6 +419,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         delivery_credentials: None,
         helm: None,
         program_proxy: ProgramProxy::default(),
+        traces: traces::read(reader, environment, SERVICE),
         dev: Some(environment.clone()),
         data,
     }

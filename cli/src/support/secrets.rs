@@ -10,16 +10,20 @@ use secrecy::ExposeSecret;
 
 const MASK: &str = "***";
 /// Ends of the names of settings whose values are secrets. Names that end with `-file` are paths.
-const SECRET_NAMES: [&str; 5] = ["password", "token", "key", "secret", "join"];
+const SECRET_NAMES: [&str; 6] = ["password", "token", "key", "secret", "join", "headers"];
 /// Beginnings of texts that are secrets: join strings and tokens.
 const SECRET_TEXTS: [&str; 3] = ["fl1.", "fl2.", "flt_"];
 /// Settings with the path of a file that has a secret.
-const SECRET_FILES: [&str; 4] = [
+const SECRET_FILES: [&str; 5] = [
+    "otlp-headers-file",
     "proxy-file",
     "store-password-file",
     "store-key-file",
     "join",
 ];
+
+/// Shorter values of headers are names of tenants rather than secrets, and masking them would spoil the texts.
+const MIN_HEADER_BYTES: usize = 8;
 
 /// Lines `key = value (source)`, with the variables of the proxy.
 pub(super) fn settings_text(settings: &[EffectiveSetting], environment: &Environment) -> String {
@@ -87,7 +91,7 @@ pub(super) fn masker(
     let is_secret = |key: &str| {
         let key = key.to_ascii_lowercase();
         let ends = SECRET_NAMES.iter().any(|name| key.ends_with(name));
-        key.starts_with("fairlead_") && ends
+        (key.starts_with("fairlead_") || key.starts_with("otel_")) && ends
     };
     let variables = variables.filter(|(key, _)| is_secret(key));
     secrets.extend(variables.map(|(_, value)| value));
@@ -103,6 +107,12 @@ fn parts(secret: &str) -> Vec<String> {
     if let Ok(join) = secret.parse::<JoinString>() {
         parts.push(join.token.expose_secret().to_owned());
     }
+    // Headers for a collector: name=value, separated by commas or lines.
+    let headers = secret.split([',', '\n']).map(str::trim);
+    let values = headers.filter_map(|it| it.split_once('='));
+    let values = values.map(|(_, value)| value.trim());
+    let values = values.filter(|it| it.len() >= MIN_HEADER_BYTES);
+    parts.extend(values.map(str::to_owned));
     if let Some((before, _)) = secret.rsplit_once('@') {
         let pair = before.split_once("://").map_or(before, |(_, pair)| pair);
         parts.push(pair.to_owned());
@@ -160,6 +170,8 @@ mod tests {
             ("join", "@join.txt", "@join.txt"),
             ("store-password", "p", MASK),
             ("store-password-file", "/run/p", "/run/p"),
+            ("otlp-headers", "a=b", MASK),
+            ("otlp-headers-file", "/run/h", "/run/h"),
             ("store", "postgres://u:pw@db/x", "postgres://***@db/x"),
             ("hub", "https://hub.example", "https://hub.example"),
             ("log", "info", "info"),
@@ -185,5 +197,8 @@ mod tests {
         for part in ["user:p%40ss", "p%40ss", "p@ss"] {
             assert!(found.iter().any(|it| it == part), "{part}: {found:?}");
         }
+        let headers = parts("authorization=Bearer abc,tenant=1");
+        assert!(headers.iter().any(|it| it == "Bearer abc"), "{headers:?}");
+        assert!(headers.iter().all(|it| it != "1"), "{headers:?}");
     }
 }

@@ -9,6 +9,7 @@ use fairlead_api::{
 };
 use fairlead_exchange::{Answer, Body, OnUpgrade, PreparedRequest, Upgraded};
 use fairlead_protocols::Farewell;
+use fairlead_traces::{RequestSpan, SpanRole};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header, uri::PathAndQuery};
 use tokio::time::Instant;
 
@@ -69,7 +70,7 @@ pub(crate) async fn forward(
         // Boxed, because its future is larger than that of the way over an own session.
         Place::Hub(route) => return Box::pin(hop::forward(hub, permitted, route, budget)).await,
     };
-    let (exchange, request) = Exchange::begin(hub, permitted)?;
+    let (exchange, request) = Exchange::begin(hub, permitted, SpanRole::Session)?;
     let again = hop::movable(hub, &exchange, &request)?;
     let request = request.prepared()?;
     let sent = Instant::now();
@@ -98,6 +99,8 @@ pub(super) struct Exchange {
     pub(super) progress: UploadProgress,
     pub(super) read_only: bool,
     upgrade: Option<Box<RequestedUpgrade>>,
+    /// Span until the head of the answer, over all attempts.
+    pub(super) span: Option<Box<RequestSpan>>,
 }
 
 /// A request as the agent gets it, with the names of its caller beside its own headers.
@@ -150,6 +153,7 @@ impl Exchange {
     pub(super) fn begin(
         hub: &Hub,
         permitted: PermittedRequest,
+        role: SpanRole,
     ) -> Result<(Self, AgentRequest), Failure> {
         let PermittedRequest { permit, routed } = permitted;
         let ClusterRequest {
@@ -181,6 +185,10 @@ impl Exchange {
         head.version = http::Version::HTTP_11;
         head.extensions.clear();
         headers::strip(&mut head.headers);
+        let span = record.span().map(|it| Box::new(it.child(role)));
+        if let Some(span) = &span {
+            span.inject(&mut head.headers);
+        }
         let (cluster, names) = permit.into_parts();
         set_upgrade(&mut head.headers, wanted.as_ref());
         let id = HeaderValue::from_str(record.id())
@@ -209,17 +217,22 @@ impl Exchange {
             progress,
             read_only,
             upgrade,
+            span,
         };
         Ok((exchange, request))
     }
 
     /// Makes the client's answer of the agent's.
     pub(super) async fn finish(
-        self,
+        mut self,
         hub: &Arc<Hub>,
         answer: Answer,
         took: Duration,
     ) -> Result<Response<Body>, Failure> {
+        let span = self.span.take();
+        if let Some(span) = span {
+            describe_answer(&span, &answer);
+        }
         match answer {
             Answer::Response(response) => self.respond(response, took).await,
             Answer::Upgraded(head, agent) => self.upgrade(hub, head, agent, took),
@@ -275,6 +288,17 @@ impl Exchange {
         };
         upgrade::join(hub, record, reset, ends, &protocol, (farewell, recording));
         Ok(head.map(|()| body::empty()))
+    }
+}
+
+/// Sets the attributes of the span of a session or hop, whose answer has a head.
+pub(crate) fn describe_answer(span: &RequestSpan, answer: &Answer) {
+    span.answered(answer.status());
+    if let Some(time) = upstream(answer.headers()) {
+        span.seconds("fairlead.api.duration", time);
+    }
+    if let Some(code) = agent_code(answer.headers()) {
+        span.fail(&code.unwrap_or(Code::Internal).to_string());
     }
 }
 

@@ -9,6 +9,7 @@ use std::{sync::Arc, time::Duration};
 use fairlead_api::{ClusterId, Code, Failure, hop};
 use fairlead_dialer::OpenError;
 use fairlead_exchange::{Answer, Body, ExchangeError, PreparedRequest};
+use fairlead_traces::SpanRole;
 use http::{HeaderName, HeaderValue, Request, Response, header, request};
 use http_body::Body as _;
 use tokio::time::{Instant, timeout};
@@ -68,7 +69,7 @@ pub(super) async fn forward(
     first: HubRoute,
     budget: Duration,
 ) -> Result<Response<Body>, Failure> {
-    let (exchange, request) = Exchange::begin(hub, permitted)?;
+    let (exchange, request) = Exchange::begin(hub, permitted, SpanRole::Hop)?;
     let request = OfferedRequest::new(request, &exchange.cluster)?;
     send(hub, exchange, request, Place::Hub(first), budget).await
 }
@@ -103,6 +104,9 @@ pub(super) async fn resend(
     let none_refused = RefusedHubs::default();
     let place = wait_budget::acquire_again(hub, &exchange.cluster, left, &none_refused).await?;
     hub.metrics.reads_moved.inc();
+    if let (Some(span), Place::Hub(_)) = (&exchange.span, &place) {
+        span.rename(SpanRole::Hop);
+    }
     send(hub, exchange, request, place, budget).await
 }
 

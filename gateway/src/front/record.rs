@@ -20,6 +20,7 @@ use fairlead_audit::{AuditLog, Piece, Recording, Unrecordable};
 use fairlead_exchange::Body;
 use fairlead_runtime::gauges::GaugeGuard;
 use fairlead_seam::{Caller, EmergencyNote, Grant};
+use fairlead_traces::{RequestSpan, SpanRole, Traces};
 use http::{HeaderValue, Request, StatusCode};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -55,6 +56,7 @@ impl RequestRecord {
         connection: &ClientConnection,
         table: &Arc<RequestTable<RecordInner>>,
         audit: Option<&AuditLog>,
+        traces: Option<&Traces>,
         metrics: &Arc<Metrics>,
     ) -> Self {
         connection.state.request_begun();
@@ -65,6 +67,7 @@ impl RequestRecord {
             table: Arc::clone(table),
             head,
             audit: audit.cloned(),
+            trace: traces.and_then(|it| it.request(request.headers())),
             started: Instant::now(),
             metrics: Arc::clone(metrics),
             strangers: connection.strangers.clone(),
@@ -102,11 +105,19 @@ impl RequestRecord {
         self.0.fields()
     }
 
+    /// Span of the request, once its caller is known; `None` while tracing is off.
+    pub(crate) fn span(&self) -> Option<&RequestSpan> {
+        self.0.trace.as_ref()?.span()
+    }
+
     /// Notes the caller, and enters the request into the table of running ones.
     pub(crate) fn set_caller(&self, caller: &Arc<Caller>) {
         let before = self.fields().caller.replace(Arc::clone(caller));
         if before.is_none() {
             self.enter();
+            if let Some(trace) = &self.0.trace {
+                trace.begin(SpanRole::Front);
+            }
         }
         self.0.flow.known.store(true, Ordering::Relaxed);
         self.0.connection.set_known(caller);

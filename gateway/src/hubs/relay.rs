@@ -17,6 +17,7 @@ use fairlead_api::{
 use fairlead_exchange::{
     Answer, Body, OnUpgrade, PreparedRequest, Spliced, Upgraded, splice, splice::SpliceEnd,
 };
+use fairlead_traces::SpanRole;
 use http::{HeaderMap, HeaderName, Method, Request, Response, header};
 use http_body_util::BodyExt;
 use tokio::time::{sleep, timeout};
@@ -35,6 +36,7 @@ use crate::{
     },
     front::{
         attempts::{Attempts, SessionUser},
+        forward::describe_answer,
         transfer::UploadProgress,
     },
     http::{body, path},
@@ -137,6 +139,10 @@ async fn send(
     let budget = wait_budget::answer_budget(budget.unwrap_or_default());
     head.extensions.clear();
     strip(&mut head.headers, upgrades);
+    let span = record.span().map(|it| it.child(SpanRole::Session));
+    if let Some(span) = &span {
+        span.inject(&mut head.headers);
+    }
     let read_only = is_read_only(&head.method, upgrades);
     let frames = Arc::<AtomicU64>::default();
     let upload = match http_body::Body::is_end_stream(&upload) {
@@ -153,7 +159,11 @@ async fn send(
         read_only,
         deadline: record.started() + budget,
     };
-    attempts.answer(session, running, request).await
+    let answered = attempts.answer(session, running, request).await;
+    if let (Some(span), Ok(answer)) = (&span, &answered) {
+        describe_answer(span, answer);
+    }
+    answered
 }
 
 /// Removes the headers of the hop. Those for the agent and the API server stay, and so does the upgrade.

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use fairlead_api::{ClusterId, Code, headers::AUDIT_ID};
 use fairlead_audit::{AuditLog, CallerNames, EventKind, RequestHead, RequestParty, RequestResult};
 use fairlead_exchange::{Body, BodyError};
+use fairlead_traces::{RequestSpan, RequestTrace, SpanRole};
 use http::{Request, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
@@ -42,6 +43,7 @@ pub(super) struct RelayRecord {
     cluster: ClusterId,
     from: SocketAddr,
     audit: Option<AuditLog>,
+    trace: Option<Box<RequestTrace>>,
     metrics: Arc<Metrics>,
     started: Instant,
     bytes_in: AtomicU64,
@@ -66,6 +68,12 @@ impl RelayRecord {
     ) -> Arc<Self> {
         let id = request.headers().get(AUDIT_ID);
         let id = id.and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let traces = hub.traces.get();
+        let trace = traces.and_then(|it| it.request(request.headers()));
+        if let Some(trace) = &trace {
+            // Its caller is known at the first hub.
+            trace.begin(SpanRole::Relay);
+        }
         Arc::new(RelayRecord {
             id: id.chars().take(MAX_ID_BYTES).collect(),
             method: request.method().to_string(),
@@ -74,6 +82,7 @@ impl RelayRecord {
             cluster: cluster.clone(),
             from: SocketAddr::new(peer.from, 0),
             audit: hub.audit.get().cloned(),
+            trace,
             metrics: Arc::clone(&hub.metrics),
             started: Instant::now(),
             bytes_in: AtomicU64::new(0),
@@ -84,6 +93,11 @@ impl RelayRecord {
 
     pub(super) fn started(&self) -> Instant {
         self.started
+    }
+
+    /// Span of the forwarded request; `None` while tracing is off.
+    pub(super) fn span(&self) -> Option<&RequestSpan> {
+        self.trace.as_ref()?.span()
     }
 
     fn fields(&self) -> MutexGuard<'_, RelayFields> {
@@ -157,6 +171,19 @@ impl Drop for RelayRecord {
         let fields = self.fields();
         let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
         self.metrics.forwarded(HopDirection::FromHub, outcome);
+        if let Some(span) = self.span() {
+            span.text("http.request.method", &self.method);
+            span.text("url.path", &self.path);
+            span.text("fairlead.request.id", &self.id);
+            span.text("fairlead.cluster", self.cluster.as_str());
+            span.text("fairlead.outcome", outcome.as_str());
+            if let Some(status) = fields.status {
+                span.answered(status);
+            }
+            if let Some(code) = fields.code {
+                span.fail(&code.to_string());
+            }
+        }
         let result = RequestResult {
             status: fields.status.map(|status| status.as_u16()),
             code: fields.code.map(Code::number),

@@ -62,12 +62,18 @@ async fn hubs() -> (Rig, Rig, FakeAgent) {
 /// As [`hubs`], with this first hub.
 async fn hubs_with(one: Rig) -> (Rig, Rig, FakeAgent) {
     let two = Rig::of_hub("two", Some(&one.authority));
+    let agent = joined(&one, &two).await;
+    (one, two, agent)
+}
+
+/// Makes both hubs know each other. The agent is connected to the second one.
+pub(crate) async fn joined(one: &Rig, two: &Rig) -> FakeAgent {
     let agent = FakeAgent::of(two.access(), "c-a").await;
-    status(&two, ClusterState::Connected).await;
-    introduce(&one, &[("two", two.address.port())], &["two"]);
+    status(two, ClusterState::Connected).await;
+    introduce(one, &[("two", two.address.port())], &["two"]);
     // A watch does not wait for the link.
     until(async || one.metric("fairlead_hub_sessions", &[]) == 4.0).await;
-    (one, two, agent)
+    agent
 }
 
 fn forwarded(rig: &Rig, direction: &str) -> f64 {

@@ -43,6 +43,8 @@ mod stopped;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]
+mod traces;
+#[cfg(test)]
 mod tunnel;
 #[cfg(test)]
 mod waiting;

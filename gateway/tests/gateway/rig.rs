@@ -9,9 +9,11 @@ use fairlead_runtime::{Process, listen};
 use fairlead_seam::Seam;
 use fairlead_testkit::{
     agent::HubAccess,
+    collector::FakeCollector,
     raw::{ByteStream, RawClient},
     relay::Relay,
 };
+use fairlead_traces::{OtlpHeaders, TraceSettings, Traces};
 use rustls::{ClientConfig, pki_types::ServerName};
 use time::OffsetDateTime;
 use tokio::sync::watch;
@@ -27,6 +29,11 @@ pub(crate) const HUB: &str = "hub.test";
 pub(crate) const DOMAIN: &str = "clusters.hub.test";
 /// Time after its expiry in which an agent's certificate is accepted.
 const RENEW_GRACE: Duration = Duration::from_secs(3600);
+
+/// Without other hubs behind a balancer nobody needs the delay.
+fn drains_at_once(config: &mut Config) {
+    config.limits.drain_delay = Duration::ZERO;
+}
 
 pub(crate) struct Rig {
     pub(crate) address: SocketAddr,
@@ -47,23 +54,41 @@ impl Rig {
 
     /// Starts with a changed configuration.
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
-        Rig::build(None, None, change)
+        Rig::build((None, None), None, change)
     }
 
     /// One of several hubs, with the authority of the others.
     pub(crate) fn of_hub(name: &str, authority: Option<&Arc<Authority>>) -> Self {
-        let at_once = |config: &mut Config| config.limits.drain_delay = Duration::ZERO;
-        Rig::build(Some(name), authority.cloned(), at_once)
+        Rig::build((Some(name), authority.cloned()), None, drains_at_once)
     }
 
     /// As [`Rig::of_hub`] with an authority of its own, and with this drain delay.
     pub(crate) fn with_drain_delay(name: &str, delay: Duration) -> Self {
-        Rig::build(Some(name), None, |config| config.limits.drain_delay = delay)
+        Rig::build((Some(name), None), None, |config| {
+            config.limits.drain_delay = delay;
+        })
+    }
+
+    /// As [`Rig::of_hub`], with its traces sent to this collector.
+    pub(crate) fn traced(
+        name: &str,
+        authority: Option<&Arc<Authority>>,
+        collector: &FakeCollector,
+    ) -> Self {
+        let settings = TraceSettings {
+            endpoint: collector.url().parse().unwrap(),
+            headers: OtlpHeaders::default(),
+            ca: None,
+            ratio: "0".parse().unwrap(),
+            service: name.to_owned(),
+        };
+        let hub = (Some(name), authority.cloned());
+        Rig::build(hub, Some(&settings), drains_at_once)
     }
 
     fn build(
-        name: Option<&str>,
-        authority: Option<Arc<Authority>>,
+        (name, authority): (Option<&str>, Option<Arc<Authority>>),
+        traces: Option<&TraceSettings>,
         change: impl FnOnce(&mut Config),
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -106,6 +131,8 @@ impl Rig {
         let audit = JournalSettings::of(dir.path().join("audit"), HUB.to_owned());
         let writer = AuditLog::open(audit, OnFull::Refuse).unwrap();
         let gateway = gateway.with_audit(writer.log());
+        let traces = Traces::start(traces, HUB, &process).unwrap();
+        let gateway = gateway.with_traces(traces);
         let address = gateway.local_addr();
         process.spawn(async move { gateway.serve().await.unwrap() });
         Rig {

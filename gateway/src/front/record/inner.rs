@@ -12,6 +12,7 @@ use fairlead_audit::{
 };
 use fairlead_runtime::{gauges::GaugeGuard, log};
 use fairlead_seam::{Caller, EmergencyNote, Grant};
+use fairlead_traces::{RequestSpan, RequestTrace};
 use http::StatusCode;
 use time::OffsetDateTime;
 use tokio::time::Instant;
@@ -38,6 +39,8 @@ pub(crate) struct RequestRecord(pub(super) Arc<RecordInner>);
 pub(crate) struct RecordInner {
     pub(super) head: OwnedHead,
     pub(super) audit: Option<AuditLog>,
+    /// Trace of the request; `None` while tracing is off.
+    pub(super) trace: Option<Box<RequestTrace>>,
     pub(super) started: Instant,
     pub(super) metrics: Arc<Metrics>,
     pub(super) connection: Arc<ConnectionState>,
@@ -160,7 +163,12 @@ impl Drop for RecordInner {
             tunnel: fields.tunnel,
             api: fields.api,
         };
-        self.metrics.request(outcome, phases);
+        let span = self.trace.as_ref().and_then(|it| it.span());
+        let trace = span.and_then(RequestSpan::sampled_trace);
+        self.metrics.request(outcome, phases, trace.as_deref());
+        if let Some(span) = span {
+            describe(span, &self.head, fields, outcome);
+        }
         if let Some(code) = fields.code {
             self.metrics.failure(code);
         }
@@ -190,6 +198,34 @@ impl Drop for RecordInner {
         // Guards give back slots to waiting requests: last, after all is reported.
         fields.guards.clear();
         drop((fields.running.take(), fields.slot.take()));
+    }
+}
+
+/// Sets the attributes of the span: names and numbers, no query and no name of a person.
+fn describe(span: &RequestSpan, head: &OwnedHead, fields: &RecordFields, outcome: RequestEnd) {
+    span.text("http.request.method", head.method());
+    span.text("url.path", head.path());
+    span.text("fairlead.request.id", head.id());
+    span.text("fairlead.outcome", outcome.as_str());
+    if let Some(status) = fields.status {
+        span.answered(status);
+    }
+    if let Some(cluster) = &fields.cluster {
+        span.text("fairlead.cluster", cluster.as_str());
+    }
+    if let Some(tenant) = fields.tenant() {
+        span.text("fairlead.tenant", tenant.as_str());
+    }
+    if let Some(wait) = fields.wait {
+        span.seconds("fairlead.wait", wait);
+    }
+    if let Some(code) = fields.code {
+        span.text("fairlead.code", &code.to_string());
+    }
+    match (fields.code, fields.status) {
+        (Some(code), _) => span.fail(&code.to_string()),
+        (None, Some(status)) if status.is_server_error() => span.fail("answer of the API server"),
+        _ => {}
     }
 }
 
