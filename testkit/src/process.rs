@@ -180,10 +180,16 @@ impl Launch {
         let out = File::options().create(true).append(true).open(&log);
         let out = out.with_context(|| format!("cannot write {}", log.display()))?;
         let err = out.try_clone()?;
+        let log_start = out.metadata()?.len();
         let name = self.program.display().to_string();
         let child = on_lasting_thread(move || self.command().stdout(out).stderr(err).spawn())?
             .with_context(|| format!("cannot start {name}"))?;
-        Ok(Process { name, log, child })
+        Ok(Process {
+            name,
+            log,
+            log_start,
+            child,
+        })
     }
 }
 
@@ -203,6 +209,8 @@ pub struct Usage {
 pub struct Process {
     name: String,
     log: PathBuf,
+    /// Bytes of earlier programs at the start of the log.
+    log_start: u64,
     child: Child,
 }
 
@@ -213,13 +221,24 @@ impl Process {
         self.child.id()
     }
 
-    /// Output of the program so far.
+    /// Output of the program so far, after that of earlier programs with the same log.
     ///
     /// # Errors
     /// The log cannot be read.
     pub fn log(&self) -> anyhow::Result<String> {
         let bytes = fs::read(&self.log)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Output of this program alone.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn own_log(&self) -> anyhow::Result<String> {
+        let bytes = fs::read(&self.log)?;
+        let start = usize::try_from(self.log_start)?;
+        let own = bytes.get(start..).unwrap_or_default();
+        Ok(String::from_utf8_lossy(own).into_owned())
     }
 
     /// Waits until the file `path` exists, for example a ready file, and reads it.
@@ -262,7 +281,9 @@ impl Process {
                 return Some(Ok(answer));
             }
             let status = self.child.try_wait().ok().flatten()?;
-            Some(Err(anyhow::anyhow!("ended with {status}: no {what}")))
+            // It may have answered between the look and its end.
+            let ended = || anyhow::anyhow!("ended with {status}: no {what}");
+            Some(answer().ok_or_else(ended))
         });
         let found = found.await.flatten();
         found.with_context(|| format!("log: {}", self.log().unwrap_or_default()))

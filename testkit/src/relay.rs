@@ -45,9 +45,14 @@ impl RelayControl {
     }
 
     /// Closes all connections, and new ones until [`RelayControl::reconnect`].
+    ///
+    /// # Panics
+    /// Another test has panicked.
     pub fn disconnect(&self) {
+        // Under the lock: a connection that is accepted meanwhile is closed here, or not forwarded.
+        let mut connections = self.connections.lock().unwrap();
         self.unreachable.store(true, SeqCst);
-        self.cut();
+        close(&mut connections);
     }
 
     /// Forwards new connections again.
@@ -60,10 +65,7 @@ impl RelayControl {
     /// # Panics
     /// Another test has panicked.
     pub fn cut(&self) {
-        let mut connections = self.connections.lock().unwrap();
-        connections
-            .drain(..)
-            .for_each(|connection| connection.abort());
+        close(&mut self.connections.lock().unwrap());
     }
 
     /// Discards the bytes of clients and keeps their connections open.
@@ -155,12 +157,17 @@ async fn forward(listener: TcpListener, server: SocketAddr, control: Arc<RelayCo
     loop {
         let (client, _) = listener.accept().await.unwrap();
         control.taken.fetch_add(1, SeqCst);
+        let mut connections = control.connections.lock().unwrap();
         if control.is_reachable() {
             let connection = tokio::spawn(connection(client, server, control.clone()));
-            let mut connections = control.connections.lock().unwrap();
             connections.push(connection.abort_handle());
         }
     }
+}
+
+fn close(connections: &mut Vec<AbortHandle>) {
+    let all = connections.drain(..);
+    all.for_each(|connection| connection.abort());
 }
 
 async fn connection(mut client: TcpStream, server: SocketAddr, control: Arc<RelayControl>) {

@@ -45,10 +45,12 @@ pub async fn eventually<T>(
     const POLL_INTERVAL: Duration = Duration::from_millis(20);
     let end = Instant::now() + deadline;
     loop {
+        // The last poll begins after the deadline: this process may have been stopped meanwhile.
+        let is_last = Instant::now() >= end;
         if let Some(answer) = answer().await {
             return Ok(answer);
         }
-        if Instant::now() >= end {
+        if is_last {
             bail!("not within {deadline:?}: {what}");
         }
         tokio::time::sleep(POLL_INTERVAL).await;
