@@ -3,12 +3,12 @@
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
-    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::Stdio,
 };
 
 use anyhow::{Context, ensure};
+use fairlead_testkit::reserved_port::ReservedPort;
 use tokio::process::{Child, Command};
 
 /// Namespace of Argo CD.
@@ -85,6 +85,7 @@ impl ArgoCdBuild {
 #[derive(Debug)]
 pub struct ArgoCd {
     logs: [PathBuf; 2],
+    _ports: [ReservedPort; 3],
     _processes: [Child; 3],
 }
 
@@ -107,8 +108,14 @@ impl ArgoCd {
             fs::create_dir_all(folder)?;
         }
         fs::write(hosts.join("ssh_known_hosts"), known_hosts)?;
-        // A listener of its own cannot be passed on. The ports were free a moment ago.
-        let repo_server_address = free_address()?;
+        // A listener of its own cannot be passed on.
+        let ports = [
+            ReservedPort::new()?,
+            ReservedPort::new()?,
+            ReservedPort::new()?,
+        ];
+        let [repo_server_port, metrics_ports @ ..] = &ports;
+        let repo_server_address = repo_server_port.address();
         let parts = [
             (
                 REPO_SERVER,
@@ -134,7 +141,7 @@ impl ArgoCd {
             ),
         ];
         let mut processes = Vec::new();
-        for (name, flags) in parts {
+        for ((name, flags), metrics) in parts.into_iter().zip(metrics_ports) {
             let mut command = Command::new("sh");
             command
                 .args(["-c", ENTER_SCRIPT, "sh"])
@@ -148,7 +155,7 @@ impl ArgoCd {
                 .env("ARGOCD_FAKE_IN_CLUSTER", "true")
                 .env("KUBECONFIG", kubeconfig)
                 .args(flags)
-                .arg(format!("--metrics-port={}", free_address()?.port()))
+                .arg(format!("--metrics-port={}", metrics.port()))
                 .arg(format!("--redis={redis_address}"));
             processes.push(spawn(command, &log_of(folder, name))?);
         }
@@ -156,6 +163,7 @@ impl ArgoCd {
             .map_err(|_| anyhow::anyhow!("two programs were started"))?;
         Ok(ArgoCd {
             logs: [log_of(folder, REPO_SERVER), log_of(folder, CONTROLLER)],
+            _ports: ports,
             _processes: [redis, repo_server, controller],
         })
     }
@@ -179,10 +187,6 @@ impl ArgoCd {
 
 fn log_of(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
-}
-
-fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 /// Starts the redis, which prints its address.

@@ -15,6 +15,7 @@ use tokio::process::Command;
 
 use fairlead_testkit::process::{Launch, Process, ProcessLocation};
 use fairlead_testkit::raw::RawClient;
+use fairlead_testkit::reserved_port::ReservedPort;
 use fairlead_testkit::wait::eventually;
 
 use crate::admin::{Metrics, metrics};
@@ -70,6 +71,8 @@ pub struct Hub {
     ready: Ready,
     /// Command of a restart.
     again: Launch,
+    /// Ports that a restart uses again.
+    _ports: Vec<ReservedPort>,
     /// Namespaces of the hub and of its users; `None` is this machine's own network.
     net: Option<NetNs>,
     people: Option<NetNs>,
@@ -122,15 +125,14 @@ impl Hub {
             let add = |launch: Launch, (name, value): &(&str, &str)| launch.env(name, value);
             env.iter().fold(launch, add)
         };
-        let any = "127.0.0.1:0";
-        let first = with_env(dev(folder.path(), any, any, flags)?);
-        let (process, ready) = launch(first, folder.path()).await?;
-        let listen = ready.url.trim_start_matches("https://");
-        let admin = ready.admin_url.trim_start_matches("http://");
+        let ports = vec![ReservedPort::new()?, ReservedPort::new()?];
+        let again = with_env(dev(folder.path(), &ports, flags)?);
+        let (process, ready) = launch(again.clone(), folder.path()).await?;
         Ok(Self {
-            again: with_env(dev(folder.path(), listen, admin, flags)?),
+            again,
             folder,
             ready,
+            _ports: ports,
             net: None,
             people: None,
             process,
@@ -337,17 +339,19 @@ impl Hub {
     }
 }
 
-/// Command line of `fairlead dev`.
+/// Command line of `fairlead dev`. The first port is that of the front, the second that of the admin port.
 fn dev<A: AsRef<str>>(
     folder: &Path,
-    listen: &str,
-    admin: &str,
+    ports: &[ReservedPort],
     flags: &[A],
 ) -> anyhow::Result<Launch> {
+    let names = ["--listen", "--admin"].into_iter().zip(ports);
+    let listening = names.flat_map(|(name, port)| [name.to_owned(), port.address().to_string()]);
     Ok(Launch::hub()?
         .env("HOME", folder)
-        .args(["dev", "--listen", listen, "--admin", admin, "--data"])
-        .args([folder.join("data")])
+        .args(["dev"])
+        .args(listening)
+        .args(["--data".as_ref(), folder.join("data").as_os_str()])
         .args(flags.iter().map(|flag| flag.as_ref().to_owned())))
 }
 

@@ -2,12 +2,12 @@
 
 use std::{
     fs::{self, File},
-    net::TcpListener,
     path::{Path, PathBuf},
     process::Stdio,
 };
 
 use anyhow::ensure;
+use fairlead_testkit::reserved_port::ReservedPort;
 use tokio::process::{Child, Command};
 
 use crate::kube::Cluster;
@@ -19,6 +19,7 @@ pub const NAMESPACE: &str = "flux-system";
 #[derive(Debug)]
 pub struct SourceController {
     log: PathBuf,
+    _port: ReservedPort,
     _process: Child,
 }
 
@@ -57,8 +58,9 @@ impl SourceController {
     pub fn start_by(built: &Path, kubeconfig: &Path, folder: &Path) -> anyhow::Result<Self> {
         let storage = folder.join("artifacts");
         fs::create_dir_all(&storage)?;
-        // It makes the URLs of its artifacts from this address. The port was free a moment ago.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        // It makes the URLs of its artifacts from this address.
+        let port = ReservedPort::new()?;
+        let address = port.address();
         let mut command = command(built, "source-controller", kubeconfig, folder);
         command
             .arg(format!("--storage-path={}", storage.display()))
@@ -67,6 +69,7 @@ impl SourceController {
         let log = folder.join("source-controller.log");
         Ok(Self {
             _process: spawn(command, &log)?,
+            _port: port,
             log,
         })
     }

@@ -2,13 +2,13 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 use anyhow::{Context, ensure};
-use fairlead_testkit::raw::RawClient;
+use fairlead_testkit::{raw::RawClient, reserved_port::ReservedPort};
 use serde_json::Value;
 
 /// Administrator of the server, and owner of its repositories.
@@ -22,8 +22,9 @@ const BASIC_CREDENTIALS: &str = "Basic YW5uOnNlY3JldC13b3Jk";
 pub struct Gitea {
     built: String,
     folder: PathBuf,
-    address: SocketAddr,
-    ssh_port: u16,
+    /// Its configuration names the ports, so it cannot choose them.
+    port: ReservedPort,
+    ssh_port: ReservedPort,
     server: Option<Child>,
 }
 
@@ -40,9 +41,8 @@ impl Gitea {
         let mut gitea = Self {
             built: String::from_utf8(built.stdout)?.trim().to_owned(),
             folder: folder.to_owned(),
-            // Its configuration names the port, so it cannot choose one.
-            address: TcpListener::bind("127.0.0.1:0")?.local_addr()?,
-            ssh_port: TcpListener::bind("127.0.0.1:0")?.local_addr()?.port(),
+            port: ReservedPort::new()?,
+            ssh_port: ReservedPort::new()?,
             server: None,
         };
         gitea.resume()?;
@@ -57,8 +57,8 @@ impl Gitea {
         let mut server = Command::new(script("server"))
             .arg(&self.built)
             .arg(&self.folder)
-            .arg(self.address.port().to_string())
-            .arg(self.ssh_port.to_string())
+            .arg(self.port.port().to_string())
+            .arg(self.ssh_port.port().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -83,13 +83,13 @@ impl Gitea {
     /// Address of a repository, which everybody may read.
     #[must_use]
     pub fn url(&self, repository: &str) -> String {
-        format!("http://{}/{USER}/{repository}.git", self.address)
+        format!("http://{}/{USER}/{repository}.git", self.address())
     }
 
     /// The same with the login that may push.
     #[must_use]
     pub fn push_url(&self, repository: &str) -> String {
-        let address = self.address;
+        let address = self.address();
         format!("http://{USER}:{PASSWORD}@{address}/{USER}/{repository}.git")
     }
 
@@ -125,15 +125,19 @@ impl Gitea {
     /// Port of its SSH server.
     #[must_use]
     pub fn ssh_port(&self) -> u16 {
-        self.ssh_port
+        self.ssh_port.port()
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.port.address()
     }
 
     /// Host keys of its SSH server, as lines of `known_hosts`.
     ///
     /// # Errors
-    /// It has none yet.
+    /// It has none.
     pub async fn host_keys(&self) -> anyhow::Result<String> {
-        let port = self.ssh_port.to_string();
+        let port = self.ssh_port().to_string();
         let scanned = tokio::process::Command::new("ssh-keyscan")
             .args(["-p", &port, "127.0.0.1"])
             .stdin(Stdio::null())
@@ -147,14 +151,14 @@ impl Gitea {
     /// Address of a repository of an organisation, with the login that may push.
     #[must_use]
     pub fn push_url_of(&self, owner: &str, repository: &str) -> String {
-        let address = self.address;
+        let address = self.address();
         format!("http://{USER}:{PASSWORD}@{address}/{owner}/{repository}.git")
     }
 
     /// Address of its web pages.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.address())
     }
 
     /// Makes a token of the administrator with all rights.
@@ -190,7 +194,7 @@ impl Gitea {
             "{method} /api/v1{path} HTTP/1.1\r\nHost: gitea\r\nConnection: close\r\nAuthorization: {BASIC_CREDENTIALS}\r\n\
              Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         );
-        let client = RawClient::plain(self.address);
+        let client = RawClient::plain(self.address());
         let answer = client.send(request).await?;
         let text = answer.text();
         ensure!((200..300).contains(&answer.status), "{path}: {text}");

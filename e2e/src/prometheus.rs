@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -12,6 +12,7 @@ use anyhow::{Context, ensure};
 use fairlead_testkit::{
     process::{Launch, Process},
     raw::RawClient,
+    reserved_port::ReservedPort,
     wait::eventually,
 };
 use serde_json::Value;
@@ -50,7 +51,7 @@ pub fn promtool(folder: &Path, args: &[&str], input: &str) -> anyhow::Result<Str
 /// A running Prometheus. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Prometheus {
-    address: SocketAddr,
+    port: ReservedPort,
     /// Kept so that it ends with this.
     _process: Process,
 }
@@ -67,16 +68,16 @@ impl Prometheus {
         fs::write(folder.join("rules.yaml"), rules)?;
         fs::write(folder.join("prometheus.yaml"), configuration(jobs))?;
         // Prometheus does not report the port that it got.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let port = ReservedPort::new()?;
         let flags = [
             format!("--config.file={}", folder.join("prometheus.yaml").display()),
             format!("--storage.tsdb.path={}", folder.join("data").display()),
-            format!("--web.listen-address={address}"),
+            format!("--web.listen-address={}", port.address()),
         ];
         let launch = Launch::new(programs()?.join("prometheus")).args(flags);
         let process = launch.spawn(folder.join("prometheus.log"))?;
         let prometheus = Prometheus {
-            address,
+            port,
             _process: process,
         };
         eventually(READY_DEADLINE, "a ready Prometheus", async || {
@@ -87,7 +88,7 @@ impl Prometheus {
     }
 
     fn client(&self) -> RawClient {
-        RawClient::plain(self.address)
+        RawClient::plain(self.port.address())
     }
 
     /// Result of a query at this moment.

@@ -2,14 +2,17 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use anyhow::ensure;
-use fairlead_testkit::process::{Launch, Process};
+use fairlead_testkit::{
+    process::{Launch, Process},
+    reserved_port::ReservedPort,
+};
 use tokio::process::Command;
 
 use crate::eventually;
@@ -23,7 +26,7 @@ const PASSWORD: &str = "proxy-word";
 #[derive(Debug)]
 pub struct LoopbackSquid {
     folder: PathBuf,
-    address: SocketAddr,
+    port: ReservedPort,
     _process: Process,
 }
 
@@ -50,7 +53,8 @@ impl LoopbackSquid {
         fs::create_dir_all(folder)?;
         // squid gives up root before it writes its logs.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777))?;
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let port = ReservedPort::new()?;
+        let address = port.address();
         let hashed = Command::new("openssl")
             .args(["passwd", "-apr1", PASSWORD])
             .output()
@@ -83,7 +87,7 @@ impl LoopbackSquid {
         up.map_err(|error| error.context(process.log().unwrap_or_default()))?;
         Ok(Self {
             folder: folder.to_owned(),
-            address,
+            port,
             _process: process,
         })
     }
@@ -91,7 +95,7 @@ impl LoopbackSquid {
     /// Value of `HTTPS_PROXY`, with its user.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{USER}:{PASSWORD}@{}", self.address)
+        format!("http://{USER}:{PASSWORD}@{}", self.port.address())
     }
 
     /// Access log: one line per ended request.

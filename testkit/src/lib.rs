@@ -29,6 +29,7 @@ pub mod process;
 pub mod proxy;
 pub mod raw;
 pub mod relay;
+pub mod reserved_port;
 pub mod server;
 mod service;
 pub mod spawner;

@@ -2,7 +2,7 @@
 //! network.
 
 use std::fs::Permissions;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::IpAddr;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -10,8 +10,9 @@ use anyhow::{bail, ensure};
 use tempfile::TempDir;
 
 use fairlead_testkit::process::Launch;
+use fairlead_testkit::reserved_port::ReservedPort;
 
-use super::site::{agent, free_port};
+use super::site::agent;
 use super::{Hub, Joining, Site, fairlead, launch};
 use crate::kube::Cluster;
 use crate::netns::NetNs;
@@ -82,20 +83,19 @@ impl Hub {
     /// # Errors
     /// It does not get ready.
     pub async fn start_server_at<A: AsRef<str>>(ip: IpAddr, flags: &[A]) -> anyhow::Result<Self> {
-        let listen = TcpListener::bind((ip, 0))?.local_addr()?;
-        Self::start_server_on_address(tempfile::tempdir()?, listen, flags).await
+        Self::start_server_at_port(tempfile::tempdir()?, ReservedPort::on(ip)?, flags).await
     }
 
     async fn start_server_in<A: AsRef<str>>(folder: TempDir, flags: &[A]) -> anyhow::Result<Self> {
-        Self::start_server_on_address(folder, free_port()?, flags).await
+        Self::start_server_at_port(folder, ReservedPort::new()?, flags).await
     }
 
-    async fn start_server_on_address<A: AsRef<str>>(
+    async fn start_server_at_port<A: AsRef<str>>(
         folder: TempDir,
-        listen: SocketAddr,
+        port: ReservedPort,
         flags: &[A],
     ) -> anyhow::Result<Self> {
-        let listen = listen.to_string();
+        let listen = port.address().to_string();
         let again = Launch::hub()?
             .env("HOME", folder.path())
             .args(["server", "--listen", &listen, "--admin", "127.0.0.1:0"])
@@ -107,6 +107,7 @@ impl Hub {
             folder,
             ready,
             again,
+            _ports: vec![port],
             net: None,
             people: None,
             process,
@@ -137,6 +138,7 @@ impl Hub {
             folder,
             ready,
             again,
+            _ports: Vec::new(),
             net: Some(net.clone()),
             people: Some(people.clone()),
             process,

@@ -1,10 +1,11 @@
 //! Agents as child processes.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fairlead_testkit::process::{Launch, Process};
+use fairlead_testkit::reserved_port::ReservedPort;
 
 use super::{Hub, Joining};
 use crate::admin::{Metrics, admin_client, metrics};
@@ -18,7 +19,8 @@ pub struct Site {
     /// Command of a restart, without the join string.
     launch: Launch,
     log: PathBuf,
-    admin: SocketAddr,
+    /// The agent does not report the port that it got.
+    admin: ReservedPort,
     net: Option<NetNs>,
     /// Current process; a restart replaces it.
     pub process: Process,
@@ -159,10 +161,10 @@ impl Site {
         name: &str,
         join: Option<&str>,
     ) -> anyhow::Result<Self> {
-        let admin = free_port()?;
+        let admin = ReservedPort::new()?;
         let launch = launch
             .env("HOME", hub.dir())
-            .env("FAIRLEAD_ADMIN", admin.to_string());
+            .env("FAIRLEAD_ADMIN", admin.address().to_string());
         let log = hub.dir().join(format!("{name}.log"));
         let first = match join {
             Some(join) => launch.clone().env("FAIRLEAD_JOIN", join),
@@ -192,13 +194,13 @@ impl Site {
     /// # Errors
     /// The admin port does not answer.
     pub async fn metrics(&self) -> anyhow::Result<Metrics> {
-        metrics(self.net.as_ref(), self.admin).await
+        metrics(self.net.as_ref(), self.admin()).await
     }
 
     /// Address of its admin port.
     #[must_use]
     pub fn admin(&self) -> SocketAddr {
-        self.admin
+        self.admin.address()
     }
 
     /// Number of dials so far. The log shows them too, but later.
@@ -215,7 +217,8 @@ impl Site {
     /// # Errors
     /// As [`RawClient::get`](fairlead_testkit::raw::RawClient::get).
     pub async fn admin_get(&self, path: &str) -> anyhow::Result<String> {
-        admin_client(self.net.as_ref(), self.admin).get(path).await
+        let client = admin_client(self.net.as_ref(), self.admin());
+        client.get(path).await
     }
 }
 
@@ -229,9 +232,4 @@ pub(super) fn agent(hub: &Hub, kubeconfig: &Path, name: &str) -> anyhow::Result<
             kubeconfig.as_os_str(),
         ])
         .args(["--state".as_ref(), state.as_os_str()]))
-}
-
-/// A port that was free a moment ago. The agent does not report the port that it got.
-pub(super) fn free_port() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Site, eventually, squid::LoopbackSquid, ssh::SshServer};
-use fairlead_testkit::git_server::GitServer;
+use fairlead_testkit::{git_server::GitServer, reserved_port::ReservedPort};
 use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -96,10 +96,6 @@ impl HttpsServer {
     }
 }
 
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
-
 /// Runs git without any configuration of this machine.
 async fn git(
     folder: &Path,
@@ -158,8 +154,8 @@ fn authority_of(ssh_url: &str) -> anyhow::Result<String> {
 struct Proxied {
     world: SiteWorld,
     agent: Site,
-    http: u16,
-    ssh: u16,
+    http: ReservedPort,
+    ssh: ReservedPort,
 }
 
 impl Proxied {
@@ -175,9 +171,9 @@ impl Proxied {
         let hub = Hub::start_with_env(hub_flags, hub_env);
         let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), hub)?;
         let world = SiteWorld::on(cluster, hub, "").await?;
-        let (http, ssh) = (free_port()?, free_port()?);
-        let listen = format!("127.0.0.1:{http}");
-        let forward = format!("127.0.0.1:{ssh}={ssh_target}");
+        let (http, ssh) = (ReservedPort::new()?, ReservedPort::new()?);
+        let listen = http.address().to_string();
+        let forward = format!("{}={ssh_target}", ssh.address());
         let flags = ["--git-proxy", &listen, "--git-forward", &forward];
         let join = world.join().await?;
         let agent = Site::begin_in_with(&world.hub, &world.pod, &join, "pod", &flags)?;
@@ -227,7 +223,7 @@ async fn git_over_ssh_and_https_goes_through_the_hub() -> anyhow::Result<()> {
     let mut proxied = Proxied::start(&flags, &ssh_target).await?;
     let ssh_command = ssh_command(&server, home.path())?;
     let ssh_variables = [("GIT_SSH_COMMAND", ssh_command.as_str())];
-    let through_ssh = format!("ssh://git@127.0.0.1:{}{}", proxied.ssh, bare.display());
+    let through_ssh = format!("ssh://git@{}{}", proxied.ssh.address(), bare.display());
     let clone_ssh = ["clone", "-q", &through_ssh, "by-ssh"];
 
     // The addresses are allowed, but none is of a repository of this cluster.
@@ -249,13 +245,13 @@ async fn git_over_ssh_and_https_goes_through_the_hub() -> anyhow::Result<()> {
     let ended = "connection through the Git proxy ended";
     let hub = &mut proxied.world.hub.process;
     hub.wait_for_log(ended, STEP_DEADLINE).await?;
-    let metrics = proxied.world.hub.metrics().await?;
-    let connected = metrics.sum(
-        "fairlead_git_proxy_requests_total",
-        &["result=\"connected\""],
-    );
-    ensure!(connected >= 2.0, "{connected}");
-    Ok(())
+    eventually(STEP_DEADLINE, "two connections", async || {
+        let metrics = proxied.world.hub.metrics().await.ok()?;
+        let name = "fairlead_git_proxy_requests_total";
+        let connected = metrics.sum(name, &["result=\"connected\""]);
+        (connected >= 2.0).then_some(())
+    })
+    .await
 }
 
 /// Command of git for SSH with the key of the server.
@@ -307,7 +303,7 @@ async fn hub_behind_a_proxy_reaches_git_servers_through_it() -> anyhow::Result<(
     let mut proxied = Proxied::start_with_env(&flags, &env, &by_squid).await?;
     let ssh_command = ssh_command(&server, home.path())?;
     let variables = [("GIT_SSH_COMMAND", ssh_command.as_str())];
-    let url = format!("ssh://git@127.0.0.1:{}{}", proxied.ssh, bare.display());
+    let url = format!("ssh://git@{}{}", proxied.ssh.address(), bare.display());
     let cloned = git(home.path(), &["clone", "-q", &url, "by-squid"], &variables).await?;
     ensure!(
         cloned.status.success(),
@@ -321,7 +317,7 @@ async fn hub_behind_a_proxy_reaches_git_servers_through_it() -> anyhow::Result<(
     squids.await?;
 
     // NO_PROXY has this name, which the hub cannot resolve.
-    let proxy = format!("http://127.0.0.1:{}", proxied.http);
+    let proxy = format!("http://{}", proxied.http.address());
     let variables = [("https_proxy", proxy.as_str()), ("no_proxy", "")];
     let url = format!("https://{direct}/a.git");
     let refused = git(home.path(), &["clone", "-q", &url, "direct"], &variables).await?;
@@ -351,7 +347,7 @@ async fn clone_over_https(
     let set = ["cluster", "set", "pod", "--git-repo", &https_url, "--yes"];
     proxied.world.hub.cli(set).await?.success()?;
     let (proxy, ca) = (
-        format!("http://127.0.0.1:{}", proxied.http),
+        format!("http://{}", proxied.http.address()),
         https.ca_file.display().to_string(),
     );
     let https_variables = [
@@ -387,7 +383,7 @@ async fn private_address_of_a_name_and_a_hub_without_a_list_are_refused() -> any
         (&mut private, "has private addresses only"),
         (&mut off, "has no addresses"),
     ] {
-        let proxy = format!("http://127.0.0.1:{}", proxied.http);
+        let proxy = format!("http://{}", proxied.http.address());
         let variables = [("https_proxy", proxy.as_str()), ("no_proxy", "")];
         let url = format!("https://{target}/a.git");
         let refused = git(home.path(), &["clone", "-q", &url, "a"], &variables).await?;
