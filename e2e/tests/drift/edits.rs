@@ -4,6 +4,7 @@ mod actions;
 
 use std::{future::Future, pin::Pin, time::Duration};
 
+use fairlead_api::delivery::DriftPolicy;
 use fairlead_delivery_agent::kube::Propagation;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -165,11 +166,13 @@ pub(crate) const EDITS: &[Edit] = &[
         }
     ),
     edit!("changed and back", config_map, TakenBack, |w, c| {
-        // Faster than the first comparison.
+        // A comparison in between would find drift.
+        w.monitor.release(&c.bundle).await;
         for value in ["9", "1"] {
             let patch = json!({"data": {"a": value}});
             w.client.merge_patch(&c.path, &patch).await?;
         }
+        w.follow(c, DriftPolicy::Correct).await;
         Ok(())
     }),
     edit!(
@@ -258,11 +261,14 @@ pub(crate) const EDITS: &[Edit] = &[
         config_map,
         TakenBack,
         |w, c| {
+            // A comparison in between would miss the object.
+            w.monitor.release(&c.bundle).await;
             w.client
                 .delete(&c.path, None, Propagation::Background)
                 .await?;
             let collection = c.resource.collection_path(Some(&c.namespace));
             w.client.create(&collection, &c.manifest).await?;
+            w.follow(c, DriftPolicy::Correct).await;
             Ok(())
         }
     ),

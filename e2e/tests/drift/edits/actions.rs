@@ -1,20 +1,33 @@
 //! Ways to edit an object.
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::world::{Case, World};
+use crate::{
+    ANSWER_DEADLINE,
+    world::{Case, World},
+};
 
-/// Reads, changes and replaces an object, as `kubectl replace` does.
+/// Reads, changes and replaces an object, as `kubectl replace` does. A controller may write its status in between: then it
+/// is read again.
 pub(super) async fn put(
     world: &World,
     case: &Case,
-    change: impl FnOnce(&mut Value),
+    change: impl Fn(&mut Value),
 ) -> anyhow::Result<()> {
-    let mut live = world.live(case).await?;
-    change(&mut live);
-    world
-        .kubectl_with(case, &["replace", "-f", "-"], &live)
-        .await
+    let deadline = Instant::now() + ANSWER_DEADLINE;
+    loop {
+        let mut live = world.live(case).await?;
+        change(&mut live);
+        let replaced = world
+            .kubectl_with(case, &["replace", "-f", "-"], &live)
+            .await;
+        match replaced {
+            Err(error) if error.to_string().contains("(Conflict)") && Instant::now() < deadline => {
+            }
+            replaced => return replaced,
+        }
+    }
 }
 
 /// Merge patch of the object.
