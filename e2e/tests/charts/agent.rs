@@ -1,6 +1,6 @@
 //! The Helm chart of the agent: its objects beside the hub's manifest, in a real API server, and in a real agent.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Launch, Pod, Process, eventually};
@@ -21,6 +21,8 @@ const ONLY_IN_MANIFEST: &str = "Namespace /fairlead";
 const ONLY_IN_CHART: &str = "Secret fairlead/fairlead-identity";
 /// Kinds of a release, of the agent, and of what controllers make of them.
 const KINDS: &str = "ns,deploy,rs,pod,svc,cm,secret,sa,netpol,pdb,lease,role,rolebinding,clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding";
+/// Longer than the time that kubectl itself gives a rollout.
+const ROLLOUT_DEADLINE: Duration = Duration::from_secs(90);
 const UID: &str = "5f0c6b0a-2b6f-4f4e-9a53-c00000000001";
 
 /// Choices of a site: settings of the cluster, settings of its agent, and flags of the manifest.
@@ -275,17 +277,7 @@ async fn wrong_values_of_the_agent_are_refused_with_the_next_step() -> anyhow::R
 async fn agent_release_connects_is_changed_and_leaves_nothing_behind() -> anyhow::Result<()> {
     let (cluster, hub) = tokio::try_join!(Cluster::start(), Hub::start())?;
     restricted(&cluster, NAMESPACE).await?;
-    let mut before = Vec::new();
-    let settled = eventually(
-        REMOVAL_DEADLINE,
-        "the account of the namespace",
-        async || {
-            before = all(&cluster).await.ok()?;
-            let default = format!("ServiceAccount {NAMESPACE}/default");
-            before.contains(&default).then_some(())
-        },
-    );
-    settled.await?;
+    let before = all(&cluster).await?;
     let choices = Choices {
         name: "released",
         settings: &["--site-ca-file", "ca.pem"],
@@ -324,7 +316,8 @@ async fn agent_release_connects_is_changed_and_leaves_nothing_behind() -> anyhow
         NAMESPACE,
         "--timeout=60s",
     ];
-    cluster.kubectl().args(rollout).run().await?.success()?;
+    let rollout = cluster.kubectl().args(rollout).deadline(ROLLOUT_DEADLINE);
+    rollout.run().await?.success()?;
 
     drop(running);
     helm(&cluster, &["uninstall", "fairlead-agent", "-n", NAMESPACE]).await?;
@@ -406,12 +399,23 @@ async fn secret(cluster: &Cluster, name: &str, key: &str) -> anyhow::Result<Stri
     cluster.kubectl().args(get).run().await?.success()
 }
 
-/// Kinds, namespaces and names of all objects of the cluster.
+/// Kinds, namespaces and names of all objects of the cluster, but those of the control plane: it makes its own at any time.
 async fn all(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     let template = "go-template={{range .items}}{{.kind}} {{with .metadata.namespace}}{{.}}{{end}}/{{.metadata.name}}\n{{end}}";
     let get = ["get", KINDS, "-A", "-o", template];
     let lines = cluster.kubectl().args(get).run().await?.success()?;
-    Ok(lines.lines().map(str::to_owned).collect())
+    let lines = lines.lines().filter(|it| !is_of_control_plane(it));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// Whether an object is in a namespace of the control plane, or such a namespace.
+fn is_of_control_plane(line: &str) -> bool {
+    let Some((kind, name)) = line.split_once(' ') else {
+        return false;
+    };
+    let (namespace, name) = name.split_once('/').unwrap_or_default();
+    let is_its_namespace = namespace.starts_with("kube-") && !name.starts_with("fairlead");
+    is_its_namespace || (kind == "Namespace" && name.starts_with("kube-"))
 }
 
 fn objects(yaml: &str) -> anyhow::Result<Vec<Value>> {

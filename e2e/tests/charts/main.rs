@@ -25,7 +25,9 @@ const VALUE_SETS: usize = 12;
 /// Values whose objects need no definitions of other projects.
 const INSTALLED: [&str; 3] = ["01-least", "04-ingress", "08-three-hubs"];
 const READY_DEADLINE: Duration = Duration::from_secs(30);
-const REMOVAL_DEADLINE: Duration = Duration::from_secs(60);
+const REMOVAL_DEADLINE: Duration = Duration::from_secs(120);
+/// Objects that controllers make in each new namespace. Pods need the account.
+const MADE_IN_NAMESPACES: [&str; 2] = ["configmap/kube-root-ca.crt", "serviceaccount/default"];
 /// Kinds of a release, and of what Helm leaves.
 const KINDS: &str =
     "sts,pod,svc,ingress,cm,secret,sa,netpol,pdb,pvc,controllerrevision,role,rolebinding";
@@ -159,7 +161,7 @@ async fn a_hub_starts_with_the_settings_of_the_chart() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A namespace that refuses pods beyond the restricted Pod Security Standard.
+/// A namespace that refuses pods beyond the restricted Pod Security Standard, with the objects of its controllers.
 async fn restricted(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     let namespace = json!({
         "apiVersion": "v1",
@@ -168,7 +170,12 @@ async fn restricted(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     });
     let create = cluster.kubectl().args(["apply", "-f", "-"]);
     create.stdin(namespace.to_string()).run().await?.success()?;
-    Ok(())
+    eventually(READY_DEADLINE, "objects of a namespace", async || {
+        let get = cluster.kubectl().args(["get", "-n", name, "-o", "name"]);
+        let get = get.args(MADE_IN_NAMESPACES).run().await.ok()?;
+        get.status.success().then_some(())
+    })
+    .await
 }
 
 /// Objects of a set of values, as JSON.
@@ -200,6 +207,8 @@ async fn helm(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .env("KUBECONFIG", cluster.kubeconfig())
+        // Helm keeps the kinds of a cluster there by its port, which another cluster may have had.
+        .env("HOME", cluster.dir().join("helm"))
         .stdin(Stdio::null())
         .output()
         .await?;
