@@ -385,7 +385,8 @@ async fn commands_go_through_the_proxy_of_the_environment() -> anyhow::Result<()
     let asked = proxy.last_request().await;
     assert!(asked.starts_with("CONNECT hub.example.test:443 HTTP/1.1\r\n"));
 
-    // That proxy has ended. A hub on loopback needs none, while an error for any other hub names the proxy.
+    // Nothing listens at this proxy. A hub on loopback needs none, while an error for any other hub names the proxy.
+    let address = "127.0.0.1:1";
     let url = format!("http://user:secret@{address}");
     let env = [("HTTPS_PROXY", url.as_str()), ("NO_PROXY", "")];
     run(hub.dir(), &["tenant", "list"], &env).await?.success()?;

@@ -38,7 +38,12 @@ async fn changes_are_followed_over_a_restart_of_the_hub_without_a_gap() -> anyho
     )?;
     hub.cli(["tenant", "create", "one"]).await?.success()?;
     follow.wait_for_log("\"t-one\"", STEP_DEADLINE).await?;
-    hub.kill_and_restart().await?;
+    hub.process.kill_9()?;
+    // Without a request meanwhile it would not know that the hub was away.
+    follow
+        .wait_for_log("waiting for the hub", STEP_DEADLINE)
+        .await?;
+    hub.restart().await?;
     for name in ["two", "three"] {
         hub.cli(["tenant", "create", name]).await?.success()?;
     }
@@ -99,6 +104,7 @@ async fn watch_prints_each_changed_object_in_its_new_state() -> anyhow::Result<(
     site.process.kill_9()?;
     list.wait_for_log(&format!("{id} Lost"), STEP_DEADLINE)
         .await?;
+    get.wait_for_log("Lost", STEP_DEADLINE).await?;
 
     let rename = "{id: t-default, displayName: Ours}";
     let rename = file(&hub, "tenant.yaml", rename)?;
