@@ -104,9 +104,14 @@ pub(crate) async fn changed_by_hand(world: &World) -> anyhow::Result<()> {
     let before = release_labels(member, "web").await?.len();
     helm_of(member, &["rollback", "web", "2"]).await?;
     corrected(before + 1).await?;
-    let runs = world.json(&["run", "list", "--bundle", "b-web"]).await?;
-    let mut runs = runs["items"].as_array().into_iter().flatten();
-    ensure!(runs.any(|it| it["origin"] == "drift"));
+    // The agent registers its runs independently of its reports.
+    eventually(ROLLOUT_DEADLINE, "a run of a correction", async || {
+        let list = ["run", "list", "--bundle", "b-web"];
+        let runs = world.json(&list).await.ok()?;
+        let mut runs = runs["items"].as_array()?.iter();
+        runs.any(|it| it["origin"] == "drift").then_some(())
+    })
+    .await?;
     helm_of(member, &["uninstall", "web"]).await?;
     corrected(0).await?;
     Ok(())
@@ -169,6 +174,8 @@ async fn helm_of(member: &Member, args: &[&str]) -> anyhow::Result<String> {
         .args(args)
         .args(["-n", "shop", "--kubeconfig"])
         .arg(member.cluster.kubeconfig())
+        // Helm keeps the kinds of a cluster there by its port, which another cluster may have had.
+        .env("HOME", member.cluster.dir().join("helm"))
         .stdin(Stdio::null())
         .output()
         .await?;

@@ -72,10 +72,13 @@ impl Platform {
         self.until_applied(5, "red").await?;
         let took = pushed.elapsed().as_millis();
         eprintln!("force-push to Ready: {took} ms");
-        let log = self.world.hub.process.log()?;
-        let calls = log.matches("webhook of a source called").count();
-        ensure!(calls >= 4, "{calls} calls: {log}");
-        Ok(())
+        let called = eventually(ROLLOUT_DEADLINE, "four calls", async || {
+            let log = self.world.hub.process.log().ok()?;
+            let calls = log.matches("webhook of a source called").count();
+            (calls >= 4).then_some(())
+        });
+        let called = called.await;
+        called.with_context(|| self.world.hub.process.log().unwrap_or_default())
     }
 
     async fn lose_the_folder(&self) -> anyhow::Result<()> {

@@ -97,8 +97,7 @@ async fn folder_and_chart_reach_three_clusters_and_again_change_nothing() -> any
         .as_str()
         .unwrap_or_default()
         .to_owned();
-    let log = world.run(&["run", "logs", &run]).await?.success()?;
-    ensure!(log.contains("helm"), "{log}");
+    world.run_log(&run, "helm").await?;
     for bundle in ["shop", "web"] {
         world
             .run(&["rollback", bundle, "--yes", "--wait"])

@@ -25,7 +25,7 @@ spec:
 const CHART: [(&str, &str); 3] = [
     (
         "fairlead.yaml",
-        "namespace: shop\ntimeout: 5s\nhelm: {onFailure: rollback}\ntargets: [{name: all, selector: env=prod}]\n",
+        "namespace: shop\ntimeout: 120s\nhelm: {onFailure: rollback}\ntargets: [{name: all, selector: env=prod}]\n",
     ),
     (
         "Chart.yaml",
@@ -48,7 +48,14 @@ async fn unready_release_returns(world: &World) -> anyhow::Result<()> {
     let folder = world.folder("returned", &CHART)?;
     world.deploy(&folder, &[]).await?;
     let red = CHART[2].1.replace("blue", "red");
-    let files = [CHART[0], CHART[1], (CHART[2].0, &red), UNREADY];
+    // Helm itself has this time, too: for the upgrade, and for the return.
+    let short = CHART[0].1.replace("120s", "15s");
+    let files = [
+        (CHART[0].0, &*short),
+        CHART[1],
+        (CHART[2].0, &*red),
+        UNREADY,
+    ];
     world.folder("returned", &files)?;
     let deploy = [
         "deploy",
@@ -143,8 +150,10 @@ async fn hubs_from_backups(world: &mut World) -> anyhow::Result<()> {
     restore(world, &backups[1], &key, &["--deliver-again"]).await?;
     let member = &world.members[0];
     member.until_field("cm/kept", ".data.color", "blue").await?;
-    let ready = world.until(0, "b-kept", "Ready").await?;
-    ensure!(ready["generation"]["applied"].as_u64() > Some(3), "{ready}");
+    // The backup has a ready deployment, too.
+    let is_again =
+        |it: &Value| it["state"] == "Ready" && it["generation"]["applied"].as_u64() > Some(3);
+    world.until_deployment(0, "b-kept", is_again).await?;
     Ok(())
 }
 

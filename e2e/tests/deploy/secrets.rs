@@ -1,12 +1,13 @@
 //! Value of a Secret in a chart and in manifests: it reaches its objects, and no file, log, error or command line.
 
-use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path, time::Duration};
 
 use anyhow::ensure;
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+use fairlead_e2e::eventually;
 use tokio::time::sleep;
 
-use crate::world::World;
+use crate::world::{ROLLOUT_DEADLINE, World};
 
 const CANARY: &str = "canary-Tr0ub4dor-2026-value";
 /// Interval of looks at the command lines of all processes.
@@ -117,13 +118,19 @@ async fn fails(
 
 /// Checks the logs of all runs of a bundle.
 async fn logs_hide(world: &World, bundle: &str, part: &str) -> anyhow::Result<()> {
-    let runs = world.json(&["run", "list", "--bundle", bundle]).await?;
-    let runs = runs["items"].as_array().cloned().unwrap_or_default();
-    ensure!(!runs.is_empty(), "no run");
+    // The agent registers its runs independently of its reports.
+    let runs = eventually(ROLLOUT_DEADLINE, "a run", async || {
+        let runs = world
+            .json(&["run", "list", "--bundle", bundle])
+            .await
+            .ok()?;
+        let runs = runs["items"].as_array()?.clone();
+        (!runs.is_empty()).then_some(runs)
+    })
+    .await?;
     for run in runs {
         let id = run["id"].as_str().unwrap_or_default();
-        let log = world.run(&["run", "logs", id]).await?.success()?;
-        ensure!(log.contains(part), "{log}");
+        let log = world.run_log(id, part).await?;
         hides(&log, id)?;
         hides(&run.to_string(), id)?;
     }
@@ -149,13 +156,16 @@ fn hides(text: &str, place: &str) -> anyhow::Result<()> {
 }
 
 fn search(folder: &Path, files: &mut u32) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder)? {
+    for entry in found(fs::read_dir(folder))?.into_iter().flatten() {
         let path = entry?.path();
-        let kind = fs::symlink_metadata(&path)?.file_type();
+        let Some(metadata) = found(fs::symlink_metadata(&path))? else {
+            continue;
+        };
+        let kind = metadata.file_type();
         if kind.is_dir() {
             search(&path, files)?;
         } else if kind.is_file() {
-            let bytes = fs::read(&path)?;
+            let bytes = found(fs::read(&path))?.unwrap_or_default();
             for form in forms() {
                 let mut windows = bytes.windows(form.len());
                 let is_hidden = !windows.any(|window| window == form.as_bytes());
@@ -165,6 +175,14 @@ fn search(folder: &Path, files: &mut u32) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Hub, agent and runner delete files meanwhile: `None` for one that is gone.
+fn found<T>(read: std::io::Result<T>) -> std::io::Result<Option<T>> {
+    match read {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 /// Command lines and environments with the value, except for those of kubectl in this test.

@@ -125,17 +125,40 @@ impl World {
         bundle: &str,
         state: &str,
     ) -> anyhow::Result<Value> {
+        let is_expected = |it: &Value| it["state"] == state;
+        self.until_deployment(member, bundle, is_expected).await
+    }
+
+    /// Waits until a deployment is as expected, and returns it.
+    pub(crate) async fn until_deployment(
+        &self,
+        member: usize,
+        bundle: &str,
+        is_expected: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Value> {
         let id = self.members[member].id.clone();
         let mut last = Value::Null;
-        let found = eventually(ROLLOUT_DEADLINE, state, async || {
+        let found = eventually(ROLLOUT_DEADLINE, "state of the deployment", async || {
             last = self
                 .json(&["deployment", "get", &id, bundle])
                 .await
                 .unwrap_or_default();
-            (last["state"] == state).then(|| last.clone())
+            is_expected(&last).then(|| last.clone())
         });
         let found = found.await;
         found.with_context(|| format!("{bundle} in {id}: {last}; agent: {}", self.log(member)))
+    }
+
+    /// Waits until the log of a run has this part, and returns it. The agent uploads logs independently of its reports.
+    pub(crate) async fn run_log(&self, run: &str, part: &str) -> anyhow::Result<String> {
+        let mut last = String::new();
+        let found = eventually(ROLLOUT_DEADLINE, "log of a run", async || {
+            let shown = self.run(&["run", "logs", run]).await.ok()?;
+            last = shown.success().ok()?;
+            last.contains(part).then(|| last.clone())
+        });
+        let found = found.await;
+        found.with_context(|| format!("{run} without {part:?}: {last}"))
     }
 
     /// Waits until a source is as expected, and returns it.
