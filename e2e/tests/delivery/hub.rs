@@ -10,9 +10,9 @@ use bytes::Bytes;
 use fairlead_api::{
     BundleId,
     delivery::{
-        ARTIFACTS_PATH, BundleKind, ConflictPolicy, DELIVERY_PATH, DeploymentReceipt,
-        DeploymentReport, DeploymentReports, DesiredBundle, DesiredState, DriftPolicy,
-        REPORTS_PATH, RunOutcome, SPECS_PATH, Spec,
+        ARTIFACTS_PATH, AttemptOutcome, BundleKind, ConflictPolicy, DELIVERY_PATH,
+        DeploymentReceipt, DeploymentReport, DeploymentReports, DesiredBundle, DesiredState,
+        DriftPolicy, REPORTS_PATH, RunOutcome, SPECS_PATH, Spec,
     },
 };
 use fairlead_bundle::{
@@ -116,8 +116,12 @@ impl FakeHub {
         self.lock().gone.contains(&bundle)
     }
 
-    pub(crate) fn outcomes(&self) -> usize {
-        self.lock().outcomes.len()
+    /// Number of successful runs. A failed attempt before one is legal on a busy machine.
+    pub(crate) fn successes(&self) -> usize {
+        let state = self.lock();
+        let outcomes = state.outcomes.iter();
+        let successes = outcomes.filter(|it| it.outcome == AttemptOutcome::Succeeded);
+        successes.count()
     }
 }
 

@@ -77,11 +77,11 @@ async fn bundle_lives_from_its_definitions_to_its_tombstone() -> anyhow::Result<
     ensure!(web["data"]["color"] == "blue" && before != json!(null));
 
     // Others change the object: the change is corrected by a run of its own.
-    let outcomes = world.hub.outcomes();
+    let successes = world.hub.successes();
     let red = json!({"data": {"color": "red"}});
     world.client.merge_patch(WEB, &red).await?;
     for _ in 0..600 {
-        if world.get(WEB).await?["data"]["color"] == "blue" && world.hub.outcomes() > outcomes {
+        if world.get(WEB).await?["data"]["color"] == "blue" && world.hub.successes() > successes {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
