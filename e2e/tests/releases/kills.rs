@@ -1,7 +1,5 @@
 //! Kills of Helm, of its runner, and of the agent, each in the middle of an upgrade and at the ends of a step.
 
-use std::time::Duration;
-
 use anyhow::{Context, ensure};
 use fairlead_api::{Code, delivery::CancelMode};
 use fairlead_delivery_agent::{
@@ -151,20 +149,26 @@ async fn kill_agent(world: &World, shop: &mut Deployment) -> anyhow::Result<()> 
 async fn attach_after_a_restart(world: &World, shop: &mut Deployment) -> anyhow::Result<()> {
     let attempt = abandoned(world, shop).await?;
     let number = next(world).await? - 1;
+    let mut log = String::new();
     let end_hook = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // Before that the program may end, and the attempt would find its end.
+        eventually(STEP_DEADLINE, "the program is followed", async || {
+            let (_, piece) = attempt.context.log.take(usize::MAX);
+            log += &String::from_utf8_lossy(&piece);
+            log.contains("goes on").then_some(())
+        })
+        .await?;
         let patch = r#"{"spec":{"activeDeadlineSeconds":1}}"#;
         world
             .kubectl(&["patch", "job", "shop-hook", "-p", patch])
             .await
     };
     let (result, ended) = tokio::join!(world.executor.sync(&attempt.context), end_hook);
-    ended?;
-    let log = log_of(&attempt.context.log);
+    ended.with_context(|| format!("{result:?}"))?;
+    log += &log_of(&attempt.context.log);
     world.finish(shop, attempt, false).await?;
     let failure = result.err().context("the hook failed")?;
     ensure!(failure.code == Code::HelmHookFailed, "{failure:?}: {log}");
-    ensure!(log.contains("goes on"), "{log}");
     let newest = world.revisions("shop").await?.pop();
     ensure!(newest == Some((number, "failed")), "{newest:?}");
     shop.set_value("hook", "");
