@@ -15,6 +15,8 @@ pub const END_DEADLINE: Duration = Duration::from_secs(10);
 /// Kinds of the calls in the list of running requests.
 pub const CALL_KINDS: [&str; 4] = ["exec", "watch", "log", "port-forward"];
 const ECHO_PORT: u16 = 7;
+/// Deadline of an answer through a new port-forward.
+const ECHO_DEADLINE: Duration = Duration::from_secs(30);
 /// Name of an object, or message of the `Status` in the last event.
 const WATCHED_FIELDS: &str = "jsonpath={.metadata.name}{.message}{'\\n'}";
 
@@ -68,7 +70,7 @@ impl RunningCalls {
         let mut forwarded = TcpStream::connect(("127.0.0.1", port)).await?;
         forwarded.write_all(b"ping").await?;
         let mut answer = [0; 4];
-        timeout(END_DEADLINE, forwarded.read_exact(&mut answer)).await??;
+        timeout(ECHO_DEADLINE, forwarded.read_exact(&mut answer)).await??;
         ensure!(&answer == b"ping", "{answer:?}");
         Ok(Self {
             label: label.into(),

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -91,7 +92,11 @@ impl Dex {
     pub fn set_groups(&self, jane: &[&str], guest: &[&str]) -> anyhow::Result<()> {
         let person = |id: &str, name: &str, groups: &[&str]| json!({ "id": id, "name": name, "email": format!("{name}@corp.example"), "verified": true, "password": "secret", "groups": groups });
         let people = json!([person("08a8", "jane", jane), person("08a9", "guest", guest)]);
-        Ok(fs::write(self.file("people.json"), people.to_string())?)
+        // Replaced whole: Dex reads it at each sign-in and refresh.
+        let mut draft = tempfile::NamedTempFile::new_in(self.folder.path())?;
+        draft.write_all(people.to_string().as_bytes())?;
+        draft.persist(self.file("people.json"))?;
+        Ok(())
     }
 
     /// Configuration file of a hub that trusts this Dex.
@@ -187,7 +192,7 @@ async fn launch(
         .args(flags)
         .spawn(folder.join("dex.log"))?;
     let url = eventually(STEP_DEADLINE, "dex listens", async || {
-        let log = process.log().ok()?;
+        let log = process.own_log().ok()?;
         let line = log.lines().find(|line| line.starts_with("https://"))?;
         Some(line.to_owned())
     })

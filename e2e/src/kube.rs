@@ -19,10 +19,10 @@ use fairlead_testkit::wait::{build_folder, eventually, setting};
 use crate::kubectl::Kubectl;
 use crate::netns::NetNs;
 
-const DEFINED_DEADLINE: Duration = Duration::from_secs(30);
+const DEFINED_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Deadline of a cluster's start. It takes about six seconds on two idle cores.
-const START_DEADLINE: Duration = Duration::from_secs(90);
+const START_DEADLINE: Duration = Duration::from_secs(180);
 
 /// A running cluster. It stops when this is dropped and when this process ends.
 #[derive(Debug)]
@@ -172,7 +172,7 @@ impl Cluster {
     /// Waits until the API server serves all definitions. `kubectl wait` fails on one without any condition yet.
     ///
     /// # Errors
-    /// Not within 30 seconds.
+    /// Not within a minute.
     pub async fn until_defined(&self) -> anyhow::Result<()> {
         eventually(DEFINED_DEADLINE, "established definitions", async || {
             let get = self.kubectl().args(["get", "crd", "-o", "json"]);

@@ -17,8 +17,10 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use fairlead_testkit::process::{Launch, Process, ProcessLocation};
 
-/// Deadline of a new namespace, and of a connection from it.
-const NETNS_DEADLINE: Duration = Duration::from_secs(10);
+/// Deadline of a new namespace.
+const START_DEADLINE: Duration = Duration::from_secs(30);
+/// Deadline of a connection from a namespace.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Script of the process that keeps the namespace: mounts `$1` at /etc/hosts, brings loopback up, sleeps.
 const KEEPER_SCRIPT: &str =
@@ -47,7 +49,7 @@ impl NetNs {
             .args(["--net", "--mount", "--", "sh", "-c", KEEPER_SCRIPT, "sh"])
             .args([hosts.as_os_str()])
             .spawn(folder.join(format!("{name}.keeper.log")))?;
-        keeper.wait_for_log("up", NETNS_DEADLINE).await?;
+        keeper.wait_for_log("up", START_DEADLINE).await?;
         let name = name.to_owned();
         Ok(Self(Arc::new(Inner {
             name,
@@ -121,7 +123,7 @@ impl NetNs {
     /// # Errors
     /// The peer does not answer in time.
     pub fn connect(&self, to: SocketAddr) -> anyhow::Result<TcpStream> {
-        let connected = self.within(move || TcpStream::connect_timeout(&to, NETNS_DEADLINE))?;
+        let connected = self.within(move || TcpStream::connect_timeout(&to, CONNECT_DEADLINE))?;
         connected.with_context(|| format!("{to} from {}", self.name()))
     }
 

@@ -112,7 +112,8 @@ impl SshServer {
         let public = self.folder.join("new_key.pub");
         let public_key = fs::read_to_string(&public)?;
         fs::remove_file(public)?;
-        fs::rename(self.folder.join("host_key"), self.folder.join("old_key"))?;
+        // A connection may read the key at any time, so there is always one.
+        fs::hard_link(self.folder.join("host_key"), self.folder.join("old_key"))?;
         fs::rename(self.folder.join("new_key"), self.folder.join("host_key"))?;
         Ok(format!("[127.0.0.1]:{} {public_key}", self.port))
     }

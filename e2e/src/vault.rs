@@ -199,7 +199,7 @@ impl Vault {
 async fn launch(program: &Path, listen: &str, log: &Path) -> anyhow::Result<(Process, SocketAddr)> {
     let process = Launch::new(program).args([listen]).spawn(log)?;
     let address = eventually(STEP_DEADLINE, "vault listens", async || {
-        let log = process.log().ok()?;
+        let log = process.own_log().ok()?;
         let address = log.lines().find_map(|line| line.strip_prefix("http://"))?;
         address.parse().ok()
     });

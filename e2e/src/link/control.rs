@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::shape::LinkShape;
 
 /// Deadline of one order.
-const ORDER_DEADLINE: Duration = Duration::from_secs(5);
+const ORDER_DEADLINE: Duration = Duration::from_secs(30);
 /// Longest order, in bytes.
 const MAX_ORDER_BYTES: u64 = 4096;
 
