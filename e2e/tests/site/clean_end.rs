@@ -10,7 +10,18 @@ use crate::world::{NAMESPACE, SiteWorld};
 
 const DELIVERY_DEADLINE: Duration = Duration::from_secs(120);
 /// Controllers empty a namespace that is being deleted.
-const GONE_DEADLINE: Duration = Duration::from_secs(60);
+const GONE_DEADLINE: Duration = Duration::from_secs(120);
+/// Kinds without a namespace whose objects only the control plane makes.
+const KINDS_OF_CONTROL_PLANE: [&str; 6] = [
+    "APIService",
+    "ClusterTrustBundle",
+    "FlowSchema",
+    "IPAddress",
+    "PriorityLevelConfiguration",
+    "ServiceCIDR",
+];
+/// Kinds of the API server's own service.
+const KINDS_OF_OWN_SERVICE: [&str; 3] = ["Endpoints", "EndpointSlice", "Service"];
 const DELIVERED: &str = "ConfigMap shop web";
 const BUNDLE: &str = "namespace: shop\ntargets: [{name: all, selector: env=prod}]\n";
 const OBJECT: &str =
@@ -107,11 +118,16 @@ async fn snapshot(cluster: &Cluster) -> anyhow::Result<BTreeSet<String>> {
     Ok(all.filter(|it| !is_of_control_plane(it)).collect())
 }
 
-/// Whether the control plane has made the object in its own namespaces, at a time of its own choice.
+/// Whether the control plane has made the object for itself, at a time of its own choice.
 fn is_of_control_plane(object: &str) -> bool {
-    let mut words = object.split(' ').skip(1);
-    let is_its_namespace = words.next().is_some_and(|it| it.starts_with("kube-"));
-    is_its_namespace && !words.next().is_some_and(|it| it.starts_with("fairlead"))
+    let words: Vec<&str> = object.split(' ').collect();
+    match words[..] {
+        ["Namespace", _, name] => name.starts_with("kube-"),
+        [kind, "<none>", _] => KINDS_OF_CONTROL_PLANE.contains(&kind),
+        [kind, "default", "kubernetes"] => KINDS_OF_OWN_SERVICE.contains(&kind),
+        [_, namespace, name] => namespace.starts_with("kube-") && !name.starts_with("fairlead"),
+        _ => false,
+    }
 }
 
 /// Objects once the controllers have made theirs in each namespace.
@@ -120,8 +136,7 @@ async fn settled(cluster: &Cluster) -> anyhow::Result<BTreeSet<String>> {
         let all = snapshot(cluster).await.ok()?;
         let names = all
             .iter()
-            .filter_map(|it| it.strip_prefix("Namespace <none> "))
-            .filter(|name| !name.starts_with("kube-"));
+            .filter_map(|it| it.strip_prefix("Namespace <none> "));
         let is_complete = names.into_iter().all(|name| {
             let made = [
                 "ConfigMap NAME kube-root-ca.crt",
