@@ -6,7 +6,7 @@ use std::{
     ffi::OsString,
     io::{self, Write},
     os::unix::process::CommandExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
     time::Duration,
 };
@@ -112,9 +112,11 @@ async fn fake_helm(args: &[OsString]) -> io::Result<u8> {
         let amount = rest.parse::<u64>().unwrap_or_default();
         match word {
             "echo" => writeln!(out, "{rest}")?,
-            "err" => writeln!(io::stderr(), "{rest}")?,
+            // One write: the other output may come between two.
+            "err" => io::stderr().write_all(format!("{rest}\n").as_bytes())?,
             "exit" => return Ok(u8::try_from(amount).unwrap_or(98)),
             "sleep" => tokio::time::sleep(Duration::from_millis(amount)).await,
+            "wait-for" => wait_for(rest).await,
             "print" => print(amount)?,
             "environment" => {
                 for (name, value) in std::env::vars_os() {
@@ -156,6 +158,13 @@ async fn fake_helm(args: &[OsString]) -> io::Result<u8> {
         out.flush()?;
     }
     Ok(0)
+}
+
+/// Waits until a file exists.
+async fn wait_for(file: &str) {
+    while !Path::new(file).exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 fn print(bytes: u64) -> io::Result<()> {

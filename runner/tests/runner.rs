@@ -23,10 +23,15 @@ const READ_WAIT: Duration = Duration::from_secs(10);
 #[tokio::test]
 async fn output_and_result_survive_a_restart_of_their_reader() {
     let rig = Rig::start().await;
-    let script = "echo one\nerr two\nsleep 300\necho three\nexit 3";
-    rig.run(1, script).await;
+    let go = rig.dir.path().join("go");
+    let script = format!(
+        "echo one\nerr two\nwait-for {}\necho three\nexit 3",
+        go.display()
+    );
+    rig.run(1, &script).await;
     let first = rig.client.output(&key(1), 0, READ_WAIT).await.unwrap();
     assert!(!first.bytes.is_empty() && !first.is_last());
+    fs::write(go, "").unwrap();
     // Another agent continues at the offset of the first one.
     let second = Runner::at(rig.client.socket());
     assert_eq!(second.runs().await.unwrap().len(), 1);
@@ -161,7 +166,9 @@ async fn folder_is_private_and_gone_afterwards() {
 #[tokio::test]
 async fn token_is_replaced_while_the_program_runs() {
     let rig = Rig::start().await;
-    rig.run(1, "read ../token\nsleep 700\nread ../token").await;
+    let go = rig.dir.path().join("go");
+    let script = format!("read ../token\nwait-for {}\nread ../token", go.display());
+    rig.run(1, &script).await;
     fixture::eventually(async || rig.text_so_far(1).await.contains("token-one")).await;
     rig.client
         .replace_token(&key(1), "token-two")
@@ -169,6 +176,7 @@ async fn token_is_replaced_while_the_program_runs() {
         .unwrap();
     let bad = rig.client.replace_token(&key(1), "two\nlines").await;
     assert!(matches!(refusal(bad), Refusal::Invalid(_)));
+    fs::write(go, "").unwrap();
     rig.ended(1).await;
     assert_eq!(rig.text(1).await, "token-one\ntoken-two\n");
     let late = rig.client.replace_token(&key(1), "token-three").await;
