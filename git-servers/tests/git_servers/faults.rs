@@ -242,9 +242,10 @@ async fn a_group_of_others_gets_no_request() {
 #[tokio::test]
 async fn an_unreachable_server_may_be_retried() {
     let fake = Fake::start(FakeKind::GitLab).await;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = listener.local_addr().unwrap();
-    drop(listener);
+    // Bound, so that no other test listens there.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = socket.local_addr().unwrap();
     let opened = open_with(fake.as_ref(), |it| it.endpoint = format!("http://{closed}"));
     let refused = first_call(&opened, "a/b");
     let error = refused.await.unwrap_err();

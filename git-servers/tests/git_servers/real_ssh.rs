@@ -29,9 +29,10 @@ async fn host_keys_of_openssh_are_read() {
 
 #[tokio::test]
 async fn an_unreachable_ssh_server_is_reported() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    // Bound, so that no other test listens there.
+    let closed = tokio::net::TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = closed.local_addr().unwrap().port();
     let fake = Fake::start(FakeKind::Gitea).await;
     let opened = open_with(fake.as_ref(), |settings| {
         settings.ssh_host = Some("127.0.0.1".to_owned());
