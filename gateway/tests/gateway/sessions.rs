@@ -241,7 +241,7 @@ async fn session_ends_with_its_certificate_unless_renewed() {
         ask(&first.exchanges, "POST", "/agent/v1/renew").await.0,
         200
     );
-    let left = Duration::from_secs(4) + 20 * begun.elapsed();
+    let left = Duration::from_secs(10) + 20 * begun.elapsed();
     let renewing = FakeAgent::expiring(rig.access(), "c-a", left).await;
     let exchanges = Exchanges::new(renewing.session.clone());
     assert_eq!(ask(&exchanges, "POST", "/agent/v1/renew").await.0, 200);
