@@ -8,12 +8,8 @@ use fairlead_api::CaPins;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
     ServerConfig, SignatureScheme,
-    client::{
-        Resumption,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    },
-    crypto::verify_tls13_signature,
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    client::{Resumption, danger::HandshakeSignatureValid},
+    pki_types::{CertificateDer, UnixTime, pem::PemObject},
     server::{
         NoServerSessionStorage, WebPkiClientVerifier,
         danger::{ClientCertVerified, ClientCertVerifier},
@@ -25,7 +21,8 @@ use crate::{
     error::CertsError,
     leaf::{Leaf, validity},
     pin,
-    tls::{algorithms, inner_provider, internal, provider},
+    server_rule::{SentChain, ServerRule, trusting},
+    tls::{inner_provider, internal, provider},
 };
 
 /// Server name of every hub inside the tunnel. It is in no DNS and needs none.
@@ -84,7 +81,7 @@ pub fn session_client(
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(PinnedHubVerifier {
+        .with_custom_certificate_verifier(trusting(PinnedHubVerifier {
             pins: Some(pins.into()),
         }));
     let mut config = match identity {
@@ -107,7 +104,7 @@ pub fn adoption_client() -> Result<Arc<ClientConfig>, CertsError> {
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(PinnedHubVerifier { pins: None }))
+        .with_custom_certificate_verifier(trusting(PinnedHubVerifier { pins: None }))
         .with_no_client_auth();
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
@@ -185,48 +182,21 @@ struct PinnedHubVerifier {
     pins: Option<CaPins>,
 }
 
-impl ServerCertVerifier for PinnedHubVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl ServerRule for PinnedHubVerifier {
+    fn check(&self, sent: SentChain<'_>) -> Result<(), Error> {
         match self.pins {
-            Some(pins) => pin::verify(pins, end_entity, intermediates, server_name, now)?,
+            Some(pins) => {
+                pin::verify(pins, sent.leaf, sent.intermediates, sent.name, sent.now)?;
+            }
             None => {
-                let chain: Vec<_> = iter::once(end_entity)
-                    .chain(intermediates)
+                let chain: Vec<_> = iter::once(sent.leaf)
+                    .chain(sent.intermediates)
                     .cloned()
                     .collect();
                 let other = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
                 pin::sent_authority(&chain).ok_or_else(other)?;
             }
         }
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("the inner TLS is 1.3 only".to_owned()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &algorithms())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        algorithms().supported_schemes()
+        Ok(())
     }
 }

@@ -19,6 +19,7 @@ mod pin;
 mod profiles;
 mod registration;
 mod renewal;
+mod server_rule;
 mod tls;
 
 pub use agent_key::AgentKey;

@@ -9,10 +9,9 @@ use std::{
 
 use fairlead_api::CaPins;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    CertificateError, ClientConfig, Error, RootCertStore,
+    client::danger::ServerCertVerifier,
+    pki_types::{CertificateDer, UnixTime, pem::PemObject},
 };
 use rustls_platform_verifier::Verifier;
 use tracing::warn;
@@ -22,7 +21,8 @@ use crate::{
     error::CertsError,
     evidence::SentCertificate,
     pin,
-    tls::{TrustError, algorithms, internal, provider},
+    server_rule::{SentChain, ServerRule, trusting},
+    tls::{TrustError, internal, provider},
 };
 
 /// Outer TLS of agents and of the command line; http/1.1 only by ALPN.
@@ -84,7 +84,7 @@ fn client(
         .with_safe_default_protocol_versions()
         .map_err(internal)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(OuterVerifier {
+        .with_custom_certificate_verifier(trusting(OuterVerifier {
             system_roots,
             pin,
             any_time,
@@ -106,7 +106,7 @@ pub fn outer_client_between_hubs() -> Result<Arc<ClientConfig>, CertsError> {
         .with_safe_default_protocol_versions()
         .map_err(internal)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(UnverifiedTransport))
+        .with_custom_certificate_verifier(trusting(UnverifiedTransport))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -116,38 +116,9 @@ pub fn outer_client_between_hubs() -> Result<Arc<ClientConfig>, CertsError> {
 #[derive(Debug)]
 struct UnverifiedTransport;
 
-impl ServerCertVerifier for UnverifiedTransport {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &algorithms())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &algorithms())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        algorithms().supported_schemes()
+impl ServerRule for UnverifiedTransport {
+    fn check(&self, _sent: SentChain<'_>) -> Result<(), Error> {
+        Ok(())
     }
 }
 
@@ -203,23 +174,23 @@ impl SystemRoots {
     }
 }
 
-impl ServerCertVerifier for OuterVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.sent.set(end_entity);
+impl ServerRule for OuterVerifier {
+    fn check(&self, sent: SentChain<'_>) -> Result<(), Error> {
+        let SentChain {
+            leaf,
+            intermediates,
+            name,
+            ocsp_response,
+            now,
+        } = sent;
+        self.sent.set(leaf);
         let now = match self.any_time {
-            true => within_validity(end_entity, now),
+            true => within_validity(leaf, now),
             false => now,
         };
         let by_pin = match self.pin {
-            Some(pin) => match pin::verify(pin, end_entity, intermediates, server_name, now) {
-                Ok(()) => return Ok(ServerCertVerified::assertion()),
+            Some(pin) => match pin::verify(pin, leaf, intermediates, name, now) {
+                Ok(()) => return Ok(()),
                 Err(error) => Some(error),
             },
             None => None,
@@ -228,46 +199,20 @@ impl ServerCertVerifier for OuterVerifier {
             Ok(system_roots) => system_roots,
             Err(error) => {
                 warn!(%error, "system roots cannot be read; trusting the pin alone");
-                return Err(by_pin.unwrap_or_else(|| unknown_issuer(end_entity)));
+                return Err(by_pin.unwrap_or_else(|| unknown_issuer(leaf)));
             }
         };
-        let by_system_roots = system_roots.verify_server_cert(
-            end_entity,
-            intermediates,
-            server_name,
-            ocsp_response,
-            now,
-        );
-        by_system_roots.map_err(|error| match (by_pin, error) {
+        let by_system_roots =
+            system_roots.verify_server_cert(leaf, intermediates, name, ocsp_response, now);
+        match (by_pin, by_system_roots) {
+            (_, Ok(_)) => Ok(()),
             // The chain is our hub's, so its own error is the one to report.
-            (Some(ours), _) if TrustError::find(&ours).is_none() => ours,
-            (_, Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-                unknown_issuer(end_entity)
+            (Some(ours), Err(_)) if TrustError::find(&ours).is_none() => Err(ours),
+            (_, Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))) => {
+                Err(unknown_issuer(leaf))
             }
-            (_, error) => error,
-        })
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &algorithms())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &algorithms())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        algorithms().supported_schemes()
+            (_, Err(error)) => Err(error),
+        }
     }
 }
 
