@@ -40,7 +40,7 @@ const ADOPTED_DRIFT: DriftPolicy = DriftPolicy::Report;
 /// Account of these bundles in `fairlead-delivery`. The install manifest binds it.
 pub const INSTALLER: &str = "gitops-installer";
 /// Number of the form of rendered objects and of their fields. Another number renders all bundles again.
-const RENDERER_VERSION: u32 = 2;
+const RENDERER_VERSION: u32 = 3;
 const FILE_NAME: &str = "gitops.json";
 /// Time to become ready: images are pulled first.
 const READY_TIMEOUT: Duration = Duration::from_secs(15 * 60);

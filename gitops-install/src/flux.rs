@@ -24,6 +24,9 @@ const COMPONENTS: [&str; 3] = [
     "kustomize-controller",
     "helm-controller",
 ];
+/// Definition of Kustomizations, and the schema of a field in one of its versions.
+const KUSTOMIZATIONS: &str = "kustomizations.kustomize.toolkit.fluxcd.io";
+const DELETION_POLICY: &str = "/schema/openAPIV3Schema/properties/spec/properties/deletionPolicy";
 /// Policies of notification-controller.
 const WEBHOOKS_POLICY: &str = "allow-webhooks";
 const EVENTS_FLAG: &str = "--events-addr=";
@@ -64,8 +67,8 @@ fn without_events(deployment: &mut Value) {
     }
 }
 
-/// Source of the catalog, and its Kustomization.
-pub(crate) fn catalog(installation: &Installation<'_>) -> Vec<Value> {
+/// Source of the catalog, and its Kustomization. `controllers` are those of the same installation.
+pub(crate) fn catalog(installation: &Installation<'_>, controllers: &[Value]) -> Vec<Value> {
     let settings = &installation.desired.installation;
     let metadata = json!({
         "name": CATALOG,
@@ -84,7 +87,7 @@ pub(crate) fn catalog(installation: &Installation<'_>) -> Vec<Value> {
         },
     });
     let path = settings.path.as_deref().unwrap_or_default();
-    let kustomization = json!({
+    let mut kustomization = json!({
         "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
         "kind": "Kustomization",
         "metadata": metadata,
@@ -95,6 +98,11 @@ pub(crate) fn catalog(installation: &Installation<'_>) -> Vec<Value> {
             "sourceRef": { "kind": "GitRepository", "name": CATALOG },
         },
     });
+    if controllers.iter().any(has_deletion_policy) {
+        // Flux would delete all objects of the catalog with its Kustomization: at the uninstall of the agent, for example.
+        let policy = [("deletionPolicy", "Orphan".into())];
+        set(&mut kustomization, &["spec"], &policy);
+    }
     let mut objects = Vec::new();
     if let Some(verify) = &installation.desired.verify {
         let mode = match verify.mode {
@@ -108,6 +116,16 @@ pub(crate) fn catalog(installation: &Installation<'_>) -> Vec<Value> {
     }
     objects.extend([source, kustomization]);
     objects
+}
+
+/// True for the definition of Kustomizations with a deletion policy, which Flux has since version 2.5.
+fn has_deletion_policy(object: &Value) -> bool {
+    let versions = object
+        .pointer("/spec/versions")
+        .and_then(Value::as_array)
+        .filter(|_| name(object) == KUSTOMIZATIONS);
+    let mut versions = versions.into_iter().flatten();
+    versions.any(|it| it.pointer(DELETION_POLICY).is_some())
 }
 
 /// Public keys in a Secret: source-controller reads them from nothing else.

@@ -67,7 +67,7 @@ pub fn render(
         without_status(object);
     }
     let catalog = match desired.tool {
-        GitOpsTool::Flux => flux::catalog(installation),
+        GitOpsTool::Flux => flux::catalog(installation, &objects),
         GitOpsTool::Argocd => argocd::catalog(installation),
         GitOpsTool::None => Vec::new(),
     };

@@ -71,6 +71,37 @@ fn flux_has_three_controllers_and_the_source_of_the_catalog() {
 }
 
 #[test]
+fn end_of_flux_deletes_no_object_of_the_catalog() {
+    let flux = desired(GitOpsTool::Flux);
+    let policy = |objects: &[Value]| {
+        let catalog = find(objects, "Kustomization", "flux-system");
+        catalog["spec"]["deletionPolicy"].clone()
+    };
+    assert_eq!(policy(&rendered(&flux, true)), "Orphan");
+    // The definition of an adopted Flux is that of others.
+    assert_eq!(policy(&rendered(&flux, false)), Value::Null);
+
+    let mut earlier = ToolManifest::embedded(GitOpsTool::Flux).unwrap();
+    for object in &mut earlier.objects {
+        let versions = object.pointer_mut("/spec/versions");
+        let versions = versions.and_then(Value::as_array_mut);
+        for version in versions.into_iter().flatten() {
+            let spec = "/schema/openAPIV3Schema/properties/spec/properties";
+            if let Some(Value::Object(fields)) = version.pointer_mut(spec) {
+                fields.remove("deletionPolicy");
+            }
+        }
+    }
+    let installation = Installation {
+        desired: &flux,
+        url: URL,
+        with_controllers: true,
+    };
+    let objects = render(&installation, &earlier).unwrap();
+    assert_eq!(policy(&objects), Value::Null, "it would be refused");
+}
+
+#[test]
 fn argocd_has_no_user_interface_and_no_administrator() {
     let objects = rendered(&desired(GitOpsTool::Argocd), true);
     let workloads = [
