@@ -21,7 +21,7 @@ E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/deploy %/doctor %/drift %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe commodore schemathesis kills gitea flux vault net pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -29,7 +29,7 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, pods, upgrades, hosts, hubs-killed, observe, crash and million
+test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, pods, upgrades, hosts, hubs-killed, observe, traces, crash and million
 	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
 	@$(MAKE) --no-print-directory -j2 kube without-kube
 	@$(MAKE) --no-print-directory e2e
@@ -153,6 +153,12 @@ observe: kube ## a real Prometheus scrapes a hub and six agents through load and
 	@e2e/prometheus/build > /dev/null
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test monitoring -- observe --ignored --nocapture
+
+traces: kube ## a real OpenTelemetry collector, built from its Go module, gets one trace with spans of hub, agent and API server (cached outside the checkout)
+	@e2e/otel/build > /dev/null
+	@e2e/prometheus/build > /dev/null
+	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test monitoring -- traces --ignored --nocapture
 
 upgrades: kube ## thirty agents upgraded in waves, and back from a broken version
 	cargo build --locked --workspace --bin fairlead

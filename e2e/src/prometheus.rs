@@ -16,6 +16,7 @@ use fairlead_testkit::{
     wait::eventually,
 };
 use serde_json::Value;
+use time::OffsetDateTime;
 
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -73,6 +74,7 @@ impl Prometheus {
             format!("--config.file={}", folder.join("prometheus.yaml").display()),
             format!("--storage.tsdb.path={}", folder.join("data").display()),
             format!("--web.listen-address={}", port.address()),
+            "--enable-feature=exemplar-storage".to_owned(),
         ];
         let launch = Launch::new(programs()?.join("prometheus")).args(flags);
         let process = launch.spawn(folder.join("prometheus.log"))?;
@@ -116,11 +118,26 @@ impl Prometheus {
         self.result(&path, query).await
     }
 
+    /// Exemplars of the last hour, with their series.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub async fn exemplars(&self, query: &str) -> anyhow::Result<Vec<Value>> {
+        let now = OffsetDateTime::now_utc().unix_timestamp();
+        let (query_text, start) = (encode(query), now - 3600);
+        let path = format!("/api/v1/query_exemplars?query={query_text}&start={start}&end={now}");
+        self.list(&path, query, "/data").await
+    }
+
     async fn result(&self, path: &str, query: &str) -> anyhow::Result<Vec<Value>> {
+        self.list(path, query, "/data/result").await
+    }
+
+    async fn list(&self, path: &str, query: &str, place: &str) -> anyhow::Result<Vec<Value>> {
         let body = self.client().get(path).await;
         let body = body.with_context(|| query.to_owned())?;
         let mut answer: Value = serde_json::from_str(&body)?;
-        let result = answer.pointer_mut("/data/result").map(Value::take);
+        let result = answer.pointer_mut(place).map(Value::take);
         match result {
             Some(Value::Array(result)) => Ok(result),
             _ => anyhow::bail!("{query}: {body}"),

@@ -7,10 +7,12 @@
 )]
 
 mod catalog;
+mod collector;
 mod files;
 mod observe;
 mod panels;
 mod queries;
+mod traces;
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
