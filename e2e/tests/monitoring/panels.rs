@@ -12,7 +12,9 @@ const UNIT_HEIGHT: f64 = 30.0;
 const GAP_PIXELS: f64 = 6.0;
 const TITLE_HEIGHT: f64 = 40.0;
 /// Lines of a legend, and rows of a table.
-const MAX_LINES: usize = 6;
+const MAX_LINES: usize = 10;
+/// Longest time between the last point of a current series and the end, in seconds.
+const CURRENT_SECONDS: f64 = 10.0;
 const COLORS: [&str; 8] = [
     "#4269d0", "#c98500", "#ff725c", "#3ca951", "#a463f2", "#6cc5b0", "#9c6b4e", "#97a0ac",
 ];
@@ -114,7 +116,7 @@ impl Frame {
         self.text(svg, (10.0, 17.0), "#222", 12, &panel.title);
         match panel.kind.as_str() {
             "stat" => {
-                let (text, size) = match series.first() {
+                let (text, size) = match current(series, range).first() {
                     Some(only) if panel.title == "Status" => (only.name.clone(), 22),
                     Some(only) => (value(only.last(), &panel.unit), 26),
                     None => ("no data".to_owned(), 16),
@@ -128,7 +130,7 @@ impl Frame {
                 );
             }
             "table" => {
-                for (at, row) in series.iter().take(MAX_LINES).enumerate() {
+                for (at, row) in current(series, range).iter().take(MAX_LINES).enumerate() {
                     let text = format!("{}  {}", row.name, value(row.last(), &panel.unit));
                     self.text(svg, (10.0, 40.0 + 17.0 * at as f64), "#222", 11, &text);
                 }
@@ -207,6 +209,15 @@ impl Frame {
     }
 }
 
+/// Series with a point at the end: these panels show no history.
+fn current(series: &[Series], (_, end): (i64, i64)) -> Vec<&Series> {
+    let at_end = |it: &&Series| {
+        let last = it.points.last().map(|point| point.0);
+        last.is_some_and(|last| last >= end as f64 - CURRENT_SECONDS)
+    };
+    series.iter().filter(at_end).collect()
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
@@ -237,6 +248,7 @@ fn value(value: f64, unit: &str) -> String {
             (0.0, "B"),
         ]),
         "reqps" | "ops" => scaled(&[(0.0, "/s")]),
+        "percentunit" => scaled(&[(0.01, "%"), (0.0, "")]),
         _ => scaled(&[(0.0, "")]),
     }
 }
@@ -247,6 +259,7 @@ fn panels_show_values_with_units_and_names_of_labels() {
     assert_eq!(value(7200.0, "s"), "2 h");
     assert_eq!(value(1536.0, "Bps"), "1.5 KiB");
     assert_eq!(value(3.0, "short"), "3");
+    assert_eq!(value(0.094, "percentunit"), "9.4 %");
     let row =
         serde_json::json!({ "metric": { "instance": "a" }, "values": [[1, "2"], [2, "NaN"]] });
     let series = Series::of(&[row], "hub {{instance}}");
