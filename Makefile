@@ -21,7 +21,7 @@ E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/deploy %/doctor %/drift %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery bench-hops soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -251,6 +251,11 @@ bench-delivery: ## what delivery costs a hub with 10,000 clusters and 50 bundles
 	cargo build --release --locked -p fairlead-bench
 	cargo build --profile dist --locked -p fairlead
 	target/release/fairlead-bench delivery --fairlead target/dist/fairlead $(BENCH_ARGS)
+
+bench-hops: ## processor time of a forwarded request beside a direct one, with two hubs on one PostgreSQL
+	cargo build --release --locked -p fairlead-bench
+	cargo build --profile dist --locked -p fairlead
+	target/release/fairlead-bench hops --fairlead target/dist/fairlead $(BENCH_ARGS)
 
 soak: ## an hour of requests through Fairlead, many broken off in the middle: nothing may leak
 	cargo build --release --locked -p fairlead-bench

@@ -8,6 +8,7 @@ mod api;
 mod apiserver;
 mod delivery;
 mod dial;
+mod hops;
 mod hub;
 mod launch;
 mod link;
@@ -68,6 +69,8 @@ enum Role {
     Registry(registry::Args),
     /// Cost of delivery: a hub with 10,000 clusters and 50 bundles, and an agent in a real cluster
     Delivery(delivery::Args),
+    /// Processor time of direct and of forwarded requests, with two hubs
+    Hops(hops::Args),
     /// Prints the figures of a run as tables for a README
     Table(report::Args),
     /// Draws the plots that a Markdown page links, from the tables of the same page
@@ -101,6 +104,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Run(args) => return single()?.block_on(run::run(args)),
         Role::Registry(args) => return single()?.block_on(registry::run(args)),
         Role::Delivery(args) => return single()?.block_on(delivery::run(args)),
+        Role::Hops(args) => return single()?.block_on(hops::run(args)),
         Role::Soak(args) => return single()?.block_on(soak::run(args)),
     }
     Ok(ExitCode::SUCCESS)

@@ -244,7 +244,7 @@ impl BenchSite<'_> {
 
 impl Bed<'_> {
     /// Kubeconfig of the upstream, for an agent. JSON is valid YAML.
-    fn kubeconfig(&self) -> anyhow::Result<serde_json::Value> {
+    pub(crate) fn kubeconfig(&self) -> anyhow::Result<serde_json::Value> {
         let token = std::fs::read_to_string(&self.token_file)?;
         let Ready {
             url,
