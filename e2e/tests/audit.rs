@@ -241,21 +241,28 @@ async fn tenants_see_their_own(hub: &Hub, cluster: &str, front: &RawClient) -> a
 
 /// Changes a copy of the log, and verifies it.
 async fn tampering_shows(hub: &Hub) -> anyhow::Result<()> {
-    let dir = hub.dir().join("data/audit");
     let copy = hub.dir().join("copy");
     fs::create_dir(&copy)?;
-    for file in fs::read_dir(&dir)? {
-        let file = file?;
-        fs::copy(file.path(), copy.join(file.file_name()))?;
+    // Before the copy: the hub notes a hash now and then, and a later one is not in the copy.
+    let heads = hub.dir().join("heads.log");
+    fs::write(&heads, hub.process.log()?)?;
+    for file in fs::read_dir(hub.dir().join("data/audit"))? {
+        let path = file?.path();
+        if path.extension().is_some_and(|it| it == "jsonl") {
+            // The hub may be writing the last line.
+            let text = fs::read_to_string(&path)?;
+            let (whole, _) = text.rsplit_once('\n').context("no whole line")?;
+            let name = path.file_name().context("name")?;
+            fs::write(copy.join(name), format!("{whole}\n"))?;
+        }
     }
-    fs::remove_file(copy.join("head.json")).ok();
     let path = copy.to_str().context("path")?;
     let whole = hub.cli(["audit", "verify", path]).await?;
     ensure!(
         whole.text().contains("none removed or changed"),
         "{whole:?}"
     );
-    hashes_of_another_place_show_more(hub, &dir, &copy).await?;
+    hashes_of_another_place_show_more(hub, &heads, &copy).await?;
     let log = copy.join("00000001.jsonl");
     let text = fs::read_to_string(&log)?;
     let mut lines: Vec<&str> = text.lines().collect();
@@ -279,15 +286,13 @@ async fn tampering_shows(hub: &Hub) -> anyhow::Result<()> {
 /// A truncated log whose chain is whole, against hashes from the hub's own log and from a receiver.
 async fn hashes_of_another_place_show_more(
     hub: &Hub,
-    dir: &Path,
+    heads: &Path,
     copy: &Path,
 ) -> anyhow::Result<()> {
-    let own = hub.dir().join("hub.log");
-    fs::write(&own, hub.process.log()?)?;
     let text = |path: &Path| path.display().to_string();
     let compare =
         |heads: &Path| ["audit", "verify", &text(copy), "--heads", &text(heads)].map(str::to_owned);
-    let whole = hub.cli(compare(&own)).await?;
+    let whole = hub.cli(compare(heads)).await?;
     ensure!(
         whole.text().contains("earlier hashes were compared"),
         "{whole:?}"
@@ -302,7 +307,9 @@ async fn hashes_of_another_place_show_more(
         alone.text().contains("none removed or changed"),
         "{alone:?}"
     );
-    let shown = hub.cli(compare(&dir.join("00000001.jsonl"))).await?;
+    let received = hub.dir().join("received.jsonl");
+    fs::write(&received, &lines)?;
+    let shown = hub.cli(compare(&received)).await?;
     ensure!(
         shown.status.code() == Some(1) && shown.text().contains("are missing"),
         "{shown:?}"

@@ -18,7 +18,7 @@ use fairlead_e2e::{
 };
 use tokio::time::Instant;
 
-const STEP_DEADLINE: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(60);
 /// Size of the copied file in bytes, large enough that no kill comes too late.
 const FILE_BYTES: u64 = 1024 * 1024 * 1024;
 /// Bytes copied before the kill; more than all windows on the path hold.

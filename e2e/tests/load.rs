@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-const STEP_DEADLINE: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(60);
 /// Deadline for idle connections and streams to close, which they do after a minute.
 const IDLE_DEADLINE: Duration = Duration::from_secs(100);
 const WATCH_COUNT: usize = 200;
@@ -195,6 +195,10 @@ async fn tokens_are_refused_once_their_minute_is_over() -> anyhow::Result<()> {
         let output = fleet::fairlead(home.path(), &args, &env).await?;
         anyhow::Ok(serde_json::from_str::<Value>(&output.success()?)?)
     };
+    // Its join string lives as long as the token below, and is older.
+    let joining: Joining =
+        serde_json::from_value(run(&["cluster", "create", "late", "-o", "json"]).await?)?;
+    let since = Instant::now();
     let minted = [
         "token", "create", "brief", "--role", "viewer", "--ttl", "60s", "-o", "json",
     ];
@@ -202,9 +206,6 @@ async fn tokens_are_refused_once_their_minute_is_over() -> anyhow::Result<()> {
         .as_str()
         .context("token")?
         .to_owned();
-    let joining: Joining =
-        serde_json::from_value(run(&["cluster", "create", "late", "-o", "json"]).await?)?;
-    let since = Instant::now();
 
     let front = RawClient::new(url, &fs::read_to_string(ca)?)?;
     let request = format!(

@@ -34,7 +34,13 @@ async fn tries(hub: &Hub, kubectl: &Kubectl, outcome: &str) -> anyhow::Result<(O
     let get = kubectl.clone().deadline(2 * STEP_DEADLINE);
     let output = get.args(GET).run().await?;
     ensure!(!output.status.success(), "{output:?}");
-    Ok((output, requests(hub, outcome).await? - before))
+    // The hub counts a request once its answer is sent.
+    let count = eventually(STEP_DEADLINE, "the request in the metrics", async || {
+        let count = requests(hub, outcome).await.ok()? - before;
+        (count >= 1.0).then_some(count)
+    })
+    .await?;
+    Ok((output, count))
 }
 
 #[tokio::test]
