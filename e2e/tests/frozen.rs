@@ -6,10 +6,13 @@
     reason = "a test may panic, and waits for one future at a time"
 )]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use fairlead_e2e::{Cluster, Hub, Kubectl, Output, Pod, Site, admin::get_plain, eventually};
+use fairlead_e2e::{
+    Cluster, Hub, Kubectl, Output, Pod, RawAnswer, RawClient, Site, admin::get_plain, eventually,
+};
 use rustix::process::Signal;
 use tokio::{
     task::JoinSet,
@@ -17,10 +20,13 @@ use tokio::{
 };
 
 const STEP_DEADLINE: Duration = Duration::from_secs(30);
-/// Deadline of the answer to a read, and the time of kubectl's own process.
-const ANSWER_DEADLINE: Duration = Duration::from_millis(20_000 + 1_500);
+/// Deadline of the answer to a read, and the time of kubectl's own process on a busy machine.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(20 + 10);
 /// Starts of the reads in seconds after the freeze. The agent's link is given up after 20 s.
 const STARTS_SECONDS: [u64; 8] = [0, 3, 6, 9, 12, 14, 16, 18];
+
+/// Reads at once, more than the nearer agent gets alone, even if the other one seems far on a busy machine.
+const EARLY_COUNT: usize = 32;
 
 /// One kubectl, its start, and the time that it took.
 struct Call {
@@ -42,7 +48,14 @@ async fn call(kubectl: Kubectl, words: &[&str], start: u64) -> anyhow::Result<Ca
     })
 }
 
-const GET: [&str; 5] = ["get", "nodes", "-o", "name", "--request-timeout=30s"];
+/// Its own timeout is longer than the deadline of the answer.
+const GET: [&str; 5] = ["get", "nodes", "-o", "name", "--request-timeout=60s"];
+
+async fn early_read(front: Arc<RawClient>, get: String) -> anyhow::Result<(RawAnswer, Duration)> {
+    let began = Instant::now();
+    let answer = front.send(&get).await?;
+    Ok((answer, began.elapsed()))
+}
 
 /// Reads that start one after the other.
 async fn reads(kubectl: &Kubectl) -> anyhow::Result<Vec<Call>> {
@@ -126,10 +139,18 @@ async fn reads_of_a_frozen_agent_are_answered_by_another_one() -> anyhow::Result
     call(kubectl.clone(), &GET, 0).await?.output.success()?;
 
     one.process.signal(Signal::STOP)?;
-    // Some of these go to the frozen agent.
+    // Some of these go to the frozen agent. Without processes of their own they start at once, while the
+    // hub still trusts both agents.
+    let front = Arc::new(hub.front()?);
+    let get = format!(
+        "GET /k8s/clusters/{}/api/v1/nodes HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        joining.id,
+        front.address(),
+        hub.token()?
+    );
     let mut early = JoinSet::new();
-    for _ in 0..8 {
-        early.spawn(call(kubectl.clone(), &GET, 0));
+    for _ in 0..EARLY_COUNT {
+        early.spawn(early_read(front.clone(), get.clone()));
     }
     let mut slowest = Duration::ZERO;
     for Call { output, took, .. } in reads(&kubectl).await? {
@@ -137,8 +158,8 @@ async fn reads_of_a_frozen_agent_are_answered_by_another_one() -> anyhow::Result
         slowest = slowest.max(took);
     }
     while let Some(early) = early.join_next().await {
-        let Call { output, took, .. } = early??;
-        ensure!(output.success()?.contains("node/"));
+        let (answer, took) = early??;
+        ensure!(answer.status == 200, "{}", answer.text());
         ensure!(took <= ANSWER_DEADLINE, "{took:?}");
         slowest = slowest.max(took);
     }

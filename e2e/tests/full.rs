@@ -93,7 +93,7 @@ async fn writes_fail_with_a_code_and_everything_else_continues(disk: &Path) -> a
     let namespaces = kubectl.args(["get", "namespaces", "-o", "name"]);
     let shown = namespaces.clone().run().await?.success()?;
     ensure!(shown.contains("namespace/default"), "{shown}");
-    ensure!(hub.cluster("demo").await?["status"]["state"] == "Connected");
+    hub.wait_state("demo", "Connected").await?;
 
     fs::remove_file(ballast)?;
     let (status, said) = admin.makes_one(0).await?;

@@ -248,7 +248,7 @@ async fn certificate_of_another_ca_is_rejected() -> anyhow::Result<()> {
         .wait_for_log("FL-3109", STEP_DEADLINE)
         .await?;
     ensure!(hub.metrics().await?.sum("fairlead_sessions", &[]) == 1.0);
-    ensure!(hub.cluster("demo").await?["status"]["state"] == "Connected");
+    hub.wait_state("demo", "Connected").await?;
     Ok(())
 }
 

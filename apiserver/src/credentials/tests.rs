@@ -1,4 +1,4 @@
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
@@ -23,8 +23,12 @@ impl Folder {
         let script = format!(
             "#!/bin/sh\necho run >>{dir}/ran\necho \"$KUBERNETES_EXEC_INFO $EXTRA\" >{dir}/received\ncat {dir}/{prints}\n"
         );
-        let path = self.write(name, &script);
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+        let source = self.write(&format!("{name}.source"), &script);
+        // Copied by another process: a program that this one has open for writing cannot be started.
+        let mut install = std::process::Command::new("install");
+        install.args(["-m", "700"]).arg(source);
+        let installed = install.arg(self.0.path().join(name)).status();
+        assert!(installed.unwrap().success());
     }
 
     fn kubeconfig(&self, cluster: &str, user: &str) -> ApiCredentials {

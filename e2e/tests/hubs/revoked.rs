@@ -4,13 +4,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{
-    CALL_KINDS, Cluster, END_DEADLINE, Hub, Joining, Kubectl, RunningCalls, Site,
+    CALL_KINDS, Cluster, Hub, Joining, Kubectl, RunningCalls, Site,
     dex::{Dex, Person},
     eventually,
 };
 use tokio::{task::JoinSet, time::Instant};
 
-use crate::{HubPair, get};
+use crate::{HubPair, STEP_DEADLINE, get};
 
 const JANE: &str = "corp.jane@corp.example";
 
@@ -75,7 +75,7 @@ impl RevokedWorld {
         // Each hub lists the requests of both.
         let path = format!("/v1/requests?caller={caller}");
         for (asked, _) in self.hubs() {
-            eventually(END_DEADLINE, "eight requests in the list", async || {
+            eventually(STEP_DEADLINE, "eight requests in the list", async || {
                 let (_, listed) = get(asked, &self.pair.token, &path).await.ok()?;
                 let items = listed["items"].as_array()?;
                 let is_there = |hub: &Hub, kind: &str| {
@@ -241,13 +241,13 @@ async fn role_for_a_time_is_approved_at_the_other_hub_and_ends_from_there() -> a
     let id = id.trim();
     let own = jane.run(&["access", "approve", id]).await?;
     ensure!(!own.status.success(), "{own:?}");
-    eventually(END_DEADLINE, "the request at the other hub", async || {
+    eventually(STEP_DEADLINE, "the request at the other hub", async || {
         let approved = guest.run(&["access", "approve", id]).await.ok()?;
         approved.success().ok()
     })
     .await?;
     let approved = Instant::now();
-    eventually(END_DEADLINE, "the role at the first hub", async || {
+    eventually(STEP_DEADLINE, "the role at the first hub", async || {
         let allowed = kubectl.clone().args(exec).run().await.ok()?;
         allowed.success().ok()
     })

@@ -1,10 +1,13 @@
 //! A role for a time: requested, approved by a second person, used by kubectl, and revoked.
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{END_DEADLINE, Output, RunningCalls, UpgradeProtocol, fleet::fairlead};
+use fairlead_e2e::{
+    END_DEADLINE, Output, RunningCalls, UpgradeProtocol, eventually, fleet::fairlead,
+};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
+use crate::STEP_DEADLINE;
 use crate::world::{CallRoute, KubectlWorld};
 
 /// A caller with an API token of its own.
@@ -94,12 +97,12 @@ async fn approved_role_works_and_ends_with_its_revocation() -> anyhow::Result<()
     ensure!(refused.stderr.contains("forbidden"), "{refused:?}");
 
     // The audit log names the request at each use.
-    let events = world
-        .hub
-        .cli(["audit", "requests", "--caller", "access-ann", "-o", "json"]);
-    let events = events.await?.success()?;
-    ensure!(events.contains(&format!("\"{id}\"")), "{events}");
-    Ok(())
+    let events = ["audit", "requests", "--caller", "access-ann", "-o", "json"];
+    eventually(STEP_DEADLINE, "the request in the audit log", async || {
+        let events = world.hub.cli(events).await.ok()?.success().ok()?;
+        events.contains(&format!("\"{id}\"")).then_some(())
+    })
+    .await
 }
 
 #[tokio::test]

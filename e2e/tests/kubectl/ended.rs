@@ -4,8 +4,8 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::{CALL_KINDS, END_DEADLINE, RunningCalls, UpgradeProtocol};
 use tokio::time::{Instant, timeout};
 
-use crate::BOTH;
 use crate::world::{CallRoute, KubectlWorld};
+use crate::{BOTH, STEP_DEADLINE};
 
 async fn create_token(world: &KubectlWorld, name: &str) -> anyhow::Result<String> {
     let create = ["token", "create", name, "--role", "admin", "-o"];
@@ -24,7 +24,7 @@ async fn started(
     let kubectl = || world.kubectl(CallRoute::Path).args([token]).transport(over);
     let calls = RunningCalls::start(format!("{over:?}"), kubectl, world.pods_of_calls()).await?;
     let listed = ["sessions", "list", "--caller", caller, "-o", "json"];
-    fairlead_e2e::eventually(END_DEADLINE, "four requests in the list", async || {
+    fairlead_e2e::eventually(STEP_DEADLINE, "four requests in the list", async || {
         let listed = world.hub.cli(listed).await.ok()?.success().ok()?;
         let has = |kind: &&str| listed.contains(&format!("\"kind\": \"{kind}\""));
         CALL_KINDS.iter().all(has).then_some(())

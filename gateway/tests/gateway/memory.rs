@@ -1,12 +1,17 @@
 //! Memory budget of all sessions, with many uploads that no API server reads.
 
+use std::time::Duration;
+
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
     client::until,
     rig::{HUB, Rig},
 };
-use fairlead_testkit::agent::{FakeAgent, hello};
+use fairlead_testkit::{
+    agent::{FakeAgent, hello},
+    wait::eventually,
+};
 
 /// Budget of all sessions, in bytes.
 const BUDGET_BYTES: usize = 5 << 20;
@@ -16,6 +21,8 @@ const RESERVATION_BYTES: usize = 64 << 10;
 /// peer's acknowledgements.
 const UPLOAD_COUNT: usize = 60;
 const UPLOAD_BYTES: usize = 56_000;
+/// Time for megabytes into tunnels, on a busy machine.
+const TRANSFER_DEADLINE: Duration = Duration::from_secs(120);
 
 /// Sends a body that is never read. The returned connection keeps it going.
 async fn upload(rig: &Rig, cluster: &str) -> TcpStream {
@@ -68,7 +75,13 @@ async fn sessions_of_stalled_agents_stay_within_the_memory_budget() {
             uploads.push(upload(&rig, cluster).await);
         }
     }
-    until(async || taken(&rig) > BUDGET_BYTES - stuck.len() * RESERVATION_BYTES).await;
+    let is_full = async || {
+        let is_full = taken(&rig) > BUDGET_BYTES - stuck.len() * RESERVATION_BYTES;
+        is_full.then_some(())
+    };
+    eventually(TRANSFER_DEADLINE, "a full budget", is_full)
+        .await
+        .unwrap();
     // Other clusters are not affected.
     let answer = rig.get(HUB, "/k8s/clusters/c-e/who", "").await;
     assert_eq!(answer.status, 200, "{}", answer.text());

@@ -1,15 +1,22 @@
 //! Clients that have stopped reading: each uses a window of its stream, and all together at most the memory budget.
 
+use std::time::Duration;
+
 use fairlead_api::resources::ClusterState;
 
 use crate::{
     client::{ROOT, head, open, read_until, status, until},
     rig::{HUB, Rig},
 };
-use fairlead_testkit::agent::{FakeAgent, data};
+use fairlead_testkit::{
+    agent::{FakeAgent, data},
+    wait::eventually,
+};
 
 /// Budget of all sessions, in bytes.
 const BUDGET_BYTES: usize = 1 << 20;
+/// Time for megabytes through a tunnel, on a busy machine.
+const TRANSFER_DEADLINE: Duration = Duration::from_secs(120);
 /// A stopped reader leaves at least half of a 256 KiB window unread, so these exceed the budget.
 const CLIENT_COUNT: usize = 12;
 
@@ -32,7 +39,10 @@ async fn requests_are_rejected_while_stalled_clients_fill_the_budget() {
     let presence = rig.modules.presence.get().unwrap();
     let cluster = "c-a".parse().unwrap();
     // The buffered bytes vary while data moves to the sockets.
-    until(async || unread().await >= BUDGET_BYTES).await;
+    let is_full = async || (unread().await >= BUDGET_BYTES).then_some(());
+    eventually(TRANSFER_DEADLINE, "a full budget", is_full)
+        .await
+        .unwrap();
     until(async || presence.sessions(&cluster)[0].unread_bytes >= BUDGET_BYTES).await;
     let ask = async || rig.get(HUB, &format!("{ROOT}/headers"), "").await;
     until(async || {
@@ -47,7 +57,9 @@ async fn requests_are_rejected_while_stalled_clients_fill_the_budget() {
     .await;
 
     drop(stopped);
-    until(async || unread().await < BUDGET_BYTES).await;
-    let answer = ask().await;
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    // Data that the agent sent before the resets may fill the budget once more.
+    let is_served = async || (ask().await.status == 200).then_some(());
+    eventually(TRANSFER_DEADLINE, "space in the budget", is_served)
+        .await
+        .unwrap();
 }
