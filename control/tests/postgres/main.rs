@@ -14,6 +14,8 @@ mod deliveries;
 mod delivery;
 #[path = "../store/delivery_rows.rs"]
 mod delivery_rows;
+#[path = "../store/fact_history.rs"]
+mod fact_history;
 #[path = "../store/history.rs"]
 mod history;
 #[path = "../modules/rig.rs"]

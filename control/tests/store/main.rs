@@ -9,6 +9,7 @@
 mod contract;
 mod delivery;
 mod delivery_rows;
+mod fact_history;
 mod history;
 mod kit;
 mod million;
