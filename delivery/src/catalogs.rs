@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use fairlead_api::{BundleId, ClusterId, Code, Failure, IdError};
 use fairlead_bundle::folder::FileEntry;
+use fairlead_registry::LeaderPasses;
 use fairlead_store::{
     Actor, Draft, StoreError, View, millis,
     model::{BundleRecord, CatalogOrigin, Cluster, Generation},
 };
 use serde_json::Value;
-use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::{
@@ -23,8 +23,6 @@ use crate::{
 };
 
 const FILE_NAME: &str = "catalog.yaml";
-/// Changes within this time are processed together.
-const BATCH_DELAY: Duration = Duration::from_millis(300);
 /// Interval at which failed changes are repeated, and at which a hub learns that it leads.
 const POLL_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -39,16 +37,10 @@ enum CatalogChange {
 
 /// Keeps the bundles; never returns.
 pub(crate) async fn run(parts: &DeliveryParts) {
-    let mut revisions = parts.store.watch();
+    let mut passes = LeaderPasses::new(&parts.store, POLL_INTERVAL);
     loop {
-        if parts.store.leads() {
-            revisions.mark_unchanged();
-            pass(parts).await;
-        }
-        tokio::select! {
-            Ok(()) = revisions.changed() => sleep(BATCH_DELAY).await,
-            () = sleep(POLL_INTERVAL) => {}
-        }
+        passes.due().await;
+        pass(parts).await;
     }
 }
 

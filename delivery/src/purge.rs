@@ -76,10 +76,7 @@ async fn start(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Response> {
-    let view = parts.store.view();
-    let known = visible(&view, &caller, &id)?;
-    let caller = allow_in(&view, &caller, &known.value, DELIVER)?;
-    let cluster = known.value.id.clone();
+    let (caller, cluster) = may_order(&parts, &caller, &id)?;
     check_agent(&parts, &cluster).await?;
     let order = PurgeOrder {
         at: whole_millis(parts.clock.now()),
@@ -102,13 +99,18 @@ async fn cancel(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer<Response> {
-    let view = parts.store.view();
-    let known = visible(&view, &caller, &id)?;
-    let caller = allow_in(&view, &caller, &known.value, DELIVER)?;
-    let cluster = known.value.id.clone();
+    let (caller, cluster) = may_order(&parts, &caller, &id)?;
     set_order(&parts, &caller, &cluster, None).await?;
     info!(%cluster, caller = caller.name, "purge of cluster cancelled");
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// The cluster, and the caller with the one role that may order its purge.
+fn may_order(parts: &DeliveryParts, caller: &Caller, id: &str) -> Answer<(Caller, ClusterId)> {
+    let view = parts.store.view();
+    let known = visible(&view, caller, id)?;
+    let caller = allow_in(&view, caller, &known.value, DELIVER)?;
+    Ok((caller, known.value.id.clone()))
 }
 
 async fn purgeable(parts: &DeliveryParts, cluster: &ClusterId) -> Answer<Vec<Deployment>> {

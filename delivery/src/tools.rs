@@ -14,14 +14,13 @@ use fairlead_api::{
 };
 use fairlead_bundle::folder::FileEntry;
 use fairlead_gitops_install::{Installation, RenderError, embedded_version, namespace, render};
-use fairlead_registry::{Effective, template_of};
+use fairlead_registry::{Effective, LeaderPasses, template_of};
 use fairlead_store::{
     Actor, Draft, Record, StoreError, View, millis,
     model::{BundleRecord, Cluster, Generation, ToolOrigin, hex},
 };
 use serde::Serialize;
 use serde_json::Value;
-use tokio::time::sleep;
 use tracing::{info, warn};
 
 pub use manifests::ToolManifests;
@@ -44,8 +43,6 @@ const RENDERER_VERSION: u32 = 3;
 const FILE_NAME: &str = "gitops.json";
 /// Time to become ready: images are pulled first.
 const READY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-/// Changes within this time are processed together.
-const BATCH_DELAY: Duration = Duration::from_millis(300);
 /// Interval at which failed changes are repeated, and at which a hub learns that it leads.
 const POLL_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -101,17 +98,11 @@ pub(crate) type Checked = HashMap<ClusterId, Versions>;
 
 /// Keeps the bundles; never returns.
 pub(crate) async fn run(parts: &DeliveryParts) {
-    let mut revisions = parts.store.watch();
     let mut checked = Checked::new();
+    let mut passes = LeaderPasses::new(&parts.store, POLL_INTERVAL);
     loop {
-        if parts.store.leads() {
-            revisions.mark_unchanged();
-            pass(parts, &mut checked).await;
-        }
-        tokio::select! {
-            Ok(()) = revisions.changed() => sleep(BATCH_DELAY).await,
-            () = sleep(POLL_INTERVAL) => {}
-        }
+        passes.due().await;
+        pass(parts, &mut checked).await;
     }
 }
 

@@ -7,10 +7,9 @@ use fairlead_api::{
     ClusterId,
     resources::{AgentUpgradeState, ClusterState, ClusterUpgradeState},
 };
-use fairlead_registry::RegistryError;
+use fairlead_registry::{LeaderPasses, RegistryError};
 use fairlead_store::{Actor, Draft, Store, View, model::FleetUpgrade};
 use time::OffsetDateTime;
-use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::{
@@ -18,23 +17,15 @@ use super::{
     advance::{NextStep, ObservedCluster, advance, unreported},
 };
 
-/// Changes within this time are processed together.
-const BATCH_DELAY: Duration = Duration::from_millis(300);
 /// Interval at which deadlines are checked, and at which a hub learns that it leads.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Never returns.
 pub(super) async fn run(parts: &UpgradeParts) {
-    let mut revisions = parts.store.watch();
+    let mut passes = LeaderPasses::new(&parts.store, POLL_INTERVAL);
     loop {
-        if parts.store.leads() {
-            revisions.mark_unchanged();
-            pass(parts).await;
-        }
-        tokio::select! {
-            Ok(()) = revisions.changed() => sleep(BATCH_DELAY).await,
-            () = sleep(POLL_INTERVAL) => {}
-        }
+        passes.due().await;
+        pass(parts).await;
     }
 }
 
