@@ -35,6 +35,7 @@ use fairlead_store::{
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
+use serde_saphyr::ser::Error as SerializeError;
 use time::Duration;
 use tracing::{info, warn};
 
@@ -153,15 +154,8 @@ async fn agent_values(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer<impl IntoResponse> {
-    let token = token(query.as_deref(), &headers).unwrap_or_default();
-    let input = input(&enroll, token, query.as_deref().unwrap_or_default());
-    match input.and_then(|input| values(&input).map_err(EnrollError::internal)) {
-        Ok(body) => Ok((private("application/yaml; charset=utf-8"), body)),
-        Err(error) => {
-            count_rejection(&requester, &error, "agent-values.yaml")?;
-            Err(error.into())
-        }
-    }
+    let text = written(&enroll, query.as_deref(), &headers, values);
+    yaml(&requester, text, "agent-values.yaml")
 }
 
 async fn agent(
@@ -170,12 +164,31 @@ async fn agent(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer<impl IntoResponse> {
-    let token = token(query.as_deref(), &headers).unwrap_or_default();
-    let input = input(&enroll, token, query.as_deref().unwrap_or_default());
-    match input.and_then(|input| manifest(&input).map_err(EnrollError::internal)) {
+    let text = written(&enroll, query.as_deref(), &headers, manifest);
+    yaml(&requester, text, "agent.yaml")
+}
+
+/// Text for the token and the choices of a request.
+fn written(
+    enroll: &Enroll,
+    query: Option<&str>,
+    headers: &HeaderMap,
+    write: fn(&ManifestInput) -> Result<String, SerializeError>,
+) -> Result<String, EnrollError> {
+    let token = token(query, headers).unwrap_or_default();
+    let input = input(enroll, token, query.unwrap_or_default())?;
+    write(&input).map_err(EnrollError::internal)
+}
+
+fn yaml(
+    requester: &Requester,
+    text: Result<String, EnrollError>,
+    route: &'static str,
+) -> Answer<impl IntoResponse + use<>> {
+    match text {
         Ok(body) => Ok((private("application/yaml; charset=utf-8"), body)),
         Err(error) => {
-            count_rejection(&requester, &error, "agent.yaml")?;
+            count_rejection(requester, &error, route)?;
             Err(error.into())
         }
     }
