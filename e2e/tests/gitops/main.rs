@@ -12,6 +12,7 @@ mod argocd_sync;
 mod install;
 mod repair;
 mod rig;
+mod uninstall;
 mod world;
 
 use std::{collections::BTreeSet, fs::File, os::unix::fs::FileExt, path::Path};
