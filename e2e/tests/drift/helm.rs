@@ -133,6 +133,21 @@ async fn corrected(world: &World, bundle: &BundleId) -> anyhow::Result<Vec<Drift
     Ok(objects)
 }
 
+/// Waits for the correction of the replicas. An edit before that may have had one of its own.
+async fn replicas_corrected(world: &World, bundle: &BundleId) -> anyhow::Result<()> {
+    let has_replicas = |event: &DriftEvent| match event {
+        DriftEvent::Corrected { objects, .. } => {
+            let mut fields = objects.iter().flat_map(|it| &it.fields);
+            fields.any(|it| it == ".spec.replicas").then_some(())
+        }
+        _ => None,
+    };
+    let corrected = world.until_of(bundle, ANSWER_DEADLINE, "replicas", has_replicas);
+    corrected.await?;
+    world.forget_events();
+    Ok(())
+}
+
 async fn live(world: &World, path: &str) -> anyhow::Result<Value> {
     world.client.get(path).await?.context("it is gone")
 }
@@ -186,17 +201,7 @@ async fn release_is_corrected_without_a_revision() -> anyhow::Result<()> {
 
     kubectl(&world, &["set", "env", "deployment/web", "A=x"]).await?;
     kubectl(&world, &["scale", "deployment", "web", "--replicas=5"]).await?;
-    // The first edit may have been corrected before the second one.
-    let has_replicas = |event: &DriftEvent| match event {
-        DriftEvent::Corrected { objects, .. } => {
-            let mut fields = objects.iter().flat_map(|it| &it.fields);
-            fields.any(|it| it == ".spec.replicas").then_some(())
-        }
-        _ => None,
-    };
-    let scaled = world.until_of(&bundle, ANSWER_DEADLINE, "replicas", has_replicas);
-    scaled.await?;
-    world.forget_events();
+    replicas_corrected(&world, &bundle).await?;
     let web = live(&world, WEB).await?;
     ensure!(web["spec"]["replicas"] == 2, "{web}");
 
