@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const TENANT_COUNT: usize = 20;
 const CLUSTER_COUNT: usize = 200;
-const STEP_DEADLINE: std::time::Duration = std::time::Duration::from_secs(20);
+const STEP_DEADLINE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// CRDs of the operator's API group, as far as an API server needs them. The operator's own definitions are
 /// not published in a package registry.
@@ -262,7 +262,7 @@ async fn cluster_with_lieutenants_objects_is_read_by_its_kubeconfig() -> anyhow:
     let kubeconfig = cluster.kubeconfig();
     let kubeconfig = kubeconfig.to_str().context("its path is no text")?;
     let read = ["import", "lieutenant", "--kubeconfig", kubeconfig];
-    let none = hub.cli(read).await?;
+    let none = hub.cli_within(STEP_DEADLINE, read).await?;
     ensure!(
         none.stderr.contains("no Lieutenant is installed in it"),
         "{}",
@@ -292,14 +292,14 @@ async fn cluster_with_lieutenants_objects_is_read_by_its_kubeconfig() -> anyhow:
         apply.await.ok()?.success().ok()
     })
     .await?;
-    let (told, _) = counts(hub.cli(read).await?)?;
+    let (told, _) = counts(hub.cli_within(STEP_DEADLINE, read).await?)?;
     ensure!(told == "90 created, 0 changed, 0 unchanged.", "{told}");
     let one: Value = hub.cluster("c-cluster-3").await?;
     ensure!(
         one["dynamicFacts"]["kubernetesVersion"]["minor"] == "31",
         "{one}"
     );
-    let (told, _) = counts(hub.cli(read).await?)?;
+    let (told, _) = counts(hub.cli_within(STEP_DEADLINE, read).await?)?;
     ensure!(told == "0 created, 0 changed, 90 unchanged.", "{told}");
     Ok(())
 }

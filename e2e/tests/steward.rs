@@ -246,11 +246,9 @@ async fn day_of_reports_writes_only_changes_and_survives_restarts_of_both() -> a
     // The hub caches a valid token for a second.
     let refused = eventually(STEP_DEADLINE, "the older token is void", async || {
         let refused = steward.tick(&hub).await.err()?;
-        Some(refused.to_string())
+        refused.to_string().starts_with("401").then_some(())
     });
-    let refused = refused.await?;
-    ensure!(refused.starts_with("401"), "{refused}");
-    Ok(())
+    refused.await
 }
 
 #[tokio::test]
