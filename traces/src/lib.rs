@@ -8,8 +8,6 @@ mod context;
 mod queue;
 mod settings;
 mod span;
-#[cfg(test)]
-mod tests;
 
 pub use self::{
     settings::{OtlpEndpoint, OtlpHeaders, SampleRatio, TraceSettings},

@@ -1,11 +1,16 @@
+//! Export of spans to a collector in the same process.
+
+#![cfg(test)]
+#![allow(clippy::float_cmp, reason = "counters have whole numbers")]
+
 use fairlead_runtime::Process;
 use fairlead_testkit::collector::FakeCollector;
+use fairlead_traces::{OtlpEndpoint, OtlpHeaders, SampleRatio, SpanRole, TraceSettings, Traces};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::net::TcpListener;
 
-use super::*;
-use crate::queue::QUEUE_SPANS;
-
+/// Spans that wait at most.
+const QUEUE_SPANS: usize = 4096;
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
@@ -101,7 +106,7 @@ async fn clients_decide_on_the_sampling_and_others_by_ratio() {
 
     let process = Process::new();
     let all = Traces::start(Some(&settings(&collector, "1")), "one", &process).unwrap();
-    drop(all.request(&headers(None)).unwrap().begin(SpanRole::Front));
+    all.request(&headers(None)).unwrap().begin(SpanRole::Front);
     let unsampled = all.request(&headers(Some(UNSAMPLED))).unwrap();
     assert!(unsampled.begin(SpanRole::Front).sampled_trace().is_none());
     drop(unsampled);
