@@ -1,7 +1,6 @@
 //! Export of spans to a collector in the same process.
 
 #![cfg(test)]
-#![allow(clippy::float_cmp, reason = "counters have whole numbers")]
 
 use fairlead_runtime::Process;
 use fairlead_testkit::collector::FakeCollector;
