@@ -188,8 +188,8 @@ fn errors_of_headers_quote_no_value() {
 
 #[test]
 fn ratio_is_a_share() {
-    assert_eq!("0.25".parse(), Ok(SampleRatio(0.25)));
-    assert_eq!("1".parse(), Ok(SampleRatio::ALL));
+    assert_eq!("0.25".parse::<SampleRatio>(), Ok(SampleRatio(0.25)));
+    assert_eq!("1".parse::<SampleRatio>(), Ok(SampleRatio::ALL));
     for wrong in ["1.1", "-0.1", "NaN", "10%", ""] {
         assert!(wrong.parse::<SampleRatio>().is_err(), "{wrong}");
     }
