@@ -19,13 +19,16 @@ pub struct Config {
     pub join: Option<JoinString>,
     /// Without an identity and a join string: announce the key and wait for a person's approval.
     pub adopt: bool,
-    /// Hubs to dial. Overrides the hubs of the join string and of the stored identity.
+    /// Hubs to dial. Overrides the hubs of the join string and of the stored identity. Learned hubs come before them.
     pub hubs: Vec<HubUrl>,
     /// Name of this process among the agents of its cluster. A restart with the same name replaces the previous
     /// process at once. None: a random name.
     pub instance: Option<Instance>,
-    /// Number of links. Each link prefers another hub, as far as there are enough hubs.
-    pub links: LinkCount,
+    /// Number of links. Each link prefers another hub, as far as there are enough hubs. None: two with several hubs, else
+    /// one.
+    pub links: Option<LinkCount>,
+    /// Learn the addresses of all hubs from the hub.
+    pub learn_hubs: bool,
     /// CA for the outer TLS, in addition to the machine's roots and the pin. Read again at each dial.
     pub ca_file: Option<PathBuf>,
     /// API server of this site.

@@ -24,12 +24,14 @@ pub(crate) mod cluster_uid;
 pub(crate) mod configuration;
 pub(crate) mod deliveries;
 pub(crate) mod events;
+pub(crate) mod hubs;
 pub(crate) mod session_metrics;
 pub(crate) mod sessions;
 
 use cluster_uid::UidState;
 use configuration::ConfigurationState;
 use deliveries::DesiredDeliveries;
+use hubs::KnownHubs;
 use sessions::ServingSessions;
 
 pub(crate) struct AgentContext {
@@ -50,6 +52,8 @@ pub(crate) struct AgentContext {
     pub(crate) deliveries: DesiredDeliveries,
     /// State of the GitOps key; `None` without a tool.
     pub(crate) gitops: watch::Sender<Option<GitOpsStatus>>,
+    /// Hubs that the agent knows and uses.
+    pub(crate) hubs: Arc<KnownHubs>,
     /// Sessions that serve requests.
     pub(crate) sessions: Arc<ServingSessions>,
     pub(crate) instance: Instance,

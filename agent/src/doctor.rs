@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::{
     config::{Config, IdentityLocation},
     home,
-    identity::store::StoredIdentity,
+    identity::{hubs::StoredHubs, store::StoredIdentity},
     link::dial::HubDialer,
     metrics::Metrics,
 };
@@ -48,13 +48,14 @@ pub async fn check(config: Config, hold: Option<Duration>) -> Result<Checkup, Fa
             StoredIdentity::default()
         }
     };
+    let learned = stored.hubs.clone().filter(|_| config.learn_hubs);
     let proof = Proof::of(&config, stored);
-    let hubs = hubs(&config, &proof);
+    let hubs = hubs(&config, &proof, learned);
     let namespace = home::own_namespace(&config);
     let keeps_secret = matches!(config.state, IdentityLocation::Secret { .. });
     let dialer = HubDialer::new(
         config.join,
-        Vec::new(),
+        (Vec::new(), None),
         config.ca_file,
         proxy.clone(),
         config.version,
@@ -102,11 +103,20 @@ fn unread_identity(since: Instant, failure: Failure) -> CheckSection {
 }
 
 /// Hubs that the agent dials.
-fn hubs(config: &Config, proof: &Proof) -> Vec<HubUrl> {
-    match config.hubs.is_empty() {
-        true => proof.hubs().to_vec(),
-        false => config.hubs.clone(),
+fn hubs(config: &Config, proof: &Proof, learned: Option<StoredHubs>) -> Vec<HubUrl> {
+    let mut hubs = learned
+        .filter(|learned| proof.is_of(&learned.join))
+        .map_or_else(Vec::new, |learned| learned.hubs);
+    let configured = match config.hubs.is_empty() {
+        true => proof.hubs(),
+        false => &config.hubs,
+    };
+    for hub in configured {
+        if !hubs.contains(hub) {
+            hubs.push(hub.clone());
+        }
     }
+    hubs
 }
 
 /// Stages that follow a failed one.

@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 
 pub(crate) mod dir;
 pub(crate) mod error;
+pub(crate) mod hubs;
 pub(crate) mod secret;
 pub(crate) mod store;
 

@@ -38,14 +38,11 @@ use context::{
     AgentContext, ReconnectSpread,
     cluster_uid::{self, UidState},
     configuration::ConfigurationState,
+    hubs::KnownHubs,
     session_metrics::SessionMetrics,
 };
 use facts::FactReporter;
-use fairlead_api::{
-    Code, Failure, error_chain,
-    hello::{Instance, LinkCount},
-    impersonation,
-};
+use fairlead_api::{Code, Failure, error_chain, hello::Instance, impersonation};
 use fairlead_apiserver::{ApiCredentials, ApiServerConfig, Upstream};
 pub use fairlead_delivery_agent::{Launch, post_render, purge};
 use fairlead_dialer::MemoryBudget;
@@ -59,7 +56,7 @@ use link::{
     diagnosis::FailureReports,
     dial::{self, HubDialer},
     identity_manager::IdentityManager,
-    supervisor::LinkSupervisor,
+    links,
 };
 use metrics::Metrics;
 use proxy::admit;
@@ -109,6 +106,8 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let of_namespaces = impersonation::namespace_groups(&config.operator_namespaces);
     let instance = config.instance.map_or_else(random_instance, Ok)?;
     let traces = Traces::start(config.traces.as_ref(), &instance.to_string(), &process)?;
+    let known = (config.hubs.len(), config.learn_hubs);
+    let hubs = Arc::new(KnownHubs::new(config.links, known, instance));
     let context = Arc::new(AgentContext {
         reserved: home::reserved_namespace(&config),
         process: process.clone(),
@@ -123,17 +122,18 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         deliveries: context::deliveries::DesiredDeliveries::default(),
         gitops: watch::Sender::new(None),
         sessions: Arc::default(),
+        hubs: hubs.clone(),
         instance,
         traces,
         uid,
         memory_budget: reserve.clone(),
         links_up: Mutex::default(),
     });
-    measure_sessions(&context, config.links).map_err(internal)?;
+    measure_sessions(&context).map_err(internal)?;
     git_proxy::start(&context, &config.git_proxy)?;
     let mut dialer = HubDialer::new(
         config.join,
-        config.hubs,
+        (config.hubs, Some(hubs)),
         config.ca_file,
         proxy,
         config.version,
@@ -149,26 +149,9 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let identities = Arc::new(IdentityManager::new(context.clone(), store));
     process.spawn(identities.clone().run(dialer.clone()));
     start_reports(&context, &identities, home);
-    start_links(config.links, &context, &identities, &dialer);
+    process.spawn(links::run(context, identities, dialer));
     process.draining().await;
     Ok(())
-}
-
-fn start_links(
-    links: LinkCount,
-    context: &Arc<AgentContext>,
-    identities: &Arc<IdentityManager>,
-    dialer: &HubDialer,
-) {
-    for link in links.all() {
-        let supervisor = LinkSupervisor::new(
-            context.clone(),
-            identities.clone(),
-            dialer.for_link(link),
-            link,
-        );
-        context.process.spawn(supervisor.run());
-    }
 }
 
 /// Starts the reports of the stored authorities to the hub, and of missing rights to the cluster. `home`: the agent's
@@ -185,8 +168,8 @@ fn start_reports(
 }
 
 /// Registers the metrics of the sessions.
-fn measure_sessions(context: &AgentContext, links: LinkCount) -> prometheus::Result<()> {
-    let metrics = SessionMetrics::new(&context.sessions, links.all().count())?;
+fn measure_sessions(context: &AgentContext) -> prometheus::Result<()> {
+    let metrics = SessionMetrics::new(&context.sessions, &context.hubs)?;
     let registry = context.process.registry();
     registry.register(Box::new(metrics))
 }

@@ -16,6 +16,8 @@ pub const UPSTREAM_MICROS: &str = "fairlead-upstream-micros";
 pub const DRAINING: &str = "fairlead-draining";
 /// Hub to agent, on a probe: milliseconds over which agents should spread their reconnects.
 pub const SPREAD: &str = "fairlead-spread-millis";
+/// Hub to agent, on a probe: addresses of all hubs for agents, see [`crate::hub_list`].
+pub const HUBS: &str = "fairlead-hubs";
 /// Prefix of paths on a stream that mean the agent itself. Clients may not use it.
 pub const AGENT_PATH_PREFIX: &str = "/.fairlead/";
 /// Path of the hub's probe; the agent answers it with the result of its API server's `/readyz`.

@@ -6,14 +6,14 @@ use std::{fmt, num::ParseIntError, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::checked_text::checked_text;
+use crate::{HubUrl, checked_text::checked_text};
 
 /// Path for the [`Hello`]; the agent repeats it when it learns the cluster's UID.
 pub const HELLO_PATH: &str = "/agent/v1/hello";
 /// Limit of the request body, in bytes.
 pub const MAX_HELLO_BYTES: usize = 2048;
 
-/// Body of `POST /agent/v1/hello`. The answer is an empty JSON object, or `FL-2112`.
+/// Body of `POST /agent/v1/hello`. The answer is a [`HelloResponse`], or `FL-2112`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
@@ -30,7 +30,12 @@ pub struct Hello {
 
 /// Answer to a [`Hello`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct HelloResponse {}
+pub struct HelloResponse {
+    /// Address of this hub in the list of all hubs; `None` if it is not in that list. The agent may have dialled another
+    /// address, such as that of a load balancer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hub: Option<HubUrl>,
+}
 
 /// Identifier of one agent, 32 lower-case hexadecimal digits. In a pod it is the pod's UID, which survives restarts of the
 /// process. Outside of a pod it is random for each process.
@@ -173,10 +178,17 @@ impl fmt::Display for LinkIndex {
 }
 
 impl LinkCount {
-    /// A single link, the default.
+    /// A single link, the default with one hub.
     pub const ONE: LinkCount = LinkCount(1);
+    /// Two links, the default with several hubs.
+    pub const TWO: LinkCount = LinkCount(2);
     /// Largest number of links of one agent.
     pub const MAX_LINKS: u8 = 8;
+
+    /// Indexes of the largest number of links.
+    pub fn all_possible() -> impl Iterator<Item = LinkIndex> {
+        LinkCount(LinkCount::MAX_LINKS).all()
+    }
 
     /// Indexes of all links.
     pub fn all(self) -> impl Iterator<Item = LinkIndex> {

@@ -16,6 +16,7 @@ pub mod headers;
 pub mod hello;
 pub mod hex;
 pub mod hop;
+pub mod hub_list;
 pub mod ids;
 pub mod impersonation;
 pub mod influxql;

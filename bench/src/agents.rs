@@ -66,7 +66,8 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         git_proxy: Default::default(),
         hubs: Vec::new(),
         instance: None,
-        links: LinkCount::ONE,
+        links: Some(LinkCount::ONE),
+        learn_hubs: false,
         ca_file: None,
         target: ApiServerConfig::Kubeconfig {
             path: kubeconfig,

@@ -183,9 +183,13 @@ pub(crate) struct AgentArgs {
     /// Hub to connect to, instead of the hubs in the join string; repeatable
     #[arg(long, value_name = "URL")]
     hub: Vec<String>,
-    /// Concurrent links, 1 to 8, distributed over the hubs [default: 1]
+    /// Concurrent links, 1 to 8, distributed over the hubs [default: 2 with several hubs, else 1]
     #[arg(long, value_name = "N")]
     links: Option<String>,
+    /// Learn the addresses of all hubs from the hub, and use them before those of --hub and of the join string: on or off
+    /// [default: on]
+    #[arg(long, value_name = "on|off")]
+    learn_hubs: Option<String>,
     /// UID of the agent's pod; a restarted agent of the same pod replaces the previous one at once
     #[arg(long, value_name = "UID")]
     pod_uid: Option<String>,

@@ -231,6 +231,7 @@ fn control_config(
         data_dir: settings.data.clone(),
         public_url: url.clone(),
         hub_address: hub_address.clone(),
+        agent_address: settings.agent_address.clone(),
         install_base: settings.dev.as_ref().map(|_| admin_url.to_owned()),
         cluster_domain: cluster_domain(settings, url),
         front_leaf,

@@ -8,7 +8,7 @@ use fairlead_delivery::ProgramProxy;
 use fairlead_facts::InfluxConfig;
 use fairlead_registry::RegistrySettings;
 use fairlead_repositories::GitServers;
-use fairlead_store::Place;
+use fairlead_store::{AgentAddress, Place};
 use fairlead_vault::SecretAccess;
 use secrecy::SecretString;
 
@@ -23,6 +23,8 @@ pub struct Config {
     pub public_url: HubUrl,
     /// Address of the hub for the other hubs on its database.
     pub hub_address: HubUrl,
+    /// Address of the hub in the list that agents learn.
+    pub agent_address: AgentAddress,
     /// Address of install manifests, like `http://127.0.0.1:9090`, if it differs from the front.
     pub install_base: Option<String>,
     /// Clusters are also reachable as `<id>.<cluster_domain>`.

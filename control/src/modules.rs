@@ -90,7 +90,11 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let (reporting, renew_grace) = (config.registry.reporting, config.enroll.renew_grace);
     let certificates = Certificates::new(authorities.clone(), front(&config), renew_grace, now)?;
     let certificates = Arc::new(certificates);
-    let addresses = (&config.public_url, &config.hub_address);
+    let addresses = (
+        &config.public_url,
+        &config.hub_address,
+        &config.agent_address,
+    );
     let lost = begin_membership(&store, &data_dir, addresses, now).await?;
     let set = authorities.set();
     let trust_domain = set.current.trust_domain().to_owned();

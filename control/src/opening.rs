@@ -2,7 +2,7 @@
 
 use fairlead_api::{Failure, HubUrl};
 use fairlead_registry::RESTARTED;
-use fairlead_store::{Clock, DataDir, Place, Presented, Store, claim::Claim};
+use fairlead_store::{AgentAddress, Clock, DataDir, Place, Presented, Store, claim::Claim};
 use time::OffsetDateTime;
 
 use crate::{
@@ -46,12 +46,13 @@ pub(crate) async fn open_store(
 pub(crate) async fn begin_membership(
     store: &Store,
     data_dir: &DataDir,
-    (url, address): (&HubUrl, &HubUrl),
+    (url, address, agents): (&HubUrl, &HubUrl, &AgentAddress),
     now: OffsetDateTime,
 ) -> Result<usize, Failure> {
     let presented = Presented {
         url: url.clone(),
         address: address.clone(),
+        agents: agents.clone(),
         instead_of: data_dir.renamed(store.name())?,
     };
     let begun = store.begin(presented, now, RESTARTED).await;

@@ -6,7 +6,7 @@ use std::{net::IpAddr, sync::Arc};
 use async_trait::async_trait;
 use fairlead_api::{ClusterId, ClusterUid, HubUrl, resources::ClusterStatus};
 use fairlead_certs::{AgentIdentity, SerialPrefix};
-use fairlead_seam::{Directory, DirectoryError, Recognition, RemoteHub};
+use fairlead_seam::{AgentHubs, Directory, DirectoryError, Recognition, RemoteHub};
 use fairlead_store::{
     Actor, Draft, Record, Store, StoreError, millis,
     model::{CloneSighting, Cluster, hex},
@@ -234,6 +234,14 @@ impl Directory for Registry {
             Some(((), hubs))
         });
         Some(changes.boxed())
+    }
+
+    fn agent_hubs(&self) -> AgentHubs {
+        let hubs = self.store.agent_hubs();
+        AgentHubs {
+            own: hubs.own.clone(),
+            list: hubs.list.clone(),
+        }
     }
 
     fn hubs_with_session(&self, cluster: &ClusterId) -> Vec<Arc<str>> {

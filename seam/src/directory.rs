@@ -30,6 +30,15 @@ pub struct RemoteHub {
     pub address: HubUrl,
 }
 
+/// All live hubs of the database as agents find them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentHubs {
+    /// Address of this hub in the list.
+    pub own: Option<HubUrl>,
+    /// List of all addresses in its form for a header; `None`: agents keep the list that they have.
+    pub list: Option<Arc<str>>,
+}
+
 /// The list of clusters and their status.
 #[async_trait]
 pub trait Directory: Send + Sync {
@@ -78,6 +87,11 @@ pub trait Directory: Send + Sync {
     /// Notified of changes of [`Directory::remote_hubs`]; `None` if there are never any.
     fn remote_hub_changes(&self) -> Option<BoxStream<'static, ()>> {
         None
+    }
+
+    /// All live hubs as agents find them; sent with each probe.
+    fn agent_hubs(&self) -> AgentHubs {
+        AgentHubs::default()
     }
 
     /// Names of the other hubs that have observed a session of this cluster, the best one first.

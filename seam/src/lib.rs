@@ -19,7 +19,7 @@ pub use access::{Authenticator, Authorizer};
 pub use answer_deadline::AnswerDeadline;
 pub use body::{BodyTerms, MAX_STRANGER_BODY_BYTES, SharedBodyTerms};
 pub use caller::{Caller, Grant, Subject, SubjectProof};
-pub use directory::{Directory, Recognition, RemoteHub};
+pub use directory::{AgentHubs, Directory, Recognition, RemoteHub};
 pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongTokens};
 pub use fair_pool::{FairPool, Share, Taken};
 pub use grants::{ClusterScope, GrantKind, GrantScope, NamespaceGrant, ScopedGrant};

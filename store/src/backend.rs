@@ -8,6 +8,7 @@ use fairlead_api::{ClusterId, HubUrl};
 use tokio::sync::mpsc;
 
 use crate::{
+    agent_hubs::AgentAddress,
     connections::Connections,
     error::Result,
     heartbeats::HubRow,
@@ -116,6 +117,7 @@ pub(super) struct OwnHub<'a> {
     pub(super) id: &'a str,
     pub(super) url: &'a HubUrl,
     pub(super) address: &'a HubUrl,
+    pub(super) agents: &'a AgentAddress,
 }
 
 /// A database that stores the rows.

@@ -19,7 +19,7 @@ use fairlead_api::{
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use crate::{millis::from_millis, observed::Observed};
+use crate::{agent_hubs::AgentAddress, millis::from_millis, observed::Observed};
 
 /// Interval of sending and reading heartbeats.
 pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
@@ -35,6 +35,8 @@ pub(super) struct HubRow {
     pub(super) url: String,
     /// Address for the other hubs; empty if the hub takes no forwarded requests.
     pub(super) address: String,
+    /// Address for agents, as [`AgentAddress::column`].
+    pub(super) agents: String,
     /// Last heartbeat, in milliseconds since 1970 by the database's clock.
     pub(super) beat: i64,
     /// Age of the last heartbeat, in milliseconds.
@@ -58,6 +60,7 @@ pub struct LiveHub {
 struct RemoteHub {
     url: Option<HubUrl>,
     address: Option<HubUrl>,
+    agents: AgentAddress,
     beat: i64,
     ended: bool,
     /// Arrival of its last heartbeat, by this hub's clock.
@@ -82,8 +85,10 @@ impl RemoteHubs {
             let hub = assess(before.get(&row.id), &row, was_unreadable, now);
             self.known.insert(row.id, hub);
         }
-        let liveness =
-            |hub: &RemoteHub| (hub.alive, hub.url.clone(), hub.address.clone(), hub.ended);
+        let liveness = |hub: &RemoteHub| {
+            let addresses = (hub.url.clone(), hub.address.clone(), hub.agents.clone());
+            (hub.alive, addresses, hub.ended)
+        };
         let ids = before.keys().chain(self.known.keys());
         let changed =
             |id: &&String| before.get(*id).map(liveness) != self.known.get(*id).map(liveness);
@@ -118,6 +123,18 @@ impl RemoteHubs {
             })
         })
         .collect()
+    }
+
+    /// True if another hub has worked on this database lately.
+    pub(super) fn has_others(&self, id: &str) -> bool {
+        // The row without a name is of the version before several hubs.
+        self.known.keys().any(|it| it != id && !it.is_empty())
+    }
+
+    /// URLs and addresses for agents of the live hubs.
+    pub(super) fn agent_addresses(&self) -> impl Iterator<Item = (&HubUrl, &AgentAddress)> {
+        let live = self.known.values().filter(|hub| hub.alive);
+        live.filter_map(|hub| Some((hub.url.as_ref()?, &hub.agents)))
     }
 
     /// URL of a hub with a recent heartbeat.
@@ -163,6 +180,7 @@ fn assess(
     RemoteHub {
         url: row.url.parse().ok(),
         address: row.address.parse().ok(),
+        agents: AgentAddress::of_column(&row.agents),
         beat: row.beat,
         ended: row.ended,
         heard,
@@ -211,6 +229,7 @@ mod tests {
             id: "one".to_owned(),
             url: "https://one.example.com".to_owned(),
             address: "https://[2001:db8::1]:8443".to_owned(),
+            agents: String::new(),
             beat,
             age: i64::try_from(age.as_millis()).unwrap(),
             ended: false,

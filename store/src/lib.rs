@@ -4,6 +4,7 @@
 //! Reads take no lock and never wait. Observed status ([`Observed`]) is written in batches and may be lost.
 //! This crate speaks no HTTP, judges no request, and keeps no token, only hashes.
 
+mod agent_hubs;
 mod audience;
 mod backend;
 pub mod claim;
@@ -49,6 +50,7 @@ mod unusable;
 mod view;
 mod writer;
 
+pub use agent_hubs::{AgentAddress, AgentHubs};
 pub use audience::Audience;
 pub use clock::Clock;
 pub use connections::{Connections, SqliteConnections};

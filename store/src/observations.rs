@@ -25,6 +25,7 @@ use tokio::{
 use tracing::warn;
 
 use crate::{
+    agent_hubs::{AgentAddress, AgentHubs},
     backend::ObservedRow,
     error::{Result, StoreError},
     heartbeats::{HubRow, LiveHub, RemoteHubs, has_session, mark_lost},
@@ -48,12 +49,16 @@ pub(super) struct Observations {
     turn: watch::Sender<u64>,
     /// The other live hubs that take forwarded requests.
     hubs: watch::Sender<Arc<[LiveHub]>>,
+    /// All hubs as agents find them.
+    agent_hubs: ArcSwap<AgentHubs>,
 }
 
 #[derive(Default)]
 struct ObservationTable {
     /// URL of this hub, once it takes part in the membership.
     url: Option<HubUrl>,
+    /// URL and address of this hub for agents.
+    agents: Option<(HubUrl, AgentAddress)>,
     own: ObservedMap,
     /// Clusters to persist.
     dirty: BTreeSet<ClusterId>,
@@ -207,6 +212,7 @@ impl Observations {
             wake: Notify::new(),
             turn: watch::Sender::new(0),
             hubs,
+            agent_hubs: ArcSwap::default(),
         })
     }
 
@@ -420,6 +426,7 @@ impl Observations {
             let touched: Vec<ClusterId> = touched.map(|(id, _)| id.clone()).collect();
             self.show(&mut table, &touched);
             self.hubs.send_replace(table.peers.reachable().into());
+            self.list_agent_hubs(&table);
         }
         declared_dead
     }

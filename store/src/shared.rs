@@ -7,6 +7,7 @@ use fairlead_api::{ClusterId, HubUrl};
 use tokio::sync::{Notify, broadcast, watch};
 
 use crate::{
+    agent_hubs::AgentAddress,
     backend::{Backend, DocumentRow, OwnHub},
     clock::Clock,
     metrics::Meter,
@@ -28,6 +29,8 @@ pub(crate) struct HubAddresses {
     pub(crate) url: HubUrl,
     /// For the other hubs.
     pub(crate) internal: HubUrl,
+    /// For agents, in the list that they learn.
+    pub(crate) agents: AgentAddress,
 }
 
 /// State shared by the writer and the readers.
@@ -61,6 +64,7 @@ impl StoreState {
             id: self.observations.me(),
             url: &addresses.url,
             address: &addresses.internal,
+            agents: &addresses.agents,
         })
     }
 

@@ -16,7 +16,7 @@ use fairlead_api::{
     config::CONFIG_PATH,
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
     facts::{FACTS_PATH, Report, ReportReceipt},
-    hello::{HELLO_PATH, Hello},
+    hello::{HELLO_PATH, Hello, HelloResponse},
     upgrade::{UPGRADE_PATH, UpgradeReport},
 };
 use fairlead_certs::{
@@ -85,6 +85,8 @@ pub struct HubScript {
     pub enrolment_error: Mutex<Option<Code>>,
     /// Hellos of agents, in order.
     pub hellos: Mutex<Vec<Hello>>,
+    /// Address by which the hub lists itself.
+    pub listed_as: Mutex<Option<HubUrl>>,
     /// The next hello disconnects the hub before it is answered.
     pub disconnect_at_hello: AtomicBool,
     /// Code with which hellos are rejected.
@@ -308,7 +310,11 @@ async fn issue(
             }
             return match *script.hello_error.lock().unwrap() {
                 Some(code) => refusal(code),
-                None => Response::new(text("{}")),
+                None => {
+                    let hub = script.listed_as.lock().unwrap().clone();
+                    let greeted = serde_json::to_string(&HelloResponse { hub }).unwrap();
+                    Response::new(text(&greeted))
+                }
             };
         }
         FACTS_PATH => {

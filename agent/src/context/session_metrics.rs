@@ -8,11 +8,12 @@ use prometheus::{
     proto::MetricFamily,
 };
 
-use super::sessions::ServingSessions;
+use super::{hubs::KnownHubs, sessions::ServingSessions};
 
 /// Metrics of all sessions of one agent.
 pub(crate) struct SessionMetrics {
     sessions: Arc<ServingSessions>,
+    hubs: Arc<KnownHubs>,
     links: IntGaugeVec,
     desired: IntGauge,
     bytes: IntCounterVec,
@@ -22,13 +23,17 @@ pub(crate) struct SessionMetrics {
 }
 
 impl SessionMetrics {
-    /// Makes the metrics. `desired`: number of links that the agent keeps.
+    /// Makes the metrics.
     ///
     /// # Errors
     /// An invalid Prometheus name.
-    pub(crate) fn new(sessions: &Arc<ServingSessions>, desired: usize) -> prometheus::Result<Self> {
-        let metrics = SessionMetrics {
+    pub(crate) fn new(
+        sessions: &Arc<ServingSessions>,
+        hubs: &Arc<KnownHubs>,
+    ) -> prometheus::Result<Self> {
+        Ok(SessionMetrics {
             sessions: Arc::clone(sessions),
+            hubs: Arc::clone(hubs),
             links: IntGaugeVec::new(
                 Opts::new(
                     "fairlead_agent_links",
@@ -38,7 +43,7 @@ impl SessionMetrics {
             )?,
             desired: IntGauge::new(
                 "fairlead_agent_links_desired",
-                "Number of links that the agent keeps (`--links`).",
+                "Number of links that the agent keeps.",
             )?,
             bytes: IntCounterVec::new(
                 Opts::new(
@@ -59,13 +64,12 @@ impl SessionMetrics {
                 "fairlead_agent_rtt_duration_seconds",
                 "Shortest round trip of the links that are up; 0 without one.",
             )?,
-        };
-        let desired = i64::try_from(desired).unwrap_or(i64::MAX);
-        metrics.desired.set(desired);
-        Ok(metrics)
+        })
     }
 
     fn update(&self) {
+        let desired = i64::try_from(self.hubs.desired_links());
+        self.desired.set(desired.unwrap_or(i64::MAX));
         let traffic = self.sessions.traffic();
         let set = |state: &str, count: usize| {
             let gauge = self.links.with_label_values(&[state]);

@@ -5,7 +5,7 @@ use fairlead_certs::{AgentKey, csr_fingerprint};
 
 use crate::{
     config::Config,
-    identity::{Identity, store::StoredIdentity},
+    identity::{Identity, JoinFingerprint, store::StoredIdentity},
 };
 
 /// Proof towards a hub.
@@ -45,6 +45,11 @@ impl Proof {
             Proof::Join { join, .. } => &join.hubs,
             Proof::Adoption | Proof::None => &[],
         }
+    }
+
+    /// Whether the agent has an identity from this join string.
+    pub(super) fn is_of(&self, join: &JoinFingerprint) -> bool {
+        matches!(self, Proof::Identity(identity) if identity.origin == *join)
     }
 
     /// Pins of the hub's authorities; `None` before an adoption.

@@ -11,9 +11,10 @@ use std::{
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::error::IdentityStoreError;
+use super::{error::IdentityStoreError, store::Documents};
 
 const IDENTITY_FILE: &str = "identity.json";
+const HUBS_FILE: &str = "hubs.json";
 const PENDING_KEY_FILE: &str = "pending.key";
 /// Maximum size of a file, in bytes; the agent's own documents are far smaller.
 const MAX_FILE_BYTES: u64 = 256 * 1024;
@@ -31,14 +32,21 @@ impl DirStore {
         &self.dir
     }
 
-    pub(super) async fn load(
-        &self,
-    ) -> Result<(Option<SecretString>, Option<SecretString>), IdentityStoreError> {
-        let (identity, pending) = (
-            self.dir.join(IDENTITY_FILE),
-            self.dir.join(PENDING_KEY_FILE),
-        );
-        blocking(move || Ok((read(&identity)?, read(&pending)?))).await
+    pub(super) async fn load(&self) -> Result<Documents, IdentityStoreError> {
+        let dir = self.dir.clone();
+        blocking(move || {
+            Ok(Documents {
+                identity: read(&dir.join(IDENTITY_FILE))?,
+                pending: read(&dir.join(PENDING_KEY_FILE))?,
+                hubs: read(&dir.join(HUBS_FILE))?,
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn save_hubs(&self, hubs: SecretString) -> Result<(), IdentityStoreError> {
+        let dir = self.dir.clone();
+        blocking(move || replace(&dir, HUBS_FILE, hubs.expose_secret())).await
     }
 
     pub(super) async fn save_pending(&self, key: SecretString) -> Result<(), IdentityStoreError> {
@@ -133,17 +141,22 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("a/state");
         let store = DirStore::new(dir.clone());
-        assert!(
-            matches!(store.load().await.unwrap(), (None, None)),
-            "an empty store is no error"
-        );
+        let empty = store.load().await.unwrap();
+        let is_empty = empty.identity.is_none() && empty.pending.is_none() && empty.hubs.is_none();
+        assert!(is_empty, "an empty store is no error");
         store.save_pending("key".to_owned().into()).await.unwrap();
-        let (identity, pending) = store.load().await.unwrap();
+        let Documents {
+            identity, pending, ..
+        } = store.load().await.unwrap();
         assert!(identity.is_none());
         assert_eq!(pending.unwrap().expose_secret(), "key");
         store.save("one".to_owned().into()).await.unwrap();
         store.save("two".to_owned().into()).await.unwrap();
-        let (identity, pending) = store.load().await.unwrap();
+        let listed = store.save_hubs("list".to_owned().into());
+        listed.await.unwrap();
+        let Documents {
+            identity, pending, ..
+        } = store.load().await.unwrap();
         assert_eq!(identity.unwrap().expose_secret(), "two");
         assert!(
             pending.is_none(),
@@ -152,7 +165,7 @@ mod tests {
         assert_eq!((mode(&dir), mode(&dir.join(IDENTITY_FILE))), (0o700, 0o600));
         assert_eq!(
             fs::read_dir(&dir).unwrap().count(),
-            1,
+            2,
             "no temporary file is left"
         );
     }
@@ -166,12 +179,24 @@ mod tests {
         fs::write(&temporary, "hal").unwrap();
         fs::set_permissions(&temporary, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(
-            store.load().await.unwrap().0.unwrap().expose_secret(),
+            store
+                .load()
+                .await
+                .unwrap()
+                .identity
+                .unwrap()
+                .expose_secret(),
             "old"
         );
         store.save("new".to_owned().into()).await.unwrap();
         assert_eq!(
-            store.load().await.unwrap().0.unwrap().expose_secret(),
+            store
+                .load()
+                .await
+                .unwrap()
+                .identity
+                .unwrap()
+                .expose_secret(),
             "new"
         );
         assert_eq!(mode(&dir.path().join(IDENTITY_FILE)), 0o600);

@@ -10,12 +10,13 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::error::IdentityStoreError;
+use super::{error::IdentityStoreError, store::Documents};
 use fairlead_apiserver::Upstream;
 
 /// Name of the Secret.
 pub(crate) const SECRET_NAME: &str = "fairlead-identity";
 const IDENTITY_KEY: &str = "identity.json";
+const HUBS_KEY: &str = "hubs.json";
 const PENDING_KEY: &str = "pending.key";
 
 pub(crate) struct SecretStore {
@@ -49,26 +50,31 @@ impl SecretStore {
         }
     }
 
-    /// Identity and pending key, with their version.
+    /// All documents, with their version.
     pub(super) async fn load(
         &self,
-    ) -> Result<
-        (
-            Option<SecretString>,
-            Option<SecretString>,
-            Option<SecretContent>,
-        ),
-        IdentityStoreError,
-    > {
+    ) -> Result<(Documents, Option<SecretContent>), IdentityStoreError> {
         let content = self.get().await?;
         let none = Map::new();
         let data = content.as_ref().and_then(|content| content.data.as_ref());
         let data = data.unwrap_or(&none);
-        Ok((
-            entry(data, IDENTITY_KEY)?,
-            entry(data, PENDING_KEY)?,
-            content,
-        ))
+        let documents = Documents {
+            identity: entry(data, IDENTITY_KEY)?,
+            pending: entry(data, PENDING_KEY)?,
+            hubs: entry(data, HUBS_KEY)?,
+        };
+        Ok((documents, content))
+    }
+
+    pub(super) async fn save_hubs(
+        &self,
+        hubs: SecretString,
+        content: Option<SecretContent>,
+    ) -> Result<(), IdentityStoreError> {
+        self.put(content, |data| {
+            data.insert(HUBS_KEY.to_owned(), encode(&hubs).into());
+        })
+        .await
     }
 
     /// Stores the pending key, unless another agent of this cluster has written meanwhile.

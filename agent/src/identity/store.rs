@@ -7,6 +7,7 @@ use super::{
     Identity,
     dir::DirStore,
     error::IdentityStoreError,
+    hubs::StoredHubs,
     secret::{self, SecretContent, SecretStore},
 };
 
@@ -16,8 +17,18 @@ pub(crate) struct StoredIdentity {
     pub(crate) identity: Option<Identity>,
     /// Key of an enrolment without an answer: the next attempt must use the same key.
     pub(crate) pending: Option<AgentKey>,
+    /// Hubs that the agent has learned.
+    pub(crate) hubs: Option<StoredHubs>,
     /// Version of the content, for conflict detection.
     pub(crate) version: StoreVersion,
+}
+
+/// Documents of a store.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    pub(crate) identity: Option<SecretString>,
+    pub(crate) pending: Option<SecretString>,
+    pub(crate) hubs: Option<SecretString>,
 }
 
 /// Version of the content that was read; a directory has none.
@@ -48,13 +59,12 @@ impl IdentityStore {
     ///
     /// [`IdentityStoreError`]; an empty store is no error.
     pub(crate) async fn load(&self) -> Result<StoredIdentity, IdentityStoreError> {
-        let (identity, pending, version) = match self {
-            IdentityStore::Dir(store) => {
-                let (identity, pending) = store.load().await?;
-                (identity, pending, None)
-            }
-            IdentityStore::Secret(store) => store.load().await?,
-        };
+        let (documents, version) = self.documents().await?;
+        let Documents {
+            identity,
+            pending,
+            hubs,
+        } = documents;
         let identity = identity.as_ref().map(Identity::from_json).transpose();
         Ok(StoredIdentity {
             identity: identity.map_err(|error| self.locate(error))?,
@@ -62,8 +72,42 @@ impl IdentityStore {
                 .map(|pem| AgentKey::from_pem(pem.expose_secret()))
                 .transpose()
                 .map_err(|_| self.locate(IdentityStoreError::Damaged("key".to_owned())))?,
+            hubs: hubs.as_ref().and_then(StoredHubs::from_json),
             version: StoreVersion(version),
         })
+    }
+
+    async fn documents(&self) -> Result<(Documents, Option<SecretContent>), IdentityStoreError> {
+        Ok(match self {
+            IdentityStore::Dir(store) => (store.load().await?, None),
+            IdentityStore::Secret(store) => store.load().await?,
+        })
+    }
+
+    /// Stores the learned hubs, unless another agent of this cluster has stored the same ones.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityStoreError`].
+    pub(crate) async fn save_hubs(&self, hubs: &StoredHubs) -> Result<(), IdentityStoreError> {
+        let text = hubs.to_json()?;
+        let mut attempts = MAX_SAVE_ATTEMPTS;
+        loop {
+            let (documents, found) = self.documents().await?;
+            let kept = documents.hubs.as_ref().and_then(StoredHubs::from_json);
+            if kept.as_ref() == Some(hubs) {
+                return Ok(());
+            }
+            attempts -= 1;
+            let saved = match self {
+                IdentityStore::Dir(store) => store.save_hubs(text.clone()).await,
+                IdentityStore::Secret(store) => store.save_hubs(text.clone(), found).await,
+            };
+            match saved {
+                Err(IdentityStoreError::Conflict(_)) if attempts > 0 => {}
+                done => return done,
+            }
+        }
     }
 
     /// Adds the location to the error for a damaged document.
@@ -126,15 +170,15 @@ impl IdentityStore {
             IdentityStore::Secret(store) => store,
             IdentityStore::Dir(store) => {
                 return match store.load().await {
-                    Ok((kept, _)) if is_newer(kept.as_ref()) => Ok(()),
+                    Ok(kept) if is_newer(kept.identity.as_ref()) => Ok(()),
                     _ => store.save(text).await,
                 };
             }
         };
         let mut attempts = MAX_SAVE_ATTEMPTS;
         loop {
-            let (kept, _, found) = store.load().await?;
-            if is_newer(kept.as_ref()) {
+            let (kept, found) = store.load().await?;
+            if is_newer(kept.identity.as_ref()) {
                 return Ok(());
             }
             attempts -= 1;

@@ -20,6 +20,8 @@ const REPORTED_FAILURES: u32 = 3;
 const REPEAT_INTERVAL: Duration = Duration::from_secs(3600);
 /// Limit of remembered causes; the oldest is forgotten.
 const MAX_CAUSES: usize = 64;
+/// Limit of hubs with failures; the oldest is forgotten. A hub may list others and others.
+const MAX_HUBS: usize = 64;
 const EVENT_REASON: &str = "HubUnreachable";
 
 /// One dial: its hub, its stages, and the certificate of the outer TLS.
@@ -97,7 +99,7 @@ pub(crate) struct FailureReports {
 
 #[derive(Default)]
 struct KnownFailures {
-    /// Failures in a row, by hub. There are as many as configured hubs.
+    /// Failures in a row, by hub; at most [`MAX_HUBS`].
     counts: Vec<(HubUrl, u32)>,
     reported: Vec<ReportedCause>,
 }
@@ -116,6 +118,9 @@ impl KnownFailures {
         let count = match self.counts.iter_mut().find(|(known, _)| known == hub) {
             Some((_, count)) => count,
             None => {
+                if self.counts.len() >= MAX_HUBS {
+                    self.counts.remove(0);
+                }
                 self.counts.push((hub.clone(), 0));
                 match self.counts.last_mut() {
                     Some((_, count)) => count,

@@ -16,7 +16,9 @@ use rustls::ClientConfig;
 use tracing::{info, warn};
 
 use super::diagnosis::{Attempt, FailureReports};
-use crate::{identity::Identity, metrics::Metrics, proxy_source::ProxySource};
+use crate::{
+    context::hubs::KnownHubs, identity::Identity, metrics::Metrics, proxy_source::ProxySource,
+};
 
 /// Clock difference from which certificates may look expired or not yet valid, in seconds.
 const MAX_CLOCK_OFFSET_SECONDS: i64 = 60;
@@ -34,13 +36,19 @@ pub(crate) struct HubDialer {
     adoption: Option<String>,
     /// Hubs from the configuration; override those of the join string and of the identity.
     pub(crate) hubs: Vec<HubUrl>,
+    /// Learned hubs, and those that other links use; `None` for a dialer of one hub.
+    known: Option<Arc<KnownHubs>>,
+    /// Link that uses the dialled hub; `None` for dials of no link.
+    link: Option<LinkIndex>,
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) proxy: ProxySource,
     pub(crate) version: String,
     pub(crate) metrics: Metrics,
     /// Memory budget of all sessions.
     memory_budget: MemoryBudget,
-    position: usize,
+    /// Hub to begin with, unless `next` names one.
+    offset: usize,
+    next: Option<HubUrl>,
     /// Hubs of parked sessions of this link. They are skipped: a new session there would replace the parked
     /// one.
     parked_hubs: Vec<Weak<HubUrl>>,
@@ -71,12 +79,14 @@ impl HubDialer {
     /// Dialer of another link, which prefers another hub if there are enough.
     pub(crate) fn for_link(&self, link: LinkIndex) -> Self {
         HubDialer {
-            position: link.index().into(),
+            offset: link.index().into(),
+            link: Some(link),
             ..self.clone()
         }
     }
 
-    fn hubs<'a>(&'a self, known: &'a [HubUrl]) -> &'a [HubUrl] {
+    /// Hubs of the configuration, else the known ones.
+    fn configured<'a>(&'a self, known: &'a [HubUrl]) -> &'a [HubUrl] {
         if self.hubs.is_empty() {
             known
         } else {
@@ -84,11 +94,45 @@ impl HubDialer {
         }
     }
 
+    /// Hubs for a dial with an identity: the learned ones, then the configured ones. While another link has a session, the
+    /// learned ones suffice.
+    fn hubs(&self, identity: &Identity) -> Vec<HubUrl> {
+        let configured = self.configured(&identity.hubs);
+        let Some(known) = &self.known else {
+            return configured.to_vec();
+        };
+        let mut hubs = known.learned().to_vec();
+        if hubs.len() > 1
+            && self
+                .link
+                .is_some_and(|link| known.another_has_session(link))
+        {
+            return hubs;
+        }
+        for hub in configured {
+            if !hubs.contains(hub) {
+                hubs.push(hub.clone());
+            }
+        }
+        hubs
+    }
+
+    /// Whether another link uses this hub. Without a list of hubs, addresses of one hub cannot be told apart.
+    fn is_used(&self, hub: &HubUrl) -> bool {
+        let (Some(known), Some(link)) = (&self.known, self.link) else {
+            return false;
+        };
+        known.learned().len() > 1 && known.is_used_by_another(link, hub)
+    }
+
     /// Dialer for one hub only, which never opens a new session.
     pub(crate) fn only_to(&self, hub: HubUrl) -> Self {
         HubDialer {
             hubs: vec![hub],
-            position: 0,
+            known: None,
+            link: None,
+            offset: 0,
+            next: None,
             parked_hubs: Vec::new(),
             resumes_only: true,
             ..self.clone()
@@ -122,37 +166,52 @@ impl HubDialer {
         self.parked_hubs.push(hub);
     }
 
-    /// Index of the hub to dial next; after a successful dial the index of that hub.
-    pub(crate) fn hub_index(&self, identity: &Identity) -> usize {
-        self.next_index(&identity.hubs)
+    /// Hub to dial next; after a successful dial that hub.
+    pub(crate) fn next_hub(&self, identity: &Identity) -> Option<HubUrl> {
+        let hubs = self.hubs(identity);
+        self.next_of(&hubs).cloned()
     }
 
-    /// Hub at an index.
-    pub(crate) fn hub(&self, identity: &Identity, index: usize) -> Option<HubUrl> {
-        self.hubs(&identity.hubs).get(index).cloned()
+    /// Last dialled hub.
+    pub(crate) fn dialed_hub(&self) -> Option<HubUrl> {
+        self.last.hub.clone()
     }
 
-    /// First hub in turn without a parked session; the first in turn if all have one.
-    fn next_index(&self, known: &[HubUrl]) -> usize {
-        let hubs = self.hubs(known);
-        let count = hubs.len().max(1);
+    /// Place of the first hub in turn.
+    fn first_place(&self, hubs: &[HubUrl]) -> usize {
+        let next = self.next.as_ref();
+        let named = next.and_then(|next| hubs.iter().position(|hub| hub == next));
+        named.unwrap_or_else(|| self.offset % hubs.len().max(1))
+    }
+
+    /// First hub in turn without a parked session and without another link; the first one without a parked session if all
+    /// others are in use; the first in turn if all have parked sessions.
+    fn next_of<'a>(&self, hubs: &'a [HubUrl]) -> Option<&'a HubUrl> {
         let is_parked = |hub: &HubUrl| {
             let mut parked_hubs = self.parked_hubs.iter().filter_map(Weak::upgrade);
-            parked_hubs.any(|parked_hubs| *parked_hubs == *hub)
+            parked_hubs.any(|parked_hub| *parked_hub == *hub)
         };
-        let from = self.position % count;
-        let in_turn = (from..count).chain(0..from);
-        let mut free = in_turn.filter(|&at| hubs.get(at).is_some_and(|hub| !is_parked(hub)));
-        free.next().unwrap_or(from)
+        let (before, after) = hubs.split_at_checked(self.first_place(hubs))?;
+        let in_turn = after.iter().chain(before);
+        let mut free = in_turn.clone().filter(|hub| !is_parked(hub));
+        let unused = free.clone().find(|hub| !self.is_used(hub));
+        unused.or_else(|| free.next()).or_else(|| after.first())
     }
 
     pub(crate) fn has_several_hubs(&self, identity: &Identity) -> bool {
-        self.hubs(&identity.hubs).len() > 1
+        self.hubs(identity).len() > 1
     }
 
-    /// Moves on to the next hub.
-    pub(crate) fn advance(&mut self) {
-        self.position = self.position.wrapping_add(1);
+    /// Moves on to the hub after the next one.
+    pub(crate) fn advance(&mut self, identity: &Identity) {
+        let hubs = self.hubs(identity);
+        self.advance_in(&hubs);
+    }
+
+    fn advance_in(&mut self, hubs: &[HubUrl]) {
+        let count = hubs.len().max(1);
+        let after = hubs.get((self.first_place(hubs) + 1) % count);
+        self.next = after.cloned();
     }
 
     pub(crate) fn version(&self) -> &str {
@@ -175,14 +234,18 @@ impl HubDialer {
     ) -> Result<Dialed, DialError> {
         let inner = session_client(pins, None);
         let limits = self.limits_without_resume();
-        let dialled = self.dial(hubs, Some(pins), inner, limits, None).await;
+        let hubs = self.configured(hubs).to_vec();
+        let dialled = self.dial(&hubs, Some(pins), inner, limits, None).await;
         dialled.and_then(new_session)
     }
 
     /// Dials without an identity and without a pin, for an adoption: only the outer TLS proves the hub.
     pub(crate) async fn dial_for_adoption(&mut self) -> Result<Dialed, DialError> {
         let limits = self.limits_without_resume();
-        let dialled = self.dial(&[], None, adoption_client(), limits, None).await;
+        let hubs = self.hubs.clone();
+        let dialled = self
+            .dial(&hubs, None, adoption_client(), limits, None)
+            .await;
         dialled.and_then(new_session)
     }
 
@@ -198,23 +261,27 @@ impl HubDialer {
     pub(crate) async fn dial_new(&mut self, identity: &Identity) -> Result<Dialed, DialError> {
         let inner = session_client(identity.pins, Some(&identity.leaf));
         let limits = self.limits();
+        let hubs = self.hubs(identity);
         let dialled = self
-            .dial(&identity.hubs, Some(identity.pins), inner, limits, None)
+            .dial(&hubs, Some(identity.pins), inner, limits, None)
             .await;
         dialled.and_then(new_session)
     }
 
-    /// Dials with the identity, to resume a session without a link.
+    /// Dials with the identity, to resume a session without a link. `home`: hub of the session, in the list of hubs or not.
     pub(crate) async fn redial(
         &mut self,
         identity: &Identity,
-        session: &Session,
+        (session, home): (&Session, &HubUrl),
     ) -> Result<Redialed, DialError> {
         let inner = session_client(identity.pins, Some(&identity.leaf));
         let limits = self.limits();
         let pins = Some(identity.pins);
-        self.dial(&identity.hubs, pins, inner, limits, Some(session))
-            .await
+        let mut hubs = self.hubs(identity);
+        if !hubs.contains(home) {
+            hubs.insert(0, home.clone());
+        }
+        self.dial(&hubs, pins, inner, limits, Some(session)).await
     }
 
     fn limits(&self) -> Limits {
@@ -227,18 +294,19 @@ impl HubDialer {
     /// Dials the next hub in turn.
     async fn dial(
         &mut self,
-        known: &[HubUrl],
+        hubs: &[HubUrl],
         pins: Option<CaPins>,
         inner: Result<Arc<ClientConfig>, CertsError>,
         limits: Limits,
         session: Option<&Session>,
     ) -> Result<Redialed, DialError> {
-        self.position = self.next_index(known);
-        let Some(hub) = self.hubs(known).get(self.position).cloned() else {
+        let Some(hub) = self.next_of(hubs).cloned() else {
             let failure = Failure::because(Code::BadConfig, "no hub is known");
             return Err(DialError::here(failure));
         };
         self.last = Attempt::to(hub.clone());
+        self.next = Some(hub.clone());
+        self.reserve(Some(hub.clone()));
         let dialled = match self
             .dialer(pins, limits)
             .await
@@ -266,7 +334,8 @@ impl HubDialer {
                 }
             }
             Err(error) => {
-                self.advance();
+                self.advance_in(hubs);
+                self.reserve(None);
                 self.metrics.dial_failed(error.stage, error.code);
                 log_failed(&hub, error);
                 if let Some(reports) = &self.reports {
@@ -275,6 +344,13 @@ impl HubDialer {
             }
         }
         dialled
+    }
+
+    /// Keeps the other links away from a hub.
+    fn reserve(&self, hub: Option<HubUrl>) {
+        if let (Some(known), Some(link)) = (&self.known, self.link) {
+            known.dials(link, hub);
+        }
     }
 
     /// Built for each dial: CA file and machine's roots may have changed.
@@ -319,7 +395,7 @@ impl HubDialer {
 
     pub(crate) fn new(
         join: Option<JoinString>,
-        hubs: Vec<HubUrl>,
+        (hubs, known): (Vec<HubUrl>, Option<Arc<KnownHubs>>),
         ca_file: Option<PathBuf>,
         proxy: ProxySource,
         version: String,
@@ -330,12 +406,15 @@ impl HubDialer {
             join,
             adoption: None,
             hubs,
+            known,
+            link: None,
             ca_file,
             proxy,
             version,
             metrics,
             memory_budget,
-            position: 0,
+            offset: 0,
+            next: None,
             parked_hubs: Vec::new(),
             resumes_only: false,
             reports,

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure, moment::timestamp};
+use fairlead_api::{Code, Failure, HubUrl, moment::timestamp};
 use fairlead_dialer::{CloseReason, Session};
 use fairlead_exchange::Exchanges;
 use tokio::time::{Instant, timeout};
@@ -11,21 +11,25 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use super::{
-    hello::HelloSender,
+    hello::{Greeted, HelloSender},
     reconnect::{Reconnected, redial, wait_for_lost_link},
     renewal,
     retry::{AfterEnd, Retry, is_refusal},
     serve,
-    session::{NewSession, ServingSession},
+    session::{HubUse, NewSession, ServingSession},
     supervisor::{LinkEvent, LinkSupervisor},
 };
 use crate::{
+    context::hubs::SessionHub,
     identity::Identity,
     proxy::{RequestProxy, admit::ImpersonationRules},
 };
 
 /// Time for an ending session to receive its reason.
 const CLOSE_REASON_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Failed dials in a row after which a link slows down while another one has a session.
+const FAILED_DIALS_OF_A_SPARE_LINK: u32 = 8;
 
 impl LinkSupervisor {
     /// Obtains an identity and dials a hub.
@@ -35,18 +39,36 @@ impl LinkSupervisor {
             Err(retry) => return LinkEvent::Failed(retry),
         };
         match self.dialer.dial_new(&identity).await {
-            Ok(dialed) => LinkEvent::Dialed(NewSession::new(dialed, &identity)),
+            Ok(dialed) => {
+                self.failed_dials = 0;
+                match self.dialer.dialed_hub() {
+                    Some(hub) => LinkEvent::Dialed(NewSession::new(dialed, hub, &identity)),
+                    None => LinkEvent::Failed(Retry::Soon),
+                }
+            }
             Err(error) if is_refusal(error.code) => {
                 LinkEvent::Failed(self.replace_identity(&identity).await)
             }
-            Err(_) => LinkEvent::Failed(Retry::Soon),
+            Err(_) => {
+                self.failed_dials = self.failed_dials.saturating_add(1);
+                LinkEvent::Failed(self.after_failed_dial())
+            }
+        }
+    }
+
+    /// A hub that cannot be reached is dialled seldom while another link serves.
+    fn after_failed_dial(&self) -> Retry {
+        let has_another = self.context.hubs.another_has_session(self.link);
+        match has_another && self.failed_dials >= FAILED_DIALS_OF_A_SPARE_LINK {
+            true => Retry::Slowly,
+            false => Retry::Soon,
         }
     }
 
     /// Sends the hello. Once the hub has accepted it, the session serves.
     pub(super) async fn greet(&mut self, new: &NewSession) -> LinkEvent {
         let since = Instant::now();
-        let identity = &new.identity;
+        let (identity, home) = (&new.identity, &new.hub);
         let session = new.dialed.session.clone();
         let exchanges = Exchanges::new(session.clone());
         let (context, version) = (self.context.clone(), self.dialer.version().to_owned());
@@ -56,17 +78,18 @@ impl LinkSupervisor {
             version: &version,
         };
         let sent = self
-            .request_first(&session, identity, || hello.send(&exchanges))
+            .request_first((&session, home), identity, || hello.send(&exchanges))
             .await;
         match sent {
-            Ok(Ok(uid_sent)) => {
-                LinkEvent::HelloAccepted(Box::new(self.serve(new, exchanges, (since, uid_sent))))
+            Ok(Ok(greeted)) => {
+                LinkEvent::HelloAccepted(Box::new(self.serve(new, exchanges, (since, greeted))))
             }
             Ok(Err(failure)) if failure.code == Code::CertificateExpired => {
-                self.renew_expired(&exchanges, identity).await
+                self.renew_expired((&exchanges, home), identity).await
             }
             Ok(Err(failure)) => {
-                LinkEvent::Failed(self.hello_rejected(&session, identity, &failure).await)
+                let ended = (&session, home);
+                LinkEvent::Failed(self.hello_rejected(ended, identity, &failure).await)
             }
             Err(event) => event,
         }
@@ -77,8 +100,13 @@ impl LinkSupervisor {
         &self,
         new: &NewSession,
         exchanges: Exchanges,
-        (since, uid_sent): (Instant, bool),
+        (since, greeted): (Instant, Greeted),
     ) -> ServingSession {
+        let home = new.hub.clone();
+        let hub = SessionHub {
+            dialed: home.clone(),
+            named: greeted.hub,
+        };
         let session = new.dialed.session.clone();
         let rules = ImpersonationRules::new(
             &new.identity.tenant,
@@ -95,10 +123,11 @@ impl LinkSupervisor {
             identity: new.identity.clone(),
             renewed: None,
             link: Some(self.context.count_link()),
-            home: self.dialer.hub_index(&new.identity),
+            home,
+            hub: Some(HubUse::new(&self.context.hubs, self.link, hub)),
             since,
             up_since: since,
-            uid_sent,
+            uid_sent: greeted.uid_sent,
             hub_draining,
             is_hub_draining: false,
             session,
@@ -114,7 +143,7 @@ impl LinkSupervisor {
     /// Event that ends this session, on which nothing runs.
     async fn request_first<T, F>(
         &mut self,
-        session: &Session,
+        (session, home): (&Session, &HubUrl),
         identity: &Arc<Identity>,
         request: impl Fn() -> F,
     ) -> Result<Result<T, Failure>, LinkEvent>
@@ -122,7 +151,7 @@ impl LinkSupervisor {
         F: Future<Output = Result<T, Failure>>,
     {
         loop {
-            let (home, up_since) = (self.dialer.hub_index(identity), Instant::now());
+            let up_since = Instant::now();
             tokio::select! {
                 answer = request() => return Ok(answer),
                 () = wait_for_lost_link(session) => {}
@@ -133,7 +162,8 @@ impl LinkSupervisor {
             match redial(dialer, backoff, spread, (session, identity), lost).await {
                 Reconnected::Resumed => {}
                 Reconnected::Superseded(dialed) | Reconnected::Moved(dialed) => {
-                    return Err(LinkEvent::Dialed(NewSession::new(*dialed, identity)));
+                    let hub = self.dialer.dialed_hub().unwrap_or_else(|| home.clone());
+                    return Err(LinkEvent::Dialed(NewSession::new(*dialed, hub, identity)));
                 }
                 Reconnected::Lost => return Err(LinkEvent::Failed(Retry::Soon)),
                 Reconnected::Rejected => {
@@ -146,7 +176,7 @@ impl LinkSupervisor {
     /// Renews an identity that expired without a session, if the hub still permits it.
     async fn renew_expired(
         &mut self,
-        exchanges: &Exchanges,
+        (exchanges, home): (&Exchanges, &HubUrl),
         identity: &Arc<Identity>,
     ) -> LinkEvent {
         info!(
@@ -156,7 +186,7 @@ impl LinkSupervisor {
         let session = exchanges.session().clone();
         let version = self.dialer.version().to_owned();
         let renewed = self
-            .request_first(&session, identity, || {
+            .request_first((&session, home), identity, || {
                 renewal::renew(identity, exchanges, &version)
             })
             .await;
@@ -168,7 +198,10 @@ impl LinkSupervisor {
                 self.backoff.reset();
                 Retry::Soon
             }
-            Ok(Err(failure)) => self.hello_rejected(&session, identity, &failure).await,
+            Ok(Err(failure)) => {
+                let ended = (&session, home);
+                self.hello_rejected(ended, identity, &failure).await
+            }
             Err(event) => return event,
         })
     }
@@ -176,7 +209,7 @@ impl LinkSupervisor {
     /// Retry decision after the hub rejected the hello.
     async fn hello_rejected(
         &mut self,
-        session: &Session,
+        (session, home): (&Session, &HubUrl),
         identity: &Arc<Identity>,
         failure: &Failure,
     ) -> Retry {
@@ -189,7 +222,6 @@ impl LinkSupervisor {
         }
         // The reason of a session's end is more precise.
         if let Ok(error) = timeout(CLOSE_REASON_DEADLINE, session.closed()).await {
-            let home = self.dialer.hub_index(identity);
             return match self.record_end(&error, identity, (home, Duration::ZERO)) {
                 AfterEnd::Retry(retry) => retry,
                 AfterEnd::ReplaceIdentity => self.replace_identity(identity).await,

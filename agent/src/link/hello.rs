@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairlead_api::{
-    ClusterUid, Code, Failure,
+    ClusterUid, Code, Failure, HubUrl,
     hello::{HELLO_PATH, Hello, HelloResponse, LinkIndex},
 };
 use fairlead_exchange::Exchanges;
@@ -28,17 +28,25 @@ pub(crate) struct HelloSender<'a> {
     pub(crate) version: &'a str,
 }
 
+/// An accepted hello.
+pub(crate) struct Greeted {
+    /// Whether the cluster's UID was in it.
+    pub(crate) uid_sent: bool,
+    /// Address by which the hub lists itself.
+    pub(crate) hub: Option<HubUrl>,
+}
+
 impl HelloSender<'_> {
-    /// Sends the hello, with the cluster's UID if known. Returns whether it was.
+    /// Sends the hello, with the cluster's UID if known.
     ///
     /// # Errors
     ///
     /// `FL-2112`, or the reason for the failed request.
-    pub(crate) async fn send(&self, exchanges: &Exchanges) -> Result<bool, Failure> {
+    pub(crate) async fn send(&self, exchanges: &Exchanges) -> Result<Greeted, Failure> {
         let uid = self.context.cluster_uid().await;
-        let known = uid.is_some();
-        self.post(exchanges, uid).await?;
-        Ok(known)
+        let uid_sent = uid.is_some();
+        let HelloResponse { hub } = self.post(exchanges, uid).await?;
+        Ok(Greeted { uid_sent, hub })
     }
 
     /// Waits for the UID, then repeats the hello with it.
@@ -51,7 +59,7 @@ impl HelloSender<'_> {
         let mut backoff = Backoff::new(HELLO_BACKOFF_MIN, HELLO_BACKOFF_MAX);
         loop {
             match self.post(exchanges, Some(uid.clone())).await {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(failure) if is_refusal(failure.code) => return Err(failure),
                 Err(failure) => {
                     warn!(code = %failure.code, cause = failure.cause, "hello with the cluster UID failed; retrying");
@@ -61,7 +69,11 @@ impl HelloSender<'_> {
         }
     }
 
-    async fn post(&self, exchanges: &Exchanges, uid: Option<ClusterUid>) -> Result<(), Failure> {
+    async fn post(
+        &self,
+        exchanges: &Exchanges,
+        uid: Option<ClusterUid>,
+    ) -> Result<HelloResponse, Failure> {
         let hello = Hello {
             instance: self.context.instance,
             link: self.link,
@@ -69,7 +81,6 @@ impl HelloSender<'_> {
             agent_version: self.version.to_owned(),
         };
         let json = serde_json::to_string(&hello).map_err(|_| Failure::from(Code::Internal))?;
-        let HelloResponse {} = hub_request::post(exchanges, HELLO_PATH, json.into()).await?;
-        Ok(())
+        Ok(hub_request::post(exchanges, HELLO_PATH, json.into()).await?)
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{ClusterUid, Code, Failure, JoinString, moment::timestamp};
+use fairlead_api::{ClusterUid, Code, Failure, HubUrl, JoinString, moment::timestamp};
 use fairlead_certs::AgentKey;
 use tokio::{
     sync::{Mutex, Notify, watch},
@@ -22,6 +22,7 @@ use crate::{
     context::AgentContext,
     identity::{
         Identity, JoinFingerprint,
+        hubs::StoredHubs,
         store::{IdentityStore, SaveKind, StoredIdentity},
     },
 };
@@ -144,6 +145,10 @@ impl IdentityManager {
                 .await;
         };
         let identity = self.adopt_stored(managed, identity);
+        let hubs = stored.hubs.take();
+        if let Some(hubs) = hubs.filter(|hubs| hubs.join == identity.origin) {
+            self.context.hubs.set_learned(&hubs.hubs);
+        }
         Ok(self.enrol_if_superseded(managed, dialer, identity).await)
     }
 
@@ -215,6 +220,11 @@ impl IdentityManager {
     fn adopt(&self, managed: &mut ManagedIdentity, identity: Identity) -> Arc<Identity> {
         self.context.metrics.expires(identity.not_after);
         let identity = Arc::new(identity);
+        let is_other = |origin: &JoinFingerprint| *origin != identity.origin;
+        if self.origin.borrow().as_ref().is_some_and(is_other) {
+            // The hubs of another join string.
+            self.context.hubs.set_learned(&[]);
+        }
         managed.identity = Some(identity.clone());
         if managed.unsaved.is_none() {
             self.stored.send_replace(Some(identity.clone()));
@@ -348,7 +358,26 @@ impl IdentityManager {
         }
     }
 
-    /// Retries failed stores and failed join strings until the process drains.
+    /// Stores each changed list of hubs.
+    async fn save_hubs(&self) {
+        let mut learned = self.context.hubs.learned_changes();
+        while learned.changed().await.is_ok() {
+            loop {
+                let hubs = learned.borrow_and_update().to_vec();
+                // The offset of this process is no part of the list.
+                let hubs = sorted(hubs);
+                let origin = self.origin.borrow().clone();
+                let Some(join) = origin else { break };
+                let saved = self.store.save_hubs(&StoredHubs { join, hubs }).await;
+                let Err(error) = saved else { break };
+                let failure = Failure::from(error);
+                warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "list of hubs not stored; retrying");
+                sleep(SAVE_RETRY_INTERVAL).await;
+            }
+        }
+    }
+
+    /// Retries failed stores and failed join strings, and stores lists of hubs, until the process drains.
     pub(crate) async fn run(self: Arc<Self>, mut dialer: HubDialer) {
         let process = self.context.process.clone();
         let saving = async {
@@ -378,9 +407,15 @@ impl IdentityManager {
         tokio::select! {
             () = saving => {}
             () = joining => {}
+            () = self.save_hubs() => {}
             () = process.draining() => {}
         }
     }
+}
+
+fn sorted(mut hubs: Vec<HubUrl>) -> Vec<HubUrl> {
+    hubs.sort_by_key(ToString::to_string);
+    hubs
 }
 
 #[cfg(test)]

@@ -15,15 +15,13 @@ impl LinkSupervisor {
     /// Continues a session under a parked supervisor, in a task of the process. Until it ends, this link opens
     /// no new session at that hub.
     pub(super) fn park(&mut self, mut session: Box<ServingSession>) {
-        let Some(hub) = self.dialer.hub(&session.identity, session.home) else {
-            return;
-        };
+        let hub = session.home.clone();
         info!(%hub, up = session.link.is_some(), "moved to another hub; the session before is parked");
         if session.is_hub_draining {
             session.registration = None;
         }
-        // The dialer of a parked session has a single hub, and its hello is not repeated.
-        session.home = 0;
+        // Its hello is not repeated, and other links may use its hub.
+        session.hub = None;
         session.up_since = Instant::now();
         session.is_hub_draining = true;
         session.uid_sent = true;

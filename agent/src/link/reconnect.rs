@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use fairlead_api::HubUrl;
 use fairlead_dialer::{Dialed, LinkState, Redialed, Session};
 use tokio::time::sleep;
 use tracing::warn;
@@ -53,23 +54,22 @@ pub(crate) async fn wait_for_lost_link(session: &Session) {
     warn!(cause, "link lost; reconnecting");
 }
 
-/// Redials until one dial has a result. `home` is the index of the hub with the lost link, `lived` the lifetime
-/// of that link.
+/// Redials until one dial has a result. `home` is the hub with the lost link, `lived` the lifetime of that link.
 pub(crate) async fn redial(
     dialer: &mut HubDialer,
     backoff: &mut Backoff,
     spread: Duration,
     (session, identity): (&Session, &Identity),
-    (home, lived): (usize, Duration),
+    (home, lived): (&HubUrl, Duration),
 ) -> Reconnected {
     if lived >= STABLE_AFTER {
         backoff.reset();
     }
     loop {
         sleep(backoff.next_for_hub(spread, chance())).await;
-        match dialer.redial(identity, session).await {
+        match dialer.redial(identity, (session, home)).await {
             Ok(Redialed::Resumed { .. }) => return Reconnected::Resumed,
-            Ok(Redialed::New(dialed)) if dialer.hub_index(identity) == home => {
+            Ok(Redialed::New(dialed)) if dialer.dialed_hub().as_ref() == Some(home) => {
                 return Reconnected::Superseded(Box::new(dialed));
             }
             Ok(Redialed::New(dialed)) => return Reconnected::Moved(Box::new(dialed)),
@@ -86,15 +86,15 @@ pub(crate) async fn dial_other_hubs(
     dialer: &mut HubDialer,
     backoff: &mut Backoff,
     identity: &Identity,
-    home: usize,
+    home: &HubUrl,
 ) -> Reconnected {
     loop {
         sleep(backoff.next(chance())).await;
-        if dialer.hub_index(identity) == home {
-            dialer.advance();
+        if dialer.next_hub(identity).as_ref() == Some(home) {
+            dialer.advance(identity);
         }
-        if dialer.hub_index(identity) == home {
-            // All other hubs have parked sessions of this link.
+        if dialer.next_hub(identity).as_ref() == Some(home) {
+            // All other hubs have parked sessions of this link, or are in use by other links.
             continue;
         }
         match dialer.dial_new(identity).await {
@@ -117,9 +117,9 @@ pub(crate) async fn dial_for(
     let identity = &session.identity;
     match target {
         RedialTarget::AnyHub => {
-            let lost = (session.home, session.up_since.elapsed());
+            let lost = (&session.home, session.up_since.elapsed());
             redial(dialer, backoff, spread, (&session.session, identity), lost).await
         }
-        RedialTarget::OtherHubs => dial_other_hubs(dialer, backoff, identity, session.home).await,
+        RedialTarget::OtherHubs => dial_other_hubs(dialer, backoff, identity, &session.home).await,
     }
 }

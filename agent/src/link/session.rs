@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use fairlead_api::{HubUrl, hello::LinkIndex};
 use fairlead_dialer::{CloseReason, Dialed, Session};
 use fairlead_exchange::Exchanges;
 use tokio::{
@@ -12,7 +13,11 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::info;
 
 use crate::{
-    context::{AgentContext, LinkGuard, sessions::SessionRegistration},
+    context::{
+        AgentContext, LinkGuard,
+        hubs::{KnownHubs, SessionHub},
+        sessions::SessionRegistration,
+    },
     identity::Identity,
 };
 
@@ -24,13 +29,16 @@ const UNUSED_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Session before its hello, with the identity that it proved.
 pub(crate) struct NewSession {
     pub(crate) dialed: Dialed,
+    /// Dialled address.
+    pub(crate) hub: HubUrl,
     pub(crate) identity: Arc<Identity>,
 }
 
 impl NewSession {
-    pub(crate) fn new(dialed: Dialed, identity: &Arc<Identity>) -> Box<Self> {
+    pub(crate) fn new(dialed: Dialed, hub: HubUrl, identity: &Arc<Identity>) -> Box<Self> {
         Box::new(NewSession {
             dialed,
+            hub,
             identity: identity.clone(),
         })
     }
@@ -52,8 +60,10 @@ pub(crate) struct ServingSession {
     pub(crate) renewed: Option<Instant>,
     /// Present while the session has a link.
     pub(crate) link: Option<LinkGuard>,
-    /// Index of the session's hub.
-    pub(crate) home: usize,
+    /// Dialled address of the session's hub.
+    pub(crate) home: HubUrl,
+    /// Link that uses the hub; `None` for a parked session.
+    pub(crate) hub: Option<HubUse>,
     /// Begin of the session.
     pub(crate) since: Instant,
     /// Begin of its last link.
@@ -64,6 +74,36 @@ pub(crate) struct ServingSession {
     pub(crate) hub_draining: watch::Receiver<bool>,
     /// Whether that announcement has been noted.
     pub(crate) is_hub_draining: bool,
+}
+
+/// Guard of a session's hub in the list of used ones.
+pub(crate) struct HubUse {
+    hubs: Arc<KnownHubs>,
+    link: LinkIndex,
+    hub: SessionHub,
+}
+
+impl HubUse {
+    pub(crate) fn new(hubs: &Arc<KnownHubs>, link: LinkIndex, hub: SessionHub) -> Self {
+        hubs.set_session(link, Some(hub.clone()));
+        HubUse {
+            hubs: Arc::clone(hubs),
+            link,
+            hub,
+        }
+    }
+
+    /// Another address of the same hub has taken over the session.
+    pub(crate) fn set_dialed(&mut self, dialed: HubUrl) {
+        self.hub.dialed = dialed;
+        self.hubs.set_session(self.link, Some(self.hub.clone()));
+    }
+}
+
+impl Drop for HubUse {
+    fn drop(&mut self) {
+        self.hubs.end_session(self.link, &self.hub);
+    }
 }
 
 impl ServingSession {

@@ -31,6 +31,8 @@ pub(crate) enum LinkPhase<N, S> {
 pub(crate) enum PhaseEvent<N, S> {
     /// The process drains.
     ProcessDraining,
+    /// There are more links than needed, and this one has no session.
+    Superfluous,
     /// The delay before the next dial has passed.
     DelayElapsed,
     /// A dial opened a new session.
@@ -88,7 +90,7 @@ impl<N, S> LinkPhase<N, S> {
     ) -> (Self, Option<Released<S>>) {
         let next = match (self, event) {
             (LinkPhase::Draining(_) | LinkPhase::Stopped, _) => LinkPhase::Stopped,
-            (state, PhaseEvent::ProcessDraining) => state.drain(),
+            (state, PhaseEvent::ProcessDraining | PhaseEvent::Superfluous) => state.drain(),
             (LinkPhase::Waiting(_), PhaseEvent::DelayElapsed) => LinkPhase::Connecting,
             (LinkPhase::Connecting | LinkPhase::Greeting(_), PhaseEvent::Dialed(new)) => {
                 LinkPhase::Greeting(new)

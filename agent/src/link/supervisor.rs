@@ -41,6 +41,8 @@ pub(crate) struct LinkSupervisor {
     pub(super) link: LinkIndex,
     pub(super) backoff: Backoff,
     slow_backoff: Backoff,
+    /// Failed dials in a row.
+    pub(super) failed_dials: u32,
     /// Hub of a parked session; None for the primary supervisor of a link.
     parked_hub: Option<Arc<HubUrl>>,
 }
@@ -59,6 +61,7 @@ impl LinkSupervisor {
             link,
             backoff: Backoff::new(RECONNECT_BACKOFF_MIN, RECONNECT_BACKOFF_MAX),
             slow_backoff: Backoff::new(RECONNECT_BACKOFF_MAX, SLOW_BACKOFF_MAX),
+            failed_dials: 0,
             parked_hub: None,
         }
     }
@@ -74,6 +77,7 @@ impl LinkSupervisor {
             link: self.link,
             backoff: self.backoff.clone(),
             slow_backoff: self.slow_backoff.clone(),
+            failed_dials: 0,
             parked_hub: Some(hub),
         }
     }
@@ -85,9 +89,11 @@ impl LinkSupervisor {
         }
     }
 
-    /// Keeps the link until the process drains and running requests are complete.
-    pub(crate) async fn run(self) {
-        self.run_from(SupervisorState::Connecting).await;
+    /// Keeps the link until the process drains and running requests are complete, or until the link is superfluous.
+    /// `delay`: time before the first dial.
+    pub(crate) async fn run(self, delay: Duration) {
+        let state = SupervisorState::Waiting(Retry::After(delay));
+        self.run_from(state).await;
     }
 
     /// Runs the state machine until it stops.
@@ -121,10 +127,16 @@ impl LinkSupervisor {
                 LinkEvent::Drained
             }
             without_session => {
-                let process = self.context.process.clone();
+                let (process, hubs) = (self.context.process.clone(), self.context.hubs.clone());
+                let (link, has_new) =
+                    (self.link, matches!(without_session, LinkPhase::Greeting(_)));
                 tokio::select! {
                     event = self.dial_event(without_session) => event,
                     () = process.draining() => LinkEvent::ProcessDraining,
+                    () = hubs.until_superfluous(link), if !has_new => {
+                        info!(%link, "link ended; fewer hubs are listed");
+                        LinkEvent::Superfluous
+                    }
                 }
             }
         }
@@ -183,9 +195,13 @@ impl LinkSupervisor {
                     session.is_hub_draining = true;
                     let moves = self.dialer.has_several_hubs(&session.identity);
                     info!(moves, "hub is draining");
-                    if moves {
+                    if moves && target != Some(RedialTarget::OtherHubs) {
                         return LinkEvent::HubDraining;
                     }
+                }
+                () = wait_until_misplaced(&context, self.link), if role == SupervisorRole::Primary && target.is_none() => {
+                    info!(hub = %session.home, "hub has left the list, or another link uses it; moving");
+                    return LinkEvent::HubDraining;
                 }
                 redialed = async {
                     let spread = context.reconnect_spread.get();
@@ -222,19 +238,27 @@ impl LinkSupervisor {
     /// Event for a result of dials, noted in the session.
     fn redialed(&self, session: &mut ServingSession, result: Reconnected) -> LinkEvent {
         let hub = self.parked_hub.as_ref().map(display);
+        let dialed = |session: &ServingSession| {
+            let dialed = self.dialer.dialed_hub();
+            dialed.unwrap_or_else(|| session.home.clone())
+        };
         match result {
             Reconnected::Resumed => {
                 session.link = Some(self.context.count_link());
                 session.up_since = Instant::now();
-                session.home = self.dialer.hub_index(&session.identity);
+                let home = dialed(session);
+                if let Some(used) = &mut session.hub {
+                    used.set_dialed(home.clone());
+                }
+                session.home = home;
                 LinkEvent::Resumed
             }
-            Reconnected::Superseded(dialed) => {
+            Reconnected::Superseded(new) => {
                 warn!(hub, "hub has lost the session; its requests have failed");
-                LinkEvent::Superseded(NewSession::new(*dialed, &session.identity))
+                LinkEvent::Superseded(NewSession::new(*new, dialed(session), &session.identity))
             }
-            Reconnected::Moved(dialed) => {
-                LinkEvent::Moved(NewSession::new(*dialed, &session.identity))
+            Reconnected::Moved(new) => {
+                LinkEvent::Moved(NewSession::new(*new, dialed(session), &session.identity))
             }
             Reconnected::Lost => {
                 warn!(hub, "hub has lost the session; its requests have failed");
@@ -256,7 +280,7 @@ impl LinkSupervisor {
             self.backoff.reset();
             self.slow_backoff.reset();
         }
-        match self.record_end(error, &session.identity, (session.home, lived)) {
+        match self.record_end(error, &session.identity, (&session.home, lived)) {
             AfterEnd::Retry(retry) => LinkEvent::Failed(retry),
             AfterEnd::ReplaceIdentity => LinkEvent::IdentityRejected,
         }
@@ -267,12 +291,12 @@ impl LinkSupervisor {
         &mut self,
         error: &SessionError,
         identity: &Identity,
-        (home, lived): (usize, Duration),
+        (home, lived): (&HubUrl, Duration),
     ) -> AfterEnd {
         let drained = matches!(error, SessionError::Peer(CloseReason::Draining));
-        if drained && self.dialer.hub_index(identity) == home {
+        if drained && self.dialer.next_hub(identity).as_ref() == Some(home) {
             // That hub accepts no sessions for a while; another one may.
-            self.dialer.advance();
+            self.dialer.advance(identity);
         }
         let code = failure_code(error);
         match code {
@@ -295,6 +319,18 @@ impl LinkSupervisor {
         self.identities
             .replace_refused(identity, &mut self.dialer)
             .await
+    }
+}
+
+/// Completes when the session of a link belongs to another hub, after a part of the time over which the agents of a hub
+/// spread their dials.
+async fn wait_until_misplaced(context: &AgentContext, link: LinkIndex) {
+    loop {
+        context.hubs.until_misplaced(link).await;
+        sleep(context.reconnect_spread.get().mul_f64(chance())).await;
+        if context.hubs.is_misplaced(link) {
+            return;
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Probe of the hub: a real `/readyz` on the API server with the agent's own credential. The probe's headers
-//! carry the reconnect spread, the revision of the desired configuration and the ETag of the desired deliveries. Every answer, also one of a failed
+//! carry the reconnect spread, the list of hubs, the revision of the desired configuration and the ETag of the desired deliveries. Every answer, also one of a failed
 //! probe, carries the revision of the applied configuration.
 
 use std::time::Duration;
@@ -8,12 +8,13 @@ use fairlead_api::{
     Code, Failure,
     config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
     delivery::DESIRED_DELIVERY_HEADER,
-    headers::SPREAD,
+    headers::{HUBS, SPREAD},
 };
 use fairlead_apiserver::Upstream;
 use fairlead_exchange::{Body, body};
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
+use tracing::debug;
 
 use super::headers::towards_hub;
 use crate::context::AgentContext;
@@ -45,6 +46,12 @@ pub(crate) async fn answer(
         .and_then(|value| value.to_str().ok()?.parse().ok())
     {
         context.reconnect_spread.set(Duration::from_millis(millis));
+    }
+    if let Some(list) = headers.get(HUBS) {
+        match list.to_str().unwrap_or_default().parse() {
+            Ok(list) => context.hubs.report(&list, Instant::now()),
+            Err(error) => debug!(%error, "list of hubs ignored"),
+        }
     }
     if let Some(desired) = headers
         .get(DESIRED_REVISION_HEADER)

@@ -2,7 +2,10 @@
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
-use fairlead_api::{Code, hello::Hello};
+use fairlead_api::{
+    Code,
+    hello::{Hello, LinkCount},
+};
 use fairlead_dialer::{CloseReason, LinkState, Resumable};
 use time::OffsetDateTime;
 
@@ -98,7 +101,7 @@ async fn clone_never_serves_and_reconnects_slowly() {
 async fn agent_is_ready_while_one_of_its_links_has_a_session() {
     let rig = Rig::new().await;
     let mut config = rig.config();
-    config.links = "2".parse().unwrap();
+    config.links = Some(LinkCount::TWO);
     let agent = rig.start(config);
     let (one, two) = (rig.hub.next().await, rig.hub.next().await);
     until(|| hellos(&rig).len() == 2).await;
@@ -129,7 +132,7 @@ async fn links_prefer_different_hubs_and_avoid_a_dead_one() {
     let rig = Rig::new().await;
     let other = rig.another_address().await;
     let mut config = rig.config();
-    config.links = "2".parse().unwrap();
+    config.links = Some(LinkCount::TWO);
     config.hubs = vec![rig.hub.url(), other.url()];
     let _agent = rig.start(config);
     let (_one, _two) = (rig.hub.next().await, rig.hub.next().await);
@@ -151,7 +154,7 @@ async fn every_link_renews_its_own_session() {
     // Wait until both sessions exist with the same certificate.
     rig.hub.script.failing_renewals.store(usize::MAX, SeqCst);
     let mut config = rig.config();
-    config.links = "2".parse().unwrap();
+    config.links = Some(LinkCount::TWO);
     let _agent = rig.start(config);
     let (_one, _two) = (rig.hub.next().await, rig.hub.next().await);
     rig.hub.script.failing_renewals.store(0, SeqCst);

@@ -6,6 +6,7 @@ mod bindings;
 mod configuration;
 mod facts;
 mod layers;
+mod learned;
 mod links;
 mod memory;
 mod proxy;

@@ -1,7 +1,7 @@
 //! Memory budget shared by all sessions of an agent.
 
 use bytes::Bytes;
-use fairlead_api::headers::PROBE_PATH;
+use fairlead_api::{headers::PROBE_PATH, hello::LinkCount};
 use fairlead_dialer::Resumable;
 use fairlead_exchange::{Body, BodyError, Exchanges};
 use fairlead_testkit::wait;
@@ -34,7 +34,7 @@ async fn links_share_the_budget_for_a_hub_that_reads_nothing() {
     let big = ("/big".to_owned(), (200, json!("x".repeat(ANSWER_BYTES))));
     rig.api.script.answers.lock().unwrap().extend([big]);
     let mut config = rig.config();
-    config.links = "2".parse().unwrap();
+    config.links = Some(LinkCount::TWO);
     config.session_memory = BUDGET_BYTES;
     let agent = rig.start(config);
     let (one, two) = (rig.hub.next().await, rig.hub.next().await);

@@ -87,7 +87,8 @@ impl Rig {
             git_proxy: Default::default(),
             hubs: Vec::new(),
             instance: None,
-            links: LinkCount::ONE,
+            links: Some(LinkCount::ONE),
+            learn_hubs: true,
             ca_file: None,
             target: ApiServerConfig::InCluster {
                 host: "127.0.0.1".to_owned(),

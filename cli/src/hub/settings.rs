@@ -22,7 +22,7 @@ use fairlead_runtime::{
     config::{ListenAddress, MemorySize, Reader},
     proxies::Proxies,
 };
-use fairlead_store::Place;
+use fairlead_store::{AgentAddress, Place};
 use fairlead_traces::TraceSettings;
 use secrecy::SecretString;
 
@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) public_url: Option<HubUrl>,
     /// Address for the other hubs on the same database; `None` is the listen address.
     pub(crate) hub_address: Option<HubUrl>,
+    /// Address in the list that agents learn.
+    pub(crate) agent_address: AgentAddress,
     pub(crate) cluster_domain: Option<String>,
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     /// `None` is a file in `data`.
@@ -170,6 +172,10 @@ pub(crate) struct Server {
     /// [default: the listen address, or with all interfaces the address on the route to the database]
     #[arg(long, value_name = "URL")]
     hub_address: Option<String>,
+    /// Address at which agents reach this hub and no other one. Agents learn the addresses of all hubs; none keeps this hub
+    /// out of the list [default: the public URL, unless another hub on the same database has the same one]
+    #[arg(long, value_name = "URL|none")]
+    agent_address: Option<String>,
     /// Domain of the cluster names <id>.<domain> [default: clusters.<host of the public URL>]
     #[arg(long, value_name = "DOMAIN")]
     cluster_domain: Option<String>,
@@ -351,6 +357,7 @@ pub(crate) fn read_server(reader: &mut Reader, environment: &Environment) -> Set
             "the URL for people and agents, like https://hub.example.com",
         ),
         hub_address: reader.optional("hub-address"),
+        agent_address: reader.or("agent-address", AgentAddress::default()),
         cluster_domain: reader.optional("cluster-domain"),
         tls,
         store,
@@ -395,6 +402,7 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         ready_file: reader.optional("ready-file"),
         public_url: reader.optional("public-url"),
         hub_address: None,
+        agent_address: AgentAddress::default(),
         cluster_domain: None,
         tls: None,
         store: None,

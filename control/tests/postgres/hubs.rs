@@ -207,6 +207,7 @@ async fn a_store_in_use_is_neither_migrated_nor_overwritten() {
     let presented = Presented {
         url: "https://one.hub.example".parse().unwrap(),
         address: "https://192.0.2.1:8443".parse().unwrap(),
+        agents: Default::default(),
         instead_of: None,
     };
     one.begin(presented, NOW, "").await.unwrap();

@@ -35,6 +35,7 @@ pub(crate) async fn begin_instead(store: &Store, url: &str, instead_of: Option<&
     let presented = Presented {
         url: url.parse().unwrap(),
         address: url.parse().unwrap(),
+        agents: Default::default(),
         instead_of: instead_of.map(str::to_owned),
     };
     store

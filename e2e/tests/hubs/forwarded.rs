@@ -1,11 +1,11 @@
 //! Requests at a hub without a session of their cluster: another hub carries them to the agent.
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, Kubectl, RunningCalls, Site, eventually};
+use fairlead_e2e::{Cluster, Hub, Kubectl, RunningCalls, eventually};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::{HubPair, STEP_DEADLINE, get};
+use crate::{HubPair, STEP_DEADLINE, get, site_at};
 
 /// Size of the copied file, larger than each window on the way.
 const FILE_BYTES: usize = 5 << 20;
@@ -51,7 +51,7 @@ async fn hub_without_the_session_serves_each_kind_of_call_and_ends_it_with_its_t
     let (cluster, pair) = tokio::try_join!(Cluster::start(), HubPair::start(&[]))?;
     let (one, two) = (&pair.one, &pair.two);
     let joining = one.create_cluster("demo").await?;
-    let _site = Site::start(one, &cluster, &joining).await?;
+    let _site = site_at(one, &cluster, &joining).await?;
     two.log_in_with(&pair.token).await?;
     two.wait_state(&joining.id, "Connected").await?;
     let kubectl = two.kubectl(&cluster, "demo").await?;
@@ -149,7 +149,7 @@ async fn hub_with_another_ca_behind_an_address_gets_no_request() -> anyhow::Resu
         let renewed: Value = serde_json::from_str(&two.cli(show).await?.success()?)?;
         renewed["join"].as_str().context("join string")?.to_owned()
     };
-    let _site = Site::start(two, &cluster, &at_two).await?;
+    let _site = site_at(two, &cluster, &at_two).await?;
     one.wait_state(&joining.id, "Connected").await?;
     let version = format!("/k8s/clusters/{}/version?timeout=2s", joining.id);
     // The hub dials the other one in the background.

@@ -14,9 +14,11 @@ mod rotated;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, PostgresServer, Site, eventually};
+use fairlead_e2e::{Cluster, Hub, Joining, PostgresServer, Site, eventually};
 use serde_json::Value;
 
+/// Flags of an agent that keeps to the hubs it is given, with one link.
+const ONE_HUB: [&str; 4] = ["--links", "1", "--learn-hubs", "off"];
 const STEP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Sends a GET with a token of the other hub. Both hubs share their tokens.
@@ -26,6 +28,13 @@ async fn get(hub: &Hub, token: &str, path: &str) -> anyhow::Result<(u16, Value)>
     );
     let answer = hub.front()?.send(asked).await?;
     Ok((answer.status, serde_json::from_str(&answer.text())?))
+}
+
+/// Starts an agent with one session, at this hub, and waits until it is connected.
+async fn site_at(hub: &Hub, cluster: &Cluster, joining: &Joining) -> anyhow::Result<Site> {
+    let site = Site::begin_with(hub, cluster, &joining.join, &joining.id, &ONE_HUB)?;
+    hub.wait_state(&joining.id, "Connected").await?;
+    Ok(site)
 }
 
 /// Two hubs and their shared parts.
@@ -88,7 +97,7 @@ async fn each_hub_tells_how_it_stands_with_a_cluster_of_the_other_one_and_when_t
         status().await.filter(|it| it["state"] == "Never")
     })
     .await?;
-    let _site = Site::start(&one, &cluster, &joining).await?;
+    let _site = site_at(&one, &cluster, &joining).await?;
     let seen = eventually(STEP_DEADLINE, "connected", async || {
         status().await.filter(|it| it["state"] == "Connected")
     })
@@ -127,7 +136,8 @@ async fn drained_hub_hands_its_agent_over_and_keeps_streams_until_the_timeout() 
     let drain = ["--drain-timeout", "15s"];
     let (cluster, mut pair) = tokio::try_join!(Cluster::start_lite(), HubPair::start(&drain))?;
     let joining = pair.one.create_cluster("demo").await?;
-    let mut site = Site::begin_at(&[&pair.one, &pair.two], &cluster, &joining)?;
+    let known = [&pair.one, &pair.two];
+    let mut site = Site::begin_at_with(&known, &cluster, &joining, &ONE_HUB)?;
     pair.one.wait_state(&joining.id, "Connected").await?;
     let watched = pair.one.kubectl(&cluster, "demo").await?;
     let mut watch = watched

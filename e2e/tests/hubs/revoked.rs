@@ -10,7 +10,7 @@ use fairlead_e2e::{
 };
 use tokio::{task::JoinSet, time::Instant};
 
-use crate::{HubPair, STEP_DEADLINE, get};
+use crate::{HubPair, STEP_DEADLINE, get, site_at};
 
 const JANE: &str = "corp.jane@corp.example";
 
@@ -37,8 +37,8 @@ impl RevokedWorld {
             pair.two.create_cluster("at-two").await?,
         );
         let sites = [
-            Site::start(&pair.one, &cluster, &at_one).await?,
-            Site::start(&pair.two, &cluster, &at_two).await?,
+            site_at(&pair.one, &cluster, &at_one).await?,
+            site_at(&pair.two, &cluster, &at_two).await?,
         ];
         let pods = cluster.kubectl();
         let pods = pods.args(["get", "pods", "-l", "app=demo", "-o", "name"]);

@@ -75,7 +75,8 @@ pub(crate) async fn receive(
     hub.sessions.register(entry, identity)?;
     info!(cluster = %entry.cluster(), instance = %hello.instance, link = %hello.link, known = recognition == Recognition::Known,
         agent.version = version, again, "agent registered");
-    let json = serde_json::to_vec(&HelloResponse {})
+    let own = hub.seam.directory.agent_hubs().own;
+    let json = serde_json::to_vec(&HelloResponse { hub: own })
         .map_err(|error| Failure::because(Code::Internal, error))?;
     let mut response = Response::new(body::full(json));
     let kind = HeaderValue::from_static("application/json");

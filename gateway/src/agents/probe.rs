@@ -13,7 +13,7 @@ use fairlead_api::{
     Code,
     config::{APPLIED_REVISION_HEADER, DESIRED_REVISION_HEADER},
     delivery::DESIRED_DELIVERY_HEADER,
-    headers::{DRAINING, PROBE_PATH, SPREAD},
+    headers::{DRAINING, HUBS, PROBE_PATH, SPREAD},
     resources::LastError,
 };
 use fairlead_dialer::LinkState;
@@ -144,6 +144,9 @@ async fn probe(hub: &Hub, entry: &SessionEntry) -> ProbeResult {
     }
     if let Some(etag) = hub.seam.directory.desired_delivery(entry.cluster()) {
         request = request.header(DESIRED_DELIVERY_HEADER, &*etag);
+    }
+    if let Some(list) = hub.seam.directory.agent_hubs().list {
+        request = request.header(HUBS, &*list);
     }
     if hub.process.is_draining() {
         request = request.header(DRAINING, "1");

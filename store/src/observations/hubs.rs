@@ -5,8 +5,9 @@ use std::sync::Arc;
 use fairlead_api::{ClusterId, HubUrl};
 use tokio::{sync::watch, time::Instant};
 
-use super::Observations;
+use super::{ObservationTable, Observations};
 use crate::{
+    agent_hubs::{AgentAddress, AgentHubs},
     heartbeats::{LiveHub, has_session},
     observed::rank,
 };
@@ -17,6 +18,29 @@ impl Observations {
         let shown = self.get(cluster)?;
         let hub = shown.by.as_ref().filter(|_| has_session(&shown.status))?;
         self.table().peers.recent_url(hub, Instant::now()).cloned()
+    }
+
+    /// Sets URL and address of this hub for agents.
+    pub(crate) fn set_agent_address(&self, url: HubUrl, address: AgentAddress) {
+        let mut table = self.table();
+        table.agents = Some((url, address));
+        self.list_agent_hubs(&table);
+    }
+
+    pub(super) fn list_agent_hubs(&self, table: &ObservationTable) {
+        let Some((url, address)) = &table.agents else {
+            return;
+        };
+        let (others, has_others) = (
+            table.peers.agent_addresses(),
+            table.peers.has_others(&self.me),
+        );
+        let hubs = AgentHubs::of((url, address), others, has_others);
+        self.agent_hubs.store(Arc::new(hubs));
+    }
+
+    pub(crate) fn agent_hubs(&self) -> Arc<AgentHubs> {
+        self.agent_hubs.load_full()
     }
 
     pub(crate) fn live_hubs_changes(&self) -> watch::Receiver<Arc<[LiveHub]>> {

@@ -90,16 +90,17 @@ pub(super) async fn record_token_uses(pool: &PgPool, uses: &[(String, i64)]) -> 
 }
 
 pub(super) async fn all(pool: &PgPool) -> Result<Vec<HubRow>> {
-    let read: Vec<(String, String, String, i64, bool, i64)> = sqlx::query_as(
-        "SELECT id, url, address, beat, ended, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) - beat FROM hubs",
+    let read: Vec<(String, String, String, String, i64, bool, i64)> = sqlx::query_as(
+        "SELECT id, url, address, agents, beat, ended, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) - beat FROM hubs",
     )
     .fetch_all(pool)
     .await?;
     let hubs = read.into_iter();
-    let hubs = hubs.map(|(id, url, address, beat, ended, age)| HubRow {
+    let hubs = hubs.map(|(id, url, address, agents, beat, ended, age)| HubRow {
         id,
         url,
         address,
+        agents,
         beat,
         age,
         ended,
@@ -124,15 +125,16 @@ pub(super) async fn beat(pool: &PgPool, hub: &OwnHub<'_>, beat: Heartbeat<'_>) -
         .await?;
     }
     sqlx::query(
-        "INSERT INTO hubs (id, url, beat, ended, address)
-         VALUES ($1, $2, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), $3, $4)
+        "INSERT INTO hubs (id, url, beat, ended, address, agents)
+         VALUES ($1, $2, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), $3, $4, $5)
          ON CONFLICT (id) DO UPDATE SET url = EXCLUDED.url, beat = EXCLUDED.beat, ended = EXCLUDED.ended,
-           address = EXCLUDED.address",
+           address = EXCLUDED.address, agents = EXCLUDED.agents",
     )
     .bind(hub.id)
     .bind(hub.url.to_string())
     .bind(matches!(beat, Heartbeat::End))
     .bind(hub.address.to_string())
+    .bind(hub.agents.column())
     .execute(&mut *tx)
     .await?;
     tx.commit().await?;

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::Store;
 use crate::{
+    agent_hubs::{AgentAddress, AgentHubs},
     backend::{Heartbeat, OwnHub},
     error::Result,
     heartbeats::{HEARTBEAT_TIMEOUT, LiveHub},
@@ -21,6 +22,8 @@ pub struct Presented {
     pub url: HubUrl,
     /// Address of this hub for the others.
     pub address: HubUrl,
+    /// Address of this hub for agents.
+    pub agents: AgentAddress,
     /// Predecessor in the same place that is known to have ended, by the name from [`Store::name`].
     pub instead_of: Option<String>,
 }
@@ -45,15 +48,18 @@ impl Store {
         cause: &str,
     ) -> Result<usize> {
         let shared = &self.shared;
+        let Presented {
+            url,
+            address,
+            agents,
+            instead_of,
+        } = presented;
+        let observations = &shared.observations;
+        observations.set_agent_address(url.clone(), agents.clone());
         if !shared.backend.is_shared() {
             return Ok(shared.observations.mark_sessions_lost(now, cause));
         }
         let before = shared.observations.with_session().len();
-        let Presented {
-            url,
-            address,
-            instead_of,
-        } = presented;
         let instead_of = instead_of.as_deref();
         let begin = Heartbeat::Begin { instead_of };
         let backend = &shared.backend;
@@ -61,15 +67,15 @@ impl Store {
             id: self.name(),
             url: &url,
             address: &address,
+            agents: &agents,
         };
         backend.beat(me, begin).await?;
-        shared.observations.join(url.clone());
-        shared
-            .observations
-            .apply_hubs(backend.hubs().await?, HEARTBEAT_TIMEOUT);
+        observations.join(url.clone());
+        observations.apply_hubs(backend.hubs().await?, HEARTBEAT_TIMEOUT);
         shared.addresses.get_or_init(|| HubAddresses {
             url,
             internal: address,
+            agents,
         });
         Ok(before.saturating_sub(shared.observations.with_session().len()))
     }
@@ -91,6 +97,12 @@ impl Store {
     #[must_use]
     pub fn live_hubs(&self) -> watch::Receiver<Arc<[LiveHub]>> {
         self.shared.observations.live_hubs_changes()
+    }
+
+    /// All live hubs as agents find them.
+    #[must_use]
+    pub fn agent_hubs(&self) -> Arc<AgentHubs> {
+        self.shared.observations.agent_hubs()
     }
 
     /// Names of the other live hubs that have observed a session of this cluster, the best one first.

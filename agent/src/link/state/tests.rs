@@ -116,6 +116,10 @@ fn draining_process_waits_only_for_serving_sessions() {
         ] {
             assert_eq!(draining(state), LinkPhase::Stopped);
         }
+        for state in [LinkPhase::Waiting(Retry::Soon), LinkPhase::Connecting] {
+            let ended: (TestState, _) = state.next(role, PhaseEvent::Superfluous);
+            assert_eq!(ended, (LinkPhase::Stopped, None));
+        }
         let drained: (TestState, _) = LinkPhase::Draining("s").next(role, PhaseEvent::Drained);
         assert_eq!(drained, (LinkPhase::Stopped, None));
     }

@@ -86,6 +86,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         data_dir: dir.path().join("data"),
         public_url: "https://hub.example:8443".parse().unwrap(),
         hub_address: "https://127.0.0.1:8443".parse().unwrap(),
+        agent_address: Default::default(),
         install_base: None,
         cluster_domain: "clusters.hub.example".to_owned(),
         front_leaf: None,
