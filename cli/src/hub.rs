@@ -146,6 +146,7 @@ pub(crate) async fn serve(
     process.spawn(admin::serve(admin_listener, process.clone(), open_routes));
     let ready = first_login(&settings, &control, &url).await?;
     control.serve_locally(&process);
+    control.resign_on_drain(&process);
     let serving = gateway.serve();
     process.set_ready(true);
     process.started();

@@ -143,6 +143,15 @@ impl Control {
         local::serve(store, clock, issuers, self.0.data_dir.path(), process);
     }
 
+    /// Leaves the work that one of several hubs must do to the others when this one drains.
+    pub fn resign_on_drain(&self, process: &Process) {
+        let (store, draining) = (self.0.store.clone(), process.clone());
+        process.spawn(async move {
+            draining.draining().await;
+            store.resign();
+        });
+    }
+
     /// Creates a bearer token for the operator that starts the hub (`fairlead dev`, first start).
     ///
     /// # Errors

@@ -173,6 +173,14 @@ pub(super) trait Backend: Send + Sync {
     /// Records that this hub is alive, or has ended.
     async fn beat(&self, hub: OwnHub<'_>, beat: Heartbeat<'_>) -> Result<()>;
 
+    /// Acquires or confirms the leadership; false if another hub has it. After an error this hub does not have it.
+    async fn lead(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// Leaves the leadership to another hub.
+    async fn resign(&self) {}
+
     /// Calls all hubs for their parts of a list; returns the number of the call.
     async fn call_for_parts(&self) -> Result<i64> {
         Ok(0)

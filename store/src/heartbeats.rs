@@ -7,7 +7,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
-    ops::Bound::{Excluded, Unbounded},
     sync::Arc,
     time::Duration,
 };
@@ -104,12 +103,6 @@ impl RemoteHubs {
     pub(super) fn live_others(&self, id: &str) -> u32 {
         let others = self.known.iter().filter(|(it, hub)| *it != id && hub.alive);
         u32::try_from(others.count()).unwrap_or(u32::MAX)
-    }
-
-    /// True if a live hub has a name that sorts before this one.
-    pub(super) fn has_live_hub_before(&self, id: &str) -> bool {
-        let mut before = self.known.range::<str, _>((Unbounded, Excluded(id)));
-        before.any(|(_, hub)| hub.alive)
     }
 
     /// The live hubs that take forwarded requests.
@@ -294,19 +287,6 @@ mod tests {
             .map(|hub| (&*hub.id, hub.address.host()))
             .collect();
         assert_eq!(found, [("one", "2001:db8::1")]);
-    }
-
-    #[test]
-    fn one_live_hub_is_the_first() {
-        let (mut hubs, start) = (RemoteHubs::default(), Instant::now());
-        assert!(!hubs.has_live_hub_before("two"), "no other hub");
-        update_at(&mut hubs, start, 0, 1);
-        assert!(hubs.has_live_hub_before("two"));
-        assert!(!hubs.has_live_hub_before("one") && !hubs.has_live_hub_before("of these"));
-        for seconds in [4, 8, 12] {
-            update_at(&mut hubs, start, seconds, 1);
-        }
-        assert!(!hubs.has_live_hub_before("two"), "the other hub is dead");
     }
 
     #[test]

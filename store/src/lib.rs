@@ -21,6 +21,7 @@ mod exceeded_quota;
 mod heartbeats;
 mod history;
 mod journal;
+mod leadership;
 mod membership;
 mod metrics;
 mod millis;

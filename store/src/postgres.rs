@@ -6,6 +6,7 @@
 //! A lost answer to a commit is resolved by the commit's nonce.
 
 mod hubs;
+mod leader;
 mod write;
 
 use std::{future::Future, time::Duration};
@@ -22,6 +23,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use self::leader::Leader;
 use crate::{
     backend::{
         Backend, ChangeBatch, Committed, Heartbeat, LoadedRows, LogPage, LogSummary, ObservedRow,
@@ -84,6 +86,7 @@ static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/postgres");
 pub(super) struct PostgresBackend {
     pool: PgPool,
     listener: Mutex<Option<PgListener>>,
+    leader: Leader,
 }
 
 impl PostgresBackend {
@@ -110,6 +113,7 @@ impl PostgresBackend {
         Ok(PostgresBackend {
             pool,
             listener: Mutex::new(None),
+            leader: Leader::default(),
         })
     }
 
@@ -255,6 +259,14 @@ impl Backend for PostgresBackend {
     async fn beat(&self, hub: OwnHub<'_>, beat: Heartbeat<'_>) -> Result<()> {
         let beaten = timeout(WAIT_BUDGET, hubs::beat(&self.pool, &hub, beat));
         beaten.await.unwrap_or(Err(StoreError::Away))
+    }
+
+    async fn lead(&self) -> Result<bool> {
+        self.leader.lead(&self.pool).await
+    }
+
+    async fn resign(&self) {
+        let _ = timeout(WAIT_BUDGET, self.leader.resign()).await;
     }
 
     async fn call_for_parts(&self) -> Result<i64> {

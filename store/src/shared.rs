@@ -10,6 +10,7 @@ use crate::{
     agent_hubs::AgentAddress,
     backend::{Backend, DocumentRow, OwnHub},
     clock::Clock,
+    leadership::Leadership,
     metrics::Meter,
     model::TenantQuotas,
     observations::Observations,
@@ -54,6 +55,7 @@ pub(crate) struct StoreState {
     /// Addresses of this hub, set by [`Store::begin`].
     pub(crate) addresses: OnceLock<HubAddresses>,
     pub(crate) parts: Parts,
+    pub(crate) leadership: Leadership,
 }
 
 impl StoreState {

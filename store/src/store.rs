@@ -28,6 +28,7 @@ use crate::{
     draft::Draft,
     error::{Refusal, Result, StoreError},
     journal::Actor,
+    leadership::{self, Leadership},
     membership,
     metrics::{ChangeOutcome, Meter},
     millis::millis,
@@ -117,6 +118,7 @@ impl Store {
             quotas: OnceLock::new(),
             addresses: OnceLock::new(),
             parts: Parts::default(),
+            leadership: Leadership::default(),
         });
         let (queue, waiting) = mpsc::channel(QUEUE_CAPACITY);
         let (end, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -359,6 +361,7 @@ async fn work(
         writing,
         writer::listen(Arc::clone(&shared), end.clone()),
         membership::run(Arc::clone(&shared), end.clone()),
+        leadership::run(Arc::clone(&shared), end.clone()),
     );
     if let Err(error) = shared.persist_token_uses().await {
         warn!(%error, "last uses of tokens not written");

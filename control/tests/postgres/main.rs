@@ -25,6 +25,7 @@ mod hubs;
 mod influx;
 #[path = "../store/kit.rs"]
 mod kit;
+mod leader;
 #[path = "../store/million.rs"]
 mod million;
 #[path = "../store/observed.rs"]

@@ -24,6 +24,9 @@ use crate::{announcements::Announcements, generations::Generations};
 /// Time without decisions after the start of a hub or a change of the leading one: agents reconnect, and a wave without
 /// connected clusters would be done at once.
 const QUIET_TIME: Duration = Duration::from_secs(30);
+/// The same after another hub has led: this one has observed all clusters meanwhile, and those of a lost hub count as
+/// connected for longer than this.
+const TAKEOVER_QUIET_TIME: Duration = Duration::from_secs(3);
 /// Interval of reading what other hubs have written.
 const REMOTE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of ETags that are computed at a time, while agents and people wait.
@@ -57,6 +60,8 @@ pub(crate) struct Supervisor {
     has_deleted_bundles: bool,
     /// No decision before this time.
     quiet_until: UnixMillis,
+    /// Start of this hub.
+    started: UnixMillis,
     /// Time of the last read of what other hubs have written.
     polled: UnixMillis,
 }
@@ -92,8 +97,10 @@ impl From<VerbError> for Failure {
 
 impl Supervisor {
     pub(crate) fn new(parts: SupervisorParts) -> Self {
+        let started = parts.clock.now().into();
         Supervisor {
             rows: StoredRows::new(parts.deployments.clone()),
+            started,
             parts,
             turn: 0,
             decides: false,
@@ -243,7 +250,12 @@ impl Supervisor {
         let status = self.parts.store.all_observed();
         let were_connected = |state| !matches!(state, ClusterState::Never);
         if decides && status.values().any(|it| were_connected(it.status.state)) {
-            self.quiet_until = now + QUIET_TIME;
+            let has_observed = now.since(self.started) >= QUIET_TIME;
+            self.quiet_until = now
+                + match has_observed {
+                    true => TAKEOVER_QUIET_TIME,
+                    false => QUIET_TIME,
+                };
         }
     }
 

@@ -7,6 +7,7 @@
 )]
 
 mod forwarded;
+mod leader;
 mod restarted;
 mod revoked;
 mod rotated;

@@ -62,8 +62,4 @@ impl Observations {
     pub(crate) fn live_hubs(&self) -> u32 {
         self.table().peers.live_others(&self.me).saturating_add(1)
     }
-
-    pub(crate) fn leads(&self) -> bool {
-        !self.table().peers.has_live_hub_before(&self.me)
-    }
 }

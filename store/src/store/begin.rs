@@ -77,14 +77,20 @@ impl Store {
             internal: address,
             agents,
         });
+        shared.leadership.apply();
         Ok(before.saturating_sub(shared.observations.with_session().len()))
     }
 
-    /// True if this hub performs the tasks that one of all live hubs must do. During a handover two
-    /// hubs may both return true for some seconds.
+    /// True if this hub performs the tasks that one of all live hubs must do: always for the only user of a file, else
+    /// while it has the leadership.
     #[must_use]
     pub fn leads(&self) -> bool {
-        self.shared.observations.leads()
+        !self.is_shared() || self.shared.leadership.is_valid()
+    }
+
+    /// Leaves the tasks of the leading hub to the others: this hub drains.
+    pub fn resign(&self) {
+        self.shared.leadership.resign();
     }
 
     /// URL of another hub with a session of this cluster; `None` if that hub may be gone.
