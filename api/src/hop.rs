@@ -1,13 +1,27 @@
 //! Messages between hubs of one database. They travel inside the inner TLS, and only a hub's certificate may send them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::resources::AgentSession;
+use crate::{
+    ClusterId,
+    hello::Instance,
+    resources::{AgentSession, SessionsActivity},
+};
 
 /// Prefix of paths that mean the other hub itself. A request to a cluster has [`CLUSTER`] instead.
 pub const HELLO_PATH: &str = "/hub/v1/hello";
 /// Path of the sessions of one cluster at the other hub, with the cluster's id behind it.
 pub const SESSIONS_PATH: &str = "/hub/v1/sessions/";
+/// Path of the activity of some clusters at the other hub, by POST of [`ActivityRequest`].
+pub const ACTIVITY_PATH: &str = "/hub/v1/activity";
+/// Largest number of clusters of an [`ActivityRequest`].
+pub const MAX_ACTIVITY_CLUSTERS: usize = 2000;
+/// Limit of the body of an [`ActivityRequest`], in bytes.
+pub const MAX_ACTIVITY_BYTES: usize = 256 * 1024;
+/// Limit of the body of the [`HubActivity`] that answers it, in bytes.
+pub const MAX_ACTIVITY_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// Limit of the body of a [`HubHello`] and of its answer, in bytes.
 pub const MAX_HELLO_BYTES: usize = 1024;
 /// Cluster of a forwarded request.
@@ -30,4 +44,29 @@ pub struct HubHello {
 pub struct HubSessions {
     /// The sessions, oldest first.
     pub items: Vec<AgentSession>,
+}
+
+/// Request for the activity of clusters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActivityRequest {
+    /// The clusters, at most [`MAX_ACTIVITY_CLUSTERS`].
+    pub clusters: Vec<ClusterId>,
+}
+
+/// Activity of clusters at one hub.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HubActivity {
+    /// Version of the hub.
+    pub version: String,
+    /// Clusters with a session there.
+    pub clusters: BTreeMap<ClusterId, HubClusterActivity>,
+}
+
+/// Activity of one cluster at one hub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HubClusterActivity {
+    /// Agents with a session there; the same one may have a session at another hub.
+    pub instances: Vec<Instance>,
+    /// Activity of the sessions.
+    pub sessions: SessionsActivity,
 }

@@ -32,7 +32,7 @@ use utoipa::ToSchema;
 use crate::HubUrl;
 
 pub use access::{AccessComment, AccessDecision, AccessRequest, AccessState, CreateAccessRequest};
-pub use activity::{Activity, ClusterActivity, SessionsActivity};
+pub use activity::{Activity, ClusterActivity, HubSessionsActivity, HubVersion, SessionsActivity};
 pub use adoption::{Adoption, AdoptionByCode, AdoptionState, ApproveAdoption};
 pub use agent::AgentSettings;
 pub use ca::{CaBehind, CaInfo, CaPhase, CaStatus, RetireCa, RetiredCaInfo};

@@ -6,7 +6,10 @@ mod screen;
 
 use std::{io::IsTerminal, time::Duration};
 
-use fairlead_api::{Code, Failure, resources::List};
+use fairlead_api::{
+    Code, Failure, HubUrl,
+    resources::{Activity, List},
+};
 use fairlead_client::{Environment, HubClient, query_of};
 use tokio::time::sleep;
 
@@ -49,9 +52,10 @@ async fn once(
     interval: Duration,
     format: &OutputFormat,
 ) -> Result<(), Failure> {
-    let before = hub.get(path).await?;
+    let before: Activity = hub.get(path).await?;
     sleep(interval).await;
-    let now = hub.get(path).await?;
+    let now: Activity = hub.get(path).await?;
+    note_missing(&now.incomplete_hubs);
     let mut rows = rates(Some(&before), &now);
     View::default().arrange(&mut rows);
     let list = List { items: rows };
@@ -64,8 +68,19 @@ async fn once(
     )?)
 }
 
+/// Names hubs whose sessions are missing.
+pub(crate) fn note_missing(hubs: &[HubUrl]) {
+    for hub in hubs {
+        output::note(&missing(hub));
+    }
+}
+
+fn missing(hub: &HubUrl) -> String {
+    format!("Sessions at {hub} are missing: that hub did not answer.")
+}
+
 /// Columns; that of the sort key is marked.
-fn columns(sorted: Option<(SortKey, bool)>) -> [TableColumn; 10] {
+fn columns(sorted: Option<(SortKey, bool)>) -> [TableColumn; 11] {
     let name = |key: SortKey, name: &'static str| match sorted {
         Some((by, reversed)) if by == key => match reversed {
             false => format!("{name}*"),
@@ -84,10 +99,12 @@ fn columns(sorted: Option<(SortKey, bool)>) -> [TableColumn; 10] {
         TableColumn::word(name(SortKey::Requests, "REQ/S")),
         TableColumn::word(name(SortKey::BytesIn, "IN/S")),
         TableColumn::word(name(SortKey::BytesOut, "OUT/S")),
+        TableColumn::text("HUBS").wide(),
     ]
 }
 
-fn cells(row: &TopRow) -> [Cell; 10] {
+fn cells(row: &TopRow) -> [Cell; 11] {
+    let hubs: Vec<String> = row.hubs.iter().map(ToString::to_string).collect();
     let rate = |rate: Option<f64>| rate.map(|it| format!("{it:.1}"));
     [
         row.display_name.clone().into(),
@@ -102,6 +119,7 @@ fn cells(row: &TopRow) -> [Cell; 10] {
         rate(row.requests_per_second).into(),
         row.bytes_in_per_second.map(bytes).into(),
         row.bytes_out_per_second.map(bytes).into(),
+        hubs.join(",").into(),
     ]
 }
 

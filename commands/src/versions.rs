@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::{
-    ClusterId, Failure,
-    resources::{AgentSession, Cluster, ClusterState, HubInfo, List},
+    ClusterId, Failure, HubUrl,
+    resources::{Activity, HubInfo, HubVersion},
 };
 use fairlead_client::{Environment, HubClient};
 use serde::Serialize;
@@ -13,6 +13,7 @@ use crate::{
     args::OutputArgs,
     output::{self, Cell, TableColumn},
     runtime::block_on,
+    top::note_missing,
 };
 
 /// Versions that run.
@@ -22,6 +23,13 @@ struct FleetVersions {
     client: &'static str,
     /// Version of the hub that answered.
     hub: String,
+    /// All hubs that have answered it; empty for the only hub of a store.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hubs: Vec<HubVersion>,
+    /// Live hubs without an answer. Agents with sessions there alone count as not connected.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "incompleteHubs")]
+    incomplete_hubs: Vec<HubUrl>,
     /// Versions of connected agents.
     agents: Vec<VersionClusters>,
     /// Clusters without a connected agent.
@@ -46,35 +54,27 @@ pub fn show(
 ) -> Result<(), Failure> {
     let hub = HubClient::from_environment(environment)?;
     let versions = block_on(read(&hub, client))??;
+    note_missing(&versions.incomplete_hubs);
     let format = &output.output;
     Ok(output::show(format, &versions, |versions| {
         output::table(format, &columns(), rows(versions))
     })?)
 }
 
-/// Reads the sessions of each connected cluster, one after the other over one connection.
+/// Reads the activity of all clusters, which has the versions of their agents.
 async fn read(hub: &HubClient, client: &'static str) -> Result<FleetVersions, Failure> {
     let about: HubInfo = hub.get("/v1/hub").await?;
-    let clusters: Vec<Cluster> = hub.get("/clusters").await?;
+    let activity: Activity = hub.get("/v1/activity").await?;
     let mut agents: BTreeMap<String, BTreeSet<ClusterId>> = BTreeMap::new();
     let mut disconnected = BTreeSet::new();
-    for cluster in clusters {
-        let is_connected = matches!(
-            cluster.status.state,
-            ClusterState::Connected | ClusterState::ApiUnreachable
-        );
-        let mut sessions = Vec::new();
-        if is_connected {
-            let path = format!("/v1/clusters/{}/sessions", cluster.id);
-            // The cluster may have been deleted since the list was read.
-            let found: Option<List<AgentSession>> = hub.get_optional(&path).await?;
-            sessions = found.map(|it| it.items).unwrap_or_default();
-        }
-        if sessions.is_empty() {
+    for cluster in activity.clusters {
+        let versions = cluster.sessions.map(|it| it.agent_versions);
+        let versions = versions.unwrap_or_default();
+        if versions.is_empty() {
             disconnected.insert(cluster.id.clone());
         }
-        for session in sessions {
-            let clusters = agents.entry(session.agent_version).or_default();
+        for version in versions {
+            let clusters = agents.entry(version).or_default();
             clusters.insert(cluster.id.clone());
         }
     }
@@ -82,6 +82,8 @@ async fn read(hub: &HubClient, client: &'static str) -> Result<FleetVersions, Fa
     Ok(FleetVersions {
         client,
         hub: about.version,
+        hubs: activity.hubs,
+        incomplete_hubs: activity.incomplete_hubs,
         agents: agents
             .map(|(version, clusters)| VersionClusters { version, clusters })
             .collect(),
@@ -112,7 +114,19 @@ fn rows(versions: &FleetVersions) -> Vec<[Cell; 4]> {
             ids.join(",").into(),
         ]
     };
-    let mut rows = vec![part("client", versions.client), part("hub", &versions.hub)];
+    let mut rows = vec![part("client", versions.client)];
+    match versions.hubs.as_slice() {
+        [] => rows.push(part("hub", &versions.hub)),
+        hubs => rows.extend(hubs.iter().map(|it| -> [Cell; 4] {
+            let url = it.hub.to_string();
+            [
+                "hub".into(),
+                it.version.as_str().into(),
+                "".into(),
+                url.into(),
+            ]
+        })),
+    }
     let agents = versions.agents.iter();
     rows.extend(agents.map(|it| of("agent", &it.version, &it.clusters)));
     if !versions.disconnected.is_empty() {
@@ -132,6 +146,8 @@ mod tests {
         let versions = FleetVersions {
             client: "0.3.0",
             hub: "0.2.0".to_owned(),
+            hubs: Vec::new(),
+            incomplete_hubs: Vec::new(),
             agents: vec![
                 VersionClusters {
                     version: "0.1.0".to_owned(),
@@ -154,5 +170,22 @@ mod tests {
         assert_eq!(lines[3], ["agent", "0.1.0", "2", "c-a,c-b"]);
         assert_eq!(lines[4], ["agent", "0.2.0", "1", "c-c"]);
         assert_eq!(lines[5], ["agent", "(not", "connected)", "1", "c-d"]);
+        let hubs = [("https://one", "0.2.0"), ("https://two", "0.3.0")];
+        let hubs = hubs.map(|(hub, version)| HubVersion {
+            hub: hub.parse().unwrap(),
+            version: version.to_owned(),
+        });
+        let versions = FleetVersions {
+            hubs: hubs.to_vec(),
+            ..versions
+        };
+        let table = output::table(&format, &columns(), rows(&versions));
+        let hubs: Vec<Vec<&str>> = table
+            .lines()
+            .filter(|line| line.starts_with("hub"))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(hubs[0], ["hub", "0.2.0", "https://one"]);
+        assert_eq!(hubs[1], ["hub", "0.3.0", "https://two"]);
     }
 }

@@ -1,14 +1,18 @@
-//! Activity of clusters: their status, and what their sessions on this hub carry.
+//! Activity of clusters: their status, and what their sessions at all hubs carry.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use axum::{Json, extract::State, response::IntoResponse};
-use fairlead_api::resources::{Activity, ClusterActivity, SessionsActivity};
+use fairlead_api::{
+    ClusterId,
+    hello::Instance,
+    resources::{Activity, ClusterActivity, HubSessionsActivity, HubVersion, SessionsActivity},
+};
 use fairlead_routes::{
     ApiRoutes, RouteSpec, Tag,
     reply::{Answer, Authenticated},
 };
-use fairlead_seam::SessionActivity;
+use fairlead_seam::FleetActivity;
 use fairlead_store::{Record, model::Cluster};
 use http::Uri;
 
@@ -20,7 +24,7 @@ pub(super) fn routes() -> ApiRoutes<Arc<Registry>> {
             Tag::CLUSTER,
             "/v1/activity",
             "listActivity",
-            "List the status of clusters, and the activity of their sessions on this hub",
+            "List the status of clusters, and the activity of their sessions at all hubs",
         )
         .query(Listing::parameters())
         .gives::<Activity>(200),
@@ -36,20 +40,54 @@ async fn activity(
     let listing = Listing::of(&uri)?;
     let view = registry.store.view();
     let (found, headers) = listing.clusters(&view, &caller);
-    let clusters = found.into_iter().map(|it| of_cluster(&registry, it));
+    let ids: Vec<ClusterId> = found.iter().map(|it| it.value.id.clone()).collect();
+    let fleet = match registry.presence.get() {
+        Some(presence) => presence.activity_of_all_hubs(&ids).await,
+        None => FleetActivity::default(),
+    };
+    let clusters = found
+        .into_iter()
+        .map(|it| of_cluster(&registry, it, &fleet));
+    let hubs = fleet.hubs.iter().filter_map(|(hub, it)| {
+        let (hub, version) = (hub.clone()?, it.version.clone());
+        Some(HubVersion { hub, version })
+    });
     let activity = Activity {
         at: registry.now(),
         clusters: clusters.collect(),
+        hubs: hubs.collect(),
+        incomplete_hubs: fleet.incomplete.clone(),
     };
     Ok((headers, Json(activity)))
 }
 
-fn of_cluster(registry: &Registry, record: &Arc<Record<Cluster>>) -> ClusterActivity {
+fn of_cluster(
+    registry: &Registry,
+    record: &Arc<Record<Cluster>>,
+    fleet: &FleetActivity,
+) -> ClusterActivity {
     let cluster = &record.value;
     let observed = registry.store.observed_of(record);
     let status = &observed.status;
-    let presence = registry.presence.get();
-    let sessions = presence.and_then(|it| it.activity(&cluster.id));
+    let mut sessions: Option<SessionsActivity> = None;
+    let (mut hubs, mut agents) = (Vec::new(), HashSet::<Instance>::new());
+    for (hub, at_hub) in &fleet.hubs {
+        let Some(activity) = at_hub.clusters.get(&cluster.id) else {
+            continue;
+        };
+        agents.extend(&activity.instances);
+        match &mut sessions {
+            Some(sum) => sum.add(&activity.sessions),
+            None => sessions = Some(activity.sessions.clone()),
+        }
+        hubs.extend(hub.clone().map(|hub| HubSessionsActivity {
+            hub,
+            sessions: activity.sessions.clone(),
+        }));
+    }
+    if let Some(sum) = &mut sessions {
+        sum.agents = agents.len();
+    }
     ClusterActivity {
         id: cluster.id.clone(),
         tenant: cluster.tenant.clone(),
@@ -57,18 +95,7 @@ fn of_cluster(registry: &Registry, record: &Arc<Record<Cluster>>) -> ClusterActi
         state: status.state,
         since: status.since,
         last_seen: status.last_seen,
-        sessions: sessions.map(document),
-    }
-}
-
-fn document(activity: SessionActivity) -> SessionsActivity {
-    SessionsActivity {
-        agents: activity.agents,
-        agent_versions: activity.agent_versions,
-        rtt_micros: activity.rtt.and_then(|rtt| rtt.as_micros().try_into().ok()),
-        requests_open: activity.requests_open,
-        requests_total: activity.requests_total,
-        bytes_in: activity.bytes_in,
-        bytes_out: activity.bytes_out,
+        sessions,
+        hubs,
     }
 }

@@ -24,7 +24,8 @@ pub use error::{AuthenticateError, AuthorizeError, DirectoryError, TooManyWrongT
 pub use fair_pool::{FairPool, Share, Taken};
 pub use grants::{ClusterScope, GrantKind, GrantScope, NamespaceGrant, ScopedGrant};
 pub use module::{
-    AgentAddress, AgentPeer, EmergencyNote, Module, Presence, Seam, SessionActivity, refuse,
+    AgentAddress, AgentPeer, EmergencyNote, FleetActivity, Module, Presence, Seam, SessionActivity,
+    refuse,
 };
 pub use network::network;
 pub use outbound::{Outbound, OutboundIo};

@@ -8,8 +8,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{
-    ClusterId, Failure, Reason, TenantId,
-    resources::{AgentSession, AgentSessionList},
+    ClusterId, Failure, HubUrl, Reason, TenantId,
+    hello::Instance,
+    hop::{HubActivity, HubClusterActivity},
+    resources::{AgentSession, AgentSessionList, SessionsActivity},
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_runtime::Process;
@@ -50,13 +52,25 @@ pub trait Presence: Send + Sync {
 
     /// The registered sessions of a cluster at all live hubs.
     async fn sessions_of_all_hubs(&self, cluster: &ClusterId) -> AgentSessionList;
+
+    /// The activity of these clusters at all live hubs, this one first.
+    async fn activity_of_all_hubs(&self, clusters: &[ClusterId]) -> FleetActivity;
+}
+
+/// Activity of clusters at all live hubs.
+#[derive(Debug, Clone, Default)]
+pub struct FleetActivity {
+    /// Hubs that have answered, with their URL unless this is the only hub.
+    pub hubs: Vec<(Option<HubUrl>, HubActivity)>,
+    /// Hubs without an answer in time.
+    pub incomplete: Vec<HubUrl>,
 }
 
 /// Activity of the sessions of one cluster on this hub. Counts begin anew after the last session has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionActivity {
-    /// Number of agents.
-    pub agents: usize,
+    /// Agents.
+    pub instances: Vec<Instance>,
     /// Versions of the agents without duplicates.
     pub agent_versions: Vec<String>,
     /// Shortest round trip.
@@ -69,6 +83,24 @@ pub struct SessionActivity {
     pub bytes_in: u64,
     /// Bytes to the cluster.
     pub bytes_out: u64,
+}
+
+impl From<SessionActivity> for HubClusterActivity {
+    fn from(activity: SessionActivity) -> Self {
+        let rtt = activity.rtt;
+        HubClusterActivity {
+            sessions: SessionsActivity {
+                agents: activity.instances.len(),
+                agent_versions: activity.agent_versions,
+                rtt_micros: rtt.and_then(|rtt| rtt.as_micros().try_into().ok()),
+                requests_open: activity.requests_open,
+                requests_total: activity.requests_total,
+                bytes_in: activity.bytes_in,
+                bytes_out: activity.bytes_out,
+            },
+            instances: activity.instances,
+        }
+    }
 }
 
 /// A pluggable part of the hub.

@@ -1,9 +1,9 @@
-//! Rates of clusters between two answers of one hub.
+//! Rates of clusters between two answers of one hub, over the hubs that are in both.
 
 use std::collections::HashMap;
 
 use fairlead_api::{
-    ClusterId, TenantId,
+    ClusterId, HubUrl, TenantId,
     resources::{Activity, ClusterActivity, ClusterState, SessionsActivity},
 };
 use serde::Serialize;
@@ -25,6 +25,9 @@ pub(super) struct TopRow {
     )]
     pub(super) last_seen: Option<OffsetDateTime>,
     pub(super) agent_versions: Vec<String>,
+    /// Hubs with a session; empty for the only hub of a store.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) hubs: Vec<HubUrl>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rtt_micros: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +42,7 @@ pub(super) struct TopRow {
 
 /// Rows of `now`, with rates since `before`.
 pub(super) fn rates(before: Option<&Activity>, now: &Activity) -> Vec<TopRow> {
+    let first = before;
     let clusters = before.map_or(&[][..], |it| &it.clusters);
     let earlier: HashMap<&ClusterId, &ClusterActivity> =
         clusters.iter().map(|it| (&it.id, it)).collect();
@@ -46,13 +50,17 @@ pub(super) fn rates(before: Option<&Activity>, now: &Activity) -> Vec<TopRow> {
     let seconds = seconds.filter(|it| *it > 0.0);
     let rows = now.clusters.iter().map(|cluster| {
         let sessions = cluster.sessions.as_ref();
-        let before = earlier.get(&cluster.id).and_then(|it| it.sessions.as_ref());
+        let before = earlier.get(&cluster.id).copied();
+        let counted = HubCounts {
+            before: before.map_or_else(Vec::new, by_hub),
+            now: by_hub(cluster),
+            // A hub that has not answered before has counts of its whole life.
+            answered: &|hub| has_answered(first, hub),
+        };
         let rate = |count: fn(&SessionsActivity) -> u64| {
-            let (seconds, now) = (seconds?, count(sessions?));
-            // A smaller count began anew.
-            let before = before.map_or(0, count);
-            let delta = now.checked_sub(before).unwrap_or(now);
-            Some(delta as f64 / seconds)
+            let seconds = seconds?;
+            sessions?;
+            Some(counted.delta(count) as f64 / seconds)
         };
         TopRow {
             id: cluster.id.clone(),
@@ -62,6 +70,7 @@ pub(super) fn rates(before: Option<&Activity>, now: &Activity) -> Vec<TopRow> {
             since: cluster.since,
             last_seen: cluster.last_seen,
             agent_versions: sessions.map_or_else(Vec::new, |it| it.agent_versions.clone()),
+            hubs: cluster.hubs.iter().map(|it| it.hub.clone()).collect(),
             rtt_micros: sessions.and_then(|it| it.rtt_micros),
             requests_open: sessions.map(|it| it.requests_open),
             requests_per_second: rate(|it| it.requests_total),
@@ -72,8 +81,47 @@ pub(super) fn rates(before: Option<&Activity>, now: &Activity) -> Vec<TopRow> {
     rows.collect()
 }
 
+/// Activity of one cluster by hub, in two answers. The only hub of a store has no name.
+struct HubCounts<'a> {
+    before: Vec<(Option<&'a HubUrl>, &'a SessionsActivity)>,
+    now: Vec<(Option<&'a HubUrl>, &'a SessionsActivity)>,
+    answered: &'a dyn Fn(Option<&HubUrl>) -> bool,
+}
+
+impl HubCounts<'_> {
+    fn delta(&self, count: fn(&SessionsActivity) -> u64) -> u64 {
+        let deltas = self.now.iter().map(|(hub, now)| {
+            let mut same = self.before.iter().filter(|(other, _)| other == hub);
+            let (now, before) = (count(now), same.next().map(|(_, it)| count(it)));
+            match before {
+                // A smaller count began anew.
+                Some(before) => now.checked_sub(before).unwrap_or(now),
+                None if (self.answered)(*hub) => now,
+                None => 0,
+            }
+        });
+        deltas.fold(0, u64::saturating_add)
+    }
+}
+
+fn by_hub(cluster: &ClusterActivity) -> Vec<(Option<&HubUrl>, &SessionsActivity)> {
+    let hubs = cluster.hubs.iter();
+    match cluster.hubs.is_empty() {
+        true => cluster.sessions.iter().map(|it| (None, it)).collect(),
+        false => hubs.map(|it| (Some(&it.hub), &it.sessions)).collect(),
+    }
+}
+
+fn has_answered(answer: Option<&Activity>, hub: Option<&HubUrl>) -> bool {
+    answer.is_some_and(|answer| match hub {
+        Some(hub) => answer.hubs.iter().any(|it| it.hub == *hub),
+        None => true,
+    })
+}
+
 #[cfg(test)]
 pub(super) mod tests {
+    use fairlead_api::resources::{HubSessionsActivity, HubVersion};
     use serde_json::json;
 
     use super::*;
@@ -119,5 +167,36 @@ pub(super) mod tests {
         assert_eq!(rows[0].requests_per_second, Some(3.0));
         // The same answer twice.
         assert_eq!(rates(Some(&again), &again)[0].requests_per_second, None);
+    }
+
+    /// Answer with one cluster whose sessions at these hubs have these counts.
+    fn at_hubs(second: u8, counts: &[(&str, u64)]) -> Activity {
+        let mut answer = activity(second, &[("c-a", "Connected", Some(0))]);
+        let cluster = answer.clusters.first_mut().unwrap();
+        for (name, count) in counts {
+            let hub: HubUrl = format!("https://{name}").parse().unwrap();
+            let counted = activity(second, &[("c-a", "Connected", Some(*count))]);
+            let sessions = counted.clusters[0].sessions.clone().unwrap();
+            cluster.sessions.as_mut().unwrap().add(&sessions);
+            cluster.hubs.push(HubSessionsActivity {
+                hub: hub.clone(),
+                sessions,
+            });
+            let version = "0.1.0".to_owned();
+            answer.hubs.push(HubVersion { hub, version });
+        }
+        answer
+    }
+
+    #[test]
+    fn hub_without_an_answer_makes_no_peak() {
+        let both = at_hubs(0, &[("one", 100), ("two", 5000)]);
+        let alone = at_hubs(2, &[("one", 110)]);
+        let again = at_hubs(4, &[("one", 120), ("two", 5100)]);
+        let later = at_hubs(6, &[("one", 130), ("two", 5120)]);
+        let rate = |before, now| rates(Some(before), now)[0].requests_per_second;
+        assert_eq!(rate(&both, &alone), Some(5.0));
+        assert_eq!(rate(&alone, &again), Some(5.0));
+        assert_eq!(rate(&again, &later), Some(15.0));
     }
 }

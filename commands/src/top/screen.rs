@@ -163,8 +163,17 @@ impl Shown {
             true => String::new(),
             false => format!(", {matching} shown"),
         };
+        let missing: Vec<String> = now
+            .incomplete_hubs
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let missing = match missing.is_empty() {
+            true => String::new(),
+            false => format!(", no answer of {}", missing.join(", ")),
+        };
         format!(
-            "{}: {total} clusters, {connected} connected{shown}",
+            "{}: {total} clusters, {connected} connected{shown}{missing}",
             self.hub
         )
     }

@@ -8,6 +8,7 @@
 
 mod forwarded;
 mod leader;
+mod learned;
 mod restarted;
 mod revoked;
 mod rotated;

@@ -81,6 +81,7 @@ impl LastContact {
 /// Activity of a cluster's sessions on this hub.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ClusterActivity {
+    pub(super) instances: Vec<Instance>,
     /// Version of each agent.
     pub(super) agents: Vec<Box<str>>,
     /// Shortest round trip.
@@ -341,7 +342,9 @@ impl ClusterSessions {
                 )
             })
             .collect();
+        let instances = agents.keys().copied().map(Instance::from_bytes);
         ClusterActivity {
+            instances: instances.collect(),
             agents: agents.into_values().cloned().collect(),
             rtt: sessions.clone().filter_map(|session| session.rtt).min(),
             requests_open: sessions.map(|session| session.entry.load()).sum(),

@@ -115,7 +115,7 @@ impl SessionTable {
         let activity = self.table().groups.get(cluster)?.activity();
         let versions: BTreeSet<&str> = activity.agents.iter().map(|it| &**it).collect();
         Some(SessionActivity {
-            agents: activity.agents.len(),
+            instances: activity.instances,
             agent_versions: versions.into_iter().map(str::to_owned).collect(),
             rtt: activity.rtt,
             requests_open: activity.requests_open,

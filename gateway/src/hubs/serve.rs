@@ -15,7 +15,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use tokio::task::JoinSet;
 use tracing::{debug, info};
 
-use super::relay;
+use super::{presence::activity_here, relay};
 use crate::{
     agents::lifetime::close,
     http::{body, panic},
@@ -105,6 +105,9 @@ async fn handle(
     if request.method() == Method::POST && path == hop::HELLO_PATH {
         return hello(hub, peer, request).await;
     }
+    if request.method() == Method::POST && path == hop::ACTIVITY_PATH {
+        return activity(hub, request).await;
+    }
     match path.strip_prefix(hop::SESSIONS_PATH) {
         Some(id) if request.method() == Method::GET => sessions(hub, id),
         _ => Err(Code::NoSuchRoute.into()),
@@ -136,6 +139,21 @@ fn sessions(hub: &Hub, id: &str) -> Result<Response<Body>, Failure> {
         items: hub.sessions.registered(&cluster),
     };
     json(serde_json::to_vec(&here))
+}
+
+async fn activity(hub: &Hub, request: Request<Body>) -> Result<Response<Body>, Failure> {
+    let bad = |detail: &str| Failure::because(Code::BadRequest, detail);
+    let text = body::read(request.into_body(), hop::MAX_ACTIVITY_BYTES).await;
+    let text = text.ok_or_else(|| bad("the request for activity is incomplete"))?;
+    let asked: hop::ActivityRequest =
+        serde_json::from_slice(&text).map_err(|_| bad("the request for activity is invalid"))?;
+    if asked.clusters.len() > hop::MAX_ACTIVITY_CLUSTERS {
+        return Err(bad("the request for activity has too many clusters"));
+    }
+    json(serde_json::to_vec(&activity_here(
+        &hub.sessions,
+        &asked.clusters,
+    )))
 }
 
 fn json(encoded: serde_json::Result<Vec<u8>>) -> Result<Response<Body>, Failure> {

@@ -456,3 +456,27 @@ async fn sessions_of_all_hubs_are_listed_with_their_hubs() {
         "{list:?}"
     );
 }
+
+#[tokio::test]
+async fn activity_covers_all_hubs_and_names_the_one_without_an_answer() {
+    let (one, two, _agent) = hubs().await;
+    let _at_one = FakeAgent::of(one.access(), "c-a").await;
+    status(&one, ClusterState::Connected).await;
+    let ports = [("two", two.address.port()), ("gone", 1)];
+    introduce(&one, &ports, &["two"]);
+    let presence = one.modules.presence.get().unwrap();
+    let clusters = ["c-a".parse().unwrap(), "c-none".parse().unwrap()];
+    let fleet = presence.activity_of_all_hubs(&clusters).await;
+    let urls = fleet.hubs.iter().map(|(hub, _)| hub.as_ref().unwrap());
+    let urls: Vec<String> = urls.map(ToString::to_string).collect();
+    assert_eq!(urls, ["https://hub.test", "https://two.example"]);
+    for (_, activity) in &fleet.hubs {
+        assert_eq!(activity.clusters.len(), 1, "{activity:?}");
+        let [at_hub] = activity.clusters.values().collect::<Vec<_>>()[..] else {
+            panic!("{activity:?}");
+        };
+        assert_eq!((at_hub.sessions.agents, at_hub.instances.len()), (1, 1));
+    }
+    let missing: Vec<String> = fleet.incomplete.iter().map(ToString::to_string).collect();
+    assert_eq!(missing, ["https://gone.example"]);
+}

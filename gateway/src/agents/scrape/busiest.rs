@@ -171,6 +171,7 @@ mod tests {
 
     fn activity(requests: u64, version: &str) -> ClusterActivity {
         ClusterActivity {
+            instances: Vec::new(),
             agents: vec![version.into()],
             rtt: Some(Duration::from_millis(requests)),
             requests_open: 1,
