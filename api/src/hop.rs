@@ -22,6 +22,12 @@ pub const MAX_ACTIVITY_CLUSTERS: usize = 2000;
 pub const MAX_ACTIVITY_BYTES: usize = 256 * 1024;
 /// Limit of the body of the [`HubActivity`] that answers it, in bytes.
 pub const MAX_ACTIVITY_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+/// Path of the reason for the end of forwarded requests, by POST of [`EndedRequests`] to their first hub.
+pub const ENDED_PATH: &str = "/hub/v1/ended";
+/// Largest number of requests of [`EndedRequests`].
+pub const MAX_ENDED_REQUESTS: usize = 2000;
+/// Limit of the body of [`EndedRequests`], in bytes.
+pub const MAX_ENDED_BYTES: usize = 256 * 1024;
 /// Limit of the body of a [`HubHello`] and of its answer, in bytes.
 pub const MAX_HELLO_BYTES: usize = 1024;
 /// Cluster of a forwarded request.
@@ -69,4 +75,13 @@ pub struct HubClusterActivity {
     pub instances: Vec<Instance>,
     /// Activity of the sessions.
     pub sessions: SessionsActivity,
+}
+
+/// Forwarded requests that end because the identity of their agent is void.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedRequests {
+    /// Ids of the requests, at most [`MAX_ENDED_REQUESTS`].
+    pub ids: Vec<String>,
+    /// Cause for the client.
+    pub cause: String,
 }

@@ -25,7 +25,7 @@ use crate::{
         address::HubNames, caller_limit::CallerLimit, proxy_hop::ProxyHop, record::RecordInner,
         stalls::Stalls, stranger_pools::StrangerPools, wrong_tokens::WrongTokens,
     },
-    hubs::{links::HubLinks, presence::HubPresence},
+    hubs::{links::HubLinks, presence::HubPresence, relayed::RelayedRequests},
     metrics::Metrics,
     requests::RequestTable,
 };
@@ -75,6 +75,8 @@ pub(crate) struct Hub {
     pub(crate) own_name: Arc<str>,
     /// Links to the other hubs.
     pub(crate) links: Arc<HubLinks>,
+    /// Requests that the other hubs have forwarded here.
+    pub(crate) relayed: Arc<RelayedRequests>,
     pub(crate) trust_domain: String,
     pub(crate) head_timeout: Duration,
     pub(crate) resume_window: Duration,
@@ -157,6 +159,7 @@ impl Hub {
             hub_tls: config.hub_tls,
             own_name: seam.directory.own_name().unwrap_or_else(|| "".into()),
             links,
+            relayed: Arc::default(),
             trust_domain: config.trust_domain,
             head_timeout: config.limits.head_timeout,
             resume_window: config.limits.resume_window,

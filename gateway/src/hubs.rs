@@ -6,6 +6,7 @@
 //! presence    sessions of a cluster at all hubs
 //! refused     hubs that have refused a request, so that none is sent twice
 //! serve       a session that another hub has opened here
+//! relayed     running requests of other hubs, and the reason for their end
 //! relay       a request that another hub has forwarded, on its way to an agent
 //! ```
 //!
@@ -17,6 +18,7 @@ pub(crate) mod presence;
 pub(crate) mod refused;
 mod relay;
 mod relay_record;
+pub(crate) mod relayed;
 pub(crate) mod serve;
 
 use std::sync::Arc;

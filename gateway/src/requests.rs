@@ -6,7 +6,7 @@ pub(crate) mod recheck;
 pub(crate) mod reviews;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{BuildHasherDefault, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -125,6 +125,19 @@ impl<R: Running> RequestTable<R> {
             }
         }
         self.ended.notify_one();
+    }
+
+    /// Ends the requests with these ids; returns their number.
+    pub(crate) fn end_ids(&self, ids: &HashSet<String>, failure: &Failure) -> usize {
+        let mut ended = 0;
+        for record in self.all() {
+            let selected = record.snapshot().is_some_and(|it| ids.contains(&it.id));
+            if selected && record.end(failure) {
+                ended += 1;
+            }
+        }
+        self.ended.notify_one();
+        ended
     }
 
     fn all(&self) -> impl Iterator<Item = Arc<R>> {

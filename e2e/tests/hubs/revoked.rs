@@ -201,7 +201,11 @@ async fn running_calls_end_at_both_hubs_with_the_reason() -> anyhow::Result<()> 
     ensure!(two.cli(unknown).await?.status.code() == Some(4));
 
     // Revoked identities of both clusters, each at the hub without its session.
-    let calls = world.calls(JANE, &jane).await?;
+    let mut calls = world.calls(JANE, &jane).await?;
+    // The same at the hub without the session: the other hub gives it the reason.
+    let pods = [world.pods[0].as_str(), world.pods[1].as_str()];
+    let at_one = two.kubectl(&world.cluster, "at-one").await?;
+    calls.push(RunningCalls::start("forwarded", || at_one.clone(), pods).await?);
     let since = Instant::now();
     for (hub, joining) in [(two, &world.joinings[0]), (one, &world.joinings[1])] {
         let revoke = ["cluster", "identity", "revoke", &joining.id, "--yes"];

@@ -59,6 +59,11 @@ async fn evict(hub: &Hub, entry: &Arc<SessionEntry>, error: DirectoryError) {
     let lost = Failure::because(Code::AccessEnded, &failure.cause);
     hub.requests
         .end_on_session(Arc::as_ptr(entry).addr(), &lost);
+    let entry_address = Arc::as_ptr(entry).addr();
+    let notified = hub
+        .relayed
+        .end_on_session(&hub.links, entry_address, &failure.cause);
+    notified.await;
     let why = match hub.seam.directory.last_status(cluster).await {
         // A cluster that was created again with the id of a deleted one has never connected.
         Ok(Some(status)) if status.state != ClusterState::Never => Some(&failure),

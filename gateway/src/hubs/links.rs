@@ -92,6 +92,11 @@ impl HubLinks {
             .collect()
     }
 
+    /// A session to this hub.
+    pub(super) fn session_to(&self, id: &str) -> Option<Arc<HubSession>> {
+        self.links().get(id)?.session()
+    }
+
     /// State of the link to this hub; `None` for a hub that is not live.
     pub(crate) fn report(&self, id: &str) -> Option<LinkReport> {
         let link = Arc::clone(self.links().get(id)?);

@@ -7,7 +7,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
@@ -22,7 +22,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 use tracing::info;
 
-use super::serve::PeerHub;
+use super::{relayed::RelayedRequests, serve::PeerHub};
 use crate::{
     agents::entry::Running,
     front::attempts::SessionUser,
@@ -38,8 +38,13 @@ pub(super) struct RelayRecord {
     id: String,
     method: String,
     path: String,
-    /// Name of the first hub, as a caller.
+    /// Name of the first hub.
+    first_hub: String,
+    /// The same as a caller.
     caller: String,
+    /// Address of the entry of the agent's session.
+    session: AtomicUsize,
+    relayed: Arc<RelayedRequests>,
     cluster: ClusterId,
     from: SocketAddr,
     audit: Option<AuditLog>,
@@ -74,11 +79,15 @@ impl RelayRecord {
             // Its caller is known at the first hub.
             trace.begin(SpanRole::Relay);
         }
-        Arc::new(RelayRecord {
+        let first_hub = peer.name().unwrap_or_default().to_owned();
+        let record = Arc::new(RelayRecord {
             id: id.chars().take(MAX_ID_BYTES).collect(),
             method: request.method().to_string(),
             path: request.uri().path().to_owned(),
-            caller: format!("hub:{}", peer.name().unwrap_or_default()),
+            caller: format!("hub:{first_hub}"),
+            first_hub,
+            session: AtomicUsize::new(0),
+            relayed: Arc::clone(&hub.relayed),
             cluster: cluster.clone(),
             from: SocketAddr::new(peer.from, 0),
             audit: hub.audit.get().cloned(),
@@ -88,7 +97,22 @@ impl RelayRecord {
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             fields: Mutex::default(),
-        })
+        });
+        hub.relayed.insert(&record);
+        record
+    }
+
+    pub(super) fn first_hub(&self) -> &str {
+        &self.first_hub
+    }
+
+    pub(super) fn request_id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the request runs on the session with this entry.
+    pub(super) fn is_on(&self, session: usize) -> bool {
+        self.session.load(Ordering::Relaxed) == session
     }
 
     pub(super) fn started(&self) -> Instant {
@@ -159,7 +183,9 @@ impl SessionUser for RelayRecord {
         &self.id
     }
 
-    fn set_session(&self, _session: usize) {}
+    fn set_session(&self, session: usize) {
+        self.session.store(session, Ordering::Relaxed);
+    }
 
     fn keep_running(&self, running: Running) {
         self.fields().running = Some(running);
@@ -168,6 +194,7 @@ impl SessionUser for RelayRecord {
 
 impl Drop for RelayRecord {
     fn drop(&mut self) {
+        self.relayed.remove(std::ptr::from_ref(self).addr());
         let fields = self.fields();
         let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
         self.metrics.forwarded(HopDirection::FromHub, outcome);

@@ -108,6 +108,9 @@ async fn handle(
     if request.method() == Method::POST && path == hop::ACTIVITY_PATH {
         return activity(hub, request).await;
     }
+    if request.method() == Method::POST && path == hop::ENDED_PATH {
+        return ended(hub, peer, request).await;
+    }
     match path.strip_prefix(hop::SESSIONS_PATH) {
         Some(id) if request.method() == Method::GET => sessions(hub, id),
         _ => Err(Code::NoSuchRoute.into()),
@@ -154,6 +157,29 @@ async fn activity(hub: &Hub, request: Request<Body>) -> Result<Response<Body>, F
         &hub.sessions,
         &asked.clusters,
     )))
+}
+
+/// Ends requests of this hub with the reason that the hub with their session gives.
+async fn ended(
+    hub: &Hub,
+    peer: &PeerHub,
+    request: Request<Body>,
+) -> Result<Response<Body>, Failure> {
+    let bad = |detail: &str| Failure::because(Code::BadRequest, detail);
+    let text = body::read(request.into_body(), hop::MAX_ENDED_BYTES).await;
+    let text = text.ok_or_else(|| bad("the list of ended requests is incomplete"))?;
+    let ended: hop::EndedRequests =
+        serde_json::from_slice(&text).map_err(|_| bad("the list of ended requests is invalid"))?;
+    let failure = Failure::because(Code::AccessEnded, ended.cause);
+    let ids = ended.ids.into_iter().collect();
+    let count = hub.requests.end_ids(&ids, &failure);
+    info!(
+        hub = peer.name(),
+        count,
+        cause = failure.cause,
+        "forwarded requests ended; the identity of their agent is void"
+    );
+    Ok(Response::new(body::empty()))
 }
 
 fn json(encoded: serde_json::Result<Vec<u8>>) -> Result<Response<Body>, Failure> {

@@ -458,6 +458,24 @@ async fn sessions_of_all_hubs_are_listed_with_their_hubs() {
 }
 
 #[tokio::test]
+async fn client_gets_the_reason_when_the_agent_of_the_other_hub_loses_its_identity() {
+    let (one, two, agent) = hubs().await;
+    introduce(&two, &[("one", one.address.port())], &[]);
+    until(async || two.metric("fairlead_hub_sessions", &[]) == 4.0).await;
+    let added = "{\"type\":\"ADDED\"}\n";
+    let mut watch = stream(&one, &agent, "/events?watch=true", added).await;
+    *two.modules.moves_after.lock().unwrap() = Some(0);
+    let cluster = "c-a".parse().unwrap();
+    two.modules.revocations.send(cluster).unwrap();
+    let status = last_status(&read_until(&mut watch, "\r\n0\r\n\r\n").await);
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.contains("FL-1205") && message.contains("another tenant"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
 async fn activity_covers_all_hubs_and_names_the_one_without_an_answer() {
     let (one, two, _agent) = hubs().await;
     let _at_one = FakeAgent::of(one.access(), "c-a").await;
