@@ -127,6 +127,7 @@ codes! {
     DialReplaced = 3111, 0, "a newer session of the same cluster replaced this one", "No action is needed unless it repeats; then the cluster has more than 16 links of agents.";
     SessionBroke = 3112, 0, "the connection to the hub broke", "No action is needed; the agent reconnects by itself.";
     DialClock = 3113, 0, "a clock is wrong", "Compare the clocks of this machine and of the hub, and set the wrong one; a new CA or join string does not help.";
+    HandshakesFull = 3114, 0, "the hub has more handshakes than places for them", "No action is needed at the site: the agent dials again by itself; if it goes on, look for a flood of connections at the hub (fairlead_handshakes_total with outcome evicted).";
     BadConfig = 4101, 0, "the configuration is invalid", "Correct each setting that is listed.";
     BadJoinString = 4102, 400, "the join string is damaged", "Copy the whole string again; it starts with fl1. or fl2. and has a checksum.";
     DataDir = 4103, 0, "the data directory cannot be used", "Make the user of this command the owner of the folder, and free space on its disk.";

@@ -1,7 +1,12 @@
 //! The hub's end: from an upgraded HTTP connection to a session. Certificates are verified here;
 //! the caller reads the agent's identity from them.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    future::pending,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header,
@@ -116,34 +121,48 @@ where
 {
     let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
     let agreed = begin(&mut socket, &limits, None).await?;
-    let accepted = establish(socket, agreed, tls, &limits, None).await?;
-    accepted.ok_or_else(|| DialError::from(LinkEnd::Closed(CloseReason::Done)))
+    let never = pin!(pending());
+    let accepted = establish(socket, agreed, tls, &limits, None, never);
+    accepted
+        .await?
+        .ok_or_else(|| DialError::from(LinkEnd::Closed(CloseReason::Done)))
 }
 
 /// Accepts one agent, whose session outlives its connection. A new session is added to the `known`
-/// ones, and an agent may resume one of them.
+/// ones, and an agent may resume one of them. When `evicted` completes, the hub needs the place of this
+/// handshake for another peer: the agent gets that as the reason, as far as it takes no time.
 ///
 /// # Errors
 ///
-/// As for [`accept`]. An agent without a valid proof cannot harm a session.
+/// As for [`accept`], and `FL-3114` after `evicted`. An agent without a valid proof cannot harm a session.
 pub async fn accept_resumable<IO>(
     io: IO,
     tls: Arc<rustls::ServerConfig>,
     limits: Limits,
     known: &Resumable,
+    evicted: impl Future<Output = ()>,
 ) -> Result<Arrival, DialError>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let mut evicted = pin!(evicted);
     let mut socket = Socket::new(Box::new(io), &[], SocketRole::Hub);
-    let agreed = begin(&mut socket, &limits, Some(known)).await?;
+    let agreed = tokio::select! {
+        biased;
+        agreed = begin(&mut socket, &limits, Some(known)) => agreed?,
+        () = &mut evicted => {
+            wire::refuse(&mut socket, CloseReason::Busy).await;
+            return Err(LinkEnd::Closed(CloseReason::Busy).into());
+        }
+    };
     // The name of a new session is not known yet.
     if let Some(handle) = known.get(&agreed.session) {
         let resumed = async { Ok(handle.accept_resumption(socket, &agreed).await?) };
         step(DialStage::Link, limits.handshake, resumed).await?;
         return Ok(Arrival::Resumed);
     }
-    let accepted = establish(socket, agreed, tls, &limits, Some(known)).await?;
+    let accepted = establish(socket, agreed, tls, &limits, Some(known), evicted);
+    let accepted = accepted.await?;
     Ok(accepted.map_or(Arrival::Declined, Arrival::New))
 }
 
@@ -187,9 +206,10 @@ async fn establish(
     tls: Arc<rustls::ServerConfig>,
     limits: &Limits,
     known: Option<&Resumable>,
+    evicted: Pin<&mut impl Future<Output = ()>>,
 ) -> Result<Option<Accepted>, DialError> {
     let secured = async {
-        match secure::server(socket, agreed, tls, limits, known).await {
+        match secure::server(socket, agreed, tls, limits, known, evicted).await {
             Err(SecureError::Link(LinkEnd::Closed(CloseReason::Done))) => Ok(None),
             secured => Ok(Some(secured?)),
         }

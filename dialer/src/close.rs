@@ -19,6 +19,8 @@ pub enum CloseReason {
     Cloned,
     /// The peer's identity was revoked: by hand, by a newer key, or with the move of its cluster.
     Revoked,
+    /// The hub needs the place of this handshake for another peer.
+    Busy,
 }
 
 impl CloseReason {
@@ -34,6 +36,7 @@ impl CloseReason {
             CloseReason::Done => 6,
             CloseReason::Cloned => 7,
             CloseReason::Revoked => 8,
+            CloseReason::Busy => 9,
         }
     }
 
@@ -48,6 +51,7 @@ impl CloseReason {
             5 => CloseReason::Protocol,
             7 => CloseReason::Cloned,
             8 => CloseReason::Revoked,
+            9 => CloseReason::Busy,
             _ => CloseReason::Done,
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustls::{AlertDescription, ClientConfig, ServerConfig};
 
 use crate::{
+    close::CloseReason,
     limits::Limits,
     link::LinkEnd,
     tls::explain,
@@ -59,18 +60,30 @@ pub(crate) async fn client(
 }
 
 /// Performs the hub's side of the handshake. With a list of `known` sessions, the new session is
-/// resumable.
+/// resumable. `evicted` ends the handshake, with a reason for the peer.
 pub(crate) async fn server(
     socket: Socket,
     agreed: Agreed,
     config: Arc<ServerConfig>,
     limits: &Limits,
     known: Option<&Resumable>,
+    evicted: impl Future<Output = ()>,
 ) -> Result<Wire, SecureError> {
     let channel = Channel::server(config)?;
     let mut wire = Wire::new(socket, agreed, channel, SocketRole::Hub, limits);
-    wire.handshake().await?;
-    wire.send_now(&[GREETING_VERSION]).await?;
+    let shaken = async {
+        wire.handshake().await?;
+        wire.send_now(&[GREETING_VERSION]).await
+    };
+    let shaken = tokio::select! {
+        biased;
+        shaken = shaken => shaken,
+        () = evicted => {
+            wire.refuse(CloseReason::Busy).await;
+            Err(LinkEnd::Closed(CloseReason::Busy))
+        }
+    };
+    shaken?;
     wire.make_resumable(known)?;
     Ok(wire)
 }

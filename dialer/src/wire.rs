@@ -41,7 +41,7 @@ use self::{channel::RECORD_OVERHEAD, link::WireLink, retransmit::RetransmitBuffe
 pub(crate) use self::{
     channel::{Channel, MAX_PLAIN_BYTES},
     handle::SessionHandle,
-    hello::{Agreed, VERSIONS, choose, decline, offer},
+    hello::{Agreed, VERSIONS, choose, decline, offer, refuse},
     socket::Socket,
 };
 use crate::{
@@ -399,6 +399,11 @@ impl Wire {
 
 /// Start of a session, before its driver. Deadlines are up to the callers.
 impl Wire {
+    /// Sends the peer the reason why its handshake ends, as far as that takes no time.
+    pub(crate) async fn refuse(&mut self, reason: CloseReason) {
+        poll_fn(|cx| Poll::Ready(self.poll_close(cx, reason).is_ready())).await;
+    }
+
     /// Performs the handshake of the inner TLS. On failure the peer receives an alert.
     pub(crate) async fn handshake(&mut self) -> Result<(), LinkEnd> {
         let outcome = self.shake().await;

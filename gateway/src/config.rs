@@ -7,6 +7,8 @@ use fairlead_runtime::proxies::Proxies;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::sync::watch;
 
+use crate::hub::MAX_HANDSHAKES;
+
 /// Settings of a gateway.
 pub struct Config {
     /// Public address of the hub, for users and agents.
@@ -52,6 +54,8 @@ pub struct GatewayLimits {
     pub session_memory: usize,
     /// Clusters with metrics of their own; the others share a row.
     pub metric_clusters: usize,
+    /// Places for handshakes of agents after their upgrade; a full pool gives the oldest of the largest address away.
+    pub max_session_handshakes: usize,
 }
 
 impl Default for GatewayLimits {
@@ -66,6 +70,7 @@ impl Default for GatewayLimits {
             drain_delay: Duration::from_secs(5),
             session_memory: 1 << 30,
             metric_clusters: 100,
+            max_session_handshakes: MAX_HANDSHAKES,
         }
     }
 }

@@ -34,7 +34,7 @@ use crate::{
 ///
 /// A thousand idle ones leave capacity for every agent. Beyond the limit the address with the most handshakes loses its
 /// oldest one.
-const MAX_HANDSHAKES: usize = 4096;
+pub(crate) const MAX_HANDSHAKES: usize = 4096;
 /// Limit of sessions without a valid identity; an agent that enrols needs one for a second or two.
 const MAX_VISITORS: usize = 512;
 /// Limit of sessions of one cluster without a hello: twice its links, so that all of them may return at once.
@@ -168,7 +168,7 @@ impl Hub {
             reserve,
             proxies: ProxyHop::new(config.proxies),
             front_handshakes: AdmissionPool::new(MAX_HANDSHAKES),
-            session_handshakes: AdmissionPool::new(MAX_HANDSHAKES),
+            session_handshakes: AdmissionPool::new(config.limits.max_session_handshakes),
             visitors: AdmissionPool::new(MAX_VISITORS),
             unregistered: AdmissionPool::per_peer(MAX_UNREGISTERED),
             process: process.clone(),

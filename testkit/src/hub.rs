@@ -239,7 +239,10 @@ async fn agent(
     let inner = session_server(&inner, authority.certificate_pem(), RENEW_GRACE).unwrap();
     let resumable = script.resumable.lock().unwrap().clone();
     let arrived = match resumable {
-        Some(known) => accept_resumable(io, inner, Limits::default(), &known).await,
+        Some(known) => {
+            let limits = Limits::default();
+            accept_resumable(io, inner, limits, &known, std::future::pending()).await
+        }
         None => accept(io, inner, Limits::default()).await.map(Arrival::New),
     };
     let Ok(Arrival::New(accepted)) = arrived else {

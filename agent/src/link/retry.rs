@@ -54,6 +54,7 @@ pub(crate) const fn failure_code(ended: &SessionError) -> Option<Code> {
             CloseReason::Protocol => Code::DialProtocol,
             CloseReason::Cloned => Code::IdentityCloned,
             CloseReason::Revoked => Code::IdentityRevoked,
+            CloseReason::Busy => Code::HandshakesFull,
         },
         _ => Code::SessionBroke,
     })
@@ -87,6 +88,7 @@ mod tests {
             (CloseReason::Protocol, Some(Code::DialProtocol)),
             (CloseReason::Cloned, Some(Code::IdentityCloned)),
             (CloseReason::Revoked, Some(Code::IdentityRevoked)),
+            (CloseReason::Busy, Some(Code::HandshakesFull)),
         ] {
             assert_eq!(failure_code(&SessionError::Peer(reason)), expected);
         }

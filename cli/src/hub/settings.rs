@@ -458,6 +458,7 @@ fn read_limits(reader: &mut Reader) -> GatewayLimits {
             .or("session-memory", MemorySize(default.session_memory))
             .0,
         metric_clusters: reader.or("metric-clusters", default.metric_clusters),
+        max_session_handshakes: default.max_session_handshakes,
     }
 }
 

@@ -1,4 +1,12 @@
+use std::future::ready;
+
+use tokio::{io::duplex, sync::oneshot};
+
 use super::*;
+use crate::{
+    link::frame::{self, Frame},
+    rig::{OURS, agent_inner, hub_inner},
+};
 
 fn request() -> http::request::Builder {
     Request::builder().uri(CONNECT_PATH)
@@ -64,4 +72,52 @@ fn incomplete_or_invalid_upgrade_request_is_refused() {
     let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
     twice.headers_mut().append("sec-websocket-key", key);
     assert_eq!(upgrade_response(&twice).unwrap_err(), S::BAD_REQUEST);
+}
+
+/// Answer of the hub to an eviction, as its own error and as that of the agent.
+async fn evicted_at(
+    evicted: impl Future<Output = ()>,
+    agent: impl Future<Output = ()>,
+    io: tokio::io::DuplexStream,
+) {
+    let known = Resumable::default();
+    let limits = Limits::default();
+    let accepting = accept_resumable(io, hub_inner(&OURS), limits, &known, evicted);
+    let (accepted, ()) = tokio::join!(accepting, agent);
+    let error = accepted.err().expect("it was accepted");
+    assert_eq!(error.code, fairlead_api::Code::HandshakesFull);
+}
+
+#[tokio::test(start_paused = true)]
+async fn agent_evicted_before_its_hello_gets_the_reason() {
+    let (io, hub) = duplex(64 * 1024);
+    // It sends nothing, so it loses its place before its HELLO.
+    let agent = async {
+        let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
+        let message = socket.receive().await.unwrap();
+        let busy = CloseReason::Busy.code();
+        assert!(matches!(frame::decode(message), Ok(Frame::Close(code)) if code == busy));
+    };
+    evicted_at(ready(()), agent, hub).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn agent_evicted_within_its_inner_handshake_gets_the_reason() {
+    let (io, hub) = duplex(64 * 1024);
+    let (evict, evicted) = oneshot::channel();
+    let agent = async {
+        let mut socket = Socket::new(Box::new(io), &[], SocketRole::Agent);
+        let limits = Limits::default();
+        let agreed = wire::offer(&mut socket, wire::VERSIONS, &limits, None);
+        let agreed = agreed.await.unwrap();
+        evict.send(()).unwrap();
+        let secured = secure::client(socket, agreed, agent_inner(&OURS, None), &limits).await;
+        let error = DialError::from(secured.err().expect("a session"));
+        assert_eq!(
+            (error.stage, error.code),
+            (DialStage::Link, fairlead_api::Code::HandshakesFull)
+        );
+    };
+    let evicted = async { evicted.await.unwrap() };
+    evicted_at(evicted, agent, hub).await;
 }

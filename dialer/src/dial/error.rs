@@ -152,6 +152,10 @@ impl From<DialError> for Failure {
 
 impl From<LinkEnd> for DialError {
     fn from(end: LinkEnd) -> Self {
+        if let LinkEnd::Closed(CloseReason::Busy) = end {
+            let cause = "the hub gave the place of this handshake to another connection";
+            return DialError::new(DialStage::Link, Code::HandshakesFull, cause);
+        }
         if let LinkEnd::Closed(CloseReason::Draining) = end {
             let cause = "the hub is shutting down";
             return DialError::new(DialStage::Link, Code::Draining, cause).next(WAIT_FOR_HUB);

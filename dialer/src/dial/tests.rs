@@ -1,6 +1,9 @@
 mod proxies;
 
-use std::sync::{Arc, Mutex};
+use std::{
+    future::pending,
+    sync::{Arc, Mutex},
+};
 
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
@@ -68,7 +71,9 @@ async fn hub_with(
                     tokio::spawn(async move {
                         let Ok(io) = upgrade.await else { return };
                         let (io, limits) = (TokioIo::new(io), Limits::default());
-                        match accept_resumable(io, hub_inner(&OURS), limits, &known).await {
+                        match accept_resumable(io, hub_inner(&OURS), limits, &known, pending())
+                            .await
+                        {
                             Ok(Arrival::New(accepted)) => accepts.send(Ok(accepted)).await.ok(),
                             Ok(Arrival::Resumed) => None,
                             Ok(Arrival::Declined) => accepts.send(Err(None)).await.ok(),

@@ -1,5 +1,7 @@
 //! Start of a link: both sides send HELLO and agree on a version and on a session.
 
+use std::{future::poll_fn, task::Poll};
+
 use bytes::BufMut;
 use tracing::debug;
 
@@ -124,6 +126,17 @@ pub(crate) async fn choose(
 /// Declines the named session, on either end. The peer need not wait for it.
 pub(crate) async fn decline(socket: &mut Socket, reason: CloseReason) -> Result<(), LinkEnd> {
     send_frame(socket, &Frame::Close(reason.code())).await
+}
+
+/// Sends the peer the reason why its handshake ends, as far as that takes no time.
+pub(crate) async fn refuse(socket: &mut Socket, reason: CloseReason) {
+    let message = Frame::Close(reason.code()).encode();
+    let queued = socket
+        .send(message.len(), |out| out.put_slice(&message))
+        .and_then(|_| socket.close());
+    if queued.is_ok() {
+        poll_fn(|cx| Poll::Ready(socket.poll_write(cx).is_ready())).await;
+    }
 }
 
 /// Sends one message at once.

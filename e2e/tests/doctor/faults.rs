@@ -137,6 +137,12 @@ async fn fault_of_tls_or_upgrade_has_its_stage_and_code() -> anyhow::Result<()> 
             &["429", "too many requests"],
         ),
         (
+            "no-place",
+            ("link", "FL-3114"),
+            FaultyServer::evicting(&world.hub, leaf.server()?).await?,
+            &["gave the place", "dials again"],
+        ),
+        (
             "upgrade-stripped",
             upgrade("FL-3106"),
             FaultyServer::before(

@@ -86,6 +86,24 @@ impl FaultyServer {
         .await
     }
 
+    /// Ends TLS in front of a hub, and ends each link in the place of its HELLO, as a hub does that needs the place.
+    pub(crate) async fn evicting(
+        hub: &fairlead_e2e::Hub,
+        tls: Arc<ServerConfig>,
+    ) -> anyhow::Result<Self> {
+        let client = fairlead_testkit::tls::client(&hub.ready().ca_file)?;
+        let (acceptor, connector) = (TlsAcceptor::from(tls), TlsConnector::from(client));
+        let to: SocketAddr = hub.ready().url.trim_start_matches("https://").parse()?;
+        Self::serve(move |tcp| {
+            let (acceptor, connector) = (acceptor.clone(), connector.clone());
+            async move {
+                // A client that gives up is no failure of this server.
+                let _ = evict(tcp, to, (acceptor, connector)).await;
+            }
+        })
+        .await
+    }
+
     pub(crate) async fn serve<F>(
         handle: impl Fn(TcpStream) -> F + Send + 'static,
     ) -> anyhow::Result<Self>
@@ -169,6 +187,27 @@ async fn relay(
     let head = answer(read_head(&mut there).await?);
     here.write_all(head.as_bytes()).await?;
     copy_bidirectional(&mut here, &mut there).await?;
+    Ok(())
+}
+
+async fn evict(
+    tcp: TcpStream,
+    to: SocketAddr,
+    (acceptor, connector): (TlsAcceptor, TlsConnector),
+) -> anyhow::Result<()> {
+    // CLOSE of a link with the reason 9, in a WebSocket frame.
+    const BUSY: [u8; 5] = [0x82, 3, 5, 0, 9];
+    let mut here = acceptor.accept(tcp).await?;
+    let name = ServerName::IpAddress(to.ip().into());
+    let mut there = connector
+        .connect(name, TcpStream::connect(to).await?)
+        .await?;
+    let head = read_head(&mut here).await?;
+    there.write_all(head.as_bytes()).await?;
+    let head = read_head(&mut there).await?;
+    here.write_all(head.as_bytes()).await?;
+    here.write_all(&BUSY).await?;
+    here.shutdown().await?;
     Ok(())
 }
 

@@ -213,6 +213,7 @@ fn final_status(error: &SessionError) -> (&'static str, ClusterStatus) {
             CloseReason::Done => ("done", Code::SessionBroke),
             CloseReason::Cloned => ("cloned", Code::IdentityCloned),
             CloseReason::Revoked => ("revoked", Code::IdentityRevoked),
+            CloseReason::Busy => ("busy", Code::HandshakesFull),
         },
         SessionError::Silent(_) => ("silent", Code::SessionBroke),
         SessionError::Broken(_) => ("broken", Code::SessionBroke),

@@ -107,7 +107,8 @@ async fn handshake(
         };
         let arriving = async {
             if !hub.process.is_draining() {
-                return accept_resumable(io, tls, limits, &hub.resumable)
+                // The handshake itself reports the reason to the agent.
+                return accept_resumable(io, tls, limits, &hub.resumable, slot.evicted())
                     .await
                     .map(Some);
             }
@@ -119,6 +120,7 @@ async fn handshake(
             Ok(Ok(Some(arrived @ Arrival::Declined))) => (HandshakeOutcome::Declined, Ok(arrived)),
             Ok(Ok(Some(arrived))) => (HandshakeOutcome::Ok, Ok(arrived)),
             Ok(Ok(None)) => refused(),
+            Ok(Err(error)) if error.code == Code::HandshakesFull => evicted(),
             Ok(Err(error)) => (HandshakeOutcome::Failed, Err(error.to_string())),
             Err(_) => (
                 HandshakeOutcome::Timeout,
@@ -127,10 +129,16 @@ async fn handshake(
         }
     };
     tokio::select! {
+        biased;
         done = shaking => done,
-        () = slot.evicted() => (HandshakeOutcome::Evicted, Err("too many handshakes".to_owned())),
+        () = slot.evicted() => evicted(),
         () = hub.sessions_ended.cancelled() => refused(),
     }
+}
+
+fn evicted() -> (HandshakeOutcome, Result<Arrival, String>) {
+    let cause = "too many handshakes";
+    (HandshakeOutcome::Evicted, Err(cause.to_owned()))
 }
 
 fn refused() -> (HandshakeOutcome, Result<Arrival, String>) {

@@ -17,7 +17,7 @@ use crate::{
 /// Close codes of WebSockets: normal, going away, protocol error, policy violation, server error, one of a program.
 const WEBSOCKET_CODES: [u16; 6] = [1000, 1001, 1002, 1008, 1011, 4000];
 /// Reasons that the peers of a session treat specially.
-const REASONS: [CloseReason; 8] = [
+const REASONS: [CloseReason; 9] = [
     CloseReason::Draining,
     CloseReason::Replaced,
     CloseReason::Deleted,
@@ -26,6 +26,7 @@ const REASONS: [CloseReason; 8] = [
     CloseReason::Done,
     CloseReason::Cloned,
     CloseReason::Revoked,
+    CloseReason::Busy,
 ];
 const BINARY_OPCODE: u8 = 0x82;
 const CLOSE_OPCODE: u8 = 0x88;

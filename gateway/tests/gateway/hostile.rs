@@ -7,7 +7,8 @@ use crate::{
     client::{ROOT, head, open, read_until, status, until},
     rig::{HUB, Rig},
 };
-use fairlead_testkit::agent::FakeAgent;
+use fairlead_testkit::{agent::FakeAgent, clock::TEST_DEADLINE};
+use tokio::time::timeout;
 
 /// Waits for this count; a stream is reset before it is counted.
 async fn violations(rig: &Rig, count: usize) {
@@ -60,4 +61,27 @@ async fn invalid_answer_of_an_agent_fails_one_request() {
     garbled.abort();
     let answer = rig.get(HUB, "/k8s/clusters/c-b/headers", "").await;
     assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
+async fn agent_that_loses_its_place_gets_the_reason() {
+    // A CLOSE of the link with reason 9, in a WebSocket frame.
+    const BUSY: [u8; 5] = [0x82, 3, 5, 0, 9];
+    let rig = Rig::with(|config| config.limits.max_session_handshakes = 1);
+    let mut idle = rig.connect(HUB, "http/1.1").await;
+    let upgrade = format!(
+        "GET /connect HTTP/1.1\r\nHost: {HUB}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         Sec-WebSocket-Protocol: fairlead.v1\r\n\r\n"
+    );
+    idle.write_all(upgrade.as_bytes()).await.unwrap();
+    let head = read_until(&mut idle, "\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    let _next = FakeAgent::of(rig.access(), "c-a").await;
+    let mut reason = [0; BUSY.len()];
+    let read = timeout(TEST_DEADLINE, idle.read_exact(&mut reason)).await;
+    read.expect("a reason").unwrap();
+    assert_eq!(reason, BUSY);
+    until(async || rig.metric("fairlead_handshakes_total", &["session", "evicted"]) == 1.0).await;
+    status(&rig, ClusterState::Connected).await;
 }
