@@ -8,27 +8,34 @@ use http::{HeaderValue, Method};
 use reqwest::{Client, ClientBuilder, Proxy, retry};
 use secrecy::ExposeSecret;
 
+use crate::proxy_tunnel::ProxyTunnel;
+
 /// Time after which an unused connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Builder of a client for one host, with TLS and proxy.
+/// Builder of a client for one host, with TLS and proxy. The tunnel must live as long as the client.
 pub(crate) fn client_builder(
     url: &HubUrl,
     ca: Option<&str>,
     rules: &ProxyRules,
-) -> Result<ClientBuilder, Failure> {
+) -> Result<(ClientBuilder, Option<ProxyTunnel>), Failure> {
     let internal = |error: &dyn std::fmt::Display| Failure::because(Code::Internal, error);
     let tls = fairlead_certs::outer_client(ca, None)?;
     let host = match url.host() {
         v6 if v6.contains(':') => format!("[{v6}]"),
         host => host.to_owned(),
     };
+    let is_v6 = url.host().contains(':');
     let mut client = Client::builder()
         .tls_backend_preconfigured((*tls).clone())
         .user_agent(concat!("fairlead/", env!("CARGO_PKG_VERSION")))
         .retry(retry_policy(host))
         .pool_idle_timeout(IDLE_TIMEOUT)
         .no_proxy();
+    if is_v6 && rules.http_proxy(url).is_some() {
+        let tunnel = ProxyTunnel::open(url, rules, &tls)?;
+        return Ok((client.unix_socket(tunnel.socket()), Some(tunnel)));
+    }
     if let Some(address) = rules.http_proxy(url) {
         let mut proxy = Proxy::https(&address.url).map_err(|error| internal(&error))?;
         if let Some(authorization) = &address.authorization {
@@ -39,7 +46,7 @@ pub(crate) fn client_builder(
         }
         client = client.proxy(proxy);
     }
-    Ok(client)
+    Ok((client, None))
 }
 
 /// Repeats a GET whose connection broke: the hub may have closed an idle connection at that moment.

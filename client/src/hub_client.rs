@@ -20,7 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
     environment::Environment, exchanged::ExchangeStore, files, http_client::client_builder, logins,
-    sign_in::SignInStore,
+    proxy_tunnel::ProxyTunnel, sign_in::SignInStore,
 };
 use place::Place;
 
@@ -47,6 +47,7 @@ pub struct HubClient {
     /// TLS configuration that ignores validity periods, only for reading the hub's time.
     tls_at_any_time: Arc<rustls::ClientConfig>,
     proxy: ProxyRules,
+    _tunnel: Option<Arc<ProxyTunnel>>,
     /// Next step for a rejected token, which depends on the token's origin.
     new_token_step: Option<Arc<str>>,
 }
@@ -140,7 +141,7 @@ impl HubClient {
             let detail = "the token has characters that no token has";
             return Err(Failure::because(Code::BadConfig, detail));
         }
-        let http = http_client(&url, ca.as_deref(), &proxy)?;
+        let (http, tunnel) = http_client(&url, ca.as_deref(), &proxy)?;
         let tls_at_any_time = fairlead_certs::outer_client_at_any_time(ca.as_deref(), None)?;
         Ok(HubClient {
             url,
@@ -149,6 +150,7 @@ impl HubClient {
             http,
             tls_at_any_time,
             proxy,
+            _tunnel: tunnel.map(Arc::new),
             new_token_step: None,
         })
     }
@@ -177,8 +179,13 @@ impl HubClient {
 }
 
 /// HTTP client for one hub. The rules decide about the proxy: reqwest's own reading of NO_PROXY differs from that of agents.
-fn http_client(url: &HubUrl, ca: Option<&str>, rules: &ProxyRules) -> Result<Client, Failure> {
-    let client = client_builder(url, ca, rules)?;
+fn http_client(
+    url: &HubUrl,
+    ca: Option<&str>,
+    rules: &ProxyRules,
+) -> Result<(Client, Option<ProxyTunnel>), Failure> {
+    let (client, tunnel) = client_builder(url, ca, rules)?;
     let client = client.redirect(redirect::Policy::none()).build();
-    client.map_err(|error| Failure::because(Code::Internal, error))
+    let client = client.map_err(|error| Failure::because(Code::Internal, error))?;
+    Ok((client, tunnel))
 }

@@ -14,6 +14,7 @@ pub mod import;
 pub mod kubeconfig;
 pub mod logins;
 pub mod lookup;
+mod proxy_tunnel;
 mod query;
 mod run_log;
 pub mod sign_in;

@@ -1,7 +1,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairlead_api::Reason;
-use fairlead_testkit::{proxy::FakeProxy, tls::ServerTls};
+use fairlead_testkit::{
+    proxy::FakeProxy,
+    tls::{ServerTls, TestCa},
+};
 use http::StatusCode;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -115,4 +118,30 @@ fn response_of_another_server_is_reported() {
         error_response(StatusCode::BAD_GATEWAY, b"<html>").code,
         Code::HubUnreachable
     );
+}
+
+#[tokio::test]
+async fn hub_with_an_ipv6_address_is_reached_through_the_proxy() {
+    let ca = TestCa::new("hub").unwrap();
+    let hub = ca.leaf(&["2001:db8::1"]).unwrap().server().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = FakeProxy::to(listener.local_addr().unwrap()).await;
+    tokio::spawn(async move {
+        let (tcp, _) = listener.accept().await.unwrap();
+        answer(hub.into(), tcp).await;
+    });
+    let https_proxy = format!("http://ann:s3cret%21@{}", proxy.address());
+    let rules = ProxyRules::parse(Some(&https_proxy), None).unwrap();
+    let url = "https://[2001:db8::1]:8443".parse().unwrap();
+    let hub = HubClient::new(url, "secret".into(), Some(ca.pem()), rules).unwrap();
+    let socket = hub._tunnel.as_ref().unwrap().socket();
+    assert!(hub.get::<bool>("/").await.unwrap());
+    drop(hub);
+    assert!(!socket.exists(), "{}", socket.display());
+    let head = proxy.last_request().await.to_lowercase();
+    assert!(
+        head.starts_with("connect [2001:db8::1]:8443 http/1.1\r\n"),
+        "{head}"
+    );
+    assert!(head.contains("proxy-authorization: basic "), "{head}");
 }

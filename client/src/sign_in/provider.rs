@@ -9,6 +9,7 @@ use reqwest::{Client, RequestBuilder, Url, redirect};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{error::SignInError, token::IssuedTokens};
+use crate::proxy_tunnel::ProxyTunnel;
 
 const REQUEST_DEADLINE: Duration = Duration::from_secs(15);
 const MAX_RESPONSE_BYTES: usize = 512 * 1024;
@@ -21,6 +22,7 @@ pub struct Provider {
     pub(super) issuer: SignInIssuer,
     pub(super) endpoints: Endpoints,
     http: Client,
+    _tunnel: Option<ProxyTunnel>,
 }
 
 /// Discovery document; RFC 8414, RFC 8628 and RFC 9207 define the optional fields.
@@ -71,7 +73,7 @@ impl Provider {
     /// # Errors
     /// [`SignInError::IssuerAway`], [`SignInError::BadIssuer`]
     pub async fn discover(issuer: SignInIssuer, proxy: &ProxyRules) -> Result<Self, SignInError> {
-        let http = http_client(&issuer, proxy).map_err(SignInError::Client)?;
+        let (http, tunnel) = http_client(&issuer, proxy).map_err(SignInError::Client)?;
         let base = issuer.url.trim_end_matches('/');
         let at = format!("{base}/.well-known/openid-configuration");
         let (status, body) = send(&at, http.get(&at)).await?;
@@ -91,6 +93,7 @@ impl Provider {
             issuer,
             endpoints,
             http,
+            _tunnel: tunnel,
         })
     }
 
@@ -183,7 +186,10 @@ pub(super) fn form<'a>(fields: impl IntoIterator<Item = &'a (&'a str, &'a str)>)
     query.unwrap_or_default().to_owned()
 }
 
-fn http_client(issuer: &SignInIssuer, proxy: &ProxyRules) -> Result<Client, Failure> {
+fn http_client(
+    issuer: &SignInIssuer,
+    proxy: &ProxyRules,
+) -> Result<(Client, Option<ProxyTunnel>), Failure> {
     let bad =
         |cause: &dyn std::fmt::Display| Failure::from(SignInError::BadIssuer(cause.to_string()));
     let url = Url::parse(&issuer.url).map_err(|error| bad(&error))?;
@@ -195,13 +201,13 @@ fn http_client(issuer: &SignInIssuer, proxy: &ProxyRules) -> Result<Client, Fail
         .unwrap_or_default()
         .parse()
         .map_err(|error| bad(&error))?;
-    let client = crate::http_client::client_builder(&host, issuer.ca.as_deref(), proxy)?;
+    let (client, tunnel) = crate::http_client::client_builder(&host, issuer.ca.as_deref(), proxy)?;
     let client = client
         .https_only(true)
         .redirect(redirect::Policy::none())
         .timeout(REQUEST_DEADLINE)
         .build();
-    client.map_err(|error| bad(&error))
+    Ok((client.map_err(|error| bad(&error))?, tunnel))
 }
 
 async fn send(at: &str, request: RequestBuilder) -> Result<(StatusCode, Vec<u8>), SignInError> {

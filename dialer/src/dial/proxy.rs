@@ -16,7 +16,10 @@ use http_body_util::Empty;
 use hyper_util::client::proxy::matcher::Matcher;
 use rustls::{ClientConfig, pki_types::ServerName};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 use tokio_rustls::TlsConnector;
 
 use super::{
@@ -95,6 +98,13 @@ pub struct Connected {
     pub(super) stream: PathStream,
     /// Remote address: the hub's or the proxy's.
     pub address: SocketAddr,
+}
+
+impl Connected {
+    /// The connection itself.
+    pub fn into_stream(self) -> impl AsyncRead + AsyncWrite + Send + Unpin {
+        self.stream
+    }
 }
 
 /// TCP connection through a proxy to an address that is no hub.
@@ -202,6 +212,24 @@ impl ProxyRules {
     pub async fn connect(&self, hub: &HubUrl, deadline: Duration) -> Result<Connected, DialError> {
         let context = PathContext {
             proxy_tls: None,
+            trace: &DialTrace::default(),
+        };
+        self.connect_with(hub, deadline, context).await
+    }
+
+    /// As [`ProxyRules::connect`]; `proxy_tls` is the TLS towards a proxy with TLS.
+    ///
+    /// # Errors
+    ///
+    /// With stage dns, tcp or proxy.
+    pub async fn connect_by(
+        &self,
+        hub: &HubUrl,
+        deadline: Duration,
+        proxy_tls: &Arc<ClientConfig>,
+    ) -> Result<Connected, DialError> {
+        let context = PathContext {
+            proxy_tls: Some(proxy_tls),
             trace: &DialTrace::default(),
         };
         self.connect_with(hub, deadline, context).await
