@@ -128,6 +128,7 @@ codes! {
     SessionBroke = 3112, 0, "the connection to the hub broke", "No action is needed; the agent reconnects by itself.";
     DialClock = 3113, 0, "a clock is wrong", "Compare the clocks of this machine and of the hub, and set the wrong one; a new CA or join string does not help.";
     HandshakesFull = 3114, 0, "the hub has more handshakes than places for them", "No action is needed at the site: the agent dials again by itself; if it goes on, look for a flood of connections at the hub (fairlead_handshakes_total with outcome evicted).";
+    GitServerUnusable = 3115, 0, "the hub cannot use a Git server", "Check `endpoint`, `ca_file` and the token of this server in the hub's settings of Git servers, and the network from the hub to it.";
     BadConfig = 4101, 0, "the configuration is invalid", "Correct each setting that is listed.";
     BadJoinString = 4102, 400, "the join string is damaged", "Copy the whole string again; it starts with fl1. or fl2. and has a checksum.";
     DataDir = 4103, 0, "the data directory cannot be used", "Make the user of this command the owner of the folder, and free space on its disk.";

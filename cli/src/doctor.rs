@@ -1,6 +1,7 @@
 //! `fairlead doctor` and `fairlead agent --check`: checks of an agent's path, or of a hub, with an exit code for the result.
 
 pub(crate) mod hub;
+mod services;
 
 use std::{process::ExitCode, time::Duration};
 

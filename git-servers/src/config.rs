@@ -72,6 +72,17 @@ pub struct ServerSettings {
 /// # Errors
 /// `FL-4101` with the first mistake.
 pub fn open(path: &Path) -> Result<GitServers, Failure> {
+    let shared = |server| Arc::new(server) as Arc<dyn GitServer>;
+    Ok(GitServers::new(
+        open_each(path)?.into_iter().map(shared).collect(),
+    ))
+}
+
+/// As [`open`], for callers that check each server.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_each(path: &Path) -> Result<Vec<ProvidedServer>, Failure> {
     let at = |cause: String| bad(format!("{}: {cause}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| at(error.to_string()))?;
     let file: ConfigFile = toml::from_str(&text).map_err(|error| at(error.to_string()))?;
@@ -79,15 +90,14 @@ pub fn open(path: &Path) -> Result<GitServers, Failure> {
         return Err(at("no table [[server]]".to_owned()));
     }
     let mut names = BTreeSet::new();
-    let mut servers: Vec<Arc<dyn GitServer>> = Vec::new();
+    let mut servers = Vec::new();
     for settings in file.server {
         if !names.insert(settings.name.clone()) {
             return Err(at(format!("two servers have the name {:?}", settings.name)));
         }
-        let server = settings.build().map_err(at)?;
-        servers.push(Arc::new(server));
+        servers.push(settings.build().map_err(at)?);
     }
-    Ok(GitServers::new(servers))
+    Ok(servers)
 }
 
 fn bad(cause: String) -> Failure {

@@ -19,6 +19,6 @@ mod reconcile;
 mod server;
 mod variable_values;
 
-pub use config::{ServerSettings, open};
+pub use config::{ServerSettings, open, open_each};
 pub use detect::ProviderKind;
 pub use server::ProvidedServer;

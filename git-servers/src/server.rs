@@ -11,6 +11,7 @@ use fairlead_repositories::{
     DesiredRepo, GitServer, GitServerError, KnownRepo, MergeRequestFilter, OpenMergeRequest,
     RepoSecrets, ReportedRepo, RetiredRepo,
 };
+use http::Method;
 use reqwest::Client;
 use secrecy::SecretString;
 use tokio::sync::OnceCell;
@@ -19,7 +20,7 @@ use url::Url;
 
 use crate::{
     address::{CloneAddress, RepoPath},
-    api_calls::{ApiCalls, RateLimit, TokenHeader},
+    api_calls::{ApiCalls, ApiRequest, CallError, RateLimit, TokenHeader},
     credentials::{TokenError, TokenFiles},
     detect::{ProviderKind, detect},
     groups::TenantGroups,
@@ -50,6 +51,36 @@ pub struct ProvidedServer {
 }
 
 impl ProvidedServer {
+    /// Name in the settings, and address.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!("{} {}", self.name, self.endpoint)
+    }
+
+    /// Finds the provider, and tries the server's own token if there is one. Changes nothing.
+    ///
+    /// # Errors
+    /// The server is away, is no Git server, or does not accept the token.
+    pub async fn check(&self) -> Result<String, GitServerError> {
+        let kind = self.kind().await?;
+        let failed = |error| server_error(&self.name, "reading the own user", error);
+        let Ok(token) = self.tokens.read(None) else {
+            // The provider of the settings was not asked yet.
+            let found = detect(|kind| self.calls(kind, None), &self.endpoint).await;
+            found.map_err(failed)?;
+            return Ok(format!("{kind:?}; its tokens belong to repositories"));
+        };
+        let calls = self.calls(kind, Some(token));
+        match calls.call(ApiRequest::new(Method::GET, &["user"])).await {
+            Ok(_) => Ok(format!("{kind:?} accepts the token")),
+            // Tokens of groups and of apps have no user.
+            Err(CallError::Missing | CallError::Forbidden(_)) => {
+                Ok(format!("{kind:?} answers; the token has no user"))
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     fn path_of(&self, desired: &DesiredRepo) -> Option<RepoPath> {
         match &desired.url {
             Some(url) => self.address.path_of(url),

@@ -115,6 +115,15 @@ impl JwtIssuer {
         &self.url
     }
 
+    /// Loads the issuer's keys. Returns their number.
+    pub(super) async fn check(&self) -> Result<usize, String> {
+        match self.keys.find(None).await {
+            KeyLookup::Keys(keys) => Ok(keys.len()),
+            KeyLookup::None => Err("it has no key for signatures".to_owned()),
+            KeyLookup::Unreachable(cause) => Err(cause),
+        }
+    }
+
     pub(super) fn is(&self, unverified: &Unverified) -> bool {
         unverified.issuer == *self.url
     }

@@ -81,6 +81,22 @@ impl Issuers {
         !self.tokens.is_empty() || !self.reviewers.is_empty()
     }
 
+    /// Loads the keys of each issuer, and tries each reviewing cluster: its URL, and details or the cause of a failure.
+    pub async fn check(&self) -> Vec<(String, Result<String, String>)> {
+        let mut checked = Vec::new();
+        for issuer in &self.tokens {
+            let keys = issuer.check().await;
+            let keys = keys.map(|count| format!("{count} keys for signatures"));
+            checked.push((issuer.url().to_owned(), keys));
+        }
+        for reviewer in &self.reviewers {
+            let reviewed = reviewer.check().await;
+            let reviewed = reviewed.map(|()| "it reviews tokens".to_owned());
+            checked.push((reviewer.url().to_owned(), reviewed));
+        }
+        checked
+    }
+
     /// Resolves a token sent from `from`; `None` if no issuer here knows it.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ const MAX_MESSAGE_CHARS: usize = 300;
 /// Pause if Vault limits requests and names no time.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// Each valid token may read it.
-const LOOKUP_PATH: &str = "auth/token/lookup-self";
+pub(crate) const LOOKUP_PATH: &str = "auth/token/lookup-self";
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// HTTP API of one Vault.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlead_api::Code;
+use fairlead_api::{Code, Failure};
 
 /// A failed request to Vault. The text has the code, the cause and the next step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +34,24 @@ pub enum VaultError {
 }
 
 impl VaultError {
+    /// The failure with its code, for a person.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        let (code, cause) = match self {
+            VaultError::Sealed => (Code::VaultSealed, None),
+            VaultError::Away(cause) => (Code::VaultAway, Some(cause)),
+            VaultError::Token(cause) => (Code::VaultToken, Some(cause)),
+            VaultError::Right(cause) => (Code::VaultRight, Some(cause)),
+            VaultError::Taken(cause) => (Code::VaultTaken, Some(cause)),
+            VaultError::Refused(cause) => (Code::VaultRefused, Some(cause)),
+            VaultError::Throttled { .. } => (Code::VaultAway, None),
+        };
+        match cause {
+            Some(cause) => Failure::because(code, cause),
+            None => Failure::new(code),
+        }
+    }
+
     /// True if Vault has judged the access itself, so that a known one is void.
     #[must_use]
     pub fn is_refusal(&self) -> bool {

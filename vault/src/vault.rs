@@ -10,7 +10,7 @@ use tracing::debug;
 
 use crate::{
     access::{DesiredAccess, RetiredAccess, SecretAccess, SecretsEnd},
-    calls::VaultCalls,
+    calls::{LOOKUP_PATH, VaultCalls},
     error::VaultError,
     jwk::KeysError,
     reconcile, retire,
@@ -31,6 +31,24 @@ pub struct Vault {
 }
 
 impl Vault {
+    /// Checks the address and the hub's token, and changes nothing. Returns what the token is allowed.
+    ///
+    /// # Errors
+    /// [`VaultError`]
+    pub async fn check(&self) -> Result<String, VaultError> {
+        let token = self.calls.read(LOOKUP_PATH).await?.unwrap_or_default();
+        let policies = token.get("policies").and_then(Value::as_array);
+        let policies = policies.into_iter().flatten().filter_map(Value::as_str);
+        let policies: Vec<&str> = policies.collect();
+        Ok(format!("token with the policies {}", policies.join(", ")))
+    }
+
+    /// Address of its API, without credentials.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.calls.address.as_str()
+    }
+
     /// Renews the hub's token. A token without a renewal stays as it is.
     async fn renew(&self) {
         {

@@ -92,6 +92,15 @@ pub(crate) struct CheckedSettings {
     /// With --hub: file with the password of the store
     #[arg(long, value_name = "FILE", requires = "of_hub")]
     store_password_file: Option<String>,
+    /// With --hub: TOML file of its Git servers, which are tried
+    #[arg(long, value_name = "FILE", requires = "of_hub")]
+    git_servers: Option<String>,
+    /// With --hub: TOML file of its Vault, which is tried
+    #[arg(long, value_name = "FILE", requires = "of_hub")]
+    vault: Option<String>,
+    /// With --hub: TOML file of its token issuers, which are tried
+    #[arg(long, value_name = "FILE", requires = "of_hub")]
+    issuers: Option<String>,
     /// TOML file with a table [agent] or [server]; flags and FAIRLEAD_* variables take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<String>,

@@ -1,4 +1,4 @@
-//! `fairlead doctor --hub`: the data of a hub on this machine, and its front as agents reach it.
+//! `fairlead doctor --hub`: the data of a hub on this machine, its front as agents reach it, and the servers that it uses.
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use fairlead_dialer::{
 };
 use time::OffsetDateTime;
 
+use super::services;
 use crate::{
     hub::{audit, settings, settings::Settings},
     settings::{ProcessSettings, reader},
@@ -56,9 +57,9 @@ pub(crate) fn check(matches: &ArgMatches, environment: &Environment) -> Result<C
     block_on(Box::pin(async {
         let data = data.check_up(&audit::dir(&settings)).await;
         let front = check_front(&settings, &url, proxy).await;
-        Checkup {
-            sections: vec![data, front],
-        }
+        let mut sections = vec![data, front];
+        sections.extend(services::check(&settings).await);
+        Checkup { sections }
     }))
 }
 
