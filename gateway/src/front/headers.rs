@@ -185,17 +185,21 @@ pub(crate) fn strip_answer(headers: &mut HeaderMap, upgraded: bool) {
     });
 }
 
-/// Headers of an answer by which a browser would change its view of the whole hub. A cluster may not set them.
+/// Headers of an answer by which a browser would change its view of the whole hub, or a web server before the hub would
+/// send another file or location. A cluster may not set them.
 fn is_for_the_hub(name: &str) -> bool {
-    matches!(
-        name,
-        "set-cookie"
-            | "alt-svc"
-            | "strict-transport-security"
-            | "clear-site-data"
-            | "content-security-policy-report-only"
-            | "refresh"
-    )
+    name.starts_with("x-accel-")
+        || matches!(
+            name,
+            "set-cookie"
+                | "alt-svc"
+                | "strict-transport-security"
+                | "clear-site-data"
+                | "content-security-policy-report-only"
+                | "refresh"
+                | "x-sendfile"
+                | "x-lighttpd-send-file"
+        )
 }
 
 /// Removes trailers that the checks of the head cover: trailers arrive after every check.

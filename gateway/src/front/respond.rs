@@ -8,13 +8,17 @@ use std::{future::Future, sync::Arc};
 use fairlead_api::{Code, Failure, headers::REQUEST_ID};
 use fairlead_exchange::Body;
 use fairlead_seam::EmergencyNote;
-use http::{HeaderValue, Response, Uri, Version, header};
+use http::{HeaderName, HeaderValue, Response, Uri, Version, header};
+use http_body::Body as _;
 
 use crate::{
     front::record::Inbound,
     http::failure::{Shape, encoding, render, render_embedded},
     hub::Hub,
 };
+
+/// Header of answers to nginx, which removes it.
+const NGINX_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Runs the inner steps, and answers their failure.
 pub(crate) async fn respond<F>(
@@ -35,7 +39,7 @@ where
             let failed = response.extensions().get::<Failure>().is_some();
             match failed {
                 true => render_embedded(response, context.shape(hub)),
-                false => (response, None),
+                false => (unbuffered(response), None),
             }
         }
         Err(failure) => (render(&failure, context.shape(hub)), Some(failure.code)),
@@ -51,6 +55,16 @@ where
     }
     if let Ok(id) = HeaderValue::from_str(record.id()) {
         response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Lets nginx pass on each piece of an answer of unknown length, such as a watch or a log. By default it would keep them
+/// until a buffer is full.
+fn unbuffered(mut response: Response<Body>) -> Response<Body> {
+    if response.body().size_hint().exact().is_none() {
+        let no = HeaderValue::from_static("no");
+        response.headers_mut().insert(NGINX_BUFFERING, no);
     }
     response
 }

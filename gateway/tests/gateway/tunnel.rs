@@ -135,6 +135,19 @@ async fn client_cannot_send_the_hubs_own_requests() {
 }
 
 #[tokio::test]
+async fn nginx_passes_each_piece_of_a_long_answer_on() {
+    let rig = Rig::start();
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
+    status(&rig, ClusterState::Connected).await;
+    let _more = agent.next_stream();
+    let mut watch = open(&rig, &head("GET", "/stream", "")).await;
+    let answer = read_until(&mut watch, "\r\n\r\n").await.to_lowercase();
+    assert!(answer.contains("x-accel-buffering: no\r\n"), "{answer}");
+    let whole = rig.get(HUB, &format!("{ROOT}/who"), "").await;
+    assert_eq!(whole.header("x-accel-buffering"), None);
+}
+
+#[tokio::test]
 async fn redirect_stays_at_its_cluster_or_is_refused() {
     let rig = Rig::start();
     let agent = FakeAgent::of(rig.access(), "c-a").await;

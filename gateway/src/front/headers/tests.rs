@@ -215,6 +215,9 @@ fn headers_about_the_whole_hub_are_removed_from_answers() {
                 "report-uri //evil.test",
             ),
             ("refresh", "0; url=http://evil.test"),
+            ("x-accel-redirect", "/internal"),
+            ("x-sendfile", "/etc/passwd"),
+            ("x-lighttpd-send-file", "/etc/passwd"),
             ("content-type", "text/html"),
             ("content-security-policy", "default-src 'none'"),
         ])
