@@ -289,8 +289,17 @@ async fn no_session(
         // Its agent may be moving to this hub, but hardly is.
         return Ok((Failure::because(Code::OtherHub, url), MAX_WAIT));
     }
-    let away = OffsetDateTime::now_utc() - status.since;
-    Ok((lost_failure(&status), away.try_into().unwrap_or_default()))
+    let away = time_away(&status, OffsetDateTime::now_utc());
+    Ok((lost_failure(&status), away))
+}
+
+/// Time since the loss of a cluster without a session at any live hub.
+fn time_away(status: &ClusterStatus, now: OffsetDateTime) -> Duration {
+    match status.state {
+        // Its hub has just ended, and the other hubs have not noticed yet: `since` is the start of its session.
+        ClusterState::Connected | ClusterState::ApiUnreachable => Duration::ZERO,
+        _ => (now - status.since).try_into().unwrap_or_default(),
+    }
 }
 
 fn lost_failure(status: &ClusterStatus) -> Failure {

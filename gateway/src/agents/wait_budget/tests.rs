@@ -53,6 +53,26 @@ fn wait_budget_shrinks_with_the_time_away() {
 }
 
 #[test]
+fn cluster_of_a_hub_that_has_just_ended_has_its_whole_wait_budget() {
+    let now = OffsetDateTime::from_unix_timestamp(1_795_255_200).unwrap();
+    let away = |state| {
+        let status = ClusterStatus {
+            state,
+            since: now - Duration::from_secs(600),
+            last_error: None,
+            last_seen: None,
+            last_good_probe: None,
+            hub: None,
+        };
+        time_away(&status, now)
+    };
+    assert_eq!(away(ClusterState::Lost), Duration::from_secs(600));
+    // The time since which it was connected says nothing about its loss.
+    assert_eq!(away(ClusterState::Connected), Duration::ZERO);
+    assert_eq!(away(ClusterState::ApiUnreachable), Duration::ZERO);
+}
+
+#[test]
 fn lost_cluster_reports_time_and_cause() {
     let status = ClusterStatus {
         state: ClusterState::Lost,
