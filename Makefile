@@ -21,7 +21,7 @@ E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/deploy %/doctor %/drift %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery bench-hops soak docs clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net net-boxes pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery bench-hops soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -168,7 +168,21 @@ net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; 
 	@e2e/net/setup
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test balancer
-	cargo test --locked --workspace --test net -- --test-threads=1 $(NET)
+	@# At the end no secret of any test may be in anything that the tests have left.
+	export FAIRLEAD_NET_LEFT=$$(mktemp -d) && trap 'rm -rf "$$FAIRLEAD_NET_LEFT"' EXIT && \
+		cargo test --locked --workspace --test net -- --test-threads=1 $(NET) && \
+		cargo test --locked --workspace --test net -- --ignored --nocapture left::
+
+BOXES := proxy_with_a_password proxy_is_reached proxy_cuts nginx_with haproxy_with
+net-boxes: kube ## proxies and load balancers for a quarter of an hour (FAIRLEAD_NET_BOX_SECONDS), all at the same time; Linux, as root
+	@e2e/net/setup
+	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test net --no-run
+	@# A process for each, because the tests of one process share a site.
+	@$(MAKE) --no-print-directory -j$(words $(BOXES)) $(BOXES:%=net-box-%)
+
+net-box-%:
+	FAIRLEAD_NET_BOX_SECONDS=$${FAIRLEAD_NET_BOX_SECONDS:-900} cargo test --locked --workspace --test net -- --nocapture boxes::$*
 
 pods: kube ## both charts, run by a kubelet of the tests: install, kubectl through them, an upgrade of the agent under load; Linux, as root
 	cargo build --locked --workspace --bin fairlead

@@ -6,8 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anyhow::Context;
-use fairlead_testkit::tls::{self, ServerTls};
+use fairlead_testkit::tls::{self, ServerTls, TestCa};
 use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
@@ -16,11 +15,34 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use crate::netns::NetNs;
+
 /// Bytes of one connection.
 #[derive(Debug, Default)]
 struct Recording {
     sent: Mutex<Vec<u8>>,
     received: Mutex<Vec<u8>>,
+}
+
+/// Hub behind a relay.
+#[derive(Debug, Clone)]
+struct Target {
+    /// Name or address in its certificate.
+    name: String,
+    address: SocketAddr,
+    /// Namespace of the relay; `None` is this machine's own network.
+    net: Option<NetNs>,
+}
+
+impl Target {
+    async fn connect(&self) -> anyhow::Result<TcpStream> {
+        let Some(net) = &self.net else {
+            return Ok(TcpStream::connect(self.address).await?);
+        };
+        let stream = net.connect(self.address)?;
+        stream.set_nonblocking(true)?;
+        Ok(TcpStream::from_std(stream)?)
+    }
 }
 
 type Recordings = Arc<Mutex<Vec<Arc<Recording>>>>;
@@ -35,20 +57,59 @@ pub struct Inspector {
 }
 
 impl Inspector {
+    /// Starts it at this address of a namespace, before the hub called `name` at `hub`. Its CA is written into `folder`; it
+    /// trusts servers of `server_ca`.
+    ///
+    /// # Errors
+    /// The address is in use, or a file cannot be read or written.
+    pub fn start_in(
+        (net, at): (&NetNs, SocketAddr),
+        (name, hub): (&str, SocketAddr),
+        folder: &Path,
+        server_ca: &Path,
+    ) -> anyhow::Result<Self> {
+        let ca = TestCa::new("inspector")?;
+        let ca_file = folder.join("inspector-ca.pem");
+        std::fs::write(&ca_file, ca.pem())?;
+        let listener = net.listen(at)?;
+        let target = Target {
+            name: name.to_owned(),
+            address: hub,
+            net: Some(net.clone()),
+        };
+        let acceptor = TlsAcceptor::from(ca.leaf(&[name])?.server()?);
+        Self::serve(listener, target, acceptor, (ca_file, server_ca))
+    }
+
     /// Starts it before the hub at `url`. Its CA is written into `folder`; it trusts servers of `server_ca`.
     ///
     /// # Errors
     /// There is no free port, or a file cannot be read or written.
     pub async fn start(folder: &Path, url: &str, server_ca: &Path) -> anyhow::Result<Self> {
-        let target = url
-            .trim_start_matches("https://")
-            .trim_end_matches('/')
-            .to_owned();
+        let target = url.trim_start_matches("https://").trim_end_matches('/');
+        let address: SocketAddr = target.parse()?;
+        let target = Target {
+            name: address.ip().to_string(),
+            address,
+            net: None,
+        };
         let own = ServerTls::new("inspector")?;
         let ca_file = folder.join("inspector-ca.pem");
         std::fs::write(&ca_file, &own.ca_pem)?;
-        let (acceptor, client) = (TlsAcceptor::from(own.server), tls::client(server_ca)?);
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let acceptor = TlsAcceptor::from(own.server);
+        Self::serve(listener, target, acceptor, (ca_file, server_ca))
+    }
+
+    fn serve(
+        listener: std::net::TcpListener,
+        target: Target,
+        acceptor: TlsAcceptor,
+        (ca_file, server_ca): (PathBuf, &Path),
+    ) -> anyhow::Result<Self> {
+        let client = tls::client(server_ca)?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
         let recordings = Recordings::default();
         let known = Arc::clone(&recordings);
@@ -123,12 +184,11 @@ async fn relay(
     client: TcpStream,
     acceptor: TlsAcceptor,
     config: Arc<ClientConfig>,
-    (target, recording): (&str, &Recording),
+    (target, recording): (&Target, &Recording),
 ) -> anyhow::Result<()> {
-    let (host, _) = target.rsplit_once(':').context("no port")?;
-    let server = TcpStream::connect(target).await?;
+    let server = target.connect().await?;
     let client = acceptor.accept(client).await?;
-    let name = ServerName::try_from(host.to_owned())?;
+    let name = ServerName::try_from(target.name.clone())?;
     let server = TlsConnector::from(config).connect(name, server).await?;
     let ((from_client, to_client), (from_server, to_server)) = (split(client), split(server));
     tokio::try_join!(

@@ -20,6 +20,7 @@ pub mod netns;
 pub mod pod;
 pub mod prometheus;
 pub mod pty;
+pub mod secrets;
 pub mod squid;
 pub mod ssh;
 pub mod vault;
@@ -33,6 +34,7 @@ pub use kubelet::{Kubelet, Route};
 pub use netns::NetNs;
 pub use pod::Pod;
 pub use pty::Terminal;
+pub use secrets::KnownSecrets;
 
 pub use fairlead_testkit::postgres::PostgresServer;
 pub use fairlead_testkit::process::{Launch, Process, Usage, children};

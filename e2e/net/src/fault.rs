@@ -38,6 +38,20 @@ table inet wall {
 }
 "#;
 
+/// Rules that drop IPv6 on the link.
+pub(crate) const NO_IPV6_RULES: &str = r#"
+table ip6 wall {
+    chain forward {
+        type filter hook forward priority 0; policy accept;
+        oifname "wan" drop
+    }
+    chain output {
+        type filter hook output priority 0; policy accept;
+        oifname "wan" drop
+    }
+}
+"#;
+
 /// Source NAT for all TCP that leaves by the link.
 pub(crate) fn nat(ports: &str) -> String {
     format!(

@@ -97,7 +97,7 @@ impl Haproxy {
         let config = format!(
             "global\n  stats socket {} mode 600 level admin\n  maxconn 1000\n\
              defaults\n  mode {kind}\n  timeout connect 5s\n  timeout client {idle}ms\n  timeout server {idle}ms\n\
-             frontend edge\n  bind {EDGE}:443{bind}\n  default_backend hubs\n\
+             frontend edge\n  bind :443{bind}\n  default_backend hubs\n\
              backend hubs\n  server hub {HUB_ADDRESS}:443{server}\n",
             socket.display()
         );
@@ -152,12 +152,27 @@ impl Nginx {
     /// # Errors
     /// As [`Haproxy::start`].
     pub async fn start(net: &Net, ca: &TestCa, idle: Duration) -> anyhow::Result<Self> {
-        let folder = folder(net, "nginx")?;
-        let leaf = ca.leaf(&[HUB])?;
-        fs::write(folder.join("tls.crt"), leaf.pem())?;
-        fs::write(folder.join("tls.key"), leaf.key_pem())?;
+        let folder = certified(net, ca)?;
+        Self::run(net, folder, &nginx_conf_with(idle)).await
+    }
+
+    /// Starts nginx with its own timeouts and buffers. It passes WebSockets on, unless `strips_upgrade`.
+    ///
+    /// # Errors
+    /// As [`Haproxy::start`].
+    pub async fn start_with_defaults(
+        net: &Net,
+        ca: &TestCa,
+        strips_upgrade: bool,
+    ) -> anyhow::Result<Self> {
+        let folder = certified(net, ca)?;
+        let more = if strips_upgrade { "" } else { PASS_UPGRADE };
+        Self::run(net, folder, more).await
+    }
+
+    async fn run(net: &Net, folder: PathBuf, more: &str) -> anyhow::Result<Self> {
         let file = folder.join("nginx.conf");
-        fs::write(&file, nginx_conf(&folder, idle))?;
+        fs::write(&file, nginx_conf(&folder, more))?;
         let launch = Launch::new("nginx")
             .args([
                 "-p".as_ref(),
@@ -195,9 +210,34 @@ impl Nginx {
     }
 }
 
+/// Settings without which nginx passes no WebSocket on.
+const PASS_UPGRADE: &str = "proxy_http_version 1.1;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection $connection_upgrade;";
+
+fn nginx_conf_with(idle: Duration) -> String {
+    let idle = idle.as_millis();
+    format!(
+        "{PASS_UPGRADE}
+            proxy_read_timeout {idle}ms;
+            proxy_send_timeout {idle}ms;
+            proxy_buffering off;
+            proxy_request_buffering off;"
+    )
+}
+
+/// Folder of nginx with a certificate of the hub's name.
+fn certified(net: &Net, ca: &TestCa) -> anyhow::Result<PathBuf> {
+    let folder = folder(net, "nginx")?;
+    let leaf = ca.leaf(&[HUB])?;
+    fs::write(folder.join("tls.crt"), leaf.pem())?;
+    fs::write(folder.join("tls.key"), leaf.key_pem())?;
+    Ok(folder)
+}
+
 /// Runs in one process, so that killing it ends all of it.
-fn nginx_conf(folder: &Path, idle: Duration) -> String {
-    let (at, idle) = (folder.display(), idle.as_millis());
+fn nginx_conf(folder: &Path, more: &str) -> String {
+    let at = folder.display();
     let mut temporary = String::new();
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         temporary.push_str(&format!("{kind}_temp_path {at}/{kind};\n"));
@@ -213,21 +253,15 @@ http {{
     access_log {at}/access.log;
     map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
     server {{
-        listen {EDGE}:443 ssl;
+        listen 443 ssl;
         ssl_certificate {at}/tls.crt;
         ssl_certificate_key {at}/tls.key;
         location / {{
             proxy_pass https://{HUB_ADDRESS}:443;
-            proxy_http_version 1.1;
             proxy_set_header Host $host;
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection $connection_upgrade;
             proxy_ssl_server_name on;
             proxy_ssl_name $host;
-            proxy_read_timeout {idle}ms;
-            proxy_send_timeout {idle}ms;
-            proxy_buffering off;
-            proxy_request_buffering off;
+            {more}
         }}
     }}
 }}

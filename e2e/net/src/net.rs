@@ -19,7 +19,12 @@ use crate::HUB;
 use crate::fault::{self, Fault};
 use crate::folder::RigFolder;
 use crate::ground::Ground;
+use crate::left::NetSecrets;
 
+/// Address of corp on the site's side, IPv6.
+pub const CORP_V6: &str = "fd00:1::1";
+/// Address of the hub, IPv6.
+pub const HUB_V6: &str = "fd00:113::2";
 /// Address of the site.
 pub const SITE: &str = "10.1.0.2";
 /// Address of corp on the site's side: its gateway and its squid.
@@ -48,6 +53,8 @@ pub struct Net {
     pub site: NetNs,
     /// Site shared by all tests of the process.
     pub ground: &'static Ground,
+    /// Secrets of boxes and tests.
+    pub secrets: NetSecrets,
     control: LinkControl,
     shape: Mutex<LinkShape>,
     ports: Mutex<bool>,
@@ -86,6 +93,7 @@ impl Net {
             corp,
             site: ground.site.clone(),
             ground,
+            secrets: NetSecrets::default(),
             control: LinkControl::new(socket),
             shape: Mutex::new(LinkShape::default()),
             ports: Mutex::new(false),
@@ -135,6 +143,62 @@ impl Net {
         self.translate()
     }
 
+    /// Gives all namespaces IPv6 addresses, and routes between them.
+    ///
+    /// # Errors
+    /// A program fails, or this kernel has no IPv6.
+    pub fn add_ipv6(&self) -> anyhow::Result<()> {
+        for (at, device, address) in [
+            (&self.site, "corp", "fd00:1::2/64"),
+            (&self.corp, "site", "fd00:1::1/64"),
+            (&self.corp, "wan", "fd00:51::2/64"),
+            (&self.edge, "wan", "fd00:51::1/64"),
+            (&self.edge, "hub", "fd00:113::1/64"),
+            (&self.hub, "edge", "fd00:113::2/64"),
+            (&self.edge, "user", "fd00:64::1/64"),
+            (&self.user, "edge", "fd00:64::2/64"),
+        ] {
+            // Without a search for duplicates, so that they serve at once.
+            let add = [
+                "ip", "-6", "address", "add", address, "dev", device, "nodad",
+            ];
+            at.run(&add)?;
+        }
+        for router in [&self.corp, &self.edge] {
+            let forward = "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
+            router.run(&["sh", "-c", forward])?;
+        }
+        for (at, to, via) in [
+            (&self.site, "default", CORP_V6),
+            (&self.corp, "default", "fd00:51::1"),
+            (&self.edge, "fd00:1::/64", "fd00:51::2"),
+            (&self.hub, "default", "fd00:113::1"),
+            (&self.user, "default", "fd00:64::1"),
+        ] {
+            at.run(&["ip", "-6", "route", "add", to, "via", via])?;
+        }
+        Ok(())
+    }
+
+    /// Takes the IPv4 addresses of site and users away.
+    ///
+    /// # Errors
+    /// A program fails.
+    pub fn remove_ipv4(&self) -> anyhow::Result<()> {
+        for (at, device) in [(&self.site, "corp"), (&self.user, "edge")] {
+            at.run(&["ip", "-4", "address", "flush", "dev", device])?;
+        }
+        Ok(())
+    }
+
+    /// Lets corp drop all IPv6 of the link, silently.
+    ///
+    /// # Errors
+    /// nft fails.
+    pub fn drop_ipv6(&self) -> anyhow::Result<()> {
+        self.rules(&self.corp, fault::NO_IPV6_RULES)
+    }
+
     /// Installs corp's NAT, with other ports at each call.
     fn translate(&self) -> anyhow::Result<()> {
         let mut second = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,6 +238,14 @@ impl Net {
             at.set_hosts(&[(HUB, EDGE)])?;
         }
         Ok(())
+    }
+
+    /// Resolves the hub's name to edge for users, too.
+    ///
+    /// # Errors
+    /// As [`Net::direct`].
+    pub fn user_by_edge(&self) -> anyhow::Result<()> {
+        self.user.set_hosts(&[(HUB, EDGE)])
     }
 
     /// Lets the site out only through corp's proxy.

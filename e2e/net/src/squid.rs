@@ -1,19 +1,22 @@
 //! The company's proxy: a real squid on corp, for the site.
 
 use std::fs;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use fairlead_api::percent;
 use fairlead_e2e::{Launch, NetNs, Process, eventually};
 use fairlead_testkit::tls::TestCa;
 
+use crate::left::NetSecrets;
 use crate::net::{CORP, Net};
 
-const SQUID_PORT: u16 = 3128;
+pub(crate) const SQUID_PORT: u16 = 3128;
 const START_DEADLINE: Duration = Duration::from_secs(20);
 const HELPERS: &str = "/usr/lib/squid";
 
@@ -24,6 +27,12 @@ pub struct SquidPlan {
     person: Option<(String, String)>,
     /// The company's CA, and the CA file by which squid trusts hubs, where squid terminates TLS.
     bump: Option<(String, PathBuf)>,
+    /// Certificate and key of squid itself, PEM, where clients reach it by TLS.
+    tls: Option<String>,
+    /// Whether squid refuses every CONNECT.
+    refuses: bool,
+    /// Time without a byte after which squid ends a tunnel.
+    idle_limit: Option<Duration>,
 }
 
 impl SquidPlan {
@@ -46,6 +55,30 @@ impl SquidPlan {
         self.bump = Some((format!("{}{}", ca.pem(), ca.key_pem()), hub_ca.to_owned()));
         self
     }
+
+    /// Is reached by TLS (`https://`), with a certificate of `ca`.
+    ///
+    /// # Errors
+    /// The certificate cannot be made.
+    pub fn reached_by_tls(mut self, ca: &TestCa) -> anyhow::Result<Self> {
+        let leaf = ca.leaf(&[CORP])?;
+        self.tls = Some(format!("{}{}", leaf.pem(), leaf.key_pem()));
+        Ok(self)
+    }
+
+    /// Refuses every CONNECT with 403.
+    #[must_use]
+    pub fn refusing(mut self) -> Self {
+        self.refuses = true;
+        self
+    }
+
+    /// Ends tunnels that carry nothing for this time.
+    #[must_use]
+    pub fn idle_limit(mut self, limit: Duration) -> Self {
+        self.idle_limit = Some(limit);
+        self
+    }
 }
 
 /// A running squid.
@@ -53,6 +86,8 @@ impl SquidPlan {
 pub struct Squid {
     folder: PathBuf,
     corp: NetNs,
+    scheme: &'static str,
+    secrets: NetSecrets,
     process: Process,
 }
 
@@ -71,6 +106,8 @@ impl Squid {
         let mut squid = Self {
             folder,
             corp: net.corp.clone(),
+            scheme: if plan.tls.is_some() { "https" } else { "http" },
+            secrets: net.secrets.clone(),
             process,
         };
         squid.ready().await?;
@@ -89,10 +126,37 @@ impl Squid {
     /// Value of HTTPS_PROXY, with `person` as `name:password` if it is given.
     #[must_use]
     pub fn url(&self, person: Option<&str>) -> String {
+        if let Some((name, password)) = person.and_then(|person| person.split_once(':')) {
+            // As it is in the URL, and as it is in the header.
+            let decoded = percent::decode(password).and_then(|it| String::from_utf8(it).ok());
+            let mut known = self.secrets.known();
+            known.add_proxy_password(name, &decoded.unwrap_or_default());
+            known.add("password in a URL", password);
+        }
         let person = person
             .map(|person| format!("{person}@"))
             .unwrap_or_default();
-        format!("http://{person}{CORP}:{SQUID_PORT}")
+        format!("{}://{person}{CORP}:{SQUID_PORT}", self.scheme)
+    }
+
+    /// Replaces name and password of the one user. Tunnels that are open stay.
+    ///
+    /// # Errors
+    /// A program fails.
+    pub fn rotate(&self, name: &str, password: &str) -> anyhow::Result<()> {
+        write_person(&self.folder, name, password)
+    }
+
+    /// Resets every connection of its clients, as a proxy with a limit for their age does.
+    ///
+    /// # Errors
+    /// The kernel cannot end sockets of others.
+    pub fn reset_clients(&self) -> anyhow::Result<()> {
+        let filter = format!("( sport = :{SQUID_PORT} )");
+        let ss = ["ss", "-K", "-H", "-t", "state", "established", &filter];
+        let ended = self.corp.run(&ss)?;
+        ensure!(!ended.trim().is_empty(), "squid had no client");
+        Ok(())
     }
 
     /// Access log: one line per ended request.
@@ -136,9 +200,18 @@ fn configure(folder: &Path, plan: &SquidPlan) -> anyhow::Result<()> {
     let at = folder.display();
     let mut port = format!("http_port {CORP}:{SQUID_PORT}");
     let mut more = String::new();
+    if let Some(tls) = &plan.tls {
+        fs::write(folder.join("tls.pem"), tls)?;
+        port = format!("https_port {CORP}:{SQUID_PORT} tls-cert={at}/tls.pem");
+    }
+    if plan.refuses {
+        more.push_str("http_access deny CONNECT\n");
+    }
+    if let Some(limit) = plan.idle_limit {
+        more.push_str(&format!("read_timeout {} seconds\n", limit.as_secs()));
+    }
     if let Some((name, password)) = &plan.person {
-        let hashed = run_checked(Command::new("openssl").args(["passwd", "-apr1", password]))?;
-        fs::write(folder.join("people"), format!("{name}:{hashed}"))?;
+        write_person(folder, name, password)?;
         more.push_str(&format!(
             "auth_param basic program {HELPERS}/basic_ncsa_auth {at}/people\n\
              auth_param basic children 1\nauth_param basic realm corp\n\
@@ -180,6 +253,24 @@ fn configure(folder: &Path, plan: &SquidPlan) -> anyhow::Result<()> {
          {more}http_access allow all\n"
     );
     Ok(fs::write(folder.join("squid.conf"), config)?)
+}
+
+fn write_person(folder: &Path, name: &str, password: &str) -> anyhow::Result<()> {
+    let hash = ["passwd", "-apr1", "-stdin"];
+    let mut child = Command::new("openssl")
+        .args(hash)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let input = child.stdin.take();
+    writeln!(input.context("no standard input")?, "{password}")?;
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "openssl passwd: {}", output.status);
+    let hashed = String::from_utf8(output.stdout)?;
+    Ok(fs::write(
+        folder.join("people"),
+        format!("{name}:{hashed}"),
+    )?)
 }
 
 fn run_checked(command: &mut Command) -> anyhow::Result<String> {

@@ -25,6 +25,8 @@ pub struct Stage {
     pub joining: Joining,
     /// Kubernetes cluster of the site.
     pub cluster: &'static Cluster,
+    /// Flags of each kubectl of a user.
+    pub kubectl_flags: Vec<String>,
     // Declared last, so that it is dropped after everything else has ended.
     /// Namespaces and link between user, hub and site.
     pub net: Net,
@@ -38,11 +40,20 @@ impl Stage {
     pub async fn set() -> anyhow::Result<Self> {
         let net = Net::build().await?;
         let hub = Hub::serve(HUB, &net.hub, &net.user).await?;
+        Self::with(net, hub).await
+    }
+
+    /// Builds the stage around a hub in this network.
+    ///
+    /// # Errors
+    /// The hub refuses.
+    pub async fn with(net: Net, hub: Hub) -> anyhow::Result<Self> {
         let joining = hub.create_cluster("demo").await?;
         Ok(Self {
             hub,
             joining,
             cluster: &net.ground.cluster,
+            kubectl_flags: Vec::new(),
             net,
         })
     }
@@ -81,7 +92,8 @@ impl Stage {
     /// # Errors
     /// The hub refuses.
     pub async fn kubectl(&self) -> anyhow::Result<Kubectl> {
-        self.hub.kubectl(self.cluster, "demo").await
+        let kubectl = self.hub.kubectl(self.cluster, "demo").await?;
+        Ok(kubectl.args(&self.kubectl_flags))
     }
 
     /// Last log lines of hub and agent without successful requests, for the context of an error.

@@ -120,16 +120,23 @@ impl Hub {
     /// # Errors
     /// It does not get ready, or cannot be reached.
     pub async fn serve(name: &str, net: &NetNs, people: &NetNs) -> anyhow::Result<Self> {
+        Self::serve_at(name, LISTEN_ADDRESS, net, people).await
+    }
+
+    /// As [`Hub::serve`], at this address of the namespace. `name` may be an IPv6 address in brackets.
+    ///
+    /// # Errors
+    /// As [`Hub::serve`].
+    pub async fn serve_at(
+        name: &str,
+        listen: &str,
+        net: &NetNs,
+        people: &NetNs,
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let again = Launch::hub()?
             .env("HOME", folder.path())
-            .args([
-                "server",
-                "--listen",
-                LISTEN_ADDRESS,
-                "--admin",
-                ADMIN_ADDRESS,
-            ])
+            .args(["server", "--listen", listen, "--admin", ADMIN_ADDRESS])
             .args(["--public-url", &format!("https://{name}")])
             .args(["--data".as_ref(), folder.path().join("data").as_os_str()])
             .inside(net);

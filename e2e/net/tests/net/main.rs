@@ -7,7 +7,12 @@
 )]
 
 mod between;
+mod boxes;
+mod diagnosis;
 mod fault;
+mod intercepted;
+mod ipv6;
+mod left;
 mod many;
 mod rate;
 mod rig;

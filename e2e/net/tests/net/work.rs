@@ -80,7 +80,8 @@ impl Work {
             self.label
         );
         let create = stage.cluster.kubectl().args(["create", "-f", "-"]);
-        create.stdin(manifest).run().await?.success()?;
+        let create = create.deadline(NUMBER_DEADLINE).stdin(manifest);
+        create.run().await?.success()?;
         Ok(())
     }
 
