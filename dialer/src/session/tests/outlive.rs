@@ -39,7 +39,13 @@ impl Cable {
 async fn begin(known: &Resumable, limits: &Limits) -> (Session, Session, Cable) {
     let (cable, a, h) = Cable::new();
     let at_agent = async { Session::start(agent_wire(a, limits).await, Side::Agent, limits) };
-    let at_hub = accept_resumable(h, hub_inner(&OURS), limits.clone(), known);
+    let at_hub = accept_resumable(
+        h,
+        hub_inner(&OURS),
+        limits.clone(),
+        known,
+        std::future::pending(),
+    );
     let (agent, hub) = tokio::join!(at_agent, at_hub);
     let Ok(Arrival::New(hub)) = hub else {
         panic!("no new session");
@@ -66,7 +72,13 @@ async fn resume(agent: &Session, known: &Resumable) -> Cable {
         let agreed = wire::offer(&mut socket, wire::VERSIONS, &limits, wanted).await?;
         handle(agent).resume(socket, &agreed).await
     };
-    let at_hub = accept_resumable(h, hub_inner(&OURS), limits.clone(), known);
+    let at_hub = accept_resumable(
+        h,
+        hub_inner(&OURS),
+        limits.clone(),
+        known,
+        std::future::pending(),
+    );
     let (resumed, arrived) = tokio::join!(at_agent, at_hub);
     resumed.unwrap();
     assert!(matches!(arrived, Ok(Arrival::Resumed)));
