@@ -78,12 +78,8 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let internal = |error| Failure::because(Code::Internal, error);
     let metrics = Metrics::new(process.registry(), &config.version).map_err(internal)?;
     let reserve = MemoryBudget::of(config.session_memory);
-    gauges::register(
-        process.registry(),
-        "fairlead_agent",
-        reserve.clone(),
-        &MemoryBudget::METRICS,
-    )?;
+    let budget = (reserve.clone(), &MemoryBudget::METRICS);
+    gauges::register(process.registry(), "fairlead_agent", budget.0, budget.1)?;
     let upstream = Arc::new(Upstream::new(ApiCredentials::new(&config.target)));
     let store = home::store(&config, &upstream);
     let stored = check_terminal_start(&config, &upstream, &store).await?;

@@ -66,7 +66,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run a hub for development on this machine, with an admin login for 8 hours
-    Dev(Dev),
+    Dev(Box<Dev>),
     /// Run a hub
     Server(Box<Server>),
     /// Run the agent of one cluster; in a pod it needs no flags

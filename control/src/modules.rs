@@ -77,9 +77,8 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
     let issuers = Arc::new(issuers.unwrap_or_default());
     let data_dir = DataDir::open(&config.data_dir)?;
-    let influx = config.influx.clone();
-    let influx = influx.map(|it| Influx::open(it, &data_dir, clock.clone()));
-    let influx = influx.transpose()?;
+    let open = |it| Influx::open(it, &data_dir, clock.clone());
+    let influx = config.influx.clone().map(open).transpose()?;
     let (place, claim, store, sealing) = open_store(&config, &data_dir, &clock).await?;
     finish_restore(&data_dir, &store, clock.now()).await?;
     let authorities = TrustedAuthorities::open(data_dir.path().to_owned(), sealing, &store);
@@ -88,13 +87,10 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let secrets = Arc::new(StoreSecrets::of(&bootstrap)?);
     let now = clock.now();
     let (reporting, renew_grace) = (config.registry.reporting, config.enroll.renew_grace);
-    let certificates = Certificates::new(authorities.clone(), front(&config), renew_grace, now)?;
-    let certificates = Arc::new(certificates);
-    let addresses = (
-        &config.public_url,
-        &config.hub_address,
-        &config.agent_address,
-    );
+    let certificates = Certificates::new(authorities.clone(), front(&config), renew_grace, now);
+    let certificates = Arc::new(certificates?);
+    let (hub, agent) = (&config.hub_address, &config.agent_address);
+    let addresses = (&config.public_url, hub, agent);
     let lost = begin_membership(&store, &data_dir, addresses, now).await?;
     let set = authorities.set();
     let trust_domain = set.current.trust_domain().to_owned();

@@ -9,7 +9,7 @@
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{
-    Cluster, END_DEADLINE, Hub, Kubectl, Pod, RunningCalls, Site,
+    Cluster, Hub, Kubectl, Pod, RunningCalls, Site,
     dex::{Dex, Person},
     eventually,
 };

@@ -259,7 +259,7 @@ mod tests {
 
         let (done, mut end) = tokio::sync::oneshot::channel();
         let last = Process::new();
-        last.run_last(async move { drop(done.send(())) });
+        last.run_last(async move { done.send(()).unwrap() });
         assert!(end.try_recv().is_err());
         last.finish(Duration::from_secs(5)).await;
         assert!(end.try_recv().is_ok(), "work after the drain");

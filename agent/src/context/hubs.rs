@@ -110,7 +110,7 @@ impl KnownHubs {
     pub(crate) fn set_learned(&self, urls: &[HubUrl]) {
         if self.learns {
             self.inner().listed.clear();
-            self.learn(urls.iter().cloned().collect());
+            self.learn(urls.to_vec());
         }
     }
 

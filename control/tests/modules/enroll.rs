@@ -1,16 +1,14 @@
 //! From invitation to identity: tokens are valid once, for one key, one cluster and half an hour.
 
-use std::sync::Arc;
-
-use fairlead_api::{Code, enroll::RENEW_PATH, resources::JoinInfo};
+use fairlead_api::{Code, resources::JoinInfo};
 use fairlead_certs::{AgentIdentity, AgentKey, CLOCK_SLACK, LEAF_LIFETIME, agent_identity};
-use fairlead_seam::{AgentPeer, Recognition};
+use fairlead_seam::AgentPeer;
 use http::{Request, StatusCode, header};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::rig::{Reply, Rig, admin, bootstrap, peer};
+use crate::rig::{Rig, admin, bootstrap};
 
 pub(crate) fn csr() -> String {
     AgentKey::generate().unwrap().csr().unwrap()

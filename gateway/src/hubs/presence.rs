@@ -74,7 +74,10 @@ impl Presence for HubPresence {
             incomplete: Vec::new(),
         };
         let answers = others.into_iter().map(async |(url, session)| {
-            let answer = async { ask_activity(&session?, clusters).await };
+            let answer = async {
+                let session = session?;
+                ask_activity(&session, clusters).await
+            };
             let answer = timeout(ANSWER_TIMEOUT, answer).await;
             (url, answer.ok().flatten())
         });
