@@ -273,6 +273,12 @@ const fn session(code: Code) -> &'static str {
         Code::DialClock => {
             "Compare the clocks: `date -u` on both machines, and `curl -sSI HUB/healthz` for the header `Date` of the hub."
         }
+        Code::HandshakesFull => {
+            "Compare the outcomes of `fairlead_handshakes_total` at the hub: many `evicted` ones, with few `ok`, mean a flood. `fairlead_front_connections` counts the open connections."
+        }
+        Code::GitServerUnusable => {
+            "Run `fairlead doctor --hub --git-servers FILE` on the hub's machine: it asks each server with its token, and prints the answer."
+        }
         _ => MISSING,
     }
 }

@@ -484,6 +484,12 @@ async fn activity_covers_all_hubs_and_names_the_one_without_an_answer() {
     introduce(&one, &ports, &["two"]);
     let presence = one.modules.presence.get().unwrap();
     let clusters = ["c-a".parse().unwrap(), "c-none".parse().unwrap()];
+    // The hub may not know of the one that is gone yet.
+    until(async || {
+        let fleet = presence.activity_of_all_hubs(&clusters).await;
+        !fleet.incomplete.is_empty()
+    })
+    .await;
     let fleet = presence.activity_of_all_hubs(&clusters).await;
     let urls = fleet.hubs.iter().map(|(hub, _)| hub.as_ref().unwrap());
     let urls: Vec<String> = urls.map(ToString::to_string).collect();

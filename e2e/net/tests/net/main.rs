@@ -2,8 +2,9 @@
 //! load balancers, distance, loss and faults. `make net` runs them as root.
 
 #![allow(
+    clippy::indexing_slicing,
     clippy::large_futures,
-    reason = "a test waits for one future at a time"
+    reason = "a test may panic, and waits for one future at a time"
 )]
 
 mod between;
