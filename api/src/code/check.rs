@@ -29,6 +29,7 @@ impl Code {
             15 if self.number() >= 1512 => doctor::check(self),
             14..=15 => cluster(self),
             21 if self.number() >= 2114 => adoption::check(self),
+            31 if self.number() >= 3114 => doctor::check(self),
             20..=39 => session(self),
             41 if self.number() >= 4180 => upgrade::check(self),
             41 if self.number() >= 4170 => sites(self),
@@ -272,12 +273,6 @@ const fn session(code: Code) -> &'static str {
         }
         Code::DialClock => {
             "Compare the clocks: `date -u` on both machines, and `curl -sSI HUB/healthz` for the header `Date` of the hub."
-        }
-        Code::HandshakesFull => {
-            "Compare the outcomes of `fairlead_handshakes_total` at the hub: many `evicted` ones, with few `ok`, mean a flood. `fairlead_front_connections` counts the open connections."
-        }
-        Code::GitServerUnusable => {
-            "Run `fairlead doctor --hub --git-servers FILE` on the hub's machine: it asks each server with its token, and prints the answer."
         }
         _ => MISSING,
     }

@@ -17,6 +17,12 @@ pub(super) const fn check(code: Code) -> &'static str {
         Code::HubSigningSlow => {
             "`top` on the hub's machine shows other load. The metrics of the hub show its time for enrolments."
         }
+        Code::HandshakesFull => {
+            "Compare the outcomes of `fairlead_handshakes_total` at the hub: many `evicted` ones, with few `ok`, mean a flood. `fairlead_front_connections` counts the open connections."
+        }
+        Code::GitServerUnusable => {
+            "Run `fairlead doctor --hub --git-servers FILE` on the hub's machine: it asks each server with its token, and prints the answer."
+        }
         _ => MISSING,
     }
 }
