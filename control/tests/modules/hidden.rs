@@ -13,6 +13,15 @@ use crate::{
     rights::{TABLE, body, of_role, world},
 };
 
+/// Roles in a tenant.
+const ROLES: [Role; 5] = [
+    Role::Admin,
+    Role::Operator,
+    Role::Viewer,
+    Role::Tenant,
+    Role::Compile,
+];
+
 /// Increase of each row.
 fn more(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
     let rows = after.iter();
@@ -24,13 +33,7 @@ fn more(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> Vec<(S
 async fn hidden_resources_answer_like_missing_ones_at_equal_cost() {
     let rig = Rig::new().await;
     let metrics = Metrics::of(&rig).await;
-    for role in [
-        Role::Admin,
-        Role::Operator,
-        Role::Viewer,
-        Role::Tenant,
-        Role::Compile,
-    ] {
+    for role in ROLES {
         let who = caller(role, Some("t-a"));
         for (method, path, text, _) in TABLE {
             let theirs = (path.replace("of-a", "of-b"), text.replace("t-a", "t-b"));
@@ -86,13 +89,7 @@ async fn lists_show_what_the_caller_may_see() {
         let ids = list.iter().map(|it| it["id"].as_str().unwrap().to_owned());
         ids.collect::<Vec<_>>().join(" ")
     };
-    for role in [
-        Role::Admin,
-        Role::Operator,
-        Role::Viewer,
-        Role::Tenant,
-        Role::Compile,
-    ] {
+    for role in ROLES {
         let who = caller(role, Some("t-a"));
         assert_eq!(ids(&who, "/clusters").await, "c-of-a c-of-child", "{role}");
         assert_eq!(ids(&who, "/tenants").await, "t-a t-child", "{role}");

@@ -73,9 +73,8 @@ impl FaultyServer {
         tls: Arc<ServerConfig>,
         (request, answer): (EditHead, EditHead),
     ) -> anyhow::Result<Self> {
-        let client = fairlead_testkit::tls::client(&hub.ready().ca_file)?;
-        let (acceptor, connector) = (TlsAcceptor::from(tls), TlsConnector::from(client));
-        let to: SocketAddr = hub.ready().url.trim_start_matches("https://").parse()?;
+        let (to, connector) = way_to(hub)?;
+        let acceptor = TlsAcceptor::from(tls);
         Self::serve(move |tcp| {
             let (acceptor, connector) = (acceptor.clone(), connector.clone());
             async move {
@@ -91,9 +90,8 @@ impl FaultyServer {
         hub: &fairlead_e2e::Hub,
         tls: Arc<ServerConfig>,
     ) -> anyhow::Result<Self> {
-        let client = fairlead_testkit::tls::client(&hub.ready().ca_file)?;
-        let (acceptor, connector) = (TlsAcceptor::from(tls), TlsConnector::from(client));
-        let to: SocketAddr = hub.ready().url.trim_start_matches("https://").parse()?;
+        let (to, connector) = way_to(hub)?;
+        let acceptor = TlsAcceptor::from(tls);
         Self::serve(move |tcp| {
             let (acceptor, connector) = (acceptor.clone(), connector.clone());
             async move {
@@ -251,4 +249,11 @@ pub(crate) fn date(offset_seconds: i64) -> String {
         at.minute(),
         at.second()
     )
+}
+
+/// Address of a hub, and the client that trusts it.
+fn way_to(hub: &fairlead_e2e::Hub) -> anyhow::Result<(SocketAddr, TlsConnector)> {
+    let client = fairlead_testkit::tls::client(&hub.ready().ca_file)?;
+    let to = hub.ready().url.trim_start_matches("https://").parse()?;
+    Ok((to, TlsConnector::from(client)))
 }
