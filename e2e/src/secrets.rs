@@ -201,6 +201,9 @@ impl KnownSecrets {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+
     use super::*;
 
     #[test]
@@ -243,17 +246,19 @@ mod tests {
         let mut known = KnownSecrets::default();
         let secret = format!("a-secret-of-{}", std::process::id());
         known.add("a secret", &secret);
-        let mut child = std::process::Command::new("sleep");
-        let mut child = child.arg("60").env("A_VARIABLE", &secret).spawn().unwrap();
+        let mut child = std::process::Command::new("cat");
+        let child = child.env("A_VARIABLE", &secret);
+        let child = child.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        // `spawn` returns before the kernel has set the environment of the new program. Its echo comes after that.
+        let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        input.write_all(b"x").unwrap();
+        output.read_exact(&mut [0]).unwrap();
         let found = known.absent_from_processes();
-        child.kill().unwrap();
+        drop(input);
         child.wait().unwrap();
-        assert!(
-            found
-                .unwrap_err()
-                .to_string()
-                .contains("A_VARIABLE of sleep")
-        );
+        let error = found.unwrap_err().to_string();
+        assert!(error.contains("A_VARIABLE of cat"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("deep")).unwrap();
         fs::write(folder.path().join("deep/log"), "nothing\n").unwrap();
