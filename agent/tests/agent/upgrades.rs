@@ -126,6 +126,8 @@ async fn upgrade_that_is_not_ready_in_time_returns_and_is_not_tried_again() {
 async fn another_process_ends_an_upgrade_that_a_former_one_began() {
     let rig = Rig::new().await;
     let (agent, connected) = started(&rig, "au-1", 300).await;
+    // A report on its way would arrive after the list is emptied.
+    until(|| states(&rig) == [ClusterUpgradeState::Upgrading]).await;
     agent.process.finish(Duration::ZERO).await;
     drop((agent, connected));
     rig.hub.script.upgrades.lock().unwrap().clear();
