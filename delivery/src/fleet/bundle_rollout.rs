@@ -168,7 +168,7 @@ fn takes_part(bundle: &BundleState, around: Surroundings<'_>, cluster: &ClusterI
 
 /// Report of a cluster. A cluster without a spec has failed: no retry helps.
 fn report_of(cell: &DeploymentCell, now: UnixMillis) -> Option<ClusterReport<'_>> {
-    if cell.targeting == Targeting::Blocked {
+    if cell.targeting() == Targeting::Blocked {
         return Some(ClusterReport {
             state: DeploymentState::Failed,
             generation: u64::MAX,
@@ -249,7 +249,7 @@ impl BundleState {
             let cell = self
                 .cells
                 .get(cluster)
-                .filter(|it| it.targeting.is_targeted());
+                .filter(|it| it.targeting().is_targeted());
             let effects = match cell {
                 None => rollout.machine.untarget(around.now, cluster),
                 Some(cell) => {
@@ -328,7 +328,7 @@ impl BundleState {
             rules: &rules,
             timeout: document.fields.timeout,
         };
-        let targeted = self.cells.iter().filter(|it| it.targeting.is_targeted());
+        let targeted = self.cells.iter().filter(|it| it.targeting().is_targeted());
         let clusters = targeted.map(|it| RolloutCluster {
             id: it.cluster.clone(),
             connected: takes_part(self, around, &it.cluster),
@@ -357,7 +357,7 @@ impl BundleState {
         cluster: &ClusterId,
     ) -> Option<RolloutObservation<'_>> {
         let cell = self.cells.get(cluster)?;
-        let is_targeted = cell.targeting.is_targeted();
+        let is_targeted = cell.targeting().is_targeted();
         is_targeted.then(|| observation(self, around, cell))
     }
 

@@ -148,8 +148,8 @@ impl BundleState {
             return false;
         }
         let cell = self.cells.entry(id, around.now);
-        let before = cell.targeting;
-        cell.targeting = targeting;
+        let before = cell.targeting();
+        cell.set_targeting(targeting);
         let spec = match targeting {
             Targeting::Untargeted => None,
             Targeting::Blocked | Targeting::Targeted => {
@@ -159,7 +159,7 @@ impl BundleState {
         let changed = !known || before != targeting || name_of(&spec) != name_of(&cell.spec);
         cell.spec = spec;
         if changed {
-            cell.changed = around.now;
+            cell.set_changed(around.now);
         }
         if before.is_targeted() != targeting.is_targeted() {
             self.note_targeting(around, id);
@@ -184,7 +184,7 @@ impl BundleState {
         let Some(renderer) = self.renderers.get_mut(&newest) else {
             // Not loaded: the last decision holds.
             let known = self.cells.get(&cluster.id);
-            return known.map_or(Targeting::Untargeted, |it| it.targeting);
+            return known.map_or(Targeting::Untargeted, |it| it.targeting());
         };
         match with_cluster(view, cluster, |it| renderer.render(it)) {
             Outcome::Unmatched | Outcome::Skipped { .. } => Targeting::Untargeted,
@@ -227,13 +227,13 @@ impl BundleState {
         let Some(cell) = self.cells.get_mut(cluster) else {
             return false;
         };
-        let spec = match cell.targeting.is_targeted() {
+        let spec = match cell.targeting().is_targeted() {
             true => render(&mut self.renderers, released, around.view, &record.value),
             false => None,
         };
         let changed = cell.released != released || name_of(&spec) != name_of(&cell.spec);
         if changed {
-            cell.changed = around.now;
+            cell.set_changed(around.now);
         }
         (cell.released, cell.spec) = (released, spec);
         if released > 0 {
@@ -252,7 +252,7 @@ impl BundleState {
         let document = self.document()?;
         let cell = self.cells.get(cluster);
         let suspended = self.is_suspended_in(cluster);
-        if let Some(cell) = cell.filter(|it| it.targeting.is_targeted()) {
+        if let Some(cell) = cell.filter(|it| it.targeting().is_targeted()) {
             return Some(DesiredBundle {
                 bundle: self.id.clone(),
                 generation: cell.released,

@@ -26,7 +26,7 @@ impl Targeting {
     }
 }
 
-/// A bundle in a cluster, in 120 bytes while it is healthy.
+/// A bundle in a cluster, in 72 bytes while it is healthy.
 #[derive(Debug, Clone)]
 pub(crate) struct DeploymentCell {
     pub(crate) cluster: ClusterId,
@@ -34,10 +34,39 @@ pub(crate) struct DeploymentCell {
     pub(crate) released: u64,
     /// Spec of that generation, if the cluster is targeted.
     pub(crate) spec: Option<Arc<RenderedSpec>>,
-    /// Time of the last change of the fields above.
-    pub(crate) changed: UnixMillis,
+    since: TargetingSince,
     pub(crate) report: Option<StoredReport>,
-    pub(crate) targeting: Targeting,
+}
+
+/// Targeting, and the time of the last change of the deployment's generation, spec or targeting, in one word.
+#[derive(Debug, Clone, Copy)]
+struct TargetingSince(u64);
+
+impl TargetingSince {
+    const TARGETING_BITS: u32 = 2;
+    /// Largest time in milliseconds: 146 million years.
+    const MAX_MILLIS: u64 = u64::MAX >> Self::TARGETING_BITS;
+
+    fn new(targeting: Targeting, changed: UnixMillis) -> Self {
+        let targeting = match targeting {
+            Targeting::Untargeted => 0,
+            Targeting::Blocked => 1,
+            Targeting::Targeted => 2,
+        };
+        TargetingSince(changed.0.min(Self::MAX_MILLIS) << Self::TARGETING_BITS | targeting)
+    }
+
+    const fn targeting(self) -> Targeting {
+        match self.0 & 3 {
+            0 => Targeting::Untargeted,
+            1 => Targeting::Blocked,
+            _ => Targeting::Targeted,
+        }
+    }
+
+    const fn changed(self) -> UnixMillis {
+        UnixMillis(self.0 >> Self::TARGETING_BITS)
+    }
 }
 
 impl DeploymentCell {
@@ -46,15 +75,31 @@ impl DeploymentCell {
             cluster,
             released: 0,
             spec: None,
-            changed: now,
+            since: TargetingSince::new(Targeting::Untargeted, now),
             report: None,
-            targeting: Targeting::Untargeted,
         }
+    }
+
+    pub(crate) const fn targeting(&self) -> Targeting {
+        self.since.targeting()
+    }
+
+    pub(crate) fn set_targeting(&mut self, targeting: Targeting) {
+        self.since = TargetingSince::new(targeting, self.changed());
+    }
+
+    /// Time of the last change of generation, spec or targeting.
+    pub(crate) const fn changed(&self) -> UnixMillis {
+        self.since.changed()
+    }
+
+    pub(crate) fn set_changed(&mut self, now: UnixMillis) {
+        self.since = TargetingSince::new(self.targeting(), now);
     }
 
     /// True if nothing of the bundle can be in the cluster, and nothing is to come.
     pub(crate) const fn is_void(&self) -> bool {
-        !self.targeting.is_targeted() && self.released == 0 && self.report.is_none()
+        !self.targeting().is_targeted() && self.released == 0 && self.report.is_none()
     }
 }
 
@@ -141,11 +186,27 @@ mod tests {
     }
 
     #[test]
+    fn targeting_and_time_change_apart() {
+        let mut cell = DeploymentCell::new(id("c-a"), UnixMillis(5));
+        let all = [
+            Targeting::Blocked,
+            Targeting::Targeted,
+            Targeting::Untargeted,
+        ];
+        for (time, targeting) in [5, 0, 1_795_255_200_123].into_iter().zip(all) {
+            cell.set_changed(UnixMillis(time));
+            cell.set_targeting(targeting);
+            assert_eq!(cell.changed(), UnixMillis(time));
+            assert_eq!(cell.targeting(), targeting);
+        }
+        cell.set_changed(UnixMillis(u64::MAX));
+        assert_eq!(cell.targeting(), Targeting::Untargeted);
+    }
+
+    /// A hub may have 500,000 cells: each byte is half a megabyte.
+    #[test]
     fn a_healthy_cell_is_small() {
-        assert!(
-            size_of::<DeploymentCell>() <= 120,
-            "{}",
-            size_of::<DeploymentCell>()
-        );
+        let size = size_of::<DeploymentCell>();
+        assert!(size <= 72, "{size}");
     }
 }

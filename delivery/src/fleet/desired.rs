@@ -50,7 +50,7 @@ impl Fleet {
             .values()
             .filter(|_| !self.awaits_confirmation());
         let cells = bundles.filter_map(|it| it.cells.get(cluster));
-        let targeted = cells.filter(|it| it.targeting.is_targeted());
+        let targeted = cells.filter(|it| it.targeting().is_targeted());
         targeted.filter_map(|it| it.spec.as_ref())
     }
 

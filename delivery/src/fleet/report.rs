@@ -1,4 +1,4 @@
-//! Last report of an agent about one deployment, in 72 bytes while it is healthy.
+//! Last report of an agent about one deployment, in 32 bytes while it is healthy.
 
 use fairlead_api::{
     BundleId, RunId,
@@ -26,9 +26,38 @@ const MAX_BESIDE_FIELDS: usize = 10;
 /// Limit of each text of a drifted object in characters.
 const MAX_DRIFT_CHARS: usize = 300;
 
-/// Last report of an agent about a bundle.
+/// Last report of an agent about a bundle. Equal reports have equal forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StoredReport {
+pub(crate) struct StoredReport(ReportForm);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ReportForm {
+    Compact(CompactReport),
+    Full(Box<FullReport>),
+}
+
+/// A report whose generation is applied, whose objects are all healthy, and whose numbers are small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CompactReport {
+    run: [u8; 16],
+    since: UnixMillis,
+    /// Accepted and applied generation.
+    generation: u32,
+    /// Number of objects, all of them healthy.
+    objects: u16,
+    attempt: u8,
+    state: DeploymentState,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FullReport {
+    facts: ReportFacts,
+    details: ReportDetails,
+}
+
+/// State and numbers of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReportFacts {
     pub(crate) generation: u64,
     pub(crate) applied: u64,
     /// Start of the state by the hub's clock.
@@ -37,7 +66,6 @@ pub(crate) struct StoredReport {
     next_try: UnixMillis,
     /// ULID of the last run; zero for none.
     run: [u8; 16],
-    details: Option<Box<ReportDetails>>,
     pub(crate) objects: ObjectCounts,
     pub(crate) attempt: u32,
     pub(crate) state: DeploymentState,
@@ -53,48 +81,91 @@ struct ReportDetails {
     beside: Vec<DriftedObject>,
 }
 
+impl CompactReport {
+    /// The compact form; `None` if it would lose something.
+    fn of(facts: &ReportFacts) -> Option<Self> {
+        let compact = CompactReport {
+            run: facts.run,
+            since: facts.since,
+            generation: facts.generation.try_into().ok()?,
+            objects: facts.objects.total.try_into().ok()?,
+            attempt: facts.attempt.try_into().ok()?,
+            state: facts.state,
+        };
+        (compact.facts() == *facts).then_some(compact)
+    }
+
+    fn facts(&self) -> ReportFacts {
+        let objects = u32::from(self.objects);
+        ReportFacts {
+            generation: self.generation.into(),
+            applied: self.generation.into(),
+            since: self.since,
+            next_try: UnixMillis(0),
+            run: self.run,
+            objects: ObjectCounts {
+                total: objects,
+                ready: objects,
+            },
+            attempt: self.attempt.into(),
+            state: self.state,
+            retries_exhausted: false,
+        }
+    }
+}
+
 impl StoredReport {
+    fn new(facts: ReportFacts, details: ReportDetails) -> Self {
+        let compact = CompactReport::of(&facts).filter(|_| details == ReportDetails::default());
+        StoredReport(match compact {
+            Some(compact) => ReportForm::Compact(compact),
+            None => ReportForm::Full(Box::new(FullReport { facts, details })),
+        })
+    }
+
     /// The report of an agent. The state goes on if the report before has the same one about the same generation.
     pub(crate) fn of(
         report: DeploymentReport,
         before: Option<&StoredReport>,
         now: UnixMillis,
     ) -> Self {
-        let goes_on =
-            before.filter(|it| it.state == report.state && it.generation == report.generation);
+        let goes_on = before
+            .map(StoredReport::facts)
+            .filter(|it| it.state == report.state && it.generation == report.generation);
         let details = ReportDetails {
             reason: report.reason.map(|it| cut(it, MAX_REASON_CHARS).into()),
             code: report.code.map(|it| cut(it, MAX_CODE_CHARS).into()),
             drift: bounded(report.drift, MAX_DRIFTED_OBJECTS, MAX_DRIFTED_FIELDS),
             beside: bounded(report.beside, MAX_BESIDE_OBJECTS, MAX_BESIDE_FIELDS),
         };
-        StoredReport {
+        let facts = ReportFacts {
             generation: report.generation,
             applied: report.applied,
             since: goes_on.map_or(now, |it| it.since),
             next_try: report.next_try.map_or(UnixMillis(0), UnixMillis::from),
             run: report.run.as_ref().map_or([0; 16], ulid::bytes_of),
-            details: (details != ReportDetails::default()).then(|| Box::new(details)),
             objects: report.objects,
             attempt: report.attempt,
             state: report.state,
             retries_exhausted: report.retries_exhausted,
-        }
+        };
+        StoredReport::new(facts, details)
     }
 
     /// The report in the form of agents.
     pub(crate) fn to_report(&self, bundle: &BundleId) -> DeploymentReport {
+        let facts = self.facts();
         DeploymentReport {
             bundle: bundle.clone(),
-            state: self.state,
+            state: facts.state,
             reason: self.reason().map(str::to_owned),
             code: self.code().map(str::to_owned),
-            generation: self.generation,
-            applied: self.applied,
-            attempt: self.attempt,
+            generation: facts.generation,
+            applied: facts.applied,
+            attempt: facts.attempt,
             next_try: self.next_try(),
-            retries_exhausted: self.retries_exhausted,
-            objects: self.objects,
+            retries_exhausted: facts.retries_exhausted,
+            objects: facts.objects,
             drift: self.drift().to_vec(),
             beside: self.beside().to_vec(),
             run: self.run(),
@@ -108,54 +179,72 @@ impl StoredReport {
 
     /// The report as a rollout reads it.
     pub(crate) fn for_rollout(&self) -> ClusterReport<'_> {
+        let facts = self.facts();
         ClusterReport {
-            state: self.state,
-            generation: self.generation,
-            applied: self.applied,
-            retries_exhausted: self.retries_exhausted,
-            since: self.since,
+            state: facts.state,
+            generation: facts.generation,
+            applied: facts.applied,
+            retries_exhausted: facts.retries_exhausted,
+            since: facts.since,
             cause: self.reason(),
         }
     }
 
+    /// State and numbers.
+    pub(crate) fn facts(&self) -> ReportFacts {
+        match &self.0 {
+            ReportForm::Compact(compact) => compact.facts(),
+            ReportForm::Full(full) => full.facts,
+        }
+    }
+
+    fn details(&self) -> Option<&ReportDetails> {
+        match &self.0 {
+            ReportForm::Compact(_) => None,
+            ReportForm::Full(full) => Some(&full.details),
+        }
+    }
+
     pub(crate) fn reason(&self) -> Option<&str> {
-        self.details.as_ref()?.reason.as_deref()
+        self.details()?.reason.as_deref()
     }
 
     pub(crate) fn code(&self) -> Option<&str> {
-        self.details.as_ref()?.code.as_deref()
+        self.details()?.code.as_deref()
     }
 
     pub(crate) fn drift(&self) -> &[DriftedObject] {
-        self.details.as_ref().map_or(&[], |it| it.drift.as_slice())
+        self.details().map_or(&[], |it| it.drift.as_slice())
     }
 
     pub(crate) fn beside(&self) -> &[DriftedObject] {
-        self.details.as_ref().map_or(&[], |it| it.beside.as_slice())
+        self.details().map_or(&[], |it| it.beside.as_slice())
     }
 
     pub(crate) fn next_try(&self) -> Option<OffsetDateTime> {
-        (self.next_try != UnixMillis(0)).then(|| self.next_try.into())
+        let next_try = self.facts().next_try;
+        (next_try != UnixMillis(0)).then(|| next_try.into())
     }
 
     pub(crate) fn run(&self) -> Option<RunId> {
-        ulid::run_of(&self.run)
+        ulid::run_of(&self.facts().run)
     }
 
     /// The row of the report.
     pub(crate) fn to_row(&self, kind: BundleKind) -> String {
+        let facts = self.facts();
         let row = ReportRow {
-            state: self.state,
+            state: facts.state,
             kind,
-            generation: self.generation,
-            applied: self.applied,
-            since: self.since,
-            next_try: self.next_try,
+            generation: facts.generation,
+            applied: facts.applied,
+            since: facts.since,
+            next_try: facts.next_try,
             run: self.run(),
-            attempt: self.attempt,
-            total: self.objects.total,
-            ready: self.objects.ready,
-            retries_exhausted: self.retries_exhausted,
+            attempt: facts.attempt,
+            total: facts.objects.total,
+            ready: facts.objects.ready,
+            retries_exhausted: facts.retries_exhausted,
             reason: self.reason().map(str::to_owned),
             code: self.code().map(str::to_owned),
             drift: self.drift().to_vec(),
@@ -174,13 +263,12 @@ impl StoredReport {
             drift: row.drift,
             beside: row.beside,
         };
-        let report = StoredReport {
+        let facts = ReportFacts {
             generation: row.generation,
             applied: row.applied,
             since: row.since,
             next_try: row.next_try,
             run: row.run.as_ref().map_or([0; 16], ulid::bytes_of),
-            details: (details != ReportDetails::default()).then(|| Box::new(details)),
             objects: ObjectCounts {
                 total: row.total,
                 ready: row.ready,
@@ -189,7 +277,7 @@ impl StoredReport {
             state: row.state,
             retries_exhausted: row.retries_exhausted,
         };
-        Some((row.kind, report))
+        Some((row.kind, StoredReport::new(facts, details)))
     }
 }
 
@@ -291,13 +379,42 @@ mod tests {
     }
 
     #[test]
+    fn reports_at_the_limits_of_the_compact_form_lose_nothing() {
+        let objects = |total: u64, ready: u64| json!({"objects": {"total": total, "ready": ready}});
+        for (given, is_compact) in [
+            (json!({"generation": u32::MAX, "applied": u32::MAX}), true),
+            (
+                json!({"generation": 1_u64 << 32, "applied": 1_u64 << 32}),
+                false,
+            ),
+            (json!({"generation": u64::MAX, "applied": u64::MAX}), false),
+            (json!({"generation": 9}), false),
+            (objects(65_535, 65_535), true),
+            (objects(65_536, 65_536), false),
+            (objects(2, 1), false),
+            (json!({"attempt": 255}), true),
+            (json!({"attempt": 256}), false),
+            (json!({"state": "Applying"}), true),
+            (json!({"retriesExhausted": true}), false),
+            (json!({"nextTry": "2026-11-24T12:00:00Z"}), false),
+            (json!({"code": "FL-6207"}), false),
+        ] {
+            let given = report(given);
+            let stored = StoredReport::of(given.clone(), None, UnixMillis(7));
+            assert_eq!(stored.details().is_none(), is_compact, "{given:?}");
+            assert_eq!(stored.to_report(&given.bundle), given);
+        }
+    }
+
+    #[test]
     fn a_healthy_report_is_small() {
         let healthy = report(
             json!({"run": "run-01ARZ3NDEKTSV4RRFFQ69G5FAV", "objects": {"total": 20, "ready": 20}}),
         );
         let stored = StoredReport::of(healthy, None, UnixMillis(1_795_255_200_123));
-        assert!(stored.details.is_none());
-        assert!(size_of::<Option<StoredReport>>() <= 72);
+        assert!(stored.details().is_none());
+        // Of 500,000 deployments each byte is half a megabyte.
+        assert!(size_of::<Option<StoredReport>>() <= 32);
         let row = stored.to_row(BundleKind::Manifests);
         assert!(row.len() <= 130, "{row}");
     }
@@ -311,7 +428,7 @@ mod tests {
             (json!({"generation": 9}), 5),
         ] {
             let next = StoredReport::of(report(next), Some(&first), UnixMillis(5));
-            assert_eq!(next.since, UnixMillis(since));
+            assert_eq!(next.facts().since, UnixMillis(since));
         }
     }
 

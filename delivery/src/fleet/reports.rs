@@ -79,11 +79,12 @@ impl Fleet {
         let bundle = self.bundles.get(bundle);
         let cell = bundle.and_then(|it| it.cells.get(cluster));
         let is_idle = |report: &StoredReport| {
+            let facts = report.facts();
             let is_working = matches!(
-                report.state,
+                facts.state,
                 DeploymentState::Applying | DeploymentState::Removing
             );
-            !is_working && report.since <= at && report.run().is_some_and(|last| last >= *run)
+            !is_working && facts.since <= at && report.run().is_some_and(|last| last >= *run)
         };
         let report = cell.and_then(|it| it.report.as_ref());
         is_connected && report.is_none_or(is_idle)
@@ -123,7 +124,7 @@ impl Fleet {
             self.removed.insert((id.clone(), cluster.clone()));
         }
         if let Some(cell) = bundle.cells.get_mut(cluster)
-            && !cell.targeting.is_targeted()
+            && !cell.targeting().is_targeted()
         {
             cell.released = 0;
         }

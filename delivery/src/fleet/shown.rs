@@ -16,7 +16,7 @@ use super::{
     cells::{DeploymentCell, Targeting},
     cluster_entry::ClusterEntry,
     purge::is_purged,
-    report::StoredReport,
+    report::{ReportFacts, StoredReport},
 };
 
 /// Cause of the state of a deployment.
@@ -197,7 +197,7 @@ impl Fleet {
     pub(crate) fn is_targeted(&self, cluster: &ClusterId, bundle: &BundleId) -> bool {
         let bundle = self.bundles.get(bundle);
         let cell = bundle.and_then(|it| it.cells.get(cluster));
-        cell.is_some_and(|it| it.targeting.is_targeted())
+        cell.is_some_and(|it| it.targeting().is_targeted())
     }
 
     /// Highest generation that may be in the cluster.
@@ -205,7 +205,7 @@ impl Fleet {
         let bundle = self.bundles.get(bundle);
         let cell = bundle.and_then(|it| it.cells.get(cluster));
         cell.map_or(0, |it| {
-            let reported = it.report.as_ref();
+            let reported = it.report.as_ref().map(StoredReport::facts);
             let reported = reported.map_or(0, |it| it.generation.max(it.applied));
             reported.max(it.released)
         })
@@ -253,15 +253,16 @@ impl Fleet {
             cause,
             since,
         };
-        if !cell.targeting.is_targeted() {
+        if !cell.targeting().is_targeted() {
             return untargeted(bundle, cell, entry);
         }
-        if cell.targeting == Targeting::Blocked {
-            return shown(DeploymentState::Blocked, StateCause::NoSpec, cell.changed);
+        if cell.targeting() == Targeting::Blocked {
+            return shown(DeploymentState::Blocked, StateCause::NoSpec, cell.changed());
         }
         let reported = cell
             .report
             .as_ref()
+            .map(StoredReport::facts)
             .filter(|it| it.generation >= cell.released);
         if cell.released >= bundle.newest() {
             return match reported {
@@ -287,7 +288,7 @@ impl Fleet {
             }
             _ => StateCause::Wave,
         };
-        shown(DeploymentState::Pending, cause, cell.changed)
+        shown(DeploymentState::Pending, cause, cell.changed())
     }
 
     /// The deployment as people read it.
@@ -299,6 +300,7 @@ impl Fleet {
             shown,
         } = *listed;
         let report = cell.report.as_ref();
+        let facts = report.map(StoredReport::facts);
         let reported = report.filter(|_| shown.cause == StateCause::Reported);
         let (reason, code) = match reported {
             Some(report) => (
@@ -321,16 +323,16 @@ impl Fleet {
             offline: !entry.connected,
             suspended: bundle.is_suspended_in(&cell.cluster),
             generation: Generations {
-                wanted: match cell.targeting.is_targeted() {
+                wanted: match cell.targeting().is_targeted() {
                     true => bundle.newest(),
                     false => 0,
                 },
                 released: cell.released,
-                applied: report.map_or(0, |it| it.applied),
+                applied: facts.map_or(0, |it| it.applied),
             },
-            attempt: report.map_or(0, |it| it.attempt),
+            attempt: facts.map_or(0, |it| it.attempt),
             next_try: report.and_then(StoredReport::next_try),
-            objects: report.map_or(ObjectCounts::default(), |it| it.objects),
+            objects: facts.map_or(ObjectCounts::default(), |it| it.objects),
             drift: report.map_or(Vec::new(), |it| it.drift().to_vec()),
             beside: report.map_or(Vec::new(), |it| it.beside().to_vec()),
             run: report.and_then(StoredReport::run),
@@ -409,9 +411,10 @@ fn untargeted_reason(bundle: &BundleState, cluster: &ClusterId) -> String {
 fn untargeted(bundle: &BundleState, cell: &DeploymentCell, entry: &ClusterEntry) -> ShownState {
     let removes = bundle.has_tombstone(&cell.cluster) || is_purged(bundle, &entry.record.value);
     let failed =
-        |it: &&StoredReport| matches!(it.state, DeploymentState::Failed | DeploymentState::Blocked);
+        |it: &ReportFacts| matches!(it.state, DeploymentState::Failed | DeploymentState::Blocked);
+    let report = cell.report.as_ref().map(StoredReport::facts);
     // The agent reports why it cannot remove the objects.
-    if let Some(report) = cell.report.as_ref().filter(failed).filter(|_| removes) {
+    if let Some(report) = report.filter(failed).filter(|_| removes) {
         return ShownState {
             state: report.state,
             cause: StateCause::Reported,
@@ -425,18 +428,18 @@ fn untargeted(bundle: &BundleState, cell: &DeploymentCell, entry: &ClusterEntry)
     ShownState {
         state,
         cause,
-        since: cell.changed,
+        since: cell.changed(),
     }
 }
 
 /// State of a deployment that the agent has not reported.
 fn waiting(bundle: &BundleState, cell: &DeploymentCell, entry: &ClusterEntry) -> ShownState {
     let (cause, since) = if !entry.connected {
-        (StateCause::Offline, entry.since.max(cell.changed))
+        (StateCause::Offline, entry.since.max(cell.changed()))
     } else if bundle.is_suspended_in(&cell.cluster) {
-        (StateCause::Suspended, cell.changed)
+        (StateCause::Suspended, cell.changed())
     } else {
-        (StateCause::NotReported, cell.changed)
+        (StateCause::NotReported, cell.changed())
     };
     ShownState {
         state: DeploymentState::Waiting,

@@ -25,7 +25,7 @@ impl Fleet {
             let is_served = |cluster: &&ClusterId| {
                 let cell = bundle.cells.get(cluster);
                 // Without its generation the decision about the cluster may be of an older one.
-                let is_targeted = is_decided && cell.is_some_and(|it| it.targeting.is_targeted());
+                let is_targeted = is_decided && cell.is_some_and(|it| it.targeting().is_targeted());
                 is_targeted || !self.clusters.contains_key(*cluster)
             };
             let clusters: BTreeSet<_> = document

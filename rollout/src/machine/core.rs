@@ -1,6 +1,9 @@
 //! Data of a rollout, and access to its clusters.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use fairlead_api::{ClusterId, delivery::RolloutState};
 
@@ -49,7 +52,9 @@ pub struct RolloutMachine {
     pub(super) returned: VecDeque<u32>,
     /// Held clusters of done waves that are connected again.
     pub(super) stragglers: VecDeque<u32>,
-    /// Begin of the time to become ready, and the cluster; ascending.
+    /// Begin of the time to become ready of each cluster in progress. Slots have none, because few clusters need one.
+    pub(super) starts: BTreeMap<u32, UnixMillis>,
+    /// Begin of the time to become ready, and the cluster; ascending. Entries that `starts` lacks are void.
     pub(super) deadlines: VecDeque<(UnixMillis, u32)>,
 }
 
@@ -138,10 +143,14 @@ impl RolloutMachine {
         if !before.flags.has(Flags::APART) {
             counters.subtract(&before);
         }
-        let in_progress = slot.class() == Class::InProgress;
-        if in_progress && before.class() != Class::InProgress {
-            slot.start = self.now;
-            self.deadlines.push_back((self.now, index));
+        match (before.class(), slot.class()) {
+            (Class::InProgress, Class::InProgress) => {}
+            (_, Class::InProgress) => {
+                self.starts.insert(index, self.now);
+                self.deadlines.push_back((self.now, index));
+            }
+            (Class::InProgress, _) => drop(self.starts.remove(&index)),
+            _ => {}
         }
         if !slot.flags.has(Flags::APART) {
             counters.add(slot);

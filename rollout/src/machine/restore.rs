@@ -1,6 +1,6 @@
 //! Start of a rollout, its durable state, and its restoration.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use fairlead_api::ClusterId;
 
@@ -129,6 +129,7 @@ impl RolloutMachine {
             late_before: Vec::new(),
             returned: VecDeque::new(),
             stragglers: VecDeque::new(),
+            starts: BTreeMap::new(),
             deadlines: VecDeque::new(),
             frozen,
         };
@@ -194,25 +195,27 @@ impl RolloutMachine {
             return;
         };
         slot.cause = cause;
-        slot.start = now;
         slot.flags.set(Flags::GONE, observed.is_none());
         let Some(observed) = observed else { return };
         set_connected(slot, observed.connected);
-        let Some(report) = report else { return };
-        take_report(slot, &report, marks);
-        if report.is_about(marks.to) {
-            let retried = marks.retried_before.unwrap_or_default();
-            slot.start = report.since.max(retried).min(now);
+        let mut start = now;
+        if let Some(report) = report {
+            take_report(slot, &report, marks);
+            if report.is_about(marks.to) {
+                let retried = marks.retried_before.unwrap_or_default();
+                start = report.since.max(retried).min(now);
+            }
+        }
+        if slot.class() == Class::InProgress {
+            self.starts.insert(index, start);
         }
     }
 
     /// Makes counters and deadlines of the clusters.
     fn recount(&mut self) {
-        let mut deadlines = Vec::new();
-        for (index, slot) in (0..).zip(&self.slots) {
-            if slot.class() == Class::InProgress {
-                deadlines.push((slot.start, index));
-            }
+        let starts = self.starts.iter();
+        let mut deadlines: Vec<_> = starts.map(|(index, start)| (*start, *index)).collect();
+        for slot in &self.slots {
             let counters = self.counters.get_mut(usize::from(slot.wave));
             if let Some(counters) = counters.filter(|_| !slot.flags.has(Flags::APART)) {
                 counters.add(slot);

@@ -1,7 +1,5 @@
 //! Progress of one cluster, and the counters of a wave.
 
-use crate::clock::UnixMillis;
-
 /// Facts about one cluster, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Flags(u16);
@@ -46,11 +44,9 @@ impl Flags {
     }
 }
 
-/// One cluster of a rollout, in 16 bytes.
+/// One cluster of a rollout, in 6 bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
-    /// Begin of the time to become ready.
-    pub(super) start: UnixMillis,
     /// Last reported cause; an index of the table of causes.
     pub(super) cause: u16,
     pub(super) wave: u16,

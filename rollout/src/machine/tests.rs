@@ -411,8 +411,9 @@ fn restart_keeps_the_limits_of_clusters_that_went_offline() {
 }
 
 #[test]
-fn progress_of_a_cluster_takes_sixteen_bytes() {
-    assert_eq!(size_of::<slot::Slot>(), 16);
+fn progress_of_a_cluster_takes_six_bytes() {
+    // A hub may have 500,000 of them, most of rollouts that are done.
+    assert_eq!(size_of::<slot::Slot>(), 6);
 }
 
 #[test]
