@@ -40,7 +40,7 @@ pub struct JournalState {
     /// Generations, pending run, retries.
     pub record: JournalRecord,
     /// Objects in the cluster, and those that a run was about to make.
-    pub inventory: Inventory,
+    pub inventory: Arc<Inventory>,
     /// Specs and applied objects.
     pub content: Arc<JournalContent>,
 }
@@ -178,7 +178,7 @@ impl Journal {
                 pending.step = step.to_owned();
             }
             if let Some(inventory) = inventory {
-                state.inventory = inventory;
+                state.inventory = inventory.into_shared();
             }
         })
         .await

@@ -37,7 +37,7 @@ pub struct PurgePlan {
 /// A bundle with objects in the cluster.
 struct DeliveredBundle {
     id: BundleId,
-    inventory: Inventory,
+    inventory: Arc<Inventory>,
     release: Option<ReleaseTarget>,
     needs: Vec<BundleId>,
 }
@@ -314,7 +314,7 @@ mod tests {
         let id: BundleId = id.parse().unwrap();
         let bundle = DeliveredBundle {
             id: id.clone(),
-            inventory: Inventory::default(),
+            inventory: Arc::default(),
             release: None,
             needs: needs.iter().map(|it| it.parse().unwrap()).collect(),
         };

@@ -1,6 +1,11 @@
 //! Inventory of a deployment: the objects that it applied, packed for a Secret.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Borrow,
+    cmp::Ordering,
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use miniz_oxide::{
     deflate::compress_to_vec_zlib,
@@ -43,10 +48,48 @@ impl InventoryEntry {
 }
 
 /// Objects of a deployment, by identity.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Inventory {
-    entries: BTreeMap<ObjectKey, InventoryEntry>,
+    entries: BTreeSet<ByKey>,
 }
+
+/// An entry that is its own key: a map would have each key twice.
+#[derive(Debug, Clone)]
+struct ByKey(InventoryEntry);
+
+impl Borrow<ObjectKey> for ByKey {
+    fn borrow(&self) -> &ObjectKey {
+        &self.0.key
+    }
+}
+
+impl Ord for ByKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.key.cmp(&other.0.key)
+    }
+}
+
+impl PartialOrd for ByKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for ByKey {}
+
+impl PartialEq for Inventory {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Inventory {}
 
 /// A packed inventory that cannot be made or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,12 +117,12 @@ struct Packed {
 impl Inventory {
     /// Adds an object, or replaces the entry with its identity. A known UID is kept if the new entry has none.
     pub fn insert(&mut self, mut entry: InventoryEntry) {
-        if let Some(old) = self.entries.get(&entry.key)
-            && entry.uid.is_none()
+        if entry.uid.is_none()
+            && let Some(old) = self.get(&entry.key)
         {
             entry.uid.clone_from(&old.uid);
         }
-        self.entries.insert(entry.key.clone(), entry);
+        self.entries.replace(ByKey(entry));
     }
 
     /// Removes an object.
@@ -90,12 +133,12 @@ impl Inventory {
     /// Entry of an object.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<&InventoryEntry> {
-        self.entries.get(key)
+        self.entries.get(key).map(|it| &it.0)
     }
 
     /// Entries, ordered by identity.
     pub fn iter(&self) -> impl Iterator<Item = &InventoryEntry> {
-        self.entries.values()
+        self.entries.iter().map(|it| &it.0)
     }
 
     /// Number of objects.
@@ -118,6 +161,13 @@ impl Inventory {
             union.insert(entry.clone());
         }
         union
+    }
+
+    /// The inventory for many owners, without the free places that insertions leave in its tree.
+    #[must_use]
+    pub fn into_shared(self) -> Arc<Self> {
+        let entries = self.entries.into_iter().collect();
+        Arc::new(Inventory { entries })
     }
 
     /// Packs the inventory for a Secret.

@@ -195,7 +195,7 @@ impl Attempt<'_> {
         let objects = applied.objects.iter();
         let stored = objects.map(|it| StoredObject::new(&it.manifest, it.baseline.clone()));
         let stored = stored.collect();
-        let inventory = applied.inventory.clone();
+        let inventory = applied.inventory.clone().into_shared();
         self.journal
             .update(|state| {
                 state.inventory = inventory;

@@ -274,7 +274,7 @@ pub(super) fn read(secret: &Value, parts: &Parts<'_>) -> (JournalState, Option<S
     }
     let inventory = data(secret, "inventory").map(|bytes| Inventory::unpack(&bytes));
     match inventory {
-        Some(Ok(inventory)) => state.inventory = inventory,
+        Some(Ok(inventory)) => state.inventory = inventory.into_shared(),
         Some(Err(error)) => state.record.damage = Some(error.to_string()),
         None => state.record.damage = Some("the inventory is missing".to_owned()),
     }

@@ -88,7 +88,7 @@ async fn written_state_is_read_after_a_restart() {
             state.record.highest = 8;
             state.record.accepted = Some(accepted(8));
             state.record.pending = Some(pending.clone());
-            state.inventory.insert(entry.clone());
+            Arc::make_mut(&mut state.inventory).insert(entry.clone());
             state.content = content(100);
         })
         .await
