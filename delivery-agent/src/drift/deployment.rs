@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use bytes::Bytes;
 use fairlead_api::{
     BundleId,
     delivery::{DriftPolicy, DriftedObject, IgnoreRule},
@@ -167,26 +166,27 @@ pub struct FollowedObject {
     pub key: ObjectKey,
     /// Resource of its kind.
     pub resource: Arc<ApiResource>,
-    /// Object as it was applied, in JSON. It may have secret values.
-    manifest: Bytes,
+    /// Object as it was applied, in JSON. It may have secret values. The journal shares it.
+    manifest: Arc<str>,
     /// Baseline of the answer to the apply. Without one the object is compared once.
-    pub baseline: Option<Baseline>,
+    pub baseline: Option<Arc<Baseline>>,
 }
 
 impl FollowedObject {
-    /// Object as it was applied, and its baseline. `None` without a name.
+    /// Object with its JSON as it was applied, and its baseline.
     #[must_use]
     pub fn new(
+        key: ObjectKey,
         resource: Arc<ApiResource>,
-        manifest: &Value,
-        baseline: Option<Baseline>,
-    ) -> Option<Self> {
-        Some(Self {
-            key: ObjectKey::of(manifest)?,
+        manifest: Arc<str>,
+        baseline: Option<Arc<Baseline>>,
+    ) -> Self {
+        Self {
+            key,
             resource,
-            manifest: serde_json::to_vec(manifest).ok()?.into(),
+            manifest,
             baseline,
-        })
+        }
     }
 
     pub(super) fn path(&self) -> String {
@@ -194,7 +194,7 @@ impl FollowedObject {
     }
 
     pub(super) fn manifest(&self) -> Value {
-        serde_json::from_slice(&self.manifest).unwrap_or_default()
+        serde_json::from_str(&self.manifest).unwrap_or_default()
     }
 }
 
@@ -239,6 +239,12 @@ pub(crate) fn beside_fields(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A cluster may have thousands: identity, and pointers to what the journal has anyway.
+    #[test]
+    fn a_followed_object_is_small() {
+        assert!(size_of::<FollowedObject>() <= 128);
+    }
 
     #[test]
     fn release_objects_get_the_marks_of_helm() {

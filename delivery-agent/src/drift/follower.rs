@@ -70,8 +70,9 @@ struct Worker<'a> {
 impl Follower {
     pub(super) fn new(deployment: FollowedDeployment) -> Self {
         let now = Instant::now();
+        let owner = Arc::new(deployment.owner.applied());
         let objects = deployment.objects.iter();
-        let objects = objects.map(|it| ObjectState::new(it, &deployment, now));
+        let objects = objects.map(|it| ObjectState::new(it, &deployment, owner.clone(), now));
         Self {
             objects: Mutex::new(objects.collect()),
             deployment,

@@ -4,10 +4,16 @@ mod health;
 mod repairs;
 mod watches;
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use fairlead_api::delivery::DriftPolicy;
-use fairlead_manifests::drift::{Baseline, FieldOwner};
+use fairlead_manifests::{
+    ObjectKey,
+    drift::{Baseline, FieldOwner},
+};
 use serde_json::{Value, json};
 use tokio::{
     sync::mpsc,
@@ -48,7 +54,7 @@ struct Rig {
 impl Rig {
     async fn start(policy: DriftPolicy) -> Self {
         let cluster = FakeCluster::default();
-        let (monitor, events) = DriftMonitor::new(std::sync::Arc::new(cluster.clone()));
+        let (monitor, events) = DriftMonitor::new(Arc::new(cluster.clone()));
         let rig = Rig {
             cluster,
             monitor,
@@ -67,7 +73,9 @@ impl Rig {
         let object = |path: &str, resource, manifest: Value| {
             let answer = self.cluster.apply_now(path, MANAGER, &manifest);
             let baseline = Baseline::of_answer(&answer, &owner);
-            FollowedObject::new(resource, &manifest, baseline).unwrap()
+            let key = ObjectKey::of(&manifest).unwrap();
+            let text = manifest.to_string().into();
+            FollowedObject::new(key, resource, text, baseline.map(Arc::new))
         };
         let bundle: fairlead_api::BundleId = "b-shop".parse().unwrap();
         let objects = vec![

@@ -158,7 +158,7 @@ pub struct AppliedObject {
     /// The applied object. It may hold values of Secrets.
     pub manifest: Value,
     /// State to compare with, from the answer to the apply.
-    pub baseline: Option<Baseline>,
+    pub baseline: Option<Arc<Baseline>>,
 }
 
 /// Result of a successful run of the kind `sync`.

@@ -6,10 +6,11 @@ use fairlead_api::{
     BundleId,
     delivery::{BundleKind, DriftPolicy, Spec},
 };
+use fairlead_manifests::{ObjectKey, ObjectKind};
 use tokio::sync::mpsc;
 
 use super::{
-    executor::{AppliedObject, Executor, SecretReader},
+    executor::{Executor, SecretReader},
     stop::CorrectionStop,
 };
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
     },
     fence::{AccountName, Fences},
     helm::{ReleaseFinding, ReleaseTarget, ReleaseWatches, WatchedRelease},
-    journal::Journal,
+    journal::{Journal, JournalContent, StoredObject},
     kube::Discovery,
     secrets::{ClusterSecrets, SecretChange, SecretChanges, SecretName},
     uploads::Uploads,
@@ -30,7 +31,8 @@ pub(super) struct ObservedDeployment {
     pub(super) bundle: BundleId,
     pub(super) generation: u64,
     pub(super) spec: Arc<Spec>,
-    pub(super) objects: Vec<AppliedObject>,
+    /// The applied objects.
+    pub(super) content: Arc<JournalContent>,
     pub(super) journal: Journal,
     /// UID of the journal, to which tokens are bound.
     pub(super) journal_uid: String,
@@ -130,9 +132,12 @@ impl Observer {
             // The next run, or the next start, follows it.
             return;
         };
-        let followed = |object: &AppliedObject| {
-            let resource = table.get_any_version(&object.kind)?.clone();
-            FollowedObject::new(resource, &object.manifest, object.baseline.clone())
+        let followed = |object: &StoredObject| {
+            let manifest = object.manifest();
+            let resource = table.get_any_version(&ObjectKind::of(&manifest)?)?.clone();
+            let key = ObjectKey::of(&manifest)?;
+            let (text, baseline) = (object.text().clone(), object.baseline.clone());
+            Some(FollowedObject::new(key, resource, text, baseline))
         };
         // Objects of nobody are no drift, whatever others do with them.
         let policy = match deployment.stop {
@@ -151,7 +156,12 @@ impl Observer {
             policy,
             reports_only: deployment.stop.is_some(),
             ignore: spec.ignore.clone(),
-            objects: deployment.objects.iter().filter_map(followed).collect(),
+            objects: deployment
+                .content
+                .objects
+                .iter()
+                .filter_map(followed)
+                .collect(),
             rollbacks: deployment.rollbacks,
         };
         self.monitor.follow(followed).await;

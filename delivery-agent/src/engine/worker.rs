@@ -273,12 +273,11 @@ impl Worker {
         let Some(journal_uid) = uid.filter(|_| state.record.removing.is_none()) else {
             return;
         };
-        let objects = state.content.objects.iter();
         let observed = ObservedDeployment {
             bundle: self.bundle().clone(),
             generation: applied.generation,
             spec: spec.clone(),
-            objects: objects.filter_map(|it| it.to_applied()).collect(),
+            content: state.content.clone(),
             journal: self.journal.clone(),
             journal_uid,
             executor: self.shared.executors.of(spec.kind).cloned(),

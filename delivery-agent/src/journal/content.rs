@@ -46,18 +46,24 @@ pub struct StoredObject {
     #[serde(with = "raw")]
     manifest: Arc<str>,
     /// State to compare with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub baseline: Option<Baseline>,
+    #[serde(default, with = "shared", skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Arc<Baseline>>,
 }
 
 impl StoredObject {
     /// The object as it was applied.
     #[must_use]
-    pub fn new(manifest: &Value, baseline: Option<Baseline>) -> Self {
+    pub fn new(manifest: &Value, baseline: Option<Arc<Baseline>>) -> Self {
         Self {
             manifest: manifest.to_string().into(),
             baseline,
         }
+    }
+
+    /// Text of the object as it was applied.
+    #[must_use]
+    pub fn text(&self) -> &Arc<str> {
+        &self.manifest
     }
 
     /// The object as it was applied.
@@ -120,26 +126,25 @@ impl JournalContent {
     }
 }
 
-/// Shared specs in JSON.
+/// Shared values in JSON.
 mod shared {
     use std::sync::Arc;
 
-    use fairlead_api::delivery::Spec;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[allow(clippy::ref_option, reason = "serde passes a reference to the field")]
-    pub(super) fn serialize<S: Serializer>(
-        spec: &Option<Arc<Spec>>,
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        value: &Option<Arc<T>>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        spec.as_deref().serialize(serializer)
+        value.as_deref().serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
         deserializer: D,
-    ) -> Result<Option<Arc<Spec>>, D::Error> {
-        let spec = Option::<Spec>::deserialize(deserializer)?;
-        Ok(spec.map(Arc::new))
+    ) -> Result<Option<Arc<T>>, D::Error> {
+        let value = Option::<T>::deserialize(deserializer)?;
+        Ok(value.map(Arc::new))
     }
 }
 
@@ -160,5 +165,31 @@ mod raw {
     ) -> Result<Arc<str>, D::Error> {
         let value = Box::<RawValue>::deserialize(deserializer)?;
         Ok(value.get().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cluster may have thousands of objects, and drift detection shares their text and baseline.
+    #[test]
+    fn a_stored_object_is_two_pointers() {
+        assert!(size_of::<StoredObject>() <= 24);
+        let baseline = Baseline {
+            uid: "1".to_owned(),
+            generation: None,
+            resource_version: "2".to_owned(),
+            time: "2026-11-24T12:00:00Z".to_owned(),
+            fields: Default::default(),
+        };
+        let manifest = serde_json::json!({"kind": "ConfigMap", "metadata": {"name": "a"}});
+        for baseline in [None, Some(Arc::new(baseline))] {
+            let object = StoredObject::new(&manifest, baseline.clone());
+            let text = serde_json::to_string(&object).unwrap();
+            let again: StoredObject = serde_json::from_str(&text).unwrap();
+            assert_eq!(again.manifest(), manifest);
+            assert_eq!(again.baseline, baseline);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Apply of one object, and the answers to its refusals.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use fairlead_api::{Code, delivery::ConflictPolicy};
 use fairlead_manifests::{
@@ -68,7 +68,7 @@ pub(super) async fn apply(
         key: object.key.clone(),
         kind: object.kind.clone(),
         manifest: object.object.clone(),
-        baseline: Baseline::of_answer(&answer, &owner),
+        baseline: Baseline::of_answer(&answer, &owner).map(Arc::new),
     })
 }
 

@@ -88,7 +88,9 @@ async fn follow(world: &World, bundle: &BundleId) -> anyhow::Result<()> {
             object["metadata"]["namespace"] = "shop".into();
         }
         mark_release_object(&mut object, "shop", "shop");
-        objects.push(FollowedObject::new(resource, &object, None).context("object")?);
+        let key = ObjectKey::of(&object).context("object")?;
+        let text = object.to_string().into();
+        objects.push(FollowedObject::new(key, resource, text, None));
     }
     ensure!(objects.len() == 2, "{objects:?}");
     world

@@ -21,7 +21,7 @@ use fairlead_delivery_agent::{
 };
 use fairlead_e2e::{Cluster, eventually};
 use fairlead_manifests::{
-    BundleContext, ObjectKind, Scope,
+    BundleContext, ObjectKey, ObjectKind, Scope,
     drift::{Baseline, FieldOwner},
     prepare, yaml,
 };
@@ -69,7 +69,7 @@ pub(crate) struct Case {
     pub(crate) manifest: Value,
     pub(crate) resource: Arc<ApiResource>,
     pub(crate) path: String,
-    baseline: Baseline,
+    baseline: Arc<Baseline>,
 }
 
 impl Case {
@@ -157,18 +157,22 @@ impl World {
             manifest: prepared.object,
             resource,
             path,
-            baseline: Baseline::of_answer(&answer, &owner).context("baseline")?,
+            baseline: Arc::new(Baseline::of_answer(&answer, &owner).context("baseline")?),
         })
     }
 
     pub(crate) async fn follow(&self, case: &Case, policy: DriftPolicy) {
         let rule = |pointer: &&str| (*pointer).to_owned();
         let ignored: Vec<_> = case.edit.ignored.iter().map(rule).collect();
-        let object = FollowedObject::new(
-            case.resource.clone(),
-            &case.manifest,
-            Some(case.baseline.clone()),
-        );
+        let object = ObjectKey::of(&case.manifest).map(|key| {
+            let text = case.manifest.to_string().into();
+            FollowedObject::new(
+                key,
+                case.resource.clone(),
+                text,
+                Some(case.baseline.clone()),
+            )
+        });
         self.monitor
             .follow(FollowedDeployment {
                 reports_only: false,

@@ -84,7 +84,7 @@ impl Worker<'_> {
         let sync = live.and_then(SyncState::of);
         let own_change = live.and_then(|live| target.own_change(live));
         self.update(index, |state| {
-            state.sync = sync;
+            state.sync = sync.map(Box::new);
             state.own_change = own_change.map(|it| it.0);
         });
     }

@@ -64,11 +64,11 @@ impl Worker<'_> {
         let healths: Option<Vec<Health>> = healths.collect();
         let drift = objects.iter().flat_map(|it| &it.drift);
         let beside = objects.iter().flat_map(ObjectState::shown_beside);
-        let blocked = objects.iter().find_map(|it| it.blocked.clone());
+        let blocked = objects.iter().find_map(|it| it.blocked.as_deref());
         Current {
             drift: drift.take(MAX_OBJECTS).cloned().collect(),
-            failed: objects.iter().find_map(|it| it.failed.clone()),
-            blocked: blocked.or_else(|| self.repair.stopped().cloned()),
+            failed: objects.iter().find_map(|it| it.failed.as_deref()).cloned(),
+            blocked: blocked.or_else(|| self.repair.stopped()).cloned(),
             health: healths.map(HealthSummary::of),
             beside: beside.take(MAX_OBJECTS).collect(),
         }

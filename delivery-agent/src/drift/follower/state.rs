@@ -2,6 +2,7 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
+    sync::Arc,
     time::Duration,
 };
 
@@ -56,8 +57,9 @@ pub(super) enum Check {
 /// State of one object.
 #[derive(Debug)]
 pub(super) struct ObjectState {
-    pub(super) owner: FieldOwner,
-    pub(super) baseline: Option<Baseline>,
+    /// The objects of a deployment share it.
+    owner: Arc<FieldOwner>,
+    baseline: Option<Arc<Baseline>>,
     applied_at: Instant,
     /// Fingerprint of the last metadata.
     observed: Option<u64>,
@@ -78,25 +80,26 @@ pub(super) struct ObjectState {
     pub(super) drift: Vec<DriftedObject>,
     pub(super) changes: Vec<ChangedField>,
     pub(super) beside: Vec<DriftedObject>,
-    pub(super) blocked: Option<Failure>,
-    pub(super) failed: Option<Failure>,
+    pub(super) blocked: Option<Box<Failure>>,
+    pub(super) failed: Option<Box<Failure>>,
     /// Name of the change that a GitOps tool made of itself, until it is part of the last good state.
     pub(super) own_change: Option<String>,
     /// Last sync, of the objects of a GitOps tool that report one.
-    pub(super) sync: Option<SyncState>,
+    pub(super) sync: Option<Box<SyncState>>,
 }
 
 impl ObjectState {
     pub(super) fn new(
         object: &FollowedObject,
         deployment: &FollowedDeployment,
+        owner: Arc<FieldOwner>,
         now: Instant,
     ) -> Self {
         // Full comparisons of many objects are spread.
         let spread = RandomState::new().hash_one(0) % FULL_INTERVAL.as_secs();
         let is_compared = deployment.policy != DriftPolicy::Ignore;
         Self {
-            owner: deployment.owner.applied(),
+            owner,
             baseline: object.baseline.clone(),
             applied_at: now,
             observed: None,
@@ -264,8 +267,10 @@ impl ObjectState {
     ) {
         self.compared = live.map(fingerprint);
         if let Some((baseline, owner)) = baseline {
-            self.baseline = Some(baseline);
-            self.owner = owner;
+            self.baseline = Some(baseline.into());
+            if *self.owner != owner {
+                self.owner = owner.into();
+            }
         }
         self.settle();
         self.drift.clear();
@@ -296,13 +301,13 @@ impl ObjectState {
 
     /// Lets the correction wait, because an annotation pauses it.
     pub(super) fn pause(&mut self, failure: Failure) {
-        self.failed = Some(failure);
+        self.failed = Some(failure.into());
         self.correct_at = Some(Instant::now() + PAUSE_POLL_INTERVAL);
     }
 
     /// Notes that a person must decide. Only the end of the difference, or a new run, ends it.
     pub(super) fn set_blocked(&mut self, failure: Failure) {
-        self.blocked = Some(failure);
+        self.blocked = Some(failure.into());
         self.correct_at = None;
     }
 
@@ -310,7 +315,7 @@ impl ObjectState {
     pub(super) fn retry_check(&mut self, failure: Option<Failure>) {
         self.check_at = Some(Instant::now() + self.next_delay());
         if failure.is_some() {
-            self.failed = failure;
+            self.failed = failure.map(Box::new);
         }
     }
 
@@ -318,7 +323,7 @@ impl ObjectState {
     pub(super) fn retry_correction(&mut self, failure: Option<Failure>) {
         self.correct_at = Some(Instant::now() + self.next_delay());
         if failure.is_some() {
-            self.failed = failure;
+            self.failed = failure.map(Box::new);
         }
     }
 
@@ -392,5 +397,17 @@ impl ObjectState {
             *time = time.map(|it| it.max(at));
         }
         self.full_at = self.full_at.max(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cluster may have thousands, most of them as they were applied.
+    #[test]
+    fn state_of_an_object_is_small() {
+        let size = size_of::<ObjectState>();
+        assert!(size <= 400, "{size}");
     }
 }

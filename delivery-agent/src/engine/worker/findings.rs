@@ -162,7 +162,7 @@ impl Worker {
             for object in &mut content.objects {
                 let key = ObjectKey::of(&object.manifest());
                 if let Some(baseline) = key.and_then(|key| baselines.remove(&key)) {
-                    object.baseline = Some(baseline);
+                    object.baseline = Some(baseline.into());
                 }
             }
             state.content = Arc::new(content);

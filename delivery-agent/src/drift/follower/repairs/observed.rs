@@ -33,7 +33,7 @@ impl Worker<'_> {
                     return ToolState::Unknown;
                 };
                 if is_sync_object(&object.key) {
-                    syncs.extend(state.sync.clone());
+                    syncs.extend(state.sync.as_deref().cloned());
                 } else if health.state != HealthState::Ready && matters(&object.key) {
                     unready.push((index, health.reason.clone()));
                 }
