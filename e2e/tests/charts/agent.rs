@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Launch, Pod, Process, eventually};
+use fairlead_testkit::collector::FakeCollector;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::{REMOVAL_DEADLINE, dry_run, helm, restricted, text};
 
@@ -23,6 +25,14 @@ const ONLY_IN_CHART: &str = "Secret fairlead/fairlead-identity";
 const KINDS: &str = "ns,deploy,rs,pod,svc,cm,secret,sa,netpol,pdb,lease,role,rolebinding,clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding";
 /// Longer than the time that kubectl itself gives a rollout.
 const ROLLOUT_DEADLINE: Duration = Duration::from_secs(90);
+/// Time of an export of spans.
+const SPANS_DEADLINE: Duration = Duration::from_secs(30);
+const RELEASED: &str = "released";
+/// Secret of the site with headers for its collector of traces.
+const HEADERS: &str = "collector";
+const CREDENTIAL: &str = "Bearer collector";
+/// Context of a sampled request.
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const UID: &str = "5f0c6b0a-2b6f-4f4e-9a53-c00000000001";
 
 /// Choices of a site: settings of the cluster, settings of its agent, and flags of the manifest.
@@ -255,6 +265,13 @@ async fn wrong_values_of_the_agent_are_refused_with_the_next_step() -> anyhow::R
         ("operatorNamespaces={kube-system}", "reserved"),
         ("impersonation=full", "must be one of"),
         ("gitops.adopt=true", "set flux or argocd"),
+        ("traces.endpoint=grpc://a:4317", "does not match pattern"),
+        ("traces.ratio=2", "at '/traces/ratio'"),
+        ("traces.ca.existingConfigMap=a", "set its address"),
+        (
+            "traces.endpoint=http://a,traces.ca.existingSecret=a,traces.ca.existingConfigMap=b",
+            "one source",
+        ),
     ] {
         let values = ["--set", "tenant=t-acme,join=fl1.abc", "--set", set];
         let refused = template(cluster, &values).await.err();
@@ -277,14 +294,20 @@ async fn wrong_values_of_the_agent_are_refused_with_the_next_step() -> anyhow::R
 async fn agent_release_connects_is_changed_and_leaves_nothing_behind() -> anyhow::Result<()> {
     let (cluster, hub) = tokio::try_join!(Cluster::start(), Hub::start())?;
     restricted(&cluster, NAMESPACE).await?;
+    headers(&cluster).await?;
     let before = all(&cluster).await?;
     let choices = Choices {
-        name: "released",
+        name: RELEASED,
         settings: &["--site-ca-file", "ca.pem"],
         agent: &[],
         flags: &["--delivery", "none"],
     };
     let values = text(&registered(&hub, &choices).await?);
+    let collector = FakeCollector::start();
+    let traces = format!(
+        "traces.endpoint={},traces.ratio=0.5,traces.headers.existingSecret={HEADERS}",
+        collector.url()
+    );
     let upgrade = [
         "upgrade",
         "--install",
@@ -294,12 +317,15 @@ async fn agent_release_connects_is_changed_and_leaves_nothing_behind() -> anyhow
         NAMESPACE,
         "-f",
         &values,
+        "--set",
+        &traces,
     ];
     helm(&cluster, &upgrade).await?;
     let running = begin(&hub, &cluster).await?;
-    hub.wait_state("released", "Connected").await?;
+    hub.wait_state(RELEASED, "Connected").await?;
     let identity = secret(&cluster, "fairlead-identity", "identity.json").await?;
     ensure!(!identity.is_empty(), "no identity");
+    exports_spans(&hub, &collector).await?;
 
     let changed = [
         "--set",
@@ -330,6 +356,40 @@ async fn agent_release_connects_is_changed_and_leaves_nothing_behind() -> anyhow
         let more: Vec<&String> = left.iter().filter(|it| !before.contains(it)).collect();
         format!("left: {more:?}")
     })
+}
+
+/// Makes the Secret of the site with a header for the collector of traces.
+async fn headers(cluster: &Cluster) -> anyhow::Result<()> {
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "name": HEADERS, "namespace": NAMESPACE },
+        "stringData": { "headers": format!("authorization={CREDENTIAL}\n") },
+    });
+    let create = cluster.kubectl().args(["create", "-f", "-"]);
+    create.stdin(secret.to_string()).run().await?.success()?;
+    Ok(())
+}
+
+/// The agent exports the spans of a sampled request, with the header of the Secret.
+async fn exports_spans(hub: &Hub, collector: &FakeCollector) -> anyhow::Result<()> {
+    let get = ["cluster", "get", RELEASED, "-o", "json"];
+    let cluster: Value = serde_json::from_str(&hub.cli(get).await?.success()?)?;
+    let id = cluster["id"].as_str().context("no id")?;
+    let front = hub.front()?;
+    let request = format!(
+        "GET /k8s/clusters/{id}/version HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\ntraceparent: {PARENT}\r\nConnection: close\r\n\r\n",
+        front.address(),
+        hub.token()?,
+    );
+    let answer = front.send(request).await?;
+    ensure!(answer.status == 200, "{}: {}", answer.status, answer.text());
+    let spans = timeout(SPANS_DEADLINE, collector.spans(1)).await;
+    for span in spans.context("no span of the agent")? {
+        ensure!(span.service == "fairlead-agent", "{span:?}");
+        ensure!(span.headers["authorization"] == CREDENTIAL, "other header");
+    }
+    Ok(())
 }
 
 /// Starts an agent with the settings of the Deployment in the cluster.
@@ -364,6 +424,11 @@ async fn begin(hub: &Hub, cluster: &Cluster) -> anyhow::Result<Process> {
             // Of this machine: its ports and folders are not those of a pod.
             ("FAIRLEAD_ADMIN", _) => "127.0.0.1:0".to_owned(),
             ("FAIRLEAD_CA_FILE", Some(path)) => text(&mounted(hub, cluster, path).await?),
+            ("FAIRLEAD_OTLP_HEADERS_FILE", Some(_)) => {
+                let file = hub.dir().join("headers");
+                fs::write(&file, secret(cluster, HEADERS, "headers").await?)?;
+                text(&file)
+            }
             (_, Some(value)) => value.to_owned(),
             (_, None) if reference.is_object() => secret(cluster, of("name"), of("key")).await?,
             ("FAIRLEAD_POD_UID", None) => UID.to_owned(),

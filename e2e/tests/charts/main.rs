@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 /// Files of values in `values/`.
-const VALUE_SETS: usize = 12;
+const VALUE_SETS: usize = 14;
 /// Values whose objects need no definitions of other projects.
 const INSTALLED: [&str; 3] = ["01-least", "04-ingress", "08-three-hubs"];
 const READY_DEADLINE: Duration = Duration::from_secs(30);
@@ -123,6 +123,18 @@ async fn wrong_values_are_refused_with_the_next_step() -> anyhow::Result<()> {
         ("gateway.enabled=true", "a route needs a Gateway"),
         ("proxyProtocol=true", "networks of the load balancers"),
         ("settings.listen=x", "another value of the chart sets it"),
+        ("traces.endpoint=grpc://a:4317", "does not match pattern"),
+        ("traces.endpoint=http://u:p@a", "does not match pattern"),
+        ("traces.ratio=1.5", "at '/traces/ratio'"),
+        ("traces.headers.existingSecret=a", "set its address"),
+        (
+            "traces.endpoint=http://a,traces.ca.existingSecret=a,traces.ca.existingConfigMap=b",
+            "one source",
+        ),
+        (
+            "traces.endpoint=http://a,settings.otlp-endpoint=http://b",
+            "another value of the chart sets it",
+        ),
     ] {
         let url = "publicUrl=https://hub.example.com";
         let template = ["template", "hub", &chart(), "--set", url, "--set", set];
@@ -136,15 +148,20 @@ async fn wrong_values_are_refused_with_the_next_step() -> anyhow::Result<()> {
 #[tokio::test]
 async fn a_hub_starts_with_the_settings_of_the_chart() -> anyhow::Result<()> {
     let cluster = Cluster::shared().await?;
-    for set in ["01-least", "04-ingress", "09-settings"] {
+    for set in ["01-least", "04-ingress", "09-settings", "13-traces"] {
         let objects = rendered(cluster, "fairlead", &values(set)).await?;
         let settings = objects.iter().find(|it| it["kind"] == "ConfigMap");
         let settings = settings.and_then(|it| it["data"]["fairlead.toml"].as_str());
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("fairlead.toml");
-        fs::write(&file, settings.context("no settings")?)?;
+        let settings = settings.context("no settings")?;
+        // Only what a pod has of its own differs: its folders, and free ports.
+        let mounts = folder.path().join("traces");
+        fs::create_dir_all(mounts.join("headers"))?;
+        fs::write(mounts.join("headers/lines"), "authorization=Bearer a\n")?;
+        let settings = settings.replace("/etc/fairlead-traces", &text(&mounts));
+        fs::write(&file, settings)?;
         let ready = folder.path().join("ready.json");
-        // Only what a pod has of its own differs: the folder, and free ports.
         let mut hub = Launch::hub()?
             .args(["server", "--config", &text(&file)])
             .args(["--data", &text(&folder.path().join("data"))])
@@ -157,6 +174,9 @@ async fn a_hub_starts_with_the_settings_of_the_chart() -> anyhow::Result<()> {
         hub.wait_for_file(&ready, READY_DEADLINE).await?;
         let ready: Value = serde_json::from_slice(&fs::read(&ready)?)?;
         ensure!(ready["url"] == "https://hub.example.com", "{set}: {ready}");
+        if set == "13-traces" {
+            hub.wait_for_log("\"ratio\":0.01", READY_DEADLINE).await?;
+        }
     }
     Ok(())
 }

@@ -33,6 +33,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- with .Values.ca }}{{ if or .pem .existingSecret .existingConfigMap }}true{{ end }}{{ end }}
 {{- end }}
 
+{{/* True if the agent trusts further certificate authorities of a collector of traces. */}}
+{{- define "agent.hasTraceCa" -}}
+{{- with .Values.traces.ca }}{{ if or .existingSecret .existingConfigMap }}true{{ end }}{{ end }}
+{{- end }}
+
 {{/* Namespace of the GitOps tool. */}}
 {{- define "agent.toolNamespace" -}}
 {{- get (dict "flux" "flux-system" "argocd" "argocd") .Values.gitops.tool }}
@@ -71,5 +76,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- if and (or .Values.gitops.adopt .Values.gitops.installer) (eq .Values.gitops.tool "none") }}
 {{- fail "gitops.tool: adopt and installer belong to a tool: set flux or argocd" }}
+{{- end }}
+{{- with .Values.traces }}
+{{- if and (or .headers.existingSecret .ca.existingSecret .ca.existingConfigMap) (not .endpoint) }}
+{{- fail "traces.endpoint: headers and authorities belong to a collector: set its address, or remove them" }}
+{{- end }}
+{{- if and .ca.existingSecret .ca.existingConfigMap }}
+{{- fail "traces.ca: the authorities have one source: set one of existingSecret and existingConfigMap" }}
+{{- end }}
 {{- end }}
 {{- end }}

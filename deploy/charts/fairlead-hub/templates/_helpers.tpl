@@ -47,4 +47,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.proxyProtocol (not .Values.trustedProxies) }}
 {{- fail "trustedProxies: the PROXY header needs the networks of the load balancers: add them" }}
 {{- end }}
+{{- with .Values.traces }}
+{{- if and (or .headers.existingSecret .ca.existingSecret .ca.existingConfigMap) (not .endpoint) }}
+{{- fail "traces.endpoint: headers and authorities belong to a collector: set its address, or remove them" }}
+{{- end }}
+{{- if and .ca.existingSecret .ca.existingConfigMap }}
+{{- fail "traces.ca: the authorities have one source: set one of existingSecret and existingConfigMap" }}
+{{- end }}
+{{- end }}
 {{- end }}
