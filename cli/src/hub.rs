@@ -14,9 +14,8 @@ use std::{net::SocketAddr, sync::Arc};
 
 use clap::ArgMatches;
 use fairlead_api::{Code, Failure, HubUrl};
-use fairlead_certs::Leaf;
 use fairlead_client::{Environment, files};
-use fairlead_control::{Control, ProgramProxy};
+use fairlead_control::{Control, FrontFiles, ProgramProxy};
 use fairlead_gateway::Gateway;
 use fairlead_registry::RegistrySettings;
 use fairlead_runtime::{Process, admin, listen, workers};
@@ -206,20 +205,8 @@ fn control_config(
     (url, hub_address): (&HubUrl, &HubUrl),
     admin_url: &str,
 ) -> Result<fairlead_control::Config, Failure> {
-    let chain = settings
-        .tls
-        .as_ref()
-        .map(|(cert, _)| files::read(cert))
-        .transpose()?;
-    let key = settings
-        .tls
-        .as_ref()
-        .map(|(_, key)| files::read(key))
-        .transpose()?;
-    let front_leaf = match (&chain, &key) {
-        (Some(chain), Some(key)) => Some(Leaf::from_pem(chain, key)?),
-        _ => None,
-    };
+    let front_files = settings.tls.clone();
+    let front_files = front_files.map(|(certificate, key)| FrontFiles { certificate, key });
     let git_servers = settings.git_servers.as_deref();
     let git_servers = git_servers.map(fairlead_git_servers::open).transpose()?;
     let git_servers = git_servers.unwrap_or_default();
@@ -235,7 +222,7 @@ fn control_config(
         agent_address: settings.agent_address.clone(),
         install_base: settings.dev.as_ref().map(|_| admin_url.to_owned()),
         cluster_domain: cluster_domain(settings, url),
-        front_leaf,
+        front_files,
         store: settings.store.clone(),
         store_key: settings.store_key.clone(),
         influx: settings.influx.clone(),

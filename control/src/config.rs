@@ -3,7 +3,6 @@
 use std::{path::PathBuf, sync::Arc};
 
 use fairlead_api::HubUrl;
-use fairlead_certs::Leaf;
 use fairlead_delivery::ProgramProxy;
 use fairlead_facts::InfluxConfig;
 use fairlead_registry::RegistrySettings;
@@ -12,7 +11,10 @@ use fairlead_store::{AgentAddress, Place};
 use fairlead_vault::SecretAccess;
 use secrecy::SecretString;
 
-use crate::modules::{access::AccessSettings, enroll::EnrollSettings, git_proxy::GitProxySettings};
+use crate::{
+    front_files::FrontFiles,
+    modules::{access::AccessSettings, enroll::EnrollSettings, git_proxy::GitProxySettings},
+};
 
 /// Settings for opening the modules.
 #[derive(Debug, Clone)]
@@ -29,8 +31,8 @@ pub struct Config {
     pub install_base: Option<String>,
     /// Clusters are also reachable as `<id>.<cluster_domain>`.
     pub cluster_domain: String,
-    /// The front's certificate, if configured (`--tls-cert`).
-    pub front_leaf: Option<Leaf>,
+    /// Files of the front's certificate, if configured (`--tls-cert`).
+    pub front_files: Option<FrontFiles>,
     /// Location of the registry; defaults to a file in `data_dir`.
     pub store: Option<Place>,
     /// Sealing key for the hub's keys in the store, 32 bytes in base64, for several hubs on one

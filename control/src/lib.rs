@@ -13,6 +13,7 @@ mod config;
 mod control;
 mod epoch;
 mod files;
+mod front_files;
 mod keys;
 mod keys_error;
 mod local;
@@ -28,6 +29,7 @@ pub use fairlead_delivery::ProgramProxy;
 pub use fairlead_issuers as issuers;
 pub use fairlead_registry::{BOOTSTRAP_TTL, PERSON_TOKEN_TTL};
 pub use fairlead_repositories as repositories;
+pub use front_files::FrontFiles;
 pub use modules::{
     access::{ACCESS_MAX, AccessSettings, EMERGENCY_MAX},
     certificates::CertificateExpiry,

@@ -87,7 +87,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
     let secrets = Arc::new(StoreSecrets::of(&bootstrap)?);
     let now = clock.now();
     let (reporting, renew_grace) = (config.registry.reporting, config.enroll.renew_grace);
-    let certificates = Certificates::new(authorities.clone(), front(&config), renew_grace, now);
+    let certificates = Certificates::new(authorities.clone(), front(&config)?, renew_grace, now);
     let certificates = Arc::new(certificates?);
     let (hub, agent) = (&config.hub_address, &config.agent_address);
     let addresses = (&config.public_url, hub, agent);
@@ -127,7 +127,11 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         access,
         facts((&store, &clock), reporting, influx),
         Arc::new(ConfigurationModule::new(store.clone(), desired, tools)),
-        Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
+        Arc::new(CertificatesModule::new(
+            certificates.clone(),
+            config.front_files.clone(),
+            clock.clone(),
+        )),
         ca((&store, &clock), &authorities, &certificates),
         repositories_module(&config, (&store, &clock), secrets),
         GitProxyModule::shared(&store, config.git_proxy.clone())?,
@@ -237,7 +241,7 @@ fn about(
     (certificates, authorities): (&Arc<Certificates>, &Arc<TrustedAuthorities>),
 ) -> About {
     let (covering, trusted) = (Arc::clone(certificates), Arc::clone(authorities));
-    let has_own_front = config.front_leaf.is_none();
+    let has_own_front = config.front_files.is_none();
     About {
         public_url: config.public_url.clone(),
         cluster_domain: config.cluster_domain.clone(),
@@ -253,9 +257,9 @@ fn install_base(config: &Config) -> String {
     base.unwrap_or_else(|| config.public_url.to_string())
 }
 
-fn front(config: &Config) -> FrontCertificate {
-    match &config.front_leaf {
-        Some(leaf) => FrontCertificate::Given(leaf.clone()),
+fn front(config: &Config) -> Result<FrontCertificate, Failure> {
+    Ok(match &config.front_files {
+        Some(files) => FrontCertificate::Given(files.read()?),
         None => FrontCertificate::Own(front_names(config)),
-    }
+    })
 }

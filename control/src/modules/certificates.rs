@@ -1,8 +1,8 @@
 //! The hub's own certificates: the leaf of the inner TLS and, unless one is configured, the
 //! front's.
 //!
-//! They are issued on start and renewed at two thirds of their lifetime. Listeners receive the new
-//! certificate through a watch.
+//! They are issued on start and renewed at two thirds of their lifetime. A configured certificate is read again each
+//! minute. Listeners receive the new certificate through a watch.
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fairlead_api::{Failure, moment::timestamp};
+use fairlead_api::{Code, Failure, moment::timestamp};
 use fairlead_certs::{Leaf, front_server, renew_at, session_client, session_server};
 use fairlead_routes::ApiModule;
 use fairlead_runtime::Process;
@@ -19,10 +19,13 @@ use fairlead_store::Clock;
 use prometheus::{IntGaugeVec, Opts};
 use rustls::{ClientConfig, ServerConfig};
 use time::OffsetDateTime;
-use tokio::sync::watch;
+use tokio::{sync::watch, task::spawn_blocking};
 use tracing::{info, warn};
 
-use crate::authorities::{CaSet, TrustedAuthorities};
+use crate::{
+    authorities::{CaSet, TrustedAuthorities},
+    front_files::FrontFiles,
+};
 
 /// Interval of wall-clock checks: a 16-hour timer would not advance while the machine is suspended.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -173,6 +176,20 @@ impl Certificates {
         Ok(ends)
     }
 
+    /// Serves this configured certificate from now on; `None` if the front has it already.
+    fn replace_front(&self, leaf: Leaf) -> Result<Option<OffsetDateTime>, Failure> {
+        let served = self.leaves.read().unwrap_or_else(PoisonError::into_inner);
+        if served.front.chain() == leaf.chain() {
+            return Ok(None);
+        }
+        drop(served);
+        let config = front_server(&leaf)?;
+        let ends = leaf.not_after();
+        self.write().front = leaf;
+        self.front.send_replace(config);
+        Ok(Some(ends))
+    }
+
     /// `None` if the front's certificate is configured.
     fn renew_front(&self, now: OffsetDateTime) -> Result<Option<OffsetDateTime>, Failure> {
         let Some(names) = &self.names else {
@@ -199,18 +216,37 @@ fn client_between_hubs(set: &CaSet, now: OffsetDateTime) -> Result<Arc<ClientCon
 
 pub(crate) struct CertificatesModule {
     certificates: Arc<Certificates>,
+    /// `None` if the hub makes the front's certificate.
+    front_files: Option<FrontFiles>,
     clock: Clock,
     /// `None` if the metric could not be created.
     expiry: Option<IntGaugeVec>,
 }
 
 impl CertificatesModule {
-    pub(crate) fn new(certificates: Arc<Certificates>, clock: Clock) -> Self {
+    pub(crate) fn new(
+        certificates: Arc<Certificates>,
+        front_files: Option<FrontFiles>,
+        clock: Clock,
+    ) -> Self {
         CertificatesModule {
             certificates,
+            front_files,
             clock,
             expiry: expiry_gauge(),
         }
+    }
+
+    /// Serves a certificate that was renewed in its files.
+    ///
+    /// Both files may be read around a renewal, and then do not belong together: the next check has them right.
+    async fn read_front(&self, files: FrontFiles) -> Result<(), Failure> {
+        let read = spawn_blocking(move || files.read()).await;
+        let leaf = read.map_err(|error| Failure::because(Code::Internal, error))??;
+        if let Some(ends) = self.certificates.replace_front(leaf)? {
+            info!(ends = timestamp(ends), "front certificate read again");
+        }
+        Ok(())
     }
 }
 
@@ -230,6 +266,11 @@ impl Module for CertificatesModule {
         loop {
             if let Err(error) = self.certificates.renew_due(self.clock.now()) {
                 warn!(code = %error.code, cause = error.cause, "hub certificates not renewed");
+            }
+            if let Some(files) = self.front_files.clone()
+                && let Err(error) = self.read_front(files).await
+            {
+                warn!(code = %error.code, cause = error.cause, "front certificate not read again");
             }
             if let Some(gauge) = gauge {
                 show(gauge, self.certificates.expiry());

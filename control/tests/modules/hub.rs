@@ -1,13 +1,15 @@
 //! The hub as a whole: directory, own certificates, refusals to start.
 
+use std::fs;
+
 use fairlead_api::{
     Code, Failure,
     resources::{CreateToken, Role},
 };
-use fairlead_certs::Authority;
-use fairlead_control::{Control, backup::HubData};
+use fairlead_control::{Control, FrontFiles, backup::HubData};
 use fairlead_runtime::Process;
 use fairlead_store::{Clock, Place, dump::migrate};
+use fairlead_testkit::tls::{TestCa, TestLeaf};
 use time::{Duration, OffsetDateTime};
 
 use crate::rig::{Rig, START, config};
@@ -232,23 +234,46 @@ async fn the_hubs_certificates_are_renewed_at_two_thirds() {
 }
 
 #[tokio::test]
-async fn a_configured_certificate_is_served_unchanged() {
+async fn a_configured_certificate_is_served_unchanged_until_its_files_change() {
     let elsewhere = tempfile::tempdir().unwrap();
-    let corporate = Authority::open_or_create(elsewhere.path()).unwrap();
-    let leaf = corporate
-        .issue_front(&["hub.example".to_owned()], OffsetDateTime::now_utc())
-        .unwrap();
+    let corporate = TestCa::new("corporate").unwrap();
+    let files = FrontFiles {
+        certificate: elsewhere.path().join("tls.crt"),
+        key: elsewhere.path().join("tls.key"),
+    };
+    let write = |leaf: &TestLeaf| {
+        fs::write(&files.certificate, leaf.pem()).unwrap();
+        fs::write(&files.key, leaf.key_pem()).unwrap();
+    };
+    let (first, second) = (
+        corporate.leaf(&["hub.example"]).unwrap(),
+        corporate.expired_leaf(&["hub.example"]).unwrap(),
+    );
+    write(&first);
     let dir = tempfile::tempdir().unwrap();
     let mut config = config(&dir);
-    config.front_leaf = Some(leaf.clone());
+    config.front_files = Some(files.clone());
     let control = Control::open_at(config, Clock::new(|| START + Duration::days(30)))
         .await
         .unwrap();
-    assert_eq!(control.certificate_expiry().front, leaf.not_after());
+    let before = control.certificate_expiry();
     let mut front = control.front_tls();
     front.borrow_and_update();
     run_once(&control).await;
     assert!(!front.has_changed().unwrap(), "it is not ours to renew");
+
+    fs::write(&files.certificate, second.pem()).unwrap();
+    run_once(&control).await;
+    assert!(!front.has_changed().unwrap(), "its key is not there yet");
+    assert_eq!(control.certificate_expiry(), before);
+    write(&second);
+    run_once(&control).await;
+    assert!(front.has_changed().unwrap());
+    assert!(control.certificate_expiry().front < before.front);
+    front.borrow_and_update();
+    fs::remove_file(&files.key).unwrap();
+    run_once(&control).await;
+    assert!(!front.has_changed().unwrap(), "the last one is kept");
     let modules = control.seam().modules;
     let about = modules.iter().find(|m| m.name() == "about").unwrap();
     let people = about

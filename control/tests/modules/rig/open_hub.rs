@@ -89,7 +89,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         agent_address: Default::default(),
         install_base: None,
         cluster_domain: "clusters.hub.example".to_owned(),
-        front_leaf: None,
+        front_files: None,
         store: None,
         store_key: None,
         influx: None,
