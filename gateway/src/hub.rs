@@ -109,8 +109,9 @@ impl Hub {
             Arc::clone(&metrics),
         ));
         let max_clusters = config.limits.metric_clusters;
-        scrape::register(&sessions, &metrics, max_clusters, process.registry())
-            .map_err(internal)?;
+        let links = Arc::<HubLinks>::default();
+        let sources = (&sessions, &links);
+        scrape::register(sources, &metrics, max_clusters, process.registry()).map_err(internal)?;
         let reserve = MemoryBudget::of(config.limits.session_memory);
         gauges::register(
             process.registry(),
@@ -118,7 +119,6 @@ impl Hub {
             reserve.clone(),
             &MemoryBudget::METRICS,
         )?;
-        let links = Arc::<HubLinks>::default();
         let presence: Arc<dyn Presence> = Arc::new(HubPresence {
             sessions: Arc::clone(&sessions),
             links: Arc::clone(&links),

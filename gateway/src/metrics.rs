@@ -238,6 +238,10 @@ impl Metrics {
         }
         for outcome in RequestEnd::ALL {
             self.requests.with_label_values(&[outcome.as_str()]);
+            for direction in HopDirection::ALL {
+                let labels = [direction.as_str(), outcome.as_str()];
+                self.hubs.forwarded.with_label_values(&labels);
+            }
         }
         for outcome in HandshakeOutcome::ALL {
             for layer in [TlsLayer::Front, TlsLayer::Session] {

@@ -84,6 +84,8 @@ pub(super) struct ClusterActivity {
     pub(super) instances: Vec<Instance>,
     /// Version of each agent.
     pub(super) agents: Vec<Box<str>>,
+    /// Version of each agent whose first link has a session here that is up. Among several hubs one at most has it.
+    pub(super) first_links: Vec<Box<str>>,
     /// Shortest round trip.
     pub(super) rtt: Option<Duration>,
     pub(super) requests_open: usize,
@@ -120,6 +122,11 @@ impl RegisteredSession {
             rtt: self.rtt,
             chosen: self.chosen,
         }
+    }
+
+    fn is_first_link(&self) -> bool {
+        let (_, link) = self.identity.name;
+        link.index() == 0 && self.entry.session().is_up()
     }
 
     fn describe(&self) -> AgentSession {
@@ -343,9 +350,11 @@ impl ClusterSessions {
             })
             .collect();
         let instances = agents.keys().copied().map(Instance::from_bytes);
+        let first_links = sessions.clone().filter(|it| it.is_first_link());
         ClusterActivity {
             instances: instances.collect(),
             agents: agents.into_values().cloned().collect(),
+            first_links: first_links.map(|it| it.identity.version.clone()).collect(),
             rtt: sessions.clone().filter_map(|session| session.rtt).min(),
             requests_open: sessions.map(|session| session.entry.load()).sum(),
             traffic,

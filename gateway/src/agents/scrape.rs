@@ -4,6 +4,7 @@ mod busiest;
 
 use std::{
     collections::HashMap,
+    iter,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
@@ -15,9 +16,12 @@ use prometheus::{
 };
 use time::OffsetDateTime;
 
-use self::busiest::BusiestClusters;
+use self::busiest::{BusiestClusters, HubSet};
 use super::table::SessionTable;
-use crate::metrics::{Metrics, SessionState};
+use crate::{
+    hubs::links::HubLinks,
+    metrics::{Metrics, SessionState},
+};
 
 const CLUSTER_LABEL: &str = "cluster";
 
@@ -26,17 +30,18 @@ const CLUSTER_LABEL: &str = "cluster";
 /// # Errors
 /// The registry has metrics of these names already.
 pub(crate) fn register(
-    sessions: &Arc<SessionTable>,
+    (sessions, links): (&Arc<SessionTable>, &Arc<HubLinks>),
     metrics: &Arc<Metrics>,
     max_clusters: usize,
     registry: &Registry,
 ) -> prometheus::Result<()> {
-    let collector = SessionCollector::new(sessions, metrics, max_clusters)?;
+    let collector = SessionCollector::new((sessions, links), metrics, max_clusters)?;
     registry.register(Box::new(collector))
 }
 
 struct SessionCollector {
     sessions: Weak<SessionTable>,
+    links: Weak<HubLinks>,
     metrics: Arc<Metrics>,
     certificates: PerCluster,
     busiest: Mutex<BusiestClusters>,
@@ -45,12 +50,13 @@ struct SessionCollector {
 
 impl SessionCollector {
     fn new(
-        sessions: &Arc<SessionTable>,
+        (sessions, links): (&Arc<SessionTable>, &Arc<HubLinks>),
         metrics: &Arc<Metrics>,
         max_clusters: usize,
     ) -> Result<Self, prometheus::Error> {
         Ok(SessionCollector {
             sessions: Arc::downgrade(sessions),
+            links: Arc::downgrade(links),
             metrics: Arc::clone(metrics),
             certificates: PerCluster::new(
                 "fairlead_agent_certificate_expiry_timestamp_seconds",
@@ -59,6 +65,13 @@ impl SessionCollector {
             busiest: Mutex::new(BusiestClusters::new(max_clusters)),
             traffic: ClusterDescs::new()?,
         })
+    }
+
+    fn hub_set(&self) -> HubSet {
+        match self.links.upgrade().is_none_or(|it| it.is_empty()) {
+            true => HubSet::Single,
+            false => HubSet::Several,
+        }
     }
 }
 
@@ -87,7 +100,7 @@ impl Collector for SessionCollector {
             // Read before the lock, which another scrape may hold.
             let activities = sessions.activities();
             let mut busiest = self.busiest.lock().unwrap_or_else(PoisonError::into_inner);
-            busiest.update(&activities);
+            busiest.update(&activities, self.hub_set());
             all.extend(self.traffic.families(&busiest));
         }
         all
@@ -118,6 +131,7 @@ struct ClusterDescs {
     bytes: Desc,
     rtt: Desc,
     agents: Desc,
+    in_other: Desc,
 }
 
 impl ClusterDescs {
@@ -125,7 +139,7 @@ impl ClusterDescs {
         Ok(ClusterDescs {
             requests: desc(
                 "fairlead_cluster_requests_total",
-                "Requests of people to the busiest clusters; `other` is the rest.",
+                "Requests of people to the busiest clusters, at the hub with the session; `other` is the rest.",
                 &[CLUSTER_LABEL],
             )?,
             requests_open: desc(
@@ -145,24 +159,30 @@ impl ClusterDescs {
             )?,
             agents: desc(
                 "fairlead_cluster_agents",
-                "Connected agents of the busiest clusters by version; `other` is the rest.",
+                "Connected agents of the busiest clusters by version, among several hubs at the one with the first link; `other` is the rest.",
                 &[CLUSTER_LABEL, "version"],
+            )?,
+            in_other: desc(
+                "fairlead_clusters_in_other",
+                "Clusters with a session at this hub that share the row `other`; 0 at each hub: a sum over hubs is complete.",
+                &[],
             )?,
         })
     }
 
-    fn all(&self) -> [&Desc; 5] {
+    fn all(&self) -> [&Desc; 6] {
         [
             &self.requests,
             &self.requests_open,
             &self.bytes,
             &self.rtt,
             &self.agents,
+            &self.in_other,
         ]
     }
 
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
-    fn families(&self, busiest: &BusiestClusters) -> [MetricFamily; 5] {
+    fn families(&self, busiest: &BusiestClusters) -> [MetricFamily; 6] {
         let rows = || busiest.rows();
         let of = |cluster| [(CLUSTER_LABEL, cluster)];
         let bytes = rows().flat_map(|(id, row)| {
@@ -181,12 +201,14 @@ impl ClusterDescs {
         });
         let requests = rows().map(|(id, row)| counter(of(id), row.traffic.requests as f64));
         let open = rows().map(|(id, row)| gauge(of(id), row.requests_open as f64));
+        let in_other = gauge([], busiest.clusters_in_other() as f64);
         [
             family(&self.requests, MetricType::COUNTER, requests),
             family(&self.requests_open, MetricType::GAUGE, open),
             family(&self.bytes, MetricType::COUNTER, bytes),
             family(&self.rtt, MetricType::GAUGE, rtts),
             family(&self.agents, MetricType::GAUGE, agents),
+            family(&self.in_other, MetricType::GAUGE, iter::once(in_other)),
         ]
     }
 }

@@ -148,6 +148,8 @@ pub(crate) enum HopDirection {
 }
 
 impl HopDirection {
+    pub(super) const ALL: [HopDirection; 2] = [HopDirection::ToHub, HopDirection::FromHub];
+
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             HopDirection::ToHub => "to-hub",

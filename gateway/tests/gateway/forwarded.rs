@@ -36,7 +36,7 @@ fn remote(name: &str, port: u16) -> RemoteHub {
 }
 
 /// The hub learns that these others are live, and that all clusters have a session with those in `listed`.
-fn introduce(rig: &Rig, others: &[(&str, u16)], listed: &[&str]) {
+pub(crate) fn introduce(rig: &Rig, others: &[(&str, u16)], listed: &[&str]) {
     let seen = ClusterStatus {
         state: ClusterState::Connected,
         since: OffsetDateTime::now_utc(),

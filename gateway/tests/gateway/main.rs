@@ -18,6 +18,7 @@ mod front;
 mod heads;
 #[cfg(test)]
 mod hostile;
+mod hub_metrics;
 #[cfg(test)]
 mod links;
 #[cfg(test)]

@@ -45,6 +45,17 @@ pub(super) struct BusiestClusters {
     known: HashMap<ClusterId, KnownCluster>,
     own: BTreeMap<ClusterId, ClusterRow>,
     other: ClusterRow,
+    /// Number of clusters in the shared row.
+    clusters_in_other: usize,
+}
+
+/// Place of the hub among those of its database. It decides which agents the rows count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HubSet {
+    /// Each agent counts.
+    Single,
+    /// An agent counts where its first link is, so that a sum over hubs has it once.
+    Several,
 }
 
 impl BusiestClusters {
@@ -54,7 +65,13 @@ impl BusiestClusters {
             known: HashMap::new(),
             own: BTreeMap::new(),
             other: ClusterRow::default(),
+            clusters_in_other: 0,
         }
+    }
+
+    /// Number of clusters with a session that share the row of the others.
+    pub(super) fn clusters_in_other(&self) -> usize {
+        self.clusters_in_other
     }
 
     /// Rows of the busiest clusters, then that of all others.
@@ -64,7 +81,7 @@ impl BusiestClusters {
     }
 
     /// Takes the activity of all clusters with a session.
-    pub(super) fn update(&mut self, activities: &[(ClusterId, ClusterActivity)]) {
+    pub(super) fn update(&mut self, activities: &[(ClusterId, ClusterActivity)], hubs: HubSet) {
         let mut before = std::mem::take(&mut self.known);
         let mut deltas = Vec::with_capacity(activities.len());
         for (id, activity) in activities {
@@ -78,17 +95,20 @@ impl BusiestClusters {
             deltas.push(delta);
         }
         self.choose();
-        let versions = most_frequent_versions(activities);
+        let versions = most_frequent_versions(activities, hubs);
         self.other.reset_gauges();
+        self.clusters_in_other = activities.len().saturating_sub(self.own.len());
         for ((id, activity), delta) in activities.iter().zip(deltas) {
             match self.own.get_mut(id) {
                 Some(row) => {
                     row.reset_gauges();
-                    row.add(activity, delta, &versions);
+                    row.add(activity, delta);
+                    row.add_agents(hubs.agents(activity), &versions);
                     row.rtt = activity.rtt;
                 }
                 None => {
-                    self.other.add(activity, delta, &versions);
+                    self.other.add(activity, delta);
+                    self.other.add_agents(hubs.agents(activity), &versions);
                     self.other.rtt = self.other.rtt.max(activity.rtt);
                 }
             }
@@ -118,6 +138,16 @@ impl BusiestClusters {
     }
 }
 
+impl HubSet {
+    /// Versions of the agents that count here.
+    fn agents(self, activity: &ClusterActivity) -> &[Box<str>] {
+        match self {
+            HubSet::Single => &activity.agents,
+            HubSet::Several => &activity.first_links,
+        }
+    }
+}
+
 impl ClusterRow {
     fn reset_gauges(&mut self) {
         self.requests_open = 0;
@@ -125,10 +155,13 @@ impl ClusterRow {
         self.agents.clear();
     }
 
-    fn add(&mut self, activity: &ClusterActivity, delta: Traffic, versions: &BTreeSet<&str>) {
+    fn add(&mut self, activity: &ClusterActivity, delta: Traffic) {
         self.traffic += delta;
         self.requests_open += activity.requests_open;
-        for version in &activity.agents {
+    }
+
+    fn add_agents(&mut self, agents: &[Box<str>], versions: &BTreeSet<&str>) {
+        for version in agents {
             let label = match versions.get(&**version) {
                 Some(version) => version,
                 None if is_version(version) => OTHER,
@@ -145,9 +178,12 @@ fn weight_of(delta: Traffic) -> u64 {
     requests.saturating_add(bytes)
 }
 
-fn most_frequent_versions(activities: &[(ClusterId, ClusterActivity)]) -> BTreeSet<&str> {
+fn most_frequent_versions(
+    activities: &[(ClusterId, ClusterActivity)],
+    hubs: HubSet,
+) -> BTreeSet<&str> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let agents = activities.iter().flat_map(|(_, activity)| &activity.agents);
+    let agents = activities.iter().flat_map(|(_, it)| hubs.agents(it));
     for version in agents.filter(|version| is_version(version)) {
         *counts.entry(version).or_default() += 1;
     }
@@ -173,6 +209,7 @@ mod tests {
         ClusterActivity {
             instances: Vec::new(),
             agents: vec![version.into()],
+            first_links: Vec::new(),
             rtt: Some(Duration::from_millis(requests)),
             requests_open: 1,
             traffic: Traffic {
@@ -186,7 +223,7 @@ mod tests {
     fn scrape(busiest: &mut BusiestClusters, requests: &[(&str, u64)]) -> Vec<(String, u64)> {
         let of = |&(id, requests): &(&str, u64)| (id.parse().unwrap(), activity(requests, "1.0.0"));
         let activities: Vec<_> = requests.iter().map(of).collect();
-        busiest.update(&activities);
+        busiest.update(&activities, HubSet::Single);
         let rows = busiest.rows();
         rows.map(|(id, row)| (id.to_owned(), row.traffic.requests))
             .collect()
@@ -221,11 +258,34 @@ mod tests {
     }
 
     #[test]
+    fn agent_with_links_to_two_hubs_counts_once_in_their_sum() {
+        let agents = |first_links: Vec<Box<str>>, hubs| {
+            let mut busiest = BusiestClusters::new(1);
+            let activity = ClusterActivity {
+                first_links,
+                ..activity(1, "1.0.0")
+            };
+            busiest.update(&[("c-a".parse().unwrap(), activity)], hubs);
+            let (_, row) = busiest.rows().next().unwrap();
+            row.agents.values().sum::<usize>()
+        };
+        let (with_first, with_second) = (vec!["1.0.0".into()], Vec::new());
+        let sum = agents(with_first, HubSet::Several) + agents(with_second, HubSet::Several);
+        assert_eq!(sum, 1);
+        assert_eq!(
+            agents(Vec::new(), HubSet::Single),
+            1,
+            "only its second link is up"
+        );
+    }
+
+    #[test]
     fn row_of_the_rest_has_the_longest_round_trip() {
         let mut busiest = BusiestClusters::new(0);
         scrape(&mut busiest, &[("c-a", 7), ("c-b", 3)]);
         let (id, row) = busiest.rows().next().unwrap();
         assert_eq!((id, row.requests_open), (OTHER, 2));
+        assert_eq!(busiest.clusters_in_other(), 2);
         assert_eq!(row.rtt, Some(Duration::from_millis(7)));
     }
 
@@ -242,7 +302,7 @@ mod tests {
             .enumerate()
             .map(|(n, version)| (format!("c-{n}").parse().unwrap(), activity(1, &version)))
             .collect();
-        busiest.update(&activities);
+        busiest.update(&activities, HubSet::Single);
         let (_, row) = busiest.rows().next().unwrap();
         assert_eq!(row.agents[UNKNOWN], 2);
         assert_eq!(row.agents.values().sum::<usize>(), 33);
