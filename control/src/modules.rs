@@ -127,11 +127,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         access,
         facts((&store, &clock), reporting, influx),
         Arc::new(ConfigurationModule::new(store.clone(), desired, tools)),
-        Arc::new(CertificatesModule::new(
-            certificates.clone(),
-            config.front_files.clone(),
-            clock.clone(),
-        )),
+        certificates_module(&config, &certificates, &clock),
         ca((&store, &clock), &authorities, &certificates),
         repositories_module(&config, (&store, &clock), secrets),
         GitProxyModule::shared(&store, config.git_proxy.clone())?,
@@ -249,6 +245,15 @@ fn about(
         front_ca_pem: Box::new(move || has_own_front.then(|| trusted.set().bundle_pem())),
         covers: Box::new(move |domain| covering.covers(domain)),
     }
+}
+
+fn certificates_module(
+    config: &Config,
+    certificates: &Arc<Certificates>,
+    clock: &Clock,
+) -> Arc<CertificatesModule> {
+    let (certificates, files) = (Arc::clone(certificates), config.front_files.clone());
+    Arc::new(CertificatesModule::new(certificates, files, clock.clone()))
 }
 
 /// Prefix of install URLs.

@@ -10,7 +10,7 @@ use fairlead_control::{Control, FrontFiles, backup::HubData};
 use fairlead_runtime::Process;
 use fairlead_store::{Clock, Place, dump::migrate};
 use fairlead_testkit::tls::{TestCa, TestLeaf};
-use time::{Duration, OffsetDateTime};
+use time::Duration;
 
 use crate::rig::{Rig, START, config};
 
