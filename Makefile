@@ -12,6 +12,7 @@ HYPERLINK_VERSION := 0.3.2
 FUZZ_SECONDS ?= 60
 KILLS ?= 500
 MINUTES ?= 30
+OBSERVE_MINUTES ?= 10
 # Tests by name, so that every rung asks for the whole workspace: what features a crate has follows from the packages that are asked for, and what differs is compiled twice.
 tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
 BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs e2e/tests/hubs_killed e2e/tests/commodore.rs e2e/tests/schemathesis.rs e2e/tests/gitops e2e/tests/vault e2e/tests/hosts e2e/tests/pods e2e/tests/monitoring e2e/tests/upgrades
@@ -149,10 +150,12 @@ monitoring: ## promtool on metrics and alerts, and the names in all queries, wit
 		echo "SKIPPED: metrics, alerts and dashboards with Prometheus; e2e/prometheus/build has told above why there is none"; \
 	fi
 
-observe: kube ## a real Prometheus scrapes a hub and six agents through load and faults: each alert fires for its fault, and no other; dashboards are drawn (ten minutes)
+observe: kube ## a real Prometheus scrapes three hubs and eight agents through load and faults for OBSERVE_MINUTES at least: each alert fires for its fault, and no other; dashboards are drawn (root)
 	@e2e/prometheus/build > /dev/null
 	cargo build --locked --workspace --bin fairlead
-	cargo test --locked --workspace --test monitoring -- observe --ignored --nocapture
+	@# The small disk of a hub is mounted in a namespace that ends with the test.
+	FAIRLEAD_E2E_MINUTES=$(OBSERVE_MINUTES) unshare --mount --propagation private \
+		cargo test --locked --workspace --test monitoring -- observe --ignored --nocapture
 
 traces: kube ## a real OpenTelemetry collector, built from its Go module, gets one trace with spans of hub, agent and API server (cached outside the checkout)
 	@e2e/otel/build > /dev/null

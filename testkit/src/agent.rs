@@ -17,7 +17,7 @@ use fairlead_api::{
     headers::{DRAINING, PROBE_PATH},
     hello::{HELLO_PATH, Hello, Instance, LinkIndex},
 };
-use fairlead_certs::{AgentKey, Authority, LEAF_LIFETIME, Leaf};
+use fairlead_certs::{AgentKey, Authority, LEAF_LIFETIME, Leaf, Registration, agent_identity};
 use fairlead_dialer::{
     DialError, DialTrace, Dialer, Limits, LinkState, Redialed, Session, dial::ProxyRules,
 };
@@ -170,6 +170,42 @@ impl FakeAgent {
     /// # Panics
     /// The hub refuses.
     pub async fn enrolled(join: &str, ca_file: &Path) -> Self {
+        FakeAgent::enrolled_with(join, ca_file, |_, leaf| leaf).await
+    }
+
+    /// As [`FakeAgent::enrolled`], with a certificate that expires in `left` and is never renewed. `data`: data folder of the
+    /// hub, whose CA signs the certificate.
+    ///
+    /// # Panics
+    /// The hub refuses, or its CA cannot be read.
+    pub async fn enrolled_expiring(
+        join: &str,
+        ca_file: &Path,
+        data: &Path,
+        left: Duration,
+    ) -> Self {
+        let authority = Authority::open_or_create(data).unwrap();
+        let issued = OffsetDateTime::now_utc() - LEAF_LIFETIME + left;
+        FakeAgent::enrolled_with(join, ca_file, |key, leaf| {
+            let identity = agent_identity(leaf.chain(), authority.trust_domain()).unwrap();
+            // A hub accepts serial numbers of the cluster's present registration only.
+            let number = u64::from_str_radix(&identity.serial[..16], 16).unwrap();
+            let registration = Registration::from_bytes(number.to_be_bytes());
+            let (tenant, cluster) = (&identity.tenant, &identity.cluster);
+            let csr = key.csr().unwrap();
+            let signed = authority.sign_agent_of(registration, &csr, tenant, cluster, issued);
+            key.with_certificate(&signed.unwrap().certificate_pem)
+                .unwrap()
+        })
+        .await
+    }
+
+    /// `leaf` chooses the certificate of the key, from the issued one.
+    async fn enrolled_with(
+        join: &str,
+        ca_file: &Path,
+        leaf: impl FnOnce(&AgentKey, Leaf) -> Leaf,
+    ) -> Self {
         let join: JoinString = join.parse().unwrap();
         let outer_tls = tls::client(ca_file).unwrap();
         let [hub] = join.hubs.as_slice() else {
@@ -190,7 +226,7 @@ impl FakeAgent {
         let (status, body) = visitor.post(ENROLL_PATH, &request).await;
         assert_eq!(status, 200, "{body:?}");
         let issued: Issued = serde_json::from_slice(&body).unwrap();
-        let leaf = key.with_certificate(&issued.certificate).unwrap();
+        let leaf = leaf(&key, key.with_certificate(&issued.certificate).unwrap());
         connect(Some(&leaf), next_instance()).await
     }
 

@@ -135,6 +135,20 @@ impl TestCa {
         self.sign(params)
     }
 
+    /// As [`TestCa::leaf`], valid until this time.
+    ///
+    /// # Errors
+    /// As [`TestCa::leaf`].
+    pub fn leaf_until(
+        &self,
+        names: &[&str],
+        not_after: time::OffsetDateTime,
+    ) -> anyhow::Result<TestLeaf> {
+        let mut params = params(names)?;
+        params.not_after = not_after;
+        self.sign(params)
+    }
+
     fn sign(&self, params: CertificateParams) -> anyhow::Result<TestLeaf> {
         let key = KeyPair::generate()?;
         Ok(TestLeaf {

@@ -14,7 +14,7 @@ use fairlead_testkit::process::Launch;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::{io::AsyncWriteExt, time::sleep};
 
-use super::world::{UNSTABLE, World, every, now, send};
+use super::world::{UNSTABLE, World, calls, every, now, send};
 
 /// Interval of breaks of the links of four agents. A broken link is back within a second.
 const CUT_INTERVAL: Duration = Duration::from_millis(1500);
@@ -26,7 +26,7 @@ pub(super) const LOAD_INTERVAL: Duration = Duration::from_millis(100);
 impl World {
     pub(super) async fn wrong_tokens(&self) -> anyhow::Result<()> {
         let begin = now();
-        let guesses = self.calls("/v1/whoami", "wrong", Duration::from_millis(150))?;
+        let guesses = calls(&self.hub, "/v1/whoami", "wrong", Duration::from_millis(150))?;
         self.fires(begin, &["WrongTokens"]).await?;
         drop(guesses);
         self.recovers().await

@@ -12,15 +12,18 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, RawClient, Site, eventually, prometheus::Prometheus};
 use fairlead_testkit::relay::Relay;
 use time::OffsetDateTime;
-use tokio::time::{interval, sleep};
+use tokio::time::{Instant, interval, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{narrow_relay::NarrowRelay, rules::faster, slow_relay::slow_relay};
-use crate::files::rules;
+use super::{
+    certified_hub::CertifiedHub, frail_hub::FrailHub, narrow_relay::NarrowRelay, rules::faster,
+    slow_relay::slow_relay,
+};
+use crate::files::{alerts, rules};
 
 const ALERT_DEADLINE: Duration = Duration::from_secs(90);
 /// Time without a fault in which no alert may fire.
-const HEALTHY_TIME: Duration = Duration::from_secs(20);
+const HEALTHY_TIME: Duration = Duration::from_secs(12);
 /// Clusters whose agents are killed, and whose links break again and again.
 pub(super) const UNSTABLE: [&str; 3] = ["c", "d", "e"];
 
@@ -39,6 +42,8 @@ pub(super) struct World {
     pub(super) sites: Vec<(&'static str, Site)>,
     /// Ids of the clusters by name.
     pub(super) ids: BTreeMap<&'static str, String>,
+    pub(super) frail: FrailHub,
+    pub(super) certified: CertifiedHub,
     _slow: AbortOnDropHandle<()>,
 }
 
@@ -78,13 +83,11 @@ impl World {
             sites.push((name, site));
             ids.insert(name, joining.id);
         }
-        let admin = hub
-            .ready()
-            .admin_url
-            .trim_start_matches("http://")
-            .parse()?;
+        let frail = FrailHub::start(cluster).await?;
+        let certified = CertifiedHub::start().await?;
+        let hubs = vec![admin(&hub)?, admin(&frail.hub)?, certified.admin];
         let agents = sites.iter().map(|(_, site)| site.admin()).collect();
-        let jobs = [("hub", vec![admin]), ("agent", agents)];
+        let jobs = [("hub", hubs), ("agent", agents)];
         let folder = hub.dir().join("prometheus");
         fs::create_dir(&folder)?;
         let prometheus = Prometheus::start(&folder, &jobs, &faster(&rules()?)).await?;
@@ -98,6 +101,8 @@ impl World {
             api_relay,
             sites,
             ids,
+            frail,
+            certified,
             _slow: slow_task,
         })
     }
@@ -110,29 +115,14 @@ impl World {
     ) -> anyhow::Result<AbortOnDropHandle<()>> {
         let id = self.ids.get(name).context("no such cluster")?;
         let path = format!("/k8s/clusters/{id}/api/v1/namespaces/default/pods?timeout=300ms");
-        self.calls(&path, &self.hub.token()?, pause)
+        calls(&self.hub, &path, &self.hub.token()?, pause)
     }
 
-    pub(super) fn calls(
-        &self,
-        path: &str,
-        token: &str,
-        pause: Duration,
-    ) -> anyhow::Result<AbortOnDropHandle<()>> {
-        let front = Arc::new(self.hub.front()?);
-        let host = front.address();
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
-        );
-        Ok(every(pause, move || {
-            send(Arc::clone(&front), request.clone())
-        }))
-    }
-
-    pub(super) async fn stays_healthy(&self) -> anyhow::Result<()> {
+    /// No alert fires for the shortest time, and until `end`.
+    pub(super) async fn stays_healthy(&self, end: Instant) -> anyhow::Result<()> {
         let begin = now();
         // A rule may only fire after its time, so there is nothing else to wait for.
-        sleep(HEALTHY_TIME).await;
+        sleep_until(end.max(Instant::now() + HEALTHY_TIME)).await;
         let fired = self.fired_since(begin).await?;
         ensure!(fired.is_empty(), "without a fault: {fired:?}");
         Ok(())
@@ -167,6 +157,15 @@ impl World {
         quiet.await.with_context(|| format!("firing {last:?}"))
     }
 
+    /// Each alert has fired since `begin`, except these.
+    pub(super) async fn all_fired(&self, begin: i64, except: &[&str]) -> anyhow::Result<()> {
+        let fired = self.fired_since(begin).await?;
+        let names = alerts(&rules()?)?.into_iter().map(|it| it.name);
+        let missing: Vec<_> = names.filter(|it| !fired.contains(it)).collect();
+        ensure!(missing == except, "not fired: {missing:?}");
+        Ok(())
+    }
+
     async fn firing(&self) -> anyhow::Result<BTreeSet<String>> {
         let firing = self
             .prometheus
@@ -193,6 +192,28 @@ fn names(alerts: &[serde_json::Value]) -> BTreeSet<String> {
         .iter()
         .filter_map(|it| it.pointer("/metric/alertname")?.as_str());
     names.map(str::to_owned).collect()
+}
+
+fn admin(hub: &Hub) -> anyhow::Result<SocketAddr> {
+    let address = hub.ready().admin_url.trim_start_matches("http://");
+    Ok(address.parse()?)
+}
+
+/// Requests to a hub, one after each `pause`, until the guard is dropped.
+pub(super) fn calls(
+    hub: &Hub,
+    path: &str,
+    token: &str,
+    pause: Duration,
+) -> anyhow::Result<AbortOnDropHandle<()>> {
+    let front = Arc::new(hub.front()?);
+    let host = front.address();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    Ok(every(pause, move || {
+        send(Arc::clone(&front), request.clone())
+    }))
 }
 
 /// Sends a request, whatever becomes of it.
