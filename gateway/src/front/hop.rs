@@ -141,8 +141,7 @@ async fn send(
             Ok(answer) => {
                 hub.metrics.forwarded(HopDirection::ToHub, RequestEnd::Ok);
                 // Both end after the last byte: a renewed link keeps the old session until then.
-                exchange.record.keep(route.session);
-                exchange.record.keep(route.running);
+                exchange.record.keep((route.session, route.running));
                 return exchange.finish(hub, answer, sent.elapsed()).await;
             }
             Err(failure) => failure,

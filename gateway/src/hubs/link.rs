@@ -3,7 +3,10 @@
 //! A session ends with its connection, so that a hub that dies is left at once: its requests fail or move then.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -23,6 +26,8 @@ use crate::{http::body, hub::Hub};
 
 /// Sessions to each other hub: a session has one task, so several use several cores.
 const SESSIONS_PER_HUB: usize = 4;
+/// Running requests on a session before the next one is used: those of one session share its reads and writes.
+const SHARED_REQUESTS: usize = 32;
 /// First delay before the next dial; it doubles with each failure.
 const REDIAL_DELAY_MIN: Duration = Duration::from_millis(100);
 /// A hub that is back is in use after at most this time.
@@ -35,7 +40,7 @@ const NO_LINK_YET: &str = "not connected yet";
 
 /// Link to another hub. Dropping it closes all its sessions.
 pub(crate) struct HubLink {
-    hub: RemoteHub,
+    hub: Arc<RemoteHub>,
     state: Arc<LinkState>,
     _dialing: DropGuard,
 }
@@ -43,12 +48,28 @@ pub(crate) struct HubLink {
 /// A session that this hub has opened at another one.
 pub(crate) struct HubSession {
     exchanges: Exchanges,
+    /// Number of leases.
+    running: AtomicUsize,
     _open: GaugeGuard,
 }
 
-impl HubSession {
+/// A session to another hub for one request, which counts until this is dropped.
+pub(crate) struct SessionLease(Arc<HubSession>);
+
+impl SessionLease {
+    fn of(session: &Arc<HubSession>) -> Self {
+        session.running.fetch_add(1, Ordering::Relaxed);
+        SessionLease(Arc::clone(session))
+    }
+
     pub(crate) fn exchanges(&self) -> &Exchanges {
-        &self.exchanges
+        &self.0.exchanges
+    }
+}
+
+impl Drop for SessionLease {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -115,22 +136,24 @@ impl HubLink {
             });
         }
         Arc::new(HubLink {
-            hub: remote,
+            hub: Arc::new(remote),
             state,
             _dialing: end.drop_guard(),
         })
     }
 
-    pub(super) fn hub(&self) -> &RemoteHub {
+    pub(super) fn hub(&self) -> &Arc<RemoteHub> {
         &self.hub
     }
 
-    /// The session with the fewest streams.
-    pub(super) fn session(&self) -> Option<Arc<HubSession>> {
+    /// The first session with few running requests, or the one with the fewest.
+    pub(super) fn session(&self) -> Option<SessionLease> {
         let inner = self.state.inner();
-        let sessions = inner.sessions.iter();
-        let least = sessions.min_by_key(|it| it.exchanges.session().stats().streams_open);
-        least.cloned()
+        let running = |it: &&Arc<HubSession>| it.running.load(Ordering::Relaxed);
+        let mut sessions = inner.sessions.iter();
+        let first = sessions.find(|it| running(it) < SHARED_REQUESTS);
+        let least = || inner.sessions.iter().min_by_key(running);
+        first.or_else(least).map(SessionLease::of)
     }
 
     /// Start and cause of the time without a session, if there is none.
@@ -207,6 +230,7 @@ impl SessionKeeper {
         }
         Ok(Arc::new(HubSession {
             exchanges,
+            running: AtomicUsize::new(0),
             _open: GaugeGuard::of(&self.hub.metrics.hubs.sessions),
         }))
     }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use super::{
-    link::{HubLink, HubSession},
+    link::{HubLink, SessionLease},
     refused::RefusedHubs,
 };
 use crate::hub::Hub;
@@ -30,8 +30,8 @@ pub(crate) struct HubLinks {
 
 /// A session to another hub, chosen for one request.
 pub(crate) struct HubRoute {
-    pub(crate) hub: RemoteHub,
-    pub(crate) session: Arc<HubSession>,
+    pub(crate) hub: Arc<RemoteHub>,
+    pub(crate) session: SessionLease,
     /// Keeps the links open while this hub drains.
     pub(crate) running: TaskTrackerToken,
 }
@@ -56,7 +56,7 @@ impl HubLinks {
     /// Brings the links in line with the list of hubs. The link to a hub that is gone is closed, with its requests.
     pub(crate) fn update(&self, hub: &Arc<Hub>, listed: Vec<RemoteHub>) {
         let mut links = self.links();
-        links.retain(|_, link| listed.contains(link.hub()));
+        links.retain(|_, link| listed.contains(link.hub().as_ref()));
         for remote in listed {
             let id = Arc::clone(&remote.id);
             links
@@ -76,7 +76,7 @@ impl HubLinks {
         candidates.find_map(|id| {
             let link = links.get(id)?;
             Some(HubRoute {
-                hub: link.hub().clone(),
+                hub: Arc::clone(link.hub()),
                 session: link.session()?,
                 running: self.running.token(),
             })
@@ -84,7 +84,7 @@ impl HubLinks {
     }
 
     /// One session to each of the other live hubs; `None` for a hub without a link.
-    pub(super) fn all(&self) -> Vec<(HubUrl, Option<Arc<HubSession>>)> {
+    pub(super) fn all(&self) -> Vec<(HubUrl, Option<SessionLease>)> {
         let links = self.links();
         let links = links.values();
         links
@@ -93,7 +93,7 @@ impl HubLinks {
     }
 
     /// A session to this hub.
-    pub(super) fn session_to(&self, id: &str) -> Option<Arc<HubSession>> {
+    pub(super) fn session_to(&self, id: &str) -> Option<SessionLease> {
         self.links().get(id)?.session()
     }
 

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use http::{Request, StatusCode, header};
 use tokio::time::timeout;
 
-use super::{link::HubSession, links::HubLinks};
+use super::{link::SessionLease, links::HubLinks};
 use crate::{agents::table::SessionTable, http::body};
 
 /// Deadline for the answers of the other hubs, which have the sessions in memory.
@@ -102,7 +102,7 @@ pub(super) fn activity_here(sessions: &SessionTable, clusters: &[ClusterId]) -> 
 }
 
 /// Activity of these clusters at another hub.
-async fn ask_activity(session: &HubSession, clusters: &[ClusterId]) -> Option<hop::HubActivity> {
+async fn ask_activity(session: &SessionLease, clusters: &[ClusterId]) -> Option<hop::HubActivity> {
     let mut activity = hop::HubActivity::default();
     let mut parts = clusters.chunks(hop::MAX_ACTIVITY_CLUSTERS);
     let first = parts.next().unwrap_or_default();
@@ -122,7 +122,7 @@ async fn ask_activity(session: &HubSession, clusters: &[ClusterId]) -> Option<ho
 }
 
 /// Body of a good answer.
-async fn send(session: &HubSession, request: Request<Body>, limit: usize) -> Option<Bytes> {
+async fn send(session: &SessionLease, request: Request<Body>, limit: usize) -> Option<Bytes> {
     let Answer::Response(response) = session.exchanges().send(request).await.ok()? else {
         return None;
     };
@@ -139,7 +139,7 @@ fn set_hub(items: &mut [AgentSession], url: &HubUrl) {
 }
 
 /// Sessions of a cluster at another hub.
-async fn ask(session: Arc<HubSession>, cluster: &ClusterId) -> Option<Vec<AgentSession>> {
+async fn ask(session: SessionLease, cluster: &ClusterId) -> Option<Vec<AgentSession>> {
     let request = Request::get(format!("{}{cluster}", hop::SESSIONS_PATH))
         .header(header::HOST, "hub")
         .body(body::empty())

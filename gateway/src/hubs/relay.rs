@@ -58,7 +58,11 @@ pub(super) async fn relay(
     peer: &PeerHub,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Failure> {
-    let cluster = checked_cluster(peer, &request)?;
+    let Some(first_hub) = peer.names() else {
+        let detail = "a hub must send its hello first";
+        return Err(Failure::because(Code::BadRequest, detail));
+    };
+    let cluster = checked_cluster(&request)?;
     hub.check_audit()?;
     if hub.reserve.is_over_budget() {
         let detail = "slow clients have used up --session-memory of the hub with the session";
@@ -66,7 +70,7 @@ pub(super) async fn relay(
     }
     // Before the record: a refused request has no event here, and goes to another hub.
     let (session, running) = acquire_here(hub, &cluster)?;
-    let record = RelayRecord::begin(hub, peer, &cluster, &request);
+    let record = RelayRecord::begin(hub, (first_hub, peer.from), &cluster, &request);
     let raw = request.extensions_mut().remove::<OnUpgrade>();
     let answered = send(hub, (session, running), request, &record, &cluster).await;
     let answer = answered.inspect_err(|failure| record.set_failure(failure.code))?;
@@ -92,11 +96,8 @@ pub(super) async fn relay(
 }
 
 /// The cluster of a forwarded request.
-fn checked_cluster(peer: &PeerHub, request: &Request<Body>) -> Result<ClusterId, Failure> {
+fn checked_cluster(request: &Request<Body>) -> Result<ClusterId, Failure> {
     let bad = |detail: &str| Failure::because(Code::BadRequest, detail);
-    if peer.name().is_none() {
-        return Err(bad("a hub must send its hello first"));
-    }
     let headers = request.headers();
     let only = |name: &str| {
         let mut values = headers.get_all(name).iter();

@@ -3,7 +3,7 @@
 //! The first hub has the event with the caller; both have the same request id.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -16,13 +16,14 @@ use bytes::Bytes;
 use fairlead_api::{ClusterId, Code, headers::AUDIT_ID};
 use fairlead_audit::{AuditLog, CallerNames, EventKind, RequestHead, RequestParty, RequestResult};
 use fairlead_exchange::{Body, BodyError};
+use fairlead_runtime::log;
 use fairlead_traces::{RequestSpan, RequestTrace, SpanRole};
-use http::{Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{relayed::RelayedRequests, serve::PeerHub};
+use super::{relayed::RelayedRequests, serve::HubNames};
 use crate::{
     agents::entry::Running,
     front::attempts::SessionUser,
@@ -35,13 +36,10 @@ const MAX_ID_BYTES: usize = 64;
 
 /// Record of one forwarded request. It ends when the last reference is dropped.
 pub(super) struct RelayRecord {
-    id: String,
-    method: String,
-    path: String,
-    /// Name of the first hub.
-    first_hub: String,
-    /// The same as a caller.
-    caller: String,
+    id: HeaderValue,
+    method: Method,
+    uri: Uri,
+    first_hub: Arc<HubNames>,
     /// Address of the entry of the agent's session.
     session: AtomicUsize,
     relayed: Arc<RelayedRequests>,
@@ -67,29 +65,26 @@ struct RelayFields {
 impl RelayRecord {
     pub(super) fn begin(
         hub: &Hub,
-        peer: &PeerHub,
+        (first_hub, from): (&Arc<HubNames>, IpAddr),
         cluster: &ClusterId,
         request: &Request<Body>,
     ) -> Arc<Self> {
         let id = request.headers().get(AUDIT_ID);
-        let id = id.and_then(|id| id.to_str().ok()).unwrap_or_default();
         let traces = hub.traces.get();
         let trace = traces.and_then(|it| it.request(request.headers()));
         if let Some(trace) = &trace {
             // Its caller is known at the first hub.
             trace.begin(SpanRole::Relay);
         }
-        let first_hub = peer.name().unwrap_or_default().to_owned();
         let record = Arc::new(RelayRecord {
-            id: id.chars().take(MAX_ID_BYTES).collect(),
-            method: request.method().to_string(),
-            path: request.uri().path().to_owned(),
-            caller: format!("hub:{first_hub}"),
-            first_hub,
+            id: id.cloned().unwrap_or(HeaderValue::from_static("")),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            first_hub: Arc::clone(first_hub),
             session: AtomicUsize::new(0),
             relayed: Arc::clone(&hub.relayed),
             cluster: cluster.clone(),
-            from: SocketAddr::new(peer.from, 0),
+            from: SocketAddr::new(from, 0),
             audit: hub.audit.get().cloned(),
             trace,
             metrics: Arc::clone(&hub.metrics),
@@ -102,12 +97,15 @@ impl RelayRecord {
         record
     }
 
+    /// Name of the first hub.
     pub(super) fn first_hub(&self) -> &str {
-        &self.first_hub
+        &self.first_hub.name
     }
 
     pub(super) fn request_id(&self) -> &str {
-        &self.id
+        let id = self.id.to_str().unwrap_or_default();
+        // Only visible ASCII, so each place is one between two characters.
+        id.get(..MAX_ID_BYTES).unwrap_or(id)
     }
 
     /// Whether the request runs on the session with this entry.
@@ -157,9 +155,9 @@ impl RelayRecord {
 
     fn head(&self) -> RequestHead<'_> {
         RequestHead {
-            id: &self.id,
-            method: &self.method,
-            path: &self.path,
+            id: self.request_id(),
+            method: self.method.as_str(),
+            path: self.uri.path(),
             query: None,
             from: self.from,
         }
@@ -168,7 +166,7 @@ impl RelayRecord {
     fn party(&self) -> RequestParty<'_> {
         RequestParty {
             caller: Some(CallerNames {
-                name: &self.caller,
+                name: &self.first_hub.caller,
                 ..CallerNames::default()
             }),
             cluster: Some(self.cluster.as_str()),
@@ -176,11 +174,35 @@ impl RelayRecord {
             ..RequestParty::default()
         }
     }
+
+    /// Writes the line of a forwarded request to the log of the process.
+    fn log(&self, result: &RequestResult) {
+        const TARGET: &str = "audit";
+        if !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+            return;
+        }
+        let (head, cluster) = (self.head(), self.cluster.as_str());
+        let is_written = log::info_line(TARGET, "forwarded request", |line| {
+            line.text("request", head.id);
+            line.text("hub", &self.first_hub.caller);
+            line.shown("cluster", cluster);
+            line.text("method", head.method);
+            line.text("path", head.path);
+            if let Some(status) = result.status {
+                line.number("status", status.into());
+            }
+            line.text("outcome", result.outcome);
+        });
+        if !is_written {
+            info!(target: TARGET, request = head.id, hub = self.first_hub.caller, %cluster, method = head.method,
+                path = head.path, status = result.status, outcome = result.outcome, "forwarded request");
+        }
+    }
 }
 
 impl SessionUser for RelayRecord {
     fn id(&self) -> &str {
-        &self.id
+        self.request_id()
     }
 
     fn set_session(&self, session: usize) {
@@ -199,9 +221,9 @@ impl Drop for RelayRecord {
         let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
         self.metrics.forwarded(HopDirection::FromHub, outcome);
         if let Some(span) = self.span() {
-            span.text("http.request.method", &self.method);
-            span.text("url.path", &self.path);
-            span.text("fairlead.request.id", &self.id);
+            span.text("http.request.method", self.method.as_str());
+            span.text("url.path", self.uri.path());
+            span.text("fairlead.request.id", self.request_id());
             span.text("fairlead.cluster", self.cluster.as_str());
             span.text("fairlead.outcome", outcome.as_str());
             if let Some(status) = fields.status {
@@ -220,8 +242,7 @@ impl Drop for RelayRecord {
             took: self.started.elapsed(),
         };
         drop(fields);
-        info!(target: "audit", request = self.id, hub = self.caller, cluster = %self.cluster, method = self.method,
-            path = self.path, status = result.status, outcome = result.outcome, "forwarded request");
+        self.log(&result);
         if let Some(audit) = &self.audit {
             audit.end_of(&self.head(), &self.party(), &result);
         }

@@ -14,7 +14,7 @@ use http::{Request, StatusCode, header};
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::{link::HubSession, links::HubLinks, relay_record::RelayRecord};
+use super::{link::SessionLease, links::HubLinks, relay_record::RelayRecord};
 use crate::http::body;
 
 /// Deadline for the first hubs. Without their answer, the streams break without a reason.
@@ -71,7 +71,7 @@ impl RelayedRequests {
     }
 }
 
-async fn notify(link: &HubSession, ids: Vec<String>, cause: &str) {
+async fn notify(link: &SessionLease, ids: Vec<String>, cause: &str) {
     for part in ids.chunks(hop::MAX_ENDED_REQUESTS) {
         let ended = hop::EndedRequests {
             ids: part.to_vec(),

@@ -26,13 +26,23 @@ use crate::{
 /// Another hub at the other end of a session.
 pub(crate) struct PeerHub {
     pub(crate) from: IpAddr,
-    /// Name among the hubs of the database, from its hello.
-    name: OnceLock<String>,
+    /// From its hello.
+    names: OnceLock<Arc<HubNames>>,
+}
+
+/// Name of a hub among the hubs of the database, and the same as a caller.
+pub(super) struct HubNames {
+    pub(super) name: String,
+    pub(super) caller: String,
 }
 
 impl PeerHub {
     pub(crate) fn name(&self) -> Option<&str> {
-        self.name.get().map(String::as_str)
+        Some(&self.names()?.name)
+    }
+
+    pub(super) fn names(&self) -> Option<&Arc<HubNames>> {
+        self.names.get()
     }
 }
 
@@ -40,7 +50,7 @@ impl PeerHub {
 pub(crate) async fn run(hub: &Arc<Hub>, session: Session, from: IpAddr) {
     let peer = Arc::new(PeerHub {
         from,
-        name: OnceLock::new(),
+        names: OnceLock::new(),
     });
     info!(peer.ip = %from, "session of another hub opened");
     let mut link = session.link();
@@ -127,7 +137,9 @@ async fn hello(
     let text = text.ok_or_else(|| bad("the hello is incomplete"))?;
     let hello: hop::HubHello =
         serde_json::from_slice(&text).map_err(|_| bad("the hello is invalid"))?;
-    let _ = peer.name.set(hello.hub);
+    let caller = format!("hub:{}", hello.hub);
+    let name = hello.hub;
+    let _ = peer.names.set(Arc::new(HubNames { name, caller }));
     let own = hop::HubHello {
         hub: hub.own_name.as_ref().to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
