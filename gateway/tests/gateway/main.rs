@@ -9,6 +9,8 @@ mod client;
 #[cfg(test)]
 mod cost;
 #[cfg(test)]
+mod draining;
+#[cfg(test)]
 mod ended;
 #[cfg(test)]
 mod forwarded;
