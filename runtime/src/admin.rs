@@ -14,8 +14,6 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use prometheus::TextEncoder;
-#[cfg(target_os = "linux")]
-use prometheus::process_collector::ProcessCollector;
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
@@ -28,6 +26,8 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
+#[cfg(target_os = "linux")]
+use crate::process_metrics::ProcessMetrics;
 use crate::{listen, openmetrics, process::Process};
 
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
@@ -90,7 +90,7 @@ impl Drop for ConnectionPlace {
 /// included.
 pub async fn serve(listener: TcpListener, process: Process, more: Router) {
     #[cfg(target_os = "linux")]
-    if let Err(error) = process.measure(ProcessCollector::for_self()) {
+    if let Err(error) = process.measure(ProcessMetrics::new()) {
         warn!(%error, "process metrics cannot be registered");
     }
     let router = Router::new()

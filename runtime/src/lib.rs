@@ -13,6 +13,8 @@ pub mod log;
 pub mod metrics;
 mod openmetrics;
 pub mod process;
+#[cfg(target_os = "linux")]
+mod process_metrics;
 pub mod proxies;
 pub mod proxy_header;
 mod seldom;
