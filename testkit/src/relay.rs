@@ -171,7 +171,10 @@ fn close(connections: &mut Vec<AbortHandle>) {
 }
 
 async fn connection(mut client: TcpStream, server: SocketAddr, control: Arc<RelayControl>) {
-    let mut server = TcpStream::connect(server).await.unwrap();
+    // A server that is gone ends its client's connection, as a balancer does.
+    let Ok(mut server) = TcpStream::connect(server).await else {
+        return;
+    };
     // Otherwise delayed acknowledgements add 40 ms to each ack probe.
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();
