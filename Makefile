@@ -39,6 +39,8 @@ without-kube:
 	@$(MAKE) --no-print-directory -j1 lint unit postgres influxdb
 
 unit: ## rungs 1 to 3: everything that needs no other program
+	@# A test starts the examples of the dialer.
+	cargo build --workspace --locked --examples
 	cargo test --workspace --locked --lib --bins $(UNIT_TESTS)
 	cargo test --workspace --locked --doc
 

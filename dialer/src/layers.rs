@@ -5,7 +5,7 @@
 mod shared;
 
 /// Top-level modules, lowest layer first. Modules of one layer are independent of each other.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
     &[
         "close",
         "input_gate",
@@ -22,6 +22,7 @@ const LAYERS: [&[&str]; 8] = [
     &["secure", "session"],
     &["dial"],
     &["accept"],
+    &["tunnel"],
     &["lib"],
 ];
 
