@@ -6,7 +6,7 @@ use std::{convert::Infallible, env::args, error::Error, path::Path};
 
 use bytes::Bytes;
 use fairlead_dialer::{
-    DialTrace, Dialer, HubUrl, Limits, ProxyRules,
+    Dialer, HubUrl,
     tunnel::{AgentTls, SessionSupervisor, StreamServer},
 };
 use http::{Request, Response};
@@ -27,13 +27,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let file = |name| Path::new(folder).join(name);
     // Its own certificate and key, and the hub's certificate or authority.
     let tls = AgentTls::from_files(file("agent.pem"), file("agent.key"), file("hub.pem"))?;
-    let dialer = Dialer {
-        outer: tls.outer,
-        any_time: None,
-        proxy: ProxyRules::default(),
-        limits: Limits::default(),
-        trace: DialTrace::default(),
-    };
+    // Its fields set a proxy, or limits.
+    let dialer = Dialer::new(tls.outer);
 
     // Any `tower::Service` of HTTP requests, such as a router of axum.
     let page = service_fn(|request: Request<Incoming>| async move {

@@ -88,6 +88,18 @@ struct Linked {
 }
 
 impl Dialer {
+    /// Settings without a proxy, with the default limits. Change the fields for others.
+    #[must_use]
+    pub fn new(outer: Arc<rustls::ClientConfig>) -> Self {
+        Dialer {
+            outer,
+            any_time: None,
+            proxy: ProxyRules::default(),
+            limits: Limits::default(),
+            trace: DialTrace::default(),
+        }
+    }
+
     /// One attempt, with a fresh DNS lookup. `inner` proves the hub and, if it has one, the agent's
     /// identity. Returns when the hub has accepted that identity.
     ///

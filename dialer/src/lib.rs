@@ -10,11 +10,11 @@
 //!
 //! # async fn hub() -> Result<(), Box<dyn std::error::Error>> {
 //! let tls = HubTls::from_files("hub.pem", "hub.key", "agents.pem")?;
-//! let mut agents = AgentListener::bind("0.0.0.0:443", tls, Limits::default(), |agent| async move {
+//! let listening = AgentListener::bind("0.0.0.0:443", tls, Limits::default(), |agent| async move {
 //!     // Any value for the agent, such as a name from its certificate or a row of a database.
 //!     agent.certificates.into_iter().next().ok_or(CloseReason::Protocol)
 //! });
-//! let mut agents = agents.await?;
+//! let mut agents = listening.await?;
 //! let accepted = agents.accept().await;
 //! let database = TargetStream::connect(&accepted.session, "db.internal:5432").await?;
 //! # drop(database);

@@ -27,7 +27,7 @@ use tower::service_fn;
 
 use super::*;
 use crate::{
-    CloseReason, Code, DialTrace, Dialer, HubUrl, Limits, ProxyRules, Session, SessionError,
+    CloseReason, Code, Dialer, HubUrl, Limits, Session, SessionError,
     accept::{CONNECT_PATH, SUBPROTOCOL},
     rig::{FOREIGN, OURS, TestAuthority, agent_inner, agent_outer, hub_inner, hub_outer, until},
     sync::lock,
@@ -75,13 +75,7 @@ fn count_certificates(agent: AgentCredentials) -> Result<usize, CloseReason> {
 }
 
 fn dialer() -> Dialer {
-    Dialer {
-        outer: agent_outer(&OURS),
-        any_time: None,
-        proxy: ProxyRules::default(),
-        limits: Limits::default(),
-        trace: DialTrace::default(),
-    }
+    Dialer::new(agent_outer(&OURS))
 }
 
 fn url(port: u16) -> HubUrl {
