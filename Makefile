@@ -22,7 +22,7 @@ E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/deploy %/doctor %/drift %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net net-boxes pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery bench-hops soak docs clean
+.PHONY: help demo test without-kube unit lint dialer-alone postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net net-boxes pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery bench-hops soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -30,7 +30,7 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, pods, upgrades, hosts, hubs-killed, observe, traces, crash and million
+test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, pods, upgrades, hosts, hubs-killed, observe, traces, crash, million and dialer-alone
 	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
 	@$(MAKE) --no-print-directory -j2 kube without-kube
 	@$(MAKE) --no-print-directory e2e
@@ -51,6 +51,12 @@ lint: ## formatting, clippy and rustdoc with warnings as errors, the rules of CO
 	cargo run --package xtask --locked --quiet -- lint
 	@# There are no examples; who asks for them is given the crates as clippy has checked them.
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --lib --bins --examples --locked --quiet
+
+dialer-alone: ## the dialer as others use it: its folder and that of `api`, copied, with both examples built (two minutes, once)
+	rm -rf target/dialer-alone/copy && mkdir -p target/dialer-alone/copy
+	cp -r api dialer Cargo.lock target/dialer-alone/copy
+	sed '/^members = \[/,/^\]/c members = ["api", "dialer"]' Cargo.toml > target/dialer-alone/copy/Cargo.toml
+	cd target/dialer-alone/copy && cargo build --package fairlead-dialer --lib --examples --target-dir ..
 
 postgres: ## the store in a real PostgreSQL, unpacked from this Debian's packages (cached outside the checkout)
 	@if e2e/postgres/build > /dev/null; then \

@@ -9,6 +9,7 @@ mod constants;
 mod report;
 mod sentences;
 mod sources;
+mod standalone;
 mod targets;
 mod words;
 
@@ -43,6 +44,7 @@ fn lint(root: &Path) -> io::Result<Vec<String>> {
     findings.extend(files.iter().flat_map(constants::check));
     findings.extend(files.iter().flat_map(sentences::check));
     findings.extend(codes::check(&files));
+    findings.extend(standalone::check(&files));
     findings.extend(targets::check(root)?);
     findings.extend(commits::check(root)?);
     Ok(findings)

@@ -55,6 +55,14 @@ const RULES: &[OutputRule] = &[
         "`make bench` builds with this profile, in minutes",
     ),
     left(
+        "--example ",
+        "the test tunnel_examples runs both programs",
+    ),
+    left(
+        "openssl req",
+        "the test tunnel_examples makes such certificates",
+    ),
+    left(
         "fairlead agent upgrade",
         "no agent of the test cluster runs in a pod",
     ),
