@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use self::{faults::LOAD_INTERVAL, world::World};
 
 const DEFAULT_MINUTES: u32 = 10;
-const MINUTE: Duration = Duration::from_secs(60);
+const ONE_MINUTE: Duration = Duration::from_secs(60);
 /// A panic is a bug, and no request or setting causes one on purpose. Its unit test by promtool shows that the alert fires.
 const WITHOUT_FAULT: [&str; 1] = ["FairleadModulePanics"];
 
@@ -63,7 +63,7 @@ async fn each_alert_fires_for_its_fault_and_dashboards_have_data() -> anyhow::Re
     let begin = OffsetDateTime::now_utc().unix_timestamp();
     let mut world = World::start().await?;
     let load = world.load("a", LOAD_INTERVAL)?;
-    let faults = faults(&mut world, MINUTE * minutes).await;
+    let faults = faults(&mut world, ONE_MINUTE * minutes).await;
     drop(load);
     let end = OffsetDateTime::now_utc().unix_timestamp();
     // Pictures also show why an alert is missing.
