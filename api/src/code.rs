@@ -78,6 +78,11 @@ codes! {
     TooManyRequests = 1407, 429, "too many requests are in progress", "Try again in a moment.";
     OtherHub = 1408, 503, "the cluster's agent is connected to another hub, which this one cannot reach", "Ask the platform operator to check the `--hub-address` of that hub and the network between the hubs; meanwhile use the address of that hub (`fairlead login`, then `fairlead kubeconfig`).";
     HubWithoutSession = 1409, 503, "the hub that should have the cluster's session has none", "Run the command again; the agent is connecting to another hub.";
+    TcpTargetInvalid = 1420, 400, "the target of a TCP connection is not valid", "Name the target as HOST:PORT: a DNS name in lower case, an IPv4 address or an IPv6 address in brackets, and a port from 1 to 65535.";
+    TcpUpgradeMissing = 1421, 400, "a TCP connection needs a WebSocket over HTTP/1.1", "Connect by the WebSocket that docs/tcp.md describes.";
+    TcpBroke = 1422, 502, "the TCP connection in the cluster broke", "Connect again; if it fails again, look at the log of the program at the target and at that of the agent.";
+    TcpNotAllowed = 1423, 403, "your role does not allow TCP connections into the cluster", "Ask an admin of the tenant for a token with the role tcp; the role admin allows them, too.";
+    TcpFrames = 1424, 400, "the client's WebSocket does not follow the protocol of TCP connections", "Use a client of the hub's version; docs/tcp.md describes the messages.";
     AgentRefused = 1501, 403, "the agent does not impersonate this user or one of these groups", "Ask the site operator to allow the group with the agent's `--allow-group`.";
     ApiUnreachable = 1502, 502, "the agent cannot reach its API server", "Ask the site operator to check the API server; the agent's log has the cause.";
     TargetRefused = 1503, 403, "the agent does not allow connections to this address", "Ask the site operator to allow the address with the agent's `--allow-connect`.";
@@ -97,6 +102,8 @@ codes! {
     AgentUpgradeRefused = 1520, 0, "the agent may not or cannot upgrade itself", "Remove the cause, for example by applying a new install manifest, then start another upgrade; or change the image by hand.";
     AgentRolledBack = 1521, 0, "the agent's new pods did not become ready, and it returned to its former image", "Correct the cause, which is that of the pods, then start another upgrade with `fairlead agent upgrade`.";
     AgentUpgradeUnreported = 1522, 0, "the agent has not reported the result of its upgrade in time", "Look at the cluster with `fairlead cluster get CLUSTER` and at the log of its agent; agents from before this function change by hand only.";
+    TargetReserved = 1523, 403, "this address belongs to the agent's own machine, its link or its cloud", "Ask the site operator to name address and port exactly with the agent's `--allow-connect`, like `127.0.0.1:8080`, if connections to it are wanted.";
+    TargetUnreadable = 1524, 400, "the agent cannot read the target of a connection", "Name the target as HOST:PORT in lower case, without a dot at its end, with an IPv6 address in brackets.";
     BootstrapUnknown = 2101, 401, "the bootstrap token was not issued by this hub", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Create a new one with `fairlead cluster token renew CLUSTER` and install again.";
     BootstrapSpent = 2103, 401, "the bootstrap token was already used with another key", "If you did not use it, inform the platform operator; otherwise create a new one with `fairlead cluster token renew CLUSTER`.";
@@ -197,6 +204,11 @@ codes! {
     AuditBroken = 5108, 0, "the audit log was changed, or lines of it are missing", "Keep the files as they are, and compare them with the copies that the hub has delivered elsewhere.";
     Unrecordable = 5109, 503, "the session must be recorded, and cannot be", "Use kubectl exec or attach; otherwise the platform operator looks at the hub's log and at the disk of its recordings.";
     TracesNotExported = 5120, 0, "traces cannot be sent to the collector", "Look at the cause: address, port (4318 for OTLP over HTTP), certificate and credential of the collector. Requests are not affected; the spans are dropped.";
+    LocalAddress = 5130, 0, "the local address is not available", "Choose another address, or port 0 for a free one.";
+    RemoteListen = 5131, 0, "the local address is reachable from other machines", "Listen on 127.0.0.1 or [::1], or add `--allow-remote`: everybody who reaches the address gets your access.";
+    TcpClientBroke = 5132, 0, "the connection to the hub broke", "Connect again; if it breaks after the same time each time, a proxy or load balancer on the path limits it.";
+    NoWebSocket = 5133, 0, "the path to the hub does not pass WebSockets", "Ask the operator of the proxies and load balancers on the path to pass the headers `Connection` and `Upgrade`.";
+    ProxyRequest = 5134, 0, "a program sent an unreadable request to the local proxy", "Set the proxy of the program to `socks5h://ADDRESS` or `http://ADDRESS`.";
     NoSuchArtifact = 6101, 404, "no such content was uploaded for this tenant, or is used by a visible bundle", "Deploy the folder again with `fairlead deploy DIR`; an upload that no bundle uses is kept for an hour.";
     ArchiveRefused = 6102, 400, "the archive is not accepted", "Send a tar or a gzipped tar with regular files only, within the limits that the cause names.";
     BadBundleFile = 6103, 400, "the file fairlead.yaml is not valid", "Correct the line that the cause names.";
@@ -319,6 +331,7 @@ impl Code {
             21 => "Enrolment and identity",
             31 => "Connection from agent to hub",
             41 => "Configuration and command line",
+            51 if self.number() >= 5130 => "TCP connections of the command line",
             61 => "Content of deliveries, bundles and plans",
             62 => "Runs of deliveries in a cluster",
             63 => "Journals of deliveries in a cluster",
@@ -449,48 +462,4 @@ impl From<Code> for Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_unique_and_rise() {
-        assert!(
-            Code::ALL
-                .windows(2)
-                .all(|pair| pair[0].number() < pair[1].number())
-        );
-    }
-
-    #[test]
-    fn a_code_reads_back_from_what_it_prints() {
-        for &code in Code::ALL {
-            assert_eq!(code.to_string().parse(), Ok(code));
-        }
-        assert_eq!("fl-1402".parse(), Ok(Code::Lost));
-        assert_eq!("FL-9999".parse::<Code>(), Err(UnknownCode));
-    }
-
-    #[test]
-    fn a_failure_has_the_next_step_of_its_code_unless_it_has_its_own() {
-        let failure = Failure::new(Code::Lost);
-        assert_eq!(failure.next_step(), Code::Lost.next_step());
-        let failure = failure.next("Start the agent.");
-        assert_eq!(failure.next_step(), "Start the agent.");
-        let text = serde_json::to_string(&failure).unwrap();
-        assert_eq!(serde_json::from_str::<Failure>(&text).unwrap(), failure);
-    }
-
-    #[test]
-    fn every_next_step_is_a_sentence() {
-        for code in Code::ALL {
-            assert!(
-                code.next_step().ends_with('.') && code.next_step().len() > 8,
-                "{code}"
-            );
-            assert!(
-                !code.title().ends_with('.'),
-                "{code}: the title is put into sentences"
-            );
-        }
-    }
-}
+mod tests;

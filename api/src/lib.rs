@@ -31,6 +31,7 @@ pub mod selector;
 pub mod site;
 pub mod status;
 pub mod streaming;
+pub mod tcp;
 mod time_span;
 pub mod upgrade;
 

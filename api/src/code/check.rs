@@ -12,6 +12,7 @@ mod merge_requests;
 mod queue;
 mod rollouts;
 mod runs;
+mod tcp;
 mod upgrade;
 mod vault;
 
@@ -25,6 +26,7 @@ impl Code {
     pub const fn check(self) -> &'static str {
         match self.number() / 100 {
             11..=13 => request(self),
+            14..=15 if matches!(self.number(), 1420..=1429 | 1523..=1529) => tcp::check(self),
             15 if self.number() >= 1520 => upgrade::check(self),
             15 if self.number() >= 1512 => doctor::check(self),
             14..=15 => cluster(self),
@@ -40,6 +42,7 @@ impl Code {
             65 | 66 => queue::check(self),
             41 if self.number() > 4130 => sign_in(self),
             41 if matches!(self.number(), 4126..=4128) => commands::ended(self),
+            51 if self.number() >= 5130 => tcp::check(self),
             51 if self.number() >= 5120 => TRACES,
             61 => bundles::content(self),
             62 if self.number() >= 6220 => helm::in_cluster(self),

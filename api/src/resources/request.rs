@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 
 use super::present::present;
-use crate::{ClusterId, HubUrl, TenantId};
+use crate::{ClusterId, HubUrl, TenantId, tcp::split_tcp_path};
 
 /// Kind of a running request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -23,18 +23,21 @@ pub enum RequestKind {
     Log,
     /// Watch of a cluster's objects, or of the hub's changes.
     Watch,
+    /// A TCP connection into a cluster.
+    Tcp,
     /// Any other request.
     Other,
 }
 
 impl RequestKind {
     /// All kinds.
-    pub const ALL: [RequestKind; 6] = [
+    pub const ALL: [RequestKind; 7] = [
         RequestKind::Exec,
         RequestKind::Attach,
         RequestKind::PortForward,
         RequestKind::Log,
         RequestKind::Watch,
+        RequestKind::Tcp,
         RequestKind::Other,
     ];
 
@@ -47,6 +50,7 @@ impl RequestKind {
             Some("attach") if is_pod() => RequestKind::Attach,
             Some("portforward") if is_pod() => RequestKind::PortForward,
             Some("log") if is_pod() => RequestKind::Log,
+            _ if split_tcp_path(path).is_some() => RequestKind::Tcp,
             _ if is_watch(path, query) => RequestKind::Watch,
             _ => RequestKind::Other,
         }
@@ -61,6 +65,7 @@ impl RequestKind {
             RequestKind::PortForward => "port-forward",
             RequestKind::Log => "log",
             RequestKind::Watch => "watch",
+            RequestKind::Tcp => "tcp",
             RequestKind::Other => "other",
         }
     }
@@ -253,6 +258,11 @@ mod tests {
             (pod.to_owned(), "watch=false", RequestKind::Other),
             (pod.to_owned(), "unwatch=1", RequestKind::Other),
             ("/v1/changes".to_owned(), "", RequestKind::Watch),
+            (
+                "/v1/clusters/c-a/tcp/db:5432".to_owned(),
+                "",
+                RequestKind::Tcp,
+            ),
             ("/clusters/log".to_owned(), "", RequestKind::Other),
         ] {
             assert_eq!(RequestKind::of(&path, query), kind, "{path}?{query}");

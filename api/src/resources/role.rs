@@ -21,17 +21,20 @@ pub enum Role {
     Cluster,
     /// For a compiler like Commodore: reads the registry and writes compilation results.
     Compile,
+    /// Reads the registry and opens TCP connections into clusters, to addresses that their sites allow.
+    Tcp,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 6] = [
+    pub const ALL: [Role; 7] = [
         Role::Admin,
         Role::Operator,
         Role::Viewer,
         Role::Tenant,
         Role::Cluster,
         Role::Compile,
+        Role::Tcp,
     ];
 
     /// Roles with a group in clusters.
@@ -47,17 +50,24 @@ impl Role {
             Role::Tenant => "tenant",
             Role::Cluster => "cluster",
             Role::Compile => "compile",
+            Role::Tcp => "tcp",
         }
     }
 
-    /// Role of the caller in clusters; `None` for roles without access to clusters.
+    /// Role of the caller at API servers; `None` for roles without access to them.
     #[must_use]
     pub const fn in_clusters(self) -> Option<Role> {
         match self {
             Role::Admin | Role::Operator | Role::Viewer => Some(self),
             Role::Tenant => Some(Role::Operator),
-            Role::Cluster | Role::Compile => None,
+            Role::Cluster | Role::Compile | Role::Tcp => None,
         }
+    }
+
+    /// True if the role opens TCP connections into clusters. Rights at API servers alone do not include that.
+    #[must_use]
+    pub const fn opens_tcp(self) -> bool {
+        matches!(self, Role::Admin | Role::Tcp)
     }
 
     /// True if this role allows everything in clusters that `other` allows.
@@ -90,7 +100,7 @@ impl fmt::Display for Role {
 
 /// Error of parsing a [`Role`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a role is admin, operator, viewer, tenant, cluster or compile")]
+#[error("a role is admin, operator, viewer, tenant, cluster, compile or tcp")]
 pub struct UnknownRole;
 
 impl FromStr for Role {
