@@ -45,6 +45,18 @@ pub struct Accepted {
 /// 405 for another method, 426 without a WebSocket upgrade or for another version, 400 for anything
 /// else.
 pub fn upgrade_response<B>(request: &Request<B>) -> Result<Response<()>, StatusCode> {
+    websocket_response(request, SUBPROTOCOL)
+}
+
+/// Answer to the upgrade to a WebSocket with this subprotocol.
+///
+/// # Errors
+///
+/// The status of the refusal.
+pub fn websocket_response<B>(
+    request: &Request<B>,
+    subprotocol: &'static str,
+) -> Result<Response<()>, StatusCode> {
     let headers = request.headers();
     if request.method() != Method::GET {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
@@ -66,7 +78,7 @@ pub fn upgrade_response<B>(request: &Request<B>) -> Result<Response<()>, StatusC
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         // Subprotocols are case-sensitive, unlike other tokens.
-        .any(|token| token.trim() == SUBPROTOCOL);
+        .any(|token| token.trim() == subprotocol);
     if !offered {
         return Err(StatusCode::BAD_REQUEST);
     }
@@ -80,7 +92,7 @@ pub fn upgrade_response<B>(request: &Request<B>) -> Result<Response<()>, StatusC
         )
         .header(
             header::SEC_WEBSOCKET_PROTOCOL,
-            HeaderValue::from_static(SUBPROTOCOL),
+            HeaderValue::from_static(subprotocol),
         )
         .header(header::DATE, httpdate::fmt_http_date(SystemTime::now()))
         .body(())

@@ -56,6 +56,7 @@
 //! inner TLS 1.3                       secure, wire/channel
 //! yamux                               mux, session, session/driver (joined to the layers below by wire)
 //! stream                              mux/stream
+//! bytes of a TCP connection           byte_socket, on a WebSocket of its own between a client and the hub
 //! HTTP/1.1 by hyper, or CONNECT       tunnel (Fairlead itself uses the crate `exchange` here)
 //! ```
 //!
@@ -67,6 +68,7 @@
 #![deny(missing_docs)]
 
 pub mod accept;
+pub mod byte_socket;
 mod close;
 pub mod dial;
 mod error;
@@ -79,6 +81,7 @@ mod memory;
 pub mod mux;
 mod path;
 mod read_ahead;
+mod reset_socket;
 #[cfg(test)]
 mod rig;
 mod secure;
@@ -105,8 +108,10 @@ pub use limits::Limits;
 pub use memory::MemoryBudget;
 pub use mux::Stream;
 pub use read_ahead::ReadAhead;
+pub use reset_socket::ResetSocket;
 pub use session::{Session, Stats};
 pub use tcp_options::set_link_options;
 pub use tls::HUB_SERVER_NAME;
+pub use upgrade::{websocket_accept, websocket_key};
 pub use watched::Watched;
 pub use wire::{LinkState, Resumable};

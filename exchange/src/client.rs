@@ -177,7 +177,7 @@ impl PreparedRequest {
         Ok(PreparedRequest(Box::new(pending)))
     }
 
-    /// The head for another session; `None` unless the request is a read without a body and without an upgrade.
+    /// The head for another session; `None` unless the request is a read without a body and without an upgrade, or a CONNECT.
     #[must_use]
     pub fn repeatable(&self) -> Option<RepeatableRequest> {
         let (head, kind) = self.0.repeatable()?;

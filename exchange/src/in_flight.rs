@@ -45,7 +45,7 @@ pub(crate) enum InFlightError {
 pub(crate) struct PendingRequest {
     out: Outgoing,
     upload: UploadState,
-    /// The whole head, if the request may be sent again: a read without a body.
+    /// The whole head, if the request may be sent again: a read without a body, or a CONNECT.
     again: Option<Bytes>,
     pub(crate) kind: RequestKind,
 }
@@ -80,7 +80,9 @@ impl PendingRequest {
             UploadState::Going(sending)
         };
         // RFC 9110 lets a client repeat PUT and DELETE, too. A second DELETE would answer 404 for the success of the first.
-        let repeatable = matches!(upload, UploadState::Done) && parts.method.is_safe();
+        // A CONNECT without an answer has carried no byte.
+        let is_safe = parts.method.is_safe() || kind.connect;
+        let repeatable = matches!(upload, UploadState::Done) && is_safe;
         Ok(PendingRequest {
             again: repeatable.then(|| out.sealed()),
             out,

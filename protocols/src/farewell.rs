@@ -44,6 +44,8 @@ pub enum Farewell {
     ForwardStreams(Tunnel),
     /// A close with the reason.
     Close,
+    /// A close whose reason begins with the code.
+    Tcp,
     /// A `Status` on the error stream, which ends.
     SpdyErrorStream,
     /// None: the connection is reset.
@@ -66,6 +68,14 @@ impl LastBytes {
             close: None,
         }
     }
+
+    /// Close frame of a TCP connection with this status code. The reason of a failure begins with its code, so that a
+    /// client finds it in a text of any length.
+    #[must_use]
+    pub fn of_tcp(code: u16, failure: Option<&Failure>) -> Self {
+        let reason = failure.map_or_else(String::new, ToString::to_string);
+        LastBytes::at_once(close_frame(code, &reason))
+    }
 }
 
 impl Farewell {
@@ -77,7 +87,7 @@ impl Farewell {
         protocol: &HeaderValue,
         answer: &HeaderMap,
     ) -> Self {
-        use RequestKind::{Attach, Exec, PortForward};
+        use RequestKind::{Attach, Exec, PortForward, Tcp};
         let value = |name: &str| answer.get(name).map_or(&[][..], HeaderValue::as_bytes);
         if protocol.as_bytes().eq_ignore_ascii_case(b"websocket") {
             return match (kind, value(header::SEC_WEBSOCKET_PROTOCOL.as_str())) {
@@ -86,6 +96,7 @@ impl Farewell {
                     ports: ports(query.unwrap_or_default()),
                 },
                 (PortForward, TUNNELLED_FORWARD) => Farewell::ForwardStreams(Tunnel::WebSocket),
+                (Tcp, _) => Farewell::Tcp,
                 _ => Farewell::Close,
             };
         }
@@ -144,6 +155,7 @@ impl Farewell {
                 }
             }
             Farewell::Close => Some(LastBytes::at_once(close())),
+            Farewell::Tcp => Some(LastBytes::of_tcp(POLICY_VIOLATION, Some(failure))),
             Farewell::SpdyErrorStream => {
                 spdy::last_data(SPDY_ERROR_STREAM, &status::status_json(failure))
                     .map(LastBytes::at_once)
