@@ -40,6 +40,7 @@ pub(crate) mod stranger_pools;
 mod strangers;
 mod stream_task;
 mod tap;
+mod tcp;
 pub(crate) mod transfer;
 mod upgrade;
 pub(crate) mod wrong_tokens;

@@ -2,7 +2,7 @@
 
 mod gitops;
 
-use fairlead_api::config::CollectorKind;
+use fairlead_api::{config::CollectorKind, tcp::ConnectRule};
 use fairlead_store::model::AgentSettings;
 
 use fairlead_routes::InvalidValue;
@@ -43,14 +43,15 @@ pub fn check(settings: &AgentSettings) -> Result<(), InvalidValue> {
             return invalid(&detail);
         }
     }
-    let targets = settings.allow_connect.iter().flatten();
-    let is_target = |target: &String| {
-        let parts = target.rsplit_once(':');
-        target.len() <= 261
-            && parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
-    };
-    if targets.clone().count() > 64 || !targets.clone().all(is_target) {
-        return invalid("allowConnect: at most 64 targets, each host:port");
+    let rules = settings.allow_connect.iter().flatten();
+    if rules.clone().count() > 64 {
+        return invalid("allowConnect: at most 64 rules");
+    }
+    for rule in rules {
+        if let Err(error) = rule.parse::<ConnectRule>() {
+            let rule: String = rule.chars().take(64).collect();
+            return invalid(&format!("allowConnect: {rule:?}: {error}"));
+        }
     }
     let problem = settings.gitops.as_ref().and_then(gitops::problem);
     if let Some(problem) = problem {

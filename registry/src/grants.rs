@@ -1,4 +1,5 @@
-//! Roles of a caller in one cluster: the strongest of all that cover it, and stronger ones in namespaces. Roles for a
+//! Roles of a caller in one cluster: the strongest of all that cover it, and stronger ones in namespaces; and the
+//! permission for TCP connections. Roles for a
 //! time are looked up at each request, and at each re-check of a running one.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -40,13 +41,17 @@ pub(crate) fn grant_of(view: &View, caller: &Caller, cluster: &Cluster) -> Optio
     });
     let mut whole: Option<Source<'_>> = None;
     let mut single: BTreeMap<&OperatorNamespace, Source<'_>> = BTreeMap::new();
+    let mut tcp = false;
     for (scope, namespaces, (role, access)) in std::iter::once(own).chain(more) {
-        let Some(role) = role.in_clusters() else {
-            continue;
-        };
-        if !covers(view, scope, cluster) {
+        let opens_tcp = role.opens_tcp() && namespaces.is_empty();
+        let role = role.in_clusters();
+        if !(opens_tcp || role.is_some()) || !covers(view, scope, cluster) {
             continue;
         }
+        tcp |= opens_tcp;
+        let Some(role) = role else {
+            continue;
+        };
         let stronger = |known: Option<&Source<'_>>| known.is_none_or(|(it, _)| !it.includes(role));
         if namespaces.is_empty() {
             if stronger(whole.as_ref()) {
@@ -61,7 +66,7 @@ pub(crate) fn grant_of(view: &View, caller: &Caller, cluster: &Cluster) -> Optio
         }
     }
     single.retain(|_, (role, _)| !whole.is_some_and(|(whole, _)| whole.includes(*role)));
-    if whole.is_none() && single.is_empty() {
+    if whole.is_none() && single.is_empty() && !tcp {
         return None;
     }
     let sources = whole.iter().chain(single.values());
@@ -76,6 +81,7 @@ pub(crate) fn grant_of(view: &View, caller: &Caller, cluster: &Cluster) -> Optio
                 role,
             })
             .collect(),
+        tcp,
         tenant: cluster.tenant.clone(),
         access,
     })

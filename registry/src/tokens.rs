@@ -280,8 +280,9 @@ fn check(asked: &CreateToken) -> Result<(), InvalidValue> {
         (Role::Cluster, _, None) => "a token with the role cluster names its cluster",
         (Role::Cluster, Some(_), _) => "a token with the role cluster names no tenant",
         (Role::Tenant, None, _) => "a token with the role tenant names its tenant",
-        (Role::Cluster, None, Some(_)) => return Ok(()),
-        (_, _, Some(_)) => "only a token with the role cluster names a cluster",
+        (Role::Tcp, Some(_), Some(_)) => "a token with the role tcp names a tenant or a cluster",
+        (Role::Cluster | Role::Tcp, None, Some(_)) => return Ok(()),
+        (_, _, Some(_)) => "only a token with the role cluster or tcp names a cluster",
         _ => return Ok(()),
     };
     Err(InvalidValue::because(wrong))

@@ -159,6 +159,8 @@ pub struct Grant {
     pub role: Option<Role>,
     /// Stronger roles in namespaces.
     pub namespaces: Vec<NamespaceGrant>,
+    /// Permission to open TCP connections into the cluster, apart from the roles at its API server.
+    pub tcp: bool,
     /// The tenant of the cluster.
     pub tenant: TenantId,
     /// Ids of access requests from which these roles come.
@@ -172,9 +174,16 @@ impl Grant {
         Grant {
             role: Some(role),
             namespaces: Vec::new(),
+            tcp: role.opens_tcp(),
             tenant,
             access: Vec::new(),
         }
+    }
+
+    /// True if the grant has a role at the API server of the cluster.
+    #[must_use]
+    pub fn reaches_api(&self) -> bool {
+        self.role.is_some() || !self.namespaces.is_empty()
     }
 
     /// Strongest role, in the whole cluster or in a namespace.

@@ -14,12 +14,13 @@ use crate::{
 };
 
 /// Roles in a tenant.
-const ROLES: [Role; 5] = [
+const ROLES: [Role; 6] = [
     Role::Admin,
     Role::Operator,
     Role::Viewer,
     Role::Tenant,
     Role::Compile,
+    Role::Tcp,
 ];
 
 /// Increase of each row.
@@ -109,6 +110,10 @@ async fn lists_show_what_the_caller_may_see() {
                     (Some(group), "t-child")
                 );
             }
+            None if role.opens_tcp() => {
+                let grant = grant.unwrap();
+                assert!(grant.tcp && !grant.reaches_api(), "{role}: {grant:?}");
+            }
             None => assert_eq!(grant.unwrap_err().code(), Code::NotAllowed, "{role}"),
         }
     }
@@ -162,6 +167,14 @@ async fn a_tenants_admin_manages_its_own_tokens_only() {
         (
             json!({ "name": "x", "role": "viewer", "cluster": "c-of-a" }),
             Some(Code::Invalid),
+        ),
+        (
+            json!({ "name": "x", "role": "tcp", "tenant": "t-a", "cluster": "c-of-a" }),
+            Some(Code::Invalid),
+        ),
+        (
+            json!({ "name": "x", "role": "tcp", "cluster": "c-of-b" }),
+            Some(Code::NotFound),
         ),
     ] {
         let reply = rig.post(&own, "/v1/tokens", asked.clone()).await;

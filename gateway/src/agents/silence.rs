@@ -73,9 +73,13 @@ impl Silence {
     }
 }
 
-/// True for a request that changes nothing and may fail early.
+/// True for a request that changes nothing and may fail early. A CONNECT without an answer has carried no byte.
 pub(crate) fn is_read_only(method: &Method, upgrades: bool) -> bool {
-    !upgrades && matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+    !upgrades
+        && matches!(
+            *method,
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::CONNECT
+        )
 }
 
 /// Tracks the last answers of agent and API server from probe to probe. Pure: the caller passes the time.

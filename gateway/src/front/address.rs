@@ -1,14 +1,15 @@
 //! Destination of a request: the hub itself or a cluster.
 //!
 //! A cluster has two addresses. By name it is `<id>.<cluster domain>` as SNI or Host, and the path is the API server's.
-//! By path it is `/k8s/clusters/<id>/...` on any other host.
+//! By path it is `/k8s/clusters/<id>/...` on any other host. A TCP connection has a path only, on any other host, too:
+//! `/v1/clusters/<id>/tcp/<target>`.
 //!
 //! SNI and Host that name different clusters are rejected. So is a cluster's Host inside a connection to the hub's
 //! name: a proxy that checked only the name would let the other one through.
 
 use std::net::IpAddr;
 
-use fairlead_api::ClusterId;
+use fairlead_api::{ClusterId, tcp::split_tcp_path};
 use http::{Uri, uri::PathAndQuery};
 
 use crate::http::error::RequestError;
@@ -21,6 +22,8 @@ pub(crate) enum Destination {
     Hub,
     /// A cluster, with path and query of the API server.
     Cluster(ClusterId, PathAndQuery, AddressForm),
+    /// A TCP connection into a cluster; the target is in the path.
+    Tcp(ClusterId),
 }
 
 /// Form of a cluster's address.
@@ -169,6 +172,10 @@ fn whole(uri: &Uri) -> PathAndQuery {
 }
 
 fn by_path(uri: &Uri) -> Result<Destination, RequestError> {
+    if let Some((id, _)) = split_tcp_path(uri.path()) {
+        let id = id.parse().map_err(|_| RequestError::NoSuchCluster)?;
+        return Ok(Destination::Tcp(id));
+    }
     let whole = whole(uri);
     let Some(rest) = whole.as_str().strip_prefix(PATH_PREFIX) else {
         return Ok(Destination::Hub);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fairlead_api::{ClusterId, Code, Failure, resources::Role};
-use fairlead_seam::{Caller, Grant};
+use fairlead_seam::{AuthorizeError, Caller, Grant};
 use http::HeaderValue;
 
 use crate::{
@@ -74,7 +74,7 @@ pub(crate) struct PermittedRequest {
 /// Authorizes the caller for the cluster of the request.
 ///
 /// # Errors
-/// `FL-1301`, `FL-1201`, `FL-1202`, `FL-5102`.
+/// `FL-1301`, `FL-1201`, `FL-1202`, `FL-1423`, `FL-5102`.
 pub(crate) async fn authorize(
     hub: &Hub,
     authenticated: AuthenticatedRequest<ClusterRequest>,
@@ -88,16 +88,38 @@ pub(crate) async fn authorize(
         Some(grant) => grant,
         None => Arc::new(authorizer.authorize(&caller, &request.cluster).await?),
     };
+    let is_allowed = check_kind(&caller, &grant, request.tcp.is_some());
     // Before the record keeps the grant, which makes it look like one that a module keeps.
     let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take());
     let record = &request.inbound.record;
     record.set_grant(&grant);
+    is_allowed?;
     let permit = permit?;
     record.report_start();
     Ok(PermittedRequest {
         permit,
         routed: request,
     })
+}
+
+/// Checks that the grant covers requests of this kind: a TCP connection, or a request to the API server.
+fn check_kind(caller: &Caller, grant: &Grant, is_tcp: bool) -> Result<(), Failure> {
+    match is_tcp {
+        true if grant.tcp => Ok(()),
+        true => {
+            let detail = match grant.role {
+                Some(role) => format!("{:?} has the role {role} in this cluster", caller.name),
+                None => format!("{:?} has a role in namespaces of this cluster", caller.name),
+            };
+            Err(Failure::because(Code::TcpNotAllowed, detail))
+        }
+        false if grant.reaches_api() => Ok(()),
+        false => Err(AuthorizeError::NotAllowed {
+            caller: caller.name.clone(),
+            role: caller.role,
+        }
+        .into()),
+    }
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@ use fairlead_api::{
     ClusterId, Code, Failure, error_chain, headers as ours,
     impersonation::{AS_HEADER, GROUP_HEADER, USER_HEADER},
 };
-use fairlead_exchange::{Answer, Body, OnUpgrade, PreparedRequest, Upgraded};
+use fairlead_exchange::{Answer, Body, OnUpgrade, PreparedRequest, Upgraded, frames::Protocol};
 use fairlead_protocols::Farewell;
 use fairlead_traces::{RequestSpan, SpanRole};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header, uri::PathAndQuery};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header, uri::PathAndQuery,
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -28,8 +30,9 @@ use crate::{
         route::ClusterRequest,
         socket::ResetOnDrop,
         tap::Tap,
+        tcp::{self, TcpRequest},
         transfer::{UploadProgress, recorded_upload},
-        upgrade::{self, UpgradeEnds},
+        upgrade::{self, Joined, UpgradeEnds},
     },
     http::{
         agent_failure::{agent_code, failure_from},
@@ -125,7 +128,7 @@ impl AgentRequest {
     }
 
     fn prepared(self) -> Result<PreparedRequest, Failure> {
-        let fields = added_fields(&self.names, &self.id);
+        let fields = added_fields(self.request.method(), &self.names, &self.id);
         prepare(self.request, &fields)
     }
 }
@@ -146,6 +149,7 @@ struct RequestedUpgrade {
     path: PathAndQuery,
     reset: ResetOnDrop,
     recording: Option<Tap>,
+    tcp: Option<Box<TcpRequest>>,
 }
 
 impl Exchange {
@@ -160,6 +164,7 @@ impl Exchange {
             inbound,
             path,
             form,
+            tcp,
             ..
         } = routed;
         let Inbound {
@@ -171,29 +176,35 @@ impl Exchange {
         let wanted = headers::requested_upgrade(&request);
         let user = wanted.is_some().then(|| hyper::upgrade::on(&mut request));
         let whole_path = wanted.is_some().then(|| path.clone());
-        // Before the request has any effect.
-        let recording = Tap::begin(
-            hub,
-            &permit,
-            &request,
-            path.path(),
-            wanted.as_ref(),
-            &record,
-        )?;
+        // Before the request has any effect. A TCP connection is no terminal session.
+        let recording = match tcp {
+            Some(_) => None,
+            None => Tap::begin(
+                hub,
+                &permit,
+                &request,
+                path.path(),
+                wanted.as_ref(),
+                &record,
+            )?,
+        };
         let (mut head, upload) = request.into_parts();
         head.uri = Uri::from(path);
         head.version = http::Version::HTTP_11;
         head.extensions.clear();
         headers::strip(&mut head.headers);
+        let (cluster, names) = permit.into_parts();
+        match &tcp {
+            Some(tcp) => tcp.set_connect(&mut head),
+            None => set_upgrade(&mut head.headers, wanted.as_ref()),
+        }
         let span = record.span().map(|it| Box::new(it.child(role)));
         if let Some(span) = &span {
             span.inject(&mut head.headers);
         }
-        let (cluster, names) = permit.into_parts();
-        set_upgrade(&mut head.headers, wanted.as_ref());
         let id = HeaderValue::from_str(record.id())
             .map_err(|error| Failure::because(Code::Internal, error))?;
-        let read_only = is_read_only(&head.method, user.is_some());
+        let read_only = is_read_only(&head.method, tcp.is_none() && user.is_some());
         let (upload, progress) = recorded_upload(upload, &record);
         let request = AgentRequest {
             request: Request::from_parts(head, upload),
@@ -208,6 +219,7 @@ impl Exchange {
                 path,
                 reset: connection.reset,
                 recording,
+                tcp,
             })
         });
         let exchange = Exchange {
@@ -249,6 +261,9 @@ impl Exchange {
             // Boxed, because it happens seldom.
             return Err(Box::pin(failure_from(code, response.into_body())).await);
         }
+        if self.upgrade.as_ref().is_some_and(|it| it.tcp.is_some()) {
+            return Err(tcp::unexpected_answer(&response));
+        }
         headers::strip_answer(response.headers_mut(), false);
         *response.version_mut() = http::Version::HTTP_11;
         let status = response.status();
@@ -278,15 +293,23 @@ impl Exchange {
             path,
             reset,
             recording,
+            tcp,
         } = *upgrade;
         record.set_timing(took, upstream(head.headers()));
+        let joined = match &tcp {
+            Some(_) => Joined::Tcp,
+            None => Joined::Protocol(Protocol::of(&protocol)),
+        };
+        if let Some(tcp) = tcp {
+            head = tcp.into_answer();
+        }
         let farewell = Farewell::of(record.kind(), path.query(), &protocol, head.headers());
         headers::strip_answer(head.headers_mut(), true);
         let ends = UpgradeEnds {
             client: OnUpgrade::from_hyper(user),
             agent,
         };
-        upgrade::join(hub, record, reset, ends, &protocol, (farewell, recording));
+        upgrade::join(hub, record, reset, ends, joined, (farewell, recording));
         Ok(head.map(|()| body::empty()))
     }
 }
@@ -303,13 +326,20 @@ pub(crate) fn describe_answer(span: &RequestSpan, answer: &Answer) {
 }
 
 /// Headers that the gateway adds for the agent. The client's own ones of these names are stripped.
+///
+/// A CONNECT names its host itself, and has no use for groups.
 pub(super) fn added_fields<'a>(
+    method: &Method,
     names: &'a ImpersonatedNames,
     request_id: &'a HeaderValue,
 ) -> Vec<(&'static HeaderName, &'a HeaderValue)> {
     let mut fields = Vec::with_capacity(8);
-    fields.push((&HOST, &NEUTRAL_HOST));
+    let is_connect = *method == Method::CONNECT;
+    if !is_connect {
+        fields.push((&HOST, &NEUTRAL_HOST));
+    }
     match names {
+        ImpersonatedNames::Caller(names) if is_connect => fields.push((&USER, &names.user)),
         ImpersonatedNames::Caller(names) => {
             fields.push((&USER, &names.user));
             fields.extend(names.groups.iter().map(|group| (&GROUP, group)));

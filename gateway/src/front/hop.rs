@@ -273,13 +273,14 @@ impl OfferedRequest {
         if !self.body.is_empty() {
             head.headers.insert(header::EXPECT, CONTINUE.clone());
         }
-        let mut fields = added_fields(&self.names, &self.id);
+        let mut fields = added_fields(&head.method, &self.names, &self.id);
         fields.push((&CLUSTER, &self.cluster));
         prepare(Request::from_parts(head, self.body.offer()), &fields)
     }
 
     fn for_agent(&self) -> Result<PreparedRequest, Failure> {
         let request = Request::from_parts(self.head.clone(), self.body.offer());
-        prepare(request, &added_fields(&self.names, &self.id))
+        let fields = added_fields(request.method(), &self.names, &self.id);
+        prepare(request, &fields)
     }
 }

@@ -163,6 +163,11 @@ impl RequestRecord {
         fields.api_path = Some(ApiPath::new(api_path, &self.0.head));
     }
 
+    /// Notes the cluster of a TCP connection.
+    pub(crate) fn set_tcp_cluster(&self, cluster: &ClusterId) {
+        self.fields().cluster = Some(cluster.clone());
+    }
+
     /// Keeps the caller's slot until the request has ended.
     pub(crate) fn keep_slot(&self, slot: CallerSlot) {
         self.fields().slot = Some(slot);

@@ -12,6 +12,7 @@ use crate::{
         address::{AddressForm, Destination},
         headers,
         record::Inbound,
+        tcp::TcpRequest,
     },
     http::{error::RequestError, path},
     hub::Hub,
@@ -21,12 +22,14 @@ use crate::{
 pub(crate) struct ClusterRequest {
     pub(crate) inbound: Box<Inbound>,
     pub(crate) cluster: ClusterId,
-    /// Path and query of the API server.
+    /// Path and query of the API server; for a TCP connection those of the hub.
     pub(crate) path: PathAndQuery,
     /// Form of the address that the client used.
     pub(crate) form: AddressForm,
     /// The user of `kubectl --as`, not checked yet.
     pub(crate) as_user: Option<HeaderValue>,
+    /// The TCP connection that the client wants, in the place of an answer of the API server.
+    pub(crate) tcp: Option<Box<TcpRequest>>,
 }
 
 impl AsRef<Inbound> for ClusterRequest {
@@ -44,7 +47,7 @@ pub(crate) enum Route {
 /// Checks the request and finds its destination.
 ///
 /// # Errors
-/// `FL-1202`, `FL-1301` to `FL-1304`, `FL-1306`.
+/// `FL-1202`, `FL-1301` to `FL-1304`, `FL-1306`, `FL-1420`, `FL-1421`.
 pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, RequestError> {
     let request = &inbound.request;
     headers::check(request)?;
@@ -69,6 +72,21 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
                 path,
                 form,
                 as_user,
+                tcp: None,
+            }))
+        }
+        Destination::Tcp(cluster) => {
+            let tcp = TcpRequest::of(request)?;
+            let path = (request.uri().path_and_query().cloned())
+                .ok_or_else(|| RequestError::path("it is missing"))?;
+            inbound.record.set_tcp_cluster(&cluster);
+            Ok(Route::Cluster(ClusterRequest {
+                inbound,
+                cluster,
+                path,
+                form: AddressForm::Path,
+                as_user: None,
+                tcp: Some(Box::new(tcp)),
             }))
         }
         Destination::Hub => Ok(match request.uri().path() {

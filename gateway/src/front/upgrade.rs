@@ -3,10 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_exchange::{OnUpgrade, Upgraded, frames::Protocol, splice, splice::SpliceEnd};
+use fairlead_exchange::{
+    OnUpgrade, Spliced, Upgraded, frames::Protocol, splice, splice::SpliceEnd,
+};
 use fairlead_protocols::{Farewell, LastBytes};
 use fairlead_runtime::gauges::GaugeGuard;
-use http::HeaderValue;
 use tokio::{
     io::{self, AsyncReadExt, AsyncWriteExt},
     time::timeout,
@@ -20,6 +21,7 @@ use crate::{
         record::RequestRecord,
         socket::ResetOnDrop,
         tap::{RecordedIo, Tap},
+        tcp::{last_bytes, splice_tcp},
     },
     hub::Hub,
     metrics::RequestEnd,
@@ -41,17 +43,49 @@ pub(crate) struct UpgradeEnds {
     pub(crate) agent: Upgraded,
 }
 
-/// Joins both ends, which use `protocol` now, in a task of the process.
+/// Form in which both ends are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Joined {
+    /// Both speak this protocol; `None` for an unknown one.
+    Protocol(Option<Protocol>),
+    /// The client's WebSocket carries the bytes of the agent's stream.
+    Tcp,
+}
+
+impl Joined {
+    /// Protocol of the client's connection.
+    const fn of_client(self) -> Option<Protocol> {
+        match self {
+            Joined::Protocol(protocol) => protocol,
+            Joined::Tcp => Some(Protocol::WebSocket),
+        }
+    }
+
+    async fn splice(
+        self,
+        client: &mut FrameGate<RecordedIo<Upgraded>>,
+        agent: Upgraded,
+    ) -> Spliced {
+        match self {
+            Joined::Protocol(Some(Protocol::WebSocket)) => {
+                splice(WebSocketPings::new(client), agent).await
+            }
+            Joined::Protocol(_) => splice(client, agent).await,
+            Joined::Tcp => splice_tcp(WebSocketPings::new(client), agent).await,
+        }
+    }
+}
+
+/// Joins both ends in a task of the process.
 pub(crate) fn join(
     hub: &Arc<Hub>,
     record: RequestRecord,
     reset: ResetOnDrop,
     ends: UpgradeEnds,
-    protocol: &HeaderValue,
+    joined: Joined,
     (farewell, recording): (Farewell, Option<Tap>),
 ) {
     let UpgradeEnds { client, agent } = ends;
-    let protocol = Protocol::of(protocol);
     let open = GaugeGuard::of(&hub.metrics.upgrades_open);
     // Armed until the end was clean, so that the end of the process is a reset too.
     reset.arm();
@@ -67,17 +101,10 @@ pub(crate) fn join(
             Err(_) => return record.set_outcome(RequestEnd::Left),
         };
         let client = RecordedIo::new(client, recording);
+        let protocol = joined.of_client();
         let mut gate = FrameGate::new(client, protocol, farewell.streams(), record.clone());
         let end = {
-            let joining = async {
-                match protocol {
-                    Some(Protocol::WebSocket) => {
-                        splice(WebSocketPings::new(&mut gate), agent).await
-                    }
-                    _ => splice(&mut gate, agent).await,
-                }
-            };
-            let mut joining = std::pin::pin!(joining);
+            let mut joining = std::pin::pin!(joined.splice(&mut gate, agent));
             tokio::select! {
                 biased;
                 joined = &mut joining => Some(joined.end),
@@ -95,6 +122,13 @@ pub(crate) fn join(
                 reset.disarm();
             }
             return;
+        }
+        if joined == Joined::Tcp
+            && let Some(last) = end.as_ref().and_then(last_bytes)
+            && let Some((client, _)) = gate.into_boundary()
+            && let Ok(Ok(())) = timeout(FAREWELL_TIMEOUT, take_leave(client, &last)).await
+        {
+            reset.disarm();
         }
         let (error, outcome) = match end {
             None | Some(SpliceEnd::Clean) => return reset.disarm(),

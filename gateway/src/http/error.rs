@@ -1,6 +1,6 @@
 //! Errors of requests that are rejected before anything is done for them, and their codes.
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, tcp::TcpTargetError};
 
 /// Reason to reject a request by its head alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +23,12 @@ pub(crate) enum RequestError {
     /// The request has impersonation headers that only the gateway may set.
     #[error("only the gateway may set impersonation headers")]
     NoImpersonation,
+    /// The target of a TCP connection has two readings, or none.
+    #[error("{0}")]
+    TcpTarget(#[from] TcpTargetError),
+    /// A TCP connection is requested by something else than its WebSocket.
+    #[error("{0}")]
+    TcpUpgrade(&'static str),
 }
 
 impl RequestError {
@@ -39,6 +45,8 @@ impl RequestError {
             RequestError::WrongHost(_) => Code::WrongHost,
             RequestError::NoSuchCluster => Code::NoSuchCluster,
             RequestError::NoImpersonation => Code::NoImpersonation,
+            RequestError::TcpTarget(_) => Code::TcpTargetInvalid,
+            RequestError::TcpUpgrade(_) => Code::TcpUpgradeMissing,
         }
     }
 }

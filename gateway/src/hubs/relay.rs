@@ -13,6 +13,7 @@ use fairlead_api::{
     headers::{AGENT_PATH_PREFIX, AUDIT_ID, is_hop_by_hop},
     hop,
     impersonation::{AS_HEADER, USER_HEADER},
+    tcp::TcpTarget,
 };
 use fairlead_exchange::{
     Answer, Body, OnUpgrade, PreparedRequest, Spliced, Upgraded, splice, splice::SpliceEnd,
@@ -108,8 +109,16 @@ fn checked_cluster(request: &Request<Body>) -> Result<ClusterId, Failure> {
     if only(USER_HEADER).is_none() == only(AS_HEADER).is_none() || only(AUDIT_ID).is_none() {
         return Err(bad("a forwarded request must have a user and an id"));
     }
-    path::check(request.uri().path())?;
-    if request.method() == Method::CONNECT || request.uri().path().starts_with(AGENT_PATH_PREFIX) {
+    let uri = request.uri();
+    if request.method() == Method::CONNECT {
+        let target = uri.authority().map(|it| it.as_str().parse::<TcpTarget>());
+        return match target {
+            Some(Ok(_)) => Ok(cluster),
+            _ => Err(Code::TcpTargetInvalid.into()),
+        };
+    }
+    path::check(uri.path())?;
+    if uri.path().starts_with(AGENT_PATH_PREFIX) {
         return Err(bad("a hub forwards requests to API servers only"));
     }
     Ok(cluster)

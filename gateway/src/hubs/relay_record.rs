@@ -18,7 +18,7 @@ use fairlead_audit::{AuditLog, CallerNames, EventKind, RequestHead, RequestParty
 use fairlead_exchange::{Body, BodyError};
 use fairlead_runtime::log;
 use fairlead_traces::{RequestSpan, RequestTrace, SpanRole};
-use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, StatusCode, Uri, uri::Authority};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 use tracing::info;
@@ -102,6 +102,12 @@ impl RelayRecord {
         &self.first_hub.name
     }
 
+    /// Path of the request, or the target of a CONNECT.
+    fn path(&self) -> &str {
+        let target = self.uri.authority().map(Authority::as_str);
+        target.unwrap_or_else(|| self.uri.path())
+    }
+
     pub(super) fn request_id(&self) -> &str {
         let id = self.id.to_str().unwrap_or_default();
         // Only visible ASCII, so each place is one between two characters.
@@ -157,7 +163,7 @@ impl RelayRecord {
         RequestHead {
             id: self.request_id(),
             method: self.method.as_str(),
-            path: self.uri.path(),
+            path: self.path(),
             query: None,
             from: self.from,
         }
@@ -222,7 +228,7 @@ impl Drop for RelayRecord {
         self.metrics.forwarded(HopDirection::FromHub, outcome);
         if let Some(span) = self.span() {
             span.text("http.request.method", self.method.as_str());
-            span.text("url.path", self.uri.path());
+            span.text("url.path", self.path());
             span.text("fairlead.request.id", self.request_id());
             span.text("fairlead.cluster", self.cluster.as_str());
             span.text("fairlead.outcome", outcome.as_str());

@@ -226,10 +226,14 @@ fn covers(now: &Grant, before: &Grant) -> bool {
         has(it.role)
             || namespaces.any(|own| own.namespace == it.namespace && own.role.includes(it.role))
     };
-    before.role.is_none_or(has) && before.namespaces.iter().all(has_in)
+    let has_tcp = now.tcp || !before.tcp;
+    has_tcp && before.role.is_none_or(has) && before.namespaces.iter().all(has_in)
 }
 
 fn role_now(now: &Grant, before: &Grant) -> String {
+    if before.tcp && !now.tcp && before.role == now.role {
+        return "the caller has no role for TCP connections in the cluster now".to_owned();
+    }
     match (now.role, now.role == before.role) {
         (Some(role), false) => format!("the caller's role in the cluster is {role} now"),
         (None, false) => "the caller has a role in namespaces of the cluster only now".to_owned(),

@@ -12,7 +12,8 @@ fn unusable_settings_are_rejected() {
         allow_connect: Some(targets.iter().map(ToString::to_string).collect()),
         ..AgentSettings::default()
     };
-    assert!(check(&targets(&["db:5432", "[::1]:80"])).is_ok());
+    let rules = ["db:5432", "[::1]:80", "*.shop:80,443", "10.0.0.0/8:*"];
+    assert!(check(&targets(&rules)).is_ok());
     assert!(check(&facts(FactCollection::default())).is_ok());
     let confirmed = |key: String| AgentSettings {
         gitops: Some(GitOpsSettings {
@@ -33,6 +34,9 @@ fn unusable_settings_are_rejected() {
         targets(&["db"]),
         targets(&[":80"]),
         targets(&["db:x"]),
+        targets(&["db:0"]),
+        targets(&["*:80"]),
+        targets(&["user@db:80"]),
         facts(FactCollection {
             interval_seconds: Some(0),
             ..FactCollection::default()

@@ -10,6 +10,7 @@ fn locate(sni: Option<&str>, host: &str, path: &str) -> Result<String, Code> {
     match names.locate(sni, Some(host), &uri) {
         Ok(Destination::Hub) => Ok("hub".to_owned()),
         Ok(Destination::Cluster(id, path, _)) => Ok(format!("{id} {path}")),
+        Ok(Destination::Tcp(id)) => Ok(format!("tcp {id}")),
         Err(failure) => Err(failure.code()),
     }
 }
@@ -43,6 +44,21 @@ fn a_cluster_is_found_by_name_and_by_path() {
         (Some("hub.test"), "hub.test", "/api/v1/clusters", "hub"),
         (Some("lb.test"), "10.0.0.1", "/connect", "hub"),
         (None, "hub.test", "/k8s", "hub"),
+        (
+            Some("hub.test"),
+            "hub.test",
+            "/v1/clusters/c-a/tcp/db:5432",
+            "tcp c-a",
+        ),
+        (None, "10.0.0.1", "/v1/clusters/c-a/tcp/", "tcp c-a"),
+        (
+            Some(a),
+            a,
+            "/v1/clusters/c-b/tcp/db:5432",
+            "c-a /v1/clusters/c-b/tcp/db:5432",
+        ),
+        (None, "hub.test", "/v1/clusters/c-a/tcp", "hub"),
+        (None, "hub.test", "/v1/clusters/c-a/tcpx/db:5432", "hub"),
     ] {
         assert_eq!(
             locate(sni, host, path).as_deref(),
@@ -82,6 +98,10 @@ fn conflicting_names_are_rejected() {
     );
     assert_eq!(
         locate(None, "hub.test", "/k8s/clusters/c-A/x"),
+        Err(Code::NoSuchCluster)
+    );
+    assert_eq!(
+        locate(None, "hub.test", "/v1/clusters/t-a/tcp/db:1"),
         Err(Code::NoSuchCluster)
     );
 }

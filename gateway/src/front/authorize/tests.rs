@@ -76,3 +76,31 @@ fn invalid_header_value_makes_no_permit() {
         );
     }
 }
+
+#[test]
+fn tcp_needs_a_role_of_its_own() {
+    let caller = crate::front::samples::caller("ann");
+    let tenant = || "t-acme".parse().unwrap();
+    let only_tcp = Grant {
+        role: None,
+        tcp: true,
+        ..Grant::of(Role::Viewer, tenant())
+    };
+    for (grant, api, tcp) in [
+        (
+            Grant::of(Role::Viewer, tenant()),
+            None,
+            Some(Code::TcpNotAllowed),
+        ),
+        (
+            Grant::of(Role::Operator, tenant()),
+            None,
+            Some(Code::TcpNotAllowed),
+        ),
+        (Grant::of(Role::Admin, tenant()), None, None),
+        (only_tcp, Some(Code::NotAllowed), None),
+    ] {
+        let code = |is_tcp| check_kind(&caller, &grant, is_tcp).err().map(|it| it.code);
+        assert_eq!((code(false), code(true)), (api, tcp), "{grant:?}");
+    }
+}

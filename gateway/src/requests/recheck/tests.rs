@@ -165,6 +165,7 @@ fn grant(role: Option<Role>, namespaces: &[(&str, Role)]) -> Grant {
     Grant {
         role,
         namespaces: namespaces.collect(),
+        tcp: false,
         tenant: "t-acme".parse().unwrap(),
         access: Vec::new(),
     }

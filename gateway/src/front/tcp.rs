@@ -1,0 +1,121 @@
+//! A TCP connection into a cluster: the WebSocket of its client, and the `CONNECT` that its agent gets in the place of the
+//! client's request. All steps between are those of any request to a cluster.
+
+use std::io;
+
+use fairlead_api::{
+    Code, Failure,
+    tcp::{TCP_PROTOCOL, TcpTarget, split_tcp_path},
+};
+use fairlead_dialer::{
+    accept::websocket_response,
+    byte_socket::{ByteSocket, ByteSocketError},
+    websocket::SocketRole,
+};
+use fairlead_exchange::{Spliced, Upgraded, splice, splice::SpliceEnd};
+use fairlead_protocols::LastBytes;
+use http::{HeaderMap, Method, Request, Response, Uri, Version, request, uri::Authority};
+use http_body::Body as HttpBody;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::{front::headers, http::error::RequestError};
+
+/// Status codes of a close (RFC 6455, section 7.4.1).
+const NORMAL_CLOSURE: u16 = 1000;
+const PROTOCOL_ERROR: u16 = 1002;
+const INTERNAL_ERROR: u16 = 1011;
+
+/// A client's request for a TCP connection.
+#[derive(Debug)]
+pub(crate) struct TcpRequest {
+    authority: Authority,
+    /// Head of the answer once the connection is there.
+    answer: Response<()>,
+}
+
+impl TcpRequest {
+    /// Checks the target in the path and the headers of the WebSocket.
+    ///
+    /// # Errors
+    /// `FL-1420`, `FL-1421`, `FL-1202`.
+    pub(crate) fn of<B: HttpBody>(request: &Request<B>) -> Result<Self, RequestError> {
+        let uri = request.uri();
+        let (_, target) = split_tcp_path(uri.path()).ok_or(RequestError::NoSuchCluster)?;
+        let target = TcpTarget::of_segment(target)?;
+        if uri.query().is_some() {
+            return Err(RequestError::TcpUpgrade("the path takes no query"));
+        }
+        if request.version() != Version::HTTP_11 {
+            return Err(RequestError::TcpUpgrade(
+                "the request came over another version of HTTP",
+            ));
+        }
+        if request.method() != Method::GET || !request.body().is_end_stream() {
+            return Err(RequestError::TcpUpgrade(
+                "the request is not a GET without a body",
+            ));
+        }
+        if headers::impersonated(request.headers())?.is_some() {
+            return Err(RequestError::NoImpersonation);
+        }
+        if headers::requested_upgrade(request).is_none() {
+            return Err(RequestError::TcpUpgrade(
+                "the request wants no upgrade to one protocol",
+            ));
+        }
+        let answer = websocket_response(request, TCP_PROTOCOL).map_err(|_| {
+            RequestError::TcpUpgrade(
+                "the request needs version 13, a key, and the subprotocol v1.tcp.fairlead.io",
+            )
+        })?;
+        let authority = Authority::try_from(target.to_string()).map_err(RequestError::path)?;
+        Ok(TcpRequest { authority, answer })
+    }
+
+    /// The head that the agent gets.
+    pub(crate) fn set_connect(&self, head: &mut request::Parts) {
+        head.method = Method::CONNECT;
+        head.headers = HeaderMap::new();
+        head.uri = Uri::from(self.authority.clone());
+    }
+
+    /// Head of the answer to the client.
+    pub(crate) fn into_answer(self) -> Response<()> {
+        self.answer
+    }
+}
+
+/// Copies both directions of a connection between the client's WebSocket and the agent's stream.
+pub(crate) async fn splice_tcp<IO>(client: IO, agent: Upgraded) -> Spliced
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    splice(ByteSocket::new(client, SocketRole::Hub, &[]), agent).await
+}
+
+/// Close frame that reports the end to the client; `None` if the client closed or left.
+pub(crate) fn last_bytes(end: &SpliceEnd) -> Option<LastBytes> {
+    let failed = |status, code, error: &io::Error| {
+        LastBytes::of_tcp(status, Some(&Failure::because(code, error)))
+    };
+    match end {
+        SpliceEnd::Clean => Some(LastBytes::of_tcp(NORMAL_CLOSURE, None)),
+        SpliceEnd::B(error) => Some(failed(INTERNAL_ERROR, Code::TcpBroke, error)),
+        SpliceEnd::A(error) => match ByteSocketError::of(error)? {
+            ByteSocketError::Invalid(_) | ByteSocketError::AfterEnd => {
+                Some(failed(PROTOCOL_ERROR, Code::TcpFrames, error))
+            }
+            ByteSocketError::Closed { .. } | ByteSocketError::Cut => None,
+        },
+    }
+}
+
+/// Refuses the answer of an agent that neither connects nor reports a failure.
+pub(crate) fn unexpected_answer(response: &Response<impl Sized>) -> Failure {
+    let status = response.status().as_u16();
+    let detail = format_args!("the agent answered a CONNECT with status {status}");
+    Failure::because(Code::TunnelBroke, detail)
+}
+
+#[cfg(test)]
+mod tests;
