@@ -44,7 +44,7 @@ pub struct Config {
     /// Namespaces in which operators get the ClusterRole `edit`, and whose groups may be impersonated. The install
     /// manifest binds them; an agent with a kubeconfig does so itself.
     pub operator_namespaces: Vec<OperatorNamespace>,
-    /// Addresses (`host:port`) for plain TCP connections, compared exactly with the CONNECT request.
+    /// Rules for plain TCP connections of the hub, each a [`ConnectRule`](fairlead_api::tcp::ConnectRule).
     pub allow_connect: Vec<String>,
     /// Listeners of the Git proxy.
     pub git_proxy: GitProxyConfig,

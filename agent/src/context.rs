@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{ClusterUid, hello::Instance};
+use fairlead_api::{ClusterUid, hello::Instance, tcp::ConnectRule};
 use fairlead_dialer::MemoryBudget;
 use fairlead_gitops::GitOpsStatus;
 use fairlead_runtime::{Process, gauges::GaugeGuard};
@@ -17,7 +17,7 @@ use fairlead_traces::Traces;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::{metrics::Metrics, reserved::ReservedNamespace};
+use crate::{connect_rules::ConnectRules, metrics::Metrics, reserved::ReservedNamespace};
 use fairlead_apiserver::Upstream;
 
 pub(crate) mod cluster_uid;
@@ -39,7 +39,7 @@ pub(crate) struct AgentContext {
     pub(crate) upstream: Arc<Upstream>,
     /// Namespace that only admins of the hub reach.
     pub(crate) reserved: Option<ReservedNamespace>,
-    pub(crate) allow_connect: Vec<String>,
+    pub(crate) allow_connect: Vec<ConnectRule>,
     pub(crate) allow_groups: Vec<String>,
     pub(crate) allow_as: Vec<String>,
     pub(crate) metrics: Metrics,
@@ -66,19 +66,11 @@ pub(crate) struct AgentContext {
 }
 
 impl AgentContext {
-    /// Addresses for plain TCP: those that both the site operator and the hub's configuration allow.
-    pub(crate) fn connect_targets(&self) -> Vec<String> {
+    /// Rules for plain TCP: those of the site operator, and those by which the hub's configuration narrows them.
+    pub(crate) fn connect_rules(&self) -> ConnectRules<'_> {
         let document = self.configuration.document();
-        let document = document.borrow();
-        let is_desired = |target: &&String| {
-            let desired = document.allow_connect.as_ref();
-            desired.is_none_or(|desired| desired.contains(target))
-        };
-        self.allow_connect
-            .iter()
-            .filter(is_desired)
-            .cloned()
-            .collect()
+        let desired = document.borrow().allow_connect.clone();
+        ConnectRules::new(&self.allow_connect, desired.as_deref())
     }
 
     /// Cluster's UID, if the API server returns it within a second.

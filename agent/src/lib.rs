@@ -5,6 +5,7 @@
 mod backoff;
 mod config;
 mod configuration;
+mod connect_rules;
 mod context;
 mod delivery;
 pub mod doctor;
@@ -74,6 +75,7 @@ use upgrade::UpgradeSettings;
 /// identity nor a join string (`FL-2111`). Nothing else ends it.
 pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     admit::check_allowed(&config.allow_groups, &config.allow_as)?;
+    let allow_connect = connect_rules::rules(&config.allow_connect)?;
     let proxy = home::proxy_source(&config)?;
     let internal = |error| Failure::because(Code::Internal, error);
     let metrics = Metrics::new(process.registry(), &config.version).map_err(internal)?;
@@ -108,7 +110,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         reserved: home::reserved_namespace(&config),
         process: process.clone(),
         upstream,
-        allow_connect: config.allow_connect,
+        allow_connect,
         allow_groups: [config.allow_groups, of_namespaces].concat(),
         allow_as: config.allow_as,
         metrics: metrics.clone(),

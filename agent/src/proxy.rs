@@ -9,6 +9,7 @@ use fairlead_api::{
     headers::{DRAINING, PROBE_PATH},
     streaming::is_streaming,
 };
+use fairlead_dialer::ResetSocket;
 use fairlead_exchange::{Answer, Body, OnUpgrade, Spliced, body, frames::Protocol, splice};
 use fairlead_traces::SpanRole;
 use http::{Method, Request, Response, StatusCode};
@@ -24,7 +25,7 @@ use tracing::{debug, info, warn};
 use crate::{context::AgentContext, metrics::RequestOutcome};
 
 pub(crate) mod admit;
-pub(crate) mod connect;
+mod connect;
 pub(crate) mod headers;
 mod ping_responder;
 pub(crate) mod probe;
@@ -125,8 +126,8 @@ impl RequestProxy {
         let raw =
             raw.ok_or_else(|| Failure::because(Code::Internal, "this stream cannot be upgraded"))?;
         self.check_memory()?;
-        let socket = connect::open(&self.context.connect_targets(), request.uri()).await?;
-        self.splice_upgrade(raw, socket, running.clone());
+        let socket = connect::open(&self.context.connect_rules(), request.uri()).await?;
+        self.splice_upgrade(raw, ResetSocket::new(socket), running.clone());
         Ok((Response::new(body::empty()), RequestOutcome::Connected))
     }
 

@@ -15,6 +15,7 @@ use fairlead_agent::{
 use fairlead_api::{
     Code, Failure, HubUrl, JoinString, TimeSpan,
     hello::{Instance, LinkCount},
+    tcp::joined_ports,
 };
 use fairlead_apiserver::{ApiServerConfig, SERVICE_ACCOUNT_DIR};
 use fairlead_client::{Environment, files};
@@ -155,7 +156,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
             .optional::<TimeSpan>("facts-every")
             .map(|span| span.0),
         operator_namespaces: reader.list("operator-namespaces"),
-        allow_connect: reader.list("allow-connect"),
+        allow_connect: joined_ports(reader.list::<String>("allow-connect")),
         delivery: (delivery == Switch::On).then_some(DeliveryConfig { cache, runner }),
         upgrades: reader.or("upgrades", UpgradeRule::default()),
         session_memory: reader

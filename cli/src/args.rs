@@ -208,8 +208,8 @@ pub(crate) struct AgentArgs {
     /// Namespaces in which operators get the ClusterRole edit, and callers roles of their own; separated by commas [default: none]
     #[arg(long, value_name = "NAMESPACE,...", value_delimiter = ',')]
     operator_namespaces: Vec<String>,
-    /// Address that the hub may open plain TCP connections to; repeatable [default: none]
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Rule for TCP connections of the hub: HOST:PORTS, *.SUFFIX:PORTS or NETWORK/BITS:PORTS, with ports like 80,8000-8100 or *; repeatable [default: none]
+    #[arg(long, value_name = "HOST:PORTS")]
     allow_connect: Vec<String>,
     /// Listen address of an HTTP proxy (CONNECT) to Git servers, through the hub [default: none]
     #[arg(long, value_name = "ADDR")]

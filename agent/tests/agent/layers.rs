@@ -4,7 +4,14 @@ use fairlead_testkit::layers;
 
 /// Top-level modules, lowest layer first. Modules of one layer are independent of each other.
 const LAYERS: [&[&str]; 7] = [
-    &["backoff", "config", "metrics", "proxy_source", "reserved"],
+    &[
+        "backoff",
+        "config",
+        "connect_rules",
+        "metrics",
+        "proxy_source",
+        "reserved",
+    ],
     &["hub_request", "identity", "role_bindings"],
     &["context", "home"],
     &[

@@ -248,13 +248,11 @@ async fn configuration_mistakes_end_the_agent_at_once() {
     let run = async |change: &dyn Fn(&mut fairlead_agent::Config)| {
         let mut config = rig.config();
         change(&mut config);
-        soon(fairlead_agent::run(
-            config,
-            fairlead_runtime::Process::new(),
-        ))
-        .await
-        .unwrap_err()
-        .code
+        let process = fairlead_runtime::Process::new();
+        soon(Box::pin(fairlead_agent::run(config, process)))
+            .await
+            .unwrap_err()
+            .code
     };
     assert_eq!(run(&|config| config.join = None).await, Code::NotEnrolled);
     assert_eq!(
@@ -309,7 +307,7 @@ async fn start_failure_names_the_file_and_fits_its_next_step() {
         let mut config = rig.config();
         change(&mut config);
         let process = fairlead_runtime::Process::new();
-        soon(fairlead_agent::run(config, process))
+        soon(Box::pin(fairlead_agent::run(config, process)))
             .await
             .unwrap_err()
     };

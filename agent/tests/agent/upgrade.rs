@@ -128,10 +128,11 @@ async fn connect_reaches_listed_addresses_and_no_others() {
     let connect = |to: &str| Request::connect(to).body(nothing()).unwrap();
 
     let port = address.rsplit(':').next().unwrap();
-    for other in [
-        format!("localhost:{port}"),
-        "127.0.0.1:1".to_owned(),
-        format!("127.0.0.1:0{port}"),
+    for (other, status, expected) in [
+        ("db:1".to_owned(), 403, "FL-1503"),
+        ("127.0.0.1:1".to_owned(), 403, "FL-1523"),
+        (format!("127.0.0.1:0{port}"), 400, "FL-1524"),
+        (format!("LOCALHOST:{port}"), 400, "FL-1524"),
     ] {
         let answer = send(&hub.exchanges, connect(&other)).await;
         let code = answer.headers()["fairlead-code"]
@@ -140,7 +141,7 @@ async fn connect_reaches_listed_addresses_and_no_others() {
             .to_owned();
         assert_eq!(
             (answer.status().as_u16(), code.as_str()),
-            (403, "FL-1503"),
+            (status, expected),
             "{other}"
         );
     }

@@ -67,8 +67,8 @@ pub struct AgentFields {
     /// Desired version of the agent
     #[arg(long = "agent-version", value_name = "VERSION")]
     pub(crate) agent_version: Option<String>,
-    /// Addresses for plain TCP connections, limited to those that the site operator allows; "" for none
-    #[arg(long, value_name = "HOST:PORT,...")]
+    /// Rules for TCP connections, limited to those of the site operator; "" for none
+    #[arg(long, value_name = "HOST:PORTS,...")]
     pub(crate) allow_connect: Option<String>,
     /// Interval of fact collection
     #[arg(long, value_name = "DURATION")]

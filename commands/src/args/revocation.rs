@@ -26,7 +26,7 @@ pub struct RequestFilters {
     #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
     pub(crate) cluster: Option<String>,
     /// Filter: requests of this kind
-    #[arg(long, value_name = "exec|attach|port-forward|log|watch|other", value_parser = kind)]
+    #[arg(long, value_name = "exec|attach|port-forward|log|watch|tcp|other", value_parser = kind)]
     pub(crate) kind: Option<RequestKind>,
 }
 

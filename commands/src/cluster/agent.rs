@@ -3,6 +3,7 @@
 use fairlead_api::{
     Code, Failure,
     gitops::{GitOpsTool, SshKeyType},
+    tcp::joined_ports,
 };
 use fairlead_client::{HubClient, Precondition, Tagged, lookup::find};
 use http::Method;
@@ -108,7 +109,7 @@ fn amended(settings: Value, given: AgentFields) -> Result<Value, Failure> {
         }
     };
     put(AgentField::Version, given.agent_version.map(Value::from));
-    let allowed = given.allow_connect.map(|targets| listed(&targets));
+    let allowed = given.allow_connect.map(|rules| connect_rules(&rules));
     put(AgentField::AllowConnect, allowed);
     let facts = [
         (
@@ -152,6 +153,12 @@ fn amended(settings: Value, given: AgentFields) -> Result<Value, Failure> {
 fn listed(text: &str) -> Value {
     let items = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     items.collect()
+}
+
+/// Rules with ports behind commas, too.
+fn connect_rules(text: &str) -> Value {
+    let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+    joined_ports(parts.map(str::to_owned)).into()
 }
 
 fn show(format: &OutputFormat, settings: &Value) -> Result<(), Failure> {
