@@ -6,6 +6,7 @@ pub(crate) mod events;
 mod failed;
 mod place;
 pub(crate) mod streams;
+pub(crate) mod tcp;
 #[cfg(test)]
 mod tests;
 mod token;

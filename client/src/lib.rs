@@ -22,11 +22,13 @@ pub mod sign_in;
 pub use differences::{Difference, differences};
 pub use environment::Environment;
 pub use exchanged::{CachedToken, ExchangeStore};
+pub use fairlead_dialer::ResetSocket;
 pub use hub_client::{
     Credential, HubClient, HubError,
     calls::{Precondition, Tagged},
     events::ServerEvent,
     streams::{ByteStream, EventStream},
+    tcp::{TcpTunnel, tunnel_failure},
 };
 pub use query::query_of;
 pub use run_log::RunLog;

@@ -21,6 +21,7 @@ mod lists;
 mod merge_requests;
 mod registry;
 mod revocation;
+mod tcp;
 mod tokens;
 mod top;
 mod upgrades;
@@ -53,6 +54,7 @@ pub(crate) use self::registry::{
     Apply, ChangesArgs, ClusterArgs, ClusterDelete, FactsArgs, Find, Import, OneCluster, TenantArgs,
 };
 pub(crate) use self::revocation::{LockArgs, LocksArgs, RequestFilters, SessionsArgs, UnlockArgs};
+pub(crate) use self::tcp::{ForwardArgs, NcArgs, ProxyArgs};
 pub(crate) use self::tokens::{ClusterIdentity, ClusterSteward, ClusterToken, LocalHub, TokenArgs};
 pub(crate) use self::top::TopArgs;
 pub use self::upgrades::AgentUpgradeArgs;
@@ -165,6 +167,15 @@ pub enum HubCommand {
     /// List and select the hubs of your logins
     #[command(subcommand)]
     Hub(HubsArgs),
+    /// Forward local ports to addresses in a cluster, such as a database
+    #[command(after_help = tcp::FORWARD_EXAMPLES)]
+    Forward(ForwardArgs),
+    /// Connect standard input and output to an address in a cluster
+    #[command(after_help = tcp::NC_EXAMPLES)]
+    Nc(NcArgs),
+    /// Run a local proxy into a cluster: SOCKS5, and HTTP by CONNECT
+    #[command(after_help = tcp::PROXY_EXAMPLES)]
+    Proxy(ProxyArgs),
     /// Show your name and role on the hub and in clusters
     Whoami(OutputArgs),
 }

@@ -29,6 +29,7 @@ pub mod output;
 mod recording;
 mod revocation;
 mod runtime;
+mod tcp;
 mod tenant;
 mod tenant_filter;
 mod token;
@@ -98,6 +99,9 @@ pub fn run(
         HubCommand::Login(args) => login::run(&args, environment),
         HubCommand::Logout(args) => login::logout(&args, environment),
         HubCommand::Hub(command) => login::hubs(&command, environment),
+        HubCommand::Forward(args) => tcp::forward(&args, environment),
+        HubCommand::Nc(args) => tcp::nc(&args, environment),
+        HubCommand::Proxy(args) => tcp::proxy(&args, environment),
         HubCommand::Whoami(args) => whoami::run(&args, environment),
     }
 }

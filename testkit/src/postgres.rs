@@ -17,12 +17,12 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// Builds or finds PostgreSQL; takes minutes on a machine that has none.
+    /// Builds or finds PostgreSQL, and returns the folder of its programs; takes minutes on a machine that has none.
     ///
     /// # Errors
     /// It cannot be built.
-    pub fn build() -> anyhow::Result<()> {
-        build("postgres").map(drop)
+    pub fn build() -> anyhow::Result<PathBuf> {
+        build("postgres").map(PathBuf::from)
     }
 
     /// Starts a server with its usual settings.

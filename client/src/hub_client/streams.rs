@@ -26,13 +26,13 @@ const MIN_UPLOAD_RATE: u64 = 16 * 1024;
 /// Header that continues a stream of events (HTML Living Standard, server-sent events).
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// A request of this module.
-struct Opening<'a> {
-    method: Method,
-    path: &'a str,
-    headers: HeaderMap,
-    body: Bytes,
-    deadline: Duration,
+/// A request whose answer is read piece by piece, or becomes another protocol.
+pub(super) struct Opening<'a> {
+    pub(super) method: Method,
+    pub(super) path: &'a str,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) deadline: Duration,
 }
 
 /// Body that arrives piece by piece.
@@ -141,7 +141,7 @@ impl HubClient {
         self.accepted(response).await
     }
 
-    async fn respond(&self, opening: Opening<'_>) -> Result<Response, HubError> {
+    pub(super) async fn respond(&self, opening: Opening<'_>) -> Result<Response, HubError> {
         let token = self.token().await?;
         let url = self.at(opening.path);
         let url = url.map_err(|error| self.failed(error.as_ref()))?;
@@ -158,7 +158,7 @@ impl HubClient {
     }
 
     /// The response if it is successful, else the failure in its body.
-    async fn accepted(&self, mut response: Response) -> Result<Response, HubError> {
+    pub(super) async fn accepted(&self, mut response: Response) -> Result<Response, HubError> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);

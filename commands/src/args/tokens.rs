@@ -90,6 +90,7 @@ Roles, for all tenants, or for one tenant and its descendants with --tenant:
   viewer    reads tenants and clusters, no catalogs; in clusters the RBAC permissions of group fairlead:viewer
   tenant    changes its tenant and clusters, invites agents; in clusters the permissions of an operator
   cluster   for Project Syn's Steward: reports facts of its own cluster (--cluster); no access to clusters
+  tcp       reads tenants and clusters, no catalogs; TCP connections into clusters (fairlead forward), no kubectl
   compile   for Commodore: reads everything, writes compilation results; no access to clusters
 
 Examples:
@@ -135,12 +136,12 @@ pub enum TokenArgs {
         /// Name of the holder; the user in clusters is fairlead:NAME
         name: String,
         /// Role of the holder, see below
-        #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile")]
+        #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile|tcp")]
         role: fairlead_api::resources::Role,
         /// Tenant of the token [default: all tenants]
         #[arg(long, value_name = "TENANT", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
         tenant: Option<fairlead_api::TenantId>,
-        /// Cluster of the token; only for role cluster
+        /// Cluster of the token; only for the roles cluster and tcp
         #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         cluster: Option<String>,
         /// Lifetime of the token, no longer than that of its owner [default: 8h, or less with its owner]

@@ -48,16 +48,19 @@ const fn left(text: &'static str, reason: &'static str) -> OutputRule {
 }
 
 const RULES: &[OutputRule] = &[
+    until("fairlead forward", "Forwarding "),
+    until("fairlead proxy", "Proxy to "),
+    left(
+        "fairlead nc",
+        "it needs a target that the site of the test cluster allows",
+    ),
     left("make demo", "it is the other command of the README"),
     left("make test", "this is part of it"),
     left(
         "cargo build",
         "`make bench` builds with this profile, in minutes",
     ),
-    left(
-        "--example ",
-        "the test tunnel_examples runs both programs",
-    ),
+    left("--example ", "the test tunnel_examples runs both programs"),
     left(
         "openssl req",
         "the test tunnel_examples makes such certificates",
