@@ -7,7 +7,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    thread::{self, ThreadId},
     time::Duration,
 };
 
@@ -51,8 +50,6 @@ pub(crate) struct HubSession {
     exchanges: Exchanges,
     /// Number of leases.
     running: AtomicUsize,
-    /// Thread with the session's task.
-    thread: ThreadId,
     _open: GaugeGuard,
 }
 
@@ -149,19 +146,14 @@ impl HubLink {
         &self.hub
     }
 
-    /// The first session with few running requests, or the one with the fewest. Sessions on the caller's thread come first, because
-    /// their requests wake no other one.
+    /// The first session with few running requests, or the one with the fewest.
     pub(super) fn session(&self) -> Option<SessionLease> {
-        let here = thread::current().id();
         let inner = self.state.inner();
         let running = |it: &&Arc<HubSession>| it.running.load(Ordering::Relaxed);
-        let sessions = || inner.sessions.iter();
-        let has_room = |it: &&Arc<HubSession>| running(it) < SHARED_REQUESTS;
-        let near = sessions().find(|it| it.thread == here && has_room(it));
-        let other = || sessions().find(has_room);
-        let least = || sessions().min_by_key(running);
-        let chosen = near.or_else(other).or_else(least);
-        chosen.map(SessionLease::of)
+        let mut sessions = inner.sessions.iter();
+        let first = sessions.find(|it| running(it) < SHARED_REQUESTS);
+        let least = || inner.sessions.iter().min_by_key(running);
+        first.or_else(least).map(SessionLease::of)
     }
 
     /// Start and cause of the time without a session, if there is none.
@@ -239,8 +231,6 @@ impl SessionKeeper {
         Ok(Arc::new(HubSession {
             exchanges,
             running: AtomicUsize::new(0),
-            // The session has spawned its task on the runtime of this thread.
-            thread: thread::current().id(),
             _open: GaugeGuard::of(&self.hub.metrics.hubs.sessions),
         }))
     }
