@@ -220,6 +220,12 @@ RELEASE_FILES := target/release-files
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 HOST_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 ARCHS ?= $(HOST_ARCH)
+# The program of this machine writes the pages in the package and is in the image's files, so an old one would be taken silently.
+ifneq (,$(filter deb image-root release hosts,$(MAKECMDGOALS)))
+ifeq (,$(filter $(HOST_ARCH),$(ARCHS)))
+$(error ARCHS="$(ARCHS)" leaves out this machine, whose program is needed as well: use ARCHS="$(HOST_ARCH) $(ARCHS)")
+endif
+endif
 IMAGE_ROOT := target/image-root
 static = $(RELEASE_FILES)/fairlead-$(VERSION)-linux-$(1)
 
