@@ -29,6 +29,14 @@ impl ResetSocket {
             has_written_all: false,
         }
     }
+
+    /// Sends small pieces at once, without waiting for more.
+    ///
+    /// # Errors
+    /// The system refuses the option.
+    pub(crate) fn set_nodelay(&self) -> io::Result<()> {
+        self.tcp.set_nodelay(true)
+    }
 }
 
 impl Drop for ResetSocket {

@@ -11,7 +11,6 @@ use bytes::{Buf, Bytes};
 use fairlead_api::error_chain;
 use http::{Method, Request, StatusCode, header, uri::Authority};
 use http_body_util::Empty;
-use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes},
     net::TcpStream,
@@ -22,6 +21,7 @@ use crate::{
     dial::upgrade::{NotSwitched, Switched, switch},
     error::OpenError,
     mux::Stream,
+    reset_socket::ResetSocket,
     session::Session,
 };
 
@@ -110,21 +110,21 @@ impl TargetStream {
     ///
     /// Either side broke. `tcp` is then reset, so that its program never takes a broken tunnel for an end. Dropping the
     /// future does the same.
-    pub async fn forward(mut self, mut tcp: TcpStream) -> io::Result<(u64, u64)> {
-        tcp.set_nodelay(true)?;
-        // From here on, a close without the end below is a reset.
-        tcp.set_zero_linger()?;
+    pub async fn forward(self, tcp: TcpStream) -> io::Result<(u64, u64)> {
+        self.copy(ResetSocket::new(tcp)).await
+    }
+
+    async fn copy(mut self, mut tcp: ResetSocket) -> io::Result<(u64, u64)> {
+        tcp.set_nodelay()?;
         let gone = self.stream.gone();
         let copying = copy_bidirectional_with_sizes(&mut tcp, &mut self, COPY_BYTES, COPY_BYTES);
-        let copied = tokio::select! {
+        tokio::select! {
             biased;
-            copied = copying => copied?,
+            copied = copying => copied,
             () = async { gone.await; sleep(LEFTOVER_DEADLINE).await } => {
-                return Err(io::ErrorKind::ConnectionReset.into());
+                Err(io::ErrorKind::ConnectionReset.into())
             }
-        };
-        SockRef::from(&tcp).set_linger(None)?;
-        Ok(copied)
+        }
     }
 }
 
@@ -140,9 +140,9 @@ pub async fn forward(
     target: String,
     tcp: TcpStream,
 ) -> Result<(u64, u64), TargetError> {
-    tcp.set_zero_linger().map_err(TargetError::Copy)?;
+    let tcp = ResetSocket::new(tcp);
     let stream = TargetStream::connect(&session, &target).await?;
-    stream.forward(tcp).await.map_err(TargetError::Copy)
+    stream.copy(tcp).await.map_err(TargetError::Copy)
 }
 
 impl From<NotSwitched> for TargetError {
