@@ -230,5 +230,5 @@ async fn upload(front: Arc<RawClient>, head: String) -> anyhow::Result<RawAnswer
     client.write_all(head.as_bytes()).await?;
     client.write_all(&vec![b'x'; UPLOAD_BYTES]).await?;
     client.flush().await?;
-    Ok(RawAnswer::read(&mut client).await?)
+    RawAnswer::read(&mut client).await
 }
