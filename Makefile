@@ -22,7 +22,7 @@ E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/deploy %/doctor %/drift %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint dialer-alone postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net net-boxes pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery bench-hops soak docs clean
+.PHONY: help demo test without-kube unit lint dialer-alone postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net net-boxes pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery bench-hops ceilings soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -30,7 +30,7 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, pods, upgrades, hosts, hubs-killed, observe, traces, crash, million and dialer-alone
+test: ## every rung of the test ladder, except net, compat, commodore, schemathesis, kills, gitea, flux, vault, pods, upgrades, hosts, hubs-killed, observe, traces, crash, million, ceilings and dialer-alone
 	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
 	@$(MAKE) --no-print-directory -j2 kube without-kube
 	@$(MAKE) --no-print-directory e2e
@@ -287,6 +287,10 @@ bench-hops: ## processor time of a forwarded request beside a direct one, with t
 	cargo build --release --locked -p fairlead-bench
 	cargo build --profile dist --locked -p fairlead
 	target/release/fairlead-bench hops --fairlead target/dist/fairlead $(BENCH_ARGS)
+
+ceilings: ## what a request makes hub and agent do, counted by callgrind, beside bench/ceilings.json; BENCH_ARGS=--update writes that anew (x86-64)
+	cargo build --release --locked -p fairlead-bench -p fairlead
+	target/release/fairlead-bench ceilings --fairlead target/release/fairlead --valgrind $$(bench/valgrind/build) $(BENCH_ARGS)
 
 soak: ## an hour of requests through Fairlead, many broken off in the middle: nothing may leak
 	cargo build --release --locked -p fairlead-bench

@@ -3,6 +3,7 @@
 //! own cost is the same in every figure.
 
 pub(crate) mod cpu;
+mod fixed;
 mod schedule;
 mod target;
 mod window;
@@ -26,12 +27,15 @@ use tokio::{
     time::{self, Instant},
 };
 
-pub(crate) use self::target::{Sent, Target, Wanted};
 use self::{
     cpu::Watched,
     schedule::{SendSchedule, schedules},
     target::Connection,
     window::LoadWindow,
+};
+pub(crate) use self::{
+    fixed::FixedLoad,
+    target::{Sent, Target, Wanted},
 };
 use crate::stats::Latencies;
 

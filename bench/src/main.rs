@@ -6,6 +6,7 @@
 mod agents;
 mod api;
 mod apiserver;
+mod ceilings;
 mod delivery;
 mod dial;
 mod hops;
@@ -71,6 +72,8 @@ enum Role {
     Delivery(delivery::Args),
     /// Processor time of direct and of forwarded requests, with two hubs
     Hops(hops::Args),
+    /// Instructions, allocations, locks and system calls of a request, under callgrind
+    Ceilings(ceilings::Args),
     /// Prints the figures of a run as tables for a README
     Table(report::Args),
     /// Draws the plots that a Markdown page links, from the tables of the same page
@@ -105,6 +108,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Registry(args) => return single()?.block_on(registry::run(args)),
         Role::Delivery(args) => return single()?.block_on(delivery::run(args)),
         Role::Hops(args) => return single()?.block_on(hops::run(args)),
+        Role::Ceilings(args) => return single()?.block_on(ceilings::run(args)),
         Role::Soak(args) => return single()?.block_on(soak::run(args)),
     }
     Ok(ExitCode::SUCCESS)
