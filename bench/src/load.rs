@@ -135,7 +135,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         tls: args
             .ca_file
             .as_deref()
-            .map(fairlead_testkit::tls::client)
+            .map(crate::tls::client)
             .transpose()?,
         via: args.via,
         echo: args.echo,

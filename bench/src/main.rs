@@ -28,6 +28,7 @@ mod scenarios;
 mod serve;
 mod soak;
 mod stats;
+mod tls;
 mod upstream;
 mod watchers;
 mod way;

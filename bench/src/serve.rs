@@ -7,13 +7,12 @@ use std::{
 
 use anyhow::Context as _;
 use fairlead_runtime::atomic_file;
-use fairlead_testkit::{
-    server::{Answer, AnswerBody, Connections, listen, serve},
-    tls::ServerTls,
-};
+use fairlead_testkit::server::{Answer, AnswerBody, Connections, listen, serve};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+
+use crate::tls::BenchServerTls;
 
 /// Ready file of upstream and proxy. It appears complete, once connections are accepted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,7 +32,7 @@ pub(crate) struct Server {
 impl Server {
     /// Listens on two free ports of 127.0.0.1 and writes `NAME.ca.pem` and `NAME.ready.json` into `dir`.
     pub(crate) fn start(name: &str, dir: &Path) -> anyhow::Result<Self> {
-        let tls = ServerTls::new(name)?;
+        let tls = BenchServerTls::new(name)?;
         let (secure, plain) = (listen(0)?, listen(0)?);
         let ca_file = dir.join(format!("{name}.ca.pem"));
         write(&ca_file, tls.ca_pem.as_bytes())?;
@@ -45,7 +44,7 @@ impl Server {
         write(&ready_file(name, dir), &serde_json::to_vec(&ready)?)?;
         Ok(Self {
             secure,
-            acceptor: TlsAcceptor::from(tls.server),
+            acceptor: TlsAcceptor::from(Arc::new(tls.config)),
             plain,
         })
     }
