@@ -99,7 +99,10 @@ impl Launcher {
     /// Starts a role that runs until it is ended. A role that is started again appends to its log.
     pub(crate) fn run(&self, spec: &Spec) -> anyhow::Result<Role> {
         let entrance = if spec.at_site { &*self.site } else { &[] };
-        let launch = self.launch(entrance, &spec.program).args(&spec.args);
+        let mut launch = self.launch(entrance, &spec.program).args(&spec.args);
+        for (name, value) in &spec.env {
+            launch = launch.env(*name, value);
+        }
         let name = spec.name.clone();
         let process = launch.spawn(self.logs.join(format!("{name}.log")));
         let process = process.with_context(|| format!("step: start {name}; {spec:?}"))?;
@@ -138,6 +141,8 @@ pub(crate) struct Spec {
     name: String,
     program: PathBuf,
     args: Vec<OsString>,
+    /// Names no secret, since errors print it.
+    env: Vec<(&'static str, OsString)>,
     at_site: bool,
 }
 
@@ -147,6 +152,7 @@ impl Spec {
             name: name.into(),
             program: program.into(),
             args: Vec::new(),
+            env: Vec::new(),
             at_site: false,
         }
     }
@@ -154,6 +160,11 @@ impl Spec {
     /// Runs the role in the site's network.
     pub(crate) fn at_site(mut self) -> Self {
         self.at_site = true;
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.env.push((name, value.into()));
         self
     }
 

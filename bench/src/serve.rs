@@ -74,7 +74,7 @@ pub(crate) fn ready_file(name: &str, dir: &Path) -> PathBuf {
 }
 
 /// Writes a file atomically.
-fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     atomic_file::replace(path, content, 0o644)
         .with_context(|| format!("writing {}", path.display()))
 }

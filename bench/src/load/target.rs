@@ -27,7 +27,7 @@ use tokio::{
     time,
 };
 
-use super::window::LoadWindow;
+use super::{LoadRoute, window::LoadWindow};
 use crate::{dial::Dial, upstream::ECHO};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
@@ -255,6 +255,22 @@ impl Target {
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         request
+    }
+}
+
+impl LoadRoute for Target {
+    type Connection = Connection;
+
+    async fn connect(&self) -> anyhow::Result<Connection> {
+        Self::connect(self).await
+    }
+
+    async fn exchange(
+        &self,
+        connection: &mut Connection,
+        window: &Arc<LoadWindow>,
+    ) -> anyhow::Result<()> {
+        Self::exchange(self, connection, window).await
     }
 }
 

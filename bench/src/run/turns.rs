@@ -15,6 +15,7 @@ use crate::{
         Title,
         far::Path,
         steady::{self, Steady},
+        tcp,
     },
 };
 
@@ -145,7 +146,12 @@ impl RunTurns {
         let kinds: Vec<Kind> = kinds.filter(|kind| self.place.takes(*kind)).collect();
         let mut peers = Vec::new();
         for kind in kinds {
-            match Peer::start(kind, bed, link).await {
+            let started = if self.scenarios.iter().any(Steady::is_tcp) {
+                Peer::start_for_tcp(kind, bed).await
+            } else {
+                Peer::start(kind, bed, link).await
+            };
+            match started {
                 Ok(peer) => peers.push(peer),
                 Err(error) => stage.absent(&self.titles(), &[kind], &error),
             }
@@ -207,6 +213,7 @@ pub(super) fn all() -> Vec<RunTurns> {
     let of = |place, scenarios| RunTurns { place, scenarios };
     let mut all = vec![
         of(Placement::One, steady::throughput()),
+        of(Placement::One, tcp::scenarios()),
         of(
             Placement::All,
             steady::beside("full", "at full speed, on all cores", [300.0, 1500.0]),

@@ -1,6 +1,8 @@
 //! Scenarios with long-running peers that are measured in turn: requests, bodies, and requests or echoes
 //! during a bulk transfer. Far links are in `far`.
 
+mod sample;
+
 use std::{ffi::OsString, time::Duration};
 
 use anyhow::Context as _;
@@ -8,16 +10,14 @@ use tokio::process::Command;
 
 use super::{Metric, Pace, Sample, Title, goal::Goal};
 use crate::{
-    load::Outcome,
+    load::{Outcome, TcpWork},
     peers::{Bed, Kind, Peer},
     upstream::{LARGE_BODY_BYTES, SMALL_BODY_BYTES, count_socket},
-    way::{Legs, Way},
+    way::Legs,
 };
 
 /// Time of a measurement beyond its span: connecting, warm-up, a minimum number of answers, the last answers.
 const EXTRA_TIME: Duration = Duration::from_secs(100);
-const BYTES_PER_MIB: f64 = 1024.0 * 1024.0;
-const BYTES_PER_MB: f64 = 1e6;
 /// Request rate of the open loop, over all connections; less than the slowest peer can do on one core.
 const OPEN_LOOP_RATE: f64 = 1500.0;
 /// Connections that send requests during a bulk transfer, each ten times per second. With several of them a
@@ -41,12 +41,15 @@ pub(super) enum Traffic {
     Echo,
     /// All pods of a real API server.
     Pods,
+    /// Raw TCP, through a local port.
+    Tcp(TcpWork),
 }
 
 /// Smallest size of a LIST of all pods, in bytes.
 const MIN_PODS_BYTES: usize = 20_000_000;
 
 impl Traffic {
+    /// Arguments of the load client.
     fn args(self, bed: &Bed<'_>) -> Vec<OsString> {
         let (small, large, pods) = (
             SMALL_BODY_BYTES.to_string(),
@@ -61,17 +64,30 @@ impl Traffic {
             Self::Pour => &["/sink", "--pour", "--cut"],
             Self::Echo => &["/echo", "--echo"],
             Self::Pods => &["/api/v1/pods", "--at-least", &pods, "--answers", "4"],
+            Self::Tcp(work @ (TcpWork::Echo | TcpWork::Exchange)) => &[work.name()],
+            Self::Tcp(work @ (TcpWork::Down | TcpWork::Up)) => &[work.name(), "--cut"],
         };
-        let mut args = vec!["--path".into()];
+        let first = match self {
+            Self::Tcp(_) => "--tcp",
+            _ => "--path",
+        };
+        let mut args = vec![first.into()];
         args.extend(words.iter().map(OsString::from));
-        if self == Self::Pour {
+        if matches!(self, Self::Pour | Self::Tcp(TcpWork::Up)) {
             args.extend(["--counted-at".into(), count_socket(bed.dir()).into()]);
         }
         args
     }
 
     fn is_bulk(self) -> bool {
-        matches!(self, Self::Down | Self::Up | Self::Flow | Self::Pour)
+        matches!(
+            self,
+            Self::Down
+                | Self::Up
+                | Self::Flow
+                | Self::Pour
+                | Self::Tcp(TcpWork::Down | TcpWork::Up)
+        )
     }
 }
 
@@ -210,6 +226,11 @@ impl Steady {
         }
     }
 
+    /// `true` if clients use the peer's local port for raw TCP.
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self.traffic, Traffic::Tcp(_))
+    }
+
     /// Durations of one measurement.
     pub(crate) fn span(&self, pace: Pace) -> LatencySpan {
         let run = LatencySpan {
@@ -254,11 +275,16 @@ impl Steady {
             (Traffic::Pods, _) => Legs::Tls,
             _ => pace.legs,
         };
-        let way = peer.way(legs).context("it takes no plain HTTP")?;
+        let reach = if self.is_tcp() {
+            let forwarder = peer.forwarder.as_ref().context("it has no local port")?;
+            vec!["--to".into(), forwarder.address.to_string().into()]
+        } else {
+            peer.way(legs).context("it takes no plain HTTP")?.args()
+        };
         let span = self.span(pace);
         let limit = EXTRA_TIME + Duration::try_from_secs_f64(span.seconds + span.warmup)?;
         let step = format!("load {} {}", peer.kind.name(), self.title.name);
-        let mut asking = load(bed, way, self.traffic, self.connections, span);
+        let mut asking = load(bed, &reach, self.traffic, self.connections, span);
         if let Some(rate) = self.rate {
             asking.args(["--rate", &rate.to_string()]);
         }
@@ -272,55 +298,12 @@ impl Steady {
             seconds: span.seconds + span.warmup + TRANSFER_MARGIN_SECONDS,
             ..span
         };
-        let body = load(bed, way, beside, 1, longer);
+        let body = load(bed, &reach, beside, 1, longer);
         let (asked, flowed) = tokio::join!(
             bed.launcher.output::<Outcome>(&step, asking, limit),
             bed.launcher.output::<Outcome>(&step, body, limit),
         );
         Ok(self.sample(&asked?, Some(&flowed?)))
-    }
-
-    fn sample(&self, outcome: &Outcome, body: Option<&Outcome>) -> Sample {
-        let requests = outcome.requests as f64;
-        let between = cpu(outcome, |role| role != "load" && role != "upstream");
-        let all = cpu(outcome, |_| true);
-        let mebibytes = outcome.bytes as f64 / BYTES_PER_MIB;
-        let latency = [outcome.p50_us, outcome.p99_us, outcome.p999_us];
-        let latency = latency.map(|micros| micros / self.micros);
-        let rate = outcome.bytes as f64 / BYTES_PER_MB / outcome.seconds;
-        let mut sample = match (self.traffic, self.rate, body) {
-            (traffic, ..) if traffic.is_bulk() => {
-                Sample::of([rate, between / mebibytes, all / mebibytes])
-            }
-            (Traffic::Pods, ..) => {
-                Sample::of([outcome.p50_us / 1000.0, between / requests / 1000.0, rate])
-            }
-            (_, None, _) => Sample::of([
-                requests / outcome.seconds,
-                between / requests,
-                all / requests,
-                outcome.p50_us,
-                outcome.p99_us,
-            ]),
-            (_, Some(_), None) => Sample::of(latency.into_iter().chain([between / requests])),
-            (_, Some(_), Some(body)) => {
-                let rate = body.bytes as f64 / BYTES_PER_MB / body.seconds;
-                Sample::of(latency.into_iter().chain([rate]))
-            }
-        };
-        if requests == 0.0 && !self.traffic.is_bulk() {
-            // Without samples the latencies are missing; a latency of 0 would look best.
-            sample.figures.fill(None);
-            sample.remark = Some("nothing was answered in time".to_owned());
-        }
-        sample.figures.truncate(self.title.metrics.len());
-        let failed = [Some(outcome), body].into_iter().flatten();
-        let failure = failed
-            .filter_map(|outcome| Some((outcome.errors, outcome.first_error.as_ref()?)))
-            .map(|(errors, first)| format!("{errors} errors, the first: {first}"))
-            .next();
-        sample.remark = failure.or(sample.remark);
-        sample
     }
 }
 
@@ -365,21 +348,15 @@ fn latency_metrics() -> Vec<Metric> {
     ]
 }
 
-/// Processor time of these roles, in microseconds.
-fn cpu(outcome: &Outcome, counts: impl Fn(&str) -> bool) -> f64 {
-    let roles = outcome.cpu_us.iter().filter(|(role, _)| counts(role));
-    roles.map(|(_, micros)| *micros).sum::<u64>() as f64
-}
-
 pub(super) fn load(
     bed: &Bed<'_>,
-    way: &Way,
+    reach: &[OsString],
     traffic: Traffic,
     connections: u32,
     span: LatencySpan,
 ) -> Command {
     let mut command = bed.launcher.bench("load");
-    command.args(way.args()).args(traffic.args(bed));
+    command.args(reach).args(traffic.args(bed));
     command.args(["--connections", &connections.to_string()]);
     command.args(["--seconds", &span.seconds.to_string()]);
     command.args(["--warmup", &span.warmup.to_string()]);
