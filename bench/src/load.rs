@@ -4,6 +4,7 @@
 
 pub(crate) mod cpu;
 mod schedule;
+mod sender;
 mod target;
 mod tcp;
 mod window;
@@ -94,6 +95,9 @@ pub(crate) struct Args {
     /// Connect through this Unix socket, with CONNECT
     #[arg(long, value_name = "SOCKET")]
     via: Option<PathBuf>,
+    /// Send all requests over one HTTP/2 connection, one stream for each of the connections
+    #[arg(long, conflicts_with_all = ["echo", "tcp"], requires = "ca_file")]
+    h2: bool,
     /// Upgrade each connection and have 64 bytes echoed, instead of requests
     #[arg(long, conflicts_with_all = ["upload", "expect"])]
     echo: bool,
@@ -143,8 +147,13 @@ impl Args {
             ),
             None => None,
         };
-        Target::new(Wanted {
-            url: self.url.as_ref().context("no URL")?,
+        let url = self.url.as_ref().context("no URL")?;
+        let tls = match self.h2 {
+            true => crate::tls::client_of_http2,
+            false => crate::tls::client,
+        };
+        let target = Target::new(Wanted {
+            url,
             path: self.path.as_deref().context("no path")?,
             body: match (self.pour, self.upload) {
                 (true, _) => Sent::Endless,
@@ -158,14 +167,15 @@ impl Args {
             server_name: self.server_name.as_deref(),
             host: self.host.as_deref(),
             token: token.as_deref().map(str::trim),
-            tls: self
-                .ca_file
-                .as_deref()
-                .map(crate::tls::client)
-                .transpose()?,
+            tls: self.ca_file.as_deref().map(tls).transpose()?,
             via: self.via.clone(),
             echo: self.echo,
-        })
+        })?;
+        if self.h2 {
+            target.over_http2(url)
+        } else {
+            Ok(target)
+        }
     }
 
     fn plan(&self) -> anyhow::Result<Plan> {

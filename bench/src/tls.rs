@@ -16,7 +16,9 @@ use rustls::{
 };
 
 /// ALPN name of HTTP/1.1 (RFC 7301, section 6).
-pub(crate) const HTTP1: &[u8] = b"http/1.1";
+const HTTP1: &[u8] = b"http/1.1";
+/// ALPN name of HTTP/2 (RFC 9113, section 3.2).
+pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// A server's TLS configuration, and the CA by which clients trust it as `localhost` or `127.0.0.1`.
 pub(crate) struct BenchServerTls {
@@ -26,12 +28,12 @@ pub(crate) struct BenchServerTls {
 }
 
 impl BenchServerTls {
-    /// Creates a CA called `name` and a certificate. Keys stay in memory.
+    /// Creates a CA called `name` and a certificate, for HTTP/2 and HTTP/1.1. Keys stay in memory.
     pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
         let ca = TestCa::new(&format!("fairlead-bench {name}"))?;
         let leaf = ca.leaf(&["localhost", "127.0.0.1"])?;
         let mut config = server(leaf.pem().as_bytes(), leaf.key_pem().as_bytes())?;
-        config.alpn_protocols = vec![HTTP1.to_vec()];
+        config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
         Ok(Self {
             config,
             ca_pem: ca.pem(),
@@ -59,6 +61,18 @@ pub(crate) fn server(chain: &[u8], key: &[u8]) -> anyhow::Result<ServerConfig> {
 /// # Errors
 /// The file holds no certificate.
 pub(crate) fn client(ca_file: &Path) -> anyhow::Result<Arc<ClientConfig>> {
+    client_of(ca_file, HTTP1)
+}
+
+/// As [`client`], for HTTP/2 only.
+///
+/// # Errors
+/// As [`client`].
+pub(crate) fn client_of_http2(ca_file: &Path) -> anyhow::Result<Arc<ClientConfig>> {
+    client_of(ca_file, HTTP2)
+}
+
+fn client_of(ca_file: &Path, protocol: &[u8]) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     let trusted = || format!("reading the trusted authorities in {}", ca_file.display());
     for certificate in CertificateDer::pem_file_iter(ca_file).with_context(trusted)? {
@@ -71,7 +85,7 @@ pub(crate) fn client(ca_file: &Path) -> anyhow::Result<Arc<ClientConfig>> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     client.resumption = Resumption::disabled();
-    client.alpn_protocols = vec![HTTP1.to_vec()];
+    client.alpn_protocols = vec![protocol.to_vec()];
     Ok(Arc::new(client))
 }
 

@@ -97,8 +97,8 @@ func hub(args []string) error {
 		go func() { failed <- serveRaw(*raw, *cert, *key, *rawUpstream, server.Dialer(first)) }()
 	}
 	go func() {
-		// A WebSocket needs HTTP/1.1, and so does what is compared.
-		front := &http.Server{Addr: *listen, Handler: routes, TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
+		// HTTP/2 for clients that want it. Agents' WebSockets come without ALPN, by HTTP/1.1.
+		front := &http.Server{Addr: *listen, Handler: routes}
 		failed <- front.ListenAndServeTLS(*cert, *key)
 	}()
 	return <-failed

@@ -5,7 +5,7 @@ mod sample;
 
 use std::{ffi::OsString, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 
 use super::{Metric, Pace, Sample, Title, goal::Goal};
@@ -112,6 +112,8 @@ pub(crate) struct Steady {
     pub(crate) together: bool,
     /// Microseconds per unit of its latencies.
     pub(super) micros: f64,
+    /// Connections are streams of one HTTP/2 connection.
+    http2: bool,
 }
 
 impl Steady {
@@ -125,6 +127,7 @@ impl Steady {
             span: None,
             together: false,
             micros: 1.0,
+            http2: false,
         }
     }
 
@@ -136,6 +139,32 @@ impl Steady {
             goals: requests_goals(connections),
         };
         Self::new(title, Traffic::Small, connections)
+    }
+
+    /// Streams of one connection, as of a program with one client for the cluster.
+    fn http2() -> Self {
+        let title = Title {
+            name: "get-1k-h2".to_owned(),
+            about: "GET of 1 KiB over 16 streams of one HTTP/2 connection, closed loop".to_owned(),
+            metrics: requests_metrics(),
+            goals: vec![Goal::First, Goal::times(Kind::Proxy, 0.5)],
+        };
+        Self {
+            http2: true,
+            ..Self::new(title, Traffic::Small, 16)
+        }
+    }
+
+    /// Requests with every role on two cores.
+    fn two_cores() -> Self {
+        let title = Title {
+            name: "get-1k-two-cores".to_owned(),
+            about: "requests on two cores, 16 clients: GET of 1 KiB, closed loop, every role on the same two cores"
+                .to_owned(),
+            metrics: requests_metrics(),
+            goals: vec![Goal::First, Goal::times(Kind::Proxy, 0.5)],
+        };
+        Self::new(title, Traffic::Small, 16)
     }
 
     /// The LIST of `kubectl get pods -A` and of every controller's start.
@@ -285,6 +314,10 @@ impl Steady {
         let limit = EXTRA_TIME + Duration::try_from_secs_f64(span.seconds + span.warmup)?;
         let step = format!("load {} {}", peer.kind.name(), self.title.name);
         let mut asking = load(bed, &reach, self.traffic, self.connections, span);
+        if self.http2 {
+            ensure!(legs == Legs::Tls, "HTTP/2 needs TLS at the client");
+            asking.arg("--h2");
+        }
         if let Some(rate) = self.rate {
             asking.args(["--rate", &rate.to_string()]);
         }
@@ -373,11 +406,17 @@ fn watch(command: &mut Command, watched: &[String]) {
 /// processor time).
 pub(crate) fn throughput() -> Vec<Steady> {
     let mut all: Vec<Steady> = [1, 16, 128].map(Steady::requests).into();
+    all.push(Steady::http2());
     all.push(Steady::open());
     for traffic in [Traffic::Down, Traffic::Up] {
         all.extend([1, 8].map(|connections| Steady::bulk(traffic, connections)));
     }
     all
+}
+
+/// Small requests with every role on two cores.
+pub(crate) fn two_cores() -> Vec<Steady> {
+    vec![Steady::two_cores()]
 }
 
 /// Latency of a terminal during a bulk transfer of another user. `most` are the goals for the p50 and p99 of
