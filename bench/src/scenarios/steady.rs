@@ -218,6 +218,8 @@ impl Steady {
                 Metric::higher("rate", "MB/s"),
                 Metric::lower("hub + agent CPU", "us/MiB"),
                 Metric::lower("all CPU", "us/MiB"),
+                Metric::lower("hub CPU", "us/MiB"),
+                Metric::lower("agent CPU", "us/MiB"),
             ],
             goals: vec![
                 Goal::First,
@@ -347,6 +349,8 @@ fn requests_metrics() -> Vec<Metric> {
         Metric::lower("all CPU", "us/req"),
         Metric::lower("p50", "us"),
         Metric::lower("p99", "us"),
+        Metric::lower("hub CPU", "us/req"),
+        Metric::lower("agent CPU", "us/req"),
     ]
 }
 

@@ -42,6 +42,8 @@ fn messages(name: &str, about: &str, work: TcpWork, connections: u32) -> Steady 
             Metric::lower("all CPU", "us"),
             Metric::lower("p50", "us"),
             Metric::lower("p99", "us"),
+            Metric::lower("hub CPU", "us"),
+            Metric::lower("agent CPU", "us"),
         ],
         goals: vec![Goal::First],
     };
@@ -57,6 +59,8 @@ fn bulk(name: &str, work: TcpWork) -> Steady {
             Metric::lower("hub + agent CPU", "us/MiB"),
             Metric::lower("forwarder CPU", "us/MiB"),
             Metric::lower("all CPU", "us/MiB"),
+            Metric::lower("hub CPU", "us/MiB"),
+            Metric::lower("agent CPU", "us/MiB"),
         ],
         goals: vec![Goal::First],
     };
