@@ -27,7 +27,7 @@ impl Api {
     pub(crate) fn new(url: &str, ca_file: &Path, token_file: &Path) -> anyhow::Result<Self> {
         let url: Uri = url.parse()?;
         let authority = url.authority().context("the URL has no host")?;
-        let tls = fairlead_testkit::tls::client(ca_file)?;
+        let tls = crate::tls::client(ca_file)?;
         let token = std::fs::read_to_string(token_file)?;
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim()))?;
         bearer.set_sensitive(true);

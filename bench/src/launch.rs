@@ -27,7 +27,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_QUOTED_LINES: usize = 15;
 
 pub(crate) struct Launcher {
-    core: Option<usize>,
+    /// Cores of every process; empty: all cores.
+    cores: Vec<usize>,
     logs: PathBuf,
     bench: PathBuf,
     /// Command prefix into the site's network, where the site has one of its own.
@@ -36,10 +37,10 @@ pub(crate) struct Launcher {
 
 impl Launcher {
     pub(crate) async fn new(pin: bool, core: Option<usize>, logs: PathBuf) -> anyhow::Result<Self> {
-        let core = match (pin, core) {
-            (false, _) => None,
-            (true, Some(core)) => Some(core),
-            (true, None) => Some(last_allowed_core()?),
+        let cores = match (pin, core) {
+            (false, _) => Vec::new(),
+            (true, Some(core)) => vec![core],
+            (true, None) => allowed_cores()?.into_iter().rev().take(1).collect(),
         };
         for tool in ["taskset", "setpriv"] {
             ensure!(
@@ -48,7 +49,7 @@ impl Launcher {
             );
         }
         Ok(Self {
-            core,
+            cores,
             logs,
             bench: std::env::current_exe()?,
             site: Vec::new(),
@@ -58,15 +59,32 @@ impl Launcher {
     /// The same launcher with a command prefix for the site's processes.
     pub(crate) fn with_site(&self, entrance: Vec<OsString>) -> Self {
         Self {
-            core: self.core,
+            cores: self.cores.clone(),
             logs: self.logs.clone(),
             bench: self.bench.clone(),
             site: entrance,
         }
     }
 
+    /// The same launcher with one more core for its processes, which it shares.
+    ///
+    /// # Errors
+    /// This process may use one core only.
+    pub(crate) fn with_another_core(&self) -> anyhow::Result<Self> {
+        let mut allowed = allowed_cores()?.into_iter().rev();
+        let another = allowed.find(|core| !self.cores.contains(core));
+        let another = another.context("this machine has one core only")?;
+        let mut launcher = self.with_site(self.site.clone());
+        launcher.cores.push(another);
+        Ok(launcher)
+    }
+
+    /// The core of every process, if there is one only.
     pub(crate) fn core(&self) -> Option<usize> {
-        self.core
+        match *self.cores {
+            [core] => Some(core),
+            _ => None,
+        }
     }
 
     /// Command line of the bench's own program in another role.
@@ -85,10 +103,11 @@ impl Launcher {
 
     fn launch(&self, entrance: &[OsString], program: &Path) -> Launch {
         let launch = Launch::new(program).inherit_env().behind(entrance);
-        match self.core {
-            Some(core) => launch.behind(["taskset", "-c", &core.to_string()]),
-            None => launch,
+        if self.cores.is_empty() {
+            return launch;
         }
+        let cores: Vec<String> = self.cores.iter().map(ToString::to_string).collect();
+        launch.behind(["taskset", "-c", &cores.join(",")])
     }
 
     /// The bench's own program in another role, to be started any number of times.
@@ -99,7 +118,10 @@ impl Launcher {
     /// Starts a role that runs until it is ended. A role that is started again appends to its log.
     pub(crate) fn run(&self, spec: &Spec) -> anyhow::Result<Role> {
         let entrance = if spec.at_site { &*self.site } else { &[] };
-        let launch = self.launch(entrance, &spec.program).args(&spec.args);
+        let mut launch = self.launch(entrance, &spec.program).args(&spec.args);
+        for (name, value) in &spec.env {
+            launch = launch.env(*name, value);
+        }
         let name = spec.name.clone();
         let process = launch.spawn(self.logs.join(format!("{name}.log")));
         let process = process.with_context(|| format!("step: start {name}; {spec:?}"))?;
@@ -138,6 +160,8 @@ pub(crate) struct Spec {
     name: String,
     program: PathBuf,
     args: Vec<OsString>,
+    /// Names no secret, since errors print it.
+    env: Vec<(&'static str, OsString)>,
     at_site: bool,
 }
 
@@ -147,6 +171,7 @@ impl Spec {
             name: name.into(),
             program: program.into(),
             args: Vec::new(),
+            env: Vec::new(),
             at_site: false,
         }
     }
@@ -154,6 +179,11 @@ impl Spec {
     /// Runs the role in the site's network.
     pub(crate) fn at_site(mut self) -> Self {
         self.at_site = true;
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.env.push((name, value.into()));
         self
     }
 
@@ -278,18 +308,23 @@ async fn works(tool: &str) -> bool {
     command.status().await.is_ok_and(|status| status.success())
 }
 
-fn last_allowed_core() -> anyhow::Result<usize> {
+fn allowed_cores() -> anyhow::Result<Vec<usize>> {
     let status =
         std::fs::read_to_string("/proc/self/status").context("reading /proc/self/status")?;
-    last_in_list(&status).context("/proc/self/status has no Cpus_allowed_list")
+    listed_cores(&status).context("/proc/self/status has no Cpus_allowed_list")
 }
 
-/// Last core of a list such as `Cpus_allowed_list: 0-3,7`.
-fn last_in_list(status: &str) -> Option<usize> {
+/// Cores of a list such as `Cpus_allowed_list: 0-3,7`; never empty.
+fn listed_cores(status: &str) -> Option<Vec<usize>> {
     let list = status
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    list.trim().rsplit([',', '-']).next()?.parse().ok()
+    let mut cores = Vec::new();
+    for range in list.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        cores.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    }
+    (!cores.is_empty()).then_some(cores)
 }
 
 #[cfg(test)]

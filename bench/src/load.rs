@@ -5,12 +5,15 @@
 pub(crate) mod cpu;
 mod fixed;
 mod schedule;
+mod sender;
 mod target;
+mod tcp;
 mod window;
 
 use std::{
     collections::BTreeMap,
     io::Write as _,
+    net::SocketAddr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -30,12 +33,12 @@ use tokio::{
 use self::{
     cpu::Watched,
     schedule::{SendSchedule, schedules},
-    target::Connection,
     window::LoadWindow,
 };
 pub(crate) use self::{
     fixed::FixedLoad,
     target::{Sent, Target, Wanted},
+    tcp::{TcpTarget, TcpWork},
 };
 use crate::stats::Latencies;
 
@@ -53,11 +56,17 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// https://HOST:PORT with the prefix of every path, such as `/k8s/clusters/ID`
-    #[arg(long)]
-    url: Uri,
+    #[arg(long, required_unless_present = "tcp", requires = "path")]
+    url: Option<Uri>,
     /// Path after the prefix
-    #[arg(long)]
-    path: String,
+    #[arg(long, requires = "url")]
+    path: Option<String>,
+    /// Work over raw TCP instead of requests
+    #[arg(long, value_enum, requires = "to", conflicts_with = "url")]
+    tcp: Option<TcpWork>,
+    /// Address for raw TCP
+    #[arg(long, requires = "tcp")]
+    to: Option<SocketAddr>,
     /// Send POST with this many bytes instead of GET, and expect the number back
     #[arg(long)]
     upload: Option<usize>,
@@ -88,6 +97,9 @@ pub(crate) struct Args {
     /// Connect through this Unix socket, with CONNECT
     #[arg(long, value_name = "SOCKET")]
     via: Option<PathBuf>,
+    /// Send all requests over one HTTP/2 connection, one stream for each of the connections
+    #[arg(long, conflicts_with_all = ["echo", "tcp"], requires = "ca_file")]
+    h2: bool,
     /// Upgrade each connection and have 64 bytes echoed, instead of requests
     #[arg(long, conflicts_with_all = ["upload", "expect"])]
     echo: bool,
@@ -115,52 +127,71 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let token = match &args.token_file {
-        Some(file) => Some(
-            std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?,
-        ),
-        None => None,
+    let plan = args.plan()?;
+    let outcome = match args.tcp.zip(args.to) {
+        Some((work, to)) => measure(TcpTarget::new(to, work), plan).await?,
+        None => measure(args.target()?, plan).await?,
     };
-    let target = Target::new(Wanted {
-        url: &args.url,
-        path: &args.path,
-        body: match (args.pour, args.upload) {
-            (true, _) => Sent::Endless,
-            (false, Some(bytes)) => Sent::Bytes(bytes),
-            (false, None) => Sent::Nothing,
-        },
-        expect: match (args.expect, args.at_least) {
-            (Some(bytes), _) => bytes..=bytes,
-            (None, least) => least.unwrap_or(0)..=usize::MAX,
-        },
-        server_name: args.server_name.as_deref(),
-        host: args.host.as_deref(),
-        token: token.as_deref().map(str::trim),
-        tls: args
-            .ca_file
-            .as_deref()
-            .map(fairlead_testkit::tls::client)
-            .transpose()?,
-        via: args.via,
-        echo: args.echo,
-    })?;
-    let plan = Plan {
-        connections: args.connections.get(),
-        rate: args.rate,
-        warmup: Duration::try_from_secs_f64(args.warmup)?,
-        window: Duration::try_from_secs_f64(args.seconds)?,
-        answers: args.answers,
-        watched: args.cpu,
-        cut: args.cut,
-        counted_at: args.counted_at,
-    };
-    let outcome = measure(target, plan).await?;
     writeln!(
         std::io::stdout().lock(),
         "{}",
         serde_json::to_string(&outcome)?
     )?;
     Ok(())
+}
+
+impl Args {
+    fn target(&self) -> anyhow::Result<Target> {
+        let token = match &self.token_file {
+            Some(file) => Some(
+                std::fs::read_to_string(file)
+                    .with_context(|| format!("reading {}", file.display()))?,
+            ),
+            None => None,
+        };
+        let url = self.url.as_ref().context("no URL")?;
+        let tls = match self.h2 {
+            true => crate::tls::client_of_http2,
+            false => crate::tls::client,
+        };
+        let target = Target::new(Wanted {
+            url,
+            path: self.path.as_deref().context("no path")?,
+            body: match (self.pour, self.upload) {
+                (true, _) => Sent::Endless,
+                (false, Some(bytes)) => Sent::Bytes(bytes),
+                (false, None) => Sent::Nothing,
+            },
+            expect: match (self.expect, self.at_least) {
+                (Some(bytes), _) => bytes..=bytes,
+                (None, least) => least.unwrap_or(0)..=usize::MAX,
+            },
+            server_name: self.server_name.as_deref(),
+            host: self.host.as_deref(),
+            token: token.as_deref().map(str::trim),
+            tls: self.ca_file.as_deref().map(tls).transpose()?,
+            via: self.via.clone(),
+            echo: self.echo,
+        })?;
+        if self.h2 {
+            target.over_http2(url)
+        } else {
+            Ok(target)
+        }
+    }
+
+    fn plan(&self) -> anyhow::Result<Plan> {
+        Ok(Plan {
+            connections: self.connections.get(),
+            rate: self.rate,
+            warmup: Duration::try_from_secs_f64(self.warmup)?,
+            window: Duration::try_from_secs_f64(self.seconds)?,
+            answers: self.answers,
+            watched: self.cpu.clone(),
+            cut: self.cut,
+            counted_at: self.counted_at.clone(),
+        })
+    }
 }
 
 pub(crate) struct Plan {
@@ -197,12 +228,25 @@ pub(crate) struct Outcome {
     pub(crate) cpu_us: BTreeMap<String, u64>,
 }
 
+/// Target of the load: how to connect, and one unit of work over a connection.
+trait LoadRoute: Send + Sync + 'static {
+    type Connection: Send + 'static;
+
+    fn connect(&self) -> impl Future<Output = anyhow::Result<Self::Connection>> + Send;
+
+    fn exchange(
+        &self,
+        connection: &mut Self::Connection,
+        window: &Arc<LoadWindow>,
+    ) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
 /// Runs the load and measures it.
 ///
 /// # Errors
 /// A first connection cannot be made, or the processor time of a role cannot be read. Failed requests are
 /// counted instead.
-pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcome> {
+async fn measure<R: LoadRoute>(target: R, plan: Plan) -> anyhow::Result<Outcome> {
     let run = Arc::new(Run {
         target,
         window: Arc::new(LoadWindow::new(plan.cut)),
@@ -257,8 +301,8 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
 }
 
 /// Target and window that the workers of one run share.
-struct Run {
-    target: Target,
+struct Run<R> {
+    target: R,
     window: Arc<LoadWindow>,
 }
 
@@ -282,7 +326,11 @@ impl LoadTally {
     }
 }
 
-async fn work(run: Arc<Run>, first: Connection, mut schedule: SendSchedule) -> LoadTally {
+async fn work<R: LoadRoute>(
+    run: Arc<Run<R>>,
+    first: R::Connection,
+    mut schedule: SendSchedule,
+) -> LoadTally {
     let mut tally = LoadTally::default();
     let mut connection = Some(first);
     while !run.window.ended() {
@@ -296,9 +344,9 @@ async fn work(run: Arc<Run>, first: Connection, mut schedule: SendSchedule) -> L
     tally
 }
 
-async fn step(
-    run: &Arc<Run>,
-    slot: &mut Option<Connection>,
+async fn step<R: LoadRoute>(
+    run: &Arc<Run<R>>,
+    slot: &mut Option<R::Connection>,
     tally: &mut LoadTally,
     begin: Instant,
 ) -> anyhow::Result<()> {

@@ -7,6 +7,7 @@ mod agents;
 mod api;
 mod apiserver;
 mod ceilings;
+mod copy;
 mod delivery;
 mod dial;
 mod hops;
@@ -29,6 +30,7 @@ mod scenarios;
 mod serve;
 mod soak;
 mod stats;
+mod tls;
 mod upstream;
 mod watchers;
 mod way;
@@ -56,6 +58,8 @@ enum Role {
     Proxy(proxy::Args),
     /// A closed-loop or open-loop load client; prints one JSON object
     Load(load::Args),
+    /// A copier of TCP connections, with TLS on either leg
+    Copy(copy::Args),
     /// Many real Fairlead agents in one process
     Agents(agents::Args),
     /// A relay between agent and hub: slow, cut or silent
@@ -97,6 +101,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Upstream(args) => runtime()?.block_on(upstream::run(args))?,
         Role::Proxy(args) => runtime()?.block_on(proxy::run(args))?,
         Role::Load(args) => runtime()?.block_on(load::run(args))?,
+        Role::Copy(args) => runtime()?.block_on(copy::run(args))?,
         Role::Agents(args) => runtime()?.block_on(agents::run(args))?,
         Role::Relay(args) => runtime()?.block_on(relay::run(args))?,
         Role::Link(args) => single()?.block_on(link::run(args))?,

@@ -9,6 +9,7 @@ mod census;
 mod copying;
 mod crowd;
 mod fairlead;
+mod forwarder;
 mod kind;
 mod konnectivity;
 mod part;
@@ -16,7 +17,7 @@ mod peer;
 mod relayed;
 mod remotedialer;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
 use tokio::time;
@@ -28,6 +29,7 @@ pub(crate) use self::{
     census::number_behind,
     crowd::Crowd,
     fairlead::HubReady,
+    forwarder::FORWARDER,
     kind::Kind,
     part::{PeerPart, write_secret},
     peer::Peer,
@@ -50,10 +52,37 @@ impl Peer {
     /// # Errors
     /// The peer is missing or does not start. The error is a sentence for the report.
     pub(crate) async fn start(kind: Kind, bed: &Bed<'_>, link: Link) -> anyhow::Result<Self> {
+        let mut peer = Self::begin(kind, bed, link, None).await?;
+        if kind.is_built() {
+            peer.answers().await?;
+        }
+        Ok(peer)
+    }
+
+    /// Starts the peer with a local port for raw TCP, and waits until bytes come through.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) async fn start_for_tcp(kind: Kind, bed: &Bed<'_>) -> anyhow::Result<Self> {
         let mut peer = match kind {
+            Kind::Proxy => Self::tcp_proxy(bed)?,
+            _ => Self::begin(kind, bed, Link::Straight, Some(bed.raw.plain)).await?,
+        };
+        peer.forward(bed).await?;
+        Ok(peer)
+    }
+
+    /// Starts the processes. Fairlead's site allows TCP connections to `tcp`.
+    async fn begin(
+        kind: Kind,
+        bed: &Bed<'_>,
+        link: Link,
+        tcp: Option<SocketAddr>,
+    ) -> anyhow::Result<Self> {
+        Ok(match kind {
             Kind::Direct => Self::bare(kind, bed),
             Kind::Proxy => Self::proxy(bed).await?,
-            Kind::Fairlead | Kind::FairleadBefore => fairlead::start(kind, bed, link).await?,
+            Kind::Fairlead | Kind::FairleadBefore => fairlead::start(kind, bed, link, tcp).await?,
             Kind::Remotedialer => {
                 let plan = remotedialer::plan;
                 Self::planned(kind, bed, link, plan).await?
@@ -63,11 +92,7 @@ impl Peer {
             Kind::Chisel => Self::planned(kind, bed, link, copying::chisel).await?,
             Kind::Rathole => Self::planned(kind, bed, link, copying::rathole).await?,
             Kind::Wstunnel => Self::planned(kind, bed, link, copying::wstunnel).await?,
-        };
-        if kind.is_built() {
-            peer.answers().await?;
-        }
-        Ok(peer)
+        })
     }
 
     fn bare(kind: Kind, bed: &Bed<'_>) -> Self {
@@ -78,6 +103,8 @@ impl Peer {
             hub: None,
             agent: None,
             relay: None,
+            forwarder: None,
+            ports: None,
             admin: None,
         }
     }
@@ -122,6 +149,7 @@ impl Peer {
             link: link_port,
             tls: ports::free()?,
             plain: ports::free()?,
+            raw: ports::free()?,
         };
         let plan = plan(bed, &ports)?;
         let mut hub = PeerPart::new("hub", plan.hub);
@@ -136,6 +164,8 @@ impl Peer {
             hub: Some(hub),
             agent: Some(agent),
             relay,
+            forwarder: None,
+            ports: Some(ports),
             admin: None,
         })
     }

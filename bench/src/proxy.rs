@@ -18,10 +18,9 @@ use hyper::{
 use rustls::ClientConfig;
 
 use self::pool::{BackendPool, Returning};
-use fairlead_testkit::tls;
 use hyper::service::service_fn;
 
-use crate::serve::Server;
+use crate::{serve::Server, tls};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -55,8 +55,13 @@ impl ReportHead {
             rounds,
             seconds,
             legs,
+            given: Vec::new(),
             whole: false,
         }
+    }
+
+    pub(crate) fn with_given(self, given: Vec<String>) -> Self {
+        Self { given, ..self }
     }
 }
 

@@ -125,7 +125,7 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
         free: &free,
         kinds: &kinds,
         pace,
-        report: RunReport::new(head),
+        report: RunReport::new(head.with_given(built.given(&kinds))),
         progress: Progress::new(phases.takes(&present, pace)),
         present: &present,
         built: &built,

@@ -8,6 +8,7 @@ mod metric;
 pub(crate) mod recovery;
 pub(crate) mod steady;
 pub(crate) mod stopped;
+pub(crate) mod tcp;
 pub(crate) mod watches;
 
 use serde::{Deserialize, Serialize};

@@ -3,6 +3,7 @@
 //! It answers at once from memory and accepts every token, so that the path to it is measured. It does no
 //! work that an answer does not need.
 
+mod raw;
 mod stream;
 
 use std::{
@@ -30,8 +31,11 @@ use tokio::{
     time,
 };
 
-use self::stream::UpstreamBody;
-pub(crate) use self::stream::{SMALL_BODY_BYTES, age};
+use self::{raw::RawServer, stream::UpstreamBody};
+pub(crate) use self::{
+    raw::{RawReady, RawService},
+    stream::{SMALL_BODY_BYTES, age},
+};
 use hyper::service::service_fn;
 
 use crate::serve::Server;
@@ -44,7 +48,7 @@ pub(crate) const ECHO: &str = "SPDY/3.1";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folder of upstream.ca.pem, upstream.ready.json and the socket upstream.count
+    /// Folder of ca.pem and ready.json of `upstream` and `raw`, and of the socket upstream.count
     #[arg(long)]
     dir: PathBuf,
 }
@@ -54,6 +58,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let counter = UnixListener::bind(count_socket(&args.dir))?;
     // The task ends with the process.
     drop(tokio::spawn(tell(counter, answers.received.clone())));
+    let raw = RawServer::start(&args.dir)?;
+    drop(tokio::spawn(raw.serve(answers.received.clone())));
     let answered = service_fn(move |request| answer(answers.clone(), request));
     Server::start("upstream", &args.dir)?
         .serve(answered.clone(), answered)

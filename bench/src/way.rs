@@ -53,7 +53,7 @@ impl Way {
             tls: self
                 .ca_file
                 .as_deref()
-                .map(fairlead_testkit::tls::client)
+                .map(crate::tls::client)
                 .transpose()?,
             via: self.via.clone(),
             echo: false,

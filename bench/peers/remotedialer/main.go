@@ -9,7 +9,9 @@ import (
 	"crypto/x509"
 	"flag"
 	"fmt"
+	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -56,6 +58,8 @@ func hub(args []string) error {
 	upstream := flags.String("upstream", "", "URL that TLS requests go to")
 	plainUpstream := flags.String("plain-upstream", "", "URL that plain requests go to")
 	ca := flags.String("upstream-ca", "", "trusted by the hub, PEM")
+	raw := flags.String("raw", "", "address for people, raw TCP inside of TLS")
+	rawUpstream := flags.String("raw-upstream", "", "HOST:PORT that raw TCP goes to")
 	flags.Parse(args)
 
 	server := remotedialer.New(func(req *http.Request) (string, bool, error) {
@@ -87,11 +91,14 @@ func hub(args []string) error {
 		fmt.Fprintln(answer, len(server.ListClients()))
 	})
 	routes.Handle("/", secure)
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	go func() { failed <- http.ListenAndServe(*plain, open) }()
+	if *raw != "" {
+		go func() { failed <- serveRaw(*raw, *cert, *key, *rawUpstream, server.Dialer(first)) }()
+	}
 	go func() {
-		// A WebSocket needs HTTP/1.1, and so does what is compared.
-		front := &http.Server{Addr: *listen, Handler: routes, TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
+		// HTTP/2 for clients that want it. Agents' WebSockets come without ALPN, by HTTP/1.1.
+		front := &http.Server{Addr: *listen, Handler: routes}
 		failed <- front.ListenAndServeTLS(*cert, *key)
 	}()
 	return <-failed
@@ -107,6 +114,43 @@ func forward(upstream string, transport http.RoundTripper) (http.Handler, error)
 		Transport:  transport,
 		BufferPool: buffers{},
 	}, nil
+}
+
+// serveRaw joins each TLS connection with one through the tunnel. The end of either side ends both.
+func serveRaw(listen, cert, key, upstream string, dial remotedialer.Dialer) error {
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return err
+	}
+	listener, err := tls.Listen("tcp", listen, &tls.Config{Certificates: []tls.Certificate{pair}})
+	if err != nil {
+		return err
+	}
+	for {
+		near, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer near.Close()
+			far, err := dial(context.Background(), "tcp", upstream)
+			if err != nil {
+				logrus.Warn(err)
+				return
+			}
+			defer far.Close()
+			ended := make(chan struct{}, 2)
+			for _, ends := range [][2]net.Conn{{near, far}, {far, near}} {
+				go func() {
+					buffer := lent.Get().([]byte)
+					io.CopyBuffer(ends[0], ends[1], buffer)
+					lent.Put(buffer)
+					ended <- struct{}{}
+				}()
+			}
+			<-ended
+		}()
+	}
 }
 
 func agents(args []string) error {

@@ -77,7 +77,7 @@ impl HubHome {
             role,
             url,
             token: token.trim().to_owned(),
-            tls: fairlead_testkit::tls::client(&ready.ca_file)?,
+            tls: crate::tls::client(&ready.ca_file)?,
         })
     }
 

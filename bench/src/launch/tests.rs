@@ -1,14 +1,34 @@
 use super::*;
 
 #[test]
-fn last_allowed_core_is_read_from_a_list_of_ranges() {
-    assert_eq!(
-        last_in_list("Name:\tx\nCpus_allowed_list:\t0-3,7\n"),
-        Some(7)
-    );
-    assert_eq!(last_in_list("Cpus_allowed_list:\t0-1\n"), Some(1));
-    assert_eq!(last_in_list("Cpus_allowed_list:\t5\n"), Some(5));
-    assert_eq!(last_in_list("Name:\tx\n"), None);
+fn allowed_cores_are_read_from_a_list_of_ranges() {
+    let listed = |list: &str| listed_cores(&format!("Name:\tx\nCpus_allowed_list:\t{list}\n"));
+    assert_eq!(listed("0-3,7"), Some(vec![0, 1, 2, 3, 7]));
+    assert_eq!(listed("5"), Some(vec![5]));
+    assert_eq!(listed(""), None);
+    assert_eq!(listed_cores("Name:\tx\n"), None);
+}
+
+#[tokio::test]
+async fn another_core_is_one_that_this_process_may_use() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let allowed = allowed_cores().unwrap();
+    let first = allowed.first().copied();
+    let one = Launcher::new(true, first, dir.path().to_owned())
+        .await
+        .unwrap();
+    assert_eq!(one.core(), first);
+    match one.with_another_core() {
+        Ok(two) => {
+            assert_eq!((two.cores.len(), two.core()), (2, None));
+            assert_ne!(two.cores.first(), two.cores.last());
+            assert!(two.cores.iter().all(|core| allowed.contains(core)));
+        }
+        Err(error) => assert_eq!(
+            (allowed.len(), error.to_string().contains("one core")),
+            (1, true)
+        ),
+    }
 }
 
 #[tokio::test]

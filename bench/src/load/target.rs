@@ -16,7 +16,6 @@ use http_body_util::{BodyExt as _, Either, Empty};
 use hyper::{
     HeaderMap, Method, Request, StatusCode, Uri,
     body::{Body, Frame, Incoming, SizeHint},
-    client::conn::http1::{self, SendRequest},
     header::{ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, HOST, HeaderValue, UPGRADE},
     upgrade::Upgraded,
 };
@@ -27,7 +26,11 @@ use tokio::{
     time,
 };
 
-use super::window::LoadWindow;
+use super::{
+    LoadRoute,
+    sender::{HttpSender, RequestBody, SharedConnection},
+    window::LoadWindow,
+};
 use crate::{dial::Dial, upstream::ECHO};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
@@ -39,10 +42,8 @@ const MAX_QUOTED_BYTES: usize = 300;
 /// Message that is sent over an upgraded connection and echoed.
 const ECHO_MESSAGE: [u8; 64] = [b'e'; 64];
 
-type Sender = SendRequest<Either<Empty<Bytes>, Upload>>;
-
 pub(super) enum Connection {
-    Http(Sender),
+    Http(HttpSender),
     /// Upgraded once, when the connection was opened.
     Echo(TokioIo<Upgraded>),
 }
@@ -81,6 +82,8 @@ pub(crate) struct Target {
     bytes: Bytes,
     expect: RangeInclusive<usize>,
     echo: bool,
+    /// Set for HTTP/2.
+    shared: Option<SharedConnection>,
 }
 
 impl Target {
@@ -124,14 +127,31 @@ impl Target {
             }),
             expect: wanted.expect,
             echo: wanted.echo,
+            shared: None,
         })
+    }
+
+    /// Sends requests as streams of one HTTP/2 connection. The TLS configuration must have `h2` by ALPN.
+    ///
+    /// # Errors
+    /// `url` has no authority.
+    pub(crate) fn over_http2(mut self, url: &Uri) -> anyhow::Result<Self> {
+        // HTTP/2 has scheme and authority in the request line's place, and no Host header.
+        let mut parts = std::mem::take(&mut self.uri).into_parts();
+        parts.scheme = url.scheme().cloned();
+        parts.authority = url.authority().cloned();
+        self.uri = Uri::from_parts(parts)?;
+        self.headers.remove(HOST);
+        self.shared = Some(SharedConnection::default());
+        Ok(self)
     }
 
     pub(super) async fn connect(&self) -> anyhow::Result<Connection> {
         let dial = async {
-            let (sender, driver) = http1::handshake(self.dial.open().await?).await?;
-            // The task ends with its connection. An error on it fails the request in flight.
-            drop(tokio::spawn(driver.with_upgrades()));
+            let sender = match &self.shared {
+                Some(shared) => shared.sender(&self.dial).await?,
+                None => HttpSender::http1(self.dial.open().await?).await?,
+            };
             if self.echo {
                 self.upgrade(sender).await
             } else {
@@ -144,7 +164,7 @@ impl Target {
             .with_context(|| format!("connecting to {}", self.uri))
     }
 
-    async fn upgrade(&self, mut sender: Sender) -> anyhow::Result<Connection> {
+    async fn upgrade(&self, mut sender: HttpSender) -> anyhow::Result<Connection> {
         let mut request = Request::new(Either::Left(Empty::new()));
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
@@ -204,7 +224,7 @@ impl Target {
 
     async fn request_once(
         &self,
-        connection: &mut Sender,
+        connection: &mut HttpSender,
         window: &Arc<LoadWindow>,
     ) -> anyhow::Result<()> {
         connection.ready().await?;
@@ -238,7 +258,7 @@ impl Target {
         Ok(())
     }
 
-    fn request(&self, window: &Arc<LoadWindow>) -> Request<Either<Empty<Bytes>, Upload>> {
+    fn request(&self, window: &Arc<LoadWindow>) -> Request<RequestBody> {
         let (method, body) = match self.body {
             Sent::Nothing => (Method::GET, Either::Left(Empty::new())),
             Sent::Bytes(_) | Sent::Endless => (
@@ -255,6 +275,22 @@ impl Target {
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         request
+    }
+}
+
+impl LoadRoute for Target {
+    type Connection = Connection;
+
+    async fn connect(&self) -> anyhow::Result<Connection> {
+        Self::connect(self).await
+    }
+
+    async fn exchange(
+        &self,
+        connection: &mut Connection,
+        window: &Arc<LoadWindow>,
+    ) -> anyhow::Result<()> {
+        Self::exchange(self, connection, window).await
     }
 }
 

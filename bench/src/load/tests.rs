@@ -28,7 +28,7 @@ impl Rig {
         roles.spawn(server.serve(answered.clone(), answered));
 
         let upstream = ready("upstream", dir.path());
-        let tls = fairlead_testkit::tls::client(&upstream.ca_file).unwrap();
+        let tls = crate::tls::client(&upstream.ca_file).unwrap();
         let secure = proxy::pool(&upstream.url.parse().unwrap(), Some(tls)).unwrap();
         let plain = proxy::pool(&upstream.plain_url.parse().unwrap(), None).unwrap();
         let server = Server::start("proxy", dir.path()).unwrap();
@@ -68,7 +68,7 @@ impl Rig {
             server_name: Some("localhost"),
             host: None,
             token: Some("t"),
-            tls: Some(fairlead_testkit::tls::client(&ready.ca_file).unwrap()),
+            tls: Some(crate::tls::client(&ready.ca_file).unwrap()),
             via: None,
             echo: false,
         });

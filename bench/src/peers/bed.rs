@@ -15,6 +15,7 @@ use super::{
 use crate::{
     launch::{Launcher, Spec},
     serve::{Ready, ready_file},
+    upstream::RawReady,
     way::{Legs, Way},
 };
 
@@ -24,6 +25,8 @@ pub(crate) struct Bed<'a> {
     /// Private to this user.
     dir: PathBuf,
     pub(crate) upstream: Ready,
+    /// Raw TCP services of the upstream.
+    pub(super) raw: RawReady,
     /// The stand-in API server.
     upstream_part: PeerPart,
     /// Process id of the real API server that replaces the stand-in.
@@ -57,6 +60,7 @@ impl<'a> Bed<'a> {
             launcher,
             dir: dir.to_owned(),
             upstream,
+            raw: RawReady::read(dir)?,
             upstream_part,
             real: None,
             token_file,
@@ -146,6 +150,7 @@ pub(crate) struct Server {
 }
 
 /// Ports of a peer, each on 127.0.0.1.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Ports {
     /// Port on which the hub accepts agents.
     pub(super) hub: u16,
@@ -154,6 +159,8 @@ pub(super) struct Ports {
     /// Ports on which the hub accepts clients, for the upstream with TLS and without.
     pub(super) tls: u16,
     pub(super) plain: u16,
+    /// Port on which the hub accepts clients of raw TCP, of peers that have one.
+    pub(super) raw: u16,
 }
 
 pub(super) struct Plan {

@@ -13,7 +13,11 @@ use tokio::process::Command;
 use super::kind::Kind;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Built(BTreeMap<String, Result<PathBuf, String>>);
+pub(crate) struct Built {
+    folders: BTreeMap<String, Result<PathBuf, String>>,
+    /// Descriptions of the programs that the user gave (`BENCH_PEERS`).
+    given: BTreeMap<String, String>,
+}
 
 impl Built {
     /// Runs the script; its messages go to standard error. With a cold cache it takes minutes.
@@ -34,29 +38,45 @@ impl Built {
         Ok(Self::parse(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Parses lines of `NAME FOLDER`, or `NAME - REASON` for a peer that could not be built.
+    /// Parses lines of `NAME FOLDER`, of `NAME - REASON` for a peer that could not be built, and of
+    /// `NAME = DESCRIPTION` for programs that the user gave.
     fn parse(text: &str) -> Self {
-        let line = |line: &str| {
-            let (name, rest) = line.split_once(' ')?;
+        let mut built = Self::default();
+        for (name, rest) in text.lines().filter_map(|line| line.split_once(' ')) {
+            if let Some(description) = rest.strip_prefix("= ") {
+                built.given.insert(name.to_owned(), description.to_owned());
+                continue;
+            }
             let found = match rest.strip_prefix("- ") {
                 Some(why) => Err(why.to_owned()),
                 None => Ok(PathBuf::from(rest)),
             };
-            Some((name.to_owned(), found))
-        };
-        Self(text.lines().filter_map(line).collect())
+            built.folders.insert(name.to_owned(), found);
+        }
+        built
+    }
+
+    /// Names and descriptions of programs that the user gave, of these peers.
+    pub(crate) fn given(&self, kinds: &[Kind]) -> Vec<String> {
+        let kinds = kinds.iter().map(|kind| kind.name());
+        kinds
+            .filter_map(|name| Some(format!("{name} ({})", self.given.get(name)?)))
+            .collect()
     }
 
     /// Adds a binary of Fairlead.
     pub(crate) fn with_fairlead(mut self, kind: Kind, binary: PathBuf) -> Self {
-        self.0.insert(kind.name().to_owned(), Ok(binary));
+        self.folders.insert(kind.name().to_owned(), Ok(binary));
         self
     }
 
     /// # Errors
     /// The command line names no such binary.
     pub(super) fn fairlead(&self, kind: Kind) -> anyhow::Result<PathBuf> {
-        let binary = self.0.get(kind.name()).and_then(|found| found.clone().ok());
+        let binary = self
+            .folders
+            .get(kind.name())
+            .and_then(|found| found.clone().ok());
         binary.with_context(|| match kind {
             Kind::FairleadBefore => "not here: --before names no binary",
             _ => "not here: --fairlead names no binary",
@@ -65,13 +85,13 @@ impl Built {
 
     /// `true` if the programs of this peer exist, or if it needs none.
     pub(crate) fn has(&self, kind: Kind) -> bool {
-        !kind.is_tunnel() || matches!(self.0.get(kind.name()), Some(Ok(_)))
+        !kind.is_tunnel() || matches!(self.folders.get(kind.name()), Some(Ok(_)))
     }
 
     /// # Errors
     /// The reason why the peer could not be built.
     pub(crate) fn program(&self, peer: &str, program: &str) -> anyhow::Result<PathBuf> {
-        match self.0.get(peer) {
+        match self.folders.get(peer) {
             Some(Ok(folder)) => Ok(folder.join(program)),
             Some(Err(why)) => Err(anyhow!("not here: {why}")),
             None => Err(anyhow!("not here: peers were not built")),
@@ -95,5 +115,16 @@ mod tests {
         assert!(program("chisel").is_err());
         let has = [Kind::Frp, Kind::Wstunnel, Kind::Direct].map(|kind| built.has(kind));
         assert_eq!(has, [true, false, true]);
+    }
+
+    #[test]
+    fn programs_of_the_user_are_described_where_they_are_measured() {
+        let built = Built::parse("wstunnel /p\nwstunnel = wstunnel-cli 10, SHA-256 0f\n");
+        assert!(built.has(Kind::Wstunnel));
+        assert_eq!(
+            built.given(&[Kind::Frp, Kind::Wstunnel]),
+            ["wstunnel (wstunnel-cli 10, SHA-256 0f)"]
+        );
+        assert!(built.given(&[Kind::Frp]).is_empty());
     }
 }

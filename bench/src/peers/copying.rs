@@ -44,6 +44,11 @@ pub(super) fn frp(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
             "[[proxies]]\nname = '{name}'\ntype = 'tcp'\nlocalIP = '{host}'\nlocalPort = {local}\nremotePort = {port}\n"
         );
     }
+    // Only visitors reach this one.
+    let (host, port) = (bed.raw.plain.ip(), bed.raw.plain.port());
+    text += &format!(
+        "[[proxies]]\nname = 'raw'\ntype = 'stcp'\nsecretKey = '{TOKEN}'\nlocalIP = '{host}'\nlocalPort = {port}\n"
+    );
     write_secret(&file, &text)?;
     let agent = Spec::new("frp-agent", bed.built.program("frp", "frpc")?).arg("-c");
     Ok(plan(
@@ -76,16 +81,38 @@ pub(super) fn frp_client(bed: &Bed<'_>, link: u16) -> String {
     )
 }
 
+/// The visitor of a person: a local port for the agent's `stcp` proxy.
+pub(super) fn frp_visitor(bed: &Bed<'_>, hub: u16, port: u16) -> anyhow::Result<Spec> {
+    let file = bed.folder("frp-visitor")?.join("frpc.toml");
+    let visitor = format!(
+        "[[visitors]]\nname = 'visitor'\ntype = 'stcp'\nserverName = 'raw'\nsecretKey = '{TOKEN}'\nbindAddr = '127.0.0.1'\nbindPort = {port}\n"
+    );
+    write_secret(&file, &(frp_client(bed, hub) + &visitor))?;
+    let spec = Spec::new("frp-forwarder", bed.built.program("frp", "frpc")?);
+    Ok(spec.arg("-c").arg(file))
+}
+
 /// Streams of all clients in one TLS connection (SSH in a WebSocket).
 pub(super) fn chisel(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
-    let mut agent = Spec::new("chisel-agent", bed.built.program("chisel", "chisel")?)
-        .args(["client", "--auth", &format!("{TOKEN}:{TOKEN}"), "--tls-ca"])
-        .arg(&bed.pems.ca)
-        .arg(format!("https://127.0.0.1:{}", ports.link));
+    let mut agent = chisel_end(bed, "chisel-agent", ports.link)?;
     for (_, port, upstream) in forwards(bed, ports) {
         agent = agent.arg(format!("R:127.0.0.1:{port}:{upstream}"));
     }
+    agent = agent.arg(format!("R:127.0.0.1:{}:{}", ports.raw, bed.raw.plain));
     Ok(plan(bed, ports, chisel_hub(bed, ports.hub)?, agent))
+}
+
+/// The client of a person: a local port for a port of the hub.
+pub(super) fn chisel_client(bed: &Bed<'_>, ports: &Ports, port: u16) -> anyhow::Result<Spec> {
+    let forward = format!("127.0.0.1:{port}:127.0.0.1:{}", ports.raw);
+    Ok(chisel_end(bed, "chisel-forwarder", ports.hub)?.arg(forward))
+}
+
+fn chisel_end(bed: &Bed<'_>, name: &str, hub: u16) -> anyhow::Result<Spec> {
+    Ok(Spec::new(name, bed.built.program("chisel", "chisel")?)
+        .args(["client", "--auth", &format!("{TOKEN}:{TOKEN}"), "--tls-ca"])
+        .arg(&bed.pems.ca)
+        .arg(format!("https://127.0.0.1:{hub}")))
 }
 
 pub(super) fn chisel_hub(bed: &Bed<'_>, port: u16) -> anyhow::Result<Spec> {
@@ -102,9 +129,11 @@ pub(super) fn chisel_hub(bed: &Bed<'_>, port: u16) -> anyhow::Result<Spec> {
 
 /// One TLS connection per client connection.
 pub(super) fn rathole(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
-    let services = forwards(bed, ports);
+    // The hub has no TLS for clients, so theirs goes through to the upstream.
+    let raw = bed.raw.secure.to_string();
+    let services = forwards(bed, ports).into_iter();
     let services = services
-        .into_iter()
+        .chain([("raw", ports.raw, raw.as_str())])
         .map(|(name, port, to)| (name.to_owned(), port, to));
     let (hub, agent) = rathole_pair(bed, ports.hub, ports.link, services)?;
     Ok(plan(bed, ports, hub, agent))
@@ -165,10 +194,21 @@ fn pkcs12(bed: &Bed<'_>, to: &Path) -> anyhow::Result<()> {
 
 /// One TLS connection (and WebSocket) per client connection.
 pub(super) fn wstunnel(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
-    let forwards = forwards(bed, ports);
-    let forwards = forwards.into_iter().map(|(_, port, to)| (port, to));
+    let raw = bed.raw.plain.to_string();
+    let forwards = forwards(bed, ports).into_iter();
+    let forwards = forwards.map(|(_, port, to)| (port, to));
+    let forwards = forwards.chain([(ports.raw, raw.as_str())]);
     let (hub, agent) = wstunnel_pair(bed, ports.hub, ports.link, forwards)?;
     Ok(plan(bed, ports, hub, agent))
+}
+
+/// The client of a person: a local port for a port of the hub.
+pub(super) fn wstunnel_client(bed: &Bed<'_>, ports: &Ports, port: u16) -> anyhow::Result<Spec> {
+    let program = bed.built.program("wstunnel", "wstunnel")?;
+    Ok(Spec::new("wstunnel-forwarder", program)
+        .args(["client", "-L"])
+        .arg(format!("tcp://127.0.0.1:{port}:127.0.0.1:{}", ports.raw))
+        .arg(format!("wss://127.0.0.1:{}", ports.hub)))
 }
 
 /// Each forward is a port of the hub and the address that it stands for.

@@ -1,7 +1,10 @@
 //! Fairlead, run by its own commands: `fairlead dev`, a cluster, and an agent that joins with a kubeconfig of
 //! the upstream.
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, getrlimit};
@@ -32,7 +35,13 @@ const COMMAND_DEADLINE: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(super) async fn start(kind: Kind, bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
+/// Starts hub and agent. The site allows TCP connections to `tcp`.
+pub(super) async fn start(
+    kind: Kind,
+    bed: &Bed<'_>,
+    link: Link,
+    tcp: Option<SocketAddr>,
+) -> anyhow::Result<Peer> {
     let binary = bed.built.fairlead(kind)?;
     let dir = bed.folder(kind.name())?;
     let hub_port = ports::free()?;
@@ -61,6 +70,9 @@ pub(super) async fn start(kind: Kind, bed: &Bed<'_>, link: Link) -> anyhow::Resu
     if relay.is_some() {
         spec = spec.args(["--hub", &format!("https://127.0.0.1:{link_port}")]);
     }
+    if let Some(address) = tcp {
+        spec = spec.args(["--allow-connect", &address.to_string()]);
+    }
     let mut agent = PeerPart::new("agent", spec.at_site());
     agent.start(bed.launcher)?;
     site.connected(&mut agent).await?;
@@ -74,6 +86,8 @@ pub(super) async fn start(kind: Kind, bed: &Bed<'_>, link: Link) -> anyhow::Resu
         hub: Some(hub),
         agent: Some(agent),
         relay,
+        forwarder: None,
+        ports: None,
         admin: Some(bed.way(Legs::Plain, Some(admin))),
     })
 }

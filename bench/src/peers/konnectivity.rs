@@ -5,6 +5,8 @@
 
 use std::{fmt::Display, path::Path};
 
+use anyhow::Context as _;
+
 use super::{
     bed::{Bed, Plan, Ports},
     census::Census,
@@ -38,6 +40,12 @@ pub(super) fn plan(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
         tls: through(Legs::Tls),
         plain: through(Legs::Plain),
     })
+}
+
+/// The Unix socket that takes CONNECT.
+pub(super) fn socket_of(way: Option<&Way>) -> anyhow::Result<&Path> {
+    let socket = way.and_then(|way| way.via.as_deref());
+    socket.context("there is no socket for CONNECT")
 }
 
 pub(super) fn crowd(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec, Census)> {

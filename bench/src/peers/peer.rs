@@ -1,6 +1,11 @@
 //! A running peer: its processes, and the routes of requests through it.
 
-use super::{bed::Bed, kind::Kind, part::PeerPart};
+use super::{
+    bed::{Bed, Ports},
+    forwarder::Forwarder,
+    kind::Kind,
+    part::PeerPart,
+};
 use crate::way::{Legs, Way};
 
 /// A running peer.
@@ -13,6 +18,10 @@ pub(crate) struct Peer {
     pub(crate) agent: Option<PeerPart>,
     /// Relay between agent and hub, where the link is slowed down or broken.
     pub(crate) relay: Option<PeerPart>,
+    /// Client's end of raw TCP, where that is measured.
+    pub(crate) forwarder: Option<Forwarder>,
+    /// Ports of tunnels other than Fairlead.
+    pub(super) ports: Option<Ports>,
     /// The metrics page of the hub, of Fairlead only.
     pub(crate) admin: Option<Way>,
 }
@@ -27,9 +36,9 @@ impl Peer {
 
     /// Processes between client and upstream, the client's side first.
     pub(super) fn parts(&mut self) -> impl Iterator<Item = &mut PeerPart> {
-        [&mut self.hub, &mut self.relay, &mut self.agent]
-            .into_iter()
-            .flatten()
+        let forwarder = self.forwarder.as_mut().map(|forwarder| &mut forwarder.part);
+        let others = [&mut self.hub, &mut self.relay, &mut self.agent];
+        forwarder.into_iter().chain(others.into_iter().flatten())
     }
 
     /// `ROLE=PID` of every process on the route, for the load client.

@@ -13,7 +13,9 @@ use crate::{
 
 pub(super) fn plan(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
     Ok(Plan {
-        hub: hub(bed, ports.hub, ports.plain)?,
+        hub: hub(bed, ports.hub, ports.plain)?
+            .args(["-raw", &listen(ports.raw)])
+            .args(["-raw-upstream", &bed.raw.plain.to_string()]),
         agent: agents(bed, ports.link, 1)?,
         tls: front(bed, ports.hub),
         plain: bed.way(Legs::Plain, Some(ports.plain)),
@@ -40,7 +42,6 @@ fn front(bed: &Bed<'_>, port: u16) -> Way {
 
 fn hub(bed: &Bed<'_>, port: u16, plain: u16) -> anyhow::Result<Spec> {
     let program = bed.built.program("remotedialer", "remotedialer")?;
-    let listen = |port: u16| format!("127.0.0.1:{port}");
     Ok(Spec::new("remotedialer-hub", &program)
         .args(["hub", "-listen", &listen(port)])
         .args(["-plain", &listen(plain)])
@@ -52,6 +53,10 @@ fn hub(bed: &Bed<'_>, port: u16, plain: u16) -> anyhow::Result<Spec> {
         .args(["-plain-upstream", &bed.upstream.plain_url])
         .arg("-upstream-ca")
         .arg(&bed.upstream.ca_file))
+}
+
+fn listen(port: u16) -> String {
+    format!("127.0.0.1:{port}")
 }
 
 /// Runs many agents in one process.

@@ -25,6 +25,9 @@ pub(crate) struct ReportHead {
     pub(super) rounds: u32,
     pub(super) seconds: f64,
     pub(super) legs: Legs,
+    /// Programs of peers that the user gave; nothing pins their versions.
+    #[serde(default)]
+    pub(super) given: Vec<String>,
     /// `true` if the run was not aborted.
     pub(super) whole: bool,
 }

@@ -25,6 +25,10 @@ impl ReportHead {
         let core = self.core.map_or(String::new(), |core| {
             format!(" Where throughput is measured, every role runs on core {core}.")
         });
+        let given = match &*self.given {
+            [] => String::new(),
+            all => format!(" Programs from `BENCH_PEERS`: {}.", all.join(", ")),
+        };
         let legs = match self.legs {
             Legs::Tls => "TLS",
             Legs::Plain => "plain",
@@ -40,7 +44,7 @@ impl ReportHead {
         };
         format!(
             "{commit}.{whole} {cpu}, {cores} cores, Linux {kernel}. Medians of {} rounds of {} s, lowest and highest behind them. Clients and the \
-             upstream speak {legs}, hub and agent TLS.{core} `Fairlead x` is Fairlead's first figure to the row's, the median of \
+             upstream speak {legs}, hub and agent TLS.{core}{given} `Fairlead x` is Fairlead's first figure to the row's, the median of \
              the ratios of each round: above 1 where Fairlead is better.\n",
             self.rounds, self.seconds
         )

@@ -123,6 +123,16 @@ fn readme_tables_have_a_row_per_scenario_and_goal() {
 }
 
 #[test]
+fn program_of_the_user_is_named_in_the_head() {
+    let given = vec!["wstunnel (wstunnel-cli 10)".to_owned()];
+    let head = ReportHead::new(3, 1.0, Legs::Tls, None).with_given(given);
+    let named = "Programs from `BENCH_PEERS`: wstunnel (wstunnel-cli 10).";
+    assert!(RunReport::new(head).table().contains(named));
+    let none = ReportHead::new(3, 1.0, Legs::Tls, None);
+    assert!(!RunReport::new(none).table().contains("BENCH_PEERS"));
+}
+
+#[test]
 fn earlier_build_has_a_ratio_and_is_no_other_tunnel() {
     let title = title(Better::Higher);
     let mut report = RunReport::new(ReportHead::new(3, 1.0, Legs::Tls, None));

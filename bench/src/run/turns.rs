@@ -15,6 +15,7 @@ use crate::{
         Title,
         far::Path,
         steady::{self, Steady},
+        tcp,
     },
 };
 
@@ -30,6 +31,8 @@ const BUILD_SECONDS: f64 = 15.0;
 pub(super) enum Placement {
     /// All on one core.
     One,
+    /// All on the same two cores.
+    Two,
     /// On all cores.
     All,
     /// On all cores, with a rate-limited link of the agent.
@@ -43,7 +46,7 @@ pub(super) enum Placement {
 impl Placement {
     fn takes(self, kind: Kind) -> bool {
         match self {
-            Self::One | Self::All | Self::Real => true,
+            Self::One | Self::Two | Self::All | Self::Real => true,
             // Only tunnels have a link between agent and hub that can be slow.
             Self::Slow => kind.is_tunnel(),
             Self::Far(_) => kind != Kind::Proxy,
@@ -100,6 +103,7 @@ impl RunTurns {
         let (pinned, free) = (stage.pinned, stage.free);
         let measured = match self.place {
             Placement::One => self.on(pinned, Link::Straight, stage).await,
+            Placement::Two => self.on_two_cores(stage).await,
             Placement::All => self.on(free, Link::Straight, stage).await,
             Placement::Slow => {
                 let slow = Link::Relayed {
@@ -113,6 +117,14 @@ impl RunTurns {
         if let Err(error) = measured {
             stage.absent(&self.titles(), stage.kinds, &error);
         }
+    }
+
+    async fn on_two_cores(&self, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+        let launcher = stage.pinned.launcher.with_another_core()?;
+        let folder = stage.folder("two-cores")?;
+        let bed = Bed::make(&launcher, &folder, stage.built.clone()).await?;
+        let bed = bed.with_legs(stage.pace.legs);
+        self.on(&bed, Link::Straight, stage).await
     }
 
     async fn before_a_real_server(&self, stage: &mut Stage<'_>) -> anyhow::Result<()> {
@@ -145,7 +157,12 @@ impl RunTurns {
         let kinds: Vec<Kind> = kinds.filter(|kind| self.place.takes(*kind)).collect();
         let mut peers = Vec::new();
         for kind in kinds {
-            match Peer::start(kind, bed, link).await {
+            let started = if self.scenarios.iter().any(Steady::is_tcp) {
+                Peer::start_for_tcp(kind, bed).await
+            } else {
+                Peer::start(kind, bed, link).await
+            };
+            match started {
                 Ok(peer) => peers.push(peer),
                 Err(error) => stage.absent(&self.titles(), &[kind], &error),
             }
@@ -207,6 +224,8 @@ pub(super) fn all() -> Vec<RunTurns> {
     let of = |place, scenarios| RunTurns { place, scenarios };
     let mut all = vec![
         of(Placement::One, steady::throughput()),
+        of(Placement::One, tcp::scenarios()),
+        of(Placement::Two, steady::two_cores()),
         of(
             Placement::All,
             steady::beside("full", "at full speed, on all cores", [300.0, 1500.0]),

@@ -1,23 +1,23 @@
 //! Scenarios with long-running peers that are measured in turn: requests, bodies, and requests or echoes
 //! during a bulk transfer. Far links are in `far`.
 
+mod sample;
+
 use std::{ffi::OsString, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 
 use super::{Metric, Pace, Sample, Title, goal::Goal};
 use crate::{
-    load::Outcome,
+    load::{Outcome, TcpWork},
     peers::{Bed, Kind, Peer},
     upstream::{LARGE_BODY_BYTES, SMALL_BODY_BYTES, count_socket},
-    way::{Legs, Way},
+    way::Legs,
 };
 
 /// Time of a measurement beyond its span: connecting, warm-up, a minimum number of answers, the last answers.
 const EXTRA_TIME: Duration = Duration::from_secs(100);
-const BYTES_PER_MIB: f64 = 1024.0 * 1024.0;
-const BYTES_PER_MB: f64 = 1e6;
 /// Request rate of the open loop, over all connections; less than the slowest peer can do on one core.
 const OPEN_LOOP_RATE: f64 = 1500.0;
 /// Connections that send requests during a bulk transfer, each ten times per second. With several of them a
@@ -41,12 +41,15 @@ pub(super) enum Traffic {
     Echo,
     /// All pods of a real API server.
     Pods,
+    /// Raw TCP, through a local port.
+    Tcp(TcpWork),
 }
 
 /// Smallest size of a LIST of all pods, in bytes.
 const MIN_PODS_BYTES: usize = 20_000_000;
 
 impl Traffic {
+    /// Arguments of the load client.
     fn args(self, bed: &Bed<'_>) -> Vec<OsString> {
         let (small, large, pods) = (
             SMALL_BODY_BYTES.to_string(),
@@ -61,17 +64,30 @@ impl Traffic {
             Self::Pour => &["/sink", "--pour", "--cut"],
             Self::Echo => &["/echo", "--echo"],
             Self::Pods => &["/api/v1/pods", "--at-least", &pods, "--answers", "4"],
+            Self::Tcp(work @ (TcpWork::Echo | TcpWork::Exchange)) => &[work.name()],
+            Self::Tcp(work @ (TcpWork::Down | TcpWork::Up)) => &[work.name(), "--cut"],
         };
-        let mut args = vec!["--path".into()];
+        let first = match self {
+            Self::Tcp(_) => "--tcp",
+            _ => "--path",
+        };
+        let mut args = vec![first.into()];
         args.extend(words.iter().map(OsString::from));
-        if self == Self::Pour {
+        if matches!(self, Self::Pour | Self::Tcp(TcpWork::Up)) {
             args.extend(["--counted-at".into(), count_socket(bed.dir()).into()]);
         }
         args
     }
 
     fn is_bulk(self) -> bool {
-        matches!(self, Self::Down | Self::Up | Self::Flow | Self::Pour)
+        matches!(
+            self,
+            Self::Down
+                | Self::Up
+                | Self::Flow
+                | Self::Pour
+                | Self::Tcp(TcpWork::Down | TcpWork::Up)
+        )
     }
 }
 
@@ -96,6 +112,8 @@ pub(crate) struct Steady {
     pub(crate) together: bool,
     /// Microseconds per unit of its latencies.
     pub(super) micros: f64,
+    /// Connections are streams of one HTTP/2 connection.
+    http2: bool,
 }
 
 impl Steady {
@@ -109,6 +127,7 @@ impl Steady {
             span: None,
             together: false,
             micros: 1.0,
+            http2: false,
         }
     }
 
@@ -120,6 +139,32 @@ impl Steady {
             goals: requests_goals(connections),
         };
         Self::new(title, Traffic::Small, connections)
+    }
+
+    /// Streams of one connection, as of a program with one client for the cluster.
+    fn http2() -> Self {
+        let title = Title {
+            name: "get-1k-h2".to_owned(),
+            about: "GET of 1 KiB over 16 streams of one HTTP/2 connection, closed loop".to_owned(),
+            metrics: requests_metrics(),
+            goals: vec![Goal::First, Goal::times(Kind::Proxy, 0.5)],
+        };
+        Self {
+            http2: true,
+            ..Self::new(title, Traffic::Small, 16)
+        }
+    }
+
+    /// Requests with every role on two cores.
+    fn two_cores() -> Self {
+        let title = Title {
+            name: "get-1k-two-cores".to_owned(),
+            about: "requests on two cores, 16 clients: GET of 1 KiB, closed loop, every role on the same two cores"
+                .to_owned(),
+            metrics: requests_metrics(),
+            goals: vec![Goal::First, Goal::times(Kind::Proxy, 0.5)],
+        };
+        Self::new(title, Traffic::Small, 16)
     }
 
     /// The LIST of `kubectl get pods -A` and of every controller's start.
@@ -173,6 +218,8 @@ impl Steady {
                 Metric::higher("rate", "MB/s"),
                 Metric::lower("hub + agent CPU", "us/MiB"),
                 Metric::lower("all CPU", "us/MiB"),
+                Metric::lower("hub CPU", "us/MiB"),
+                Metric::lower("agent CPU", "us/MiB"),
             ],
             goals: vec![
                 Goal::First,
@@ -208,6 +255,11 @@ impl Steady {
             beside: Some(Traffic::Down),
             ..Self::new(title, traffic, CONCURRENT_CONNECTIONS)
         }
+    }
+
+    /// `true` if clients use the peer's local port for raw TCP.
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self.traffic, Traffic::Tcp(_))
     }
 
     /// Durations of one measurement.
@@ -254,11 +306,20 @@ impl Steady {
             (Traffic::Pods, _) => Legs::Tls,
             _ => pace.legs,
         };
-        let way = peer.way(legs).context("it takes no plain HTTP")?;
+        let reach = if self.is_tcp() {
+            let forwarder = peer.forwarder.as_ref().context("it has no local port")?;
+            vec!["--to".into(), forwarder.address.to_string().into()]
+        } else {
+            peer.way(legs).context("it takes no plain HTTP")?.args()
+        };
         let span = self.span(pace);
         let limit = EXTRA_TIME + Duration::try_from_secs_f64(span.seconds + span.warmup)?;
         let step = format!("load {} {}", peer.kind.name(), self.title.name);
-        let mut asking = load(bed, way, self.traffic, self.connections, span);
+        let mut asking = load(bed, &reach, self.traffic, self.connections, span);
+        if self.http2 {
+            ensure!(legs == Legs::Tls, "HTTP/2 needs TLS at the client");
+            asking.arg("--h2");
+        }
         if let Some(rate) = self.rate {
             asking.args(["--rate", &rate.to_string()]);
         }
@@ -272,55 +333,12 @@ impl Steady {
             seconds: span.seconds + span.warmup + TRANSFER_MARGIN_SECONDS,
             ..span
         };
-        let body = load(bed, way, beside, 1, longer);
+        let body = load(bed, &reach, beside, 1, longer);
         let (asked, flowed) = tokio::join!(
             bed.launcher.output::<Outcome>(&step, asking, limit),
             bed.launcher.output::<Outcome>(&step, body, limit),
         );
         Ok(self.sample(&asked?, Some(&flowed?)))
-    }
-
-    fn sample(&self, outcome: &Outcome, body: Option<&Outcome>) -> Sample {
-        let requests = outcome.requests as f64;
-        let between = cpu(outcome, |role| role != "load" && role != "upstream");
-        let all = cpu(outcome, |_| true);
-        let mebibytes = outcome.bytes as f64 / BYTES_PER_MIB;
-        let latency = [outcome.p50_us, outcome.p99_us, outcome.p999_us];
-        let latency = latency.map(|micros| micros / self.micros);
-        let rate = outcome.bytes as f64 / BYTES_PER_MB / outcome.seconds;
-        let mut sample = match (self.traffic, self.rate, body) {
-            (traffic, ..) if traffic.is_bulk() => {
-                Sample::of([rate, between / mebibytes, all / mebibytes])
-            }
-            (Traffic::Pods, ..) => {
-                Sample::of([outcome.p50_us / 1000.0, between / requests / 1000.0, rate])
-            }
-            (_, None, _) => Sample::of([
-                requests / outcome.seconds,
-                between / requests,
-                all / requests,
-                outcome.p50_us,
-                outcome.p99_us,
-            ]),
-            (_, Some(_), None) => Sample::of(latency.into_iter().chain([between / requests])),
-            (_, Some(_), Some(body)) => {
-                let rate = body.bytes as f64 / BYTES_PER_MB / body.seconds;
-                Sample::of(latency.into_iter().chain([rate]))
-            }
-        };
-        if requests == 0.0 && !self.traffic.is_bulk() {
-            // Without samples the latencies are missing; a latency of 0 would look best.
-            sample.figures.fill(None);
-            sample.remark = Some("nothing was answered in time".to_owned());
-        }
-        sample.figures.truncate(self.title.metrics.len());
-        let failed = [Some(outcome), body].into_iter().flatten();
-        let failure = failed
-            .filter_map(|outcome| Some((outcome.errors, outcome.first_error.as_ref()?)))
-            .map(|(errors, first)| format!("{errors} errors, the first: {first}"))
-            .next();
-        sample.remark = failure.or(sample.remark);
-        sample
     }
 }
 
@@ -331,6 +349,8 @@ fn requests_metrics() -> Vec<Metric> {
         Metric::lower("all CPU", "us/req"),
         Metric::lower("p50", "us"),
         Metric::lower("p99", "us"),
+        Metric::lower("hub CPU", "us/req"),
+        Metric::lower("agent CPU", "us/req"),
     ]
 }
 
@@ -365,21 +385,15 @@ fn latency_metrics() -> Vec<Metric> {
     ]
 }
 
-/// Processor time of these roles, in microseconds.
-fn cpu(outcome: &Outcome, counts: impl Fn(&str) -> bool) -> f64 {
-    let roles = outcome.cpu_us.iter().filter(|(role, _)| counts(role));
-    roles.map(|(_, micros)| *micros).sum::<u64>() as f64
-}
-
 pub(super) fn load(
     bed: &Bed<'_>,
-    way: &Way,
+    reach: &[OsString],
     traffic: Traffic,
     connections: u32,
     span: LatencySpan,
 ) -> Command {
     let mut command = bed.launcher.bench("load");
-    command.args(way.args()).args(traffic.args(bed));
+    command.args(reach).args(traffic.args(bed));
     command.args(["--connections", &connections.to_string()]);
     command.args(["--seconds", &span.seconds.to_string()]);
     command.args(["--warmup", &span.warmup.to_string()]);
@@ -396,11 +410,17 @@ fn watch(command: &mut Command, watched: &[String]) {
 /// processor time).
 pub(crate) fn throughput() -> Vec<Steady> {
     let mut all: Vec<Steady> = [1, 16, 128].map(Steady::requests).into();
+    all.push(Steady::http2());
     all.push(Steady::open());
     for traffic in [Traffic::Down, Traffic::Up] {
         all.extend([1, 8].map(|connections| Steady::bulk(traffic, connections)));
     }
     all
+}
+
+/// Small requests with every role on two cores.
+pub(crate) fn two_cores() -> Vec<Steady> {
+    vec![Steady::two_cores()]
 }
 
 /// Latency of a terminal during a bulk transfer of another user. `most` are the goals for the p50 and p99 of

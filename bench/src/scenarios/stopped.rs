@@ -173,7 +173,7 @@ async fn others(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Ou
         warmup: pace.warmup,
         seconds: pace.seconds,
     };
-    let command = load(bed, way, Traffic::Small, REQUESTS_OF_OTHERS, span);
+    let command = load(bed, &way.args(), Traffic::Small, REQUESTS_OF_OTHERS, span);
     let step = format!("load {} stopped", peer.kind.name());
     bed.launcher.output(&step, command, MEASURE_DEADLINE).await
 }
