@@ -113,7 +113,7 @@ pub(crate) struct Steady {
     /// Microseconds per unit of its latencies.
     pub(super) micros: f64,
     /// Connections are streams of one HTTP/2 connection.
-    http2: bool,
+    pub(super) http2: bool,
 }
 
 impl Steady {
