@@ -175,7 +175,7 @@ async fn link_of_a_resumed_session_is_probed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_link_is_probed_every_ten_seconds_and_dead_after_the_timeout() {
+async fn idle_link_is_probed_every_six_seconds_and_dead_after_the_timeout() {
     let start = Instant::now();
     let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     let mut probes = Vec::new();
@@ -204,12 +204,27 @@ async fn idle_link_is_probed_every_ten_seconds_and_dead_after_the_timeout() {
     );
     for pair in probes.windows(2) {
         let apart = (pair[1] - pair[0]).as_secs_f64();
-        assert!((8.0..=12.1).contains(&apart), "{apart}");
+        assert!((5.4..=6.7).contains(&apart), "{apart}");
     }
     // Last sign of life: the third acknowledgement.
     let died = start.elapsed() - probes[2];
     let died = died.as_secs_f64() - SILENCE_TIMEOUT.as_secs_f64();
     assert!((0.0..0.1).contains(&died), "{died}");
+}
+
+/// The peer's own messages answer the question that a probe would ask.
+#[tokio::test(start_paused = true)]
+async fn peer_that_is_heard_is_not_probed() {
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    congestion.sent(1, 1);
+    congestion.answered(1).unwrap();
+    for _ in 0..10 {
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(congestion.due(1, 0), Due::Nothing);
+        congestion.heard();
+    }
+    tokio::time::advance(Duration::from_secs(7)).await;
+    assert_eq!(congestion.due(1, 0), Due::IdleProbe);
 }
 
 mod tcp;
