@@ -169,6 +169,24 @@ impl Wire {
         }
     }
 
+    /// True if the last read did not find the end of the available data. Otherwise the polling task is
+    /// woken by the next data, without another read.
+    pub(crate) fn has_more(&mut self) -> bool {
+        let more = match &self.state {
+            WireState::Up(link) => link.has_more(),
+            WireState::Down(..) => true,
+        };
+        if !more {
+            self.channel.rest();
+        }
+        more
+    }
+
+    /// True if the peer's probe waits for its acknowledgement, which leaves with the next flush.
+    pub(crate) fn owes_answer(&self) -> bool {
+        matches!(&self.state, WireState::Up(link) if link.owes_answer())
+    }
+
     /// Takes over a new link, or ends the session when the resume window has closed.
     fn register_driver(&mut self, cx: &mut Context<'_>) -> Result<(), LinkEnd> {
         if self.end.is_none() {

@@ -1,7 +1,7 @@
 //! The task of a session, which joins its streams to its wire.
 //!
-//! One round: read once, pass everything to the streams, yield once so that they can answer, then
-//! seal their output and write it at once. It never waits for the consumer of a stream or for a
+//! One round: read once, pass everything to the streams, yield once if several of them can answer,
+//! then seal their output and write it at once. It never waits for the consumer of a stream or for a
 //! caller of `accept`, and reading does not wait for writing.
 
 use std::{
@@ -53,6 +53,16 @@ enum DriverPhase {
     },
 }
 
+/// Outcome of one read.
+enum Input {
+    None,
+    /// `again`: another round follows at once, because there may be more to read, an acknowledgement is
+    /// due, or several streams may answer.
+    Some {
+        again: bool,
+    },
+}
+
 /// Reason for the end of a session, and the reason sent to the peer.
 struct SessionEnd(SessionError, CloseReason);
 
@@ -101,33 +111,36 @@ impl Driver {
             self.seal(false);
             self.flush(cx)?;
         }
-        let read = self.read(cx)?;
-        if !read && !seals && !self.may_seal() {
-            // For timers, and for a socket that was full.
-            self.flush(cx)?;
-        }
-        if read || self.may_seal() {
+        let input = self.read(cx)?;
+        if self.may_seal() || matches!(input, Input::Some { again: true }) {
             self.gave_way = true;
             cx.waker().wake_by_ref();
+        } else if !seals || !matches!(input, Input::None) {
+            // For timers, and for a socket that was full.
+            self.flush(cx)?;
         }
         Ok(())
     }
 
-    /// One read, passed to the streams; false if there was nothing to read.
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, SessionEnd> {
+    /// One read, passed to the streams.
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<Input, SessionEnd> {
         // Pending output must leave first; then the streams take input again.
         if !self.mux.accepts_input() || self.wire.poll_fill(cx)?.is_pending() {
-            return Ok(false);
+            return Ok(Input::None);
         }
-        let mut outcome = Ok(true);
+        let mut outcome = Ok(());
         while let Some(piece) = self.wire.next()? {
             if let Err(stop) = self.mux.receive(piece, &mut self.wakes) {
                 outcome = Err(stop.into());
                 break;
             }
         }
+        // A single stream wakes this task with its answer. The answers of several are sent together.
+        let is_batch = self.wakes.len() > 1;
         self.wake();
-        outcome
+        outcome.map(|()| Input::Some {
+            again: is_batch || self.wire.has_more() || self.wire.owes_answer(),
+        })
     }
 
     fn may_seal(&self) -> bool {
@@ -161,7 +174,7 @@ impl Driver {
         if let Poll::Ready(Err(end)) = flushed {
             // The peer's own reason is more precise than the write error.
             for _ in 0..MAX_LAST_READS {
-                if !self.read(cx)? {
+                if matches!(self.read(cx)?, Input::None) {
                     break;
                 }
             }

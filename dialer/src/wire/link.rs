@@ -83,6 +83,16 @@ impl WireLink {
         outcome
     }
 
+    /// See [`Socket::has_more`]. An error of an earlier write waits for the end of the data.
+    pub(crate) fn has_more(&self) -> bool {
+        self.socket.has_more() || self.broken.is_some()
+    }
+
+    /// True if the peer's probe is not acknowledged yet.
+    pub(crate) fn owes_answer(&self) -> bool {
+        self.answer.is_some()
+    }
+
     /// Processes messages up to the next one with DATA: [`WireLink::data_mut`]. False if no message is
     /// left.
     pub(crate) fn advance(&mut self, retransmit: &mut RetransmitBuffer) -> Result<bool, LinkEnd> {
