@@ -106,26 +106,27 @@ impl Driver {
         }
         // A task that sent a small message ran after all others of this turn, so the message goes
         // out now. Bulk yields once more, until there is a batch of it.
+        let now = Instant::now();
         let seals = std::mem::take(&mut self.gave_way) || self.mux.has_small();
         if seals {
-            self.seal(false);
-            self.flush(cx)?;
+            self.seal(false, now);
+            self.flush(cx, now)?;
         }
-        let input = self.read(cx)?;
+        let input = self.read(cx, now)?;
         if self.may_seal() || matches!(input, Input::Some { again: true }) {
             self.gave_way = true;
             cx.waker().wake_by_ref();
         } else if !seals || !matches!(input, Input::None) {
             // For timers, and for a socket that was full.
-            self.flush(cx)?;
+            self.flush(cx, now)?;
         }
         Ok(())
     }
 
     /// One read, passed to the streams.
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<Input, SessionEnd> {
+    fn read(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<Input, SessionEnd> {
         // Pending output must leave first; then the streams take input again.
-        if !self.mux.accepts_input() || self.wire.poll_fill(cx)?.is_pending() {
+        if !self.mux.accepts_input() || self.wire.poll_fill(cx, now)?.is_pending() {
             return Ok(Input::None);
         }
         let mut outcome = Ok(());
@@ -148,8 +149,7 @@ impl Driver {
     }
 
     /// Seals as many messages as there are, or as the wire has capacity for.
-    fn seal(&mut self, all: bool) {
-        let now = Instant::now();
+    fn seal(&mut self, all: bool, now: Instant) {
         if self.mux.has_small() {
             self.small = Some(now);
         }
@@ -163,18 +163,18 @@ impl Driver {
                 break;
             }
             let (mux, wakes) = (&self.mux, &mut self.wakes);
-            self.wire.seal(&mut |out| mux.fill(out, bulk, wakes));
+            self.wire.seal(now, &mut |out| mux.fill(out, bulk, wakes));
         }
         self.wake();
     }
 
-    fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), SessionEnd> {
-        let flushed = self.wire.poll_flush(cx);
+    fn flush(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<(), SessionEnd> {
+        let flushed = self.wire.poll_flush(cx, now);
         self.shared.count(self.wire.counts(), self.wire.rtt());
         if let Poll::Ready(Err(end)) = flushed {
             // The peer's own reason is more precise than the write error.
             for _ in 0..MAX_LAST_READS {
-                if matches!(self.read(cx)?, Input::None) {
+                if matches!(self.read(cx, now)?, Input::None) {
                     break;
                 }
             }
@@ -202,8 +202,9 @@ impl Driver {
 
     /// Sends the remaining data of the streams, the reason, and the end of the wire.
     fn last_words(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = Instant::now();
         loop {
-            self.seal(true);
+            self.seal(true, now);
             let more = self.mux.has_output(true);
             let DriverPhase::Closing {
                 reason,
@@ -225,11 +226,11 @@ impl Driver {
             }
             // The wire may need the peer's acknowledgements to continue. All other input is
             // dropped.
-            if let Poll::Ready(Ok(())) = self.wire.poll_fill(cx) {
+            if let Poll::Ready(Ok(())) = self.wire.poll_fill(cx, now) {
                 while let Ok(Some(_)) = self.wire.next() {}
                 cx.waker().wake_by_ref();
             }
-            match self.wire.poll_flush(cx) {
+            match self.wire.poll_flush(cx, now) {
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
                 Poll::Ready(Ok(())) if self.wire.room() > 0 => {}
                 _ => return Poll::Pending,

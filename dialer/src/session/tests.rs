@@ -406,15 +406,21 @@ async fn protocol_violation_ends_its_session_only_with_a_reason() {
     let hub = hub.unwrap().session;
 
     // Data for a stream that was never opened.
-    wire.seal(&mut |out| out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 4, 1, 2, 3, 4]));
-    poll_fn(|cx| wire.poll_flush(cx)).await.unwrap();
+    wire.seal(Instant::now(), &mut |out| {
+        out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 4, 1, 2, 3, 4])
+    });
+    poll_fn(|cx| wire.poll_flush(cx, Instant::now()))
+        .await
+        .unwrap();
     let mux = Mux::new(Side::Agent, &limits(16), 16);
     // Probes come in between.
     let told = loop {
         if let Some(piece) = wire.next().unwrap() {
             break mux.receive(piece, &mut Vec::new());
         }
-        poll_fn(|cx| wire.poll_fill(cx)).await.unwrap();
+        poll_fn(|cx| wire.poll_fill(cx, Instant::now()))
+            .await
+            .unwrap();
     };
     assert_eq!(told, Err(Stop::GoAway(CloseReason::Protocol)));
 

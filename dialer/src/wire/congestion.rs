@@ -149,8 +149,8 @@ impl CongestionControl {
     }
 
     /// Records a sign of life: a message of the link.
-    pub(crate) fn heard(&mut self) {
-        self.heard = Instant::now();
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.heard = now;
         // The first probe measures the round trip.
         if self.asked.is_some() {
             self.due = self.heard + self.idle_delay;
@@ -175,7 +175,7 @@ impl CongestionControl {
     }
 
     /// Decides after each message whether a probe is due.
-    pub(crate) fn due(&mut self, sent: u64, flight: u64) -> Due {
+    pub(crate) fn due(&mut self, sent: u64, flight: u64, now: Instant) -> Due {
         let unprobed = sent.saturating_sub(self.probed);
         if self.out.len() >= MAX_PROBES_IN_FLIGHT {
             return Due::Nothing;
@@ -191,7 +191,6 @@ impl CongestionControl {
         if stuck || (unprobed > 0 && unprobed >= step.max(MIN_PROBE_DISTANCE)) {
             return Due::Probe;
         }
-        let now = Instant::now();
         if unprobed > 0
             && self
                 .asked
@@ -297,9 +296,13 @@ impl CongestionControl {
 
     /// Runs the timer and schedules the next wake-up. Returns an error if the peer is dead;
     /// `looked` tells that all received data was processed.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, looked: bool) -> Result<(), Duration> {
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        looked: bool,
+        mut now: Instant,
+    ) -> Result<(), Duration> {
         loop {
-            let now = Instant::now();
             let dead = self.heard + SILENCE_TIMEOUT;
             if looked && now >= dead {
                 return Err(SILENCE_TIMEOUT);
@@ -320,7 +323,7 @@ impl CongestionControl {
                     .reset(next.max(now + Duration::from_millis(1)));
             }
             match self.timer.as_mut().poll(cx) {
-                Poll::Ready(()) => {}
+                Poll::Ready(()) => now = Instant::now(),
                 Poll::Pending => return Ok(()),
             }
         }

@@ -197,7 +197,9 @@ async fn close_of_a_link_ends_no_session() {
     let (agent, hub) = begin(a, h, (&limits, &limits), &known).await;
     let agent = WireEnd::drive(agent.unwrap(), 1000);
     let mut hub = hub.unwrap();
-    hub.seal(&mut |out| out.extend_from_slice(b"last words"));
+    hub.seal(Instant::now(), &mut |out| {
+        out.extend_from_slice(b"last words")
+    });
     poll_fn(|cx| hub.poll_close(cx, CloseReason::Deleted)).await;
     assert_eq!(agent.got(10).await, b"last words");
     agent.down().await;
