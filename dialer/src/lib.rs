@@ -32,7 +32,7 @@
 //!   byte is lost or repeated. A stream that breaks for good is an error at both ends, never an end.
 //! - **Limits.** 1,056 streams for each session, with windows of 256 KiB to 4 MiB and 32 MiB of growth ([`Limits`]).
 //!   Sessions that share one [`MemoryBudget`] grow within that. A slow reader of one stream stops no other one.
-//! - **Liveness.** A path without any message is given up after 19.5 s, by either end.
+//! - **Liveness.** A path without any message is given up after 10.5 s, by either end.
 //! - **Half-close.** [`Stream`] is `AsyncRead` and `AsyncWrite`; a shutdown ends its own direction only.
 //!
 //! # Errors

@@ -10,8 +10,9 @@ pub(crate) const INITIAL_WINDOW: u32 = 256 * 1024;
 pub(crate) const INITIAL_WINDOW_BYTES: usize = INITIAL_WINDOW as usize;
 /// Time without a message after which a peer counts as dead. Any message of the link counts,
 /// because the acknowledgement of a probe may wait behind megabytes on a slow path. If only one
-/// direction is dead, the end that receives nothing gives up. The next link answers within 20 s of the last message.
-pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_millis(19_500);
+/// direction is dead, the end that receives nothing gives up. An idle peer is probed in time, so the
+/// next link answers within 11 s of the last message.
+pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_millis(10_500);
 /// A thousand user requests, and some streams for requests of hub and agent.
 const DEFAULT_MAX_STREAMS: usize = 1000 + 56;
 /// An agent without a certificate sends one request at a time, and may have abandoned earlier ones.

@@ -34,7 +34,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use rustls::pki_types::CertificateDer;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 pub use self::handle::{LinkState, Resumable};
 use self::{channel::RECORD_OVERHEAD, link::WireLink, retransmit::RetransmitBuffer};
@@ -147,10 +147,14 @@ impl Wire {
     }
 
     /// Reads once from the socket. When ready, call [`Wire::next`] until it returns `None`, then
-    /// call again. An error ends the session.
-    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+    /// call again. An error ends the session. `now` is the time of the current round: the clock is read once in each.
+    pub(crate) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), LinkEnd>> {
         loop {
-            self.register_driver(cx)?;
+            self.register_driver(cx, now)?;
             // Left over by the handshake.
             if self.channel.has_piece() {
                 return Poll::Ready(Ok(()));
@@ -158,7 +162,7 @@ impl Wire {
             let WireState::Up(link) = &mut self.state else {
                 return Poll::Pending;
             };
-            match link.poll_read(cx) {
+            match link.poll_read(cx, now) {
                 Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
                 Poll::Ready(Err(end)) => self.link_lost(end),
                 Poll::Pending => {
@@ -169,10 +173,28 @@ impl Wire {
         }
     }
 
+    /// True if the last read did not find the end of the available data. Otherwise the polling task is
+    /// woken by the next data, without another read.
+    pub(crate) fn has_more(&mut self) -> bool {
+        let more = match &self.state {
+            WireState::Up(link) => link.has_more(),
+            WireState::Down(..) => true,
+        };
+        if !more {
+            self.channel.rest();
+        }
+        more
+    }
+
+    /// True if the peer's probe waits for its acknowledgement, which leaves with the next flush.
+    pub(crate) fn owes_answer(&self) -> bool {
+        matches!(&self.state, WireState::Up(link) if link.owes_answer())
+    }
+
     /// Takes over a new link, or ends the session when the resume window has closed.
-    fn register_driver(&mut self, cx: &mut Context<'_>) -> Result<(), LinkEnd> {
+    fn register_driver(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<(), LinkEnd> {
         if self.end.is_none() {
-            self.take_over(cx);
+            self.take_over(cx, now);
         }
         if let WireState::Down(last, window) = &mut self.state
             && window.as_mut().poll(cx).is_ready()
@@ -222,7 +244,7 @@ impl Wire {
         }
         // A response of the inner TLS, or its alert.
         if self.channel.has_records() {
-            self.queue_records(HANDSHAKE_BYTES);
+            self.queue_records(HANDSHAKE_BYTES, Instant::now());
         }
         self.end.clone().map_or(Ok(true), Err)
     }
@@ -256,47 +278,47 @@ impl Wire {
 
     /// Seals one message: the bytes that `fill` appends, up to [`MAX_PLAIN_BYTES`]. Only call it with
     /// capacity.
-    pub(crate) fn seal(&mut self, fill: &mut dyn FnMut(&mut BytesMut)) {
+    pub(crate) fn seal(&mut self, now: Instant, fill: &mut dyn FnMut(&mut BytesMut)) {
         let mut plain = PLAIN.take();
         plain.clear();
         plain.reserve(MAX_PLAIN_BYTES);
         fill(&mut plain);
         if !plain.is_empty()
-            && let Err(end) = self.seal_plain(&plain)
+            && let Err(end) = self.seal_plain(&plain, now)
         {
             self.end.get_or_insert(end);
         }
         PLAIN.set(plain);
     }
 
-    fn seal_plain(&mut self, plain: &[u8]) -> Result<(), LinkEnd> {
+    fn seal_plain(&mut self, plain: &[u8], now: Instant) -> Result<(), LinkEnd> {
         let size = plain.len() + RECORD_OVERHEAD;
         let (channel, body) = (&mut self.channel, self.agreed.body);
         match &mut self.state {
             // Sealed in place; the message fits the limit of all peers.
             WireState::Up(link) if size + KEY_UPDATE_BYTES <= body && !channel.has_records() => {
                 let mut sealed = Ok(());
-                let sent = link.send_data(&mut self.retransmit, size, |out| {
+                let sent = link.send_data(&mut self.retransmit, size, now, |out| {
                     sealed = channel.seal(plain, out);
                 });
                 sealed.map_err(LinkEnd::Secure).and(sent)
             }
             _ => {
                 channel.seal_aside(plain).map_err(LinkEnd::Secure)?;
-                self.queue_records(size);
+                self.queue_records(size, now);
                 Ok(())
             }
         }
     }
 
     /// Queues pending records. Without a link they wait in the channel.
-    fn queue_records(&mut self, expected: usize) {
+    fn queue_records(&mut self, expected: usize, now: Instant) {
         let WireState::Up(link) = &mut self.state else {
             return;
         };
         let (channel, body) = (&mut self.channel, self.agreed.body);
         while channel.has_records() {
-            let sent = link.send_data(&mut self.retransmit, expected.min(body), |out| {
+            let sent = link.send_data(&mut self.retransmit, expected.min(body), now, |out| {
                 channel.pull(out, body);
             });
             if let Err(end) = sent {
@@ -312,17 +334,21 @@ impl Wire {
 
     /// Runs the timers and writes queued data. Pending while the socket is full; an error ends the
     /// session.
-    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+    pub(crate) fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), LinkEnd>> {
         let full = self.room() == 0;
-        self.register_driver(cx)?;
+        self.register_driver(cx, now)?;
         let WireState::Up(link) = &mut self.state else {
             return Poll::Ready(Ok(()));
         };
-        let outcome = match link.poll_flush(cx, &self.retransmit) {
+        let outcome = match link.poll_flush(cx, &self.retransmit, now) {
             Poll::Ready(Err(end)) => {
                 self.link_lost(end);
                 // Starts the timer of the resume window, or reports the end.
-                self.register_driver(cx)?;
+                self.register_driver(cx, now)?;
                 Poll::Pending
             }
             outcome => outcome,
@@ -355,7 +381,7 @@ impl Wire {
     }
 
     /// Continues with a new link, if there is one.
-    fn take_over(&mut self, cx: &mut Context<'_>) {
+    fn take_over(&mut self, cx: &mut Context<'_>, now: Instant) {
         let Some(Resumption { handle }) = &self.resumption else {
             return;
         };
@@ -392,7 +418,7 @@ impl Wire {
             let _ = new.outcome.send(said);
         }
         if self.channel.has_records() {
-            self.queue_records(HANDSHAKE_BYTES);
+            self.queue_records(HANDSHAKE_BYTES, now);
         }
     }
 }
@@ -416,7 +442,7 @@ impl Wire {
 
     async fn shake(&mut self) -> Result<(), LinkEnd> {
         loop {
-            self.queue_records(HANDSHAKE_BYTES);
+            self.queue_records(HANDSHAKE_BYTES, Instant::now());
             if !self.channel.is_handshaking() {
                 return self.flush().await;
             }
@@ -442,22 +468,23 @@ impl Wire {
 
     /// Sends `plain` at once.
     pub(crate) async fn send_now(&mut self, plain: &[u8]) -> Result<(), LinkEnd> {
-        self.seal(&mut |out| out.extend_from_slice(plain));
+        self.seal(Instant::now(), &mut |out| out.extend_from_slice(plain));
         self.flush().await
     }
 
     async fn fill(&mut self) -> Result<(), LinkEnd> {
         poll_fn(|cx| {
-            if let Poll::Ready(Err(end)) = self.poll_flush(cx) {
+            let now = Instant::now();
+            if let Poll::Ready(Err(end)) = self.poll_flush(cx, now) {
                 return Poll::Ready(Err(end));
             }
-            self.poll_fill(cx)
+            self.poll_fill(cx, now)
         })
         .await
     }
 
     async fn flush(&mut self) -> Result<(), LinkEnd> {
-        poll_fn(|cx| self.poll_flush(cx)).await
+        poll_fn(|cx| self.poll_flush(cx, Instant::now())).await
     }
 
     /// Makes the session resumable, if the hub keeps sessions. `known` is the hub's list.

@@ -1,7 +1,7 @@
 //! The task of a session, which joins its streams to its wire.
 //!
-//! One round: read once, pass everything to the streams, yield once so that they can answer, then
-//! seal their output and write it at once. It never waits for the consumer of a stream or for a
+//! One round: read once, pass everything to the streams, yield once if several of them can answer,
+//! then seal their output and write it at once. It never waits for the consumer of a stream or for a
 //! caller of `accept`, and reading does not wait for writing.
 
 use std::{
@@ -53,6 +53,16 @@ enum DriverPhase {
     },
 }
 
+/// Outcome of one read.
+enum Input {
+    None,
+    /// `again`: another round follows at once, because there may be more to read, an acknowledgement is
+    /// due, or several streams may answer.
+    Some {
+        again: bool,
+    },
+}
+
 /// Reason for the end of a session, and the reason sent to the peer.
 struct SessionEnd(SessionError, CloseReason);
 
@@ -96,38 +106,42 @@ impl Driver {
         }
         // A task that sent a small message ran after all others of this turn, so the message goes
         // out now. Bulk yields once more, until there is a batch of it.
+        let now = Instant::now();
         let seals = std::mem::take(&mut self.gave_way) || self.mux.has_small();
         if seals {
-            self.seal(false);
-            self.flush(cx)?;
+            self.seal(false, now);
+            self.flush(cx, now)?;
         }
-        let read = self.read(cx)?;
-        if !read && !seals && !self.may_seal() {
-            // For timers, and for a socket that was full.
-            self.flush(cx)?;
-        }
-        if read || self.may_seal() {
+        let input = self.read(cx, now)?;
+        if self.may_seal() || matches!(input, Input::Some { again: true }) {
             self.gave_way = true;
             cx.waker().wake_by_ref();
+        } else if !seals || !matches!(input, Input::None) {
+            // For timers, and for a socket that was full.
+            self.flush(cx, now)?;
         }
         Ok(())
     }
 
-    /// One read, passed to the streams; false if there was nothing to read.
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, SessionEnd> {
+    /// One read, passed to the streams.
+    fn read(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<Input, SessionEnd> {
         // Pending output must leave first; then the streams take input again.
-        if !self.mux.accepts_input() || self.wire.poll_fill(cx)?.is_pending() {
-            return Ok(false);
+        if !self.mux.accepts_input() || self.wire.poll_fill(cx, now)?.is_pending() {
+            return Ok(Input::None);
         }
-        let mut outcome = Ok(true);
+        let mut outcome = Ok(());
         while let Some(piece) = self.wire.next()? {
             if let Err(stop) = self.mux.receive(piece, &mut self.wakes) {
                 outcome = Err(stop.into());
                 break;
             }
         }
+        // A single stream wakes this task with its answer. The answers of several are sent together.
+        let is_batch = self.wakes.len() > 1;
         self.wake();
-        outcome
+        outcome.map(|()| Input::Some {
+            again: is_batch || self.wire.has_more() || self.wire.owes_answer(),
+        })
     }
 
     fn may_seal(&self) -> bool {
@@ -135,8 +149,7 @@ impl Driver {
     }
 
     /// Seals as many messages as there are, or as the wire has capacity for.
-    fn seal(&mut self, all: bool) {
-        let now = Instant::now();
+    fn seal(&mut self, all: bool, now: Instant) {
         if self.mux.has_small() {
             self.small = Some(now);
         }
@@ -150,18 +163,18 @@ impl Driver {
                 break;
             }
             let (mux, wakes) = (&self.mux, &mut self.wakes);
-            self.wire.seal(&mut |out| mux.fill(out, bulk, wakes));
+            self.wire.seal(now, &mut |out| mux.fill(out, bulk, wakes));
         }
         self.wake();
     }
 
-    fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), SessionEnd> {
-        let flushed = self.wire.poll_flush(cx);
+    fn flush(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<(), SessionEnd> {
+        let flushed = self.wire.poll_flush(cx, now);
         self.shared.count(self.wire.counts(), self.wire.rtt());
         if let Poll::Ready(Err(end)) = flushed {
             // The peer's own reason is more precise than the write error.
             for _ in 0..MAX_LAST_READS {
-                if !self.read(cx)? {
+                if matches!(self.read(cx, now)?, Input::None) {
                     break;
                 }
             }
@@ -189,8 +202,9 @@ impl Driver {
 
     /// Sends the remaining data of the streams, the reason, and the end of the wire.
     fn last_words(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = Instant::now();
         loop {
-            self.seal(true);
+            self.seal(true, now);
             let more = self.mux.has_output(true);
             let DriverPhase::Closing {
                 reason,
@@ -212,11 +226,11 @@ impl Driver {
             }
             // The wire may need the peer's acknowledgements to continue. All other input is
             // dropped.
-            if let Poll::Ready(Ok(())) = self.wire.poll_fill(cx) {
+            if let Poll::Ready(Ok(())) = self.wire.poll_fill(cx, now) {
                 while let Ok(Some(_)) = self.wire.next() {}
                 cx.waker().wake_by_ref();
             }
-            match self.wire.poll_flush(cx) {
+            match self.wire.poll_flush(cx, now) {
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
                 Poll::Ready(Ok(())) if self.wire.room() > 0 => {}
                 _ => return Poll::Pending,

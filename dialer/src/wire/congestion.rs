@@ -29,8 +29,9 @@ use crate::limits::SILENCE_TIMEOUT;
 
 /// Interval of probes while anything is sent; windows are sized by the result.
 const ACTIVE_PROBE_INTERVAL: Duration = Duration::from_millis(250);
-/// Interval of probes while nothing is sent, with 20 % of jitter.
-const IDLE_PROBE_INTERVAL: Duration = Duration::from_secs(10);
+/// Silence of the peer after which it is probed, with 10 % of jitter. Its acknowledgement has a few seconds before
+/// the peer counts as dead. Messages of either side put the probe off, so a link with any traffic pays nothing for it.
+const IDLE_PROBE_DELAY: Duration = Duration::from_secs(6);
 /// Growth of the round trip at which bulk is held back; at least an eighth of the round trip,
 /// because a burst queues on a long path.
 const MAX_QUEUE_DELAY: Duration = Duration::from_millis(1);
@@ -77,7 +78,10 @@ pub(crate) struct CongestionControl {
     heard: Instant,
     /// Time of the last probe.
     asked: Option<Instant>,
+    /// Time of the next probe if nothing is sent or heard until then.
     due: Instant,
+    /// Delay until that time, new after each probe.
+    idle_delay: Duration,
     timer: Pin<Box<Sleep>>,
     interactive: bool,
 }
@@ -121,6 +125,7 @@ impl CongestionControl {
             heard: now,
             asked: None,
             due,
+            idle_delay: IDLE_PROBE_DELAY,
             timer: Box::pin(sleep_until(due)),
             interactive: false,
         }
@@ -144,8 +149,12 @@ impl CongestionControl {
     }
 
     /// Records a sign of life: a message of the link.
-    pub(crate) fn heard(&mut self) {
-        self.heard = Instant::now();
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.heard = now;
+        // The first probe measures the round trip.
+        if self.asked.is_some() {
+            self.due = self.heard + self.idle_delay;
+        }
     }
 
     /// Sets whether small messages are in flight, which nothing must delay.
@@ -166,7 +175,7 @@ impl CongestionControl {
     }
 
     /// Decides after each message whether a probe is due.
-    pub(crate) fn due(&mut self, sent: u64, flight: u64) -> Due {
+    pub(crate) fn due(&mut self, sent: u64, flight: u64, now: Instant) -> Due {
         let unprobed = sent.saturating_sub(self.probed);
         if self.out.len() >= MAX_PROBES_IN_FLIGHT {
             return Due::Nothing;
@@ -182,7 +191,6 @@ impl CongestionControl {
         if stuck || (unprobed > 0 && unprobed >= step.max(MIN_PROBE_DISTANCE)) {
             return Due::Probe;
         }
-        let now = Instant::now();
         if unprobed > 0
             && self
                 .asked
@@ -195,7 +203,7 @@ impl CongestionControl {
         }
         if self.out.back().is_some_and(|probe| probe.count == sent) {
             // Two probes with one count could not be told apart; the first is enough.
-            self.due = now + IDLE_PROBE_INTERVAL;
+            self.due = now + self.idle_delay;
             return Due::Nothing;
         }
         Due::IdleProbe
@@ -204,7 +212,8 @@ impl CongestionControl {
     pub(crate) fn sent(&mut self, count: u64, flight: u64) {
         let at = Instant::now();
         (self.probed, self.asked) = (count, Some(at));
-        self.due = at + IDLE_PROBE_INTERVAL.mul_f64(0.8 + 0.4 * chance());
+        self.idle_delay = IDLE_PROBE_DELAY.mul_f64(0.9 + 0.2 * chance());
+        self.due = at + self.idle_delay;
         self.out.push_back(AckProbe { count, at, flight });
     }
 
@@ -287,9 +296,13 @@ impl CongestionControl {
 
     /// Runs the timer and schedules the next wake-up. Returns an error if the peer is dead;
     /// `looked` tells that all received data was processed.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, looked: bool) -> Result<(), Duration> {
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        looked: bool,
+        mut now: Instant,
+    ) -> Result<(), Duration> {
         loop {
-            let now = Instant::now();
             let dead = self.heard + SILENCE_TIMEOUT;
             if looked && now >= dead {
                 return Err(SILENCE_TIMEOUT);
@@ -310,7 +323,7 @@ impl CongestionControl {
                     .reset(next.max(now + Duration::from_millis(1)));
             }
             match self.timer.as_mut().poll(cx) {
-                Poll::Ready(()) => {}
+                Poll::Ready(()) => now = Instant::now(),
                 Poll::Pending => return Ok(()),
             }
         }

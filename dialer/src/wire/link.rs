@@ -71,9 +71,13 @@ impl WireLink {
     }
 
     /// Reads available data, unless [`WireLink::advance`] may have a message left.
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), LinkEnd>> {
         let outcome = self.socket.poll_read(cx);
-        self.read = Instant::now();
+        self.read = now;
         if outcome.is_pending() {
             self.looked = true;
             if let Some(end) = self.broken.take() {
@@ -81,6 +85,16 @@ impl WireLink {
             }
         }
         outcome
+    }
+
+    /// See [`Socket::has_more`]. An error of an earlier write waits for the end of the data.
+    pub(crate) fn has_more(&self) -> bool {
+        self.socket.has_more() || self.broken.is_some()
+    }
+
+    /// True if the peer's probe is not acknowledged yet.
+    pub(crate) fn owes_answer(&self) -> bool {
+        self.answer.is_some()
     }
 
     /// Processes messages up to the next one with DATA: [`WireLink::data_mut`]. False if no message is
@@ -110,7 +124,7 @@ impl WireLink {
             }
         }
         if self.socket.take_activity() {
-            self.congestion.heard();
+            self.congestion.heard(self.read);
         }
         // No complete message is left: an empty block is returned.
         self.socket.rest();
@@ -138,6 +152,7 @@ impl WireLink {
         &mut self,
         retransmit: &mut RetransmitBuffer,
         expected: usize,
+        now: Instant,
         fill: impl FnOnce(&mut BytesMut),
     ) -> Result<(), LinkEnd> {
         let mut size = 0;
@@ -148,7 +163,7 @@ impl WireLink {
             size = out.len() - before;
         })?;
         retransmit.add_sent(size, &frame);
-        self.send_probe(retransmit)
+        self.send_probe(retransmit, now)
     }
 
     /// Queues the unacknowledged frames of an earlier link.
@@ -165,9 +180,9 @@ impl WireLink {
             .map(drop)
     }
 
-    fn send_probe(&mut self, retransmit: &RetransmitBuffer) -> Result<(), LinkEnd> {
+    fn send_probe(&mut self, retransmit: &RetransmitBuffer, now: Instant) -> Result<(), LinkEnd> {
         let (sent, flight) = (retransmit.sent(), retransmit.flight());
-        match self.congestion.due(sent, flight) {
+        match self.congestion.due(sent, flight, now) {
             Due::Nothing => return Ok(()),
             Due::Probe => {}
             Due::IdleProbe => self.socket.ping()?,
@@ -182,14 +197,15 @@ impl WireLink {
         &mut self,
         cx: &mut Context<'_>,
         retransmit: &RetransmitBuffer,
+        now: Instant,
     ) -> Poll<Result<(), LinkEnd>> {
         if !self.closing {
-            self.send_probe(retransmit)?;
+            self.send_probe(retransmit, now)?;
         }
         let silent = |silence: Duration| LinkEnd::Silent(silence);
         // A session that does not read, because it cannot write, counts as dead by then.
-        let looked = self.looked || self.read.elapsed() >= SILENCE_TIMEOUT;
-        self.congestion.poll(cx, looked).map_err(silent)?;
+        let looked = self.looked || now.saturating_duration_since(self.read) >= SILENCE_TIMEOUT;
+        self.congestion.poll(cx, looked, now).map_err(silent)?;
         self.looked = false;
         if self.socket.takes_urgent()
             && let Some(count) = self.answer.take()

@@ -50,6 +50,8 @@ pub(crate) struct Socket {
     /// Bytes of the inbox that were read.
     used: usize,
     eof: bool,
+    /// The last read ended because the connection had no more, and its next data wakes the task.
+    waits: bool,
     /// The inbox holds at most the beginning of a frame.
     drained: bool,
     /// The beginning of a frame has grown since the last check.
@@ -79,6 +81,7 @@ impl Socket {
             assembled: Vec::new(),
             used: 0,
             eof: false,
+            waits: false,
             drained: read.is_empty(),
             grown: false,
             told: false,
@@ -110,6 +113,7 @@ impl Socket {
         }
         let before = self.inbox.len();
         let outcome = self.read(cx);
+        self.waits = outcome.is_pending();
         if self.inbox.len() > before {
             self.drained = false;
             self.grown = true;
@@ -118,6 +122,11 @@ impl Socket {
         self.rest();
         ready!(outcome)?;
         Poll::Ready(Err(LinkEnd::Eof))
+    }
+
+    /// True unless the last read found the end of the available data.
+    pub(crate) fn has_more(&self) -> bool {
+        !(self.waits && self.drained)
     }
 
     /// Reads until the connection has no more: TLS returns one record at a time.

@@ -170,7 +170,7 @@ impl WireEnd {
         let (received_in, received) = watch::channel(wire.counts().0);
         let (handle, source) = (wire.handle(), Arc::clone(&out));
         let round = move |cx: &mut Context<'_>| -> Result<(), LinkEnd> {
-            if wire.poll_fill(cx)?.is_ready() {
+            if wire.poll_fill(cx, tokio::time::Instant::now())?.is_ready() {
                 cx.waker().wake_by_ref();
                 while let Some(bytes) = wire.next()? {
                     got_in.send_modify(|got| got.extend_from_slice(&bytes));
@@ -180,12 +180,14 @@ impl WireEnd {
             source.waker = Some(cx.waker().clone());
             while wire.room() > 0 && !source.bytes.is_empty() {
                 let size = source.bytes.len().min(piece);
-                wire.seal(&mut |out| out.extend(source.bytes.drain(..size)));
+                wire.seal(tokio::time::Instant::now(), &mut |out| {
+                    out.extend(source.bytes.drain(..size))
+                });
             }
             received_in.send_replace(wire.counts().0);
             let (size, limit) = wire.retransmit.size();
             kept_in.send_modify(|kept| *kept = (kept.0.max(size), limit));
-            if let Poll::Ready(outcome) = wire.poll_flush(cx) {
+            if let Poll::Ready(outcome) = wire.poll_flush(cx, tokio::time::Instant::now()) {
                 outcome?;
             }
             Ok(())

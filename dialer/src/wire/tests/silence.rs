@@ -19,7 +19,7 @@ const PING: &[u8] = &[0x89, 0];
 const PONG: &[u8] = &[0x8a, 0];
 /// Head of a message of 16,000 bytes.
 const HEAD: &[u8] = &[0x82, 126, 0x3e, 0x80];
-const SILENCE_TIMEOUT: Duration = Duration::from_millis(19_500);
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(10_500);
 
 /// Sends the pieces at this interval, then stays silent.
 async fn says(mut far: DuplexStream, pieces: Vec<Vec<u8>>, every: Duration) {
@@ -90,7 +90,7 @@ async fn partial_ping_is_no_sign_of_life() {
 /// On a path so slow that one message takes a minute.
 #[tokio::test(start_paused = true)]
 async fn slow_message_is_a_sign_of_life_while_it_arrives() {
-    let every = Duration::from_secs(15);
+    let every = Duration::from_secs(8);
     let mut pieces = vec![HEAD.to_vec()];
     pieces.extend(vec![vec![0]; 8]);
     let came = every * 9;
@@ -104,7 +104,7 @@ async fn peer_that_sends_data_without_acknowledgements_is_alive() {
     let count = agent.counts().0;
     let agent = WireEnd::drive(agent, 1000);
     for _ in 0..10 {
-        sleep(Duration::from_secs(15)).await;
+        sleep(Duration::from_secs(8)).await;
         far.write_all(&message(&Frame::Probe(count))).await.unwrap();
     }
     assert!(agent.is_up());

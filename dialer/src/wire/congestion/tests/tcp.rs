@@ -82,7 +82,9 @@ impl Tcp {
                 }
                 let flight = sent - acknowledged;
                 let probes = match &mut congestion {
-                    Some(congestion) => congestion.due(sent, flight) != Due::Nothing,
+                    Some(congestion) => {
+                        congestion.due(sent, flight, Instant::now()) != Due::Nothing
+                    }
                     None => room,
                 };
                 if probes {
@@ -183,7 +185,7 @@ async fn sparse_data_is_probed_four_times_a_second() {
     let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     let mut probes = 0;
     for n in 1..=100_u64 {
-        if congestion.due(n * 100, 100) != Due::Nothing {
+        if congestion.due(n * 100, 100, Instant::now()) != Due::Nothing {
             congestion.sent(n * 100, 100);
             congestion.answered(n * 100).unwrap();
             probes += 1;
