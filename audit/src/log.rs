@@ -177,11 +177,16 @@ impl AuditLog {
         self.request(head, party, None);
     }
 
-    /// Like [`AuditLog::start_of`]; the result makes the event of the end cheaper. It takes some 400 bytes.
-    pub fn short_start_of(&self, head: &RequestHead<'_>, party: &RequestParty<'_>) -> StartedEvent {
-        let (at, hub) = (SystemTime::now(), &self.0.hub);
+    /// Like [`AuditLog::start_of`], with the time of the request's head; the result makes the event of the end cheaper. It takes
+    /// some 400 bytes.
+    pub fn short_start_of(
+        &self,
+        at: SystemTime,
+        head: &RequestHead<'_>,
+        party: &RequestParty<'_>,
+    ) -> StartedEvent {
         with_scratch(|to| {
-            let common = encode_request(at, hub, head, party, None, to);
+            let common = encode_request(at, &self.0.hub, head, party, None, to);
             self.push(to);
             StartedEvent(to.get(common).unwrap_or_default().into())
         })
@@ -193,10 +198,9 @@ impl AuditLog {
     }
 
     /// Reports the end of a request about whose sender and cluster nothing has changed since its start.
-    pub fn end_of_started(&self, started: &StartedEvent, result: &RequestResult) {
-        let (at, hub) = (SystemTime::now(), &self.0.hub);
+    pub fn end_of_started(&self, started: &StartedEvent, at: SystemTime, result: &RequestResult) {
         with_scratch(|to| {
-            encode_end(at, hub, &started.0, result, to);
+            encode_end(at, &self.0.hub, &started.0, result, to);
             self.push(to);
         });
     }

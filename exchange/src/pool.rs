@@ -8,12 +8,14 @@ use std::{
 };
 
 use fairlead_dialer::sync::lock;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::transport::Transport;
 
 /// Longest idle time of a transport.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Sweeps in that time. An idle transport counts them instead of having a time of its own, so no request reads the clock for it.
+const MAX_SWEEPS: u32 = 4;
 
 pub(crate) struct Pool<W> {
     idle: Mutex<Idle<W>>,
@@ -21,8 +23,8 @@ pub(crate) struct Pool<W> {
 }
 
 struct Idle<W> {
-    /// The newest last.
-    transports: VecDeque<(W, Instant)>,
+    /// Transports with the sweeps that each has survived, the newest last.
+    transports: VecDeque<(W, u32)>,
     swept: bool,
 }
 
@@ -51,7 +53,7 @@ impl<W: Transport> Pool<W> {
     pub(crate) fn put(self: &Arc<Self>, transport: W) {
         let mut idle = lock(&self.idle);
         let oldest = (idle.transports.len() >= self.max).then(|| idle.transports.pop_front());
-        idle.transports.push_back((transport, Instant::now()));
+        idle.transports.push_back((transport, 0));
         if !idle.swept {
             idle.swept = true;
             // Ends with the pool, or when the pool is empty.
@@ -65,11 +67,13 @@ impl<W: Transport> Pool<W> {
 /// Drops transports that are too old or dead.
 async fn sweep<W: Transport>(pool: Weak<Pool<W>>) {
     loop {
-        sleep(IDLE_TIMEOUT / 4).await;
+        sleep(IDLE_TIMEOUT / MAX_SWEEPS).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = lock(&pool.idle);
-        idle.transports
-            .retain_mut(|(transport, since)| since.elapsed() < IDLE_TIMEOUT && transport.is_idle());
+        idle.transports.retain_mut(|(transport, sweeps)| {
+            *sweeps += 1;
+            *sweeps <= MAX_SWEEPS && transport.is_idle()
+        });
         if idle.transports.is_empty() {
             idle.swept = false;
             return;

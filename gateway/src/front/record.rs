@@ -12,7 +12,7 @@ mod running;
 use std::{
     any::Any,
     sync::{Arc, Mutex, MutexGuard, atomic::Ordering},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use fairlead_api::{ClusterId, Code, resources::RequestKind};
@@ -69,6 +69,7 @@ impl RequestRecord {
             audit: audit.cloned(),
             trace: traces.and_then(|it| it.request(request.headers())),
             started: Instant::now(),
+            started_at: SystemTime::now(),
             metrics: Arc::clone(metrics),
             strangers: connection.strangers.clone(),
             connection: Arc::clone(&connection.state),
@@ -143,7 +144,8 @@ impl RequestRecord {
         let head = &self.0.head;
         match self.kind() {
             RequestKind::Other => {
-                let started = audit.short_start_of(&head.view(), &fields.party(head));
+                let started =
+                    audit.short_start_of(self.0.started_at, &head.view(), &fields.party(head));
                 fields.started = Some(started);
             }
             // There may be very many of these at a time.

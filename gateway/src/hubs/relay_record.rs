@@ -10,6 +10,7 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
+    time::SystemTime,
 };
 
 use bytes::Bytes;
@@ -188,7 +189,7 @@ impl RelayRecord {
             return;
         }
         let (head, cluster) = (self.head(), self.cluster.as_str());
-        let is_written = log::info_line(TARGET, "forwarded request", |line| {
+        let is_written = log::info_line(SystemTime::now(), TARGET, "forwarded request", |line| {
             line.text("request", head.id);
             line.text("hub", &self.first_hub.caller);
             line.shown("cluster", cluster);

@@ -83,23 +83,23 @@ impl InfoLine<'_> {
 /// Writes a line of level `INFO`; false if the log takes none, and the event has to go to `tracing`.
 ///
 /// The caller checks before that the level is enabled for the target.
-pub fn info_line(target: &str, message: &str, fields: impl FnOnce(&mut InfoLine<'_>)) -> bool {
+pub fn info_line(
+    at: SystemTime,
+    target: &str,
+    message: &str,
+    fields: impl FnOnce(&mut InfoLine<'_>),
+) -> bool {
     thread_local! {
         static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
     }
     if !TAKES_LINES.load(Ordering::Relaxed) {
         return false;
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let at = at.duration_since(UNIX_EPOCH);
     // A thread at its end has no buffer of its own any more.
     let mut line = SCRATCH.try_with(Cell::take).unwrap_or_default();
     line.clear();
-    encode(
-        now.unwrap_or_default(),
-        (target, message),
-        fields,
-        &mut line,
-    );
+    encode(at.unwrap_or_default(), (target, message), fields, &mut line);
     LINES.append(&line, false);
     if line.capacity() <= MAX_SCRATCH_BYTES {
         let _ = SCRATCH.try_with(|scratch| scratch.set(line));

@@ -3,7 +3,7 @@
 use std::{
     any::Any,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::RunningRequest};
@@ -42,6 +42,8 @@ pub(crate) struct RecordInner {
     /// Trace of the request; `None` while tracing is off.
     pub(super) trace: Option<Box<RequestTrace>>,
     pub(super) started: Instant,
+    /// The same by the clock of the day. Times of later events follow from it, so no event reads that clock again.
+    pub(super) started_at: SystemTime,
     pub(super) metrics: Arc<Metrics>,
     pub(super) connection: Arc<ConnectionState>,
     /// Shares of the client's address, if the connection is a proxy's.
@@ -154,6 +156,7 @@ impl Drop for RecordInner {
             self.table.remove(address);
         }
         let took = self.started.elapsed();
+        let ended_at = self.started_at + took;
         let outcome = fields.outcome.unwrap_or(RequestEnd::Left);
         let times = [fields.wait, fields.tunnel, fields.api];
         let elsewhere = times.into_iter().flatten().sum();
@@ -176,7 +179,7 @@ impl Drop for RecordInner {
             let (head, party) = (self.head.view(), fields.party(&self.head));
             let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
             let ending = (outcome.as_str(), millis, bytes_in, bytes_out);
-            log_request(&head, &party, fields, ending);
+            log_request(ended_at, &head, &party, fields, ending);
             if let Some(audit) = &self.audit {
                 let result = RequestResult {
                     status: fields.status.map(|status| status.as_u16()),
@@ -188,7 +191,7 @@ impl Drop for RecordInner {
                 };
                 match &fields.started {
                     Some(started) if fields.emergency.is_none() => {
-                        audit.end_of_started(started, &result);
+                        audit.end_of_started(started, ended_at, &result);
                     }
                     _ => audit.end_of(&head, &party, &result),
                 }
@@ -231,6 +234,7 @@ fn describe(span: &RequestSpan, head: &OwnedHead, fields: &RecordFields, outcome
 
 /// Writes the line of a request to the log of the process.
 fn log_request(
+    at: SystemTime,
     head: &RequestHead<'_>,
     party: &RequestParty<'_>,
     fields: &RecordFields,
@@ -245,7 +249,7 @@ fn log_request(
         None => (None, None),
     };
     let status = fields.status.map(|status| u64::from(status.as_u16()));
-    let is_written = log::info_line(TARGET, "request", |line| {
+    let is_written = log::info_line(at, TARGET, "request", |line| {
         line.text("request", head.id);
         line.optional("caller", caller);
         line.optional("token", token);
