@@ -75,6 +75,8 @@ pub(crate) struct Wire {
     distance: Option<Duration>,
     /// `None`: the session ends with its link.
     resumption: Option<Resumption>,
+    /// The last input was left over by the handshake, so the socket was not read.
+    has_left_over: bool,
     /// Reason for the session's end.
     end: Option<LinkEnd>,
 }
@@ -115,6 +117,7 @@ impl Wire {
             rtt: None,
             distance: None,
             resumption: None,
+            has_left_over: false,
             end: None,
         }
     }
@@ -155,8 +158,8 @@ impl Wire {
     ) -> Poll<Result<(), LinkEnd>> {
         loop {
             self.register_driver(cx, now)?;
-            // Left over by the handshake.
-            if self.channel.has_piece() {
+            self.has_left_over = self.channel.has_piece();
+            if self.has_left_over {
                 return Poll::Ready(Ok(()));
             }
             let WireState::Up(link) = &mut self.state else {
@@ -177,7 +180,7 @@ impl Wire {
     /// woken by the next data, without another read.
     pub(crate) fn has_more(&mut self) -> bool {
         let more = match &self.state {
-            WireState::Up(link) => link.has_more(),
+            WireState::Up(link) => self.has_left_over || link.has_more(),
             WireState::Down(..) => true,
         };
         if !more {

@@ -101,6 +101,7 @@ impl Socket {
 
     /// Reads available data, up to a block, unless [`Socket::advance`] may have a message left.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+        self.waits = false;
         if !self.drained {
             return Poll::Ready(Ok(()));
         }
