@@ -31,8 +31,8 @@ use crate::{
     way::Legs,
 };
 
-/// Concurrent clients, and requests that each of them sends.
-const LOADS: [(usize, usize); 2] = [(1, 600), (16, 100)];
+/// Concurrent clients, and requests that each of them sends. The larger load comes first: a hub has finished the work of its start after it.
+const LOADS: [(usize, usize); 2] = [(16, 100), (1, 600)];
 /// Requests of each client before the count. Pools and caches are full then.
 const WARM_UP_REQUESTS: usize = 60;
 /// First argument of the programs that are counted, and their names in the figures.

@@ -20,6 +20,7 @@ pub(super) struct Figures {
     instructions: f64,
     allocations: f64,
     system_calls: f64,
+    clock_reads: f64,
     task_polls: f64,
     swaps: f64,
     locked: f64,
@@ -37,17 +38,19 @@ impl Figures {
             instructions: each(profile.instructions),
             allocations: each(profile.allocations),
             system_calls: each(profile.system_calls),
+            clock_reads: each(profile.clock_reads),
             task_polls: each(profile.task_polls),
             swaps: each(profile.swaps),
             locked: each(profile.locked),
         }
     }
 
-    fn named(&self) -> [(&'static str, f64); 6] {
+    fn named(&self) -> [(&'static str, f64); 7] {
         [
             ("instructions", self.instructions),
             ("allocations", self.allocations),
             ("system calls", self.system_calls),
+            ("clock reads", self.clock_reads),
             ("task polls", self.task_polls),
             ("atomic swaps", self.swaps),
             ("locked instructions", self.locked),
@@ -60,6 +63,7 @@ impl Figures {
             instructions: above(self.instructions, INSTRUCTION_STEP),
             allocations: above(self.allocations, COUNT_STEP),
             system_calls: above(self.system_calls, COUNT_STEP),
+            clock_reads: above(self.clock_reads, COUNT_STEP),
             task_polls: above(self.task_polls, COUNT_STEP),
             swaps: above(self.swaps, COUNT_STEP),
             locked: above(self.locked, COUNT_STEP),
@@ -111,8 +115,8 @@ impl Ceilings {
     /// A figure has no ceiling.
     pub(super) fn judge(&self, measured: &Measured) -> anyhow::Result<(String, Vec<String>)> {
         let mut table = String::from(
-            "| process | clients | instructions | allocations | system calls | task polls | atomic swaps | locked instructions |\n\
-             |---|---|---|---|---|---|---|---|\n",
+            "| process | clients | instructions | allocations | system calls | clock reads | task polls | atomic swaps | locked instructions |\n\
+             |---|---|---|---|---|---|---|---|---|\n",
         );
         let mut exceeded = Vec::new();
         for (role, rows) in &measured.0 {
@@ -147,6 +151,7 @@ mod tests {
             instructions,
             allocations: 500,
             system_calls: 40,
+            clock_reads: 30,
             task_polls: 20,
             swaps: 100,
             locked: 300,
