@@ -8,11 +8,11 @@ use std::{io, path::PathBuf, sync::Arc};
 use anyhow::Context as _;
 use http_body_util::{Either, Full};
 use hyper::{
-    HeaderMap, Request, Response, StatusCode, Uri,
+    HeaderMap, Request, Response, StatusCode, Uri, Version,
     body::{Bytes, Incoming},
     header::{
-        CONNECTION, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-        TRANSFER_ENCODING, UPGRADE,
+        CONNECTION, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+        TRAILER, TRANSFER_ENCODING, UPGRADE,
     },
 };
 use rustls::ClientConfig;
@@ -83,10 +83,26 @@ async fn forward(
     mut request: Request<Incoming>,
 ) -> anyhow::Result<Response<Returning>> {
     strip(request.headers_mut());
+    if request.version() == Version::HTTP_2 {
+        make_http1(&mut request)?;
+    }
     let mut connection = pool.take().await?;
     let mut response = connection.send_request(request).await?;
     strip(response.headers_mut());
     Ok(response.map(|body| Returning::new(body, connection, pool)))
+}
+
+/// Moves the authority from the URI of HTTP/2 into the Host header of HTTP/1.1.
+fn make_http1(request: &mut Request<Incoming>) -> anyhow::Result<()> {
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    parts.scheme = None;
+    if let Some(authority) = parts.authority.take() {
+        let host = HeaderValue::from_str(authority.as_str())?;
+        request.headers_mut().insert(HOST, host);
+    }
+    *request.uri_mut() = Uri::from_parts(parts)?;
+    *request.version_mut() = Version::HTTP_11;
+    Ok(())
 }
 
 /// Headers of one leg only (RFC 9110, section 7.6.1), as far as this proxy's peers send them.

@@ -31,9 +31,9 @@ use tokio::{
     time,
 };
 
-use self::{raw::RawServer, stream::UpstreamBody};
+use self::stream::UpstreamBody;
 pub(crate) use self::{
-    raw::{RawReady, RawService},
+    raw::{RawReady, RawServer, RawService},
     stream::{SMALL_BODY_BYTES, age},
 };
 use hyper::service::service_fn;

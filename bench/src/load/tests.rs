@@ -72,20 +72,23 @@ impl Rig {
             via: None,
             echo: false,
         });
-        let plan = Plan {
-            connections: 4,
-            rate: None,
-            warmup: Duration::ZERO,
-            window: WINDOW_LENGTH,
-            answers: match until {
-                Until::Answers(count) => count,
-                Until::Cut => 0,
-            },
-            watched: Vec::new(),
-            cut: until == Until::Cut,
-            counted_at: None,
-        };
-        measure(target.unwrap(), plan).await.unwrap()
+        measure(target.unwrap(), plan(until)).await.unwrap()
+    }
+}
+
+fn plan(until: Until) -> Plan {
+    Plan {
+        connections: 4,
+        rate: None,
+        warmup: Duration::ZERO,
+        window: WINDOW_LENGTH,
+        answers: match until {
+            Until::Answers(count) => count,
+            Until::Cut => 0,
+        },
+        watched: Vec::new(),
+        cut: until == Until::Cut,
+        counted_at: None,
     }
 }
 
@@ -125,6 +128,32 @@ async fn small_answers_are_counted_without_errors_direct_and_through_the_proxy()
             outcome.p50_us > 0.0 && outcome.p50_us <= outcome.p99_us,
             "{role}: {outcome:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn streams_of_one_http2_connection_are_counted_direct_and_through_the_proxy() {
+    let rig = Rig::start();
+    for role in ["upstream", "proxy"] {
+        let ready = ready(role, rig.dir.path());
+        let url = ready.url.parse().unwrap();
+        let target = Target::new(Wanted {
+            url: &url,
+            path: "/bytes/1024",
+            body: Sent::Nothing,
+            expect: upstream::SMALL_BODY_BYTES..=upstream::SMALL_BODY_BYTES,
+            server_name: Some("localhost"),
+            host: None,
+            token: Some("t"),
+            tls: Some(crate::tls::client_of_http2(&ready.ca_file).unwrap()),
+            via: None,
+            echo: false,
+        });
+        let target = target.unwrap().over_http2(&url).unwrap();
+        let outcome = measure(target, plan(Until::Answers(1))).await.unwrap();
+        let failed = (outcome.errors, outcome.first_error.as_deref());
+        assert_eq!(failed, (0, None), "{role}");
+        assert!(outcome.requests > 0, "{role}");
     }
 }
 
@@ -180,6 +209,39 @@ async fn endless_bodies_are_aborted_without_errors() {
         let said = (outcome.errors, outcome.requests);
         assert_eq!(said, (0, 0), "{path}: {outcome:?}");
     }
+}
+
+#[tokio::test]
+async fn work_over_raw_tcp_is_counted_without_errors() {
+    let dir = TempDir::new().unwrap();
+    let server = upstream::RawServer::start(dir.path()).unwrap();
+    let received = Arc::<std::sync::atomic::AtomicU64>::default();
+    drop(tokio::spawn(server.serve(received.clone())));
+    let address = upstream::RawReady::read(dir.path()).unwrap().plain;
+    for work in [TcpWork::Echo, TcpWork::Exchange] {
+        let target = TcpTarget::new(address, work);
+        let outcome = measure(target, plan(Until::Answers(1))).await.unwrap();
+        let failed = (outcome.errors, outcome.first_error.as_deref());
+        assert_eq!(failed, (0, None), "{work:?}");
+        assert!(outcome.requests > 0 && outcome.bytes > 0, "{work:?}");
+    }
+    for work in [TcpWork::Down, TcpWork::Up] {
+        let target = TcpTarget::new(address, work);
+        let outcome = measure(target, plan(Until::Cut)).await.unwrap();
+        assert_eq!((outcome.errors, outcome.requests), (0, 0), "{work:?}");
+        assert_eq!(outcome.bytes > 0, work == TcpWork::Down, "{work:?}");
+    }
+    assert!(received.load(std::sync::atomic::Ordering::Relaxed) > 0);
+}
+
+#[tokio::test]
+async fn connection_that_ends_without_an_echo_is_an_error() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let refusing = tokio::spawn(async move { drop(listener.accept().await.unwrap()) });
+    let target = TcpTarget::new(address, TcpWork::Exchange);
+    assert!(target.once().await.is_err());
+    refusing.await.unwrap();
 }
 
 #[tokio::test]

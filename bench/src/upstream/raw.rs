@@ -74,7 +74,7 @@ impl RawReady {
     }
 }
 
-pub(super) struct RawServer {
+pub(crate) struct RawServer {
     plain: TcpListener,
     secure: TcpListener,
     acceptor: TlsAcceptor,
@@ -82,7 +82,7 @@ pub(super) struct RawServer {
 
 impl RawServer {
     /// Listens on two free ports of 127.0.0.1 and writes the ready file into `dir`.
-    pub(super) fn start(dir: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(dir: &Path) -> anyhow::Result<Self> {
         let tls = BenchServerTls::new(NAME)?;
         let (plain, secure) = (listen(0)?, listen(0)?);
         let ca_file = dir.join(format!("{NAME}.ca.pem"));
@@ -101,7 +101,7 @@ impl RawServer {
     }
 
     /// Serves until the future is dropped. `received` counts the bytes of [`RawService::Up`].
-    pub(super) async fn serve(self, received: Arc<AtomicU64>) {
+    pub(crate) async fn serve(self, received: Arc<AtomicU64>) {
         tokio::join!(
             accept(self.plain, None, received.clone()),
             accept(self.secure, Some(self.acceptor), received),
