@@ -43,6 +43,10 @@ pub(crate) struct Calm {
 
 impl Agents {
     pub(crate) fn of(count: u16) -> Self {
+        let (memory, cpu) = match count {
+            ..=1000 => (24.0, 400.0),
+            _ => (20.0, 450.0),
+        };
         Self {
             idle: Title {
                 name: format!("idle-{count}"),
@@ -56,7 +60,7 @@ impl Agents {
                     Metric::lower("agents' CPU", "ms/s"),
                     Metric::lower("hub without agents", "MiB"),
                 ],
-                goals: vec![Goal::First, Goal::most(0, 20.0)],
+                goals: vec![Goal::First, Goal::most(0, memory)],
             },
             storm: Title {
                 name: format!("storm-{count}"),
@@ -69,7 +73,7 @@ impl Agents {
                     Metric::lower("half back after", "s"),
                     Metric::lower("hub CPU per agent", "us"),
                 ],
-                goals: vec![Goal::First, Goal::most(0, 5.0), Goal::most(2, 500.0)],
+                goals: vec![Goal::First, Goal::most(0, 5.0), Goal::most(2, cpu)],
             },
             count,
         }

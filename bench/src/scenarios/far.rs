@@ -77,10 +77,19 @@ impl Path {
         ]
     }
 
+    fn share_of_plain_tcp(self) -> Goal {
+        let share = if self.round_trip < Duration::from_millis(150) {
+            0.95
+        } else {
+            0.9
+        };
+        Goal::times(Kind::Direct, share)
+    }
+
     fn bulk(self, name: &str, about: &str, traffic: Traffic) -> Steady {
         let mut goals = vec![Goal::First];
         if self.loss == 0.0 {
-            goals.push(Goal::times(Kind::Direct, 0.8));
+            goals.push(self.share_of_plain_tcp());
         }
         let title = Title {
             name: format!("{}-{name}", self.name),
@@ -148,7 +157,7 @@ mod tests {
     fn only_lossless_paths_are_held_to_a_share_of_plain_tcp() {
         let held = |path: &Path| {
             let body = path.scenarios().swap_remove(0);
-            body.title.goals.contains(&Goal::times(Kind::Direct, 0.8))
+            body.title.goals.contains(&path.share_of_plain_tcp())
         };
         assert_eq!(PATHS.each_ref().map(held), [true, true, true, false]);
     }

@@ -55,7 +55,7 @@ impl Break {
             Self::Hub(_) => goals.push(Goal::most(0, 1.0)),
             Self::Agent => {}
             Self::Cut => goals.push(stream),
-            Self::Silence => goals.extend([Goal::most(0, 20.0), stream]),
+            Self::Silence => goals.extend([Goal::most(0, 11.0), stream]),
         }
         goals
     }
