@@ -18,6 +18,7 @@ mod repo;
 mod repo_content;
 mod request;
 mod role;
+mod service;
 mod sign_in;
 mod site;
 mod status;
@@ -62,6 +63,10 @@ pub use request::{
     CreateLock, EndedRequests, Lock, LockKind, RequestKind, RunningRequest, RunningRequestList,
 };
 pub use role::{Role, UnknownRole};
+pub use service::{
+    PutService, ServiceDocument, ServiceName, ServiceNameError, ServicePorts, ServicePortsError,
+    ServiceProtocol, ServiceState,
+};
 pub use sign_in::{ExchangeIssuer, SignInFlow, SignInIssuer, SignInOptions};
 pub use site::{DIRECT, MAX_SITE_HUBS, PROXY_SECRET_KEY, SiteProxy, SiteSettings};
 pub use status::{

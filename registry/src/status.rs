@@ -345,7 +345,8 @@ fn alters_visibility(change: &Change) -> bool {
         | Kind::Credential
         | Kind::Adoption
         | Kind::Vault
-        | Kind::Upgrade => return false,
+        | Kind::Upgrade
+        | Kind::Service => return false,
     };
     before.get(field) != after.get(field)
 }

@@ -2,7 +2,10 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use fairlead_api::{ClusterId, TenantId, resources::LockKind};
+use fairlead_api::{
+    ClusterId, TenantId,
+    resources::{LockKind, ServiceName},
+};
 use imbl::OrdMap;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -13,7 +16,7 @@ use crate::{
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
         ConfirmedHostKeys, FleetUpgrade, GitCredential, LockTarget, PendingAdoption, Person,
-        RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        RetiredRepository, RetiredVaultAccess, ServiceRecord, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -259,6 +262,33 @@ impl StoredDocument for RetiredVaultAccess {
     }
 }
 
+/// Services belong to the tenant of their cluster, and are deleted with it.
+impl StoredDocument for ServiceRecord {
+    type Id = ServiceName;
+    const KIND: Kind = Kind::Service;
+
+    fn id(&self) -> &ServiceName {
+        &self.name
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
+
+    fn seen_by(&self, view: &View) -> Vec<TenantId> {
+        let cluster = view.cluster(&self.cluster);
+        cluster.map_or_else(Vec::new, |it| above(view, &it.value.tenant))
+    }
+
+    fn records(view: &View) -> &OrdMap<ServiceName, Arc<Record<Self>>> {
+        &view.services
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<ServiceName, Arc<Record<Self>>> {
+        &mut view.services
+    }
+}
+
 impl StoredDocument for ConfirmedHostKeys {
     type Id = String;
     const KIND: Kind = Kind::HostKeys;
@@ -448,6 +478,7 @@ pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
             Kind::Adoption => view.take::<PendingAdoption>(row)?,
             Kind::Vault => view.take::<RetiredVaultAccess>(row)?,
             Kind::Upgrade => view.take::<FleetUpgrade>(row)?,
+            Kind::Service => view.take::<ServiceRecord>(row)?,
             Kind::Catalog => {}
         }
     }

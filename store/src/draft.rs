@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use fairlead_api::{ClusterId, TenantId};
+use fairlead_api::{ClusterId, TenantId, resources::ServiceName};
 use serde_json::Value;
 
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
     error::{Result, StoreError},
     model::{
         AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, FleetUpgrade,
-        GitCredential, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant,
-        Token,
+        GitCredential, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess,
+        ServiceRecord, Tenant, Token,
     },
     record::Record,
     revision::Revision,
@@ -39,6 +39,7 @@ pub struct Draft {
     pub(super) credentials: BTreeSet<String>,
     pub(super) retired: BTreeSet<String>,
     pub(super) retired_vault: BTreeSet<String>,
+    pub(super) services: BTreeSet<ServiceName>,
     pub(super) access: BTreeSet<String>,
     pub(super) adoptions: BTreeSet<String>,
     pub(super) upgrades: BTreeSet<String>,
@@ -71,6 +72,7 @@ impl Draft {
             credentials: BTreeSet::new(),
             retired: BTreeSet::new(),
             retired_vault: BTreeSet::new(),
+            services: BTreeSet::new(),
             access: BTreeSet::new(),
             adoptions: BTreeSet::new(),
             upgrades: BTreeSet::new(),
@@ -123,7 +125,7 @@ impl Draft {
     }
 
     /// Creates or replaces a cluster. A move to another tenant deletes the API tokens limited to
-    /// the cluster: the previous tenant's people hold them.
+    /// the cluster and its services: the previous tenant's people hold and made them.
     ///
     /// # Errors
     /// [`StoreError::Missing`] without such a tenant.
@@ -135,6 +137,7 @@ impl Draft {
         let before = before.map(|it| it.value.tenant.clone());
         if let Some(before) = before.filter(|it| *it != cluster.tenant) {
             self.delete_tokens(|token| token.cluster.as_ref() == Some(&cluster.id));
+            self.delete_services(&cluster.id);
             self.leave_tenant(&before, &cluster.id)?;
         }
         self.clusters.insert(cluster.id.clone());
@@ -162,8 +165,8 @@ impl Draft {
         Ok(done)
     }
 
-    /// Deletes a cluster with its bootstrap token, catalog, status and the API tokens limited to
-    /// it.
+    /// Deletes a cluster with its bootstrap token, catalog, status, services and the API tokens
+    /// limited to it.
     ///
     /// # Errors
     /// [`StoreError::Missing`]
@@ -172,6 +175,7 @@ impl Draft {
         let tenant = cluster.value.tenant.clone();
         self.leave_tenant(&tenant, id)?;
         self.delete_tokens(|token| token.cluster.as_ref() == Some(id));
+        self.delete_services(id);
         self.clusters.insert(id.clone());
         self.catalogs.remove(id);
         self.view.catalogs.remove(id);
@@ -331,6 +335,40 @@ impl Draft {
         self.retired_vault.insert(id.to_owned());
         self.view.set::<RetiredVaultAccess>(&id.to_owned(), None);
         Ok(())
+    }
+
+    /// Creates or replaces a named service.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] without such a cluster.
+    pub fn put_service(&mut self, service: ServiceRecord) -> Result<()> {
+        self.view
+            .cluster(&service.cluster)
+            .ok_or(StoreError::Missing)?;
+        self.services.insert(service.name.clone());
+        self.put(service);
+        Ok(())
+    }
+
+    /// Removes a named service.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_service(&mut self, name: &ServiceName) -> Result<()> {
+        self.view.service(name).ok_or(StoreError::Missing)?;
+        self.services.insert(name.clone());
+        self.view.set::<ServiceRecord>(name, None);
+        Ok(())
+    }
+
+    fn delete_services(&mut self, cluster: &ClusterId) {
+        let own = self.view.services();
+        let own = own.filter(|it| it.value.cluster == *cluster);
+        let own: Vec<_> = own.map(|it| it.value.name.clone()).collect();
+        for name in own {
+            self.view.set::<ServiceRecord>(&name, None);
+            self.services.insert(name);
+        }
     }
 
     /// Creates or replaces an access request.

@@ -18,7 +18,7 @@ use crate::{
     model::{
         AccessGrant, AccessLock, Authorities, BundleRecord, BundleSource, Cluster, ClusterGroup,
         ConfirmedHostKeys, FactSource, Facts, FleetUpgrade, GitCredential, PendingAdoption, Person,
-        RetiredRepository, RetiredVaultAccess, Tenant, Token,
+        RetiredRepository, RetiredVaultAccess, ServiceRecord, Tenant, Token,
     },
     record::{Kind, Record},
     revision::Revision,
@@ -114,6 +114,9 @@ pub(super) fn record(
     }
     for id in &draft.retired_vault {
         journal.document::<RetiredVaultAccess>(draft, id)?;
+    }
+    for id in &draft.services {
+        journal.document::<ServiceRecord>(draft, id)?;
     }
     for id in &draft.access {
         journal.document::<AccessGrant>(draft, id)?;

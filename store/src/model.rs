@@ -14,6 +14,7 @@ mod git;
 pub mod hex;
 mod lock;
 mod person;
+mod service;
 mod tenant;
 mod token;
 mod upgrade;
@@ -44,6 +45,7 @@ pub use git::{
 };
 pub use lock::{AccessLock, LockTarget, SelectedRequests};
 pub use person::{Person, PersonRights, PersonRole};
+pub use service::ServiceRecord;
 pub use tenant::{ClusterTemplate, Tenant};
 pub use token::{PersonOwner, Token, TokenOwner};
 pub use upgrade::{ClusterUpgradeOrder, FleetUpgrade, UpgradeProgress};

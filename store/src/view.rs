@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, TenantId};
+use fairlead_api::{ClusterId, TenantId, resources::ServiceName};
 use imbl::{OrdMap, OrdSet};
 
 use crate::{
     delivery::DeliveryDocuments,
     model::{
         AccessGrant, AccessLock, Authorities, Cluster, ConfirmedHostKeys, FleetUpgrade,
-        GitCredential, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess, Tenant,
-        Token,
+        GitCredential, PendingAdoption, Person, RetiredRepository, RetiredVaultAccess,
+        ServiceRecord, Tenant, Token,
     },
     quota_terms::ChangeCount,
     record::Record,
@@ -34,6 +34,7 @@ pub struct View {
     pub(super) credentials: OrdMap<String, Arc<Record<GitCredential>>>,
     pub(super) retired: OrdMap<String, Arc<Record<RetiredRepository>>>,
     pub(super) retired_vault: OrdMap<String, Arc<Record<RetiredVaultAccess>>>,
+    pub(super) services: OrdMap<ServiceName, Arc<Record<ServiceRecord>>>,
     pub(super) access: OrdMap<String, Arc<Record<AccessGrant>>>,
     pub(super) adoptions: OrdMap<String, Arc<Record<PendingAdoption>>>,
     pub(super) upgrades: OrdMap<String, Arc<Record<FleetUpgrade>>>,
@@ -171,6 +172,7 @@ impl View {
             && self.access.ptr_eq(&other.access)
             && self.tenants.ptr_eq(&other.tenants)
             && self.authorities.ptr_eq(&other.authorities)
+            && self.services.ptr_eq(&other.services)
             && self.by_tenant.0.ptr_eq(&other.by_tenant.0)
     }
 
@@ -219,6 +221,27 @@ impl View {
     #[must_use]
     pub fn retired_vault_access(&self, id: &str) -> Option<&Arc<Record<RetiredVaultAccess>>> {
         self.retired_vault.get(id)
+    }
+
+    /// Named services, in the order of their names.
+    pub fn services(&self) -> impl ExactSizeIterator<Item = &Arc<Record<ServiceRecord>>> {
+        self.services.values()
+    }
+
+    /// The service with this name.
+    #[must_use]
+    pub fn service(&self, name: &ServiceName) -> Option<&Arc<Record<ServiceRecord>>> {
+        self.services.get(name)
+    }
+
+    /// True if both admit the same services, in clusters of the same tenants.
+    ///
+    /// Compares addresses only. May be false for equal views.
+    #[must_use]
+    pub fn has_same_services(&self, other: &View) -> bool {
+        self.services.ptr_eq(&other.services)
+            && self.authorities.ptr_eq(&other.authorities)
+            && self.has_same_clusters(other)
     }
 
     /// Rights of the person with this id.

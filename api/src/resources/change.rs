@@ -79,11 +79,13 @@ pub enum ResourceKind {
     Credential,
     /// Upgrade of the agents of many clusters.
     Upgrade,
+    /// Named service of a cluster.
+    Service,
 }
 
 impl ResourceKind {
     /// All kinds.
-    pub const ALL: [ResourceKind; 17] = [
+    pub const ALL: [ResourceKind; 18] = [
         ResourceKind::Tenant,
         ResourceKind::Cluster,
         ResourceKind::Token,
@@ -101,6 +103,7 @@ impl ResourceKind {
         ResourceKind::Vault,
         ResourceKind::Credential,
         ResourceKind::Upgrade,
+        ResourceKind::Service,
     ];
 
     /// The name in JSON and in the database.
@@ -124,6 +127,7 @@ impl ResourceKind {
             ResourceKind::Vault => "vault",
             ResourceKind::Credential => "credential",
             ResourceKind::Upgrade => "upgrade",
+            ResourceKind::Service => "service",
         }
     }
 }

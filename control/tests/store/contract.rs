@@ -455,3 +455,30 @@ async fn tokens_of_a_person_are_found_by_issuer_and_subject() {
     assert_eq!(found(&store, "jane"), []);
     assert_eq!(store.view().token("k-1").unwrap().value, owned);
 }
+
+#[tokio::test]
+async fn services_end_with_their_cluster_and_when_it_moves() {
+    let (store, _dir) = store().await;
+    put_tenant(&store, tenant("t-a")).await.unwrap();
+    for id in ["c-kept", "c-moved", "c-gone"] {
+        put_cluster(&store, cluster(id, "t-default")).await.unwrap();
+        put_service(&store, service(&id[2..], id)).await.unwrap();
+    }
+    let orphan = put_service(&store, service("orphan", "c-none")).await;
+    assert!(matches!(orphan, Err(StoreError::Missing)));
+    let before = store.view();
+    put_cluster(&store, cluster("c-moved", "t-a"))
+        .await
+        .unwrap();
+    delete_cluster(&store, "c-gone").await.unwrap();
+    let view = store.view();
+    let left: Vec<_> = view.services().map(|it| it.value.name.as_str()).collect();
+    assert_eq!(left, ["kept"]);
+    assert!(!view.has_same_services(&before) && !view.has_same_access(&before));
+    assert!(view.has_same_services(&store.view()));
+    let name = "kept".parse().unwrap();
+    change(&store, move |draft| draft.delete_service(&name))
+        .await
+        .unwrap();
+    assert_eq!(store.view().services().len(), 0);
+}

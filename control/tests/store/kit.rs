@@ -2,12 +2,15 @@
 
 pub(crate) use std::sync::Arc;
 
-pub(crate) use fairlead_api::{ClusterId, TenantId, resources::Role};
+pub(crate) use fairlead_api::{
+    ClusterId, TenantId,
+    resources::{Role, ServiceProtocol},
+};
 pub(crate) use fairlead_certs::Registration;
 pub(crate) use fairlead_control::enroll::{self, SpendError, TokenClaim};
 pub(crate) use fairlead_store::{
     Actor, Clock, Draft, Presented, Record, Store, StoreError,
-    model::{Binding, Bootstrap, Cluster, Tenant, Token},
+    model::{Binding, Bootstrap, Cluster, ServiceRecord, Tenant, Token},
 };
 pub(crate) use serde_json::Value;
 
@@ -126,6 +129,25 @@ pub(crate) async fn delete_cluster(store: &Store, id: &str) -> Result<(), StoreE
 
 pub(crate) async fn put_token(store: &Store, token: Token) -> Result<(), StoreError> {
     change(store, move |draft| draft.put_token(token.clone())).await
+}
+
+pub(crate) fn service(name: &str, cluster: &str) -> ServiceRecord {
+    ServiceRecord {
+        name: name.parse().unwrap(),
+        cluster: cluster_id(cluster),
+        target: "db.shop:5432".to_owned(),
+        protocol: ServiceProtocol::Tcp,
+        port: Some(20_000),
+        host: None,
+        from: vec!["10.0.0.0/8".to_owned()],
+        callers: false,
+        created_by: "alice".to_owned(),
+        created: NOW,
+    }
+}
+
+pub(crate) async fn put_service(store: &Store, service: ServiceRecord) -> Result<(), StoreError> {
+    change(store, move |draft| draft.put_service(service.clone())).await
 }
 
 pub(crate) async fn put_catalog(

@@ -47,6 +47,7 @@ fn operation_of_role(view: &View, caller: &Caller, change: &Change) -> Option<Op
             | Kind::Adoption
             | Kind::Vault
             | Kind::Upgrade
+            | Kind::Service
     ) && !Right::TOKENS.allows(caller)
     {
         return None;
@@ -127,7 +128,8 @@ fn is_visible_today(view: &View, caller: &Caller, own: &TenantId, change: &Chang
         | Kind::HostKeys
         | Kind::Adoption
         | Kind::Vault
-        | Kind::Upgrade => None,
+        | Kind::Upgrade
+        | Kind::Service => None,
     };
     whose.is_some_and(|it| it == *own || sees_tenant(view, caller, &it))
 }

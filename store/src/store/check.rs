@@ -148,6 +148,7 @@ fn kept(view: &View, kind: Kind, id: &str) -> Option<Revision> {
         Kind::Repository => Some(view.retired_repository(id)?.revision),
         Kind::Adoption => Some(view.adoption(id)?.revision),
         Kind::Vault => Some(view.retired_vault_access(id)?.revision),
+        Kind::Service => Some(view.service(&id.parse().ok()?)?.revision),
         Kind::Upgrade => Some(view.fleet_upgrade(id)?.revision),
         Kind::Access => Some(view.access_request(id)?.revision),
         Kind::Source => Some(view.source(&id.parse().ok()?)?.revision),
