@@ -83,6 +83,9 @@ codes! {
     TcpBroke = 1422, 502, "the TCP connection in the cluster broke", "Connect again; if it fails again, look at the log of the program at the target and at that of the agent.";
     TcpNotAllowed = 1423, 403, "your role does not allow TCP connections into the cluster", "Ask an admin of the tenant for a token with the role tcp; the role admin allows them, too.";
     TcpFrames = 1424, 400, "the client's WebSocket does not follow the protocol of TCP connections", "Use a client of the hub's version; docs/tcp.md describes the messages.";
+    ServicePortsMissing = 1425, 409, "the hub does not listen at this port for services", "Choose a port of the hub's `--service-ports`; the platform operator switches them on with `--service-listen`.";
+    ServiceTaken = 1426, 409, "another service has this port or host", "List the visible services with `fairlead service list`, and choose another port or host.";
+    ServiceClientRefused = 1427, 403, "the service does not admit this address", "Ask an admin of the cluster to add your network to `from` of the service.";
     AgentRefused = 1501, 403, "the agent does not impersonate this user or one of these groups", "Ask the site operator to allow the group with the agent's `--allow-group`.";
     ApiUnreachable = 1502, 502, "the agent cannot reach its API server", "Ask the site operator to check the API server; the agent's log has the cause.";
     TargetRefused = 1503, 403, "the agent does not allow connections to this address", "Ask the site operator to allow the address with the agent's `--allow-connect`.";

@@ -21,6 +21,7 @@ mod lists;
 mod merge_requests;
 mod registry;
 mod revocation;
+mod services;
 mod tcp;
 mod tokens;
 mod top;
@@ -54,6 +55,7 @@ pub(crate) use self::registry::{
     Apply, ChangesArgs, ClusterArgs, ClusterDelete, FactsArgs, Find, Import, OneCluster, TenantArgs,
 };
 pub(crate) use self::revocation::{LockArgs, LocksArgs, RequestFilters, SessionsArgs, UnlockArgs};
+pub(crate) use self::services::ServiceArgs;
 pub(crate) use self::tcp::{ForwardArgs, NcArgs, ProxyArgs};
 pub(crate) use self::tokens::{ClusterIdentity, ClusterSteward, ClusterToken, LocalHub, TokenArgs};
 pub(crate) use self::top::TopArgs;
@@ -167,6 +169,9 @@ pub enum HubCommand {
     /// List and select the hubs of your logins
     #[command(subcommand)]
     Hub(HubsArgs),
+    /// Manage named services: addresses in clusters for which the hub listens
+    #[command(subcommand)]
+    Service(ServiceArgs),
     /// Forward local ports to addresses in a cluster, such as a database
     #[command(after_help = tcp::FORWARD_EXAMPLES)]
     Forward(ForwardArgs),

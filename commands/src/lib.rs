@@ -29,6 +29,7 @@ pub mod output;
 mod recording;
 mod revocation;
 mod runtime;
+mod services;
 mod tcp;
 mod tenant;
 mod tenant_filter;
@@ -102,6 +103,7 @@ pub fn run(
         HubCommand::Forward(args) => tcp::forward(&args, environment),
         HubCommand::Nc(args) => tcp::nc(&args, environment),
         HubCommand::Proxy(args) => tcp::proxy(&args, environment),
+        HubCommand::Service(command) => services::run(command, environment),
         HubCommand::Whoami(args) => whoami::run(&args, environment),
     }
 }

@@ -33,6 +33,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "forward",
             "nc",
             "proxy",
+            "service",
             "tenant",
             "facts",
             "find",

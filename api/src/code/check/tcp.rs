@@ -19,6 +19,15 @@ pub(super) const fn check(code: Code) -> &'static str {
         Code::TcpFrames => {
             "The cause names the frame. The hub takes binary messages of at most 64 KiB, and none after the empty one."
         }
+        Code::ServicePortsMissing => {
+            "The cause names the ports that the hub has for services, if any. `--service-listen` and `--service-ports` are settings of `fairlead server`."
+        }
+        Code::ServiceTaken => {
+            "The cause names the port or host. An admin of all tenants finds its service with `fairlead service list`."
+        }
+        Code::ServiceClientRefused => {
+            "The audit event of the request has the address as the hub has it. Behind a load balancer that is the client's own one only with `--proxy-protocol` or `--trusted-proxy`."
+        }
         Code::TargetReserved => {
             "The cause names the resolved address. `kubectl -n fairlead get deployment fairlead-agent -o yaml` shows each `--allow-connect`; rules with a name or a network never reach these addresses."
         }
