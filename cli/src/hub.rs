@@ -122,6 +122,7 @@ pub(crate) async fn serve(
         trust_domain: control.trust_domain().to_owned(),
         limits: settings.gateway,
         proxies: settings.proxies.clone(),
+        service_listen: settings.service_listen,
     };
     let open_routes = match &settings.dev {
         // kubectl does not trust the CA of a dev hub, so the admin port serves the manifests.
@@ -235,6 +236,7 @@ fn control_config(
         access: settings.access.clone(),
         enroll: settings.enroll.clone(),
         git_proxy: settings.git_proxy.clone(),
+        services: settings.services.clone(),
         delivery_credentials: settings.delivery_credentials.clone(),
         gitops_manifests: settings.gitops_manifests.clone(),
         helm: settings.helm.clone(),

@@ -13,7 +13,10 @@ use secrecy::SecretString;
 
 use crate::{
     front_files::FrontFiles,
-    modules::{access::AccessSettings, enroll::EnrollSettings, git_proxy::GitProxySettings},
+    modules::{
+        access::AccessSettings, enroll::EnrollSettings, git_proxy::GitProxySettings,
+        services::ServiceSettings,
+    },
 };
 
 /// Settings for opening the modules.
@@ -58,6 +61,8 @@ pub struct Config {
     pub program_proxy: ProgramProxy,
     /// Connections of agents to Git servers.
     pub git_proxy: GitProxySettings,
+    /// Ports and hosts of named services.
+    pub services: ServiceSettings,
     /// Folder with manifests of GitOps tools, beside the embedded ones.
     pub gitops_manifests: Option<PathBuf>,
     /// Plugged-in Git servers.

@@ -35,4 +35,5 @@ pub use modules::{
     certificates::CertificateExpiry,
     enroll::{self, ADOPTION_TTL, AdoptionSettings, EnrollSettings},
     git_proxy::{GitAddress, GitAddressError, GitProxySettings},
+    services::ServiceSettings,
 };

@@ -13,6 +13,7 @@ mod exchange;
 pub(crate) mod git_proxy;
 pub(crate) mod repositories;
 mod requests;
+pub(crate) mod services;
 mod upgrades;
 mod vault;
 
@@ -26,7 +27,7 @@ use fairlead_facts::{FactsModule, Influx};
 use fairlead_issuers::{Issuers, SignInModule};
 use fairlead_registry::{Registry, RegistryModule, Services, stale::Reporting};
 use fairlead_routes::{ApiModule, ServedModules};
-use fairlead_store::{Clock, DataDir, Store, claim::Claim};
+use fairlead_store::{AgentAddress, Clock, DataDir, Store, claim::Claim};
 use tracing::info;
 
 use crate::{
@@ -48,6 +49,7 @@ use exchange::ExchangeModule;
 use git_proxy::GitProxyModule;
 use repositories::{RepositoriesModule, ServerStates};
 use requests::RequestsModule;
+use services::ServicesModule;
 use upgrades::UpgradesModule;
 use vault::{VaultModule, VaultStates};
 
@@ -131,6 +133,7 @@ pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure>
         ca((&store, &clock), &authorities, &certificates),
         repositories_module(&config, (&store, &clock), secrets),
         GitProxyModule::shared(&store, config.git_proxy.clone())?,
+        services_module(&config, (&store, &clock)),
         vault_module(&config, (&store, &clock)),
         upgrades_module(&config, (&store, &clock)),
         Arc::new(AboutModule(Arc::new(about))),
@@ -164,6 +167,17 @@ fn repositories_module(
         secrets,
         &config.public_url,
     ))
+}
+
+fn services_module(config: &Config, parts: (&Store, &Clock)) -> Arc<dyn ApiModule> {
+    let own = match &config.agent_address {
+        AgentAddress::Own(address) => Some(address),
+        AgentAddress::Url | AgentAddress::None => None,
+    };
+    let urls = [&config.public_url, &config.hub_address];
+    let hosts = urls.into_iter().chain(own).map(|url| url.host().to_owned());
+    let names = hosts.chain([config.cluster_domain.clone()]).collect();
+    Arc::new(ServicesModule::new(parts, config.services.clone(), names))
 }
 
 fn vault_module(config: &Config, (store, clock): (&Store, &Clock)) -> Arc<dyn ApiModule> {

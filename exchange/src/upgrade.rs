@@ -39,6 +39,15 @@ impl OnUpgrade {
         }
     }
 
+    /// A connection that is raw already.
+    #[must_use]
+    pub fn ready(connection: Upgraded) -> Self {
+        let (tx, upgrade) = Self::pair();
+        // The receiver is in `upgrade`.
+        let _ = tx.send(connection);
+        upgrade
+    }
+
     /// The sender completes the future.
     pub(crate) fn pair() -> (oneshot::Sender<Upgraded>, Self) {
         let (tx, rx) = oneshot::channel();

@@ -1,6 +1,6 @@
 //! Settings of a gateway.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use fairlead_api::HubUrl;
 use fairlead_runtime::proxies::Proxies;
@@ -30,6 +30,8 @@ pub struct Config {
     pub limits: GatewayLimits,
     /// Proxies in front of the gateway.
     pub proxies: Proxies,
+    /// Address for the ports of named services; `None`: no ports.
+    pub service_listen: Option<IpAddr>,
 }
 
 /// Limits of a gateway.

@@ -32,6 +32,9 @@ mod respond;
 mod route;
 #[cfg(test)]
 pub(crate) mod samples;
+mod service_host;
+mod service_port;
+mod service_tls;
 mod socket;
 mod stack;
 mod stall_owner;
@@ -124,6 +127,13 @@ impl Front {
             return;
         };
         let (socket, reset, state) = self.client_socket(socket, peer);
+        let Some((socket, service)) = self.service_by_name(socket, peer).await else {
+            return;
+        };
+        if let Some(service) = service {
+            let parts = (peer, reset, state);
+            return self.serve_bytes(&service, socket, parts).await;
+        }
         let Some(tls) = self.handshake(socket, peer.ip()).await else {
             return;
         };
@@ -133,6 +143,7 @@ impl Front {
             peer,
             strangers: None,
             sni: handshake.server_name().map(Arc::from),
+            service: None,
             reset,
             state,
         };
@@ -154,6 +165,7 @@ impl Front {
             peer,
             strangers: None,
             sni: None,
+            service: None,
             reset,
             state,
         };
@@ -281,6 +293,7 @@ impl Front {
         if !connection.state.strangers.are_of(connection.peer.ip()) {
             connection.strangers = Some(hub.strangers.shares(connection.peer.ip()));
         }
+        connection.service = hub.services.of_request(&request);
         let record = RequestRecord::begin(
             &request,
             &connection,

@@ -1,6 +1,7 @@
 //! State shared by all parts of the gateway: modules, session table, metrics, process.
 
 use std::{
+    net::IpAddr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -10,7 +11,7 @@ use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_audit::AuditLog;
 use fairlead_dialer::{MemoryBudget, Resumable};
 use fairlead_runtime::{Process, gauges};
-use fairlead_seam::{Module, Outbound, Presence, RunningRequests, Seam, refuse};
+use fairlead_seam::{Module, NamedServices, Outbound, Presence, RunningRequests, Seam, refuse};
 use fairlead_traces::Traces;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::sync::watch;
@@ -28,6 +29,7 @@ use crate::{
     hubs::{links::HubLinks, presence::HubPresence, relayed::RelayedRequests},
     metrics::Metrics,
     requests::RequestTable,
+    services::ServiceTable,
 };
 
 /// Limit of unfinished TLS handshakes, of the front and inside sessions.
@@ -68,6 +70,12 @@ pub(crate) struct Hub {
     pub(crate) agents: Router,
     /// Connections for agents, if a module makes some.
     pub(crate) outbound: Option<Arc<dyn Outbound>>,
+    /// Named services, if a module has some.
+    pub(crate) named_services: Option<Arc<dyn NamedServices>>,
+    /// The current named services.
+    pub(crate) services: ServiceTable,
+    /// Address for the ports of named services.
+    pub(crate) service_listen: Option<IpAddr>,
     pub(crate) front_tls: watch::Receiver<Arc<ServerConfig>>,
     pub(crate) session_tls: watch::Receiver<Arc<ServerConfig>>,
     pub(crate) hub_tls: watch::Receiver<Arc<ClientConfig>>,
@@ -142,6 +150,9 @@ impl Hub {
             modules: routes(|module| module.user_routes().merge(module.open_routes())),
             agents: routes(|module| module.agent_routes()),
             outbound: seam.modules.iter().find_map(|it| it.outbound()),
+            named_services: seam.modules.iter().find_map(|it| it.named_services()),
+            services: ServiceTable::default(),
+            service_listen: config.service_listen,
             caller_limit: CallerLimit::new(config.limits.max_requests_per_caller),
             wrong_tokens: WrongTokens::default(),
             strangers: StrangerPools::default(),

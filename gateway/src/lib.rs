@@ -2,7 +2,7 @@
 //! database.
 //!
 //! `front` is the request pipeline from a socket to a session, `agents` is everything about sessions, `hubs` forwards
-//! requests between hubs, `http` is shared by all.
+//! requests between hubs, `services` listens for named services, `http` is shared by all.
 
 mod admission;
 mod agents;
@@ -15,6 +15,7 @@ mod hub;
 mod hubs;
 mod metrics;
 mod requests;
+mod services;
 mod supervisor;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -124,6 +125,9 @@ impl Gateway {
                 process,
                 Arc::clone(&hub.metrics),
             ));
+        }
+        if let Some(named) = hub.named_services.clone() {
+            hub.process.spawn(services::follow(Arc::clone(&hub), named));
         }
         let front = front::Front::new(&hub);
         if let Some(listener) = plain {

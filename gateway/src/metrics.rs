@@ -40,6 +40,7 @@ pub(crate) struct Metrics {
     pub(crate) upgrades_open: IntGauge,
     pub(crate) requests_open: IntGauge,
     pub(crate) reads_moved: IntCounter,
+    pub(crate) services_failed: IntGauge,
     pub(crate) hubs: HubMetrics,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
@@ -188,6 +189,10 @@ impl Metrics {
                 "Requests with an unfinished answer.",
             )?,
             reads_moved: to.counter("fairlead_reads_moved_total", "Reads sent again over another session, because their own gave no answer.")?,
+            services_failed: to.gauge(
+                "fairlead_services_failed",
+                "Named services that this hub cannot listen for; `fairlead service list` shows the causes.",
+            )?,
             hubs: HubMetrics::register(&to)?,
             requests: to.counters(
                 "fairlead_requests_total",

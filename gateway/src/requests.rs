@@ -12,7 +12,7 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Failure, resources::RunningRequest};
-use fairlead_seam::{Caller, Grant, RequestFilter, RunningRequests};
+use fairlead_seam::{Caller, Grant, NamedService, RequestFilter, RunningRequests};
 use tokio::sync::Notify;
 
 use self::reviews::{ReviewedToken, ReviewedTokens};
@@ -29,6 +29,8 @@ pub(crate) struct RequestAccess {
     /// Permission in the cluster; `None` for the hub's own routes.
     pub(crate) grant: Option<Arc<Grant>>,
     pub(crate) cluster: Option<ClusterId>,
+    /// Named service of a connection.
+    pub(crate) service: Option<Arc<NamedService>>,
 }
 
 /// A request in the table.

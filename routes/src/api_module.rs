@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::Router;
 use fairlead_runtime::Process;
-use fairlead_seam::{Module, Outbound, Presence, RunningRequests};
+use fairlead_seam::{Module, NamedServices, Outbound, Presence, RunningRequests};
 
 use crate::{document_module::DocumentModule, routes::ApiRoutes, spec::RouteSpec};
 
@@ -70,6 +70,10 @@ impl Module for ServedModule {
 
     fn outbound(&self) -> Option<Arc<dyn Outbound>> {
         self.module.outbound()
+    }
+
+    fn named_services(&self) -> Option<Arc<dyn NamedServices>> {
+        self.module.named_services()
     }
 
     fn user_routes(&self) -> Router {

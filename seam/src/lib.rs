@@ -10,6 +10,7 @@ mod error;
 mod fair_pool;
 mod grants;
 mod module;
+mod named_services;
 mod network;
 mod outbound;
 mod principal;
@@ -27,6 +28,7 @@ pub use module::{
     AgentAddress, AgentPeer, EmergencyNote, FleetActivity, Module, Presence, Seam, SessionActivity,
     refuse,
 };
+pub use named_services::{NamedService, NamedServices, ServiceEntry};
 pub use network::network;
 pub use outbound::{Outbound, OutboundIo};
 pub use principal::{Identify, Principal};

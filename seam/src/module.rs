@@ -20,6 +20,7 @@ use http::{HeaderValue, StatusCode, header};
 use crate::{
     access::{Authenticator, Authorizer},
     directory::Directory,
+    named_services::NamedServices,
     outbound::Outbound,
     requests::RunningRequests,
 };
@@ -121,6 +122,11 @@ pub trait Module: Send + Sync {
 
     /// Connections for agents, if the module makes some. At most one module does.
     fn outbound(&self) -> Option<Arc<dyn Outbound>> {
+        None
+    }
+
+    /// Named services, if the module has some. At most one module has.
+    fn named_services(&self) -> Option<Arc<dyn NamedServices>> {
         None
     }
 

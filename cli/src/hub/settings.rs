@@ -7,13 +7,18 @@
     reason = "the comments on flags are help texts for a terminal"
 )]
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::Parser;
 use fairlead_api::{HubUrl, TimeSpan};
 use fairlead_client::Environment;
 use fairlead_control::{
     ACCESS_MAX, AccessSettings, EMERGENCY_MAX, EnrollSettings, GitProxySettings, ProgramProxy,
+    ServiceSettings,
 };
 use fairlead_facts::InfluxConfig;
 use fairlead_gateway::GatewayLimits;
@@ -74,6 +79,10 @@ pub(crate) struct Settings {
     pub(crate) enroll: EnrollSettings,
     pub(crate) access: AccessSettings,
     pub(crate) git_proxy: GitProxySettings,
+    /// Address for the ports of named services.
+    pub(crate) service_listen: Option<IpAddr>,
+    /// Ports and hosts of named services.
+    pub(crate) services: ServiceSettings,
     pub(crate) accept_data_loss: bool,
     /// Configuration file of Git servers.
     pub(crate) git_servers: Option<PathBuf>,
@@ -344,6 +353,7 @@ pub(crate) fn read_server(reader: &mut Reader, environment: &Environment) -> Set
         }
     };
     let store = read_store(reader);
+    let (service_listen, services) = site_settings::services(reader);
     Settings {
         data: reader.or("data", PathBuf::from("/var/lib/fairlead")),
         listen: listen_or(reader, "listen", ([0, 0, 0, 0], 8443)),
@@ -379,6 +389,8 @@ pub(crate) fn read_server(reader: &mut Reader, environment: &Environment) -> Set
             ..site_settings::enroll(reader)
         },
         git_proxy: site_settings::git_proxy(reader),
+        service_listen,
+        services,
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: reader.optional("git-servers"),
         vault: reader.optional("vault"),
@@ -393,6 +405,7 @@ pub(crate) fn read_server(reader: &mut Reader, environment: &Environment) -> Set
 
 /// Reads the settings of `fairlead dev`, with `data` as the data folder.
 pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environment) -> Settings {
+    let (service_listen, services) = site_settings::services(reader);
     Settings {
         listen: listen_or(reader, "listen", ([127, 0, 0, 1], 8443)),
         listen_plain: reader
@@ -420,6 +433,8 @@ pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environ
         access: AccessSettings::default(),
         enroll: site_settings::enroll(reader),
         git_proxy: site_settings::git_proxy(reader),
+        service_listen,
+        services,
         accept_data_loss: reader.or("accept-data-loss", false),
         git_servers: None,
         vault: None,

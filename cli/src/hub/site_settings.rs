@@ -1,4 +1,4 @@
-//! Settings of a hub about its sites: enrolment and adoption of agents, Git proxy.
+//! Settings of a hub about its sites: enrolment and adoption of agents, Git proxy, named services.
 
 #![allow(
     rustdoc::bare_urls,
@@ -6,10 +6,12 @@
     reason = "the comments on flags are help texts for a terminal"
 )]
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
-use fairlead_api::TimeSpan;
-use fairlead_control::{ADOPTION_TTL, AdoptionSettings, EnrollSettings, GitProxySettings};
+use fairlead_api::{TimeSpan, resources::ServicePorts};
+use fairlead_control::{
+    ADOPTION_TTL, AdoptionSettings, EnrollSettings, GitProxySettings, ServiceSettings,
+};
 use fairlead_dialer::ProxyRules;
 use fairlead_runtime::config::Reader;
 
@@ -41,6 +43,16 @@ pub(crate) struct SiteFlags {
     /// Private network of Git servers, like 10.0.0.0/8; names that resolve to other private addresses are refused; repeatable
     #[arg(long, value_name = "NETWORK")]
     git_proxy_private: Vec<String>,
+    /// Address at which the hub listens for named services with a port, like 0.0.0.0 [default: none, services have no ports]
+    #[arg(long, value_name = "IP")]
+    service_listen: Option<String>,
+    /// Ports that named services may have [default: 20000-20999]
+    #[arg(long, value_name = "FIRST-LAST")]
+    service_ports: Option<String>,
+    /// Domain of the host names that named services may have at the listen address, like apps.example.com; the certificate has
+    /// to cover the names of services by http [default: none, services have no host names]
+    #[arg(long, value_name = "DOMAIN")]
+    service_domain: Option<String>,
 }
 
 /// Settings of enrolment, with defaults for those that only `fairlead server` has.
@@ -71,4 +83,14 @@ pub(super) fn git_proxy(reader: &mut Reader) -> GitProxySettings {
         private_networks: reader.list("git-proxy-private"),
         proxy: ProxyRules::default(),
     }
+}
+
+/// Settings of named services: the address of their ports, and the ports and hosts that they may have.
+pub(super) fn services(reader: &mut Reader) -> (Option<IpAddr>, ServiceSettings) {
+    let listen: Option<IpAddr> = reader.optional("service-listen");
+    let ports = reader.or("service-ports", ServicePorts::default());
+    let domain: Option<String> = reader.optional("service-domain");
+    let domain = domain.map(|it| it.trim_matches('.').to_ascii_lowercase());
+    let ports = listen.is_some().then_some(ports);
+    (listen, ServiceSettings { ports, domain })
 }

@@ -50,6 +50,7 @@ mod restore;
 mod rig;
 mod rights;
 mod runs;
+mod services;
 mod sites;
 mod sources;
 mod status;

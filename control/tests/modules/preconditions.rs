@@ -99,6 +99,7 @@ fn described(path: &str) -> String {
         .replace("/s-a", "/{sourceId}")
         .replace("t-a", "{tenantId}");
     path.replace("k-none", "{tokenId}")
+        .replace("services/x", "services/{serviceName}")
         .replace("facts/x", "facts/{name}")
 }
 

@@ -14,7 +14,7 @@ use crate::{
 
 /// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
 /// tenant, cluster, compile, tcp. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
-pub(crate) const TABLE: [(&str, &str, &str, &str); 133] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 137] = [
     ("GET", "/v1/adoptions", "", "+------"),
     (
         "POST",
@@ -343,6 +343,15 @@ pub(crate) const TABLE: [(&str, &str, &str, &str); 133] = [
     ("GET", "/v1/requests", "", "+++++++"),
     ("DELETE", "/v1/requests?kind=exec", "", "+------"),
     ("DELETE", "/v1/requests/0123456789abcdef", "", "?------"),
+    ("GET", "/v1/services", "", "+++++++"),
+    ("GET", "/v1/services/x", "", "+++++++"),
+    (
+        "PUT",
+        "/v1/services/x",
+        r#"{"cluster":"c-of-a","target":"db.shop:5432","protocol":"tcp","port":20000,"from":["10.0.0.0/8"]}"#,
+        "+------",
+    ),
+    ("DELETE", "/v1/services/x", "", "+------"),
     ("GET", "/v1/locks", "", "+------"),
     (
         "PUT",
@@ -390,6 +399,13 @@ pub(crate) async fn world(rig: &Rig) {
     }
     let group = json!({ "tenant": "t-a", "selector": "a=b" });
     rig.call(&admin(), Method::PUT, "/v1/groups/g-a", group)
+        .await
+        .good();
+    let service = json!({
+        "cluster": "c-of-a", "target": "db.shop:5432", "protocol": "tcp",
+        "port": 20000, "from": ["10.0.0.0/8"],
+    });
+    rig.call(&admin(), Method::PUT, "/v1/services/x", service)
         .await
         .good();
     let git = json!({ "url": "https://git.example/a", "ref": "main", "paths": ["a"] });

@@ -71,6 +71,11 @@ impl HubNames {
         }
     }
 
+    /// True for a name of the hub or of its clusters, which no service can have.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.of(name) != NameOwner::Stranger
+    }
+
     /// Finds the destination; `host` is the authority of the request, `sni` the name in the TLS handshake.
     ///
     /// # Errors
@@ -147,7 +152,7 @@ impl HubNames {
 }
 
 /// The name in `host[:port]`.
-fn host_name(host: &str) -> Result<&str, RequestError> {
+pub(crate) fn host_name(host: &str) -> Result<&str, RequestError> {
     let bad = || RequestError::Malformed("its Host is invalid");
     let (name, port) = if let Some(v6) = host.strip_prefix('[') {
         v6.split_once(']').ok_or_else(bad)?

@@ -1,10 +1,10 @@
 //! The step from [`Caller`] to [`Permit`], before any work for the request. Only this step makes permits, and no
 //! request reaches a cluster without one.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use fairlead_api::{ClusterId, Code, Failure, resources::Role};
-use fairlead_seam::{AuthorizeError, Caller, Grant};
+use fairlead_seam::{AuthorizeError, Caller, Grant, NamedService};
 use http::HeaderValue;
 
 use crate::{
@@ -100,6 +100,51 @@ pub(crate) async fn authorize(
         permit,
         routed: request,
     })
+}
+
+/// Authorizes a connection of a client to a named service. The caller is the service itself: its record, made by an admin of
+/// the cluster, is the decision, and its networks admit the client.
+///
+/// # Errors
+/// `FL-1427` for a client from elsewhere, `FL-1407` beyond the limits of callers, `FL-1205` for a service that has just ended,
+/// and those of [`authorize`].
+pub(crate) async fn authorize_service(
+    hub: &Hub,
+    service: &Arc<NamedService>,
+    request: ClusterRequest,
+) -> Result<PermittedRequest, Failure> {
+    let record = &request.inbound.record;
+    check_client(service, request.inbound.connection.peer)?;
+    // Locks of users and tenants concern services, too.
+    let caller = hub.seam.authenticator.recheck(&service.caller()).await?;
+    let caller = Arc::new(caller);
+    record.set_service_caller(&caller);
+    record.keep_slot(hub.caller_limit.acquire(&caller)?);
+    let authorizer = &hub.seam.authorizer;
+    let grant = Arc::new(authorizer.authorize(&caller, &request.cluster).await?);
+    check_kind(&caller, &grant, true)?;
+    // The table of running requests has the record by now, so a later end of the service is noticed.
+    hub.services.check(service)?;
+    let permit = Permit::new(&request.cluster, &caller, &grant, None)?;
+    record.set_grant(&grant);
+    record.report_start();
+    Ok(PermittedRequest {
+        permit,
+        routed: request,
+    })
+}
+
+/// Checks that a service admits clients with this address.
+///
+/// # Errors
+/// `FL-1427`
+pub(crate) fn check_client(service: &NamedService, client: SocketAddr) -> Result<(), Failure> {
+    let client = client.ip().to_canonical();
+    if service.admits(client) {
+        return Ok(());
+    }
+    let cause = format!("{client} is in no network of the service {}", service.name);
+    Err(Failure::because(Code::ServiceClientRefused, cause))
 }
 
 /// Checks that the grant covers requests of this kind: a TCP connection, or a request to the API server.

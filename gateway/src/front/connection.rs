@@ -54,6 +54,8 @@ pub(crate) struct ConnectionState {
     http2: AtomicBool,
     upgraded: AtomicBool,
     known: AtomicBool,
+    /// Its requests are those of a named service, whose clients nobody knows.
+    anonymous_service: AtomicBool,
     /// Last authenticated caller.
     owner: Mutex<Option<Arc<StallOwner>>>,
     authenticated: Notify,
@@ -71,6 +73,7 @@ impl ConnectionState {
             http2: AtomicBool::new(false),
             upgraded: AtomicBool::new(false),
             known: AtomicBool::new(false),
+            anonymous_service: AtomicBool::new(false),
             owner: Mutex::default(),
             authenticated: Notify::new(),
             reader: AtomicWaker::new(),
@@ -117,17 +120,31 @@ impl ConnectionState {
         self.lift_limits();
     }
 
+    /// A client of a named service has sent a request. It keeps its place among the connections of strangers, and is closed
+    /// when idle; its requests may run as long as those of callers.
+    pub(crate) fn set_service_client(&self, service: &Caller) {
+        let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        *owner = Some(Arc::new(StallOwner::of(service)));
+        drop(owner);
+        self.anonymous_service.store(true, Ordering::Relaxed);
+        self.lift_read_limits();
+    }
+
     /// The connection of a trusted proxy, with requests of many clients.
     pub(crate) fn set_shared(&self) {
         self.lift_limits();
     }
 
     fn lift_limits(&self) {
+        self.lift_read_limits();
+        self.authenticated.notify_one();
+    }
+
+    fn lift_read_limits(&self) {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         unread.take();
         drop(unread);
         self.known.store(true, Ordering::Release);
-        self.authenticated.notify_one();
         self.reader.wake();
     }
 
@@ -213,11 +230,19 @@ impl ConnectionState {
         }
     }
 
+    fn is_unlimited_in_time(&self) -> bool {
+        self.anonymous_service.load(Ordering::Relaxed)
+    }
+
     async fn stranger_deadlines(&self) -> CloseCause {
         let opened = Instant::now();
         let (mut seen, mut idle_since) = (self.counts(), opened);
-        while opened.elapsed() < STRANGER_LIFETIME {
-            sleep_until((idle_since + STRANGER_HEAD_TIMEOUT).min(opened + STRANGER_LIFETIME)).await;
+        while self.is_unlimited_in_time() || opened.elapsed() < STRANGER_LIFETIME {
+            let mut next = idle_since + STRANGER_HEAD_TIMEOUT;
+            if !self.is_unlimited_in_time() {
+                next = next.min(opened + STRANGER_LIFETIME);
+            }
+            sleep_until(next).await;
             let counts = self.counts();
             let is_idle = counts.0 == counts.1;
             if is_idle && counts == seen && idle_since.elapsed() >= STRANGER_HEAD_TIMEOUT {

@@ -30,7 +30,7 @@ use crate::{
         route::ClusterRequest,
         socket::ResetOnDrop,
         tap::Tap,
-        tcp::{self, TcpRequest},
+        tcp::{self, TcpRequest, UpgradeUser},
         transfer::{UploadProgress, recorded_upload},
         upgrade::{self, Joined, UpgradeEnds},
     },
@@ -43,6 +43,8 @@ use crate::{
 
 /// The agent replaces it by its API server's own name.
 static NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.svc");
+/// Protocol of a connection without HTTP.
+static PLAIN_TCP: HeaderValue = HeaderValue::from_static("tcp");
 /// Parsed once.
 static HOST: HeaderName = header::HOST;
 static USER: HeaderName = HeaderName::from_static(USER_HEADER);
@@ -144,7 +146,7 @@ pub(super) fn prepare(
 
 /// Upgrade that the client wants.
 struct RequestedUpgrade {
-    user: hyper::upgrade::OnUpgrade,
+    user: UpgradeUser,
     protocol: HeaderValue,
     path: PathAndQuery,
     reset: ResetOnDrop,
@@ -164,7 +166,7 @@ impl Exchange {
             inbound,
             path,
             form,
-            tcp,
+            mut tcp,
             ..
         } = routed;
         let Inbound {
@@ -173,8 +175,7 @@ impl Exchange {
             record,
         } = *inbound;
 
-        let wanted = headers::requested_upgrade(&request);
-        let user = wanted.is_some().then(|| hyper::upgrade::on(&mut request));
+        let (user, wanted) = wanted_upgrade(&mut request, tcp.as_deref_mut()).unzip();
         let whole_path = wanted.is_some().then(|| path.clone());
         // Before the request has any effect. A TCP connection is no terminal session.
         let recording = match tcp {
@@ -297,21 +298,42 @@ impl Exchange {
         } = *upgrade;
         record.set_timing(took, upstream(head.headers()));
         let joined = match &tcp {
-            Some(_) => Joined::Tcp,
+            Some(tcp) => tcp.joined(),
             None => Joined::Protocol(Protocol::of(&protocol)),
         };
         if let Some(tcp) = tcp {
             head = tcp.into_answer();
         }
+        let user = match user {
+            UpgradeUser::Client(user) => user,
+            UpgradeUser::Exchange(send) => {
+                // Without a receiver the request has ended, and the drop resets the stream.
+                let _ = send.send(agent);
+                return Ok(head.map(|()| body::empty()));
+            }
+        };
         let farewell = Farewell::of(record.kind(), path.query(), &protocol, head.headers());
         headers::strip_answer(head.headers_mut(), true);
         let ends = UpgradeEnds {
-            client: OnUpgrade::from_hyper(user),
+            client: user,
             agent,
         };
         upgrade::join(hub, record, reset, ends, joined, (farewell, recording));
         Ok(head.map(|()| body::empty()))
     }
+}
+
+/// The end that an upgrade joins with the agent's, and its protocol.
+fn wanted_upgrade(
+    request: &mut Request<Body>,
+    tcp: Option<&mut TcpRequest>,
+) -> Option<(UpgradeUser, HeaderValue)> {
+    if let Some(user) = tcp.and_then(TcpRequest::take_user) {
+        return Some((user, PLAIN_TCP.clone()));
+    }
+    let protocol = headers::requested_upgrade(request)?;
+    let client = OnUpgrade::from_hyper(hyper::upgrade::on(request));
+    Some((UpgradeUser::Client(client), protocol))
 }
 
 /// Sets the attributes of the span of a session or hop, whose answer has a head.

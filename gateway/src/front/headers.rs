@@ -1,6 +1,7 @@
 //! Headers that pass between client and agent. Ambiguous ones and attempts to impersonate are rejected. Headers of one
 //! hop and headers for the gateway are removed.
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use fairlead_api::headers::{AUDIT_ID, PREFIX, is_hop_by_hop};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
 
@@ -167,6 +168,80 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     if trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
+}
+
+/// Sets the headers of an upgrade.
+pub(crate) fn set_upgrade(headers: &mut HeaderMap, protocol: &HeaderValue) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, protocol.clone());
+}
+
+/// Removes request headers of this hop, and those between hub and agent, for the target of a named service.
+pub(crate) fn strip_for_service(headers: &mut HeaderMap) {
+    let listed = listed(headers);
+    remove(headers, |name| {
+        is_hop_by_hop(name.as_str())
+            || name.as_str().starts_with(PREFIX)
+            || listed.iter().any(|token| token == name.as_str())
+    });
+}
+
+/// As [`strip_answer`], for an answer of a named service: it may set cookies and policies of its own host.
+pub(crate) fn strip_service_answer(headers: &mut HeaderMap, upgraded: bool) {
+    let listed = listed(headers);
+    remove(headers, |name| {
+        if upgraded && (name == header::CONNECTION || name == header::UPGRADE) {
+            return false;
+        }
+        let text = name.as_str();
+        is_hop_by_hop(text)
+            || text.starts_with(PREFIX)
+            || text.starts_with("x-accel-")
+            || listed.iter().any(|token| token == text)
+    });
+}
+
+/// Reports the client to the target of a named service, in the place of what the client itself claims.
+pub(crate) fn describe_client(
+    headers: &mut HeaderMap,
+    address: HeaderValue,
+    host: Option<HeaderValue>,
+) {
+    remove(headers, |name| {
+        name == header::FORWARDED || name.as_str().starts_with("x-forwarded") || name == "x-real-ip"
+    });
+    headers.insert("x-forwarded-for", address);
+    headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
+    if let Some(host) = host {
+        headers.insert("x-forwarded-host", host.clone());
+        headers.insert(header::HOST, host);
+    }
+}
+
+/// Takes the token of a request to a named service: a bearer token, or the password of Basic as a browser sends it. The
+/// target never sees it. Two headers are no token.
+pub(crate) fn take_token(headers: &mut HeaderMap) -> Option<HeaderValue> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let token = match (given.next(), given.next()) {
+        (Some(only), None) => Some(bearer_of(only).unwrap_or_else(|| only.clone())),
+        _ => None,
+    };
+    headers.remove(header::AUTHORIZATION);
+    token
+}
+
+/// The password of Basic (RFC 7617) as a bearer token.
+fn bearer_of(basic: &HeaderValue) -> Option<HeaderValue> {
+    let (scheme, encoded) = basic.to_str().ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = BASE64_STANDARD.decode(encoded.trim()).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
+    let (_, password) = text.split_once(':')?;
+    let mut bearer = HeaderValue::try_from(format!("Bearer {password}")).ok()?;
+    bearer.set_sensitive(true);
+    Some(bearer)
 }
 
 /// Removes headers that an answer may not contain. `Connection` and `Upgrade` stay in an upgrade's answer.

@@ -61,7 +61,16 @@ impl RequestRecord {
     ) -> Self {
         connection.state.request_begun();
         let head = OwnedHead::of(request, connection.peer);
-        let kind = RequestKind::of(head.path(), head.query().unwrap_or_default());
+        let service = connection.service.clone();
+        let kind = match &service {
+            // Its paths mean nothing to the hub.
+            Some(_) => RequestKind::Tcp,
+            None => RequestKind::of(head.path(), head.query().unwrap_or_default()),
+        };
+        let fields = RecordFields {
+            service,
+            ..RecordFields::default()
+        };
         RequestRecord(Arc::new(RecordInner {
             running: RunningState::new(kind),
             table: Arc::clone(table),
@@ -74,7 +83,7 @@ impl RequestRecord {
             strangers: connection.strangers.clone(),
             connection: Arc::clone(&connection.state),
             flow: RequestFlow::default(),
-            fields: Mutex::default(),
+            fields: Mutex::new(fields),
             _open: GaugeGuard::of(&metrics.requests_open),
         }))
     }
@@ -113,6 +122,17 @@ impl RequestRecord {
 
     /// Notes the caller, and enters the request into the table of running ones.
     pub(crate) fn set_caller(&self, caller: &Arc<Caller>) {
+        self.note_caller(caller);
+        self.0.connection.set_known(caller);
+    }
+
+    /// As [`RequestRecord::set_caller`], for a named service as the caller: its client stays unknown.
+    pub(crate) fn set_service_caller(&self, caller: &Arc<Caller>) {
+        self.note_caller(caller);
+        self.0.connection.set_service_client(caller);
+    }
+
+    fn note_caller(&self, caller: &Arc<Caller>) {
         let before = self.fields().caller.replace(Arc::clone(caller));
         if before.is_none() {
             self.enter();
@@ -121,7 +141,6 @@ impl RequestRecord {
             }
         }
         self.0.flow.known.store(true, Ordering::Relaxed);
-        self.0.connection.set_known(caller);
     }
 
     /// Notes the permission in the cluster, with the access requests from which the caller's roles come.

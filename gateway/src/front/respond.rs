@@ -8,7 +8,7 @@ use std::{future::Future, sync::Arc};
 use fairlead_api::{Code, Failure, headers::REQUEST_ID};
 use fairlead_exchange::Body;
 use fairlead_seam::EmergencyNote;
-use http::{HeaderName, HeaderValue, Response, Uri, Version, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, Uri, Version, header};
 use http_body::Body as _;
 
 use crate::{
@@ -53,6 +53,12 @@ where
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
+    if context.offers_basic && response.status() == StatusCode::UNAUTHORIZED {
+        let basic = HeaderValue::from_static("Basic realm=\"fairlead\"");
+        response
+            .headers_mut()
+            .append(header::WWW_AUTHENTICATE, basic);
+    }
     if let Ok(id) = HeaderValue::from_str(record.id()) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -76,6 +82,8 @@ struct FailureContext {
     uri: Uri,
     version: Version,
     accept: Vec<HeaderValue>,
+    /// A browser sends the token as a password to a named service.
+    offers_basic: bool,
 }
 
 impl FailureContext {
@@ -87,6 +95,7 @@ impl FailureContext {
             uri: inbound.request.uri().clone(),
             version: inbound.request.version(),
             accept: headers.get_all(header::ACCEPT).iter().cloned().collect(),
+            offers_basic: inbound.connection.service.is_some(),
         }
     }
 

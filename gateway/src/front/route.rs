@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use fairlead_api::{ClusterId, headers::AGENT_PATH_PREFIX};
 use fairlead_dialer::accept::CONNECT_PATH;
+use fairlead_seam::NamedService;
 use http::{HeaderValue, Method, Version, uri::PathAndQuery};
 
 use crate::{
     front::{
-        address::{AddressForm, Destination},
+        address::{AddressForm, Destination, host_name},
         headers,
         record::Inbound,
         tcp::TcpRequest,
@@ -41,6 +42,8 @@ impl AsRef<Inbound> for ClusterRequest {
 pub(crate) enum Route {
     Cluster(ClusterRequest),
     Agent(Box<Inbound>),
+    /// A request to a named service, by its host.
+    Service(Box<Inbound>, Arc<NamedService>),
     Module(Box<Inbound>),
 }
 
@@ -52,6 +55,19 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
     let request = &inbound.request;
     headers::check(request)?;
     let authority = authority(&inbound)?;
+    if let Some(service) = &inbound.connection.service {
+        // A browser that uses one connection for several names sends the request again on a new one.
+        let sni = inbound.connection.sni.as_deref();
+        let host = authority.map(host_name).transpose()?;
+        if sni.is_some_and(|sni| !host.is_some_and(|it| it.eq_ignore_ascii_case(sni))) {
+            return Err(RequestError::WrongHost(
+                "Host names a service, TLS names something else",
+            ));
+        }
+        inbound.record.set_tcp_cluster(&service.cluster);
+        let service = Arc::clone(service);
+        return Ok(Route::Service(inbound, service));
+    }
     path::check(request.uri().path())?;
     let sni = inbound.connection.sni.as_deref();
     let address = hub.names.locate(sni, authority, request.uri())?;

@@ -14,7 +14,9 @@ use std::{
     time::Duration,
 };
 
+use bytes::{Buf, Bytes};
 use fairlead_dialer::{InputGate, PollInput, ReadAhead};
+use fairlead_seam::NamedService;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
@@ -54,6 +56,8 @@ pub(crate) struct ClientConnection {
     pub(crate) strangers: Option<StrangerShares>,
     /// The server name in the TLS handshake.
     pub(crate) sni: Option<Arc<str>>,
+    /// Named service of the request, or of the connection.
+    pub(crate) service: Option<Arc<NamedService>>,
     pub(crate) reset: ResetOnDrop,
     pub(crate) state: Arc<ConnectionState>,
 }
@@ -74,6 +78,8 @@ impl ResetOnDrop {
 
 pub(crate) struct ClientSocket {
     tcp: TcpStream,
+    /// Bytes that were read before, and come again.
+    replayed: Bytes,
     reset: ResetOnDrop,
     /// `None` once it belongs to an agent.
     limits: Option<SocketLimits>,
@@ -144,9 +150,15 @@ impl ClientSocket {
         let _ = SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
         ClientSocket {
             tcp,
+            replayed: Bytes::new(),
             reset,
             limits: Some(limits),
         }
+    }
+
+    /// Lets these bytes come first in the next reads.
+    pub(crate) fn replay(&mut self, bytes: Bytes) {
+        self.replayed = bytes;
     }
 }
 
@@ -196,6 +208,9 @@ impl Drop for ClientSocket {
 
 impl PollInput for ClientSocket {
     fn poll_input(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.replayed.has_remaining() {
+            return Poll::Ready(());
+        }
         match &self.limits {
             // The read of a stranger's connection may have to pause.
             Some(limits) if !limits.state.is_known() => Poll::Ready(()),
@@ -211,6 +226,11 @@ impl AsyncRead for ClientSocket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let socket = self.get_mut();
+        if socket.replayed.has_remaining() {
+            let taken = socket.replayed.len().min(buf.remaining());
+            buf.put_slice(&socket.replayed.split_to(taken));
+            return Poll::Ready(Ok(()));
+        }
         match &mut socket.limits {
             Some(limits) => limits.poll_read(&mut socket.tcp, cx, buf),
             None => Pin::new(&mut socket.tcp).poll_read(cx, buf),

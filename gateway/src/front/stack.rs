@@ -23,6 +23,7 @@ use crate::{
         record::{Inbound, RequestRecord},
         respond::respond,
         route::{Route, route},
+        service_host::forward_to_service,
         strangers::limit_strangers,
     },
     hub::Hub,
@@ -80,6 +81,11 @@ impl Stack {
                 let record = permitted.routed.inbound.record.clone();
                 unless_ended(&record, Box::pin(forward(hub, permitted))).await // takes a Permit, which only `authorize` can make
             }
+            Route::Service(inbound, service) => {
+                let record = inbound.record.clone();
+                let forwarded = forward_to_service(hub, inbound, service);
+                unless_ended(&record, Box::pin(forwarded)).await // makes a permit for the service, or for its caller
+            }
             // A module authenticates the caller itself, after a look at the request, and authorizes it.
             Route::Module(inbound) => {
                 let record = inbound.record.clone();
@@ -90,7 +96,7 @@ impl Stack {
 }
 
 /// Runs a step until the hub ends the request.
-async fn unless_ended(
+pub(crate) async fn unless_ended(
     record: &RequestRecord,
     step: impl Future<Output = Result<Response<Body>, Failure>>,
 ) -> Result<Response<Body>, Failure> {

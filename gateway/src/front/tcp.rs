@@ -12,13 +12,21 @@ use fairlead_dialer::{
     byte_socket::{ByteSocket, ByteSocketError},
     websocket::SocketRole,
 };
-use fairlead_exchange::{Spliced, Upgraded, splice, splice::SpliceEnd};
+use fairlead_exchange::{OnUpgrade, Spliced, Upgraded, splice, splice::SpliceEnd};
 use fairlead_protocols::LastBytes;
-use http::{HeaderMap, Method, Request, Response, Uri, Version, request, uri::Authority};
+use http::{
+    HeaderMap, Method, Request, Response, StatusCode, Uri, Version, request, uri::Authority,
+};
 use http_body::Body as HttpBody;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::oneshot,
+};
 
-use crate::{front::headers, http::error::RequestError};
+use crate::{
+    front::{headers, upgrade::Joined},
+    http::error::RequestError,
+};
 
 /// Status codes of a close (RFC 6455, section 7.4.1).
 const NORMAL_CLOSURE: u16 = 1000;
@@ -26,11 +34,29 @@ const PROTOCOL_ERROR: u16 = 1002;
 const INTERNAL_ERROR: u16 = 1011;
 
 /// A client's request for a TCP connection.
-#[derive(Debug)]
 pub(crate) struct TcpRequest {
     authority: Authority,
     /// Head of the answer once the connection is there.
     answer: Response<()>,
+    client: TcpClient,
+}
+
+/// The client's end of a TCP connection.
+enum TcpClient {
+    /// The WebSocket of a request.
+    WebSocket,
+    /// A connection of plain bytes, taken once.
+    Plain(Option<OnUpgrade>),
+    /// The hub itself, which sends requests over the connection; taken once.
+    Exchange(Option<oneshot::Sender<Upgraded>>),
+}
+
+/// The end of an upgraded request that is joined with the agent's.
+pub(crate) enum UpgradeUser {
+    /// A client.
+    Client(OnUpgrade),
+    /// The hub itself.
+    Exchange(oneshot::Sender<Upgraded>),
 }
 
 impl TcpRequest {
@@ -69,7 +95,58 @@ impl TcpRequest {
             )
         })?;
         let authority = Authority::try_from(target.to_string()).map_err(RequestError::path)?;
-        Ok(TcpRequest { authority, answer })
+        Ok(TcpRequest {
+            authority,
+            answer,
+            client: TcpClient::WebSocket,
+        })
+    }
+
+    /// The connection of a client of a named service.
+    ///
+    /// # Errors
+    /// `FL-1303` for a target that no authority can have.
+    pub(crate) fn of_service(target: &TcpTarget, client: OnUpgrade) -> Result<Self, RequestError> {
+        Self::without_request(target, TcpClient::Plain(Some(client)))
+    }
+
+    fn without_request(target: &TcpTarget, client: TcpClient) -> Result<Self, RequestError> {
+        let mut answer = Response::new(());
+        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        Ok(TcpRequest {
+            authority: Authority::try_from(target.to_string()).map_err(RequestError::path)?,
+            answer,
+            client,
+        })
+    }
+
+    /// A connection for requests of the hub itself; completes once the target is connected.
+    ///
+    /// # Errors
+    /// `FL-1303` for a target that no authority can have.
+    pub(crate) fn of_exchange(
+        target: &TcpTarget,
+    ) -> Result<(Self, oneshot::Receiver<Upgraded>), RequestError> {
+        let (send, connected) = oneshot::channel();
+        let request = Self::without_request(target, TcpClient::Exchange(Some(send)))?;
+        Ok((request, connected))
+    }
+
+    /// The end that is joined with the agent's; `None` for a WebSocket.
+    pub(crate) fn take_user(&mut self) -> Option<UpgradeUser> {
+        match &mut self.client {
+            TcpClient::WebSocket => None,
+            TcpClient::Plain(client) => client.take().map(UpgradeUser::Client),
+            TcpClient::Exchange(send) => send.take().map(UpgradeUser::Exchange),
+        }
+    }
+
+    /// Form in which the client's end is joined with the agent's.
+    pub(crate) const fn joined(&self) -> Joined {
+        match self.client {
+            TcpClient::WebSocket => Joined::Tcp,
+            TcpClient::Plain(_) | TcpClient::Exchange(_) => Joined::Plain,
+        }
     }
 
     /// The head that the agent gets.

@@ -50,6 +50,8 @@ pub(crate) enum Joined {
     Protocol(Option<Protocol>),
     /// The client's WebSocket carries the bytes of the agent's stream.
     Tcp,
+    /// Both are plain bytes, at the port of a named service.
+    Plain,
 }
 
 impl Joined {
@@ -58,6 +60,7 @@ impl Joined {
         match self {
             Joined::Protocol(protocol) => protocol,
             Joined::Tcp => Some(Protocol::WebSocket),
+            Joined::Plain => None,
         }
     }
 
@@ -70,7 +73,7 @@ impl Joined {
             Joined::Protocol(Some(Protocol::WebSocket)) => {
                 splice(WebSocketPings::new(client), agent).await
             }
-            Joined::Protocol(_) => splice(client, agent).await,
+            Joined::Protocol(_) | Joined::Plain => splice(client, agent).await,
             Joined::Tcp => splice_tcp(WebSocketPings::new(client), agent).await,
         }
     }

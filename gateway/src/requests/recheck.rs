@@ -23,7 +23,7 @@ use super::{
     RequestAccess, RequestTable, Running, SHARD_COUNT,
     reviews::{self, ReviewedToken},
 };
-use crate::hub::Hub;
+use crate::{hub::Hub, services::ServiceTable};
 
 /// Longest time from one pass to the next: credentials and temporary access end without a change of the store.
 const MAX_PASS_INTERVAL: Duration = Duration::from_secs(5);
@@ -35,6 +35,7 @@ struct Recheck<'a, R> {
     requests: &'a RequestTable<R>,
     authenticator: &'a dyn Authenticator,
     authorizer: &'a dyn Authorizer,
+    services: &'a ServiceTable,
 }
 
 /// Re-checks running requests until the process drains and no session is left.
@@ -43,6 +44,7 @@ pub(crate) async fn supervise(hub: Arc<Hub>) {
         requests: &*hub.requests,
         authenticator: hub.seam.authenticator.as_ref(),
         authorizer: hub.seam.authorizer.as_ref(),
+        services: &hub.services,
     };
     hub.sessions_ended
         .run_until_cancelled(recheck.repeat())
@@ -130,6 +132,9 @@ impl<'a, R: Running> Pass<'a, R> {
     }
 
     async fn check(&mut self, record: &R, access: &RequestAccess) -> Result<(), Failure> {
+        if let Some(service) = &access.service {
+            self.recheck.services.check(service)?;
+        }
         let reviewed = record.reviewed_token();
         let key = self.key(&access.caller, reviewed.as_ref());
         let caller = match self.callers.get(&key) {

@@ -38,6 +38,8 @@ mod revoked;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
+mod services;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod silent;

@@ -19,13 +19,13 @@ use axum::{
 use fairlead_api::{
     ClusterId, ClusterUid, Code, HubUrl,
     enroll::{ENROLL_PATH, Issued, RENEW_PATH},
-    resources::{ClusterStatus, Role},
+    resources::{ClusterStatus, Role, ServiceState},
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_seam::{
     AgentPeer, AuthenticateError, Authenticator, AuthorizeError, Authorizer, Caller, ClusterScope,
-    Directory, DirectoryError, Grant, Module, Presence, Principal, Recognition, RemoteHub,
-    RunningRequests, Termination,
+    Directory, DirectoryError, Grant, Module, NamedService, NamedServices, Presence, Principal,
+    Recognition, RemoteHub, RunningRequests, Termination,
 };
 use futures_util::{
     StreamExt,
@@ -70,6 +70,9 @@ pub(crate) struct FakeModules {
     pub(crate) access_changes: watch::Sender<u64>,
     pub(crate) terminations: Mutex<Vec<Termination>>,
     pub(crate) requests: OnceLock<Arc<dyn RunningRequests>>,
+    /// Named services, and the reported states of their listeners.
+    pub(crate) services: watch::Sender<Vec<NamedService>>,
+    pub(crate) states: Mutex<HashMap<String, ServiceState>>,
     own_name: Option<Arc<str>>,
     /// The other hubs.
     pub(crate) remote_hubs: watch::Sender<Vec<RemoteHub>>,
@@ -104,6 +107,8 @@ impl FakeModules {
             access_changes: watch::Sender::default(),
             terminations: Mutex::default(),
             requests: OnceLock::new(),
+            services: watch::Sender::default(),
+            states: Mutex::default(),
             own_name: own_name.map(Arc::from),
             remote_hubs: watch::Sender::default(),
             with_session: Mutex::default(),
@@ -296,6 +301,38 @@ impl Directory for FakeModules {
 
     fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
         Some(self.wanting.subscribe())
+    }
+}
+
+impl NamedServices for FakeModules {
+    fn list(&self) -> Vec<NamedService> {
+        self.services.borrow().clone()
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        let changes = stream::unfold(self.services.subscribe(), async |mut changes| {
+            changes.changed().await.ok()?;
+            Some(((), changes))
+        });
+        changes.boxed()
+    }
+
+    fn report(&self, service: &NamedService, state: ServiceState) {
+        let mut states = self.states.lock().unwrap();
+        states.insert(service.name.to_string(), state);
+    }
+}
+
+/// Module with the named services of the fake.
+pub(crate) struct FakeServices(pub(crate) Arc<FakeModules>);
+
+impl Module for FakeServices {
+    fn name(&self) -> &'static str {
+        "fake-services"
+    }
+
+    fn named_services(&self) -> Option<Arc<dyn NamedServices>> {
+        Some(self.0.clone())
     }
 }
 

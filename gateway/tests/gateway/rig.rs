@@ -1,6 +1,11 @@
 //! The gateway under test with fake modules, and its clients.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use fairlead_audit::{AuditLog, AuditWriter, JournalSettings, OnFull};
 use fairlead_certs::Authority;
@@ -18,7 +23,7 @@ use rustls::{ClientConfig, pki_types::ServerName};
 use time::OffsetDateTime;
 use tokio::sync::watch;
 
-use crate::modules::FakeModules;
+use crate::modules::{FakeModules, FakeServices};
 
 pub(crate) use fairlead_testkit::{
     clock::{PausedClock, TEST_DEADLINE},
@@ -116,13 +121,14 @@ impl Rig {
             trust_domain: authority.trust_domain().to_owned(),
             limits: fairlead_gateway::GatewayLimits::default(),
             proxies: fairlead_runtime::proxies::Proxies::default(),
+            service_listen: Some(Ipv4Addr::LOCALHOST.into()),
         };
         change(&mut config);
         let seam = Seam {
             authenticator: modules.clone(),
             authorizer: modules.clone(),
             directory: modules.clone(),
-            modules: vec![modules.clone()],
+            modules: vec![modules.clone(), Arc::new(FakeServices(modules.clone()))],
         };
         let plain_listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let plain = plain_listener.local_addr().unwrap();

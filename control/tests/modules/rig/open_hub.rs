@@ -111,6 +111,10 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         program_proxy: Default::default(),
         helm: None,
         git_proxy: Default::default(),
+        services: fairlead_control::ServiceSettings {
+            ports: Some(Default::default()),
+            domain: Some("apps.example".to_owned()),
+        },
         git_servers: GitServers::default(),
         vault: None,
         gitops_manifests: None,

@@ -73,6 +73,20 @@ async fn authenticated_http2_connection_is_closed_when_idle() {
     assert_eq!(closed, (CloseCause::Idle, 600));
 }
 
+#[tokio::test(start_paused = true)]
+async fn client_of_a_service_is_closed_when_idle_and_no_earlier() {
+    let (pools, state) = connection();
+    state.request_begun();
+    state.set_service_client(&caller("service:web"));
+    let ending = async {
+        sleep(Duration::from_secs(300)).await;
+        state.request_ended();
+    };
+    let ((cause, seconds), ()) = tokio::join!(close_cause(&pools, &state), ending);
+    assert_eq!(cause, CloseCause::NoRequest);
+    assert!((310..=320).contains(&seconds), "{seconds}");
+}
+
 #[test]
 fn large_first_heads_share_the_memory_of_strangers() {
     let (pools, state) = connection();

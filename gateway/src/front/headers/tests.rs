@@ -251,3 +251,69 @@ fn only_kubernetes_upgrades_are_forwarded() {
         assert_eq!(wanted(headers), None, "{headers:?}");
     }
 }
+
+#[test]
+fn token_of_a_service_is_a_bearer_token_or_a_password() {
+    let taken = |values: &[&str]| {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, value.parse().unwrap());
+        }
+        let token = take_token(&mut headers);
+        assert!(headers.is_empty(), "the target never sees it");
+        token.map(|it| it.to_str().unwrap().to_owned())
+    };
+    assert_eq!(taken(&["Bearer abc"]).as_deref(), Some("Bearer abc"));
+    // `ann:abc:d`; the user name has no colon (RFC 7617).
+    let basic = taken(&["Basic YW5uOmFiYzpk"]);
+    assert_eq!(basic.as_deref(), Some("Bearer abc:d"));
+    assert_eq!(taken(&["Basic !"]).as_deref(), Some("Basic !"));
+    assert_eq!(taken(&["Bearer abc", "Bearer abc"]), None);
+    assert_eq!(taken(&[]), None);
+}
+
+#[test]
+fn target_of_a_service_gets_no_claims_of_the_client() {
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("x-forwarded-for", "192.0.2.1"),
+        ("forwarded", "for=192.0.2.1"),
+        ("x-real-ip", "192.0.2.1"),
+        ("fairlead-user", "admin"),
+        ("connection", "x-hop"),
+        ("x-hop", "1"),
+        ("cookie", "a=b"),
+    ] {
+        headers.insert(name, value.parse().unwrap());
+    }
+    strip_for_service(&mut headers);
+    let host = Some(HeaderValue::from_static("shop.example"));
+    describe_client(&mut headers, HeaderValue::from_static("10.0.0.1"), host);
+    let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    let expected = [
+        "cookie",
+        "host",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(headers["x-forwarded-for"], "10.0.0.1");
+}
+
+#[test]
+fn answer_of_a_service_keeps_cookies_and_loses_headers_of_the_hub() {
+    let mut headers = HeaderMap::new();
+    for name in [
+        "set-cookie",
+        "fairlead-code",
+        "x-accel-redirect",
+        "keep-alive",
+    ] {
+        headers.insert(name, HeaderValue::from_static("1"));
+    }
+    strip_service_answer(&mut headers, false);
+    assert_eq!(headers.len(), 1);
+    assert!(headers.contains_key("set-cookie"));
+}

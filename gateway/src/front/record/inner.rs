@@ -11,7 +11,7 @@ use fairlead_audit::{
     AuditLog, CallerNames, EventKind, RequestHead, RequestParty, RequestResult, StartedEvent,
 };
 use fairlead_runtime::{gauges::GaugeGuard, log};
-use fairlead_seam::{Caller, EmergencyNote, Grant};
+use fairlead_seam::{Caller, EmergencyNote, Grant, NamedService};
 use fairlead_traces::{RequestSpan, RequestTrace};
 use http::StatusCode;
 use time::OffsetDateTime;
@@ -61,6 +61,8 @@ pub(super) struct RecordFields {
     pub(super) caller: Option<Arc<Caller>>,
     /// Permission in the cluster.
     pub(super) grant: Option<Arc<Grant>>,
+    /// Named service: the request ends with it.
+    pub(super) service: Option<Arc<NamedService>>,
     pub(super) as_user: Option<String>,
     pub(super) cluster: Option<ClusterId>,
     pub(super) emergency: Option<Box<EmergencyNote>>,
@@ -123,6 +125,7 @@ impl RecordFields {
             caller: Arc::clone(self.caller.as_ref()?),
             grant: self.grant.clone(),
             cluster: self.cluster.clone(),
+            service: self.service.clone(),
         })
     }
 }

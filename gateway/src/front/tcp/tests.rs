@@ -83,7 +83,7 @@ fn target_in_another_spelling_is_refused() {
         "db:80%3A",
     ] {
         let path = format!("/v1/clusters/c-a/tcp/{segment}");
-        let error = TcpRequest::of(&request(&path)).unwrap_err();
+        let error = TcpRequest::of(&request(&path)).err().unwrap();
         assert_eq!(error.code(), Code::TcpTargetInvalid, "{segment}");
     }
 }
@@ -94,7 +94,7 @@ fn anything_but_our_websocket_is_refused() {
     let refused = |change: &dyn Fn(&mut Request<Empty<Bytes>>)| {
         let mut request = request(path);
         change(&mut request);
-        TcpRequest::of(&request).unwrap_err().code()
+        TcpRequest::of(&request).err().unwrap().code()
     };
     let set = |name: &'static str, value: &'static str| {
         move |request: &mut Request<Empty<Bytes>>| {

@@ -12,7 +12,8 @@ use std::{
 use async_trait::async_trait;
 use fairlead_api::resources::{RequestKind, Role, RunningRequest};
 use fairlead_seam::{
-    AuthorizeError, ClusterScope, RequestFilter, RunningRequests, Subject, SubjectProof,
+    AuthorizeError, ClusterScope, NamedService, RequestFilter, RunningRequests, ServiceEntry,
+    Subject, SubjectProof,
 };
 use futures_util::stream::{self, BoxStream};
 use secrecy::{ExposeSecret, SecretString};
@@ -201,6 +202,7 @@ fn account() -> Caller {
 struct Rig {
     hub: Arc<FakeHub>,
     table: Arc<RequestTable<FakeRequest>>,
+    services: Arc<ServiceTable>,
     supervisor: tokio::task::JoinHandle<()>,
 }
 
@@ -214,27 +216,51 @@ impl Rig {
     fn start() -> Self {
         let (hub, table) = (FakeHub::new(), Arc::<RequestTable<_>>::default());
         let (authority, requests) = (Arc::clone(&hub), Arc::clone(&table));
+        let services = Arc::<ServiceTable>::default();
+        let current = Arc::clone(&services);
         let supervisor = tokio::spawn(async move {
             let recheck = Recheck {
                 requests: &*requests,
                 authenticator: authority.as_ref(),
                 authorizer: authority.as_ref(),
+                services: &current,
             };
             recheck.repeat().await;
         });
         Rig {
             hub,
             table,
+            services,
             supervisor,
         }
     }
 
     fn request(&self, caller: Caller, token: Option<&str>) -> Arc<FakeRequest> {
+        self.request_to(None, caller, token)
+    }
+
+    /// A connection to a named service, as the service's own caller.
+    fn connection(&self, service: &NamedService) -> Arc<FakeRequest> {
+        // The fake hub grants roles for API servers only.
+        let caller = Caller {
+            role: Role::Viewer,
+            ..service.caller()
+        };
+        self.request_to(Some(Arc::new(service.clone())), caller, None)
+    }
+
+    fn request_to(
+        &self,
+        service: Option<Arc<NamedService>>,
+        caller: Caller,
+        token: Option<&str>,
+    ) -> Arc<FakeRequest> {
         let request = Arc::new(FakeRequest {
             access: RequestAccess {
                 grant: Some(Arc::new(grant(Some(caller.role), &[]))),
                 caller: Arc::new(caller),
                 cluster: Some("c-a".parse().unwrap()),
+                service,
             },
             reviewed: token.map(|it| self.table.reviewed.enter(it.into())),
             ended: OnceLock::new(),
@@ -328,6 +354,34 @@ async fn request_that_an_admin_ends_is_woken_until_it_is_gone() {
     assert_eq!(request.wakes.load(Ordering::SeqCst), 2);
 }
 
+fn service(name: &str, port: u16) -> NamedService {
+    NamedService {
+        name: name.parse().unwrap(),
+        cluster: "c-a".parse().unwrap(),
+        tenant: "t-acme".parse().unwrap(),
+        target: "db.shop:5432".parse().unwrap(),
+        entry: ServiceEntry::Port(port),
+        from: vec!["10.0.0.0/8".parse().unwrap()],
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_end_with_their_service_and_no_others() {
+    let rig = Rig::start();
+    let [kept, changed, deleted] =
+        [("a", 1), ("b", 2), ("c", 3)].map(|(name, port)| service(name, port));
+    rig.services.replace([&kept, &changed, &deleted]);
+    let connections = [&kept, &changed, &deleted].map(|it| rig.connection(it));
+    seconds(10).await;
+    assert!(connections.iter().all(|it| it.ended.get().is_none()));
+    rig.services.replace([&kept, &service("b", 4)]);
+    // Without a notification, too.
+    seconds(6).await;
+    let [kept, changed, deleted] = connections.map(|it| it.ended.get().map(|(it, _)| it.code));
+    assert_eq!((kept, changed), (None, Some(Code::AccessEnded)));
+    assert_eq!(deleted, Some(Code::AccessEnded));
+}
+
 /// Measures one pass over 100,000 requests of 1,000 callers, and the memory of their entries.
 #[tokio::test]
 #[ignore = "a measurement; its figures are in docs/revocation.md"]
@@ -341,6 +395,7 @@ async fn a_pass_over_a_hundred_thousand_requests() {
         requests: &*rig.table,
         authenticator: rig.hub.as_ref(),
         authorizer: rig.hub.as_ref(),
+        services: &ServiceTable::default(),
     };
     for _ in 0..5 {
         let started = Instant::now();
