@@ -10,6 +10,8 @@ mod cuts;
 mod programs;
 mod raw;
 mod refused;
+mod service_hosts;
+mod services;
 mod targets;
 mod world;
 

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Runs a program to its end.
-async fn run(command: &mut Command, input: &[u8]) -> anyhow::Result<Output> {
+pub(crate) async fn run(command: &mut Command, input: &[u8]) -> anyhow::Result<Output> {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).kill_on_drop(true).spawn()?;
     let mut stdin = child.stdin.take().context("no standard input")?;
@@ -36,12 +36,12 @@ async fn run(command: &mut Command, input: &[u8]) -> anyhow::Result<Output> {
         .context("the program does not end")??)
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A web server with one page.
-async fn web_page() -> anyhow::Result<String> {
+pub(crate) async fn web_page() -> anyhow::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     tokio::spawn(async move {
