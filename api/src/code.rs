@@ -81,7 +81,7 @@ codes! {
     TcpTargetInvalid = 1420, 400, "the target of a TCP connection is not valid", "Name the target as HOST:PORT: a DNS name in lower case, an IPv4 address or an IPv6 address in brackets, and a port from 1 to 65535.";
     TcpUpgradeMissing = 1421, 400, "a TCP connection needs a WebSocket over HTTP/1.1", "Connect by the WebSocket that docs/tcp.md describes.";
     TcpBroke = 1422, 502, "the TCP connection in the cluster broke", "Connect again; if it fails again, look at the log of the program at the target and at that of the agent.";
-    TcpNotAllowed = 1423, 403, "your role does not allow TCP connections into the cluster", "Ask an admin of the tenant for a token with the role tcp; the role admin allows them, too.";
+    TcpNotAllowed = 1423, 403, "your role does not allow TCP connections into the cluster", "Ask an admin of the tenant for a token with the role tcp, or request the role for a time with `fairlead access request`; the role admin allows them, too.";
     TcpFrames = 1424, 400, "the client's WebSocket does not follow the protocol of TCP connections", "Use a client of the hub's version; docs/tcp.md describes the messages.";
     AgentRefused = 1501, 403, "the agent does not impersonate this user or one of these groups", "Ask the site operator to allow the group with the agent's `--allow-group`.";
     ApiUnreachable = 1502, 502, "the agent cannot reach its API server", "Ask the site operator to check the API server; the agent's log has the cause.";
