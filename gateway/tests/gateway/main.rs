@@ -46,6 +46,8 @@ mod stopped;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]
+mod tcp_hostile;
+#[cfg(test)]
 mod traces;
 #[cfg(test)]
 mod tunnel;
