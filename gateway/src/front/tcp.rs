@@ -12,7 +12,7 @@ use fairlead_dialer::{
     byte_socket::{ByteSocket, ByteSocketError},
     websocket::SocketRole,
 };
-use fairlead_exchange::{Spliced, Upgraded, splice, splice::SpliceEnd};
+use fairlead_exchange::{Spliced, Upgraded, splice::SpliceEnd, splice_watched};
 use fairlead_protocols::LastBytes;
 use http::{HeaderMap, Method, Request, Response, Uri, Version, request, uri::Authority};
 use http_body::Body as HttpBody;
@@ -86,11 +86,14 @@ impl TcpRequest {
 }
 
 /// Copies both directions of a connection between the client's WebSocket and the agent's stream.
+///
+/// A client that has ended its direction still gets pings, and its close is noticed.
 pub(crate) async fn splice_tcp<IO>(client: IO, agent: Upgraded) -> Spliced
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    splice(ByteSocket::new(client, SocketRole::Hub, &[]), agent).await
+    let socket = ByteSocket::new(client, SocketRole::Hub, &[]);
+    splice_watched(socket, agent, ByteSocket::poll_closed).await
 }
 
 /// Close frame that reports the end to the client; `None` if the client closed or left.
