@@ -43,6 +43,8 @@ use crate::{
 
 /// The agent replaces it by its API server's own name.
 static NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.svc");
+/// Protocol of the client of a TCP connection, over HTTP/1.1 and HTTP/2.
+static WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 /// Parsed once.
 static HOST: HeaderName = header::HOST;
 static USER: HeaderName = HeaderName::from_static(USER_HEADER);
@@ -173,7 +175,10 @@ impl Exchange {
             record,
         } = *inbound;
 
-        let wanted = headers::requested_upgrade(&request);
+        let wanted = match &tcp {
+            Some(_) => Some(WEBSOCKET.clone()),
+            None => headers::requested_upgrade(&request),
+        };
         let user = wanted.is_some().then(|| hyper::upgrade::on(&mut request));
         let whole_path = wanted.is_some().then(|| path.clone());
         // Before the request has any effect. A TCP connection is no terminal session.
@@ -217,7 +222,11 @@ impl Exchange {
                 user,
                 protocol,
                 path,
-                reset: connection.reset,
+                reset: match record.connection().is_http2() {
+                    // Other streams of the connection go on.
+                    true => ResetOnDrop::default(),
+                    false => connection.reset,
+                },
                 recording,
                 tcp,
             })

@@ -48,6 +48,8 @@ mod strangers;
 #[cfg(test)]
 mod tcp_hostile;
 #[cfg(test)]
+mod tcp_http2;
+#[cfg(test)]
 mod traces;
 #[cfg(test)]
 mod tunnel;
