@@ -79,9 +79,9 @@ codes! {
     OtherHub = 1408, 503, "the cluster's agent is connected to another hub, which this one cannot reach", "Ask the platform operator to check the `--hub-address` of that hub and the network between the hubs; meanwhile use the address of that hub (`fairlead login`, then `fairlead kubeconfig`).";
     HubWithoutSession = 1409, 503, "the hub that should have the cluster's session has none", "Run the command again; the agent is connecting to another hub.";
     TcpTargetInvalid = 1420, 400, "the target of a TCP connection is not valid", "Name the target as HOST:PORT: a DNS name in lower case, an IPv4 address or an IPv6 address in brackets, and a port from 1 to 65535.";
-    TcpUpgradeMissing = 1421, 400, "a TCP connection needs a WebSocket over HTTP/1.1", "Connect by the WebSocket that docs/tcp.md describes.";
+    TcpUpgradeMissing = 1421, 400, "a TCP connection needs a WebSocket over HTTP/1.1 or HTTP/2", "Connect by the WebSocket that docs/tcp.md describes.";
     TcpBroke = 1422, 502, "the TCP connection in the cluster broke", "Connect again; if it fails again, look at the log of the program at the target and at that of the agent.";
-    TcpNotAllowed = 1423, 403, "your role does not allow TCP connections into the cluster", "Ask an admin of the tenant for a token with the role tcp; the role admin allows them, too.";
+    TcpNotAllowed = 1423, 403, "your role does not allow TCP connections into the cluster", "Ask an admin of the tenant for a token with the role tcp, or request the role for a time with `fairlead access request`; the role admin allows them, too.";
     TcpFrames = 1424, 400, "the client's WebSocket does not follow the protocol of TCP connections", "Use a client of the hub's version; docs/tcp.md describes the messages.";
     ServicePortsMissing = 1425, 409, "the hub does not listen at this port for services", "Choose a port of the hub's `--service-ports`; the platform operator switches them on with `--service-listen`.";
     ServiceTaken = 1426, 409, "another service has this port or host", "List the visible services with `fairlead service list`, and choose another port or host.";

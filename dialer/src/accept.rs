@@ -72,14 +72,7 @@ pub fn websocket_response<B>(
         // 16 bytes in base64.
         .filter(|key| key.len() == 24 && key.ends_with("=="))
         .ok_or(StatusCode::BAD_REQUEST)?;
-    let offered = headers
-        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        // Subprotocols are case-sensitive, unlike other tokens.
-        .any(|token| token.trim() == subprotocol);
-    if !offered {
+    if !is_offered(headers, subprotocol) {
         return Err(StatusCode::BAD_REQUEST);
     }
     Response::builder()
@@ -97,6 +90,39 @@ pub fn websocket_response<B>(
         .header(header::DATE, httpdate::fmt_http_date(SystemTime::now()))
         .body(())
         .map_err(|_| StatusCode::BAD_REQUEST)
+}
+
+/// Answer to a WebSocket over HTTP/2 with this subprotocol (RFC 8441, section 5). The caller checks method and protocol.
+///
+/// # Errors
+///
+/// The status of the refusal.
+pub fn websocket_connect_response<B>(
+    request: &Request<B>,
+    subprotocol: &'static str,
+) -> Result<Response<()>, StatusCode> {
+    let headers = request.headers();
+    if only(headers, header::SEC_WEBSOCKET_VERSION) != Some("13")
+        || !is_offered(headers, subprotocol)
+    {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    Response::builder()
+        .header(
+            header::SEC_WEBSOCKET_PROTOCOL,
+            HeaderValue::from_static(subprotocol),
+        )
+        .body(())
+        .map_err(|_| StatusCode::BAD_REQUEST)
+}
+
+/// True if the client offers the subprotocol. Subprotocols are case-sensitive, unlike other tokens.
+fn is_offered(headers: &HeaderMap, subprotocol: &str) -> bool {
+    let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    lines
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|token| token.trim() == subprotocol)
 }
 
 /// Value of a header that must occur exactly once.

@@ -165,20 +165,22 @@ impl<IO: AsyncRead + Unpin> ByteSocket<IO> {
                     continue;
                 }
             }
-            self.input.reserve(READ_BYTES);
-            match poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input) {
-                Poll::Ready(Ok(0)) => self.input_state = InputState::Failed(ByteSocketError::Cut),
-                Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => {
-                    if self.input.is_empty() {
-                        // An idle connection keeps no room.
-                        self.input = BytesMut::new();
-                    }
-                    return Poll::Pending;
-                }
-            }
+            ready!(self.poll_input(cx))?;
         }
+    }
+
+    /// Reads more frames, or the end of the connection.
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.input.reserve(READ_BYTES);
+        let read = poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input);
+        if read.is_pending() && self.input.is_empty() {
+            // An idle connection keeps no room.
+            self.input = BytesMut::new();
+        }
+        if ready!(read)? == 0 {
+            self.input_state = InputState::Failed(ByteSocketError::Cut);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -235,30 +237,42 @@ impl<IO: AsyncWrite + Unpin> ByteSocket<IO> {
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> ByteSocket<IO> {
+    /// Follows the peer's control frames after its half-close, and answers its pings. Ready with the end of the WebSocket.
+    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        loop {
+            if let InputState::Failed(error) = &self.input_state {
+                return Poll::Ready(error.clone().into());
+            }
+            let decoded = self.decode();
+            if !self.pong.is_empty()
+                && let Poll::Ready(Err(error)) = self.poll_flushed(cx)
+            {
+                return Poll::Ready(error);
+            }
+            if let Err(error) = decoded {
+                return Poll::Ready(error.into());
+            }
+            if let Err(error) = ready!(self.poll_input(cx)) {
+                return Poll::Ready(error);
+            }
+        }
+    }
+
     /// Reads until the peer has closed, and drops its bytes. A close frame with code 1000 is a clean end.
     ///
     /// # Errors
     /// [`ByteSocketError`], for any other end.
     pub async fn closed(&mut self) -> io::Result<()> {
-        loop {
-            if matches!(self.input_state, InputState::HalfClosed) {
-                // Only control frames may follow.
-                match self.decode() {
-                    Ok(_) => {}
-                    Err(ByteSocketError::Closed {
-                        code: Some(1000), ..
-                    }) => return Ok(()),
-                    Err(error) => return Err(error.into()),
-                }
-                self.input.reserve(READ_BYTES);
-                let read = poll_fn(|cx| poll_read_buf(Pin::new(&mut self.io), cx, &mut self.input));
-                if read.await? == 0 {
-                    return Err(ByteSocketError::Cut.into());
-                }
-                continue;
-            }
+        while !matches!(self.input_state, InputState::HalfClosed) {
             poll_fn(|cx| self.poll_message(cx)).await?;
             self.payload = Bytes::new();
+        }
+        let error = poll_fn(|cx| self.poll_closed(cx)).await;
+        match ByteSocketError::of(&error) {
+            Some(ByteSocketError::Closed {
+                code: Some(1000), ..
+            }) => Ok(()),
+            _ => Err(error),
         }
     }
 }

@@ -20,9 +20,11 @@ pub mod netns;
 pub mod pod;
 pub mod prometheus;
 pub mod pty;
+pub mod raw_tcp;
 pub mod secrets;
 pub mod squid;
 pub mod ssh;
+pub mod targets;
 pub mod vault;
 
 pub use admin::Metrics;

@@ -12,7 +12,7 @@ use http::{
 use crate::{
     chunked::Chunked,
     error::{HttpError, malformed},
-    fields::{MAX_HEAD, MAX_HEADERS, field, fields},
+    fields::{FramingFields, MAX_HEAD, MAX_HEADERS, field, fields},
     framing::{BodyDecoder, BodyEncoder},
 };
 
@@ -125,6 +125,9 @@ pub(crate) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
     if framing.hosts != 1 {
         return malformed("the head must have exactly one Host");
     }
+    if method == Method::CONNECT {
+        connect_fields(&uri, &headers, &framing)?;
+    }
     let body = match (framing.chunked, framing.length) {
         (true, _) => BodyDecoder::Chunked(Chunked::default()),
         (false, Some(length)) => BodyDecoder::Length(length),
@@ -162,6 +165,22 @@ fn target(method: &Method, target: Bytes) -> Result<Uri, HttpError> {
         return malformed("the target is not in origin form");
     }
     Ok(uri)
+}
+
+/// A CONNECT has no body: its bytes could also be the tunnel's. Its Host is its target (RFC 9112, section 3.2).
+fn connect_fields(
+    target: &Uri,
+    headers: &HeaderMap,
+    framing: &FramingFields,
+) -> Result<(), HttpError> {
+    if framing.chunked || framing.length.is_some() {
+        return malformed("a CONNECT has a body");
+    }
+    let authority = target.authority().map(|it| it.as_str().as_bytes());
+    match headers.get(header::HOST).map(HeaderValue::as_bytes) == authority {
+        true => Ok(()),
+        false => malformed("Host differs from the target"),
+    }
 }
 
 pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {

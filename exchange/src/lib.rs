@@ -51,7 +51,7 @@ pub use error::{ExchangeError, HttpError};
 pub use outgoing::Outgoing;
 pub use server::{serve, serve_on};
 pub use socket::SocketTransport;
-pub use splice::{Spliced, splice};
+pub use splice::{Spliced, splice, splice_watched};
 pub use transport::Transport;
 pub use upgrade::{OnUpgrade, Upgraded};
 

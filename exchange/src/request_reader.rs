@@ -24,6 +24,9 @@ use crate::{
     transport::Transport,
 };
 
+/// Reason to refuse bytes behind a request before its answer.
+pub(crate) const UNEXPECTED_DATA: &str = "unexpected data after the request";
+
 pub(crate) struct RequestReader<W> {
     state: Mutex<ReaderState<W>>,
     wakers: Arc<Wakers>,
@@ -105,6 +108,16 @@ impl<W: Transport> RequestReader<W> {
         lock(&self.state).incoming.is_in_head()
     }
 
+    /// Refuses bytes behind a head that wants the raw stream: its peer must wait for the answer.
+    ///
+    /// Called before the handler, which would connect to a target for a request that is refused.
+    pub(crate) fn check_rest(&self) -> Result<(), HttpError> {
+        match lock(&self.state).incoming.is_empty() {
+            true => Ok(()),
+            false => malformed(UNEXPECTED_DATA),
+        }
+    }
+
     /// Starts the body of a request.
     pub(crate) fn begin(
         self: &Arc<Self>,
@@ -155,7 +168,7 @@ impl<W: Transport> RequestReader<W> {
             }
         }
         if state.decoder.is_ended() && !state.incoming.is_empty() {
-            return Poll::Ready(malformed("unexpected data after the request"));
+            return Poll::Ready(malformed(UNEXPECTED_DATA));
         }
         // Unread data of the body hides the news that the peer has left.
         if !state.incoming.is_empty() && transport.poll_gone(cx).is_ready() {

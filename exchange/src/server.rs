@@ -27,7 +27,7 @@ use crate::{
     framing::{self, BodyEncoder},
     head::{self, RequestHead, RequestKind},
     outgoing::Outgoing,
-    request_reader::{PeerState, RequestReader},
+    request_reader::{PeerState, RequestReader, UNEXPECTED_DATA},
     sending::{Filled, Sending},
     transport::Transport,
     upgrade::{OnUpgrade, Upgraded},
@@ -78,6 +78,9 @@ where
             Err(HttpError::TooLarge) => return serving.too_large().await,
             Err(error) => return Err(error.into()),
         };
+        if head.upgrade {
+            serving.reader.check_rest()?;
+        }
         let (request, turn) = serving.begin(head);
         let answer = serving.handled(handler(request)).await?;
         if !serving.answer(answer, turn).await? {
@@ -239,7 +242,7 @@ impl<W: Transport> Serving<W> {
             return Ok(false);
         };
         if !read.is_empty() {
-            return Err(HttpError::Malformed("unexpected data after the request").into());
+            return Err(HttpError::Malformed(UNEXPECTED_DATA).into());
         }
         poll_fn(|cx| transport.poll_write(cx, &mut self.out)).await?;
         // Without a receiver, this resets the stream.

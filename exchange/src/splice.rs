@@ -55,7 +55,22 @@ pub enum SpliceEnd {
 /// passed on, and the result of that is the result of the splice. Meanwhile the client's data is
 /// read and dropped: closing a socket with unread data sends a reset, which would discard data the
 /// client has not read yet.
-pub async fn splice<A, B>(mut a: A, mut b: B) -> Spliced
+pub async fn splice<A, B>(a: A, b: B) -> Spliced
+where
+    A: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    splice_watched(a, b, |_, _| Poll::Pending).await
+}
+
+/// As [`splice`], for a client's side whose end of input is not the end of its connection.
+///
+/// `watch` is polled after that end, while the other direction is open. Its error is a failure of `a`.
+pub async fn splice_watched<A, B>(
+    mut a: A,
+    mut b: B,
+    mut watch: impl FnMut(&mut A, &mut Context<'_>) -> Poll<io::Error>,
+) -> Spliced
 where
     A: AsyncRead + AsyncWrite + Unpin,
     B: AsyncRead + AsyncWrite + Unpin,
@@ -70,6 +85,9 @@ where
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => {
                 // Data that `b` refused had no receiver: `b` had sent everything.
                 Poll::Ready(back.refused.take().map_or(SpliceEnd::Clean, SpliceEnd::A))
+            }
+            (Poll::Ready(Ok(())), Poll::Pending) if there.refused.is_none() => {
+                watch(&mut a, cx).map(SpliceEnd::A)
             }
             _ => Poll::Pending,
         }

@@ -379,6 +379,8 @@ fn h2(executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
         .initial_stream_window_size(H2_STREAM_WINDOW_BYTES)
         .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
         .max_header_list_size(u32::try_from(HEAD_BUFFER_BYTES).unwrap_or(u32::MAX))
+        // WebSockets of TCP connections (RFC 8441).
+        .enable_connect_protocol()
         .keep_alive_interval(H2_PING_INTERVAL)
         .keep_alive_timeout(H2_PING_INTERVAL);
     builder

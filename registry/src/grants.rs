@@ -1,6 +1,6 @@
 //! Roles of a caller in one cluster: the strongest of all that cover it, and stronger ones in namespaces; and the
-//! permission for TCP connections. Roles for a
-//! time are looked up at each request, and at each re-check of a running one.
+//! permission for TCP connections. Roles for a time are looked up at each request, and at each re-check of a running
+//! one.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -41,14 +41,17 @@ pub(crate) fn grant_of(view: &View, caller: &Caller, cluster: &Cluster) -> Optio
     });
     let mut whole: Option<Source<'_>> = None;
     let mut single: BTreeMap<&OperatorNamespace, Source<'_>> = BTreeMap::new();
-    let mut tcp = false;
+    // Access request behind the permission, `None` inside for a lasting role, which comes first.
+    let mut tcp: Option<Option<&Arc<str>>> = None;
     for (scope, namespaces, (role, access)) in std::iter::once(own).chain(more) {
         let opens_tcp = role.opens_tcp() && namespaces.is_empty();
         let role = role.in_clusters();
         if !(opens_tcp || role.is_some()) || !covers(view, scope, cluster) {
             continue;
         }
-        tcp |= opens_tcp;
+        if opens_tcp && !matches!(tcp, Some(None)) {
+            tcp = Some(access);
+        }
         let Some(role) = role else {
             continue;
         };
@@ -66,12 +69,17 @@ pub(crate) fn grant_of(view: &View, caller: &Caller, cluster: &Cluster) -> Optio
         }
     }
     single.retain(|_, (role, _)| !whole.is_some_and(|(whole, _)| whole.includes(*role)));
-    if whole.is_none() && single.is_empty() && !tcp {
+    if whole.is_none() && single.is_empty() && tcp.is_none() {
         return None;
     }
     let sources = whole.iter().chain(single.values());
-    let mut access: Vec<Arc<str>> = sources.filter_map(|(_, id)| id.cloned()).collect();
-    access.dedup();
+    let sources = sources.map(|(_, id)| *id).chain(tcp);
+    let mut access: Vec<Arc<str>> = Vec::new();
+    for id in sources.flatten() {
+        if !access.contains(id) {
+            access.push(Arc::clone(id));
+        }
+    }
     let namespaces = single.into_iter();
     Some(Grant {
         role: whole.map(|(role, _)| role),
@@ -81,7 +89,7 @@ pub(crate) fn grant_of(view: &View, caller: &Caller, cluster: &Cluster) -> Optio
                 role,
             })
             .collect(),
-        tcp,
+        tcp: tcp.is_some(),
         tenant: cluster.tenant.clone(),
         access,
     })

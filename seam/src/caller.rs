@@ -180,6 +180,25 @@ impl Grant {
         }
     }
 
+    /// The part for TCP connections alone. A change of the other roles does not end them.
+    #[must_use]
+    pub fn for_tcp(&self) -> Self {
+        Grant {
+            role: None,
+            namespaces: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The part for the API server alone. The end of a role for TCP connections does not end its requests.
+    #[must_use]
+    pub fn for_api(&self) -> Self {
+        Grant {
+            tcp: false,
+            ..self.clone()
+        }
+    }
+
     /// True if the grant has a role at the API server of the cluster.
     #[must_use]
     pub fn reaches_api(&self) -> bool {

@@ -4,6 +4,7 @@
 
 mod bindings;
 mod configuration;
+mod connect_hostile;
 mod facts;
 mod layers;
 mod learned;

@@ -70,6 +70,15 @@ impl Role {
         matches!(self, Role::Admin | Role::Tcp)
     }
 
+    /// True for a role that a caller may have for a time: one at API servers, or the one for TCP connections.
+    #[must_use]
+    pub const fn is_temporary(self) -> bool {
+        matches!(
+            self,
+            Role::Admin | Role::Operator | Role::Viewer | Role::Tcp
+        )
+    }
+
     /// True if this role allows everything in clusters that `other` allows.
     #[must_use]
     pub const fn includes(self, other: Role) -> bool {

@@ -60,7 +60,7 @@ pub enum AccessArgs {
     #[command(after_help = REQUEST_EXAMPLES)]
     Request {
         /// Role to request
-        #[arg(long, value_name = "admin|operator|viewer", value_parser = role)]
+        #[arg(long, value_name = "admin|operator|viewer|tcp", value_parser = role)]
         role: Role,
         #[command(flatten)]
         wish: AccessWish,
@@ -92,7 +92,7 @@ pub enum AccessArgs {
     #[command(after_help = BREAK_GLASS_EXAMPLES)]
     BreakGlass {
         /// Role to take [default: the strongest one that you may take]
-        #[arg(long, value_name = "admin|operator|viewer", value_parser = role)]
+        #[arg(long, value_name = "admin|operator|viewer|tcp", value_parser = role)]
         role: Option<Role>,
         #[command(flatten)]
         wish: AccessWish,
@@ -106,9 +106,9 @@ pub enum AccessArgs {
 
 fn role(text: &str) -> Result<Role, String> {
     let role = text.parse::<Role>().map_err(|error| error.to_string())?;
-    match role.in_clusters() == Some(role) {
+    match role.is_temporary() {
         true => Ok(role),
-        false => Err("expected admin, operator or viewer".to_owned()),
+        false => Err("expected admin, operator, viewer or tcp".to_owned()),
     }
 }
 

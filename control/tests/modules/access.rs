@@ -216,6 +216,58 @@ async fn a_revoked_role_ends_with_its_reason() {
     assert_eq!(acts.count(), 3, "request, approval and end");
 }
 
+/// The permission for TCP connections now, the role at the API server, and the access requests behind both.
+async fn tcp_now(rig: &Rig, who: &Caller) -> (bool, Option<Role>, Vec<String>) {
+    let seam = rig.control.seam();
+    let now = seam.authenticator.recheck(who).await.unwrap();
+    let cluster = "c-one".parse().unwrap();
+    let grant = seam.authorizer.authorize(&now, &cluster).await.unwrap();
+    let access = grant.access.iter().map(ToString::to_string);
+    (grant.tcp, grant.role, access.collect())
+}
+
+#[tokio::test]
+async fn a_role_for_tcp_connections_counts_for_a_time_beside_the_others() {
+    let rig = world().await;
+    let (ann, bob) = (person("ann", Role::Viewer), person("bob", Role::Admin));
+    let wish = |role: &str| json!({ "cluster": "c-one", "role": role, "durationSeconds": 7200, "reason": "ticket 19" });
+    let viewer = Some(Role::Viewer);
+    assert_eq!(tcp_now(&rig, &ann).await, (false, viewer, vec![]));
+    let id = request(&rig, &ann, wish("tcp")).await;
+    assert_eq!(act(&rig, &ann, &id, "approve").await, Err(Code::NotAllowed));
+    assert_eq!(tcp_now(&rig, &ann).await, (false, viewer, vec![]));
+    act(&rig, &bob, &id, "approve").await.unwrap();
+    let granted = (true, viewer, vec![id.clone()]);
+    assert_eq!(tcp_now(&rig, &ann).await, granted);
+    rig.advance(Duration::hours(2));
+    assert_eq!(tcp_now(&rig, &ann).await, (false, viewer, vec![]));
+    let seam = rig.control.seam();
+    let reason = seam.authorizer.end_of_access(&id).unwrap();
+    assert_eq!(reason, format!("access {id} has ended"));
+
+    // An admin for a time has it, too; both roles come from one request.
+    let id = request(&rig, &ann, wish("admin")).await;
+    act(&rig, &bob, &id, "approve").await.unwrap();
+    let granted = (true, Some(Role::Admin), vec![id.clone()]);
+    assert_eq!(tcp_now(&rig, &ann).await, granted);
+    act(&rig, &bob, &id, "revoke").await.unwrap();
+    assert_eq!(tcp_now(&rig, &ann).await, (false, viewer, vec![]));
+
+    // A lasting role does not depend on the request.
+    let lasting = ScopedGrant {
+        role: Role::Tcp,
+        scope: GrantScope::default(),
+        kind: GrantKind::Standing,
+    };
+    let own = Caller {
+        grants: Arc::from(vec![lasting]),
+        ..person("own", Role::Viewer)
+    };
+    let id = request(&rig, &own, wish("tcp")).await;
+    act(&rig, &bob, &id, "approve").await.unwrap();
+    assert_eq!(tcp_now(&rig, &own).await, (true, viewer, vec![]));
+}
+
 #[tokio::test]
 async fn a_role_does_not_survive_its_cluster() {
     let rig = world().await;
@@ -247,6 +299,10 @@ async fn requests_have_limits() {
         let refused = rig.post(&ann, "/v1/access-requests", wish).await;
         assert_eq!(refused.code(), Code::Invalid, "{field} {value}");
     }
+    let mut in_shop = wish();
+    (in_shop["role"], in_shop["namespaces"]) = (json!("tcp"), json!(["shop"]));
+    let refused = rig.post(&ann, "/v1/access-requests", in_shop).await;
+    assert_eq!(refused.code(), Code::Invalid, "no role for a namespace");
     let hidden = person("eve", Role::Viewer);
     let hidden = Caller {
         tenant: Some("t-b".parse().unwrap()),

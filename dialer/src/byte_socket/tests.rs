@@ -128,3 +128,23 @@ async fn fragments_are_one_message() {
     hub.read_to_string(&mut received).await.unwrap();
     assert_eq!(received, "abc");
 }
+
+#[tokio::test]
+async fn control_frames_after_the_half_close_are_followed() {
+    let (io, mut raw) = duplex(1024);
+    let mut hub = ByteSocket::new(io, SocketRole::Hub, b"\x82\x80\0\0\0\0");
+    assert_eq!(hub.read(&mut [0]).await.unwrap(), 0);
+    // A pong, a ping, and the close of a client that leaves.
+    raw.write_all(b"\x8a\x80\0\0\0\0\x89\x82\0\0\0\0hi\x88\x82\0\0\0\0\x03\xe9")
+        .await
+        .unwrap();
+    let error = poll_fn(|cx| hub.poll_closed(cx)).await;
+    let expected = ByteSocketError::Closed {
+        code: Some(1001),
+        reason: String::new(),
+    };
+    assert_eq!(ByteSocketError::of(&error), Some(&expected));
+    let mut pong = [0; 4];
+    raw.read_exact(&mut pong).await.unwrap();
+    assert_eq!(&pong, b"\x8a\x02hi");
+}

@@ -13,6 +13,7 @@ mod learned;
 mod restarted;
 mod revoked;
 mod rotated;
+mod tcp;
 
 use std::time::Duration;
 

@@ -3,17 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use fairlead_e2e::{raw_tcp::WsFrame, targets::EchoTarget};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::{Instant, interval, interval_at, timeout},
 };
 
-use crate::{
-    raw::{RawTcp, WsFrame},
-    targets::EchoTarget,
-    world::{STEP_DEADLINE, TcpWorld},
-};
+use crate::world::{STEP_DEADLINE, TcpWorld};
 
 /// Interval of cuts, and their number.
 const CUT_INTERVAL: Duration = Duration::from_secs(4);
@@ -97,7 +94,7 @@ async fn revoked_token_ends_its_connections() -> anyhow::Result<()> {
     let echo = EchoTarget::start().await?;
     let world = TcpWorld::start(&[echo.rule()]).await?;
     let token = world.token("ann", &["--role", "tcp"]).await?;
-    let mut raw = RawTcp::open(&world, &token, &echo.address()).await?;
+    let mut raw = world.open(&token, &echo.address()).await?;
     raw.send(b"x").await?;
     ensure!(raw.receive().await? == WsFrame::Bytes(b"x".to_vec()));
 

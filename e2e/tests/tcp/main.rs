@@ -8,23 +8,23 @@
 
 mod cuts;
 mod programs;
-mod raw;
 mod refused;
 mod service_hosts;
 mod services;
-mod targets;
 mod world;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::eventually;
+use fairlead_e2e::{
+    eventually,
+    raw_tcp::WsFrame,
+    targets::{EchoTarget, LateTarget},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     task::JoinSet,
 };
 
-use raw::{RawTcp, WsFrame};
-use targets::{EchoTarget, LateTarget};
 use world::{STEP_DEADLINE, TcpWorld};
 
 /// Connections at once; an agent's session has 1,024 streams.
@@ -37,7 +37,7 @@ async fn websocket_carries_bytes_and_half_closes_in_both_directions() -> anyhow:
     let world = TcpWorld::start(&allowed).await?;
     let token = world.hub.token()?;
 
-    let mut raw = RawTcp::open(&world, &token, &echo.address()).await?;
+    let mut raw = world.open(&token, &echo.address()).await?;
     for text in ["one", "two"] {
         raw.send(text.as_bytes()).await?;
         ensure!(raw.receive().await? == WsFrame::Bytes(text.as_bytes().to_vec()));
@@ -47,7 +47,7 @@ async fn websocket_carries_bytes_and_half_closes_in_both_directions() -> anyhow:
     ensure!(raw.receive().await? == WsFrame::Close(1000, String::new()));
 
     // The target ends its direction first, and still reads.
-    let mut raw = RawTcp::open(&world, &token, &late.address()).await?;
+    let mut raw = world.open(&token, &late.address()).await?;
     ensure!(raw.receive().await? == WsFrame::Bytes(b"bye".to_vec()));
     ensure!(raw.receive().await? == WsFrame::HalfClose);
     raw.send(b"still here").await?;
@@ -56,7 +56,7 @@ async fn websocket_carries_bytes_and_half_closes_in_both_directions() -> anyhow:
     ensure!(late.received().await? == b"still here");
 
     // A client that leaves without its half-close resets the target.
-    let mut raw = RawTcp::open(&world, &token, &late.address()).await?;
+    let mut raw = world.open(&token, &late.address()).await?;
     raw.send(b"cut").await?;
     drop(raw);
     let error = late.received().await.err().context("a clean end")?;

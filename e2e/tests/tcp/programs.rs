@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{PostgresServer, ssh::SshServer};
+use fairlead_e2e::{PostgresServer, ssh::SshServer, targets::EchoTarget};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, UnixStream},
@@ -16,10 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    targets::EchoTarget,
-    world::{STEP_DEADLINE, TcpWorld},
-};
+use crate::world::{STEP_DEADLINE, TcpWorld};
 
 /// Runs a program to its end.
 pub(crate) async fn run(command: &mut Command, input: &[u8]) -> anyhow::Result<Output> {

@@ -1,12 +1,12 @@
 //! Connections that are refused: by role, tenant, rule of the site, and spelling.
 
 use anyhow::ensure;
-
-use crate::{
-    raw::{RawTcp, head, refusal},
+use fairlead_e2e::{
+    raw_tcp::{head, refusal},
     targets::EchoTarget,
-    world::TcpWorld,
 };
+
+use crate::world::TcpWorld;
 
 #[tokio::test]
 async fn only_roles_for_tcp_reach_targets_that_the_site_allows() -> anyhow::Result<()> {
@@ -39,7 +39,7 @@ async fn only_roles_for_tcp_reach_targets_that_the_site_allows() -> anyhow::Resu
         .token("one", &["--role", "tcp", "--cluster", "demo"])
         .await?;
     for token in [&admin, &tcp, &own, &one] {
-        RawTcp::open(&world, token, &echo).await?;
+        world.open(token, &echo).await?;
         ensure!(
             code(token, &other).await? == is(403, "FL-1523"),
             "loopback by another port"

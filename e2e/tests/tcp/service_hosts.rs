@@ -1,6 +1,7 @@
 //! Named services by host: HTTP behind the TLS of the hub, and TLS that passes through it.
 
 use anyhow::{Context, ensure};
+use fairlead_e2e::targets::EchoTarget;
 use fairlead_testkit::tls;
 use rustls::{ClientConnection, pki_types::ServerName};
 use tokio::{
@@ -12,7 +13,6 @@ use tokio::{
 
 use crate::{
     programs::{run, text},
-    targets::EchoTarget,
     world::{STEP_DEADLINE, TcpWorld},
 };
 

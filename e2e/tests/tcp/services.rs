@@ -2,7 +2,10 @@
 
 use anyhow::{Context, ensure};
 use fairlead_api::resources::{List, ServiceDocument};
-use fairlead_e2e::eventually;
+use fairlead_e2e::{
+    eventually,
+    targets::{EchoTarget, LateTarget},
+};
 use fairlead_testkit::reserved_port::ReservedPort;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -12,7 +15,6 @@ use tokio::{
 
 use crate::{
     programs::{run, text, web_page},
-    targets::{EchoTarget, LateTarget},
     world::{STEP_DEADLINE, TcpWorld},
 };
 

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::Context;
-use fairlead_e2e::{Cluster, Hub, Joining, Launch, Process, Site};
+use fairlead_e2e::{Cluster, Hub, Joining, Launch, Process, Site, raw_tcp::RawTcp};
 use fairlead_testkit::relay::Relay;
 use serde_json::Value;
 
@@ -50,6 +50,11 @@ impl TcpWorld {
         let args = [&["token", "create", name, "-o", "json"], more].concat();
         let created: Value = serde_json::from_str(&self.hub.cli(args).await?.success()?)?;
         Ok(created["token"].as_str().context("no token")?.to_owned())
+    }
+
+    /// Opens a connection by a WebSocket of its own.
+    pub(crate) async fn open(&self, token: &str, target: &str) -> anyhow::Result<RawTcp> {
+        RawTcp::open(&self.hub.front()?, token, &self.joining.id, target).await
     }
 
     /// The command line of a person with this token, or with the hub's own login.

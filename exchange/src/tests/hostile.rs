@@ -180,6 +180,7 @@ fn requests() -> Vec<(String, &'static str)> {
     .map(|(line, reason)| (format!("{line}{plain}"), reason))
     .into();
     rows.push(("GET / HTTP/1.1\r\n\r\n".to_owned(), "exactly one Host"));
+    rows.extend(connects());
     let framings = framings();
     rows.extend(
         framings
@@ -192,6 +193,26 @@ fn requests() -> Vec<(String, &'static str)> {
             .map(|(body, reason)| (chunked(&body), reason)),
     );
     rows
+}
+
+/// Requests for a tunnel, which has neither a body nor another Host than its target (RFC 9110, section 9.3.6).
+fn connects() -> Vec<(String, &'static str)> {
+    [
+        ("host: b:1\r\ncontent-length: 5\r\n\r\nhello", "has a body"),
+        ("host: b:1\r\ncontent-length: 0\r\n\r\n", "has a body"),
+        (
+            "host: b:1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            "has a body",
+        ),
+        ("host: b\r\n\r\n", "Host differs"),
+        ("host: b:2\r\n\r\n", "Host differs"),
+        ("host: a:1\r\n\r\n", "Host differs"),
+        ("host: B:1\r\n\r\n", "Host differs"),
+        ("host: \r\n\r\n", "Host differs"),
+        ("host: b:1\r\nhost: b:1\r\n\r\n", "exactly one Host"),
+    ]
+    .map(|(rest, reason)| (format!("CONNECT b:1 HTTP/1.1\r\n{rest}"), reason))
+    .into()
 }
 
 fn answers() -> Vec<(String, &'static str)> {

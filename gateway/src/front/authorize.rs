@@ -92,7 +92,7 @@ pub(crate) async fn authorize(
     // Before the record keeps the grant, which makes it look like one that a module keeps.
     let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take());
     let record = &request.inbound.record;
-    record.set_grant(&grant);
+    record.set_grant(&used_part(grant, request.tcp.is_some()));
     is_allowed?;
     let permit = permit?;
     record.report_start();
@@ -145,6 +145,16 @@ pub(crate) fn check_client(service: &NamedService, client: SocketAddr) -> Result
     }
     let cause = format!("{client} is in no network of the service {}", service.name);
     Err(Failure::because(Code::ServiceClientRefused, cause))
+}
+
+/// The part of the grant that a request of this kind needs to go on.
+fn used_part(grant: Arc<Grant>, is_tcp: bool) -> Arc<Grant> {
+    match is_tcp {
+        true => Arc::new(grant.for_tcp()),
+        // An admin's role includes TCP connections, and ends with them.
+        false if grant.tcp && grant.role != Some(Role::Admin) => Arc::new(grant.for_api()),
+        false => grant,
+    }
 }
 
 /// Checks that the grant covers requests of this kind: a TCP connection, or a request to the API server.

@@ -45,6 +45,8 @@ use crate::{
 static NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.svc");
 /// Protocol of a connection without HTTP.
 static PLAIN_TCP: HeaderValue = HeaderValue::from_static("tcp");
+/// Protocol of the client of a TCP connection, over HTTP/1.1 and HTTP/2.
+static WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 /// Parsed once.
 static HOST: HeaderName = header::HOST;
 static USER: HeaderName = HeaderName::from_static(USER_HEADER);
@@ -218,7 +220,11 @@ impl Exchange {
                 user,
                 protocol,
                 path,
-                reset: connection.reset,
+                reset: match record.connection().is_http2() {
+                    // Other streams of the connection go on.
+                    true => ResetOnDrop::default(),
+                    false => connection.reset,
+                },
                 recording,
                 tcp,
             })
@@ -328,10 +334,13 @@ fn wanted_upgrade(
     request: &mut Request<Body>,
     tcp: Option<&mut TcpRequest>,
 ) -> Option<(UpgradeUser, HeaderValue)> {
-    if let Some(user) = tcp.and_then(TcpRequest::take_user) {
-        return Some((user, PLAIN_TCP.clone()));
-    }
-    let protocol = headers::requested_upgrade(request)?;
+    let protocol = match tcp {
+        Some(tcp) => match tcp.take_user() {
+            Some(user) => return Some((user, PLAIN_TCP.clone())),
+            None => WEBSOCKET.clone(),
+        },
+        None => headers::requested_upgrade(request)?,
+    };
     let client = OnUpgrade::from_hyper(hyper::upgrade::on(request));
     Some((UpgradeUser::Client(client), protocol))
 }

@@ -3,7 +3,7 @@
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use fairlead_api::headers::{AUDIT_ID, PREFIX, is_hop_by_hop};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 
 use crate::http::error::RequestError;
 
@@ -150,6 +150,14 @@ pub(crate) fn requested_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> 
     };
     let known = |name: &[u8]| first.as_bytes().eq_ignore_ascii_case(name);
     (known(b"websocket") || known(b"SPDY/3.1")).then(|| first.clone())
+}
+
+/// True for a WebSocket over HTTP/2: a CONNECT with this protocol (RFC 8441, section 5).
+pub(crate) fn is_websocket_connect<B>(request: &Request<B>) -> bool {
+    let protocol = request.extensions().get::<hyper::ext::Protocol>();
+    request.version() == Version::HTTP_2
+        && request.method() == Method::CONNECT
+        && protocol.is_some_and(|it| it.as_str() == "websocket")
 }
 
 /// Removes request headers of this hop, for the gateway, or reserved for it.

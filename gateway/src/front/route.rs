@@ -71,6 +71,10 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
     path::check(request.uri().path())?;
     let sni = inbound.connection.sni.as_deref();
     let address = hub.names.locate(sni, authority, request.uri())?;
+    let is_tcp = matches!(address, Destination::Tcp(_));
+    if request.method() == Method::CONNECT && !is_tcp {
+        return Err(RequestError::path("CONNECT is for TCP connections only"));
+    }
     match address {
         Destination::Cluster(cluster, path, form) => {
             path::check(path.path())?;
@@ -122,7 +126,7 @@ fn authority(inbound: &Inbound) -> Result<Option<&str>, RequestError> {
         .transpose()
         .map_err(|_| RequestError::Malformed("its Host is invalid"))?;
     let target = request.uri().authority().map(http::uri::Authority::as_str);
-    if request.method() == Method::CONNECT {
+    if request.method() == Method::CONNECT && !headers::is_websocket_connect(request) {
         return Err(RequestError::path("CONNECT is not supported"));
     }
     if request.version() != Version::HTTP_2 {

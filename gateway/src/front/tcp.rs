@@ -8,11 +8,11 @@ use fairlead_api::{
     tcp::{TCP_PROTOCOL, TcpTarget, split_tcp_path},
 };
 use fairlead_dialer::{
-    accept::websocket_response,
+    accept::{websocket_connect_response, websocket_response},
     byte_socket::{ByteSocket, ByteSocketError},
     websocket::SocketRole,
 };
-use fairlead_exchange::{OnUpgrade, Spliced, Upgraded, splice, splice::SpliceEnd};
+use fairlead_exchange::{OnUpgrade, Spliced, Upgraded, splice::SpliceEnd, splice_watched};
 use fairlead_protocols::LastBytes;
 use http::{
     HeaderMap, Method, Request, Response, StatusCode, Uri, Version, request, uri::Authority,
@@ -71,29 +71,25 @@ impl TcpRequest {
         if uri.query().is_some() {
             return Err(RequestError::TcpUpgrade("the path takes no query"));
         }
-        if request.version() != Version::HTTP_11 {
-            return Err(RequestError::TcpUpgrade(
-                "the request came over another version of HTTP",
-            ));
-        }
-        if request.method() != Method::GET || !request.body().is_end_stream() {
-            return Err(RequestError::TcpUpgrade(
-                "the request is not a GET without a body",
-            ));
+        let is_over_http2 = match request.version() {
+            Version::HTTP_11 => false,
+            Version::HTTP_2 => true,
+            _ => {
+                return Err(RequestError::TcpUpgrade(
+                    "the request came over another version of HTTP",
+                ));
+            }
+        };
+        if !request.body().is_end_stream() {
+            return Err(RequestError::TcpUpgrade("the request has a body"));
         }
         if headers::impersonated(request.headers())?.is_some() {
             return Err(RequestError::NoImpersonation);
         }
-        if headers::requested_upgrade(request).is_none() {
-            return Err(RequestError::TcpUpgrade(
-                "the request wants no upgrade to one protocol",
-            ));
-        }
-        let answer = websocket_response(request, TCP_PROTOCOL).map_err(|_| {
-            RequestError::TcpUpgrade(
-                "the request needs version 13, a key, and the subprotocol v1.tcp.fairlead.io",
-            )
-        })?;
+        let answer = match is_over_http2 {
+            true => connect_answer(request)?,
+            false => upgrade_answer(request)?,
+        };
         let authority = Authority::try_from(target.to_string()).map_err(RequestError::path)?;
         Ok(TcpRequest {
             authority,
@@ -162,12 +158,46 @@ impl TcpRequest {
     }
 }
 
+/// Answer to a WebSocket over HTTP/1.1 (RFC 6455, section 4.2.2).
+fn upgrade_answer<B>(request: &Request<B>) -> Result<Response<()>, RequestError> {
+    if request.method() != Method::GET {
+        return Err(RequestError::TcpUpgrade("the request is not a GET"));
+    }
+    if headers::requested_upgrade(request).is_none() {
+        return Err(RequestError::TcpUpgrade(
+            "the request wants no upgrade to one protocol",
+        ));
+    }
+    websocket_response(request, TCP_PROTOCOL).map_err(|_| {
+        RequestError::TcpUpgrade(
+            "the request needs version 13, a key, and the subprotocol v1.tcp.fairlead.io",
+        )
+    })
+}
+
+/// Answer to a WebSocket over HTTP/2 (RFC 8441, section 5), which has no key.
+fn connect_answer<B>(request: &Request<B>) -> Result<Response<()>, RequestError> {
+    if !headers::is_websocket_connect(request) {
+        return Err(RequestError::TcpUpgrade(
+            "over HTTP/2 the request must be a CONNECT with the protocol websocket",
+        ));
+    }
+    websocket_connect_response(request, TCP_PROTOCOL).map_err(|_| {
+        RequestError::TcpUpgrade(
+            "the request needs version 13 and the subprotocol v1.tcp.fairlead.io",
+        )
+    })
+}
+
 /// Copies both directions of a connection between the client's WebSocket and the agent's stream.
+///
+/// A client that has ended its direction still gets pings, and its close is noticed.
 pub(crate) async fn splice_tcp<IO>(client: IO, agent: Upgraded) -> Spliced
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    splice(ByteSocket::new(client, SocketRole::Hub, &[]), agent).await
+    let socket = ByteSocket::new(client, SocketRole::Hub, &[]);
+    splice_watched(socket, agent, ByteSocket::poll_closed).await
 }
 
 /// Close frame that reports the end to the client; `None` if the client closed or left.

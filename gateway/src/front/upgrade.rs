@@ -92,7 +92,9 @@ pub(crate) fn join(
     let open = GaugeGuard::of(&hub.metrics.upgrades_open);
     // Armed until the end was clean, so that the end of the process is a reset too.
     reset.arm();
-    record.connection().set_upgraded();
+    if !record.connection().is_http2() {
+        record.connection().set_upgraded();
+    }
     hub.process.spawn(async move {
         let _open = open;
         let client = match timeout(UPGRADE_TIMEOUT, client).await {

@@ -236,7 +236,8 @@ fn covers(now: &Grant, before: &Grant) -> bool {
 }
 
 fn role_now(now: &Grant, before: &Grant) -> String {
-    if before.tcp && !now.tcp && before.role == now.role {
+    let has_same_role = before.role.is_none() || before.role == now.role;
+    if before.tcp && !now.tcp && has_same_role {
         return "the caller has no role for TCP connections in the cluster now".to_owned();
     }
     match (now.role, now.role == before.role) {

@@ -48,6 +48,10 @@ mod stopped;
 #[cfg(test)]
 mod strangers;
 #[cfg(test)]
+mod tcp_hostile;
+#[cfg(test)]
+mod tcp_http2;
+#[cfg(test)]
 mod traces;
 #[cfg(test)]
 mod tunnel;

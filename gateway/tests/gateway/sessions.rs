@@ -286,10 +286,12 @@ async fn expired_identity_may_only_be_renewed() {
 }
 
 async fn ask(exchanges: &Exchanges, method: &str, path: &str) -> (u16, String) {
+    // The Host of a CONNECT is its target.
+    let host = if method == "CONNECT" { path } else { "hub" };
     let request = Request::builder()
         .method(method)
         .uri(path)
-        .header(header::HOST, "hub")
+        .header(header::HOST, host)
         .body(Empty::new().map_err(|never| match never {}).boxed_unsync())
         .unwrap();
     match exchanges.send(request).await.unwrap() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering::SeqCst};
 use bytes::Bytes;
 use fairlead_exchange::{Body, BodyError};
 use futures_util::{StreamExt, stream};
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::mpsc;
@@ -34,6 +34,9 @@ impl ApiScript {
         }
         if let Some(answer) = self.scripted(&request) {
             return answer;
+        }
+        if request.method() == Method::CONNECT {
+            return upgrades::tunnel(&mut request, self);
         }
         if request.headers().contains_key("upgrade") {
             match path.as_str() {

@@ -123,3 +123,31 @@ pub(super) fn echo(request: &mut Request<Body>) -> Response<Body> {
         "",
     )
 }
+
+/// A TCP connection to a target that returns every byte, and then the end. Input that starts with `break` breaks it.
+pub(super) fn tunnel(request: &mut Request<Body>, script: &Arc<ApiScript>) -> Response<Body> {
+    let (script, upgrading) = (script.clone(), upgraded(request));
+    tokio::spawn(async move {
+        let mut io = upgrading.await;
+        let (mut buffer, mut input) = ([0; 4096], Vec::new());
+        let end = loop {
+            let bytes = match io.read(&mut buffer).await {
+                Ok(0) => break "",
+                Ok(read) => &buffer[..read],
+                Err(_) => break " (broken)",
+            };
+            input.extend_from_slice(bytes);
+            if bytes.starts_with(b"break") || io.write_all(bytes).await.is_err() {
+                return;
+            }
+            let _ = io.flush().await;
+        };
+        if end.is_empty() {
+            let _ = io.shutdown().await;
+        }
+        let input = String::from_utf8_lossy(&input);
+        let mut inputs = script.stream_inputs.lock().unwrap();
+        inputs.push(format!("{input}{end}"));
+    });
+    respond(200, &[], "")
+}

@@ -36,15 +36,15 @@ impl RequestedRole {
         role: Role,
         max: Duration,
     ) -> Result<Self, InvalidValue> {
-        if role.in_clusters() != Some(role) {
-            return Err(invalid("role: expected admin, operator or viewer"));
+        if !role.is_temporary() {
+            return Err(invalid("role: expected admin, operator, viewer or tcp"));
         }
         if asked.namespaces.len() > MAX_NAMESPACES {
             return Err(invalid(format_args!(
                 "namespaces: {MAX_NAMESPACES} at most"
             )));
         }
-        if role == Role::Admin && !asked.namespaces.is_empty() {
+        if matches!(role, Role::Admin | Role::Tcp) && !asked.namespaces.is_empty() {
             return Err(invalid(
                 "namespaces: for the roles operator and viewer only",
             ));

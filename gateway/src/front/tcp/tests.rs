@@ -2,8 +2,14 @@
 
 use bytes::Bytes;
 use http_body_util::Empty;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
+    task::JoinHandle,
+    time::Instant,
+};
 
 use super::*;
+use crate::front::pings::{PING_INTERVAL, WebSocketPings};
 
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
@@ -149,4 +155,97 @@ fn close_frame_names_the_side_that_failed() {
     assert_eq!(status(SpliceEnd::A(ByteSocketError::Cut.into())), None);
     let last = last_bytes(&SpliceEnd::B(broken())).unwrap().message;
     assert!(last[4..].starts_with(b"FL-1422: "), "{last:?}");
+}
+
+/// A client's WebSocket and the agent's stream, joined by a task.
+struct JoinedPair {
+    client: DuplexStream,
+    agent: DuplexStream,
+    end: JoinHandle<SpliceEnd>,
+}
+
+/// Half-close of a client: an empty message, masked with zeros.
+const HALF_CLOSE: &[u8] = b"\x82\x80\0\0\0\0";
+const PING: [u8; 2] = [0x89, 0];
+
+fn join() -> JoinedPair {
+    let ((client, hub), (stream, agent)) = (duplex(1024), duplex(1024));
+    let agents = Upgraded::new(stream, Bytes::new());
+    let splicing = splice_tcp(WebSocketPings::new(hub), agents);
+    JoinedPair {
+        client,
+        agent,
+        end: tokio::spawn(async { splicing.await.end }),
+    }
+}
+
+async fn frame<const N: usize>(from: &mut DuplexStream) -> [u8; N] {
+    let mut frame = [0; N];
+    from.read_exact(&mut frame).await.unwrap();
+    frame
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_gets_pings_after_its_half_close() {
+    let JoinedPair {
+        mut client,
+        mut agent,
+        end,
+    } = join();
+    let begin = Instant::now();
+    client.write_all(HALF_CLOSE).await.unwrap();
+    assert_eq!(agent.read(&mut [0]).await.unwrap(), 0, "the target's end");
+    for count in 1..=3 {
+        assert_eq!(frame(&mut client).await, PING);
+        assert_eq!(begin.elapsed(), PING_INTERVAL * count);
+        // Its answer, and a ping of its own.
+        client.write_all(b"\x8a\x80\0\0\0\0").await.unwrap();
+    }
+    client.write_all(b"\x89\x81\0\0\0\0x").await.unwrap();
+    assert_eq!(&frame(&mut client).await, b"\x8a\x01x");
+    agent.write_all(b"late").await.unwrap();
+    assert_eq!(&frame(&mut client).await, b"\x82\x04late");
+    agent.shutdown().await.unwrap();
+    assert_eq!(frame(&mut client).await, [0x82, 0]);
+    assert!(matches!(end.await.unwrap(), SpliceEnd::Clean));
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_gets_pings_after_the_half_close_of_the_target() {
+    let JoinedPair {
+        mut client,
+        mut agent,
+        end,
+    } = join();
+    agent.shutdown().await.unwrap();
+    assert_eq!(frame(&mut client).await, [0x82, 0]);
+    assert_eq!(frame(&mut client).await, PING);
+    client.write_all(b"\x82\x81\0\0\0\0x").await.unwrap();
+    client.write_all(HALF_CLOSE).await.unwrap();
+    let mut received = Vec::new();
+    agent.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, b"x");
+    assert!(matches!(end.await.unwrap(), SpliceEnd::Clean));
+}
+
+#[tokio::test(start_paused = true)]
+async fn end_of_a_client_that_waits_is_noticed_at_once() {
+    for (last, status) in [
+        (&b""[..], None),
+        (b"\x88\x82\0\0\0\0\x03\xe9", None),
+        (b"\x82\x81\0\0\0\0x", Some(PROTOCOL_ERROR)),
+    ] {
+        let mut joined = join();
+        let begin = Instant::now();
+        joined.client.write_all(HALF_CLOSE).await.unwrap();
+        joined.client.write_all(last).await.unwrap();
+        let stays = (!last.is_empty()).then_some(joined.client);
+        let end = joined.end.await.unwrap();
+        assert!(matches!(end, SpliceEnd::A(_)), "{end:?}");
+        let close =
+            last_bytes(&end).map(|last| u16::from_be_bytes([last.message[2], last.message[3]]));
+        assert_eq!(close, status, "{last:?}");
+        assert_eq!(begin.elapsed().as_secs(), 0);
+        drop((stays, joined.agent));
+    }
 }

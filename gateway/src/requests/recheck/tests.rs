@@ -431,3 +431,25 @@ fn each_namespace_is_covered_by_itself_or_the_whole_cluster() {
     assert!(!covers(&grant(Some(Role::Viewer), &[]), &both));
     assert!(!covers(&grant(None, &[("shop", Role::Viewer)]), &shop));
 }
+
+#[test]
+fn end_of_the_role_for_tcp_ends_connections_only() {
+    let with_tcp = |role| Grant {
+        tcp: true,
+        ..grant(role, &[])
+    };
+    let (viewer, admin) = (Some(Role::Viewer), Some(Role::Admin));
+    let before = with_tcp(viewer);
+    let now = grant(viewer, &[]);
+    assert!(covers(&now, &before.for_api()));
+    assert!(!covers(&now, &before.for_tcp()));
+    assert_eq!(
+        role_now(&now, &before.for_tcp()),
+        "the caller has no role for TCP connections in the cluster now"
+    );
+    // The other way round: a role at the API server ends, and that for TCP stays.
+    assert!(covers(&with_tcp(None), &before.for_tcp()));
+    assert!(covers(&with_tcp(None), &with_tcp(admin).for_tcp()));
+    assert!(!covers(&with_tcp(None), &before.for_api()));
+    assert!(covers(&with_tcp(admin), &before.for_tcp()));
+}

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -17,17 +18,22 @@ use tokio::{
     time::timeout,
 };
 
-use crate::world::STEP_DEADLINE;
+const STEP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Sends each byte back, and its end.
-pub(crate) struct EchoTarget {
+#[derive(Debug)]
+pub struct EchoTarget {
     address: SocketAddr,
     open: Arc<AtomicUsize>,
     accepting: JoinHandle<()>,
 }
 
 impl EchoTarget {
-    pub(crate) async fn start() -> anyhow::Result<Self> {
+    /// Starts on a free port.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let open = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&open);
@@ -51,16 +57,20 @@ impl EchoTarget {
     }
 
     /// Rule of `--allow-connect`: loopback needs its exact address.
-    pub(crate) fn rule(&self) -> String {
+    #[must_use]
+    pub fn rule(&self) -> String {
         self.address.to_string()
     }
 
-    pub(crate) fn address(&self) -> String {
+    /// Address of the listener.
+    #[must_use]
+    pub fn address(&self) -> String {
         self.address.to_string()
     }
 
     /// Number of open connections.
-    pub(crate) fn open(&self) -> usize {
+    #[must_use]
+    pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 }
@@ -72,14 +82,19 @@ impl Drop for EchoTarget {
 }
 
 /// Sends a last word, ends its direction, and then reads to the end.
-pub(crate) struct LateTarget {
+#[derive(Debug)]
+pub struct LateTarget {
     address: SocketAddr,
     received: Mutex<mpsc::Receiver<std::io::Result<Vec<u8>>>>,
     accepting: JoinHandle<()>,
 }
 
 impl LateTarget {
-    pub(crate) async fn start() -> anyhow::Result<Self> {
+    /// Starts on a free port.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (send, received) = mpsc::channel(8);
         Ok(LateTarget {
@@ -93,16 +108,23 @@ impl LateTarget {
         })
     }
 
-    pub(crate) fn rule(&self) -> String {
+    /// Rule of `--allow-connect`: loopback needs its exact address.
+    #[must_use]
+    pub fn rule(&self) -> String {
         self.address.to_string()
     }
 
-    pub(crate) fn address(&self) -> String {
+    /// Address of the listener.
+    #[must_use]
+    pub fn address(&self) -> String {
         self.address.to_string()
     }
 
     /// Bytes of the next connection that has ended.
-    pub(crate) async fn received(&self) -> anyhow::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// It was reset, or none ends in time.
+    pub async fn received(&self) -> anyhow::Result<Vec<u8>> {
         let mut received = self.received.lock().await;
         let next = timeout(STEP_DEADLINE, received.recv()).await;
         Ok(next

@@ -1,31 +1,39 @@
 //! A WebSocket by hand, so that nothing of the program under test checks itself.
 
+use std::{fmt, time::Duration};
+
 use anyhow::{Context, bail, ensure};
-use fairlead_e2e::{RawAnswer, RawClient};
+use fairlead_testkit::raw::{ByteStream, RawAnswer, RawClient};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWriteExt},
     time::timeout,
 };
 
-use crate::world::{STEP_DEADLINE, TcpWorld};
-
-/// Both directions of a connection.
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+const STEP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A TCP connection on a WebSocket.
-pub(crate) struct RawTcp(Box<dyn Io>);
+pub struct RawTcp(Box<dyn ByteStream>);
+
+impl fmt::Debug for RawTcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawTcp").finish_non_exhaustive()
+    }
+}
 
 /// A frame of the hub.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum WsFrame {
+pub enum WsFrame {
+    /// Bytes of the connection.
     Bytes(Vec<u8>),
+    /// End of the target's direction.
     HalfClose,
+    /// A close with its status code and reason.
     Close(u16, String),
 }
 
 /// Head of a request for a connection.
-pub(crate) fn head(token: &str, cluster: &str, target: &str) -> String {
+#[must_use]
+pub fn head(token: &str, cluster: &str, target: &str) -> String {
     format!(
         "GET /v1/clusters/{cluster}/tcp/{target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
          connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
@@ -34,16 +42,28 @@ pub(crate) fn head(token: &str, cluster: &str, target: &str) -> String {
 }
 
 /// The hub's answer to a request that it refuses.
-pub(crate) async fn refusal(client: &RawClient, head: &str) -> anyhow::Result<RawAnswer> {
+///
+/// # Errors
+/// There is none, or the hub accepts the request.
+pub async fn refusal(client: &RawClient, head: &str) -> anyhow::Result<RawAnswer> {
     let answer = client.send(head).await?;
     ensure!(answer.status != 101, "it is not refused: {head}");
     Ok(answer)
 }
 
 impl RawTcp {
-    pub(crate) async fn open(world: &TcpWorld, token: &str, target: &str) -> anyhow::Result<Self> {
-        let head = head(token, &world.joining.id, target);
-        let mut io: Box<dyn Io> = Box::new(world.hub.front()?.connect().await?);
+    /// Opens a connection to a target in the cluster.
+    ///
+    /// # Errors
+    /// The hub refuses it.
+    pub async fn open(
+        client: &RawClient,
+        token: &str,
+        cluster: &str,
+        target: &str,
+    ) -> anyhow::Result<Self> {
+        let head = head(token, cluster, target);
+        let mut io = client.connect().await?;
         io.write_all(head.as_bytes()).await?;
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
@@ -60,8 +80,11 @@ impl RawTcp {
         Ok(RawTcp(io))
     }
 
-    /// Sends one binary message, masked with zeros.
-    pub(crate) async fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    /// Sends one binary message of at most 125 bytes, masked with zeros.
+    ///
+    /// # Errors
+    /// The connection has ended, or the message is too long.
+    pub async fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let length = u8::try_from(bytes.len()).ok().filter(|it| *it < 126);
         let mut frame = vec![0x82, 0x80 | length.context("too long")?, 0, 0, 0, 0];
         frame.extend_from_slice(bytes);
@@ -69,12 +92,19 @@ impl RawTcp {
         Ok(self.0.flush().await?)
     }
 
-    pub(crate) async fn half_close(&mut self) -> anyhow::Result<()> {
+    /// Ends the direction to the target.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub async fn half_close(&mut self) -> anyhow::Result<()> {
         self.send(&[]).await
     }
 
     /// The next frame; pings of the hub are skipped.
-    pub(crate) async fn receive(&mut self) -> anyhow::Result<WsFrame> {
+    ///
+    /// # Errors
+    /// The connection has ended, or no frame comes in time.
+    pub async fn receive(&mut self) -> anyhow::Result<WsFrame> {
         let frame = timeout(STEP_DEADLINE, self.frame()).await;
         frame.context("no frame in time")?
     }
@@ -94,8 +124,8 @@ impl RawTcp {
                 0x82 => WsFrame::Bytes(body),
                 0x89 => continue,
                 0x88 => {
-                    let (code, reason) = body.split_at_checked(2).context("no code")?;
-                    let code = u16::from_be_bytes([code[0], code[1]]);
+                    let (code, reason) = body.split_first_chunk::<2>().context("no code")?;
+                    let code = u16::from_be_bytes(*code);
                     WsFrame::Close(code, String::from_utf8(reason.to_vec())?)
                 }
                 other => bail!("a frame that begins with {other:#x}"),
