@@ -268,6 +268,7 @@ fn serve(control: &Control, process: &Process, proxies: Proxies) -> SocketAddr {
         trust_domain: control.trust_domain().to_owned(),
         limits: fairlead_gateway::GatewayLimits::default(),
         proxies,
+        service_listen: None,
     };
     let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let plain = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
