@@ -31,7 +31,9 @@ use crate::{
     way::Legs,
 };
 
-/// Concurrent clients, and requests that each of them sends. The larger load comes first: a hub has finished the work of its start after it.
+/// Counts of each load, of which the median is judged: a hub has work of its own at times.
+const ROUND_COUNT: usize = 3;
+/// Concurrent clients, and requests that each of them sends.
 const LOADS: [(usize, usize); 2] = [(16, 100), (1, 600)];
 /// Requests of each client before the count. Pools and caches are full then.
 const WARM_UP_REQUESTS: usize = 60;
@@ -76,7 +78,8 @@ async fn measure(args: Args) -> anyhow::Result<ExitCode> {
     eprintln!("starting hub and agent under callgrind: a minute");
     let mut peer = Peer::start(Kind::Fairlead, &bed, Link::Straight).await?;
     let mut measured = Measured::default();
-    for (index, (clients, requests)) in LOADS.into_iter().enumerate() {
+    let loads = std::iter::repeat_n(LOADS, ROUND_COUNT).flatten();
+    for (index, (clients, requests)) in loads.enumerate() {
         eprintln!("{clients} clients, {requests} requests each");
         let profiles = count(&mut peer, &callgrind, index + 1, clients, requests).await?;
         for ((_, role), path) in ROLES.into_iter().zip(profiles) {

@@ -56,7 +56,7 @@ fn requests_that_fail_through_fairlead_are_shown_and_fail_the_check() {
     let (stdout, stderr) = (text(&measured.stdout), text(&measured.stderr));
     assert!(measured.status.success(), "{stdout}{stderr}");
     assert!(
-        stdout.contains("at least 0.5 x proxy's: none, **missed**"),
+        stdout.contains("at least 0.6 x proxy's: none, **missed**"),
         "{stdout}"
     );
     assert!(

@@ -57,7 +57,7 @@ pub enum ServiceArgs {
         output: OutputArgs,
     },
     /// Delete a named service; its connections end within seconds
-    #[command(after_help = "Example:\n  fairlead service delete shop-db")]
+    #[command(after_help = "Example:\n  fairlead service delete shop-db --yes")]
     Delete {
         /// Name of the service
         #[arg(value_name = "NAME")]

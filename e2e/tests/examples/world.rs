@@ -48,7 +48,15 @@ pub(crate) struct ExamplesWorld {
 
 impl ExamplesWorld {
     pub(crate) async fn start(cluster: &Cluster) -> anyhow::Result<Self> {
-        let hub = Hub::start().await?;
+        let services = [
+            "--service-listen",
+            "127.0.0.1",
+            "--service-ports",
+            "20000-20999",
+            "--service-domain",
+            "apps.example.com",
+        ];
+        let hub = Hub::start_with(&services).await?;
         let folder = hub.dir().join("work");
         fs::create_dir_all(&folder)?;
         let args = ["cluster", "create", "demo", "--id", "c-demo", "-o", "json"];
