@@ -200,7 +200,7 @@ async fn close_of_a_link_ends_no_session() {
     hub.seal(Instant::now(), &mut |out| {
         out.extend_from_slice(b"last words")
     });
-    poll_fn(|cx| hub.poll_close(cx, CloseReason::Deleted)).await;
+    std::future::poll_fn(|cx| hub.poll_close(cx, CloseReason::Deleted)).await;
     assert_eq!(agent.got(10).await, b"last words");
     agent.down().await;
     assert_eq!(*agent.ended.borrow(), None);
