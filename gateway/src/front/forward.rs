@@ -197,9 +197,10 @@ impl Exchange {
         head.extensions.clear();
         headers::strip(&mut head.headers);
         let (cluster, names) = permit.into_parts();
-        match &tcp {
-            Some(tcp) => tcp.set_connect(&mut head),
-            None => set_upgrade(&mut head.headers, wanted.as_ref()),
+        match (&tcp, &wanted) {
+            (Some(tcp), _) => tcp.set_connect(&mut head),
+            (None, Some(protocol)) => headers::set_upgrade(&mut head.headers, protocol),
+            (None, None) => {}
         }
         let span = record.span().map(|it| Box::new(it.child(role)));
         if let Some(span) = &span {
@@ -379,13 +380,6 @@ pub(super) fn added_fields<'a>(
     }
     fields.push((&AUDIT_ID, request_id));
     fields
-}
-
-fn set_upgrade(headers: &mut HeaderMap, protocol: Option<&HeaderValue>) {
-    if let Some(protocol) = protocol {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(header::UPGRADE, protocol.clone());
-    }
 }
 
 fn upstream(headers: &HeaderMap) -> Option<Duration> {
