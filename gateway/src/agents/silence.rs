@@ -1,7 +1,8 @@
 //! Silence of an agent or of its API server: requests fail early instead of waiting for an unlikely answer.
 //!
 //! A broken link is no silence: agents reconnect within seconds, so requests wait for [`LINK_GRACE`]. An agent that
-//! answers no probe over a link is silent after [`PROBE_VALIDITY`], when its cluster becomes `Lost`.
+//! answers no probe over a link is silent after [`PROBE_VALIDITY`], when its cluster becomes `Lost`. It is so, too, if that link is given up
+//! meanwhile, because nothing was heard over it.
 
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ use super::health::{PROBE_VALIDITY, ProbeResult};
 
 /// Time without a link after which a session counts as silent.
 pub(crate) const LINK_GRACE: Duration = Duration::from_secs(20);
+/// Time from an agent's last answer to the loss of its link that shows a silence before the loss. Agents answer every five seconds, and
+/// a silent link is given up after 10.5 s.
+const SILENT_BREAK: Duration = Duration::from_secs(10);
 /// Time for a request to continue over a silent session.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
@@ -128,7 +132,7 @@ impl SilenceDetector {
             }
             ProbeResult::Silent(error) => (SilentParty::Agent, self.agent, PROBE_VALIDITY, error),
             ProbeResult::Down(error) => match down_since {
-                Some(since) if since - self.agent < PROBE_VALIDITY => {
+                Some(since) if since - self.agent < SILENT_BREAK => {
                     (SilentParty::Agent, since, LINK_GRACE, error)
                 }
                 // The link broke after a silence, and is given up with it.

@@ -55,6 +55,25 @@ fn broken_link_is_no_silence_for_twenty_seconds() {
     assert_eq!(heard, [None, None, Some(Some(SilentParty::Agent))]);
 }
 
+/// A frozen agent: its probes are unanswered, then its link is given up.
+#[test]
+fn link_that_is_given_up_for_silence_leaves_the_agent_silent_after_fifteen_seconds() {
+    let silent = || ProbeResult::Silent(error(Code::Timeout));
+    let down = || ProbeResult::Down(error(Code::SessionBroke));
+    let probes = [
+        (0, ProbeResult::Good),
+        (5, silent()),
+        (11, down()),
+        (14, down()),
+        (15, down()),
+    ];
+    let agent = Some(Some(SilentParty::Agent));
+    assert_eq!(
+        hear_until(11, &probes),
+        [Some(None), None, None, None, agent]
+    );
+}
+
 #[test]
 fn link_that_breaks_after_fifteen_silent_seconds_is_silent_at_once() {
     let down = || ProbeResult::Down(error(Code::SessionBroke));
