@@ -19,14 +19,14 @@ use fairlead_api::{
 use fairlead_dialer::LinkState;
 use fairlead_exchange::Answer;
 use http::{HeaderMap, Request, StatusCode, header};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::info;
 
 use crate::{
     agents::{
         entry::SessionEntry,
         health::{HealthTracker, ProbeResult},
-        silence::{LINK_GRACE, SilenceDetector},
+        silence::SilenceDetector,
     },
     http::{agent_failure, body},
     hub::Hub,
@@ -93,6 +93,7 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
         hub.sessions.record_probe(entry, &probed, rtt);
         let answered = matches!(probed, ProbeResult::Good | ProbeResult::Bad(_));
         let silence = listener.after(&probed, down_since, Instant::now());
+        let silent_at = silence.as_ref().err().map(|unchanged| unchanged.until);
         entry.set_probed(answered, silence);
         if let Some(status) = health.after(probed, Instant::now()) {
             let code = status.last_error.as_ref().map(|error| error.code);
@@ -104,13 +105,12 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
             );
             hub.sessions.record_status(entry, status);
         }
-        // No probe without a link, but the session becomes silent after its grace period.
-        let grace = down_since.map(|since| LINK_GRACE.saturating_sub(since.elapsed()));
+        // No probe without a link, but the session becomes silent after some time.
         let pause = async {
-            match grace {
-                None => sleep(wait.saturating_sub(began.elapsed())).await,
-                Some(Duration::ZERO) => std::future::pending().await,
-                Some(left) => sleep(left).await,
+            match silent_at {
+                _ if is_up => sleep(wait.saturating_sub(began.elapsed())).await,
+                None => std::future::pending().await,
+                Some(at) => sleep_until(at).await,
             }
         };
         tokio::select! {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::health::{PROBE_VALIDITY, ProbeResult};
 
 /// Time without a link after which a session counts as silent.
-pub(crate) const LINK_GRACE: Duration = Duration::from_secs(20);
+const LINK_GRACE: Duration = Duration::from_secs(20);
 /// Time from an agent's last answer to the loss of its link that shows a silence before the loss. Agents answer every five seconds, and
 /// a silent link is given up after 10.5 s.
 const SILENT_BREAK: Duration = Duration::from_secs(10);
@@ -140,7 +140,9 @@ impl SilenceDetector {
             },
         };
         if now - since < bound {
-            return Err(Unchanged);
+            return Err(Unchanged {
+                until: since + bound,
+            });
         }
         Ok(Some(Silence {
             party,
@@ -150,7 +152,12 @@ impl SilenceDetector {
     }
 }
 
-pub(crate) struct Unchanged;
+/// Nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unchanged {
+    /// Begin of the silence if nothing is heard until then.
+    pub(crate) until: Instant,
+}
 
 #[cfg(test)]
 mod tests;
