@@ -10,6 +10,9 @@ pub(crate) const MAX_HEADERS: usize = 100;
 /// Largest head, in bytes.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
+/// Fields that the receiver of a head may add without another allocation.
+const ADDED_FIELDS: usize = 4;
+
 /// Framing fields of a head.
 #[derive(Default)]
 pub(crate) struct FramingFields {
@@ -17,14 +20,18 @@ pub(crate) struct FramingFields {
     pub(crate) chunked: bool,
     pub(crate) hosts: usize,
     pub(crate) close: bool,
+    /// `Connection` lists `Upgrade`.
     pub(crate) upgrade: bool,
+    /// `TE` lists `trailers`.
+    pub(crate) trailers: bool,
+    pub(crate) expects_continue: bool,
 }
 
 pub(crate) fn fields(
     head: &Bytes,
     parsed: &[httparse::Header<'_>],
 ) -> Result<(HeaderMap, FramingFields), HttpError> {
-    let mut headers = HeaderMap::with_capacity(parsed.len());
+    let mut headers = HeaderMap::with_capacity(parsed.len() + ADDED_FIELDS);
     let mut framing = FramingFields::default();
     for field in parsed {
         let Ok(name) = HeaderName::from_bytes(field.name.as_bytes()) else {
@@ -66,15 +73,28 @@ impl FramingFields {
                 Ok(())
             }
             header::CONNECTION => {
-                for token in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                for token in members(value) {
                     self.close |= token.eq_ignore_ascii_case(b"close");
                     self.upgrade |= token.eq_ignore_ascii_case(b"upgrade");
                 }
                 Ok(())
             }
+            header::TE => {
+                self.trailers |= members(value).any(|it| it.eq_ignore_ascii_case(b"trailers"));
+                Ok(())
+            }
+            header::EXPECT => {
+                self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
+}
+
+/// Members of a line of a list.
+fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
 
 /// Parses trailers, which must not change the framing.

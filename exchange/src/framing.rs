@@ -12,7 +12,7 @@ use crate::{
     chunked::{Chunked, Piece},
     error::{HttpError, malformed},
     fields::{field, length},
-    outgoing::Outgoing,
+    outgoing::{MAX_COPIED_BYTES, Outgoing},
 };
 
 /// Framing of the body that is being read.
@@ -131,6 +131,17 @@ impl BodyEncoder {
         }
         *self = BodyEncoder::Nothing;
         Ok(())
+    }
+
+    /// Bytes of a body that is copied behind its head.
+    pub(crate) fn copied_bytes(&self) -> usize {
+        match self {
+            BodyEncoder::Length(length) => match usize::try_from(*length) {
+                Ok(length) if length <= MAX_COPIED_BYTES => length,
+                _ => 0,
+            },
+            _ => 0,
+        }
     }
 
     /// True if nothing can follow. A source with a known length is not polled for its end.

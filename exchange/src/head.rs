@@ -25,10 +25,10 @@ type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
 #[derive(Debug)]
 pub(crate) struct RequestHead {
     pub(crate) request: Request<()>,
+    pub(crate) kind: RequestKind,
     pub(crate) body: BodyDecoder,
-    /// CONNECT, or a protocol upgrade.
-    pub(crate) upgrade: bool,
     pub(crate) expects_continue: bool,
+    pub(crate) takes_trailers: bool,
     pub(crate) close: bool,
 }
 
@@ -37,6 +37,7 @@ pub(crate) struct RequestHead {
 pub(crate) struct RequestKind {
     pub(crate) head: bool,
     pub(crate) connect: bool,
+    /// A protocol upgrade, or a CONNECT.
     pub(crate) upgrade: bool,
 }
 
@@ -133,18 +134,23 @@ pub(crate) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
         (false, Some(length)) => BodyDecoder::Length(length),
         (false, None) => BodyDecoder::Ended,
     };
-    let expects_continue = !body.is_ended() && expects_continue(&headers);
-    let upgrade =
-        method == Method::CONNECT || (framing.upgrade && headers.contains_key(header::UPGRADE));
+    let connect = method == Method::CONNECT;
+    let upgrade = connect || (framing.upgrade && headers.contains_key(header::UPGRADE));
+    let kind = RequestKind {
+        head: method == Method::HEAD,
+        connect,
+        upgrade: upgrade && body.is_ended(),
+    };
     let mut request = Request::new(());
     *request.method_mut() = method;
     *request.uri_mut() = uri;
     *request.headers_mut() = headers;
     Ok(RequestHead {
         request,
-        upgrade: upgrade && body.is_ended(),
+        kind,
+        expects_continue: framing.expects_continue && !body.is_ended(),
         body,
-        expects_continue,
+        takes_trailers: framing.trailers,
         close: framing.close,
     })
 }
@@ -268,7 +274,7 @@ pub(crate) fn write_response(
     body: &BodyEncoder,
     out: &mut BytesMut,
 ) {
-    out.reserve(room(headers));
+    out.reserve(room(headers) + body.copied_bytes());
     out.put_slice(b"HTTP/1.1 ");
     out.put_slice(status.as_str().as_bytes());
     out.put_slice(b" ");

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, io::IoSlice};
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Largest piece that is copied, in bytes: cheaper than a separate frame or TLS record.
-const MAX_COPIED_BYTES: usize = 4096;
+pub(crate) const MAX_COPIED_BYTES: usize = 4096;
 /// Queued bytes at which nothing more is added until a write.
 const FULL_QUEUE_BYTES: usize = 64 * 1024;
 

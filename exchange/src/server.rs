@@ -78,7 +78,7 @@ where
             Err(HttpError::TooLarge) => return serving.too_large().await,
             Err(error) => return Err(error.into()),
         };
-        if head.upgrade {
+        if head.kind.upgrade {
             serving.reader.check_rest()?;
         }
         let (request, turn) = serving.begin(head);
@@ -131,21 +131,19 @@ impl<W: Transport> Serving<W> {
     fn begin(&self, head: RequestHead) -> (Request<Body>, Turn) {
         let RequestHead {
             mut request,
+            kind,
             body,
-            upgrade,
             expects_continue,
+            takes_trailers,
             close,
         } = head;
         let mut turn = Turn {
-            kind: RequestKind {
-                upgrade,
-                ..RequestKind::of(&request)
-            },
+            kind,
             upgrade: None,
-            takes_trailers: takes_trailers(request.headers()),
+            takes_trailers,
             close,
         };
-        if upgrade {
+        if kind.upgrade {
             let (tx, on) = OnUpgrade::pair();
             request.extensions_mut().insert(on);
             turn.upgrade = Some(tx);
@@ -275,13 +273,6 @@ impl<W: Transport> Serving<W> {
         }
         Ok(())
     }
-}
-
-fn takes_trailers(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(header::TE).iter();
-    lines
-        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
-        .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
 
 fn closes(headers: &HeaderMap) -> bool {

@@ -55,10 +55,12 @@ impl Queue {
 
     /// Next piece, as it was pushed or merged.
     pub(super) fn pop(&mut self) -> Option<Bytes> {
-        if self.pieces.is_empty() {
-            self.close_tail();
-        }
-        let piece = self.pieces.pop_front()?;
+        let piece = match self.pieces.pop_front() {
+            Some(piece) => piece,
+            None if self.tail.is_empty() => return None,
+            // Without a place in the list, which would be memory.
+            None => std::mem::take(&mut self.tail).freeze(),
+        };
         self.len -= piece.len();
         self.rest();
         Some(piece)
@@ -80,7 +82,8 @@ impl Queue {
         while left > 0 {
             let Some(front) = self.pieces.front_mut() else {
                 let part = left.min(self.tail.len());
-                copy(&self.tail.split_to(part));
+                copy(self.tail.get(..part).unwrap_or_default());
+                self.tail.advance(part);
                 self.len -= part;
                 break;
             };
