@@ -9,6 +9,7 @@ use fairlead_api::{
     headers::{DRAINING, PROBE_PATH},
     streaming::is_streaming,
 };
+use fairlead_apiserver::RelayedHeaders;
 use fairlead_dialer::ResetSocket;
 use fairlead_exchange::{Answer, Body, OnUpgrade, Spliced, body, frames::Protocol, splice};
 use fairlead_traces::SpanRole;
@@ -32,6 +33,7 @@ pub(crate) mod probe;
 mod running;
 
 use admit::ImpersonationRules;
+use headers::TowardsApi;
 use ping_responder::PingResponder;
 use running::{RunningRequest, count_until_end};
 
@@ -150,14 +152,18 @@ impl RequestProxy {
         // A followed log is silent until its first line.
         let streams = is_streaming(request.uri().path(), request.uri().query());
         let head = (upgrade.is_none() && !streams).then_some(HEAD_DEADLINE);
-        headers::towards_api(request.headers_mut(), upgrade.as_ref(), &permitted);
+        let towards = TowardsApi::of(request.headers(), upgrade, permitted);
         let span = running.span().map(|it| it.child(SpanRole::ApiServer));
         if let Some(span) = &span {
             span.inject(request.headers_mut());
         }
         let proxied = headers::is_proxied(request.uri());
         let started = Instant::now();
-        let answer = self.context.upstream.send(request, head).await?;
+        let relayed = RelayedHeaders {
+            added: towards.added(),
+            kept: &|name| towards.keeps(name),
+        };
+        let answer = self.context.upstream.relay(request, &relayed, head).await?;
         if let Some(span) = span {
             span.answered(answer.status());
         }
@@ -183,8 +189,9 @@ impl RequestProxy {
                 })?;
                 let took = started.elapsed();
                 self.context.metrics.api_answered(took);
-                headers::towards_hub(response.headers_mut(), upgrade.as_ref(), Some(took));
-                match upgrade.as_ref().and_then(Protocol::of) {
+                let upgrade = towards.upgrade();
+                headers::towards_hub(response.headers_mut(), upgrade, Some(took));
+                match upgrade.and_then(Protocol::of) {
                     Some(spoken) => self.splice_upgrade(
                         raw,
                         PingResponder::new(upgraded, spoken),

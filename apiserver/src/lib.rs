@@ -11,4 +11,6 @@ pub use credentials::{ApiCredentials, error::CredentialsError, location::ApiLoca
 /// Body of an answer.
 pub use fairlead_exchange::Body as AnswerBody;
 pub use objects::{KubeObjects, ObjectsError};
-pub use upstream::{BadToken, BearerToken, Upstream, UpstreamError, connect::ConnectError};
+pub use upstream::{
+    BadToken, BearerToken, RelayedHeaders, Upstream, UpstreamError, connect::ConnectError,
+};

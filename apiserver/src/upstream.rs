@@ -8,9 +8,9 @@ use std::{
 
 use bytes::Bytes;
 use fairlead_api::{Code, Failure, error_chain};
-use fairlead_exchange::{Answer, Body, BodyError, Client, SendError, body};
+use fairlead_exchange::{Answer, Body, BodyError, Client, PreparedRequest, SendError, body};
 use http::{
-    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri::PathAndQuery,
+    HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri::PathAndQuery,
 };
 use http_body::Body as _;
 use tokio::time::timeout;
@@ -26,6 +26,10 @@ mod token;
 pub use token::{BadToken, BearerToken};
 
 use connect::{ApiServerConnection, ConnectError, Connector};
+
+/// Parsed once.
+static HOST: HeaderName = header::HOST;
+static AUTHORIZATION: HeaderName = header::AUTHORIZATION;
 
 /// Idle connections. Fewer than the concurrent requests would mean TLS handshakes.
 const MAX_IDLE_CONNECTIONS: usize = 256;
@@ -64,6 +68,42 @@ pub enum UpstreamError {
     /// A redirect to another place.
     #[error("its target is not a path of the API server")]
     Redirect,
+}
+
+/// Headers of a request on its way to the API server.
+pub struct RelayedHeaders<'a> {
+    /// Headers of its sender, besides the credential.
+    pub added: Vec<(&'a HeaderName, &'a HeaderValue)>,
+    /// Whether a header of the request is sent.
+    pub kept: &'a (dyn Fn(&HeaderName) -> bool + Sync),
+}
+
+impl RelayedHeaders<'_> {
+    /// All headers of the request.
+    fn all() -> Self {
+        RelayedHeaders {
+            added: Vec::new(),
+            kept: &|_| true,
+        }
+    }
+
+    /// Encodes the head of a request with host and credential.
+    fn prepare(
+        &self,
+        request: Request<Body>,
+        endpoint: &Endpoint,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<PreparedRequest, UpstreamError> {
+        let mut added = Vec::with_capacity(self.added.len() + 2);
+        added.push((&HOST, &endpoint.host));
+        added.extend(authorization.map(|it| (&AUTHORIZATION, it)));
+        added.extend(&self.added);
+        let kept = |name: &HeaderName| {
+            *name != header::HOST && *name != header::AUTHORIZATION && (self.kept)(name)
+        };
+        PreparedRequest::filtered(request, &added, &kept)
+            .map_err(|error| UpstreamError::Broken(error.into()))
+    }
 }
 
 /// Connection pool to one API server.
@@ -119,7 +159,24 @@ impl Upstream {
         request: Request<Body>,
         head: Option<Duration>,
     ) -> Result<Answer, UpstreamError> {
-        let answering = self.send_unbounded(request);
+        self.relay(request, &RelayedHeaders::all(), head).await
+    }
+
+    /// Sends a request of somebody else, as [`Upstream::send`]. Its own credential and host are never sent.
+    ///
+    /// # Errors
+    ///
+    /// [`UpstreamError`]; an answer of any status is no error.
+    pub async fn relay(
+        &self,
+        request: Request<Body>,
+        headers: &RelayedHeaders<'_>,
+        head: Option<Duration>,
+    ) -> Result<Answer, UpstreamError> {
+        let answering = async {
+            let access = self.credentials.access().await?;
+            self.exchange(request, headers, &access, None).await
+        };
         match head {
             None => answering.await,
             Some(limit) => timeout(limit, answering)
@@ -177,10 +234,9 @@ impl Upstream {
         let request = request.map(body::full);
         let answering = async {
             let access = self.credentials.access().await?;
-            match token {
-                None => self.exchange(request, &access, None).await,
-                Some(token) => self.exchange(request, &access, Some(token.header())).await,
-            }
+            let token = token.map(BearerToken::header);
+            let headers = RelayedHeaders::all();
+            self.exchange(request, &headers, &access, token).await
         };
         let answer = timeout(head, answering)
             .await
@@ -191,15 +247,11 @@ impl Upstream {
         }
     }
 
-    async fn send_unbounded(&self, request: Request<Body>) -> Result<Answer, UpstreamError> {
-        let access = self.credentials.access().await?;
-        self.exchange(request, &access, None).await
-    }
-
     /// Sends a request with the agent's own credential, or with the other one.
     async fn exchange(
         &self,
         mut request: Request<Body>,
+        headers: &RelayedHeaders<'_>,
         access: &Arc<ApiAccess>,
         other: Option<&HeaderValue>,
     ) -> Result<Answer, UpstreamError> {
@@ -211,10 +263,13 @@ impl Upstream {
             ),
             Some(_) => (&access.without_certificate, &self.token_client, other),
         };
-        address(&mut request, endpoint, authorization)?;
+        address(&mut request, endpoint)?;
         let requested = request.uri().clone();
+        let request = headers.prepare(request, endpoint, authorization)?;
         let connect = || self.connector.connect(endpoint);
-        let sent = client(clients, endpoint).send(request, connect).await;
+        let sent = client(clients, endpoint)
+            .send_prepared(request, connect)
+            .await;
         let mut answer = sent.map_err(|error| match error {
             SendError::Connect(cause) => UpstreamError::Connect {
                 host: endpoint.host.to_str().unwrap_or_default().to_owned(),
@@ -248,24 +303,14 @@ fn client(
     }
 }
 
-/// Adds credential, host and the API server's base path to a request.
-fn address(
-    request: &mut Request<Body>,
-    endpoint: &Endpoint,
-    authorization: Option<&HeaderValue>,
-) -> Result<(), UpstreamError> {
+/// Adds the API server's base path to a request.
+fn address(request: &mut Request<Body>, endpoint: &Endpoint) -> Result<(), UpstreamError> {
     if !endpoint.base_path.is_empty() {
         let path = request.uri().path_and_query();
         let path = path.map_or("/", PathAndQuery::as_str);
         let whole = format!("{}{path}", endpoint.base_path).parse::<PathAndQuery>();
         *request.uri_mut() = Uri::from(whole.map_err(|_| UpstreamError::Path)?);
     }
-    let headers: &mut HeaderMap = request.headers_mut();
-    headers.insert(header::HOST, endpoint.host.clone());
-    match authorization {
-        Some(authorization) => headers.insert(header::AUTHORIZATION, authorization.clone()),
-        None => headers.remove(header::AUTHORIZATION),
-    };
     Ok(())
 }
 

@@ -89,8 +89,24 @@ impl<W: Transport> Client<W> {
     where
         C: Future<Output = Result<W, E>>,
     {
-        let pending = PendingRequest::new(request, &[]).map_err(SendError::Request)?;
+        let pending = PendingRequest::new(request, &[], &|_| true).map_err(SendError::Request)?;
         self.send_pending(Box::new(pending), connect).await
+    }
+
+    /// Sends a request whose head is encoded, as [`Client::send`].
+    ///
+    /// # Errors
+    ///
+    /// See [`SendError`]. A body that breaks off later reports an error itself.
+    pub async fn send_prepared<E, C>(
+        &self,
+        request: PreparedRequest,
+        connect: impl FnOnce() -> C,
+    ) -> Result<Answer, SendError<E>>
+    where
+        C: Future<Output = Result<W, E>>,
+    {
+        self.send_pending(request.0, connect).await
     }
 
     async fn send_pending<E, C>(
@@ -173,7 +189,21 @@ impl PreparedRequest {
         request: Request<Body>,
         added: &[(&HeaderName, &HeaderValue)],
     ) -> Result<Self, ExchangeError> {
-        let pending = PendingRequest::new(request, added).map_err(ExchangeError::Request)?;
+        PreparedRequest::filtered(request, added, &|_| true)
+    }
+
+    /// Encodes the head of a request with `added` headers, and those of its own that are `kept`. An upgrade or an expectation
+    /// that is not kept is not asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`PreparedRequest::new`].
+    pub fn filtered(
+        request: Request<Body>,
+        added: &[(&HeaderName, &HeaderValue)],
+        kept: &dyn Fn(&HeaderName) -> bool,
+    ) -> Result<Self, ExchangeError> {
+        let pending = PendingRequest::new(request, added, kept).map_err(ExchangeError::Request)?;
         Ok(PreparedRequest(Box::new(pending)))
     }
 

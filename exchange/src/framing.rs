@@ -150,12 +150,16 @@ impl BodyEncoder {
     }
 }
 
-/// Framing of a request's body: by the length of its head or its source, else in chunks.
-pub(crate) fn of_request(headers: &HeaderMap, body: &Body) -> Result<BodyEncoder, BodyError> {
+/// Framing of a request's body: by the length of its head or its source, else in chunks. `trailers`: its head announces them.
+pub(crate) fn of_request(
+    headers: &HeaderMap,
+    body: &Body,
+    trailers: bool,
+) -> Result<BodyEncoder, BodyError> {
     match (is_empty(body), declared(headers)?) {
         (true, None | Some(0)) => Ok(BodyEncoder::Nothing),
         (true, Some(_)) => Err("the body is shorter than announced".into()),
-        (false, declared) => Ok(with_body(declared, headers, body, true)),
+        (false, declared) => Ok(with_body(declared, headers, body, trailers)),
     }
 }
 

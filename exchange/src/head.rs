@@ -42,11 +42,11 @@ pub(crate) struct RequestKind {
 }
 
 impl RequestKind {
-    pub(crate) fn of<B>(request: &Request<B>) -> Self {
+    pub(crate) fn of(head: &WrittenHead<'_>) -> Self {
         RequestKind {
-            head: request.method() == Method::HEAD,
-            connect: request.method() == Method::CONNECT,
-            upgrade: request.headers().contains_key(header::UPGRADE),
+            head: head.request.method == Method::HEAD,
+            connect: head.request.method == Method::CONNECT,
+            upgrade: head.has(&header::UPGRADE),
         }
     }
 
@@ -189,6 +189,7 @@ fn connect_fields(
     }
 }
 
+/// True for a request whose sender waits before its body.
 pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
     headers
         .get(header::EXPECT)
@@ -230,41 +231,52 @@ pub(crate) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, 
     })
 }
 
-/// Writes the head of a request in origin form: `added`, then its own headers. The authority is the Host if both have
-/// none.
-pub(crate) fn write_request(
-    request: &http::request::Parts,
-    added: &[AddedField<'_>],
-    body: &BodyEncoder,
-    out: &mut BytesMut,
-) {
-    let uri = &request.uri;
-    let authority = uri.authority().map_or("", http::uri::Authority::as_str);
-    let target = match uri.path_and_query() {
-        _ if request.method == Method::CONNECT => authority,
-        None => "/",
-        Some(path) => path.as_str(),
-    };
-    let added_bytes = added
-        .iter()
-        .fold(0, |sum, (name, value)| sum + field_bytes(name, value));
-    out.reserve(room(&request.headers) + added_bytes + target.len() + authority.len());
-    out.put_slice(request.method.as_str().as_bytes());
-    out.put_slice(b" ");
-    // The path of `https://host?query` is empty.
-    if !target.starts_with('/') && request.method != Method::CONNECT {
-        out.put_slice(b"/");
+/// Head of a request to be written: `added`, then those of its own headers that are `kept`.
+pub(crate) struct WrittenHead<'a> {
+    pub(crate) request: &'a http::request::Parts,
+    pub(crate) added: &'a [AddedField<'a>],
+    pub(crate) kept: &'a dyn Fn(&HeaderName) -> bool,
+}
+
+impl WrittenHead<'_> {
+    /// True if a field of this name is written.
+    pub(crate) fn has(&self, name: &HeaderName) -> bool {
+        self.added.iter().any(|(added, _)| *added == name) || self.keeps(name)
     }
-    out.put_slice(target.as_bytes());
-    out.put_slice(b" HTTP/1.1\r\n");
-    let adds_host = added.iter().any(|(name, _)| **name == header::HOST);
-    if !adds_host && !request.headers.contains_key(header::HOST) {
-        field(out, "host", authority.as_bytes());
+
+    /// True if an own field of this name is written.
+    pub(crate) fn keeps(&self, name: &HeaderName) -> bool {
+        self.request.headers.contains_key(name) && (self.kept)(name)
     }
-    for (name, value) in added {
-        field(out, name.as_str(), value.as_bytes());
+
+    /// Writes it in origin form. The authority is the Host if there is none.
+    pub(crate) fn write(&self, body: &BodyEncoder, out: &mut BytesMut) {
+        let (method, uri) = (&self.request.method, &self.request.uri);
+        let authority = uri.authority().map_or("", http::uri::Authority::as_str);
+        let target = match uri.path_and_query() {
+            _ if *method == Method::CONNECT => authority,
+            None => "/",
+            Some(path) => path.as_str(),
+        };
+        let added_bytes =
+            (self.added.iter()).fold(0, |sum, (name, value)| sum + field_bytes(name, value));
+        out.reserve(room(&self.request.headers) + added_bytes + target.len() + authority.len());
+        out.put_slice(method.as_str().as_bytes());
+        out.put_slice(b" ");
+        // The path of `https://host?query` is empty.
+        if !target.starts_with('/') && *method != Method::CONNECT {
+            out.put_slice(b"/");
+        }
+        out.put_slice(target.as_bytes());
+        out.put_slice(b" HTTP/1.1\r\n");
+        if !self.has(&header::HOST) {
+            field(out, "host", authority.as_bytes());
+        }
+        for (name, value) in self.added {
+            field(out, name.as_str(), value.as_bytes());
+        }
+        write_fields(&self.request.headers, self.kept, body, out);
     }
-    write_fields(&request.headers, body, out);
 }
 
 /// Writes the head of a response.
@@ -280,7 +292,7 @@ pub(crate) fn write_response(
     out.put_slice(b" ");
     out.put_slice(status.canonical_reason().unwrap_or("").as_bytes());
     out.put_slice(b"\r\n");
-    write_fields(headers, body, out);
+    write_fields(headers, &|_| true, body, out);
 }
 
 fn room(headers: &HeaderMap) -> usize {
@@ -292,11 +304,16 @@ fn field_bytes(name: &HeaderName, value: &HeaderValue) -> usize {
     name.as_str().len() + value.len() + 4
 }
 
-fn write_fields(headers: &HeaderMap, body: &BodyEncoder, out: &mut BytesMut) {
+fn write_fields(
+    headers: &HeaderMap,
+    kept: &dyn Fn(&HeaderName) -> bool,
+    body: &BodyEncoder,
+    out: &mut BytesMut,
+) {
     for (name, value) in headers {
         let frames = *name == header::TRANSFER_ENCODING
             || (*name == header::CONTENT_LENGTH && *body != BodyEncoder::Nothing);
-        if !frames {
+        if !frames && kept(name) {
             field(out, name.as_str(), value.as_bytes());
         }
     }
@@ -320,7 +337,12 @@ mod tests {
             let request = Request::get("http://a.test/b").header("accept", "*/*");
             let (parts, ()) = request.body(()).unwrap().into_parts();
             let mut out = BytesMut::new();
-            write_request(&parts, added, &BodyEncoder::Nothing, &mut out);
+            let head = WrittenHead {
+                request: &parts,
+                added,
+                kept: &|_| true,
+            };
+            head.write(&BodyEncoder::Nothing, &mut out);
             String::from_utf8(out.to_vec()).unwrap()
         };
         assert_eq!(
@@ -332,5 +354,34 @@ mod tests {
             written(&[(&header::HOST, &host)]),
             "GET /b HTTP/1.1\r\nhost: c.test\r\naccept: */*\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn header_that_is_not_kept_is_neither_written_nor_asked_for() {
+        let request = Request::get("/b")
+            .header("host", "a")
+            .header("upgrade", "h2c");
+        let (parts, ()) = request
+            .header("accept", "*/*")
+            .body(())
+            .unwrap()
+            .into_parts();
+        let head = WrittenHead {
+            request: &parts,
+            added: &[],
+            kept: &|name| *name != header::UPGRADE,
+        };
+        let mut out = BytesMut::new();
+        head.write(&BodyEncoder::Nothing, &mut out);
+        assert_eq!(
+            String::from_utf8(out.to_vec()).unwrap(),
+            "GET /b HTTP/1.1\r\nhost: a\r\naccept: */*\r\n\r\n"
+        );
+        assert!(!RequestKind::of(&head).upgrade);
+        let upgraded = WrittenHead {
+            kept: &|_| true,
+            ..head
+        };
+        assert!(RequestKind::of(&upgraded).upgrade);
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{HeaderName, Request, StatusCode, header};
 use tokio::time::{Sleep, sleep};
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     chunked::Piece,
     error::{HttpError, malformed},
     framing::{self, BodyDecoder},
-    head::{self, AddedField, RequestKind, ResponseHead},
+    head::{self, AddedField, RequestKind, ResponseHead, WrittenHead},
     incoming::Incoming,
     outgoing::Outgoing,
     sending::{Filled, Sending},
@@ -60,21 +60,30 @@ enum UploadState {
 }
 
 impl PendingRequest {
-    /// Encodes the head of a request, with headers of its sender.
+    /// Encodes the head of a request: headers of its sender, and its own ones that are `kept`.
     ///
     /// # Errors
     ///
     /// If the request contradicts itself about its length.
-    pub(crate) fn new(request: Request<Body>, added: &[AddedField<'_>]) -> Result<Self, BodyError> {
-        let kind = RequestKind::of(&request);
+    pub(crate) fn new(
+        request: Request<Body>,
+        added: &[AddedField<'_>],
+        kept: &dyn Fn(&HeaderName) -> bool,
+    ) -> Result<Self, BodyError> {
         let (parts, body) = request.into_parts();
-        let encoder = framing::of_request(&parts.headers, &body)?;
+        let encoder = framing::of_request(&parts.headers, &body, kept(&header::TRAILER))?;
+        let head = WrittenHead {
+            request: &parts,
+            added,
+            kept,
+        };
+        let kind = RequestKind::of(&head);
         let mut out = Outgoing::default();
-        head::write_request(&parts, added, &encoder, out.tail());
+        head.write(&encoder, out.tail());
         let sending = Sending::new(body, encoder);
         let upload = if sending.is_done() {
             UploadState::Done
-        } else if head::expects_continue(&parts.headers) {
+        } else if head.keeps(&header::EXPECT) && head::expects_continue(&parts.headers) {
             UploadState::Held(Box::pin(sleep(CONTINUE_TIMEOUT)), sending)
         } else {
             UploadState::Going(sending)

@@ -15,10 +15,17 @@ use http::{
 use super::admit::Impersonation;
 
 /// Parsed once.
+static TE_NAME: HeaderName = TE;
+static CONNECTION_NAME: HeaderName = CONNECTION;
+static UPGRADE_NAME: HeaderName = UPGRADE;
 static IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 static IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 static AUDIT_ID: HeaderName = HeaderName::from_static(ours::AUDIT_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
+
+/// Values of headers that the agent sets.
+static TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
+static UPGRADES: HeaderValue = HeaderValue::from_static("Upgrade");
 
 /// Prefixes of headers that assert an identity.
 const IDENTITY_PREFIXES: [&str; 4] = [PREFIX, "impersonate-", "x-remote-", "authorization"];
@@ -29,26 +36,56 @@ pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(UPGRADE).filter(|_| is_upgrade).cloned()
 }
 
-/// Turns headers from the hub into headers for the API server, except for credential and host.
-pub(crate) fn towards_api(
-    headers: &mut HeaderMap,
-    upgrade: Option<&HeaderValue>,
-    permitted: &Impersonation,
-) {
-    let trailers = members(headers, &TE).any(|coding| coding.eq_ignore_ascii_case("trailers"));
-    strip(headers, |name| {
-        IDENTITY_PREFIXES
-            .iter()
-            .any(|start| name.starts_with(start))
-            || name == "cookie"
-    });
-    if trailers {
-        headers.insert(TE, HeaderValue::from_static("trailers"));
+/// Headers of a request from the hub on its way to the API server, except for credential and host.
+pub(crate) struct TowardsApi {
+    /// Names that `Connection` lists, in lower case.
+    listed: Vec<String>,
+    trailers: bool,
+    upgrade: Option<HeaderValue>,
+    permitted: Impersonation,
+}
+
+impl TowardsApi {
+    pub(crate) fn of(
+        headers: &HeaderMap,
+        upgrade: Option<HeaderValue>,
+        permitted: Impersonation,
+    ) -> Self {
+        TowardsApi {
+            listed: listed(headers),
+            trailers: members(headers, &TE).any(|coding| coding.eq_ignore_ascii_case("trailers")),
+            upgrade,
+            permitted,
+        }
     }
-    put_upgrade(headers, upgrade);
-    headers.insert(&IMPERSONATE_USER, permitted.user().clone());
-    for group in permitted.groups() {
-        headers.append(&IMPERSONATE_GROUP, group.clone());
+
+    /// Protocol of an upgrade.
+    pub(crate) fn upgrade(&self) -> Option<&HeaderValue> {
+        self.upgrade.as_ref()
+    }
+
+    /// Whether a header of the hub's request passes.
+    pub(crate) fn keeps(&self, name: &HeaderName) -> bool {
+        let name = name.as_str();
+        !(is_of_one_hop(name, &self.listed)
+            || IDENTITY_PREFIXES.iter().any(|it| name.starts_with(it))
+            || name == "cookie")
+    }
+
+    /// Headers of the agent.
+    pub(crate) fn added(&self) -> Vec<(&HeaderName, &HeaderValue)> {
+        let mut added = Vec::with_capacity(8);
+        if self.trailers {
+            added.push((&TE_NAME, &TRAILERS));
+        }
+        if let Some(protocol) = &self.upgrade {
+            added.push((&CONNECTION_NAME, &UPGRADES));
+            added.push((&UPGRADE_NAME, protocol));
+        }
+        added.push((&IMPERSONATE_USER, self.permitted.user()));
+        let groups = self.permitted.groups().iter();
+        added.extend(groups.map(|group| (&IMPERSONATE_GROUP, group)));
+        added
     }
 }
 
@@ -124,21 +161,28 @@ pub(crate) fn check_path(uri: &Uri) -> Result<(), Failure> {
 
 fn put_upgrade(headers: &mut HeaderMap, protocol: Option<&HeaderValue>) {
     if let Some(protocol) = protocol {
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(CONNECTION, UPGRADES.clone());
         headers.insert(UPGRADE, protocol.clone());
     }
 }
 
+fn listed(headers: &HeaderMap) -> Vec<String> {
+    members(headers, &CONNECTION)
+        .map(str::to_ascii_lowercase)
+        .collect()
+}
+
+/// Whether a header belongs to one hop, by its name or because `Connection` lists it.
+fn is_of_one_hop(name: &str, listed: &[String]) -> bool {
+    is_hop_by_hop(name) || listed.iter().any(|member| member == name)
+}
+
 /// Removes hop-by-hop headers and all for which `is_dropped` holds.
 fn strip(headers: &mut HeaderMap, is_dropped: impl Fn(&str) -> bool) {
-    let named: Vec<String> = members(headers, &CONNECTION)
-        .map(str::to_ascii_lowercase)
-        .collect();
-    let is_hop_by_hop =
-        |name: &str| is_hop_by_hop(name) || named.iter().any(|member| member == name);
+    let listed = listed(headers);
     let dropped: Vec<HeaderName> = headers
         .keys()
-        .filter(|name| is_hop_by_hop(name.as_str()) || is_dropped(name.as_str()))
+        .filter(|name| is_of_one_hop(name.as_str(), &listed) || is_dropped(name.as_str()))
         .cloned()
         .collect();
     for name in dropped {
