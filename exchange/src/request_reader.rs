@@ -118,26 +118,27 @@ impl<W: Transport> RequestReader<W> {
         }
     }
 
-    /// Starts the body of a request.
+    /// Starts the body of a request; `None` for a request without a body.
     pub(crate) fn begin(
         self: &Arc<Self>,
         decoder: BodyDecoder,
         expects_continue: bool,
-    ) -> UploadBody<W> {
+    ) -> Option<UploadBody<W>> {
         let mut state = lock(&self.state);
         state.turn += 1;
         let size = decoder.size_hint();
+        let is_empty = decoder.is_ended();
         state.decoder = decoder;
         state.expects_continue = match expects_continue {
             true => Expects::Waits,
             false => Expects::Nothing,
         };
-        UploadBody {
+        (!is_empty).then(|| UploadBody {
             reader: self.clone(),
             turn: state.turn,
             left: size.exact(),
             ended: false,
-        }
+        })
     }
 
     /// Checks for the peer's end, and writes. Ready when everything was written.

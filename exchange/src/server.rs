@@ -82,7 +82,7 @@ where
             serving.reader.check_rest()?;
         }
         let (request, turn) = serving.begin(head);
-        let answer = serving.handled(handler(request)).await?;
+        let answer = serving.handled(handler(request), &turn).await?;
         if !serving.answer(answer, turn).await? {
             return Ok(());
         }
@@ -106,6 +106,7 @@ struct Turn {
     kind: RequestKind,
     upgrade: Option<oneshot::Sender<Upgraded>>,
     takes_trailers: bool,
+    expects_continue: bool,
     close: bool,
 }
 
@@ -141,6 +142,7 @@ impl<W: Transport> Serving<W> {
             kind,
             upgrade: None,
             takes_trailers,
+            expects_continue,
             close,
         };
         if kind.upgrade {
@@ -148,18 +150,13 @@ impl<W: Transport> Serving<W> {
             request.extensions_mut().insert(on);
             turn.upgrade = Some(tx);
         }
-        let empty = body.is_ended();
         let upload = self.reader.begin(body, expects_continue);
-        let body = if empty {
-            body::empty()
-        } else {
-            Body::new(upload)
-        };
+        let body = upload.map_or_else(body::empty, Body::new);
         (request.map(|()| body), turn)
     }
 
     /// Runs the handler while the peer waits for it.
-    async fn handled<F>(&mut self, handling: F) -> Result<Response<Body>, HttpError>
+    async fn handled<F>(&mut self, handling: F, turn: &Turn) -> Result<Response<Body>, HttpError>
     where
         F: Future<Output = Response<Body>>,
     {
@@ -168,7 +165,7 @@ impl<W: Transport> Serving<W> {
             if let Poll::Ready(answer) = handling.as_mut().poll(cx) {
                 return Poll::Ready(Ok(answer));
             }
-            if self.reader.takes_continue(cx) {
+            if turn.expects_continue && self.reader.takes_continue(cx) {
                 self.out.tail().put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             }
             match self.reader.poll_write(cx, &mut self.out)? {
