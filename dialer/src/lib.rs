@@ -104,7 +104,7 @@ pub use dial::{
 pub use error::{OpenError, SessionError};
 pub use fairlead_api::{Code, HubUrl};
 pub use input_gate::{InputGate, PollInput};
-pub use limits::Limits;
+pub use limits::{Limits, OUTER_TLS_BUFFER_BYTES};
 pub use memory::MemoryBudget;
 pub use mux::Stream;
 pub use read_ahead::ReadAhead;

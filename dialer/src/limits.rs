@@ -71,3 +71,7 @@ impl Limits {
         }
     }
 }
+
+/// Output that the outer TLS of a link holds, in bytes: what a session queues at once, with the overhead of its records. With less, each
+/// round of bulk takes two writes.
+pub const OUTER_TLS_BUFFER_BYTES: usize = 160 * 1024;

@@ -10,7 +10,9 @@ use super::{
     error::{DialError, DialStage, OutOfDate},
     path_stream::PathStream,
 };
-use crate::{input_gate::InputGate, read_ahead::ReadAhead, tls::explain};
+use crate::{
+    input_gate::InputGate, limits::OUTER_TLS_BUFFER_BYTES, read_ahead::ReadAhead, tls::explain,
+};
 
 const WRONG_NAME: &str = "Dial the hub by a name of its certificate, or give it a certificate with this name; check DNS, since another server may answer.";
 
@@ -21,11 +23,14 @@ pub(super) async fn outer_tls(
 ) -> Result<InputGate<client::TlsStream<ReadAhead<PathStream>>>, DialError> {
     let name = ServerName::try_from(hub.host().to_owned())
         .map_err(|error| DialError::new(DialStage::Tls, Code::DialTls, error))?;
-    TlsConnector::from(config.clone())
+    let mut tls = TlsConnector::from(config.clone())
         .connect(name, ReadAhead::new(stream))
         .await
-        .map(InputGate::new)
-        .map_err(|error| outer_error(&error))
+        .map_err(|error| outer_error(&error))?;
+    tls.get_mut()
+        .1
+        .set_buffer_limit(Some(OUTER_TLS_BUFFER_BYTES));
+    Ok(InputGate::new(tls))
 }
 
 /// Error for a certificate that counts at this time, and not for this hub.

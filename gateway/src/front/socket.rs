@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use fairlead_dialer::{InputGate, PollInput, ReadAhead};
+use fairlead_dialer::{InputGate, OUTER_TLS_BUFFER_BYTES, PollInput, ReadAhead};
 use fairlead_seam::NamedService;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -189,7 +189,11 @@ pub(crate) fn agent_connection(
         return Err("it did not wait for the answer");
     }
     let socket = match &mut io {
-        Either::Left(tls) => tls.get_mut().get_mut().0.get_mut(),
+        Either::Left(tls) => {
+            let (connection, tls) = tls.get_mut().get_mut();
+            tls.set_buffer_limit(Some(OUTER_TLS_BUFFER_BYTES));
+            connection.get_mut()
+        }
         Either::Right(socket) => socket,
     };
     // A link has limits of its own.
