@@ -22,7 +22,10 @@ pub mod sign_in;
 pub use differences::{Difference, differences};
 pub use environment::Environment;
 pub use exchanged::{CachedToken, ExchangeStore};
-pub use fairlead_dialer::ResetSocket;
+pub use fairlead_dialer::{
+    ResetSocket,
+    byte_socket::{ByteSocket, ByteSocketError},
+};
 pub use hub_client::{
     Credential, HubClient, HubError,
     calls::{Precondition, Tagged},

@@ -37,6 +37,8 @@ pub struct ByteSocket<IO> {
     pong: Bytes,
     unflushed: bool,
     is_output_ended: bool,
+    /// The reader knows of the peer's half-close.
+    is_end_read: bool,
 }
 
 enum InputState {
@@ -104,6 +106,7 @@ impl<IO> ByteSocket<IO> {
             pong: Bytes::new(),
             unflushed: false,
             is_output_ended: false,
+            is_end_read: false,
         }
     }
 
@@ -250,7 +253,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> ByteSocket<IO> {
                 return Poll::Ready(error);
             }
             if let Err(error) = decoded {
-                return Poll::Ready(error.into());
+                self.input_state = InputState::Failed(error);
+                continue;
             }
             if let Err(error) = ready!(self.poll_input(cx)) {
                 return Poll::Ready(error);
@@ -277,6 +281,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> ByteSocket<IO> {
     }
 }
 
+/// The peer's half-close is the end of the stream. A read after it waits for the end of the WebSocket, which is its error.
 impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for ByteSocket<IO> {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -284,6 +289,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for ByteSocket<IO> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let socket = self.get_mut();
+        if socket.is_end_read {
+            return socket.poll_closed(cx).map(Err);
+        }
         let polled = socket.poll_message(cx);
         if !socket.pong.is_empty()
             && let Poll::Ready(Err(error)) = socket.poll_flushed(cx)
@@ -293,6 +301,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for ByteSocket<IO> {
         ready!(polled)?;
         let taken = socket.payload.len().min(buf.remaining());
         buf.put_slice(&socket.payload.split_to(taken));
+        socket.is_end_read = taken == 0 && buf.remaining() > 0;
         Poll::Ready(Ok(()))
     }
 }

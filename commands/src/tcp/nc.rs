@@ -6,19 +6,20 @@
 use std::{
     fs::File,
     io::{self, Read, Write},
+    pin::pin,
     thread,
 };
 
 use fairlead_api::{Code, Failure, tcp::TcpTarget};
 use fairlead_client::{Environment, TcpTunnel};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, split},
+    io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split},
     sync::{mpsc, oneshot},
 };
 
 use super::{
     TcpCluster, port_of,
-    relay::{confirm, failure_of},
+    relay::{CopyError, both, confirm, failure_of},
     target_of,
 };
 use crate::{args::NcArgs, runtime::block_on};
@@ -26,12 +27,6 @@ use crate::{args::NcArgs, runtime::block_on};
 /// Blocks between a thread and the connection.
 const QUEUE_BLOCKS: usize = 4;
 const BLOCK_BYTES: usize = 32 * 1024;
-
-/// The side that failed.
-enum NcError {
-    Local(io::Error),
-    Tunnel(io::Error),
-}
 
 pub(crate) fn run(args: &NcArgs, environment: &Environment) -> Result<(), Failure> {
     let target = match args.target.as_slice() {
@@ -43,44 +38,52 @@ pub(crate) fn run(args: &NcArgs, environment: &Environment) -> Result<(), Failur
         let cluster = TcpCluster::find(environment, &args.cluster).await?;
         let mut tunnel = cluster.open(&target).await?;
         let copied = {
-            let (mut from_tunnel, mut to_tunnel) = split(&mut tunnel);
-            tokio::try_join!(upload(&mut to_tunnel), download(&mut from_tunnel))
+            let (from_tunnel, mut to_tunnel) = split(&mut tunnel);
+            let upload = pin!(upload(&mut to_tunnel));
+            both(upload, pin!(download(from_tunnel))).await
         };
         match copied {
-            Ok(_) => {
+            Ok(()) => {
                 confirm(&mut tunnel).await;
                 Ok(())
             }
             // The reader of the output has left, as `head` does.
-            Err(NcError::Local(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            Err(NcError::Local(error)) => Err(Failure::because(Code::CannotWrite, error)),
-            Err(NcError::Tunnel(error)) => Err(failure_of(&mut tunnel, &error).await),
+            Err(CopyError::Local(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(CopyError::Local(error)) => Err(Failure::because(Code::CannotWrite, error)),
+            Err(CopyError::Tunnel(error)) => Err(failure_of(&mut tunnel, &error).await),
         }
     })?
 }
 
-async fn upload(tunnel: &mut tokio::io::WriteHalf<&mut TcpTunnel>) -> Result<(), NcError> {
+async fn upload(tunnel: &mut WriteHalf<&mut TcpTunnel>) -> Result<(), CopyError> {
     let mut input = input();
     while let Some(block) = input.recv().await {
-        let block = block.map_err(NcError::Local)?;
-        tunnel.write_all(&block).await.map_err(NcError::Tunnel)?;
-        tunnel.flush().await.map_err(NcError::Tunnel)?;
+        let block = block.map_err(CopyError::Local)?;
+        tunnel.write_all(&block).await.map_err(CopyError::Tunnel)?;
+        tunnel.flush().await.map_err(CopyError::Tunnel)?;
     }
-    tunnel.shutdown().await.map_err(NcError::Tunnel)
+    tunnel.shutdown().await.map_err(CopyError::Tunnel)
 }
 
-async fn download(tunnel: &mut tokio::io::ReadHalf<&mut TcpTunnel>) -> Result<(), NcError> {
+/// Copies to the end of the tunnel's direction, and returns its reader.
+async fn download(
+    mut tunnel: ReadHalf<&mut TcpTunnel>,
+) -> Result<ReadHalf<&mut TcpTunnel>, CopyError> {
     let (output, written) = output();
     loop {
         let mut block = Vec::with_capacity(BLOCK_BYTES);
-        let read = tunnel.read_buf(&mut block).await.map_err(NcError::Tunnel)?;
+        let read = tunnel
+            .read_buf(&mut block)
+            .await
+            .map_err(CopyError::Tunnel)?;
         if read == 0 || output.send(block).await.is_err() {
             break;
         }
     }
     drop(output);
     let written = written.await.map_err(io::Error::other);
-    written.flatten().map_err(NcError::Local)
+    written.flatten().map_err(CopyError::Local)?;
+    Ok(tunnel)
 }
 
 /// Blocks of standard input until its end.
