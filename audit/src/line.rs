@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use fairlead_runtime::plain_text::is_unescaped;
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -243,10 +244,25 @@ fn encode_result(result: Option<&RequestResult>, to: &mut Vec<u8>) {
     to.extend_from_slice(match decision(code) {
         Decision::Allowed => b",\"decision\":\"allowed\"",
         Decision::Denied => b",\"decision\":\"denied\"",
+    if is_unescaped(value) {
+        return put(
+            [b",\"", name.as_bytes(), b"\":\"", value.as_bytes(), b"\""],
+            to,
+        );
+    }
         Decision::Failed => b",\"decision\":\"failed\"",
     });
     let Some(result) = result else { return };
     if let Some(status) = result.status {
+/// Appends parts, which are short, with one growth at most.
+#[inline]
+fn put<const N: usize>(parts: [&[u8]; N], to: &mut Vec<u8>) {
+    to.reserve(parts.iter().map(|it| it.len()).sum());
+    for part in parts {
+        to.extend_from_slice(part);
+    }
+}
+
         number("status", status.into(), to);
     }
     if let Some(code) = code {
@@ -277,9 +293,7 @@ fn number(name: &str, value: u64, to: &mut Vec<u8>) {
 
 /// A comma, and a name that needs no escape.
 fn key(name: &str, to: &mut Vec<u8>) {
-    to.extend_from_slice(b",\"");
-    to.extend_from_slice(name.as_bytes());
-    to.extend_from_slice(b"\":");
+    put([b",\"", name.as_bytes(), b"\":"], to);
 }
 
 fn integer(value: u64, to: &mut Vec<u8>) {
@@ -288,10 +302,7 @@ fn integer(value: u64, to: &mut Vec<u8>) {
 
 /// A text with quotes. Nearly all need no escape.
 fn string(text: &str, to: &mut Vec<u8>) {
-    let needs_escape = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    // No early end: so the compiler compares many bytes at once.
-    let escapes = text.bytes().fold(false, |any, it| any | needs_escape(it));
-    if escapes {
+    if !is_unescaped(text) {
         let _ = serde_json::to_writer(&mut *to, text);
         return;
     }
@@ -341,18 +352,13 @@ fn moment(at: SystemTime, to: &mut Vec<u8>) {
         }
     };
     to.extend_from_slice(&text);
-    let micros = since.subsec_micros();
-    let digit = |unit: u32| b'0' + u8::try_from(micros / unit % 10).unwrap_or_default();
-    to.extend_from_slice(&[
-        b'.',
-        digit(100_000),
-        digit(10_000),
-        digit(1000),
-        digit(100),
-        digit(10),
-        digit(1),
-        b'Z',
-    ]);
+    let mut fraction = *b".000000Z";
+    let mut rest = since.subsec_micros();
+    for place in fraction.iter_mut().rev().skip(1).take(6) {
+        *place += u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    to.extend_from_slice(&fraction);
 }
 
 fn second_text(second: u64) -> [u8; SECOND_BYTES] {
