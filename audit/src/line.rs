@@ -24,8 +24,6 @@ use crate::{
 
 /// Memory that an empty list of lines keeps, in bytes.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
-/// Memory that a thread keeps for its next event, in bytes.
-const MAX_SCRATCH_BYTES: usize = 16 * 1024;
 
 /// Encoded events in their order.
 #[derive(Debug, Default)]
@@ -97,21 +95,6 @@ pub(crate) fn encode_event(mut event: AuditEvent, to: &mut Vec<u8>) {
     let _ = event.serialize(&mut serde_json::Serializer::new(&mut *to));
     to.pop(); // the closing brace
     to.drain(begin..(begin + head.len()).min(to.len()));
-}
-
-/// Calls `encode` with an empty buffer of this thread.
-pub(crate) fn with_scratch<T>(encode: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    thread_local! {
-        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    }
-    // A thread at its end has no buffer of its own any more.
-    let mut buffer = SCRATCH.try_with(Cell::take).unwrap_or_default();
-    buffer.clear();
-    let encoded = encode(&mut buffer);
-    if buffer.capacity() <= MAX_SCRATCH_BYTES {
-        let _ = SCRATCH.try_with(|scratch| scratch.set(buffer));
-    }
-    encoded
 }
 
 /// Encodes the event of a request, as [`encode_event`]. Returns the part that the other event of the request has as well.
@@ -244,25 +227,10 @@ fn encode_result(result: Option<&RequestResult>, to: &mut Vec<u8>) {
     to.extend_from_slice(match decision(code) {
         Decision::Allowed => b",\"decision\":\"allowed\"",
         Decision::Denied => b",\"decision\":\"denied\"",
-    if is_unescaped(value) {
-        return put(
-            [b",\"", name.as_bytes(), b"\":\"", value.as_bytes(), b"\""],
-            to,
-        );
-    }
         Decision::Failed => b",\"decision\":\"failed\"",
     });
     let Some(result) = result else { return };
     if let Some(status) = result.status {
-/// Appends parts, which are short, with one growth at most.
-#[inline]
-fn put<const N: usize>(parts: [&[u8]; N], to: &mut Vec<u8>) {
-    to.reserve(parts.iter().map(|it| it.len()).sum());
-    for part in parts {
-        to.extend_from_slice(part);
-    }
-}
-
         number("status", status.into(), to);
     }
     if let Some(code) = code {
@@ -276,8 +244,23 @@ fn put<const N: usize>(parts: [&[u8]; N], to: &mut Vec<u8>) {
 }
 
 fn member(name: &str, value: &str, to: &mut Vec<u8>) {
+    if is_unescaped(value) {
+        return put(
+            [b",\"", name.as_bytes(), b"\":\"", value.as_bytes(), b"\""],
+            to,
+        );
+    }
     key(name, to);
     string(value, to);
+}
+
+/// Appends parts, which are short, with one growth at most.
+#[inline]
+fn put<const N: usize>(parts: [&[u8]; N], to: &mut Vec<u8>) {
+    to.reserve(parts.iter().map(|it| it.len()).sum());
+    for part in parts {
+        to.extend_from_slice(part);
+    }
 }
 
 fn optional(name: &str, value: Option<&str>, to: &mut Vec<u8>) {
