@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     front::record::{Inbound, RequestRecord},
+    http::lookup::all,
     hub::Hub,
 };
 
@@ -43,7 +44,7 @@ fn identify<'a>(
     hub: &'a Hub,
     inbound: &'a Inbound,
 ) -> impl Future<Output = Result<Arc<Caller>, AuthenticateError>> + 'a {
-    let given = inbound.request.headers().get_all(header::AUTHORIZATION);
+    let given = all(inbound.request.headers(), &header::AUTHORIZATION);
     let unidentified = UnidentifiedRequest {
         hub,
         record: &inbound.record,

@@ -15,7 +15,7 @@ use crate::{
         record::Inbound,
         tcp::TcpRequest,
     },
-    http::{error::RequestError, path},
+    http::{error::RequestError, lookup::first, path},
     hub::Hub,
 };
 
@@ -119,9 +119,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
 /// The host that the request names. HTTP/2 has it in the target, HTTP/1 in a header and nowhere else.
 fn authority(inbound: &Inbound) -> Result<Option<&str>, RequestError> {
     let request = &inbound.request;
-    let header = request
-        .headers()
-        .get(http::header::HOST)
+    let header = first(request.headers(), &http::header::HOST)
         .map(|value| value.to_str())
         .transpose()
         .map_err(|_| RequestError::Malformed("its Host is invalid"))?;
