@@ -58,7 +58,7 @@ use std::{
 };
 
 use fairlead_dialer::{InputGate, ReadAhead};
-use fairlead_exchange::{Body, BodyError};
+use fairlead_exchange::BodyError;
 use fairlead_runtime::{Seldom, gauges::GaugeGuard};
 use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};
@@ -87,6 +87,7 @@ use self::{
     stream_task::StreamExecutor,
 };
 use crate::{
+    transfer::RecordedDownload,
     http::body,
     hub::Hub,
     metrics::{HandshakeOutcome, TlsLayer},
@@ -284,7 +285,7 @@ impl Front {
         mut request: Request<Incoming>,
         connection: &ClientConnection,
         streams: Option<&StreamExecutor>,
-    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
+    ) -> impl Future<Output = Result<Response<RecordedDownload>, Infallible>> + Send + use<> {
         let hub = &self.hub;
         let mut connection = connection.clone();
         connection.peer = hub
