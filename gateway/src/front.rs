@@ -18,6 +18,7 @@ mod drain_body;
 pub(crate) mod eviction;
 pub(crate) mod forward;
 mod frame_gate;
+mod head_timer;
 mod headers;
 mod hop;
 mod limit;
@@ -79,15 +80,16 @@ use tracing::debug;
 
 use self::{
     connection::{CLOSE_TIMEOUT, ConnectionState},
+    head_timer::HeadTimer,
     record::{Inbound, RequestRecord},
     refusal::CodedRefusals,
     socket::{ClientConnection, ClientSocket, FrontTls, Http1Io, ResetOnDrop, SocketLimits},
     stack::Stack,
     stalls::StallWatch,
     stream_task::StreamExecutor,
+    transfer::RecordedDownload,
 };
 use crate::{
-    transfer::RecordedDownload,
     http::body,
     hub::Hub,
     metrics::{HandshakeOutcome, TlsLayer},
@@ -363,10 +365,11 @@ async fn serve_until<C>(
     }
 }
 
+/// Settings of one connection.
 fn h1() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        .timer(TokioTimer::new())
+        .timer(HeadTimer::default())
         .header_read_timeout(HEAD_OR_IDLE_TIMEOUT)
         .max_buf_size(HEAD_BUFFER_BYTES);
     builder
