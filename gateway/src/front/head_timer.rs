@@ -87,7 +87,9 @@ mod tests {
 
     use super::*;
 
-    const SECOND: Duration = Duration::from_secs(1);
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
 
     async fn is_pending(sleep: &mut Pin<Box<dyn Sleep>>) -> bool {
         poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx).is_pending())).await
@@ -96,13 +98,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_wait_ends_at_its_own_deadline() {
         let (timer, begin) = (HeadTimer::default(), Instant::now());
-        for seconds in [10, 12, 30] {
-            let mut abandoned = timer.until(begin + 9 * SECOND);
-            assert!(begin.elapsed() >= 9 * SECOND || is_pending(&mut abandoned).await);
+        for count in [10, 12, 30] {
+            let mut abandoned = timer.until(begin + seconds(9));
+            assert!(begin.elapsed() >= seconds(9) || is_pending(&mut abandoned).await);
             drop(abandoned);
-            timer.until(begin + seconds * SECOND).await;
+            timer.until(begin + seconds(count)).await;
             // Timers of tokio have milliseconds.
-            let late = begin.elapsed() - seconds * SECOND;
+            let late = begin.elapsed() - seconds(count);
             assert!(late <= Duration::from_millis(1), "{late:?}");
         }
     }
@@ -111,26 +113,26 @@ mod tests {
     async fn later_deadline_keeps_the_timer() {
         let (timer, begin) = (HeadTimer::default(), Instant::now());
         let due = |timer: &HeadTimer| timer.0.lock().unwrap().as_ref().map(|it| it.due);
-        let mut first = timer.until(begin + SECOND);
+        let mut first = timer.until(begin + seconds(1));
         assert!(is_pending(&mut first).await);
         drop(first);
-        let mut second = timer.until(begin + 5 * SECOND);
+        let mut second = timer.until(begin + seconds(5));
         assert!(is_pending(&mut second).await);
-        assert_eq!(due(&timer), Some(begin + SECOND));
-        tokio::time::advance(2 * SECOND).await;
+        assert_eq!(due(&timer), Some(begin + seconds(1)));
+        tokio::time::advance(seconds(2)).await;
         assert!(is_pending(&mut second).await);
-        assert_eq!(due(&timer), Some(begin + 5 * SECOND));
-        tokio::time::advance(3 * SECOND).await;
+        assert_eq!(due(&timer), Some(begin + seconds(5)));
+        tokio::time::advance(seconds(3)).await;
         assert!(!is_pending(&mut second).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn earlier_deadline_moves_the_timer() {
         let (timer, begin) = (HeadTimer::default(), Instant::now());
-        let mut first = timer.until(begin + 9 * SECOND);
+        let mut first = timer.until(begin + seconds(9));
         assert!(is_pending(&mut first).await);
         drop(first);
-        timer.until(begin + SECOND).await;
-        assert!(begin.elapsed() < 2 * SECOND);
+        timer.until(begin + seconds(1)).await;
+        assert!(begin.elapsed() < seconds(2));
     }
 }
