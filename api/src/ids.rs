@@ -35,8 +35,9 @@ fn parse(text: &str, prefix: &'static str) -> Result<Arc<str>, IdError> {
     if rest.is_empty() || text.len() > 63 {
         return Err(IdError::Length(text.len()));
     }
-    let invalid = |c: &char| !matches!(c, 'a'..='z' | '0'..='9' | '-');
-    if let Some(c) = rest.chars().find(invalid) {
+    let is_valid = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let valid = rest.bytes().take_while(is_valid).count();
+    if let Some(c) = rest.get(valid..).and_then(|it| it.chars().next()) {
         return Err(IdError::Character(c));
     }
     if rest.starts_with('-') || rest.ends_with('-') {

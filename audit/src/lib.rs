@@ -2,6 +2,7 @@
 //!
 //! It knows no gateway and no store. `docs/audit.md` documents the form of the events.
 
+mod buffer;
 mod chain;
 mod config;
 mod deliver;

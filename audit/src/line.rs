@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use fairlead_runtime::plain_text::is_unescaped;
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -23,8 +24,6 @@ use crate::{
 
 /// Memory that an empty list of lines keeps, in bytes.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
-/// Memory that a thread keeps for its next event, in bytes.
-const MAX_SCRATCH_BYTES: usize = 16 * 1024;
 
 /// Encoded events in their order.
 #[derive(Debug, Default)]
@@ -96,21 +95,6 @@ pub(crate) fn encode_event(mut event: AuditEvent, to: &mut Vec<u8>) {
     let _ = event.serialize(&mut serde_json::Serializer::new(&mut *to));
     to.pop(); // the closing brace
     to.drain(begin..(begin + head.len()).min(to.len()));
-}
-
-/// Calls `encode` with an empty buffer of this thread.
-pub(crate) fn with_scratch<T>(encode: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    thread_local! {
-        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    }
-    // A thread at its end has no buffer of its own any more.
-    let mut buffer = SCRATCH.try_with(Cell::take).unwrap_or_default();
-    buffer.clear();
-    let encoded = encode(&mut buffer);
-    if buffer.capacity() <= MAX_SCRATCH_BYTES {
-        let _ = SCRATCH.try_with(|scratch| scratch.set(buffer));
-    }
-    encoded
 }
 
 /// Encodes the event of a request, as [`encode_event`]. Returns the part that the other event of the request has as well.
@@ -260,8 +244,23 @@ fn encode_result(result: Option<&RequestResult>, to: &mut Vec<u8>) {
 }
 
 fn member(name: &str, value: &str, to: &mut Vec<u8>) {
+    if is_unescaped(value) {
+        return put(
+            [b",\"", name.as_bytes(), b"\":\"", value.as_bytes(), b"\""],
+            to,
+        );
+    }
     key(name, to);
     string(value, to);
+}
+
+/// Appends parts, which are short, with one growth at most.
+#[inline]
+fn put<const N: usize>(parts: [&[u8]; N], to: &mut Vec<u8>) {
+    to.reserve(parts.iter().map(|it| it.len()).sum());
+    for part in parts {
+        to.extend_from_slice(part);
+    }
 }
 
 fn optional(name: &str, value: Option<&str>, to: &mut Vec<u8>) {
@@ -277,9 +276,7 @@ fn number(name: &str, value: u64, to: &mut Vec<u8>) {
 
 /// A comma, and a name that needs no escape.
 fn key(name: &str, to: &mut Vec<u8>) {
-    to.extend_from_slice(b",\"");
-    to.extend_from_slice(name.as_bytes());
-    to.extend_from_slice(b"\":");
+    put([b",\"", name.as_bytes(), b"\":"], to);
 }
 
 fn integer(value: u64, to: &mut Vec<u8>) {
@@ -288,10 +285,7 @@ fn integer(value: u64, to: &mut Vec<u8>) {
 
 /// A text with quotes. Nearly all need no escape.
 fn string(text: &str, to: &mut Vec<u8>) {
-    let needs_escape = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    // No early end: so the compiler compares many bytes at once.
-    let escapes = text.bytes().fold(false, |any, it| any | needs_escape(it));
-    if escapes {
+    if !is_unescaped(text) {
         let _ = serde_json::to_writer(&mut *to, text);
         return;
     }
@@ -341,18 +335,13 @@ fn moment(at: SystemTime, to: &mut Vec<u8>) {
         }
     };
     to.extend_from_slice(&text);
-    let micros = since.subsec_micros();
-    let digit = |unit: u32| b'0' + u8::try_from(micros / unit % 10).unwrap_or_default();
-    to.extend_from_slice(&[
-        b'.',
-        digit(100_000),
-        digit(10_000),
-        digit(1000),
-        digit(100),
-        digit(10),
-        digit(1),
-        b'Z',
-    ]);
+    let mut fraction = *b".000000Z";
+    let mut rest = since.subsec_micros();
+    for place in fraction.iter_mut().rev().skip(1).take(6) {
+        *place += u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    to.extend_from_slice(&fraction);
 }
 
 fn second_text(second: u64) -> [u8; SECOND_BYTES] {

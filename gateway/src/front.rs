@@ -18,6 +18,7 @@ mod drain_body;
 pub(crate) mod eviction;
 pub(crate) mod forward;
 mod frame_gate;
+mod head_timer;
 mod headers;
 mod hop;
 mod limit;
@@ -58,7 +59,7 @@ use std::{
 };
 
 use fairlead_dialer::{InputGate, ReadAhead};
-use fairlead_exchange::{Body, BodyError};
+use fairlead_exchange::BodyError;
 use fairlead_runtime::{Seldom, gauges::GaugeGuard};
 use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};
@@ -79,12 +80,14 @@ use tracing::debug;
 
 use self::{
     connection::{CLOSE_TIMEOUT, ConnectionState},
+    head_timer::HeadTimer,
     record::{Inbound, RequestRecord},
     refusal::CodedRefusals,
     socket::{ClientConnection, ClientSocket, FrontTls, Http1Io, ResetOnDrop, SocketLimits},
     stack::Stack,
     stalls::StallWatch,
     stream_task::StreamExecutor,
+    transfer::RecordedDownload,
 };
 use crate::{
     http::body,
@@ -284,7 +287,7 @@ impl Front {
         mut request: Request<Incoming>,
         connection: &ClientConnection,
         streams: Option<&StreamExecutor>,
-    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
+    ) -> impl Future<Output = Result<Response<RecordedDownload>, Infallible>> + Send + use<> {
         let hub = &self.hub;
         let mut connection = connection.clone();
         connection.peer = hub
@@ -362,10 +365,11 @@ async fn serve_until<C>(
     }
 }
 
+/// Settings of one connection.
 fn h1() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        .timer(TokioTimer::new())
+        .timer(HeadTimer::default())
         .header_read_timeout(HEAD_OR_IDLE_TIMEOUT)
         .max_buf_size(HEAD_BUFFER_BYTES);
     builder

@@ -82,14 +82,18 @@ impl StreamFormat {
     /// The format of an answer to a request of this kind.
     #[must_use]
     pub fn of<B>(kind: RequestKind, response: &Response<B>) -> Self {
-        let headers = response.headers();
-        if response.status() != StatusCode::OK
-            || headers.contains_key(header::CONTENT_ENCODING)
-            || headers.contains_key(header::CONTENT_LENGTH)
-        {
+        if response.status() != StatusCode::OK {
             return StreamFormat::Opaque;
         }
-        let content_type = headers.get(header::CONTENT_TYPE);
+        let mut content_type = None;
+        for (name, value) in response.headers() {
+            if *name == header::CONTENT_ENCODING || *name == header::CONTENT_LENGTH {
+                return StreamFormat::Opaque;
+            }
+            if *name == header::CONTENT_TYPE {
+                content_type = content_type.or(Some(value));
+            }
+        }
         let content_type = content_type.and_then(|it| it.to_str().ok());
         let content_type = content_type.unwrap_or_default();
         let media = content_type.split(';').next().unwrap_or_default().trim();

@@ -12,6 +12,7 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 mod openmetrics;
+pub mod plain_text;
 pub mod process;
 #[cfg(target_os = "linux")]
 mod process_metrics;

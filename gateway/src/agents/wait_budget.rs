@@ -45,7 +45,10 @@ pub(crate) fn wait_budget(path: &PathAndQuery) -> Duration {
     if is_streaming(path.path(), path.query()) {
         return Duration::ZERO;
     }
-    let mut parameters = path.query().unwrap_or_default().split('&');
+    let Some(query) = path.query() else {
+        return DEFAULT_BUDGET;
+    };
+    let mut parameters = query.split('&');
     parameters
         .find_map(|one| go_duration(one.strip_prefix("timeout=")?).filter(|own| !own.is_zero()))
         .map_or(DEFAULT_BUDGET, |own| {

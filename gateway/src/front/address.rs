@@ -7,6 +7,8 @@
 //! SNI and Host that name different clusters are rejected. So is a cluster's Host inside a connection to the hub's
 //! name: a proxy that checked only the name would let the other one through.
 
+mod recent_ids;
+
 use std::net::IpAddr;
 
 use fairlead_api::{ClusterId, tcp::split_tcp_path};
@@ -144,7 +146,7 @@ impl HubNames {
         match parts {
             Some((label, suffix)) if suffix.eq_ignore_ascii_case(&self.suffix) => {
                 let label = label.to_ascii_lowercase();
-                label.parse().map_or(NameOwner::Nothing, NameOwner::Cluster)
+                recent_ids::parse(&label).map_or(NameOwner::Nothing, NameOwner::Cluster)
             }
             _ => NameOwner::Stranger,
         }
@@ -157,7 +159,8 @@ pub(crate) fn host_name(host: &str) -> Result<&str, RequestError> {
     let (name, port) = if let Some(v6) = host.strip_prefix('[') {
         v6.split_once(']').ok_or_else(bad)?
     } else {
-        host.find(':').map_or((host, ""), |at| host.split_at(at))
+        let colon = host.bytes().position(|it| it == b':');
+        host.split_at(colon.unwrap_or(host.len()))
     };
     let port_ok = port.is_empty()
         || port
@@ -181,13 +184,13 @@ fn by_path(uri: &Uri) -> Result<Destination, RequestError> {
         let id = id.parse().map_err(|_| RequestError::NoSuchCluster)?;
         return Ok(Destination::Tcp(id));
     }
-    let whole = whole(uri);
-    let Some(rest) = whole.as_str().strip_prefix(PATH_PREFIX) else {
+    let whole = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    let Some(rest) = whole.strip_prefix(PATH_PREFIX) else {
         return Ok(Destination::Hub);
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (id, rest) = rest.split_at(end);
-    let id = id.parse().map_err(|_| RequestError::NoSuchCluster)?;
+    let id = recent_ids::parse(id).ok_or(RequestError::NoSuchCluster)?;
     let rest = match rest.as_bytes().first() {
         Some(b'/') => rest.to_owned(),
         _ => format!("/{rest}"),

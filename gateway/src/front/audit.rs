@@ -7,7 +7,6 @@ use std::future::Future;
 use fairlead_exchange::Body;
 use fairlead_protocols::StreamFormat;
 use http::{Method, Response, Version};
-use http_body_util::BodyExt;
 
 use crate::front::{record::Inbound, transfer::RecordedDownload};
 
@@ -15,7 +14,7 @@ use crate::front::{record::Inbound, transfer::RecordedDownload};
 pub(crate) async fn audit<F>(
     inbound: Box<Inbound>,
     inner: impl FnOnce(Box<Inbound>) -> F,
-) -> Response<Body>
+) -> Response<RecordedDownload>
 where
     F: Future<Output = Response<Body>>,
 {
@@ -27,5 +26,5 @@ where
     let response = inner(inbound).await;
     record.set_status(response.status());
     let format = StreamFormat::of(record.kind(), &response);
-    response.map(|body| RecordedDownload::new(body, record, reset, bodiless, format).boxed_unsync())
+    response.map(|body| RecordedDownload::new(body, record, reset, bodiless, format))
 }

@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     front::record::{Inbound, RequestRecord},
+    http::lookup::all,
     hub::Hub,
 };
 
@@ -43,7 +44,7 @@ fn identify<'a>(
     hub: &'a Hub,
     inbound: &'a Inbound,
 ) -> impl Future<Output = Result<Arc<Caller>, AuthenticateError>> + 'a {
-    let given = inbound.request.headers().get_all(header::AUTHORIZATION);
+    let given = all(inbound.request.headers(), &header::AUTHORIZATION);
     let unidentified = UnidentifiedRequest {
         hub,
         record: &inbound.record,
@@ -198,6 +199,9 @@ fn bearer<'a>(
         let detail = "there is more than one token".to_owned();
         return Err(AuthenticateError::BadToken(Some(detail)));
     }
+    if let Some(token) = usual_bearer(first) {
+        return Ok(token);
+    }
     let (scheme, token) = first
         .to_str()
         .ok()
@@ -217,6 +221,16 @@ fn bearer<'a>(
         return Err(AuthenticateError::BadToken(None));
     }
     Ok(token)
+}
+
+/// The token of a header in its usual form: one space, and printable characters only.
+fn usual_bearer(value: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = value.as_bytes().split_at_checked(b"bearer ".len())?;
+    let is_usual = scheme.eq_ignore_ascii_case(b"bearer ")
+        && (1..=MAX_TOKEN_BYTES).contains(&token.len())
+        // No early end: so the compiler compares many bytes at once.
+        && token.iter().fold(true, |fits, it| fits & it.is_ascii_graphic());
+    is_usual.then(|| std::str::from_utf8(token).ok()).flatten()
 }
 
 #[cfg(test)]

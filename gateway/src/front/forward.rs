@@ -13,6 +13,7 @@ use fairlead_traces::{RequestSpan, SpanRole};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header, uri::PathAndQuery,
 };
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::{
@@ -37,6 +38,7 @@ use crate::{
     http::{
         agent_failure::{agent_code, failure_from},
         body,
+        lookup::first,
     },
     hub::Hub,
 };
@@ -264,7 +266,9 @@ impl Exchange {
         mut response: Response<Body>,
         took: Duration,
     ) -> Result<Response<Body>, Failure> {
-        self.record.set_timing(took, upstream(response.headers()));
+        // Removed here by its name, because nearly all answers have it.
+        let api = response.headers_mut().remove(&UPSTREAM_MICROS);
+        self.record.set_timing(took, api.as_ref().and_then(micros));
         if let Some(code) = agent_code(response.headers()) {
             // Boxed, because it happens seldom.
             return Err(Box::pin(failure_from(code, response.into_body())).await);
@@ -357,6 +361,9 @@ pub(crate) fn describe_answer(span: &RequestSpan, answer: &Answer) {
     }
 }
 
+/// Headers that the gateway adds; those of most callers need no allocation.
+pub(super) type AddedFields<'a> = SmallVec<[(&'static HeaderName, &'a HeaderValue); 8]>;
+
 /// Headers that the gateway adds for the agent. The client's own ones of these names are stripped.
 ///
 /// A CONNECT names its host itself, and has no use for groups.
@@ -364,8 +371,8 @@ pub(super) fn added_fields<'a>(
     method: &Method,
     names: &'a ImpersonatedNames,
     request_id: &'a HeaderValue,
-) -> Vec<(&'static HeaderName, &'a HeaderValue)> {
-    let mut fields = Vec::with_capacity(8);
+) -> AddedFields<'a> {
+    let mut fields = AddedFields::new();
     let is_connect = *method == Method::CONNECT;
     if !is_connect {
         fields.push((&HOST, &NEUTRAL_HOST));
@@ -383,6 +390,10 @@ pub(super) fn added_fields<'a>(
 }
 
 fn upstream(headers: &HeaderMap) -> Option<Duration> {
-    let micros = headers.get(&UPSTREAM_MICROS)?.to_str().ok()?;
+    micros(first(headers, &UPSTREAM_MICROS)?)
+}
+
+fn micros(value: &HeaderValue) -> Option<Duration> {
+    let micros = value.to_str().ok()?;
     micros.parse().ok().map(Duration::from_micros)
 }

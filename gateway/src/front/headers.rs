@@ -5,7 +5,10 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use fairlead_api::headers::{AUDIT_ID, PREFIX, is_hop_by_hop};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 
-use crate::http::error::RequestError;
+use crate::http::{
+    error::RequestError,
+    lookup::{all, first, remove},
+};
 
 /// Limit of a head in bytes: names, values and path together.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
@@ -26,17 +29,26 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<(), RequestError> {
         .uri()
         .path_and_query()
         .map_or(0, |p| p.as_str().len());
-    let size = headers.iter().fold(path, |sum, (name, value)| {
-        sum + name.as_str().len() + value.len() + 4
-    });
+    let (mut size, mut hosts) = (path, 0);
+    let (mut has_framing, mut has_connection) = (false, false);
+    for (name, value) in headers {
+        size += name.as_str().len() + value.len() + 4;
+        hosts += usize::from(*name == header::HOST);
+        has_framing |= *name == header::CONTENT_LENGTH || *name == header::TRANSFER_ENCODING;
+        has_connection |= *name == header::CONNECTION;
+    }
     if headers.len() > MAX_FIELDS || size > MAX_HEAD {
         return Err(RequestError::HeadTooLarge);
     }
-    let hosts = headers.get_all(header::HOST).iter().count();
     if hosts > 1 || (hosts == 0 && version == Version::HTTP_11) {
         return Err(malformed("it must have exactly one Host"));
     }
-    framing(headers)?;
+    if has_framing {
+        framing(headers)?;
+    }
+    if !has_connection {
+        return Ok(());
+    }
     for token in listed(headers) {
         if matters(&token) {
             return Err(malformed("Connection lists a header that it may not"));
@@ -77,9 +89,7 @@ fn framing(headers: &HeaderMap) -> Result<(), RequestError> {
 
 /// The names that `Connection` lists, in lower case.
 fn listed(headers: &HeaderMap) -> Vec<String> {
-    headers
-        .get_all(header::CONNECTION)
-        .iter()
+    all(headers, &header::CONNECTION)
         .flat_map(|value| value.as_bytes().split(|&b| b == b','))
         .map(|token| String::from_utf8_lossy(token.trim_ascii()).to_ascii_lowercase())
         .collect()
@@ -105,6 +115,11 @@ fn impersonates(name: &str) -> bool {
 /// # Errors
 /// `FL-1202`, `FL-1304`.
 pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<HeaderValue>, RequestError> {
+    let is_about_users =
+        |name: &HeaderName| impersonates(name.as_str()) || *name == header::SEC_WEBSOCKET_PROTOCOL;
+    if !headers.keys().any(is_about_users) {
+        return Ok(None);
+    }
     let mut users = headers.get_all(&IMPERSONATE_USER).iter();
     let user = match (users.next(), users.next()) {
         (None, _) => None,
@@ -138,6 +153,7 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<HeaderValue>, R
 /// Others are not forwarded: `h2c` would open a second, unchecked connection inside this one.
 pub(crate) fn requested_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     if request.version() != Version::HTTP_11
+        || first(request.headers(), &header::UPGRADE).is_none()
         || !listed(request.headers())
             .iter()
             .any(|token| token == "upgrade")
@@ -163,10 +179,8 @@ pub(crate) fn is_websocket_connect<B>(request: &Request<B>) -> bool {
 /// Removes request headers of this hop, for the gateway, or reserved for it.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     let listed = listed(headers);
-    let trailers = headers
-        .get_all(header::TE)
-        .iter()
-        .any(|value| value.as_bytes().eq_ignore_ascii_case(b"trailers"));
+    let trailers =
+        all(headers, &header::TE).any(|value| value.as_bytes().eq_ignore_ascii_case(b"trailers"));
     remove(headers, |name| {
         is_hop_by_hop(name.as_str())
             || ours(name)
@@ -295,17 +309,6 @@ pub(crate) fn strip_trailers(trailers: &mut HeaderMap) {
     });
 }
 
-fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
-    let names: Vec<HeaderName> = headers
-        .keys()
-        .filter(|name| unwanted(name))
-        .cloned()
-        .collect();
-    for name in names {
-        headers.remove(name);
-    }
-}
-
 /// Headers that only the gateway sets, and those about the path to it.
 fn ours(name: &HeaderName) -> bool {
     let name = name.as_str();
@@ -318,5 +321,7 @@ fn ours(name: &HeaderName) -> bool {
             .any(|prefix| name.starts_with(prefix))
 }
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

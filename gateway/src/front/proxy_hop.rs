@@ -14,6 +14,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{net::TcpStream, time::Instant};
 use tracing::{debug, warn};
 
+use crate::http::lookup;
+
 /// Headers of proxies that the hub reads. Another sender's are removed.
 static PROXY_HEADERS: [HeaderName; 3] = [
     FORWARDED_FOR,
@@ -69,9 +71,8 @@ impl ProxyHop {
         peer: SocketAddr,
     ) -> SocketAddr {
         if !self.is_shared(peer) {
-            for name in &PROXY_HEADERS {
-                headers.remove(name);
-            }
+            let is_of_proxy = |name: &HeaderName| PROXY_HEADERS.contains(name);
+            lookup::remove(headers, is_of_proxy);
             return peer;
         }
         let values = headers.get_all(FORWARDED_FOR).into_iter();

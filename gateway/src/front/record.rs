@@ -96,6 +96,11 @@ impl RequestRecord {
         self.0.head.id()
     }
 
+    /// Path of the request.
+    pub(crate) fn path(&self) -> &str {
+        self.0.head.path()
+    }
+
     /// State of the connection that the request came on.
     pub(crate) fn connection(&self) -> &Arc<ConnectionState> {
         &self.0.connection

@@ -8,12 +8,16 @@ use std::{future::Future, sync::Arc};
 use fairlead_api::{Code, Failure, headers::REQUEST_ID};
 use fairlead_exchange::Body;
 use fairlead_seam::EmergencyNote;
-use http::{HeaderName, HeaderValue, Response, StatusCode, Uri, Version, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, Version, header, uri::Authority};
 use http_body::Body as _;
+use smallvec::SmallVec;
 
 use crate::{
     front::record::Inbound,
-    http::failure::{Shape, encoding, render, render_embedded},
+    http::{
+        failure::{Shape, encoding, render, render_embedded},
+        lookup::{all, first},
+    },
     hub::Hub,
 };
 
@@ -38,11 +42,14 @@ where
             }
             let failed = response.extensions().get::<Failure>().is_some();
             match failed {
-                true => render_embedded(response, context.shape(hub)),
+                true => render_embedded(response, context.shape(hub, record.path())),
                 false => (unbuffered(response), None),
             }
         }
-        Err(failure) => (render(&failure, context.shape(hub)), Some(failure.code)),
+        Err(failure) => {
+            let shape = context.shape(hub, record.path());
+            (render(&failure, shape), Some(failure.code))
+        }
     };
     let Some(code) = code else {
         return response;
@@ -79,9 +86,9 @@ fn unbuffered(mut response: Response<Body>) -> Response<Body> {
 struct FailureContext {
     sni: Option<Arc<str>>,
     host: Option<HeaderValue>,
-    uri: Uri,
+    authority: Option<Authority>,
     version: Version,
-    accept: Vec<HeaderValue>,
+    accept: SmallVec<[HeaderValue; 1]>,
     /// A browser sends the token as a password to a named service.
     offers_basic: bool,
 }
@@ -91,19 +98,19 @@ impl FailureContext {
         let headers = inbound.request.headers();
         FailureContext {
             sni: inbound.connection.sni.clone(),
-            host: headers.get(header::HOST).cloned(),
-            uri: inbound.request.uri().clone(),
+            host: first(headers, &header::HOST).cloned(),
+            authority: inbound.request.uri().authority().cloned(),
             version: inbound.request.version(),
-            accept: headers.get_all(header::ACCEPT).iter().cloned().collect(),
+            accept: all(headers, &header::ACCEPT).cloned().collect(),
             offers_basic: inbound.connection.service.is_some(),
         }
     }
 
-    fn shape(&self, hub: &Hub) -> Shape {
+    /// `path`: that of the request.
+    fn shape(&self, hub: &Hub, path: &str) -> Shape {
         let host = self.host.as_ref().and_then(|host| host.to_str().ok());
-        let host = host.or_else(|| self.uri.authority().map(http::uri::Authority::as_str));
+        let host = host.or_else(|| self.authority.as_ref().map(Authority::as_str));
         let sni = self.sni.as_deref();
-        let path = self.uri.path();
         if hub.names.is_for_a_cluster(sni, host, path) || is_kubernetes_path(path) {
             Shape::Status(encoding(&self.accept))
         } else {

@@ -15,7 +15,7 @@ use crate::{
         record::Inbound,
         tcp::TcpRequest,
     },
-    http::{error::RequestError, path},
+    http::{error::RequestError, lookup::first, path},
     hub::Hub,
 };
 
@@ -77,7 +77,8 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
     }
     match address {
         Destination::Cluster(cluster, path, form) => {
-            path::check(path.path())?;
+            // The end of the path above, from one of its slashes on.
+            debug_assert!(path::check(path.path()).is_ok(), "{path}");
             if path.path().starts_with(AGENT_PATH_PREFIX) {
                 return Err(RequestError::path("/.fairlead/ is reserved for the hub"));
             }
@@ -119,9 +120,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
 /// The host that the request names. HTTP/2 has it in the target, HTTP/1 in a header and nowhere else.
 fn authority(inbound: &Inbound) -> Result<Option<&str>, RequestError> {
     let request = &inbound.request;
-    let header = request
-        .headers()
-        .get(http::header::HOST)
+    let header = first(request.headers(), &http::header::HOST)
         .map(|value| value.to_str())
         .transpose()
         .map_err(|_| RequestError::Malformed("its Host is invalid"))?;

@@ -25,6 +25,7 @@ use crate::{
         route::{Route, route},
         service_host::forward_to_service,
         strangers::limit_strangers,
+        transfer::RecordedDownload,
     },
     hub::Hub,
 };
@@ -42,7 +43,7 @@ impl Stack {
     }
 
     /// Runs the steps, outermost first. An [`Inbound`] has its request id already, from the moment its head was read.
-    pub(crate) async fn answer(self, inbound: Box<Inbound>) -> Response<Body> {
+    pub(crate) async fn answer(self, inbound: Box<Inbound>) -> Response<RecordedDownload> {
         let hub = &self.hub;
         // Logs rejected requests too, and the end of the body.
         audit(inbound, |inbound| {

@@ -7,7 +7,7 @@ use fairlead_exchange::Body;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
 
-use super::body;
+use super::{body, lookup::first};
 
 /// Parsed once.
 static CODE: HeaderName = HeaderName::from_static(AGENT_CODE);
@@ -69,7 +69,7 @@ pub(crate) fn hub_code(headers: &HeaderMap) -> Option<Option<Code>> {
 
 /// The code in an agent's answer; `Some(None)` for a code that no agent may report.
 pub(crate) fn agent_code(headers: &HeaderMap) -> Option<Option<Code>> {
-    headers.get(&CODE).map(allowed_code)
+    first(headers, &CODE).map(allowed_code)
 }
 
 #[cfg(test)]

@@ -17,17 +17,47 @@ pub(crate) fn check(path: &str) -> Result<(), RequestError> {
     }
 }
 
+/// Byte of a usual path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PathByte {
+    /// Fits anywhere.
+    Name,
+    /// A slash or a dot, which no slash may precede.
+    Mark,
+    Other,
+}
+
+static PATH_BYTES: [PathByte; 256] = path_bytes();
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the index is below the length of the table"
+)]
+const fn path_bytes() -> [PathByte; 256] {
+    let mut table = [PathByte::Other; 256];
+    let mut byte = 0_u8;
+    while byte < 0x80 {
+        table[byte as usize] = match byte {
+            b'/' | b'.' => PathByte::Mark,
+            b'-' | b'_' | b':' => PathByte::Name,
+            _ if byte.is_ascii_alphanumeric() => PathByte::Name,
+            _ => PathByte::Other,
+        };
+        byte += 1;
+    }
+    table
+}
+
 /// Fast path: slashes between names that do not begin with a dot, and no encoding. Most paths are like this.
 fn is_plain(path: &str) -> bool {
-    let mut before = 0;
-    let plain = |byte| {
-        let fits = match byte {
-            b'/' => before != b'/',
-            b'.' => before != b'/',
-            b'-' | b'_' | b':' => true,
-            byte => byte.is_ascii_alphanumeric(),
+    let mut is_behind_slash = false;
+    let plain = |byte: u8| {
+        let fits = match PATH_BYTES.get(usize::from(byte)) {
+            Some(PathByte::Name) => true,
+            Some(PathByte::Mark) => !is_behind_slash,
+            Some(PathByte::Other) | None => false,
         };
-        before = byte;
+        is_behind_slash = byte == b'/';
         fits
     };
     path.starts_with('/') && path.bytes().all(plain)

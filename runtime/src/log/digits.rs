@@ -29,6 +29,11 @@ impl Digits {
         self.at_least(1)
     }
 
+    /// As [`Digits::text`], without a check of its encoding.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.text.get(self.from..).unwrap_or_default()
+    }
+
     /// The digits, padded with zeros to this width.
     pub(super) fn at_least(&self, digits: usize) -> &str {
         let from = self.from.min(Self::MAX_DIGITS.saturating_sub(digits));
@@ -45,6 +50,7 @@ mod tests {
     fn digits_are_those_of_the_number() {
         for number in [0, 7, 10, 999, 1_000_000, u64::MAX] {
             assert_eq!(Digits::of(number).text(), number.to_string());
+            assert_eq!(Digits::of(number).bytes(), number.to_string().as_bytes());
             assert_eq!(Digits::of(number).at_least(6), format!("{number:06}"));
         }
     }

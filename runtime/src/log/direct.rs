@@ -9,7 +9,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{LINES, clock, digits::Digits, fields::is_plain};
+use super::{LINES, clock, digits::Digits};
+use crate::plain_text::is_printable;
 
 /// True once the log takes such lines: as text, and not on a terminal.
 pub(super) static TAKES_LINES: AtomicBool = AtomicBool::new(false);
@@ -21,22 +22,26 @@ pub struct InfoLine<'a>(&'a mut Vec<u8>);
 
 impl InfoLine<'_> {
     fn key(&mut self, name: &str) {
-        self.0.push(b' ');
-        self.0.extend_from_slice(name.as_bytes());
-        self.0.push(b'=');
+        self.put([b" ", name.as_bytes(), b"="]);
+    }
+
+    /// Appends parts, which are short, with one growth at most.
+    #[inline]
+    fn put<const N: usize>(&mut self, parts: [&[u8]; N]) {
+        self.0.reserve(parts.iter().map(|it| it.len()).sum());
+        for part in parts {
+            self.0.extend_from_slice(part);
+        }
     }
 
     /// A text in quotes.
     pub fn text(&mut self, name: &str, value: &str) {
-        self.key(name);
-        if value.bytes().all(is_plain) {
-            self.0.push(b'"');
-            self.0.extend_from_slice(value.as_bytes());
-            self.0.push(b'"');
-        } else {
-            // Only a failing writer causes an error, and a vector never fails.
-            let _ = write!(self.0, "{value:?}");
+        if is_printable(value) {
+            return self.put([b" ", name.as_bytes(), b"=\"", value.as_bytes(), b"\""]);
         }
+        self.key(name);
+        // Only a failing writer causes an error, and a vector never fails.
+        let _ = write!(self.0, "{value:?}");
     }
 
     /// As [`InfoLine::text`]; nothing for `None`.
@@ -75,8 +80,10 @@ impl InfoLine<'_> {
     }
 
     fn digits(&mut self, value: u64) {
-        self.0
-            .extend_from_slice(Digits::of(value).text().as_bytes());
+        match u8::try_from(value) {
+            Ok(digit @ 0..10) => self.0.push(b'0' + digit),
+            _ => self.0.extend_from_slice(Digits::of(value).bytes()),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use tracing_subscriber::{
 };
 
 use super::digits::Digits;
+use crate::plain_text::is_printable;
 
 pub(super) struct Fields;
 
@@ -65,7 +66,7 @@ impl Visit for Visitor<'_> {
         self.put(field, |to| {
             if message {
                 to.write_str(value)
-            } else if value.bytes().all(is_plain) {
+            } else if is_printable(value) {
                 to.write_char('"')?;
                 to.write_str(value)?;
                 to.write_char('"')
@@ -100,11 +101,6 @@ impl Visit for Visitor<'_> {
             Ok(())
         });
     }
-}
-
-/// Whether the byte needs no escape inside quotes.
-pub(super) fn is_plain(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
 }
 
 #[cfg(test)]

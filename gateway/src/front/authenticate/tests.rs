@@ -43,3 +43,24 @@ fn token_has_16_kib_at_most() {
         "not a wrong token, so it does not count against the address"
     );
 }
+
+#[test]
+fn usual_form_yields_the_token_of_the_general_one() {
+    // Two spaces are no usual form, and mean the same.
+    let general = |token: &str| read(&[&format!("Bearer  {token}")]);
+    let texts = ["a", "a.b-c_d~e+f/g==", "a b", "a\tb", " a", "a ", "", " "];
+    for text in texts {
+        assert_eq!(
+            read(&[&format!("BEARER {text}")]),
+            general(text),
+            "{text:?}"
+        );
+    }
+    for byte in (b' '..0x7f).chain([b'\t', 0x80, 0xff]) {
+        let value = HeaderValue::from_bytes(&[b"bearer ab".as_slice(), &[byte], b"c"].concat());
+        let value = value.unwrap();
+        let is_usual = usual_bearer(&value).is_some();
+        assert_eq!(is_usual, byte.is_ascii_graphic(), "{byte:#x}");
+        assert_eq!(bearer([&value]).is_ok(), is_usual, "{byte:#x}");
+    }
+}

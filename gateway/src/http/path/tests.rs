@@ -72,3 +72,40 @@ fn ambiguous_paths_are_rejected() {
         assert!(ambiguity(path).is_some(), "{path:?} must be refused");
     }
 }
+
+#[test]
+fn end_of_a_path_passes_with_the_path() {
+    let pieces = [
+        "a", "", ".", "..", ";", "%2e", "a.b", "%25", "~x", "c-a:1", "%zz", "..;x",
+    ];
+    let mut passing = 0;
+    for first in pieces {
+        for second in pieces {
+            for third in pieces {
+                let path = format!("/k8s/clusters/{first}/{second}/{third}");
+                if check(&path).is_err() {
+                    continue;
+                }
+                passing += 1;
+                for (slash, _) in path.match_indices('/') {
+                    assert_eq!(check(&path[slash..]), Ok(()), "{path} from {slash}");
+                }
+            }
+        }
+    }
+    assert!(passing > 100, "{passing}");
+}
+
+#[test]
+fn fast_path_is_as_strict_as_the_slow_one() {
+    let slow = |path: &str| ambiguity(&format!("{path}~")).is_none();
+    for before in ["/", "/a", "/a/", "/a."] {
+        for byte in 0..0x80_u8 {
+            let path = format!("{before}{}b", char::from(byte));
+            assert!(!is_plain(&path) || slow(&path), "{path:?}");
+            let usual = byte.is_ascii_alphanumeric() || b"-_:".contains(&byte);
+            let mark = matches!(byte, b'/' | b'.') && !before.ends_with('/');
+            assert_eq!(is_plain(&path), usual || mark, "{path:?}");
+        }
+    }
+}
