@@ -107,6 +107,8 @@ async fn missing_rights_are_named() -> anyhow::Result<()> {
     let delete = ["delete", "clusterrolebinding", "fairlead-agent"];
     cluster.kubectl().args(delete).run().await?.success()?;
     let mut agent = Site::begin_in(&hub, &pod, &joining.join, "pod")?;
+    // It has stored the identity by then, which the doctor uses as well.
+    agent.process.wait_for_log("FL-1512", STEP_DEADLINE).await?;
     let (status, json) = doctor(&["doctor", "-o", "json"]).await?;
     ensure!(status == Some(1), "{json}");
     let checkup: Value = serde_json::from_str(&json)?;
@@ -120,7 +122,6 @@ async fn missing_rights_are_named() -> anyhow::Result<()> {
     );
     let cause = failed["cause"].as_str().unwrap_or_default();
     ensure!(cause.contains("impersonate users, "), "{cause}");
-    agent.process.wait_for_log("FL-1512", STEP_DEADLINE).await?;
     let world = DoctorWorld { cluster, hub };
     world.event("RightsMissing", "", "FL-1512").await?;
     Ok(())
