@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// Numbers of idle agents, two scenarios each
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000, 10_000], value_parser = clap::value_parser!(u16).range(1..=10_000))]
     agents: Vec<u16>,
+    /// End peers with SIGTERM instead of SIGKILL: an instrumented program writes its profile when it drains
+    #[arg(long)]
+    drain: bool,
     /// Exit with 1 if a goal is missed
     #[arg(long)]
     check: bool,
@@ -97,7 +100,9 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     let secrets =
         TempDir::with_prefix("fairlead-bench-").context("making a folder for keys and tokens")?;
     let pinned = Launcher::new(true, args.core, results.join("logs")).await?;
+    let pinned = pinned.draining(args.drain);
     let free = Launcher::new(false, None, results.join("logs")).await?;
+    let free = free.draining(args.drain);
     let mut built = if kinds.iter().any(|kind| kind.is_built()) {
         Built::by(&args.build).await?
     } else {
