@@ -58,10 +58,9 @@ impl Launcher {
         })
     }
 
-    /// The same launcher, whose roles drain at their end where `drain` is set.
-    pub(crate) fn draining(mut self, drain: bool) -> Self {
+    /// Lets its roles drain at their end.
+    pub(crate) fn set_drain(&mut self, drain: bool) {
         self.drain = drain;
-        self
     }
 
     /// The same launcher with a command prefix for the site's processes.
@@ -281,7 +280,7 @@ impl Role {
         if !self.drain {
             return self.kill();
         }
-        if let Err(error) = self.stop().await {
+        if let Err(error) = Box::pin(self.stop()).await {
             eprintln!("{error:#}");
         }
     }

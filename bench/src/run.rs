@@ -99,10 +99,10 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     let results = results_folder(&args.out)?;
     let secrets =
         TempDir::with_prefix("fairlead-bench-").context("making a folder for keys and tokens")?;
-    let pinned = Launcher::new(true, args.core, results.join("logs")).await?;
-    let pinned = pinned.draining(args.drain);
-    let free = Launcher::new(false, None, results.join("logs")).await?;
-    let free = free.draining(args.drain);
+    let mut pinned = Launcher::new(true, args.core, results.join("logs")).await?;
+    pinned.set_drain(args.drain);
+    let mut free = Launcher::new(false, None, results.join("logs")).await?;
+    free.set_drain(args.drain);
     let mut built = if kinds.iter().any(|kind| kind.is_built()) {
         Built::by(&args.build).await?
     } else {
