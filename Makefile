@@ -22,7 +22,7 @@ E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 COMPAT_TESTS := kubectl deploy
 E2E_FIRST := $(filter %/kubectl %/deploy %/doctor %/drift %/failure.rs %/load.rs %/redirect.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint dialer-alone postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net net-boxes pods upgrades compat kube deny advisories sbom static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery bench-hops ceilings soak docs clean
+.PHONY: help demo test without-kube unit lint dialer-alone postgres influxdb crash million e2e e2e-first e2e-others e2e-hubs hubs-killed monitoring observe traces commodore schemathesis kills gitea flux vault net net-boxes pods upgrades compat kube deny advisories sbom dist train static deb image-root release hosts fuzz bench bench-smoke bench-registry bench-delivery bench-hops ceilings soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -237,6 +237,15 @@ sbom: $(TOOLS)/bin/cargo-cyclonedx ## a bill of materials (CycloneDX 1.5) of the
 	sed 's|file://$(CURDIR)|file://|g' cli/fairlead-sbom.json > $(RELEASE_FILES)/fairlead-$(VERSION).cdx.json
 	@rm -f */fairlead-sbom.json */*/fairlead-sbom.json
 
+# Benchmarks measure the program as it is shipped.
+DIST = deploy/release/build $(HOST_ARCH) target/dist/fairlead
+
+dist: ## the program as it is shipped, in target/dist
+	$(DIST)
+
+train: kube ## the profile that the shipped program is optimised by, made anew by the loads of fairlead-bench (x86-64)
+	deploy/release/train
+
 static: ## the static program for ARCHS (amd64, arm64; by default this machine's) in target/release-files
 	for arch in $(ARCHS); do deploy/release/build $$arch $(RELEASE_FILES)/fairlead-$(VERSION)-linux-$$arch || exit; done
 
@@ -265,27 +274,27 @@ fuzz: $(TOOLS)/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS
 
 bench-smoke: ## requests and bodies through the tunnel, direct access and a one-hop proxy: about three minutes
 	cargo build --release --locked -p fairlead-bench
-	cargo build --profile dist --locked -p fairlead
+	$(DIST)
 	target/release/fairlead-bench run --fairlead target/dist/fairlead --peers direct,proxy,fairlead --only get-1k-c1,get-1k-c16,get-1k-c128,down,up $(BENCH_ARGS)
 
 bench: ## every scenario against Fairlead and its peers, in one run: figures, a table, plots
 	cargo build --release --locked -p fairlead-bench
-	cargo build --profile dist --locked -p fairlead
+	$(DIST)
 	target/release/fairlead-bench run --fairlead target/dist/fairlead $(BENCH_ARGS)
 
 bench-registry: ## what the registry costs a hub with 1,000 and 10,000 clusters, and queries of a long history
 	cargo build --release --locked -p fairlead-bench
-	cargo build --profile dist --locked -p fairlead
+	$(DIST)
 	target/release/fairlead-bench registry --fairlead target/dist/fairlead $(BENCH_ARGS)
 
 bench-delivery: ## what delivery costs a hub with 10,000 clusters and 50 bundles, and an agent in a real cluster
 	cargo build --release --locked -p fairlead-bench
-	cargo build --profile dist --locked -p fairlead
+	$(DIST)
 	target/release/fairlead-bench delivery --fairlead target/dist/fairlead $(BENCH_ARGS)
 
 bench-hops: ## processor time of a forwarded request beside a direct one, with two hubs on one PostgreSQL
 	cargo build --release --locked -p fairlead-bench
-	cargo build --profile dist --locked -p fairlead
+	$(DIST)
 	target/release/fairlead-bench hops --fairlead target/dist/fairlead $(BENCH_ARGS)
 
 ceilings: ## what a request makes hub and agent do, counted by callgrind, beside bench/ceilings.json; BENCH_ARGS=--update writes that anew (x86-64)
@@ -294,7 +303,7 @@ ceilings: ## what a request makes hub and agent do, counted by callgrind, beside
 
 soak: ## an hour of requests through Fairlead, many broken off in the middle: nothing may leak
 	cargo build --release --locked -p fairlead-bench
-	cargo build --profile dist --locked -p fairlead
+	$(DIST)
 	target/release/fairlead-bench soak --fairlead target/dist/fairlead --minutes $(or $(SOAK_MINUTES),60)
 
 docs: $(TOOLS)/bin/mdbook $(TOOLS)/bin/hyperlink ## the book in target/book, with its reference pages made anew and all links checked

@@ -33,6 +33,7 @@ pub(crate) struct Launcher {
     bench: PathBuf,
     /// Command prefix into the site's network, where the site has one of its own.
     site: Vec<OsString>,
+    drain: bool,
 }
 
 impl Launcher {
@@ -53,7 +54,13 @@ impl Launcher {
             logs,
             bench: std::env::current_exe()?,
             site: Vec::new(),
+            drain: false,
         })
+    }
+
+    /// Lets its roles drain at their end.
+    pub(crate) fn set_drain(&mut self, drain: bool) {
+        self.drain = drain;
     }
 
     /// The same launcher with a command prefix for the site's processes.
@@ -63,6 +70,7 @@ impl Launcher {
             logs: self.logs.clone(),
             bench: self.bench.clone(),
             site: entrance,
+            drain: self.drain,
         }
     }
 
@@ -125,7 +133,11 @@ impl Launcher {
         let name = spec.name.clone();
         let process = launch.spawn(self.logs.join(format!("{name}.log")));
         let process = process.with_context(|| format!("step: start {name}; {spec:?}"))?;
-        Ok(Role { name, process })
+        Ok(Role {
+            name,
+            process,
+            drain: self.drain,
+        })
     }
 
     /// Runs a command to its end within `limit` and parses its standard output as JSON.
@@ -202,6 +214,7 @@ impl Spec {
 pub(crate) struct Role {
     name: String,
     process: Process,
+    drain: bool,
 }
 
 impl Role {
@@ -260,6 +273,16 @@ impl Role {
             self.failed(&format!("stop {}, which ended: {status}", self.name))
         );
         Ok(())
+    }
+
+    /// Stops the role if its launcher drains, and kills it otherwise.
+    pub(crate) async fn end(self) {
+        if !self.drain {
+            return self.kill();
+        }
+        if let Err(error) = Box::pin(self.stop()).await {
+            eprintln!("{error:#}");
+        }
     }
 
     /// Kills the role.

@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// Numbers of idle agents, two scenarios each
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000, 10_000], value_parser = clap::value_parser!(u16).range(1..=10_000))]
     agents: Vec<u16>,
+    /// End peers with SIGTERM instead of SIGKILL: an instrumented program writes its profile when it drains
+    #[arg(long)]
+    drain: bool,
     /// Exit with 1 if a goal is missed
     #[arg(long)]
     check: bool,
@@ -96,8 +99,10 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     let results = results_folder(&args.out)?;
     let secrets =
         TempDir::with_prefix("fairlead-bench-").context("making a folder for keys and tokens")?;
-    let pinned = Launcher::new(true, args.core, results.join("logs")).await?;
-    let free = Launcher::new(false, None, results.join("logs")).await?;
+    let mut pinned = Launcher::new(true, args.core, results.join("logs")).await?;
+    pinned.set_drain(args.drain);
+    let mut free = Launcher::new(false, None, results.join("logs")).await?;
+    free.set_drain(args.drain);
     let mut built = if kinds.iter().any(|kind| kind.is_built()) {
         Built::by(&args.build).await?
     } else {

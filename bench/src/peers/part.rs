@@ -41,6 +41,13 @@ impl PeerPart {
         }
     }
 
+    /// Stops the process if its launcher drains, and kills it otherwise.
+    pub(crate) async fn end(&mut self) {
+        if let Some(role) = self.running.take() {
+            role.end().await;
+        }
+    }
+
     fn role(&self) -> anyhow::Result<&Role> {
         let role = self.running.as_ref();
         role.with_context(|| format!("{} is not running", self.role))

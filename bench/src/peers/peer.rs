@@ -59,7 +59,7 @@ impl Peer {
 
     pub(crate) async fn end(mut self) {
         for part in self.parts() {
-            part.kill();
+            part.end().await;
         }
     }
 }

@@ -101,7 +101,7 @@ impl Agents {
         for agents in &mut crowd.agents {
             agents.kill();
         }
-        crowd.hub.kill();
+        crowd.hub.end().await;
         measured
     }
 
