@@ -103,6 +103,8 @@ fn hub_spec(kind: Kind, binary: &Path, dir: &Path, port: u16, admin: u16) -> Spe
         .args(["--admin", &format!("127.0.0.1:{admin}")])
         .arg("--ready-file")
         .arg(dir.join(READY_FILE))
+        // It logs in, and those of the person who runs the bench are not its.
+        .env("XDG_CONFIG_HOME", dir.join("config"))
 }
 
 /// Open files per agent: its link, and the connection to the upstream by which it is probed.
