@@ -77,8 +77,8 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Requ
     }
     match address {
         Destination::Cluster(cluster, path, form) => {
-            // The end of the path above, from one of its slashes on.
-            debug_assert!(path::check(path.path()).is_ok(), "{path}");
+            // Whatever the address has left out: this is the path that the agent gets.
+            path::check(path.path())?;
             if path.path().starts_with(AGENT_PATH_PREFIX) {
                 return Err(RequestError::path("/.fairlead/ is reserved for the hub"));
             }
