@@ -70,6 +70,7 @@ pub enum ByteSocketError {
     Cut,
 }
 
+const NORMAL_CLOSE_CODE: u16 = 1000;
 /// Stands for a close frame without a code (RFC 6455, section 7.4.1).
 const NO_CLOSE_CODE: u16 = 1005;
 
@@ -78,6 +79,16 @@ impl ByteSocketError {
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
+    }
+
+    /// True for an error that is the clean end of a whole connection: a close frame with the code 1000 (RFC 6455, section 7.4.1).
+    #[must_use]
+    pub fn is_clean_end(error: &io::Error) -> bool {
+        let code = match Self::of(error) {
+            Some(ByteSocketError::Closed { code, .. }) => *code,
+            _ => None,
+        };
+        code == Some(NORMAL_CLOSE_CODE)
     }
 }
 
@@ -272,11 +283,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> ByteSocket<IO> {
             self.payload = Bytes::new();
         }
         let error = poll_fn(|cx| self.poll_closed(cx)).await;
-        match ByteSocketError::of(&error) {
-            Some(ByteSocketError::Closed {
-                code: Some(1000), ..
-            }) => Ok(()),
-            _ => Err(error),
+        match ByteSocketError::is_clean_end(&error) {
+            true => Ok(()),
+            false => Err(error),
         }
     }
 }

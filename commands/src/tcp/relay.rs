@@ -73,25 +73,11 @@ where
         sent = upload => sent.map(drop),
         // There are no bytes any more, only the end.
         ended = tunnel.read_u8() => match ended {
-            Err(error) if !is_clean(&error) => Err(CopyError::Tunnel(error)),
+            Err(error) if !ByteSocketError::is_clean_end(&error) => Err(CopyError::Tunnel(error)),
             // The target has closed altogether.
             _ => Ok(()),
         },
     }
-}
-
-/// True for the hub's confirmation of a whole connection (RFC 6455, section 7.4.1).
-fn is_clean(error: &io::Error) -> bool {
-    let clean = |it: &ByteSocketError| {
-        matches!(
-            it,
-            ByteSocketError::Closed {
-                code: Some(1000),
-                ..
-            }
-        )
-    };
-    ByteSocketError::of(error).is_some_and(clean)
 }
 
 /// Waits until the hub has confirmed the end of both directions.
