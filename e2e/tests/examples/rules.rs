@@ -57,8 +57,8 @@ const RULES: &[OutputRule] = &[
     left("make demo", "it is the other command of the README"),
     left("make test", "this is part of it"),
     left(
-        "cargo build",
-        "`make bench` builds with this profile, in minutes",
+        "make dist",
+        "it takes minutes; `make bench` builds the same program",
     ),
     left("--example ", "the test tunnel_examples runs both programs"),
     left(
