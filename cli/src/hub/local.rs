@@ -1,6 +1,10 @@
 //! Services of a development hub for its user: the greeting, and a kubeconfig that follows the clusters.
 
-use std::{path::Path, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    path::Path,
+    time::Duration,
+};
 
 use fairlead_api::{Failure, HubUrl};
 use fairlead_client::{
@@ -58,7 +62,7 @@ pub(super) async fn keep_kubeconfig(
     let Some(file) = ready.kubeconfig.as_deref() else {
         return;
     };
-    let mut written = String::new();
+    let mut written = None;
     loop {
         revision.mark_unchanged();
         // A new client each time: the CA of the hub can change.
@@ -83,16 +87,20 @@ pub(super) async fn keep_kubeconfig(
     }
 }
 
+/// Writes the file if it changes. `written` is the hash of its last text, which is large with many clusters.
 async fn write_kubeconfig(
     file: &Path,
     hub: &HubClient,
-    written: &mut String,
+    written: &mut Option<u64>,
 ) -> Result<(), Failure> {
     let all = kubeconfig::generate(hub, &[], None, &ContextName::default(), false).await?;
     let text = all.to_yaml()?;
-    if text != *written {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let hash = Some(hasher.finish());
+    if hash != *written {
         files::write(file, &text)?;
-        *written = text;
+        *written = hash;
     }
     Ok(())
 }
