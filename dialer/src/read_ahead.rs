@@ -11,7 +11,7 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::{client, server};
+use tokio_rustls::client;
 use tokio_util::io::poll_read_buf;
 
 use crate::input_gate::PollInput;
@@ -114,12 +114,6 @@ impl<IO: PollInput> PollInput for ReadAhead<IO> {
 
 // TLS reads its connection only while it has no plaintext. So it has none after a pending read, until the next one.
 impl<IO: PollInput> PollInput for client::TlsStream<ReadAhead<IO>> {
-    fn poll_input(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.get_ref().0.poll_input(cx)
-    }
-}
-
-impl<IO: PollInput> PollInput for server::TlsStream<ReadAhead<IO>> {
     fn poll_input(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.get_ref().0.poll_input(cx)
     }

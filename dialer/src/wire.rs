@@ -39,17 +39,18 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::{Instant, Sleep, sleep};
 
 pub use self::handle::{LinkState, Resumable};
-use self::{channel::RECORD_OVERHEAD, link::WireLink, retransmit::RetransmitBuffer};
 pub(crate) use self::{
     channel::{Channel, MAX_PLAIN_BYTES},
     handle::SessionHandle,
     hello::{Agreed, VERSIONS, choose, decline, offer, refuse},
     socket::Socket,
 };
+use self::{link::WireLink, retransmit::RetransmitBuffer};
 use crate::{
     close::CloseReason,
     limits::Limits,
     link::{LinkEnd, frame::Frame},
+    tls_records::RECORD_OVERHEAD,
     websocket::SocketRole,
 };
 

@@ -58,7 +58,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_dialer::{InputGate, ReadAhead};
+use fairlead_dialer::{InputGate, ServerTls};
 use fairlead_exchange::BodyError;
 use fairlead_runtime::{Seldom, gauges::GaugeGuard};
 use futures_util::{FutureExt, future::Either};
@@ -75,7 +75,6 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
-use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 use self::{
@@ -140,12 +139,12 @@ impl Front {
         let Some(tls) = self.handshake(socket, peer.ip()).await else {
             return;
         };
-        let (_, handshake) = tls.get_ref().get_ref();
+        let handshake = tls.get_ref();
         let http2 = handshake.alpn_protocol() == Some(b"h2");
         let connection = ClientConnection {
             peer,
             strangers: None,
-            sni: handshake.server_name().map(Arc::from),
+            sni: handshake.server_name().cloned(),
             service: None,
             reset,
             state,
@@ -269,7 +268,7 @@ impl Front {
         let slot = self.hub.front_handshakes.acquire(from);
         let config = Arc::clone(&self.hub.front_tls.borrow());
         let (outcome, tls) = tokio::select! {
-            done = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(ReadAhead::new(socket))) => match done {
+            done = timeout(HANDSHAKE_TIMEOUT, ServerTls::accept(socket, config)) => match done {
                 Ok(Ok(tls)) => (HandshakeOutcome::Ok, Some(InputGate::new(tls))),
                 Ok(Err(_)) => (HandshakeOutcome::Failed, None),
                 Err(_) => (HandshakeOutcome::Timeout, None),

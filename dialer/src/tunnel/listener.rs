@@ -26,7 +26,6 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
 use tracing::{debug, error, info, warn};
 
 use super::{BoxError, tls_files::HubTls};
@@ -34,8 +33,8 @@ use crate::{
     accept::{Accepted, Arrival, CONNECT_PATH, accept_resumable, upgrade_response},
     close::CloseReason,
     input_gate::InputGate,
-    limits::Limits,
-    read_ahead::ReadAhead,
+    limits::{Limits, OUTER_TLS_BUFFER_BYTES},
+    server_tls::ServerTls,
     session::Session,
     sync::lock,
     tcp_options::set_link_options,
@@ -191,9 +190,9 @@ where
                     .await
             }
             Some(outer) => {
-                let acceptor = TlsAcceptor::from(outer.clone());
-                let accepting = acceptor.accept(ReadAhead::new(tcp));
-                let tls = timeout(self.limits.handshake, accepting).await??;
+                let accepting = ServerTls::accept(tcp, outer.clone());
+                let mut tls = timeout(self.limits.handshake, accepting).await??;
+                tls.set_output_limit(OUTER_TLS_BUFFER_BYTES);
                 let io = upgraded(InputGate::new(tls), self.limits.handshake).await?;
                 self.arrive(io).await
             }

@@ -12,19 +12,18 @@ use rustls::{
     client::UnbufferedClientConnection,
     pki_types::{CertificateDer, ServerName},
     server::UnbufferedServerConnection,
-    unbuffered::{
-        ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError,
-        UnbufferedStatus,
-    },
+    unbuffered::{ConnectionState, UnbufferedStatus},
 };
 
 use super::{exporter::Exporter, resume::ResumeSecret};
-use crate::{link::frame::SessionId, tls::HUB_SERVER_NAME};
+use crate::{
+    link::frame::SessionId,
+    tls::HUB_SERVER_NAME,
+    tls_records::{encode, encrypt, general},
+};
 
 /// Largest plaintext sealed at once, in bytes. Its WebSocket frame is one record of the outer TLS.
 pub(crate) const MAX_PLAIN_BYTES: usize = 16_320;
-/// Overhead of a record, in bytes.
-pub(crate) const RECORD_OVERHEAD: usize = 22;
 /// Limit for an incomplete record, or for the records of one handshake message, in bytes.
 const MAX_PARTIAL_BYTES: usize = 64 * 1024;
 
@@ -231,7 +230,7 @@ fn handle<D>(
                 None => break Ok(TlsStep::More),
             }
         },
-        Ok(ConnectionState::EncodeTlsData(data)) => encode(data, records),
+        Ok(ConnectionState::EncodeTlsData(data)) => encode(data, records).map(|()| TlsStep::More),
         Ok(ConnectionState::TransmitTlsData(sent)) => {
             sent.done();
             Ok(TlsStep::More)
@@ -246,55 +245,6 @@ fn handle<D>(
         Err(error) => Err(error),
     };
     (discard, step)
-}
-
-/// Encodes a handshake message or an alert.
-fn encode<D>(
-    mut data: EncodeTlsData<'_, D>,
-    records: &mut BytesMut,
-) -> Result<TlsStep, rustls::Error> {
-    let before = records.len();
-    loop {
-        match data.encode(records.get_mut(before..).unwrap_or_default()) {
-            Ok(written) => {
-                records.truncate(before + written);
-                return Ok(TlsStep::More);
-            }
-            Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => {
-                records.resize(before + required_size, 0);
-            }
-            Err(error) => return Err(general(error)),
-        }
-    }
-}
-
-fn encrypt<D>(
-    status: UnbufferedStatus<'_, '_, D>,
-    plain: &[u8],
-    into: &mut BytesMut,
-) -> Result<(), rustls::Error> {
-    let ConnectionState::WriteTraffic(mut traffic) = status.state? else {
-        return Err(rustls::Error::HandshakeNotComplete);
-    };
-    let before = into.len();
-    into.resize(before + plain.len() + RECORD_OVERHEAD, 0);
-    loop {
-        match traffic.encrypt(plain, into.get_mut(before..).unwrap_or_default()) {
-            Ok(written) => {
-                into.truncate(before + written);
-                return Ok(());
-            }
-            // Several records, or a key update before them.
-            Err(EncryptError::InsufficientSize(InsufficientSizeError { required_size })) => {
-                into.resize(before + required_size, 0);
-            }
-            Err(error) => return Err(general(error)),
-        }
-    }
-}
-
-fn general(what: impl ToString) -> rustls::Error {
-    rustls::Error::General(what.to_string())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use fairlead_dialer::{InputGate, OUTER_TLS_BUFFER_BYTES, PollInput, ReadAhead};
+use fairlead_dialer::{InputGate, OUTER_TLS_BUFFER_BYTES, PollInput, ServerTls};
 use fairlead_seam::NamedService;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -24,7 +24,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
-use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
 use crate::{
@@ -45,7 +44,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// TLS of a client's connection.
-pub(crate) type FrontTls = InputGate<TlsStream<ReadAhead<ClientSocket>>>;
+pub(crate) type FrontTls = InputGate<ServerTls<ClientSocket>>;
 
 /// The connection that a request came on.
 #[derive(Clone)]
@@ -190,9 +189,9 @@ pub(crate) fn agent_connection(
     }
     let socket = match &mut io {
         Either::Left(tls) => {
-            let (connection, tls) = tls.get_mut().get_mut();
-            tls.set_buffer_limit(Some(OUTER_TLS_BUFFER_BYTES));
-            connection.get_mut()
+            let tls = tls.get_mut();
+            tls.set_output_limit(OUTER_TLS_BUFFER_BYTES);
+            tls.get_mut()
         }
         Either::Right(socket) => socket,
     };

@@ -3,7 +3,10 @@ use std::io::{Read, Write};
 use rustls::{CipherSuite, ClientConnection, crypto::aws_lc_rs, version::TLS13};
 
 use super::*;
-use crate::rig::{OURS, agent_inner, hub_inner};
+use crate::{
+    rig::{OURS, agent_inner, hub_inner},
+    tls_records::RECORD_OVERHEAD,
+};
 
 const ROOM_BYTES: usize = 16_375;
 
