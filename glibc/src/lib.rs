@@ -1,8 +1,10 @@
 //! Calls of the C library that have no safe interface. The only crate with `unsafe` code, so that all others can forbid it.
 
 mod lookups;
+mod program;
 
 pub use lookups::use_built_in_lookups;
+pub use program::release_program_pages;
 
 /// Returns the free pages of all heaps to the kernel. True if it returned memory.
 ///

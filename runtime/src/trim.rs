@@ -1,4 +1,4 @@
-//! Free memory goes back to the kernel after bursts.
+//! Free memory goes back to the kernel after the start and after bursts, and so do the pages of the program that only they used.
 //!
 //! glibc keeps the memory of a burst of connections or reports: blocks that live on stand above it. A
 //! trim locks each heap in turn, so it waits for a quiet time, and takes at most one percent of the time.
@@ -89,6 +89,11 @@ impl TrimPolicy {
     }
 }
 
+fn return_memory() {
+    fairlead_glibc::trim();
+    fairlead_glibc::release_program_pages();
+}
+
 /// Trims for the life of the process. Returns where `/proc` tells nothing.
 pub(crate) async fn run() {
     let mut policy = TrimPolicy::default();
@@ -101,7 +106,7 @@ pub(crate) async fn run() {
             continue;
         }
         let start = Instant::now();
-        if spawn_blocking(fairlead_glibc::trim).await.is_err() {
+        if spawn_blocking(return_memory).await.is_err() {
             return;
         }
         let long = start.elapsed();

@@ -28,8 +28,8 @@ const STOPPED_READERS: u32 = 8;
 const FILL_TIME: Duration = Duration::from_secs(3);
 const BEGIN_DEADLINE: Duration = Duration::from_secs(10);
 const MEASURE_DEADLINE: Duration = Duration::from_secs(90);
-/// Pause after a start.
-const SETTLE_TIME: Duration = Duration::from_secs(1);
+/// Time from a start until a peer counts as at rest.
+const REST_TIME: Duration = Duration::from_secs(15);
 const BYTES_PER_KIB: f64 = 1024.0;
 const BYTES_PER_MB: f64 = 1e6;
 
@@ -44,7 +44,7 @@ pub(crate) fn scenario() -> Stopped {
     Stopped {
         rest: Title {
             name: "rest".to_owned(),
-            about: "one hub and one agent that nobody has asked anything but whether they work"
+            about: "one hub and one agent, 15 s after their start, that nobody has asked anything but whether they work"
                 .to_owned(),
             metrics: vec![
                 Metric::lower("agent memory", "MB"),
@@ -89,7 +89,7 @@ pub(crate) type All = [anyhow::Result<Sample>; 3];
 /// The peer is missing or does not start.
 pub(crate) async fn measure(bed: &Bed<'_>, kind: Kind, pace: Pace) -> anyhow::Result<All> {
     let mut peer = Peer::start(kind, bed, Link::Straight).await?;
-    time::sleep(SETTLE_TIME).await;
+    time::sleep(REST_TIME).await;
     let rest = memory(&peer.agent).and_then(|agent| {
         let hub = memory(&peer.hub)?;
         Ok(Sample::of([agent / BYTES_PER_MB, hub / BYTES_PER_MB]))
