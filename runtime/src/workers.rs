@@ -4,6 +4,7 @@
 //! turn. The caller's own runtime is the first one; the others get a thread each.
 
 use std::{
+    cell::Cell,
     io,
     num::NonZero,
     sync::{
@@ -15,6 +16,16 @@ use std::{
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::CancellationToken;
+
+thread_local! {
+    static CORE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Number of the core's runtime that this thread runs. The first one has 0, and so do threads without a runtime.
+#[must_use]
+pub fn core() -> usize {
+    CORE.get()
+}
 
 /// A runtime for one core.
 ///
@@ -58,7 +69,10 @@ impl Workers {
             let (runtime, stop) = (single()?, stop.clone());
             handles.push(runtime.handle().clone());
             let thread = thread::Builder::new().name(format!("core-{number}"));
-            threads.push(thread.spawn(move || runtime.block_on(stop.cancelled()))?);
+            threads.push(thread.spawn(move || {
+                CORE.set(number);
+                runtime.block_on(stop.cancelled());
+            })?);
         }
         let turn = AtomicUsize::new(0);
         let workers = Workers(Arc::new(Others { handles, turn }));
@@ -94,6 +108,17 @@ mod tests {
         let ids: Vec<_> = (0..6).map(|_| workers.next().map(Handle::id)).collect();
         assert_eq!(ids[..3], ids[3..]);
         assert_eq!(ids.iter().filter(|id| id.is_none()).count(), 2);
+
+        let numbers = (0..3).map(|_| match workers.next() {
+            Some(handle) => single()
+                .unwrap()
+                .block_on(handle.spawn(async { core() }))
+                .unwrap(),
+            None => core(),
+        });
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 1, 2]);
 
         let running = workers
             .next()

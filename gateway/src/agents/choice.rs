@@ -45,6 +45,8 @@ pub(crate) struct Candidate {
     pub(crate) running: usize,
     /// Round trip of its link; `None` until measured.
     pub(crate) rtt: Option<Duration>,
+    /// Its tasks run on another core than the request.
+    pub(crate) elsewhere: bool,
     /// Turn in which it was chosen last.
     pub(crate) chosen: u64,
 }
@@ -60,8 +62,10 @@ impl Candidate {
         let distance = distance.checked_next_power_of_two().unwrap_or(u64::MAX);
         let running = u64::try_from(self.running).unwrap_or(u64::MAX);
         let cost = running.saturating_add(1).saturating_mul(distance);
+        // A request wakes two threads for a session on another core, which is worth it once this core has twice the work.
+        let cost = cost.saturating_mul(1 + u64::from(self.elsewhere));
         let fault = (self.down, self.unknown, self.full, self.probe);
-        (fault, cost, self.chosen)
+        (fault, cost, self.elsewhere, self.chosen)
     }
 }
 

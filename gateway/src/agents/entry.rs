@@ -13,6 +13,7 @@ use fairlead_api::ClusterId;
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, LinkState, Session, Stats, Watched};
 use fairlead_exchange::Exchanges;
+use fairlead_runtime::workers;
 use time::OffsetDateTime;
 use tokio::sync::Notify;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
@@ -29,6 +30,8 @@ pub(crate) struct SessionEntry {
     exchanges: Exchanges,
     from: IpAddr,
     opened: OffsetDateTime,
+    /// Core that its tasks run on.
+    core: usize,
     /// Limit of concurrent requests.
     max_requests: usize,
     /// Requests with unfinished answers; closed when no more may come.
@@ -96,6 +99,7 @@ impl SessionEntry {
             exchanges: Exchanges::new(session),
             from,
             opened: OffsetDateTime::now_utc(),
+            core: workers::core(),
             running: TaskTracker::new(),
             state: Watched::new(EntryState {
                 registered: false,
@@ -126,6 +130,10 @@ impl SessionEntry {
 
     pub(super) fn opened(&self) -> OffsetDateTime {
         self.opened
+    }
+
+    pub(super) fn core(&self) -> usize {
+        self.core
     }
 
     pub(crate) fn exchanges(&self) -> &Exchanges {

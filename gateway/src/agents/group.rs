@@ -9,6 +9,7 @@ use fairlead_api::{
     resources::{AgentSession, ClusterState, ClusterStatus, LastError},
 };
 use fairlead_dialer::{CloseReason, LinkState};
+use fairlead_runtime::workers;
 use futures_util::future::select_all;
 use time::OffsetDateTime;
 use tokio::{sync::watch, time::Instant};
@@ -120,6 +121,7 @@ impl RegisteredSession {
             probe: self.probe,
             running: self.entry.load(),
             rtt: self.rtt,
+            elsewhere: self.entry.core() != workers::core(),
             chosen: self.chosen,
         }
     }

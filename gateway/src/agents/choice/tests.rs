@@ -9,6 +9,7 @@ const GOOD: Candidate = Candidate {
     probe: ProbeOutcome::Good,
     running: 0,
     rtt: Some(Duration::from_millis(1)),
+    elsewhere: false,
     chosen: 9,
 };
 
@@ -85,4 +86,18 @@ fn rank_does_not_overflow() {
         ..GOOD
     };
     assert!(better(GOOD, absurd));
+}
+
+#[test]
+fn session_on_the_own_core_has_up_to_twice_the_requests() {
+    let own = |running| Candidate { running, ..GOOD };
+    let other = |running| Candidate {
+        running,
+        elsewhere: true,
+        chosen: 0,
+        ..GOOD
+    };
+    assert!(better(own(0), other(0)));
+    assert!(better(own(9), other(4)));
+    assert!(better(other(4), own(10)));
 }
