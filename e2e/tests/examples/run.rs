@@ -30,9 +30,10 @@ pub(crate) async fn run(world: &ExamplesWorld, command: &str) -> anyhow::Result<
     }
 }
 
+/// Starts a shell that leads a process group.
 fn start(world: &ExamplesWorld, line: &str) -> anyhow::Result<Process> {
     let launch = Launch::new("env").args(["-C".as_ref(), world.folder().as_os_str()]);
-    let launch = launch.args(["bash", "-c", line]);
+    let launch = launch.args(["setsid", "bash", "-c", line]);
     let environment = world.environment().into_iter();
     environment
         .fold(launch, |launch, (name, value)| launch.env(name, value))
@@ -40,7 +41,10 @@ fn start(world: &ExamplesWorld, line: &str) -> anyhow::Result<Process> {
 }
 
 async fn end(mut process: Process, text: &str) -> anyhow::Result<String> {
-    process.term()?;
+    // The shell does not end the programs of a pipe with itself.
+    let group = format!("-{}", process.pid());
+    let kill = Command::new("kill").args(["-TERM", "--", &group]).status();
+    ensure!(kill.await?.success(), "its process group has ended before");
     process.wait(COMMAND_DEADLINE).await?;
     Ok(format!("printed {text:?}, and was ended"))
 }
