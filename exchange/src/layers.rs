@@ -6,10 +6,18 @@ mod shared;
 
 /// Top-level modules, lowest layer first. Modules of one layer are independent of each other.
 const LAYERS: [&[&str]; 11] = [
-    &["body", "frames", "gather", "outgoing", "splice", "upgrade"],
+    &[
+        "body",
+        "frames",
+        "gather",
+        "head_deadline",
+        "outgoing",
+        "splice",
+        "upgrade",
+    ],
     &["answer", "error", "transport"],
     &["fields", "pool", "socket"],
-    &["chunked"],
+    &["chunked", "date", "policy"],
     &["framing"],
     &["head", "sending"],
     &["incoming"],

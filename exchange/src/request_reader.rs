@@ -21,6 +21,7 @@ use crate::{
     framing::BodyDecoder,
     incoming::Incoming,
     outgoing::Outgoing,
+    policy::HeadForm,
     transport::Transport,
 };
 
@@ -32,6 +33,8 @@ pub(crate) struct RequestReader<W> {
     wakers: Arc<Wakers>,
     /// Wakes both readers.
     waker: Waker,
+    /// A client may send its next request before an answer, and gets an answer to an invalid body.
+    is_of_client: bool,
 }
 
 struct ReaderState<W> {
@@ -81,18 +84,19 @@ impl Wake for Wakers {
 }
 
 impl<W: Transport> RequestReader<W> {
-    pub(crate) fn new(transport: W) -> Self {
+    pub(crate) fn new(transport: W, form: HeadForm) -> Self {
         let wakers = Arc::new(Wakers::default());
         RequestReader {
             state: Mutex::new(ReaderState {
                 transport: Some(transport),
-                incoming: Incoming::default(),
+                incoming: Incoming::new(form),
                 decoder: BodyDecoder::Ended,
                 turn: 0,
                 expects_continue: Expects::Nothing,
             }),
             waker: wakers.clone().into(),
             wakers,
+            is_of_client: form.is_of_client,
         }
     }
 
@@ -124,21 +128,29 @@ impl<W: Transport> RequestReader<W> {
         decoder: BodyDecoder,
         expects_continue: bool,
     ) -> Option<UploadBody<W>> {
+        if decoder.is_ended() {
+            // The end of the last body has left the state in order.
+            return None;
+        }
         let mut state = lock(&self.state);
         state.turn += 1;
         let size = decoder.size_hint();
-        let is_empty = decoder.is_ended();
         state.decoder = decoder;
         state.expects_continue = match expects_continue {
             true => Expects::Waits,
             false => Expects::Nothing,
         };
-        (!is_empty).then(|| UploadBody {
+        Some(UploadBody {
             reader: self.clone(),
             turn: state.turn,
             left: size.exact(),
             ended: false,
         })
+    }
+
+    /// True with input behind the request.
+    pub(crate) fn has_rest(&self) -> bool {
+        !lock(&self.state).incoming.is_empty()
     }
 
     /// Checks for the peer's end, and writes. Ready when everything was written.
@@ -151,24 +163,33 @@ impl<W: Transport> RequestReader<W> {
         cx: &mut Context<'_>,
         out: &mut Outgoing,
     ) -> Poll<Result<PeerState, HttpError>> {
-        self.wakers.serving.register(cx.waker());
         let state = &mut *lock(&self.state);
         let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
+        let has_body = !state.decoder.is_ended();
+        if has_body {
+            self.wakers.serving.register(cx.waker());
+        }
+        let mut reads = state.incoming.is_empty();
         if let BodyDecoder::Broken(reason) = state.decoder {
-            return Poll::Ready(malformed(reason));
+            if !self.is_of_client {
+                return Poll::Ready(malformed(reason));
+            }
+            reads = false;
         }
         // Before writing: after the last byte of a response, the next request may follow at once.
         let mut peer = PeerState::There;
-        if state.incoming.is_empty() {
-            let mut cx = Context::from_waker(&self.waker);
+        if reads {
+            // Without a body only the serving loop reads.
+            let waker = if has_body { &self.waker } else { cx.waker() };
+            let mut cx = Context::from_waker(waker);
             match state.incoming.poll_fill(transport, &mut cx)? {
                 Poll::Pending => {}
                 Poll::Ready(true) => self.wakers.body.wake(),
-                Poll::Ready(false) if state.decoder.is_ended() => peer = PeerState::Left,
-                Poll::Ready(false) => return Poll::Ready(Err(HttpError::Cut)),
+                Poll::Ready(false) if has_body => return Poll::Ready(Err(HttpError::Cut)),
+                Poll::Ready(false) => peer = PeerState::Left,
             }
         }
-        if state.decoder.is_ended() && !state.incoming.is_empty() {
+        if !has_body && !self.is_of_client && !state.incoming.is_empty() {
             return Poll::Ready(malformed(UNEXPECTED_DATA));
         }
         // Unread data of the body hides the news that the peer has left.
@@ -180,6 +201,18 @@ impl<W: Transport> RequestReader<W> {
             return Poll::Ready(Err(HttpError::Cut));
         }
         written.map(|()| Ok(peer))
+    }
+
+    /// Writes the end of an answer, whatever its peer sends. Ready when everything was written.
+    pub(crate) fn poll_write_last(
+        &self,
+        cx: &mut Context<'_>,
+        out: &mut Outgoing,
+    ) -> Poll<io::Result<()>> {
+        match &mut lock(&self.state).transport {
+            None => Poll::Ready(Ok(())),
+            Some(transport) => transport.poll_write(cx, out),
+        }
     }
 
     /// True once if `100 Continue` is to be sent now.
@@ -196,6 +229,29 @@ impl<W: Transport> RequestReader<W> {
     /// Marks the start of the response: `100 Continue` is not sent any more.
     pub(crate) fn answers(&self) {
         lock(&self.state).expects_continue = Expects::Nothing;
+    }
+
+    /// True if the body of the request was refused.
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(lock(&self.state).decoder, BodyDecoder::Broken(_))
+    }
+
+    /// Reads and drops at most `limit` bytes until the peer's end.
+    pub(crate) fn poll_discard(&self, cx: &mut Context<'_>, limit: &mut usize) -> Poll<()> {
+        let state = &mut *lock(&self.state);
+        state.turn += 1;
+        let Some(transport) = &mut state.transport else {
+            return Poll::Ready(());
+        };
+        loop {
+            *limit = limit.saturating_sub(state.incoming.discard());
+            if *limit == 0 {
+                return Poll::Ready(());
+            }
+            if !matches!(ready!(state.incoming.poll_fill(transport, cx)), Ok(true)) {
+                return Poll::Ready(());
+            }
+        }
     }
 
     /// Reads and drops the rest of the request's body.
