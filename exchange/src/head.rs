@@ -114,8 +114,12 @@ fn refused(error: httparse::Error) -> HttpError {
     })
 }
 
-/// Parses a complete head of a request.
-pub(crate) fn request(head: &Bytes, form: HeadForm) -> Result<RequestHead, HttpError> {
+/// Parses a complete head of a request. `spare` is an empty map for its fields.
+pub(crate) fn request(
+    head: &Bytes,
+    form: HeadForm,
+    spare: HeaderMap,
+) -> Result<RequestHead, HttpError> {
     let mut slots: Slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut []);
     parsed
@@ -136,7 +140,7 @@ pub(crate) fn request(head: &Bytes, form: HeadForm) -> Result<RequestHead, HttpE
         true => target_of_client(path)?,
         false => target(&method, path)?,
     };
-    let (headers, framing) = fields(head, parsed.headers)?;
+    let (headers, framing) = fields(head, parsed.headers, spare)?;
     if framing.hosts != 1 && !form.is_of_client {
         return malformed("the head must have exactly one Host");
     }
@@ -238,7 +242,7 @@ pub(crate) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, 
         return malformed("the first line is invalid");
     };
     let status = StatusCode::from_u16(code).or_else(|_| malformed("the status is invalid"))?;
-    let (headers, framing) = fields(head, parsed.headers)?;
+    let (headers, framing) = fields(head, parsed.headers, HeaderMap::new())?;
     let old = version == 0;
     if old && framing.chunked {
         return malformed("chunked is not allowed in HTTP/1.0");

@@ -5,7 +5,7 @@
 mod shared;
 
 /// Top-level modules, lowest layer first. Modules of one layer are independent of each other.
-const LAYERS: [&[&str]; 11] = [
+const LAYERS: [&[&str]; 12] = [
     &[
         "body",
         "frames",
@@ -21,8 +21,9 @@ const LAYERS: [&[&str]; 11] = [
     &["framing"],
     &["head", "sending"],
     &["incoming"],
-    &["in_flight", "request_reader"],
-    &["download", "server"],
+    &["in_flight", "shared_reader"],
+    &["download", "request_reader"],
+    &["server"],
     &["client"],
     &["lib"],
 ];

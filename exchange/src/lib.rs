@@ -5,6 +5,7 @@
 //! server       client, download       one exchange after the other; a response as a body
 //! policy, head_deadline               peers and clients of a server; the deadline of a head
 //! request_reader      in_flight       one exchange, driven by polling
+//! shared_reader                       the body of a served request
 //! sending              incoming       bodies, each way
 //! head, framing, chunked, fields      the codec: bytes to heads and bodies, and back
 //! pool                                idle transports
@@ -43,6 +44,7 @@ mod request_reader;
 mod rig;
 mod sending;
 mod server;
+mod shared_reader;
 mod socket;
 pub mod splice;
 mod transport;
