@@ -27,11 +27,15 @@ pub(crate) struct FramingFields {
     pub(crate) expects_continue: bool,
 }
 
+/// Puts the fields of a head into `headers`, an empty map whose memory is used if they fit.
 pub(crate) fn fields(
     head: &Bytes,
     parsed: &[httparse::Header<'_>],
+    mut headers: HeaderMap,
 ) -> Result<(HeaderMap, FramingFields), HttpError> {
-    let mut headers = HeaderMap::with_capacity(parsed.len() + ADDED_FIELDS);
+    if headers.capacity() < parsed.len() {
+        headers.reserve(parsed.len() + ADDED_FIELDS);
+    }
     let mut framing = FramingFields::default();
     for field in parsed {
         let Ok(name) = HeaderName::from_bytes(field.name.as_bytes()) else {
@@ -104,7 +108,7 @@ pub(crate) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
     else {
         return malformed("the trailers are invalid");
     };
-    let (trailers, framing) = fields(lines, parsed)?;
+    let (trailers, framing) = fields(lines, parsed, HeaderMap::new())?;
     if framing.chunked || framing.length.is_some() || framing.hosts > 0 {
         return malformed("the trailers contain framing fields");
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use bytes::{BufMut, Bytes};
 use http::{HeaderMap, HeaderName, header};
-use http_body::{Body as _, SizeHint};
+use http_body::{Body as HttpBody, SizeHint};
 
 use crate::{
     body::{Body, BodyError},
@@ -86,6 +86,8 @@ pub(crate) enum BodyEncoder {
     Length(u64),
     /// With the trailers announced by the head.
     Chunked(Vec<HeaderName>),
+    /// To the end of the connection, for a client of HTTP/1.0.
+    ToEnd,
 }
 
 impl BodyEncoder {
@@ -103,6 +105,7 @@ impl BodyEncoder {
                 out.push(data);
                 out.tail().put_slice(b"\r\n");
             }
+            BodyEncoder::ToEnd => out.push(data),
         }
         Ok(())
     }
@@ -127,7 +130,7 @@ impl BodyEncoder {
         match self {
             BodyEncoder::Length(1..) => return Err("the body is shorter than announced".into()),
             BodyEncoder::Chunked(_) => out.tail().put_slice(b"0\r\n\r\n"),
-            BodyEncoder::Nothing | BodyEncoder::Length(0) => {}
+            BodyEncoder::Nothing | BodyEncoder::Length(0) | BodyEncoder::ToEnd => {}
         }
         *self = BodyEncoder::Nothing;
         Ok(())
@@ -164,9 +167,9 @@ pub(crate) fn of_request(
 }
 
 /// Framing of a response's body. `trailers`: the client accepts them.
-pub(crate) fn of_response(
+pub(crate) fn of_response<B: HttpBody>(
     headers: &HeaderMap,
-    body: &Body,
+    body: &B,
     trailers: bool,
 ) -> Result<BodyEncoder, BodyError> {
     match (is_empty(body), declared(headers)?) {
@@ -177,7 +180,7 @@ pub(crate) fn of_response(
 }
 
 /// Sets the length of the omitted body on the response to a HEAD, if it is missing.
-pub(crate) fn tell_length(headers: &mut HeaderMap, body: &Body) {
+pub(crate) fn tell_length<B: HttpBody>(headers: &mut HeaderMap, body: &B) {
     if let Some(length @ 1..) = body.size_hint().exact()
         && !headers.contains_key(header::CONTENT_LENGTH)
     {
@@ -185,14 +188,14 @@ pub(crate) fn tell_length(headers: &mut HeaderMap, body: &Body) {
     }
 }
 
-fn is_empty(body: &Body) -> bool {
+fn is_empty<B: HttpBody>(body: &B) -> bool {
     body.is_end_stream() || body.size_hint().exact() == Some(0)
 }
 
-fn with_body(
+fn with_body<B: HttpBody>(
     declared: Option<u64>,
     headers: &HeaderMap,
-    body: &Body,
+    body: &B,
     trailers: bool,
 ) -> BodyEncoder {
     if let Some(length) = declared.or(body.size_hint().exact()) {

@@ -6,14 +6,16 @@ use std::{fmt::Write, mem::MaybeUninit};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header,
 };
 
 use crate::{
     chunked::Chunked,
+    date::write_date,
     error::{HttpError, malformed},
-    fields::{FramingFields, MAX_HEAD, MAX_HEADERS, field, fields},
+    fields::{FramingFields, MAX_HEADERS, field, fields},
     framing::{BodyDecoder, BodyEncoder},
+    policy::HeadForm,
 };
 
 /// Header that a sender adds to a request. None of them frames the body.
@@ -31,6 +33,9 @@ pub(crate) struct RequestHead {
     pub(crate) takes_trailers: bool,
     pub(crate) close: bool,
 }
+
+/// Longest target that `http::Uri` takes, in bytes.
+const MAX_TARGET: usize = u16::MAX as usize - 1;
 
 /// Properties of a request that the response's framing depends on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -74,7 +79,7 @@ pub(crate) struct ResponseHead {
 }
 
 /// Length of the first head in `bytes`, if complete. Bytes before `from` were checked already.
-pub(crate) fn end(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError> {
+pub(crate) fn end(bytes: &[u8], from: usize, max: usize) -> Result<Option<usize>, HttpError> {
     let fresh = bytes.get(from..).unwrap_or_default();
     for at in memchr::memchr_iter(b'\n', fresh) {
         let line = bytes.get(..=from + at).unwrap_or_default();
@@ -84,14 +89,14 @@ pub(crate) fn end(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError>
         if line.len() == 2 {
             return malformed("an empty line precedes the head");
         }
-        if line.len() > MAX_HEAD {
+        if line.len() > max {
             return Err(HttpError::TooLarge);
         }
         if line.ends_with(b"\r\n\r\n") {
             return Ok(Some(line.len()));
         }
     }
-    if bytes.len() > MAX_HEAD {
+    if bytes.len() > max {
         return Err(HttpError::TooLarge);
     }
     Ok(None)
@@ -109,24 +114,40 @@ fn refused(error: httparse::Error) -> HttpError {
     })
 }
 
-/// Parses a complete head of a request.
-pub(crate) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
+/// Parses a complete head of a request. `spare` is an empty map for its fields.
+pub(crate) fn request(
+    head: &Bytes,
+    form: HeadForm,
+    spare: HeaderMap,
+) -> Result<RequestHead, HttpError> {
     let mut slots: Slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut []);
     parsed
         .parse_with_uninit_headers(head, &mut slots)
         .map_err(refused)?;
-    let (Some(method), Some(path), Some(1)) = (parsed.method, parsed.path, parsed.version) else {
+    let (Some(method), Some(path), Some(version)) = (parsed.method, parsed.path, parsed.version)
+    else {
         return malformed("the first line is not HTTP/1.1");
     };
+    let old = version == 0;
+    if old && !form.is_of_client {
+        return malformed("the first line is not HTTP/1.1");
+    }
     let method =
         Method::from_bytes(method.as_bytes()).or_else(|_| malformed("the method is invalid"))?;
-    let uri = target(&method, head.slice_ref(path.as_bytes()))?;
-    let (headers, framing) = fields(head, parsed.headers)?;
-    if framing.hosts != 1 {
+    let path = head.slice_ref(path.as_bytes());
+    let uri = match form.is_of_client {
+        true => target_of_client(path)?,
+        false => target(&method, path)?,
+    };
+    let (headers, framing) = fields(head, parsed.headers, spare)?;
+    if framing.hosts != 1 && !form.is_of_client {
         return malformed("the head must have exactly one Host");
     }
-    if method == Method::CONNECT {
+    if old && framing.chunked {
+        return malformed("chunked is not allowed in HTTP/1.0");
+    }
+    if method == Method::CONNECT && !form.is_of_client {
         connect_fields(&uri, &headers, &framing)?;
     }
     let body = match (framing.chunked, framing.length) {
@@ -139,20 +160,34 @@ pub(crate) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
     let kind = RequestKind {
         head: method == Method::HEAD,
         connect,
-        upgrade: upgrade && body.is_ended(),
+        upgrade: upgrade && body.is_ended() && !old,
     };
     let mut request = Request::new(());
     *request.method_mut() = method;
     *request.uri_mut() = uri;
     *request.headers_mut() = headers;
+    if old {
+        *request.version_mut() = Version::HTTP_10;
+    }
     Ok(RequestHead {
         request,
         kind,
-        expects_continue: framing.expects_continue && !body.is_ended(),
+        expects_continue: framing.expects_continue && !body.is_ended() && !old,
         body,
         takes_trailers: framing.trailers,
-        close: framing.close,
+        close: framing.close || old,
     })
+}
+
+/// Each form of a target (RFC 9112, section 3.2), for the caller to judge.
+fn target_of_client(target: Bytes) -> Result<Uri, HttpError> {
+    if target.len() > MAX_TARGET {
+        return Err(HttpError::TooLarge);
+    }
+    if target.contains(&b'#') {
+        return malformed("the target has a fragment");
+    }
+    Uri::from_maybe_shared(target).or_else(|_| malformed("the target is invalid"))
 }
 
 /// Origin form, or authority form for CONNECT. Other forms do not occur between two proxies.
@@ -207,7 +242,7 @@ pub(crate) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, 
         return malformed("the first line is invalid");
     };
     let status = StatusCode::from_u16(code).or_else(|_| malformed("the status is invalid"))?;
-    let (headers, framing) = fields(head, parsed.headers)?;
+    let (headers, framing) = fields(head, parsed.headers, HeaderMap::new())?;
     let old = version == 0;
     if old && framing.chunked {
         return malformed("chunked is not allowed in HTTP/1.0");
@@ -279,19 +314,43 @@ impl WrittenHead<'_> {
     }
 }
 
+/// Parts of the head of a response that its handler does not set.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ResponseForm {
+    /// For a client of HTTP/1.0.
+    pub(crate) old: bool,
+    /// Adds `Connection: close`.
+    pub(crate) adds_close: bool,
+    /// Adds `Date`, unless the handler has set one.
+    pub(crate) adds_date: bool,
+}
+
+/// Bytes of the fields that a [`ResponseForm`] adds.
+const ADDED_BYTES: usize = 64;
+
 /// Writes the head of a response.
 pub(crate) fn write_response(
     status: StatusCode,
     headers: &HeaderMap,
     body: &BodyEncoder,
+    form: ResponseForm,
     out: &mut BytesMut,
 ) {
-    out.reserve(room(headers) + body.copied_bytes());
-    out.put_slice(b"HTTP/1.1 ");
+    out.reserve(room(headers) + ADDED_BYTES + body.copied_bytes());
+    out.put_slice(match form.old {
+        true => b"HTTP/1.0 ",
+        false => b"HTTP/1.1 ",
+    });
     out.put_slice(status.as_str().as_bytes());
     out.put_slice(b" ");
     out.put_slice(status.canonical_reason().unwrap_or("").as_bytes());
     out.put_slice(b"\r\n");
+    if form.adds_close {
+        field(out, "connection", b"close");
+    }
+    if form.adds_date && !headers.contains_key(header::DATE) {
+        write_date(out);
+    }
     write_fields(headers, &|_| true, body, out);
 }
 
@@ -318,7 +377,7 @@ fn write_fields(
         }
     }
     match body {
-        BodyEncoder::Nothing => {}
+        BodyEncoder::Nothing | BodyEncoder::ToEnd => {}
         BodyEncoder::Length(length) => {
             let _never = write!(out, "content-length: {length}\r\n");
         }

@@ -5,16 +5,25 @@
 mod shared;
 
 /// Top-level modules, lowest layer first. Modules of one layer are independent of each other.
-const LAYERS: [&[&str]; 11] = [
-    &["body", "frames", "gather", "outgoing", "splice", "upgrade"],
+const LAYERS: [&[&str]; 12] = [
+    &[
+        "body",
+        "frames",
+        "gather",
+        "head_deadline",
+        "outgoing",
+        "splice",
+        "upgrade",
+    ],
     &["answer", "error", "transport"],
     &["fields", "pool", "socket"],
-    &["chunked"],
+    &["chunked", "date", "policy"],
     &["framing"],
     &["head", "sending"],
     &["incoming"],
-    &["in_flight", "request_reader"],
-    &["download", "server"],
+    &["in_flight", "shared_reader"],
+    &["download", "request_reader"],
+    &["server"],
     &["client"],
     &["lib"],
 ];

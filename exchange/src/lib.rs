@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! server       client, download       one exchange after the other; a response as a body
+//! policy, head_deadline               peers and clients of a server; the deadline of a head
 //! request_reader      in_flight       one exchange, driven by polling
+//! shared_reader                       the body of a served request
 //! sending              incoming       bodies, each way
 //! head, framing, chunked, fields      the codec: bytes to heads and bodies, and back
 //! pool                                idle transports
@@ -20,6 +22,7 @@ mod answer;
 pub mod body;
 mod chunked;
 mod client;
+mod date;
 mod download;
 mod error;
 mod fields;
@@ -27,11 +30,13 @@ pub mod frames;
 mod framing;
 mod gather;
 mod head;
+mod head_deadline;
 mod in_flight;
 mod incoming;
 #[cfg(test)]
 mod layers;
 mod outgoing;
+mod policy;
 mod pool;
 pub mod redirect;
 mod request_reader;
@@ -39,6 +44,7 @@ mod request_reader;
 mod rig;
 mod sending;
 mod server;
+mod shared_reader;
 mod socket;
 pub mod splice;
 mod transport;
@@ -49,7 +55,8 @@ pub use body::{Body, BodyError};
 pub use client::{Client, Exchanges, PreparedRequest, RepeatableRequest, SendError};
 pub use error::{ExchangeError, HttpError};
 pub use outgoing::Outgoing;
-pub use server::{serve, serve_on};
+pub use policy::{ClientSettings, ConnectionShutdown};
+pub use server::{serve, serve_clients, serve_on};
 pub use socket::SocketTransport;
 pub use splice::{Spliced, splice, splice_watched};
 pub use transport::Transport;

@@ -21,6 +21,8 @@ pub struct Outgoing {
     queued: usize,
     /// After the queue.
     tail: BytesMut,
+    /// Largest size of `tail`, in bytes.
+    tail_bytes: usize,
 }
 
 impl Outgoing {
@@ -65,6 +67,7 @@ impl Outgoing {
 
     fn seal(&mut self) {
         if !self.tail.is_empty() {
+            self.tail_bytes = self.tail_bytes.max(self.tail.capacity());
             let tail = self.tail.split().freeze();
             self.queue_up(tail);
         }
@@ -112,9 +115,12 @@ impl Outgoing {
         self.front.clone()
     }
 
-    /// Frees the empty buffer.
-    pub(crate) fn rest(&mut self) {
-        self.tail = BytesMut::new();
+    /// Frees the empty buffer, unless it has at most `kept` bytes.
+    pub(crate) fn rest(&mut self, kept: usize) {
+        if self.tail_bytes > kept {
+            self.tail = BytesMut::new();
+            self.tail_bytes = 0;
+        }
         if self.queue.capacity() > 64 {
             self.queue = VecDeque::new();
         }

@@ -1,191 +1,182 @@
-//! Request reader: the reading half of a served stream, shared by the serving loop and the
-//! request's body. Both read the same transport in any order, and both are woken by its events. At most
-//! one piece is read ahead.
+//! Request reader: the reading half of a served stream, as the serving loop has it. A request without a body
+//! takes no lock.
 
 use std::{
     io,
-    pin::Pin,
-    sync::{Arc, Mutex},
-    task::{Context, Poll, Wake, Waker, ready},
+    sync::{Arc, MutexGuard},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
 use fairlead_dialer::sync::lock;
-use futures_util::task::AtomicWaker;
-use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::{
-    body::BodyError,
-    chunked::Piece,
     error::{HttpError, malformed},
     framing::BodyDecoder,
     incoming::Incoming,
     outgoing::Outgoing,
+    policy::HeadForm,
+    shared_reader::{
+        Expects, LentReader, PeerState, ReaderState, SharedReader, UNEXPECTED_DATA, UploadBody,
+    },
     transport::Transport,
 };
 
-/// Reason to refuse bytes behind a request before its answer.
-pub(crate) const UNEXPECTED_DATA: &str = "unexpected data after the request";
-
+/// The reading half, as the serving loop has it.
 pub(crate) struct RequestReader<W> {
-    state: Mutex<ReaderState<W>>,
-    wakers: Arc<Wakers>,
-    /// Wakes both readers.
-    waker: Waker,
+    /// `None` while a body shares it, and after the transport was handed over. In a box, because it moves between both.
+    own: Option<Box<ReaderState<W>>>,
+    /// Made for the first request with a body.
+    shared: Option<Arc<SharedReader<W>>>,
 }
 
-struct ReaderState<W> {
-    /// `None` after the transport was handed over.
-    transport: Option<W>,
-    incoming: Incoming,
-    /// Decoder of the current request's body.
-    decoder: BodyDecoder,
-    /// Number of the current request; bodies of earlier requests read nothing.
-    turn: u64,
-    expects_continue: Expects,
+/// Access to the reader, wherever it is.
+enum Access<'a, W> {
+    Own(&'a mut ReaderState<W>),
+    Lent(MutexGuard<'a, LentReader<W>>, &'a SharedReader<W>),
 }
 
-/// State of `Expect: 100-continue`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expects {
-    Nothing,
-    Waits,
-    /// The body was polled: `100 Continue` is to be sent.
-    Due,
+impl<W> Access<'_, W> {
+    /// The reader, and its sharing.
+    ///
+    /// # Errors
+    ///
+    /// If the transport was handed over.
+    fn parts(&mut self) -> Result<(&mut ReaderState<W>, Option<&SharedReader<W>>), HttpError> {
+        match self {
+            Access::Own(state) => Ok((state, None)),
+            Access::Lent(lent, shared) => {
+                let state = lent.state.as_mut().ok_or(HttpError::Cut)?;
+                Ok((state, Some(shared)))
+            }
+        }
+    }
 }
 
-/// State of the peer's direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PeerState {
-    There,
-    /// The peer has ended its direction after a whole request; a peer that waits for a response
-    /// does not do that.
-    Left,
-}
-
-#[derive(Default)]
-struct Wakers {
-    serving: AtomicWaker,
-    body: AtomicWaker,
-}
-
-impl Wake for Wakers {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
+impl<W> RequestReader<W> {
+    pub(crate) fn new(transport: W, form: HeadForm) -> Self {
+        RequestReader {
+            own: Some(Box::new(ReaderState {
+                transport,
+                incoming: Incoming::new(form),
+                decoder: BodyDecoder::Ended,
+                expects_continue: Expects::Nothing,
+                is_of_client: form.is_of_client,
+            })),
+            shared: None,
+        }
     }
 
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.serving.wake();
-        self.body.wake();
+    fn access(&mut self) -> Result<Access<'_, W>, HttpError> {
+        match (&mut self.own, &self.shared) {
+            (Some(state), _) => Ok(Access::Own(state)),
+            (None, Some(shared)) => Ok(Access::Lent(lock(&shared.lent), shared)),
+            (None, None) => Err(HttpError::Cut),
+        }
+    }
+
+    /// Ends the body of the request.
+    fn end_body(&mut self) {
+        if self.own.is_none() {
+            self.own = self.shared.as_ref().and_then(|it| it.reclaim());
+        }
+    }
+
+    /// The reader without a body.
+    fn own(&mut self) -> Result<&mut ReaderState<W>, HttpError> {
+        self.end_body();
+        self.own.as_deref_mut().ok_or(HttpError::Cut)
+    }
+
+    /// Drops the transport, even if a body still refers to it.
+    pub(crate) fn abandon(&mut self) {
+        self.end_body();
+        self.own = None;
     }
 }
 
 impl<W: Transport> RequestReader<W> {
-    pub(crate) fn new(transport: W) -> Self {
-        let wakers = Arc::new(Wakers::default());
-        RequestReader {
-            state: Mutex::new(ReaderState {
-                transport: Some(transport),
-                incoming: Incoming::default(),
-                decoder: BodyDecoder::Ended,
-                turn: 0,
-                expects_continue: Expects::Nothing,
-            }),
-            waker: wakers.clone().into(),
-            wakers,
-        }
-    }
-
     /// Head of the next request; `None` at the peer's end.
-    pub(crate) fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, HttpError>> {
-        let state = &mut *lock(&self.state);
-        let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
-        state.incoming.poll_head(transport, cx)
+    pub(crate) fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, HttpError>> {
+        let state = self.own()?;
+        state.incoming.poll_head(&mut state.transport, cx)
     }
 
     /// True within an incomplete head.
-    pub(crate) fn is_in_head(&self) -> bool {
-        lock(&self.state).incoming.is_in_head()
+    pub(crate) fn is_in_head(&mut self) -> bool {
+        self.own().is_ok_and(|it| it.incoming.is_in_head())
+    }
+
+    /// True with input behind the request.
+    pub(crate) fn has_rest(&mut self) -> bool {
+        self.own().is_ok_and(|it| !it.incoming.is_empty())
     }
 
     /// Refuses bytes behind a head that wants the raw stream: its peer must wait for the answer.
     ///
     /// Called before the handler, which would connect to a target for a request that is refused.
-    pub(crate) fn check_rest(&self) -> Result<(), HttpError> {
-        match lock(&self.state).incoming.is_empty() {
-            true => Ok(()),
-            false => malformed(UNEXPECTED_DATA),
+    pub(crate) fn check_rest(&mut self) -> Result<(), HttpError> {
+        match self.has_rest() {
+            false => Ok(()),
+            true => malformed(UNEXPECTED_DATA),
         }
     }
 
     /// Starts the body of a request; `None` for a request without a body.
     pub(crate) fn begin(
-        self: &Arc<Self>,
+        &mut self,
         decoder: BodyDecoder,
         expects_continue: bool,
     ) -> Option<UploadBody<W>> {
-        let mut state = lock(&self.state);
-        state.turn += 1;
-        let size = decoder.size_hint();
-        let is_empty = decoder.is_ended();
+        if decoder.is_ended() {
+            return None;
+        }
+        let mut state = self.own.take()?;
         state.decoder = decoder;
         state.expects_continue = match expects_continue {
             true => Expects::Waits,
             false => Expects::Nothing,
         };
-        (!is_empty).then(|| UploadBody {
-            reader: self.clone(),
-            turn: state.turn,
-            left: size.exact(),
-            ended: false,
-        })
+        let shared = self
+            .shared
+            .get_or_insert_with(|| Arc::new(SharedReader::new()));
+        Some(shared.lend(state))
     }
 
-    /// Checks for the peer's end, and writes. Ready when everything was written.
-    ///
-    /// # Errors
-    ///
-    /// If the transport broke, or the peer has left or sent invalid input.
+    /// As [`ReaderState::poll_write`].
     pub(crate) fn poll_write(
-        &self,
+        &mut self,
         cx: &mut Context<'_>,
         out: &mut Outgoing,
     ) -> Poll<Result<PeerState, HttpError>> {
-        self.wakers.serving.register(cx.waker());
-        let state = &mut *lock(&self.state);
-        let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
-        if let BodyDecoder::Broken(reason) = state.decoder {
-            return Poll::Ready(malformed(reason));
-        }
-        // Before writing: after the last byte of a response, the next request may follow at once.
-        let mut peer = PeerState::There;
-        if state.incoming.is_empty() {
-            let mut cx = Context::from_waker(&self.waker);
-            match state.incoming.poll_fill(transport, &mut cx)? {
-                Poll::Pending => {}
-                Poll::Ready(true) => self.wakers.body.wake(),
-                Poll::Ready(false) if state.decoder.is_ended() => peer = PeerState::Left,
-                Poll::Ready(false) => return Poll::Ready(Err(HttpError::Cut)),
-            }
-        }
-        if state.decoder.is_ended() && !state.incoming.is_empty() {
-            return Poll::Ready(malformed(UNEXPECTED_DATA));
-        }
-        // Unread data of the body hides the news that the peer has left.
-        if !state.incoming.is_empty() && transport.poll_gone(cx).is_ready() {
-            return Poll::Ready(Err(HttpError::Cut));
-        }
-        let written = transport.poll_write(cx, out)?;
-        if written.is_pending() && peer == PeerState::Left {
-            return Poll::Ready(Err(HttpError::Cut));
-        }
-        written.map(|()| Ok(peer))
+        let mut access = self.access()?;
+        let (state, shared) = access.parts()?;
+        state.poll_write(shared, cx, out)
+    }
+
+    /// Writes the end of an answer, whatever its peer sends. Ready when everything was written.
+    pub(crate) fn poll_write_last(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Outgoing,
+    ) -> Poll<io::Result<()>> {
+        let mut access = self.access()?;
+        let (state, _) = access.parts()?;
+        state.transport.poll_write(cx, out)
     }
 
     /// True once if `100 Continue` is to be sent now.
-    pub(crate) fn takes_continue(&self, cx: &Context<'_>) -> bool {
-        self.wakers.serving.register(cx.waker());
-        let mut state = lock(&self.state);
+    pub(crate) fn takes_continue(&mut self, cx: &Context<'_>) -> bool {
+        let Ok(mut access) = self.access() else {
+            return false;
+        };
+        let Ok((state, Some(shared))) = access.parts() else {
+            return false;
+        };
+        shared.wakers.serving.register(cx.waker());
         let due = state.expects_continue == Expects::Due;
         if due {
             state.expects_continue = Expects::Nothing;
@@ -194,112 +185,66 @@ impl<W: Transport> RequestReader<W> {
     }
 
     /// Marks the start of the response: `100 Continue` is not sent any more.
-    pub(crate) fn answers(&self) {
-        lock(&self.state).expects_continue = Expects::Nothing;
+    pub(crate) fn answers(&mut self) {
+        if let Ok(mut access) = self.access()
+            && let Ok((state, _)) = access.parts()
+        {
+            state.expects_continue = Expects::Nothing;
+        }
+    }
+
+    /// True if the body of the request was refused.
+    pub(crate) fn is_broken(&mut self) -> bool {
+        let Ok(mut access) = self.access() else {
+            return false;
+        };
+        let parts = access.parts();
+        parts.is_ok_and(|(state, _)| matches!(state.decoder, BodyDecoder::Broken(_)))
+    }
+
+    /// Reads and drops at most `limit` bytes until the peer's end.
+    pub(crate) fn poll_discard(&mut self, cx: &mut Context<'_>, limit: &mut usize) -> Poll<()> {
+        let Ok(state) = self.own() else {
+            return Poll::Ready(());
+        };
+        loop {
+            *limit = limit.saturating_sub(state.incoming.discard());
+            if *limit == 0 {
+                return Poll::Ready(());
+            }
+            let filled = state.incoming.poll_fill(&mut state.transport, cx);
+            if !matches!(ready!(filled), Ok(true)) {
+                return Poll::Ready(());
+            }
+        }
     }
 
     /// Reads and drops the rest of the request's body.
-    pub(crate) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
-        let state = &mut *lock(&self.state);
-        let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
-        state.turn += 1;
-        while !state.decoder.is_ended() {
-            ready!(state.incoming.poll_body(transport, &mut state.decoder, cx))?;
+    pub(crate) fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
+        let ReaderState {
+            transport,
+            incoming,
+            decoder,
+            ..
+        } = self.own()?;
+        while !decoder.is_ended() {
+            ready!(incoming.poll_body(transport, decoder, cx))?;
         }
         Poll::Ready(Ok(()))
     }
 
-    pub(crate) fn poll_finish(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let state = &mut *lock(&self.state);
-        match &mut state.transport {
-            None => Poll::Ready(Ok(())),
-            Some(transport) => transport.poll_finish(cx),
+    pub(crate) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.own() {
+            Err(_) => Poll::Ready(Ok(())),
+            Ok(state) => state.transport.poll_finish(cx),
         }
     }
 
     /// Takes the transport and the bytes after the request, for another protocol.
-    pub(crate) fn take(&self) -> Option<(W, Bytes)> {
-        let mut state = lock(&self.state);
+    pub(crate) fn take(&mut self) -> Option<(W, Bytes)> {
+        self.end_body();
+        let mut state = self.own.take()?;
         let rest = state.incoming.take_rest();
-        state.transport.take().map(|transport| (transport, rest))
-    }
-}
-
-impl<W> RequestReader<W> {
-    /// Drops the transport, even if a body still refers to it.
-    pub(crate) fn abandon(&self) {
-        drop(lock(&self.state).transport.take());
-        self.wakers.body.wake();
-    }
-}
-
-/// Body of a request, for its handler.
-pub(crate) struct UploadBody<W> {
-    reader: Arc<RequestReader<W>>,
-    turn: u64,
-    left: Option<u64>,
-    ended: bool,
-}
-
-impl<W: Transport> UploadBody<W> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, HttpError>> {
-        self.reader.wakers.body.register(cx.waker());
-        let state = &mut *lock(&self.reader.state);
-        let Some(transport) = state.transport.as_mut().filter(|_| state.turn == self.turn) else {
-            return Poll::Ready(malformed("the exchange has ended"));
-        };
-        if state.expects_continue == Expects::Waits {
-            state.expects_continue = Expects::Due;
-            self.reader.wakers.serving.wake();
-        }
-        let mut cx = Context::from_waker(&self.reader.waker);
-        let polled = state
-            .incoming
-            .poll_body(transport, &mut state.decoder, &mut cx);
-        if polled.is_ready() {
-            self.ended = state.decoder.is_ended();
-            // The serving loop must see the end or the error, too.
-            self.reader.wakers.serving.wake();
-        }
-        polled
-    }
-}
-
-impl<W: Transport> HttpBody for UploadBody<W> {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let upload = self.get_mut();
-        if upload.ended {
-            return Poll::Ready(None);
-        }
-        match ready!(upload.poll(cx)) {
-            Ok(Piece::Data(data)) => {
-                let left = upload.left.as_mut();
-                if let Some(left) = left {
-                    *left = left.saturating_sub(data.len() as u64);
-                }
-                Poll::Ready(Some(Ok(Frame::data(data))))
-            }
-            Ok(Piece::Trailers(trailers)) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
-            Ok(Piece::End | Piece::More) => Poll::Ready(None),
-            Err(error) => {
-                upload.ended = true;
-                Poll::Ready(Some(Err(error.into())))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.ended
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.left
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
+        Some((state.transport, rest))
     }
 }

@@ -5,7 +5,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use http_body::Body as _;
+use bytes::Bytes;
+use http_body::Body as HttpBody;
 
 use crate::{
     body::{Body, BodyError},
@@ -14,8 +15,8 @@ use crate::{
     outgoing::Outgoing,
 };
 
-pub(crate) struct Sending {
-    body: Body,
+pub(crate) struct Sending<B = Body> {
+    body: B,
     encoder: BodyEncoder,
     gather: Option<Gather>,
 }
@@ -31,10 +32,13 @@ pub(crate) enum Filled {
     Waiting,
 }
 
-impl Sending {
-    /// Body of a request. It is not batched, because its sender waits for capacity: batching would
+impl<B> Sending<B>
+where
+    B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
+{
+    /// Body of a request, or of a response that was batched before. It is not batched, because its sender waits for capacity: batching would
     /// halve the rate over a fast path.
-    pub(crate) fn new(body: Body, encoder: BodyEncoder) -> Self {
+    pub(crate) fn new(body: B, encoder: BodyEncoder) -> Self {
         Sending {
             body,
             encoder,
@@ -43,7 +47,7 @@ impl Sending {
     }
 
     /// Body of a response, which may be a LIST: batched.
-    pub(crate) fn gathering(body: Body, encoder: BodyEncoder) -> Self {
+    pub(crate) fn gathering(body: B, encoder: BodyEncoder) -> Self {
         Sending {
             gather: Some(Gather::default()),
             ..Sending::new(body, encoder)
@@ -111,7 +115,6 @@ impl Sending {
 mod tests {
     use std::{future::poll_fn, time::Duration};
 
-    use bytes::Bytes;
     use http_body::Frame;
     use http_body_util::StreamBody;
     use tokio::time::Instant;

@@ -1,44 +1,41 @@
-//! HTTP/1.1 server with keep-alive on one stream, in the caller's task.
+//! HTTP/1.1 server with keep-alive on one stream or connection, in the caller's task.
 //!
 //! An idle stream has no deadline of its own: it counts against the session's limit and ends with
-//! the session, whose probes have deadlines.
+//! the session, whose probes have deadlines. An idle connection of a client ends in time.
+
+mod answering;
 
 use std::{
     future::{Future, poll_fn},
     io,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll},
+    pin::pin,
+    task::Poll,
     time::Duration,
 };
 
-use bytes::BufMut;
+use bytes::{BufMut, Bytes};
 use fairlead_api::{Code, Failure, Reason, headers::AGENT_CODE};
 use fairlead_dialer::Stream;
-use http::{HeaderMap, Request, Response, StatusCode, header};
-use tokio::{
-    sync::oneshot,
-    time::{Sleep, sleep, timeout},
-};
+use http::{HeaderMap, Request, Response, StatusCode, Version, header};
+use http_body::Body as HttpBody;
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
-    body::{self, Body},
+    body::{self, Body, BodyError},
     error::{HttpError, malformed},
-    framing::{self, BodyEncoder},
-    head::{self, RequestHead, RequestKind},
+    framing::BodyEncoder,
+    head::{self, RequestHead, RequestKind, ResponseForm},
+    head_deadline::HeadDeadline,
     outgoing::Outgoing,
-    request_reader::{PeerState, RequestReader, UNEXPECTED_DATA},
-    sending::{Filled, Sending},
+    policy::{ClientSettings, ConnectionShutdown, ServerPolicy},
+    request_reader::RequestReader,
+    shared_reader::PeerState,
     transport::Transport,
     upgrade::{OnUpgrade, Upgraded},
 };
 
-/// Time limit for a head, from its first byte.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time limit for the unread rest of a body.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Writes per poll, before other tasks get their turn.
-const WRITES_PER_POLL: usize = 16;
+/// Time limit for a peer's head, from its first byte.
+const PEER_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Serves requests on `stream` until it ends. A 101 response (or 2xx to CONNECT) completes the
 /// request's [`OnUpgrade`] extension with the raw stream. Heads of more than 100 fields or 64 KiB
@@ -67,34 +64,47 @@ where
     H: Fn(Request<Body>) -> F,
     F: Future<Output = Response<Body>>,
 {
-    let mut serving = Serving {
-        reader: Arc::new(RequestReader::new(transport)),
-        out: Outgoing::default(),
-    };
-    loop {
-        let head = match serving.head().await {
-            Ok(Some(head)) => head,
-            Ok(None) => return serving.finish().await,
-            Err(HttpError::TooLarge) => return serving.too_large().await,
-            Err(error) => return Err(error.into()),
-        };
-        if head.kind.upgrade {
-            serving.reader.check_rest()?;
-        }
-        let (request, turn) = serving.begin(head);
-        let answer = serving.handled(handler(request), &turn).await?;
-        if !serving.answer(answer, turn).await? {
-            return Ok(());
-        }
-    }
+    Serving::new(transport, ServerPolicy::Peer)
+        .run(handler)
+        .await
 }
 
-struct Serving<W> {
-    reader: Arc<RequestReader<W>>,
+/// Serves requests of a client on its connection, until it ends, is idle for too long, or `shutdown` begins.
+///
+/// A head with two readings or of more than 100 fields gets the answer of the settings. The next requests may arrive before an
+/// answer, and wait. Bytes behind an upgrading request are the first ones of the raw connection.
+///
+/// # Errors
+///
+/// If the connection broke, the client sent invalid HTTP, or a response's body failed. A client that leaves drops the
+/// handler's future.
+pub async fn serve_clients<W, H, F, B>(
+    transport: W,
+    settings: &ClientSettings,
+    shutdown: &ConnectionShutdown,
+    handler: H,
+) -> io::Result<()>
+where
+    W: Transport,
+    H: Fn(Request<Body>) -> F,
+    F: Future<Output = Response<B>>,
+    B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
+{
+    Serving::new(transport, ServerPolicy::Clients(settings, shutdown))
+        .run(handler)
+        .await
+}
+
+struct Serving<'a, W> {
+    reader: RequestReader<W>,
     out: Outgoing,
+    policy: ServerPolicy<'a>,
+    deadline: HeadDeadline,
+    /// Empty map for the fields of the next head.
+    spare: HeaderMap,
 }
 
-impl<W> Drop for Serving<W> {
+impl<W> Drop for Serving<'_, W> {
     /// On every return: a body that is still held must not delay the reset of the stream.
     fn drop(&mut self) {
         self.reader.abandon();
@@ -105,31 +115,79 @@ impl<W> Drop for Serving<W> {
 struct Turn {
     kind: RequestKind,
     upgrade: Option<oneshot::Sender<Upgraded>>,
+    has_body: bool,
     takes_trailers: bool,
     expects_continue: bool,
+    /// HTTP/1.0.
+    old: bool,
     close: bool,
 }
 
-impl<W: Transport> Serving<W> {
-    async fn head(&self) -> Result<Option<RequestHead>, HttpError> {
-        let mut deadline: Option<Pin<Box<Sleep>>> = None;
+impl<'a, W: Transport> Serving<'a, W> {
+    fn new(transport: W, policy: ServerPolicy<'a>) -> Self {
+        Serving {
+            reader: RequestReader::new(transport, policy.head_form()),
+            out: Outgoing::default(),
+            policy,
+            deadline: HeadDeadline::default(),
+            spare: HeaderMap::new(),
+        }
+    }
+
+    async fn run<H, F, B>(mut self, handler: H) -> io::Result<()>
+    where
+        H: Fn(Request<Body>) -> F,
+        F: Future<Output = Response<B>>,
+        B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
+    {
+        loop {
+            let head = match self.head().await {
+                Ok(Some(head)) => head,
+                Ok(None) => return self.finish().await,
+                Err(error) => return self.refuse(error).await,
+            };
+            if head.kind.upgrade && matches!(self.policy, ServerPolicy::Peer) {
+                self.reader.check_rest()?;
+            }
+            let (request, turn) = self.begin(head);
+            let answer = self.handled(handler(request), &turn).await?;
+            if !self.answer(answer, turn).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Next head; `None` at the end of the connection.
+    async fn head(&mut self) -> Result<Option<RequestHead>, HttpError> {
+        let mut since = None;
         let head = poll_fn(|cx| {
             if let Poll::Ready(head) = self.reader.poll_head(cx) {
                 return Poll::Ready(head);
             }
-            if self.reader.is_in_head() {
-                let deadline = deadline.get_or_insert_with(|| Box::pin(sleep(HEAD_TIMEOUT)));
-                if deadline.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(malformed("the head was not complete in time"));
+            let is_closing = self.policy.is_shut_down();
+            let limit = match self.policy {
+                ServerPolicy::Peer if !self.reader.is_in_head() => return Poll::Pending,
+                ServerPolicy::Peer => PEER_HEAD_TIMEOUT,
+                ServerPolicy::Clients(..) if is_closing && !self.reader.is_in_head() => {
+                    return Poll::Ready(Ok(None));
                 }
-            }
-            Poll::Pending
+                ServerPolicy::Clients(settings, _) => settings.head_timeout,
+            };
+            let due = *since.get_or_insert_with(Instant::now) + limit;
+            let passed = self.deadline.poll(cx, due);
+            passed.map(|()| match self.policy {
+                ServerPolicy::Peer => malformed("the head was not complete in time"),
+                ServerPolicy::Clients(..) => Ok(None),
+            })
         });
+        let form = self.policy.head_form();
         let head = head.await?;
-        head.map(|head| head::request(&head)).transpose()
+        let Some(head) = head else { return Ok(None) };
+        let spare = std::mem::take(&mut self.spare);
+        head::request(&head, form, spare).map(Some)
     }
 
-    fn begin(&self, head: RequestHead) -> (Request<Body>, Turn) {
+    fn begin(&mut self, head: RequestHead) -> (Request<Body>, Turn) {
         let RequestHead {
             mut request,
             kind,
@@ -141,8 +199,10 @@ impl<W: Transport> Serving<W> {
         let mut turn = Turn {
             kind,
             upgrade: None,
+            has_body: false,
             takes_trailers,
             expects_continue,
+            old: request.version() == Version::HTTP_10,
             close,
         };
         if kind.upgrade {
@@ -151,14 +211,15 @@ impl<W: Transport> Serving<W> {
             turn.upgrade = Some(tx);
         }
         let upload = self.reader.begin(body, expects_continue);
+        turn.has_body = upload.is_some();
         let body = upload.map_or_else(body::empty, Body::new);
         (request.map(|()| body), turn)
     }
 
     /// Runs the handler while the peer waits for it.
-    async fn handled<F>(&mut self, handling: F, turn: &Turn) -> Result<Response<Body>, HttpError>
+    async fn handled<F>(&mut self, handling: F, turn: &Turn) -> Result<F::Output, HttpError>
     where
-        F: Future<Output = Response<Body>>,
+        F: Future,
     {
         let mut handling = pin!(handling);
         let answer = poll_fn(|cx| {
@@ -176,81 +237,34 @@ impl<W: Transport> Serving<W> {
         answer.await
     }
 
-    /// Sends the response; true if another request may follow.
-    async fn answer(&mut self, answer: Response<Body>, turn: Turn) -> io::Result<bool> {
-        let (mut parts, body) = answer.into_parts();
-        if turn.kind.head {
-            framing::tell_length(&mut parts.headers, &body);
-        }
-        let (status, headers) = (parts.status, &parts.headers);
-        self.reader.answers();
-        let switched = turn.kind.is_switched_by(status);
-        if status.is_informational() && !switched {
-            return Err(HttpError::Malformed("the response was not requested").into());
-        }
-        let bodiless = switched || turn.kind.is_bodiless(status);
-        let encoder = if bodiless {
-            BodyEncoder::Nothing
-        } else {
-            framing::of_response(headers, &body, turn.takes_trailers).map_err(io::Error::other)?
-        };
-        head::write_response(status, headers, &encoder, self.out.tail());
-        if let (true, Some(upgrade)) = (switched, turn.upgrade) {
-            return self.switch(upgrade).await;
-        }
-        let close = turn.close || closes(headers);
-        self.send(Sending::gathering(body, encoder)).await?;
-        timeout(DRAIN_TIMEOUT, poll_fn(|cx| self.reader.poll_drain(cx)))
-            .await
-            .map_err(|_| HttpError::Malformed("the rest of the body did not arrive in time"))??;
-        self.out.rest();
-        if close {
-            self.finish().await?;
-        }
-        Ok(!close)
-    }
-
-    async fn send(&mut self, mut sending: Sending) -> io::Result<()> {
-        poll_fn(|cx| self.poll_send(cx, &mut sending)).await
-    }
-
-    fn poll_send(&mut self, cx: &mut Context<'_>, sending: &mut Sending) -> Poll<io::Result<()>> {
-        for _ in 0..WRITES_PER_POLL {
-            // Without the reader's lock: the response may echo the request's own body.
-            let filled = sending.fill(cx, &mut self.out).map_err(io::Error::other)?;
-            match (self.reader.poll_write(cx, &mut self.out)?, filled) {
-                (Poll::Ready(_), Filled::Done) => return Poll::Ready(Ok(())),
-                (Poll::Ready(PeerState::Left), _) => {
-                    return Poll::Ready(Err(HttpError::Cut.into()));
-                }
-                (Poll::Pending, _) | (_, Filled::Waiting) => return Poll::Pending,
-                (Poll::Ready(PeerState::There), Filled::Full) => {}
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-
-    /// Writes the head that ends HTTP on this stream, and hands the stream over.
-    async fn switch(&mut self, upgrade: oneshot::Sender<Upgraded>) -> io::Result<bool> {
-        let Some((mut transport, read)) = self.reader.take() else {
-            return Ok(false);
-        };
-        if !read.is_empty() {
-            return Err(HttpError::Malformed(UNEXPECTED_DATA).into());
-        }
-        poll_fn(|cx| transport.poll_write(cx, &mut self.out)).await?;
-        // Without a receiver, this resets the stream.
-        drop(upgrade.send(transport.into_upgraded(read)));
-        Ok(false)
-    }
-
-    async fn finish(&self) -> io::Result<()> {
+    async fn finish(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.reader.poll_finish(cx)).await
     }
 
-    /// Responds with 431, the only refusal with a response: the user can shorten cookies or tokens.
-    async fn too_large(&mut self) -> io::Result<()> {
+    /// Refuses a head. Peers get an answer only to one that is too large: the user can shorten cookies or tokens.
+    async fn refuse(&mut self, error: HttpError) -> io::Result<()> {
+        match (self.policy, &error) {
+            (ServerPolicy::Peer, HttpError::TooLarge) => {
+                self.write_too_large();
+                self.write_all().await?;
+                self.finish().await
+            }
+            (ServerPolicy::Clients(settings, _), HttpError::TooLarge | HttpError::Malformed(_)) => {
+                self.out.push((settings.refusal)(&error));
+                self.write_all().await?;
+                self.linger().await?;
+                Err(error.into())
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    async fn write_all(&mut self) -> io::Result<()> {
+        poll_fn(|cx| self.reader.poll_write_last(cx, &mut self.out)).await
+    }
+
+    /// Queues the answer 431.
+    fn write_too_large(&mut self) {
         let failure = Failure::new(Code::HeadTooLarge);
         let body = Reason::from(&failure).to_json();
         let mut headers = HeaderMap::new();
@@ -262,19 +276,8 @@ impl<W: Transport> Serving<W> {
         }
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         let framing = BodyEncoder::Length(body.len() as u64);
-        head::write_response(status, &headers, &framing, self.out.tail());
+        let form = ResponseForm::default();
+        head::write_response(status, &headers, &framing, form, self.out.tail());
         self.out.tail().extend_from_slice(&body);
-        if let Some((mut transport, _)) = self.reader.take() {
-            poll_fn(|cx| transport.poll_write(cx, &mut self.out)).await?;
-            poll_fn(|cx| transport.poll_finish(cx)).await?;
-        }
-        Ok(())
     }
-}
-
-fn closes(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(header::CONNECTION).iter();
-    lines
-        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
-        .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
 }

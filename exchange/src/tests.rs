@@ -1,3 +1,4 @@
+mod clients;
 mod delivery;
 mod hostile;
 mod pool;

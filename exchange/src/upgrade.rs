@@ -2,6 +2,7 @@
 //! user's from hyper.
 
 use std::{
+    any::Any,
     future::Future,
     io,
     pin::Pin,
@@ -11,6 +12,7 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use fairlead_dialer::{Stream, sync::lock};
+use http::Request;
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -31,11 +33,13 @@ enum Pending {
 }
 
 impl OnUpgrade {
-    /// Wraps hyper's upgrade, for a connection that is not one of our streams (the user's side).
-    #[must_use]
-    pub fn from_hyper(inner: hyper::upgrade::OnUpgrade) -> Self {
-        OnUpgrade {
-            inner: Pending::Hyper(inner),
+    /// Takes the upgrade of a request, served by this crate or by hyper. It fails for a request without one.
+    pub fn take<B>(request: &mut Request<B>) -> Self {
+        match request.extensions_mut().remove::<OnUpgrade>() {
+            Some(ours) => ours,
+            None => OnUpgrade {
+                inner: Pending::Hyper(hyper::upgrade::on(request)),
+            },
         }
     }
 
@@ -85,8 +89,8 @@ pub struct Upgraded {
 }
 
 /// Other connections.
-trait RawIo: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<IO: AsyncRead + AsyncWrite + Send + Unpin> RawIo for IO {}
+trait RawIo: AsyncRead + AsyncWrite + Send + Unpin + Any {}
+impl<IO: AsyncRead + AsyncWrite + Send + Unpin + Any> RawIo for IO {}
 
 enum RawConnection {
     Stream(Stream),
@@ -102,6 +106,23 @@ impl Upgraded {
         Upgraded {
             read,
             io: RawConnection::Other(Box::new(io)),
+        }
+    }
+
+    /// The connection itself, if it has this type, and the bytes already received from it.
+    ///
+    /// # Errors
+    ///
+    /// The unchanged connection of another type.
+    pub fn downcast<IO: 'static>(self) -> Result<(IO, Bytes), Self> {
+        let Upgraded { read, io } = self;
+        let io = match io {
+            RawConnection::Other(other) if (&*other as &dyn Any).is::<IO>() => other,
+            io => return Err(Upgraded { read, io }),
+        };
+        match (io as Box<dyn Any>).downcast::<IO>() {
+            Ok(io) => Ok((*io, read)),
+            Err(_) => unreachable!("its type was checked"),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Our HTTP codec compared with hyper: every accepted request or answer must be read as hyper reads it. The
-//! first byte selects the kind, and where the rest is split.
+//! Our HTTP codec compared with hyper: every accepted request, of a peer or of any client, and every accepted answer must be read
+//! as hyper reads it. The first byte selects the kind, and where the rest is split.
 #![no_main]
 
 use std::{
@@ -8,10 +8,14 @@ use std::{
     io,
     sync::{Arc, Mutex},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use fairlead_exchange::{Answer, Body, BodyError, Client, Outgoing, Transport, Upgraded, serve_on};
+use fairlead_exchange::{
+    Answer, Body, BodyError, Client, ClientSettings, ConnectionShutdown, HttpError, Outgoing,
+    Transport, Upgraded, serve_clients, serve_on,
+};
 use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::service::service_fn;
@@ -34,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
     let pieces = sent.split_at(sent.len() * usize::from(how >> 2) / 64);
     runtime.block_on(async {
         match how & 3 {
-            0 | 1 => requests(sent, pieces).await,
+            kind @ (0 | 1) => requests(sent, pieces, kind == 1).await,
             2 => answer(Method::GET, sent, pieces).await,
             _ => answer(Method::HEAD, sent, pieces).await,
         }
@@ -101,10 +105,25 @@ where
     Response::new(nothing())
 }
 
-async fn requests(sent: &[u8], pieces: (&[u8], &[u8])) {
+/// Settings of the hub's front.
+const SETTINGS: ClientSettings = ClientSettings {
+    max_head_bytes: 128 * 1024,
+    head_timeout: Duration::from_secs(100),
+    refusal,
+};
+
+fn refusal(_: &HttpError) -> Bytes {
+    Bytes::from_static(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+}
+
+async fn requests(sent: &[u8], pieces: (&[u8], &[u8]), of_client: bool) {
     let ours = collected(|notes| async move {
         let wire = Pieces::new(pieces);
-        let _ = serve_on(wire, move |request| noted(request, notes.clone())).await;
+        let handler = move |request| noted(request, notes.clone());
+        let _ = match of_client {
+            true => serve_clients(wire, &SETTINGS, &ConnectionShutdown::default(), handler).await,
+            false => serve_on(wire, handler).await,
+        };
     });
     let ours = ours.await;
     if ours.is_empty() {

@@ -18,7 +18,6 @@ mod drain_body;
 pub(crate) mod eviction;
 pub(crate) mod forward;
 mod frame_gate;
-mod head_timer;
 mod headers;
 mod hop;
 mod limit;
@@ -59,14 +58,16 @@ use std::{
 };
 
 use fairlead_dialer::{InputGate, ServerTls};
-use fairlead_exchange::BodyError;
+use fairlead_exchange::{
+    Body, BodyError, ClientSettings, ConnectionShutdown, SocketTransport, serve_clients,
+};
 use fairlead_runtime::{Seldom, gauges::GaugeGuard};
 use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::{
     body::{Body as _, Incoming},
-    server::conn::{http1, http2},
+    server::conn::http2,
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -79,10 +80,9 @@ use tracing::debug;
 
 use self::{
     connection::{CLOSE_TIMEOUT, ConnectionState},
-    head_timer::HeadTimer,
     record::{Inbound, RequestRecord},
-    refusal::CodedRefusals,
-    socket::{ClientConnection, ClientSocket, FrontTls, Http1Io, ResetOnDrop, SocketLimits},
+    refusal::refusal,
+    socket::{ClientConnection, ClientSocket, FrontTls, ResetOnDrop, SocketLimits},
     stack::Stack,
     stalls::StallWatch,
     stream_task::StreamExecutor,
@@ -99,9 +99,15 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD_OR_IDLE_TIMEOUT: Duration = Duration::from_secs(100);
 /// Above the limit of [`headers::check`], so that most oversized heads get an answer with a code.
 ///
-/// Beyond it, and beyond 100 fields, hyper refuses by itself ([`refusal`]). With a limit of more fields hyper would
-/// allocate that many for each request. Over HTTP/2 its answer has no body.
+/// Beyond it, and beyond 100 fields, the connection ends with a [`mod@refusal`]. Over HTTP/2 the answer is hyper's, without a
+/// body.
 const HEAD_BUFFER_BYTES: usize = 2 * headers::MAX_HEAD;
+/// HTTP/1 of clients.
+const HTTP1: ClientSettings = ClientSettings {
+    max_head_bytes: HEAD_BUFFER_BYTES,
+    head_timeout: HEAD_OR_IDLE_TIMEOUT,
+    refusal,
+};
 /// As kube-apiserver. Clients open another connection for more.
 const H2_MAX_STREAMS: u32 = 100;
 const H2_STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
@@ -225,23 +231,16 @@ impl Front {
     {
         let hub = Arc::clone(&self.hub);
         let (peer, state) = (connection.peer, Arc::clone(&connection.state));
-        let service = service_fn(move |request| self.request(request, &connection, None));
-        let io: Http1Io<IO> = TokioIo::new(CodedRefusals::new(io, Arc::clone(&state)));
-        let serving = h1().serve_connection(io, service).with_upgrades();
+        let shutdown = ConnectionShutdown::default();
+        let serving = serve_clients(SocketTransport::new(io), &HTTP1, &shutdown, |request| {
+            self.request(request, &connection, None)
+        });
         // A connection to a hub that refuses requests may carry an agent with a broken link.
         let over = match hub.closing.is_cancelled() {
             true => Either::Left(hub.sessions_ended.cancelled()),
             false => Either::Right(hub.closing.cancelled()),
         };
-        serve_until(
-            &hub,
-            serving,
-            |it| it.graceful_shutdown(),
-            over,
-            peer,
-            &state,
-        )
-        .await;
+        serve_until(&hub, serving, |_| shutdown.begin(), over, peer, &state).await;
     }
 
     async fn http2(self, tls: FrontTls, connection: ClientConnection) {
@@ -251,7 +250,14 @@ impl Front {
         let executor =
             StreamExecutor::new(&hub.process, &hub.stalls, hub.stall_timeout, &hub.metrics);
         let streams = executor.clone();
-        let service = service_fn(move |request| self.request(request, &connection, Some(&streams)));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let request = request.map(|it| match it.is_end_stream() {
+                true => body::empty(),
+                false => it.map_err(BodyError::from).boxed_unsync(),
+            });
+            self.request(request, &connection, Some(&streams))
+                .map(Ok::<_, Infallible>)
+        });
         let serving = h2(executor).serve_connection(TokioIo::new(tls), service);
         serve_until(
             &hub,
@@ -283,10 +289,10 @@ impl Front {
     /// Gives the request its id and passes it to the stack.
     fn request(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<Body>,
         connection: &ClientConnection,
         streams: Option<&StreamExecutor>,
-    ) -> impl Future<Output = Result<Response<RecordedDownload>, Infallible>> + Send + use<> {
+    ) -> impl Future<Output = Response<RecordedDownload>> + Send + use<> {
         let hub = &self.hub;
         let mut connection = connection.clone();
         connection.peer = hub
@@ -308,27 +314,25 @@ impl Front {
             streams.watch_next(&record);
         }
         let inbound = Box::new(Inbound {
-            request: request.map(|it| match it.is_end_stream() {
-                true => body::empty(),
-                false => it.map_err(BodyError::from).boxed_unsync(),
-            }),
+            request,
             connection,
             record,
         });
-        self.stack.clone().answer(inbound).map(Ok)
+        self.stack.clone().answer(inbound)
     }
 }
 
 /// Serves until the connection ends; once `over` completes, it ends after the requests that run on it.
-async fn serve_until<C>(
+async fn serve_until<C, E>(
     hub: &Hub,
     serving: C,
-    shut_down: fn(Pin<&mut C>),
+    shut_down: impl FnOnce(Pin<&mut C>),
     over: impl Future<Output = ()>,
     peer: SocketAddr,
     state: &ConnectionState,
 ) where
-    C: Future<Output = hyper::Result<()>>,
+    C: Future<Output = Result<(), E>>,
+    E: std::error::Error + 'static,
 {
     let mut serving = std::pin::pin!(serving);
     let slot = hub.strangers.connection(peer.ip());
@@ -362,16 +366,6 @@ async fn serve_until<C>(
     if let Err(error) = ended {
         debug!(%peer, error = &error as &dyn std::error::Error, "connection ended early");
     }
-}
-
-/// Settings of one connection.
-fn h1() -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(HeadTimer::default())
-        .header_read_timeout(HEAD_OR_IDLE_TIMEOUT)
-        .max_buf_size(HEAD_BUFFER_BYTES);
-    builder
 }
 
 fn h2(executor: StreamExecutor) -> http2::Builder<StreamExecutor> {

@@ -26,7 +26,7 @@ fn chunked_answer(rest: &str) -> String {
 }
 
 /// Framing that both sides refuse, after a first line.
-fn framings() -> Vec<(&'static str, &'static str)> {
+pub(super) fn framings() -> Vec<(&'static str, &'static str)> {
     vec![
         (
             "content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Requests that hyper's server reads from these bytes, up to the first one it refuses.
-async fn served_by_hyper(sent: &[u8]) -> Vec<ReadMessage> {
+pub(super) async fn served_by_hyper(sent: &[u8]) -> Vec<ReadMessage> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = seen.clone();
     let service = service_fn(move |request: Request<Incoming>| {
@@ -60,7 +60,7 @@ async fn answered_by_hyper(method: Method, sent: &[u8]) -> Option<ReadMessage> {
     Some(message)
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -104,7 +104,7 @@ fn body() -> impl Strategy<Value = String> {
     ]
 }
 
-fn message(lines: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn message(lines: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let line = proptest::sample::select(lines);
     let fields = proptest::collection::vec(field(), 0..5);
     let noise = proptest::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
@@ -141,7 +141,7 @@ const STATUS_LINES: &[&str] = &[
 ];
 
 /// hyper removes fields that it has processed.
-fn comparable(mut message: ReadMessage) -> ReadMessage {
+pub(super) fn comparable(mut message: ReadMessage) -> ReadMessage {
     message.headers.remove(header::TRANSFER_ENCODING);
     message
 }

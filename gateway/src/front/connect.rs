@@ -8,10 +8,9 @@ use fairlead_dialer::{
     Accepted, Arrival, CloseReason, Limits,
     accept::{accept_resumable, resume_only, upgrade_response},
 };
-use fairlead_exchange::Body;
+use fairlead_exchange::{Body, OnUpgrade};
 use fairlead_seam::DirectoryError;
 use http::Response;
-use hyper::upgrade::OnUpgrade;
 use time::OffsetDateTime;
 use tokio::time::timeout;
 use tracing::{debug, info};
@@ -52,7 +51,7 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
             return Ok(response);
         }
     };
-    let upgraded = hyper::upgrade::on(&mut request);
+    let upgraded = OnUpgrade::take(&mut request);
     let peer = inbound.connection.peer;
     let hub = Arc::clone(hub);
     let owner = hub.process.clone();

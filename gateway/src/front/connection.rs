@@ -253,7 +253,7 @@ impl ConnectionState {
         CloseCause::NotAuthenticated
     }
 
-    /// hyper itself closes idle HTTP/1.1 connections.
+    /// The server of HTTP/1 closes idle connections itself.
     async fn idle(&self, timeout: Duration) -> CloseCause {
         if !self.is_http2() {
             return std::future::pending().await;

@@ -1,8 +1,7 @@
 //! The step that drains the unread rest of a request's body after an early answer.
 //!
-//! hyper closes such a connection as soon as the answer is written. The client's next request breaks then, or even the
-//! answer is lost, because the kernel resets a connection with unread bytes. So a small rest is read; for a large one
-//! the answer announces the end of the connection.
+//! The server of HTTP/1 ends such a connection after the answer, and the client's next request breaks. So a small rest is
+//! read; for a large one the answer announces the end of the connection.
 
 use std::{
     future::Future,

@@ -346,7 +346,7 @@ fn wanted_upgrade(
         },
         None => headers::requested_upgrade(request)?,
     };
-    let client = OnUpgrade::from_hyper(hyper::upgrade::on(request));
+    let client = OnUpgrade::take(request);
     Some((UpgradeUser::Client(client), protocol))
 }
 

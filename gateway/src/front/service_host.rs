@@ -64,7 +64,7 @@ pub(crate) async fn forward_to_service(
     let target = connect_target(hub, &service, connect, needs_caller).await?;
     drop(waiting);
     let wanted = headers::requested_upgrade(&request);
-    let user = wanted.is_some().then(|| hyper::upgrade::on(&mut request));
+    let user = wanted.is_some().then(|| OnUpgrade::take(&mut request));
     let (mut head, upload) = request.into_parts();
     prepare(&mut head, &connection.peer.ip().to_canonical().to_string())?;
     match &wanted {
@@ -91,8 +91,10 @@ pub(crate) async fn forward_to_service(
             headers::strip_service_answer(head.headers_mut(), true);
             let farewell = Farewell::of(record.kind(), query.as_deref(), &protocol, head.headers());
             let joined = Joined::Protocol(Protocol::of(&protocol));
-            let client = OnUpgrade::from_hyper(user);
-            let ends = UpgradeEnds { client, agent };
+            let ends = UpgradeEnds {
+                client: user,
+                agent,
+            };
             upgrade::join(
                 hub,
                 record,

@@ -16,9 +16,8 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use fairlead_dialer::{InputGate, OUTER_TLS_BUFFER_BYTES, PollInput, ServerTls};
+use fairlead_exchange::Upgraded;
 use fairlead_seam::NamedService;
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -29,15 +28,11 @@ use tokio_util::either::Either;
 use crate::{
     front::{
         connection::{ConnectionState, STRANGER_READ_BYTES},
-        refusal::CodedRefusals,
         stalls::StallWatch,
         stranger_pools::StrangerShares,
     },
     metrics::{Metrics, ResetCause},
 };
-
-/// Connection of HTTP/1 as hyper has it.
-pub(crate) type Http1Io<IO> = TokioIo<CodedRefusals<IO>>;
 
 /// Idle time before the first keep-alive probe. A vanished client is noticed after this time plus nine intervals.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
@@ -161,7 +156,7 @@ impl ClientSocket {
     }
 }
 
-/// The connection below hyper after the upgrade of an agent's request, with TLS or without.
+/// The connection of an agent after the upgrade of its request, with TLS or without.
 ///
 /// The kernel gives it up as soon as a link would be.
 ///
@@ -170,16 +165,10 @@ impl ClientSocket {
 pub(crate) fn agent_connection(
     upgraded: Upgraded,
 ) -> Result<Either<FrontTls, ClientSocket>, &'static str> {
-    let (mut io, read) = match upgraded.downcast::<Http1Io<FrontTls>>() {
-        Ok(parts) => {
-            let tls = parts.io.into_inner().into_inner();
-            (Either::Left(tls), parts.read_buf)
-        }
-        Err(other) => match other.downcast::<Http1Io<ClientSocket>>() {
-            Ok(parts) => {
-                let socket = parts.io.into_inner().into_inner();
-                (Either::Right(socket), parts.read_buf)
-            }
+    let (mut io, read) = match upgraded.downcast::<FrontTls>() {
+        Ok((tls, read)) => (Either::Left(tls), read),
+        Err(other) => match other.downcast::<ClientSocket>() {
+            Ok((socket, read)) => (Either::Right(socket), read),
             Err(_) => return Err("it came by another way"),
         },
     };

@@ -32,7 +32,7 @@ use crate::{
 
 /// Time for the server to complete a message before the answer breaks within it.
 const BOUNDARY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time for hyper to flush the last message before the answer breaks.
+/// Time for the server to flush the last message before the answer breaks.
 const FLUSH_TIME: Duration = Duration::from_millis(300);
 
 /// Number of frames of a request's body taken so far; `None` without a body.
@@ -106,7 +106,7 @@ pub(crate) struct RecordedDownload {
     record: RequestRecord,
     /// Armed when the body breaks, if only the end of the connection ends the body.
     reset: Option<ResetOnDrop>,
-    /// Bytes still to come, if known: hyper takes no more than these.
+    /// Bytes still to come, if known: the server takes no more than these.
     left: Option<u64>,
     over: bool,
     format: StreamFormat,
@@ -117,7 +117,7 @@ pub(crate) struct RecordedDownload {
 }
 
 impl RecordedDownload {
-    /// `bodiless` if hyper sends no body in any case, as to a HEAD.
+    /// `bodiless` if the server sends no body in any case, as to a HEAD.
     pub(crate) fn new(
         inner: Body,
         record: RequestRecord,

@@ -27,7 +27,7 @@ use crate::{
     metrics::RequestEnd,
 };
 
-/// Deadline for hyper to send the `101` and hand over the connection.
+/// Deadline for the server to send the `101` and hand over the connection.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time for the last frame of the server to be completed.

@@ -79,7 +79,6 @@ pub(crate) fn render(failure: &Failure, shape: Shape) -> Response<Body> {
     response
 }
 
-/// Sets the headers of an answer that reports a failure.
 /// Whole answer of HTTP/1.1 for a client whose request is unknown, as the last one of its connection.
 pub(crate) fn render_last(failure: &Failure) -> Vec<u8> {
     let answer = render(failure, Shape::Status(Encoding::Json));
@@ -97,6 +96,7 @@ pub(crate) fn render_last(failure: &Failure) -> Vec<u8> {
     bytes
 }
 
+/// Sets the headers of an answer that reports a failure.
 fn set_headers(response: &mut Response<Body>, code: Code) {
     let http_status = response.status().as_u16();
     let headers = response.headers_mut();

@@ -117,7 +117,7 @@ async fn forms_of_smuggling_are_refused() {
     }
 }
 
-/// A proxy that takes `Content-Length` sends the rest of the body, and hyper, which takes the chunks, must not serve the
+/// A proxy that takes `Content-Length` sends the rest of the body, and a server that takes the chunks must not serve the
 /// rest as a request (RFC 9112, section 6.3).
 #[tokio::test]
 async fn request_with_two_lengths_is_the_last_one_of_its_connection() {
@@ -135,7 +135,7 @@ async fn request_with_two_lengths_is_the_last_one_of_its_connection() {
             tls.write_all(request.as_bytes()).await.unwrap();
             tls.flush().await.unwrap();
             let answer = RawAnswer::read(&mut tls).await.unwrap();
-            assert_eq!(answer.header("connection"), Some("close"), "{request}");
+            assert_refused(&answer, 400, "FL-1304");
             let mut rest = Vec::new();
             // The end may be a reset, because the hidden request is never read.
             let _ = tls.read_to_end(&mut rest).await;
@@ -153,7 +153,7 @@ async fn heads_that_are_too_large_are_refused() {
         let answer = rig.get(HUB, "/v1/whoami", headers).await;
         assert_eq!((answer.status, answer.code()), (431, "FL-1306"));
     }
-    // hyper itself refuses more than 100 fields.
+    // The parser takes at most 100 fields.
     for count in [101, 120, 5_000] {
         let too_many = "X-Many: 1\r\n".repeat(count);
         let answer = rig.get(HUB, "/v1/whoami", &too_many).await;
@@ -211,4 +211,48 @@ async fn second_head_of_a_connection_is_refused_with_a_code() {
             _ => assert_refused(&answer, 431, "FL-1306"),
         }
     }
+}
+
+#[tokio::test]
+async fn requests_before_an_answer_are_answered_in_their_order() {
+    let rig = Rig::start();
+    let mut tls = rig.connect(HUB, "http/1.1").await;
+    let request =
+        |line: &str, rest: &str| format!("{line} HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n{rest}");
+    let sent = [
+        request("GET /v1/whoami", "\r\n"),
+        request("PUT /v1/whoami", "Content-Length: 3\r\n\r\nabc"),
+        request("GET /nothing", "\r\n"),
+        request("GET /v1/whoami", "Connection: close\r\n\r\n"),
+        request("GET /v1/whoami", "\r\n"),
+    ];
+    tls.write_all(sent.concat().as_bytes()).await.unwrap();
+    tls.flush().await.unwrap();
+    for (status, connection) in [(200, None), (405, None), (404, None), (200, Some("close"))] {
+        let answer = timeout(TEST_DEADLINE, RawAnswer::read(&mut tls)).await;
+        let answer = answer.unwrap().unwrap();
+        assert_eq!(
+            (answer.status, answer.header("connection")),
+            (status, connection)
+        );
+        assert!(answer.header("date").is_some());
+    }
+    let mut rest = Vec::new();
+    let ended = timeout(TEST_DEADLINE, tls.read_to_end(&mut rest)).await;
+    ended.unwrap().unwrap();
+    assert!(rest.is_empty(), "the last request is not served");
+}
+
+#[tokio::test]
+async fn client_of_http_1_0_gets_one_answer() {
+    let rig = Rig::start();
+    let request = format!("GET /v1/whoami HTTP/1.0\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
+    let mut tls = rig.connect(HUB, "http/1.1").await;
+    tls.write_all(request.as_bytes()).await.unwrap();
+    tls.flush().await.unwrap();
+    let mut answer = String::new();
+    let ended = timeout(TEST_DEADLINE, tls.read_to_string(&mut answer)).await;
+    ended.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200 OK\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nada"), "{answer}");
 }

@@ -178,7 +178,7 @@ async fn connect_of_a_client_is_refused() {
         (with("Transfer-Encoding: chunked\r\n"), path_code),
         (
             with("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"),
-            path_code,
+            bad,
         ),
         (with("Content-Length: 1\r\nContent-Length: 2\r\n"), bad),
         (with("Host: db:80\r\n"), bad),
@@ -273,7 +273,7 @@ async fn other_upgrade_than_the_websocket_is_refused() {
         ),
         (
             with("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n"),
-            upgrade,
+            bad,
         ),
         (with("Content-Length: +0\r\n"), bad),
         (with("Content-Length: 0\r\nContent-Length: 1\r\n"), bad),
