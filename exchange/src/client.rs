@@ -19,6 +19,7 @@ use crate::{
     error::{ExchangeError, HttpError},
     head::{RequestKind, ResponseHead},
     in_flight::{InFlight, InFlightError, PendingRequest},
+    lines::request::WrittenLines,
     pool::Pool,
     transport::Transport,
 };
@@ -204,6 +205,16 @@ impl PreparedRequest {
         kept: &dyn Fn(&HeaderName) -> bool,
     ) -> Result<Self, ExchangeError> {
         let pending = PendingRequest::new(request, added, kept).map_err(ExchangeError::Request)?;
+        Ok(PreparedRequest(Box::new(pending)))
+    }
+
+    /// Ends the head of a request that is written in lines.
+    ///
+    /// # Errors
+    ///
+    /// As [`PreparedRequest::new`].
+    pub fn of_lines(written: WrittenLines<'_>, body: Body) -> Result<Self, ExchangeError> {
+        let pending = PendingRequest::of_lines(written, body).map_err(ExchangeError::Request)?;
         Ok(PreparedRequest(Box::new(pending)))
     }
 

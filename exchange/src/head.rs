@@ -23,13 +23,27 @@ type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
 
 /// Head of a request, and its consequences for the stream.
 #[derive(Debug)]
-pub(crate) struct RequestHead {
-    pub(crate) request: Request<()>,
+pub(crate) struct RequestHead<R = Request<()>> {
+    pub(crate) request: R,
     pub(crate) kind: RequestKind,
     pub(crate) body: BodyDecoder,
     pub(crate) expects_continue: bool,
     pub(crate) takes_trailers: bool,
     pub(crate) close: bool,
+}
+
+impl<R> RequestHead<R> {
+    /// The same head in another form.
+    pub(crate) fn map<T>(self, form: impl FnOnce(R) -> T) -> RequestHead<T> {
+        RequestHead {
+            request: form(self.request),
+            kind: self.kind,
+            body: self.body,
+            expects_continue: self.expects_continue,
+            takes_trailers: self.takes_trailers,
+            close: self.close,
+        }
+    }
 }
 
 /// Properties of a request that the response's framing depends on.
@@ -156,7 +170,7 @@ pub(crate) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
 }
 
 /// Origin form, or authority form for CONNECT. Other forms do not occur between two proxies.
-fn target(method: &Method, target: Bytes) -> Result<Uri, HttpError> {
+pub(crate) fn target(method: &Method, target: Bytes) -> Result<Uri, HttpError> {
     let connect = *method == Method::CONNECT;
     if target.contains(&b'#') || (target.first() == Some(&b'/')) == connect {
         return malformed("the target is not in origin form");
@@ -317,6 +331,11 @@ fn write_fields(
             field(out, name.as_str(), value.as_bytes());
         }
     }
+    end_fields(body, out);
+}
+
+/// Writes the field that frames the body, and the end of the head.
+pub(crate) fn end_fields(body: &BodyEncoder, out: &mut BytesMut) {
     match body {
         BodyEncoder::Nothing => {}
         BodyEncoder::Length(length) => {

@@ -18,9 +18,10 @@ use crate::{
     body::{Body, BodyError},
     chunked::Piece,
     error::{HttpError, malformed},
-    framing::{self, BodyDecoder},
+    framing::{self, BodyDecoder, BodyEncoder},
     head::{self, AddedField, RequestKind, ResponseHead, WrittenHead},
     incoming::Incoming,
+    lines::request::WrittenLines,
     outgoing::Outgoing,
     sending::{Filled, Sending},
     transport::Transport,
@@ -96,6 +97,34 @@ impl PendingRequest {
             again: repeatable.then(|| out.sealed()),
             out,
             upload,
+            kind,
+        })
+    }
+}
+
+impl PendingRequest {
+    /// Ends the head of a request in lines, which asks for no upgrade and no `100 Continue`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`PendingRequest::new`].
+    pub(crate) fn of_lines(written: WrittenLines<'_>, body: Body) -> Result<Self, BodyError> {
+        let kind = written.kind();
+        let is_safe = written.is_safe();
+        let (head, encoder) = written.end(&body)?;
+        if encoder != BodyEncoder::Nothing {
+            return Ok(PendingRequest {
+                out: Outgoing::begun(head),
+                upload: UploadState::Going(Sending::new(body, encoder)),
+                again: None,
+                kind,
+            });
+        }
+        let head = head.freeze();
+        Ok(PendingRequest {
+            again: is_safe.then(|| head.clone()),
+            out: head.into(),
+            upload: UploadState::Done,
             kind,
         })
     }

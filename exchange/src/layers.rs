@@ -5,13 +5,14 @@
 mod shared;
 
 /// Top-level modules, lowest layer first. Modules of one layer are independent of each other.
-const LAYERS: [&[&str]; 11] = [
+const LAYERS: [&[&str]; 12] = [
     &["body", "frames", "gather", "outgoing", "splice", "upgrade"],
     &["answer", "error", "transport"],
     &["fields", "pool", "socket"],
     &["chunked"],
     &["framing"],
     &["head", "sending"],
+    &["lines"],
     &["incoming"],
     &["in_flight", "request_reader"],
     &["download", "server"],

@@ -6,6 +6,7 @@
 //! request_reader      in_flight       one exchange, driven by polling
 //! sending              incoming       bodies, each way
 //! head, framing, chunked, fields      the codec: bytes to heads and bodies, and back
+//! lines                               heads without a map, for a proxy that filters fields
 //! pool                                idle transports
 //! transport, socket                   a stream of a session, or a TCP or TLS connection
 //! upgrade, splice, frames             a raw stream after its 101: copied both ways, pings of kubectl found
@@ -31,6 +32,7 @@ mod in_flight;
 mod incoming;
 #[cfg(test)]
 mod layers;
+mod lines;
 mod outgoing;
 mod pool;
 pub mod redirect;
@@ -48,8 +50,12 @@ pub use answer::Answer;
 pub use body::{Body, BodyError};
 pub use client::{Client, Exchanges, PreparedRequest, RepeatableRequest, SendError};
 pub use error::{ExchangeError, HttpError};
+pub use lines::{
+    Line, LineIndex, LineSet, Lines, MAX_LINES, NameBuffer,
+    request::{ReceivedRequest, RequestLines, WrittenLines},
+};
 pub use outgoing::Outgoing;
-pub use server::{serve, serve_on};
+pub use server::{serve, serve_lines, serve_on};
 pub use socket::SocketTransport;
 pub use splice::{Spliced, splice, splice_watched};
 pub use transport::Transport;

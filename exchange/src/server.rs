@@ -26,6 +26,7 @@ use crate::{
     error::{HttpError, malformed},
     framing::{self, BodyEncoder},
     head::{self, RequestHead, RequestKind},
+    lines::request::{LinesForm, MapForm, ReceivedRequest, RequestForm},
     outgoing::Outgoing,
     request_reader::{PeerState, RequestReader, UNEXPECTED_DATA},
     sending::{Filled, Sending},
@@ -56,6 +57,20 @@ where
     serve_on(stream, handler).await
 }
 
+/// Serves requests on `stream` as [`serve`], with heads in lines if they can be read so.
+///
+/// # Errors
+///
+/// As for [`serve`].
+pub async fn serve_lines<W, H, F>(transport: W, handler: H) -> io::Result<()>
+where
+    W: Transport,
+    H: Fn(ReceivedRequest) -> F,
+    F: Future<Output = Response<Body>>,
+{
+    serve_as::<LinesForm, _, _, _>(transport, handler).await
+}
+
 /// Serves requests on any transport, as [`serve`].
 ///
 /// # Errors
@@ -67,12 +82,23 @@ where
     H: Fn(Request<Body>) -> F,
     F: Future<Output = Response<Body>>,
 {
+    serve_as::<MapForm, _, _, _>(transport, handler).await
+}
+
+/// Serves requests in the form that the handler takes.
+async fn serve_as<R, W, H, F>(transport: W, handler: H) -> io::Result<()>
+where
+    R: RequestForm,
+    W: Transport,
+    H: Fn(R::Request) -> F,
+    F: Future<Output = Response<Body>>,
+{
     let mut serving = Serving {
         reader: Arc::new(RequestReader::new(transport)),
         out: Outgoing::default(),
     };
     loop {
-        let head = match serving.head().await {
+        let head = match serving.head::<R>().await {
             Ok(Some(head)) => head,
             Ok(None) => return serving.finish().await,
             Err(HttpError::TooLarge) => return serving.too_large().await,
@@ -81,7 +107,7 @@ where
         if head.kind.upgrade {
             serving.reader.check_rest()?;
         }
-        let (request, turn) = serving.begin(head);
+        let (request, turn) = serving.begin::<R>(head);
         let answer = serving.handled(handler(request), &turn).await?;
         if !serving.answer(answer, turn).await? {
             return Ok(());
@@ -111,7 +137,7 @@ struct Turn {
 }
 
 impl<W: Transport> Serving<W> {
-    async fn head(&self) -> Result<Option<RequestHead>, HttpError> {
+    async fn head<R: RequestForm>(&self) -> Result<Option<RequestHead<R::Head>>, HttpError> {
         let mut deadline: Option<Pin<Box<Sleep>>> = None;
         let head = poll_fn(|cx| {
             if let Poll::Ready(head) = self.reader.poll_head(cx) {
@@ -126,12 +152,12 @@ impl<W: Transport> Serving<W> {
             Poll::Pending
         });
         let head = head.await?;
-        head.map(|head| head::request(&head)).transpose()
+        head.map(|head| R::read(&head)).transpose()
     }
 
-    fn begin(&self, head: RequestHead) -> (Request<Body>, Turn) {
+    fn begin<R: RequestForm>(&self, head: RequestHead<R::Head>) -> (R::Request, Turn) {
         let RequestHead {
-            mut request,
+            request,
             kind,
             body,
             expects_continue,
@@ -145,14 +171,14 @@ impl<W: Transport> Serving<W> {
             expects_continue,
             close,
         };
-        if kind.upgrade {
+        let on_upgrade = kind.upgrade.then(|| {
             let (tx, on) = OnUpgrade::pair();
-            request.extensions_mut().insert(on);
             turn.upgrade = Some(tx);
-        }
+            on
+        });
         let upload = self.reader.begin(body, expects_continue);
         let body = upload.map_or_else(body::empty, Body::new);
-        (request.map(|()| body), turn)
+        (R::whole(request, on_upgrade, body), turn)
     }
 
     /// Runs the handler while the peer waits for it.

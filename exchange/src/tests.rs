@@ -1,5 +1,6 @@
 mod delivery;
 mod hostile;
+mod lines;
 mod pool;
 mod reference;
 mod script;

@@ -1,0 +1,243 @@
+//! Heads as lines: fields stay slices of the received head, without a map and without an allocation for each.
+//!
+//! Only heads without surprises are read so. Each other one is read by `head`, which also finds its error: with more than
+//! [`MAX_LINES`] fields, a long name, `Connection`, `Upgrade` or `Trailer`, a CONNECT, or invalid input.
+
+use std::mem::MaybeUninit;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::{
+    fields::{FramingFields, FramingName, field},
+    framing::BodyEncoder,
+    head,
+};
+
+pub(crate) mod request;
+
+/// Limit of the fields of a head in lines.
+pub const MAX_LINES: usize = 32;
+/// Longest name of a field in lines, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+
+pub(crate) type LineSlots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_LINES];
+
+/// Fields of a received head, in their order.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    head: Bytes,
+    spans: [Span; MAX_LINES],
+    count: usize,
+    content_length: LineSet,
+    transfer_encoding: LineSet,
+}
+
+/// Place of a field in its head, whose size fits 16 bits.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    name: u16,
+    name_bytes: u16,
+    value: u16,
+    value_bytes: u16,
+}
+
+/// A field of a received head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Place of the field in its head.
+    pub index: LineIndex,
+    /// Name as received, in any case.
+    pub name: &'a str,
+    /// Value without the white space around it.
+    pub value: &'a [u8],
+}
+
+/// Place of a field in its head, below [`MAX_LINES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineIndex(u8);
+
+/// Some fields of a head.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LineSet(u32);
+
+impl LineSet {
+    /// Adds a field.
+    pub fn insert(&mut self, index: LineIndex) {
+        self.0 |= 1 << index.0;
+    }
+
+    /// True if the field was added.
+    #[must_use]
+    pub fn contains(self, index: LineIndex) -> bool {
+        self.0 & (1 << index.0) != 0
+    }
+
+    /// True without a field.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Line<'_> {
+    /// The name in lower case. A name without capitals, as of a hub, is not copied.
+    pub fn lower_name<'a>(&'a self, buffer: &'a mut NameBuffer) -> &'a str {
+        let name = self.name.as_bytes();
+        let Some(copy) = buffer.0.get_mut(..name.len()) else {
+            return self.name;
+        };
+        if !name.iter().any(u8::is_ascii_uppercase) {
+            return self.name;
+        }
+        copy.copy_from_slice(name);
+        copy.make_ascii_lowercase();
+        std::str::from_utf8(copy).unwrap_or_default()
+    }
+}
+
+/// Memory for one name in lower case.
+#[derive(Debug)]
+pub struct NameBuffer([u8; MAX_NAME_BYTES]);
+
+impl Default for NameBuffer {
+    fn default() -> Self {
+        NameBuffer([0; MAX_NAME_BYTES])
+    }
+}
+
+impl Lines {
+    /// The parsed fields of `head`, and their framing; `None` for a head that is not read in lines.
+    fn of(head: &Bytes, parsed: &[httparse::Header<'_>]) -> Option<(Self, FramingFields)> {
+        let mut framing = FramingFields::default();
+        let (mut content_length, mut transfer_encoding) = (LineSet::default(), LineSet::default());
+        let mut spans = [Span::default(); MAX_LINES];
+        for (index, (span, field)) in (0..).zip(spans.iter_mut().zip(parsed)) {
+            let framing_name = framing_name(field.name)?;
+            framing.named(framing_name, field.value).ok()?;
+            match framing_name {
+                FramingName::ContentLength => content_length.insert(LineIndex(index)),
+                FramingName::TransferEncoding => transfer_encoding.insert(LineIndex(index)),
+                _ => {}
+            }
+            *span = Span::of(head, field)?;
+        }
+        if parsed.len() > MAX_LINES || (framing.chunked && framing.length.is_some()) {
+            return None;
+        }
+        let lines = Lines {
+            head: head.clone(),
+            spans,
+            count: parsed.len(),
+            content_length,
+            transfer_encoding,
+        };
+        Some((lines, framing))
+    }
+
+    /// All fields, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Line<'_>> {
+        let spans = self.spans.iter().take(self.count);
+        (0..).zip(spans).map(|(index, span)| Line {
+            index: LineIndex(index),
+            name: std::str::from_utf8(span.name(&self.head)).unwrap_or_default(),
+            value: span.value(&self.head),
+        })
+    }
+
+    /// Some fields, in their order.
+    pub fn chosen(&self, set: LineSet) -> impl Iterator<Item = Line<'_>> {
+        self.iter().filter(move |line| set.contains(line.index))
+    }
+
+    /// True if one of these fields has the name of `line`.
+    #[must_use]
+    pub fn has_name(&self, set: LineSet, line: &Line<'_>) -> bool {
+        let spans = (0..).zip(self.spans.iter().take(self.count));
+        let mut chosen = spans.filter(|(index, _)| set.contains(LineIndex(*index)));
+        chosen.any(|(_, span)| {
+            usize::from(span.name_bytes) == line.name.len()
+                && span
+                    .name(&self.head)
+                    .eq_ignore_ascii_case(line.name.as_bytes())
+        })
+    }
+
+    /// Bytes of the head.
+    pub(crate) fn head_bytes(&self) -> usize {
+        self.head.len()
+    }
+
+    /// Ends a head with some fields, and with the framing of its body. Names are in lower case, as those of a map.
+    pub(crate) fn end(&self, set: LineSet, body: &BodyEncoder, out: &mut BytesMut) {
+        let mut written = LineSet(set.0 & !self.transfer_encoding.0);
+        if *body != BodyEncoder::Nothing {
+            written.0 &= !self.content_length.0;
+        }
+        for line in self.chosen(written) {
+            let start = out.len();
+            field(out, line.name, line.value);
+            let name = out.get_mut(start..start + line.name.len());
+            name.unwrap_or_default().make_ascii_lowercase();
+        }
+        head::end_fields(body, out);
+    }
+
+    /// The same fields as a map.
+    pub(crate) fn to_map(&self) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(self.count);
+        for line in self.iter() {
+            let name = HeaderName::from_bytes(line.name.as_bytes());
+            let value = HeaderValue::from_maybe_shared(self.head.slice_ref(line.value));
+            // Never an error: httparse admits the same bytes.
+            if let (Ok(name), Ok(value)) = (name, value) {
+                headers.append(name, value);
+            }
+        }
+        headers
+    }
+}
+
+impl Span {
+    fn of(head: &Bytes, field: &httparse::Header<'_>) -> Option<Self> {
+        let start = head.as_ptr().addr();
+        let offset = |part: &[u8]| u16::try_from(part.as_ptr().addr().checked_sub(start)?).ok();
+        let (name, value) = (field.name.as_bytes(), field.value);
+        Some(Span {
+            name: offset(name)?,
+            name_bytes: u16::try_from(name.len()).ok()?,
+            // An empty value has no place of its own.
+            value: if value.is_empty() { 0 } else { offset(value)? },
+            value_bytes: u16::try_from(value.len()).ok()?,
+        })
+    }
+
+    fn name<'a>(&self, head: &'a [u8]) -> &'a [u8] {
+        part(head, self.name, self.name_bytes)
+    }
+
+    fn value<'a>(&self, head: &'a [u8]) -> &'a [u8] {
+        part(head, self.value, self.value_bytes)
+    }
+}
+
+fn part(head: &[u8], start: u16, bytes: u16) -> &[u8] {
+    let (start, bytes) = (usize::from(start), usize::from(bytes));
+    head.get(start..start + bytes).unwrap_or_default()
+}
+
+/// Framing field of this name; `None` for a name that no head in lines has.
+fn framing_name(name: &str) -> Option<FramingName> {
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    Some(match name.len() {
+        2 if is("te") => FramingName::Te,
+        4 if is("host") => FramingName::Host,
+        6 if is("expect") => FramingName::Expect,
+        7 if is("upgrade") || is("trailer") => return None,
+        10 if is("connection") => return None,
+        14 if is("content-length") => FramingName::ContentLength,
+        17 if is("transfer-encoding") => FramingName::TransferEncoding,
+        0..=MAX_NAME_BYTES => FramingName::Other,
+        _ => return None,
+    })
+}
