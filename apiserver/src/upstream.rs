@@ -20,9 +20,11 @@ use crate::credentials::{
 };
 
 pub(crate) mod connect;
+mod lines;
 mod redirect;
 mod token;
 
+pub use lines::RelayedLines;
 pub use token::{BadToken, BearerToken};
 
 use connect::{ApiServerConnection, ConnectError, Connector};
@@ -263,9 +265,26 @@ impl Upstream {
             ),
             Some(_) => (&access.without_certificate, &self.token_client, other),
         };
-        address(&mut request, endpoint)?;
+        if let Some(whole) = address(request.uri(), endpoint)? {
+            *request.uri_mut() = whole;
+        }
         let requested = request.uri().clone();
         let request = headers.prepare(request, endpoint, authorization)?;
+        let answer = self.answer(request, &requested, endpoint, clients).await?;
+        if other.is_none() && is_rejected(&answer) {
+            self.credentials.report_unauthorized(access).await;
+        }
+        Ok(answer)
+    }
+
+    /// Sends an encoded request to an endpoint.
+    async fn answer(
+        &self,
+        request: PreparedRequest,
+        requested: &Uri,
+        endpoint: &Arc<Endpoint>,
+        clients: &Mutex<Option<EndpointClient>>,
+    ) -> Result<Answer, UpstreamError> {
         let connect = || self.connector.connect(endpoint);
         let sent = client(clients, endpoint)
             .send_prepared(request, connect)
@@ -278,13 +297,15 @@ impl Upstream {
             SendError::Broken(cause) | SendError::Request(cause) => UpstreamError::Broken(cause),
         })?;
         if let Answer::Response(response) = &mut answer {
-            redirect::localize(response, endpoint, &requested)?;
-            if response.status() == StatusCode::UNAUTHORIZED && other.is_none() {
-                self.credentials.report_unauthorized(access).await;
-            }
+            redirect::localize(response, endpoint, requested)?;
         }
         Ok(answer)
     }
+}
+
+/// True if the API server rejects the credential of a request.
+fn is_rejected(answer: &Answer) -> bool {
+    matches!(answer, Answer::Response(response) if response.status() == StatusCode::UNAUTHORIZED)
 }
 
 /// Pool of an endpoint; the pool of another endpoint is dropped.
@@ -303,15 +324,15 @@ fn client(
     }
 }
 
-/// Adds the API server's base path to a request.
-fn address(request: &mut Request<Body>, endpoint: &Endpoint) -> Result<(), UpstreamError> {
-    if !endpoint.base_path.is_empty() {
-        let path = request.uri().path_and_query();
-        let path = path.map_or("/", PathAndQuery::as_str);
-        let whole = format!("{}{path}", endpoint.base_path).parse::<PathAndQuery>();
-        *request.uri_mut() = Uri::from(whole.map_err(|_| UpstreamError::Path)?);
+/// The target with the API server's base path before it; `None` without a base path.
+fn address(target: &Uri, endpoint: &Endpoint) -> Result<Option<Uri>, UpstreamError> {
+    if endpoint.base_path.is_empty() {
+        return Ok(None);
     }
-    Ok(())
+    let path = target.path_and_query();
+    let path = path.map_or("/", PathAndQuery::as_str);
+    let whole = format!("{}{path}", endpoint.base_path).parse::<PathAndQuery>();
+    Ok(Some(Uri::from(whole.map_err(|_| UpstreamError::Path)?)))
 }
 
 impl From<UpstreamError> for Failure {

@@ -7,6 +7,7 @@ use fairlead_api::{
     Code, Failure,
     headers::{self as ours, AGENT_CODE, PREFIX, is_hop_by_hop},
 };
+use fairlead_exchange::Lines;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Uri,
     header::{CONNECTION, CONTENT_TYPE, TE, UPGRADE},
@@ -67,9 +68,7 @@ impl TowardsApi {
     /// Whether a header of the hub's request passes.
     pub(crate) fn keeps(&self, name: &HeaderName) -> bool {
         let name = name.as_str();
-        !(is_of_one_hop(name, &self.listed)
-            || IDENTITY_PREFIXES.iter().any(|it| name.starts_with(it))
-            || name == "cookie")
+        !(is_of_one_hop(name, &self.listed) || is_dropped(name))
     }
 
     /// Headers of the agent.
@@ -87,6 +86,19 @@ impl TowardsApi {
         added.extend(groups.map(|group| (&IMPERSONATE_GROUP, group)));
         added
     }
+}
+
+/// Whether no header of this name passes from the hub to the API server. `name` is in lower case.
+pub(crate) fn is_dropped(name: &str) -> bool {
+    is_hop_by_hop(name)
+        || IDENTITY_PREFIXES.iter().any(|it| name.starts_with(it))
+        || name == "cookie"
+}
+
+/// Whether a line of `TE` lists `trailers`. A line that is not ASCII lists nothing.
+pub(crate) fn takes_trailers(line: &[u8]) -> bool {
+    let mut codings = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    line.is_ascii() && codings.any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
 }
 
 /// Turns headers of the API server's answer into headers for the hub.
@@ -120,14 +132,23 @@ pub(crate) fn mark_as_agents(headers: &mut HeaderMap, code: Code) {
 
 /// Request id for the log; an invalid one is not repeated.
 pub(crate) fn request_id(headers: &HeaderMap) -> &str {
-    let Some(id) = headers.get(&AUDIT_ID) else {
+    printable_id(headers.get(&AUDIT_ID).map(HeaderValue::as_bytes))
+}
+
+/// Request id of a head in lines, as [`request_id`].
+pub(crate) fn request_id_of_lines(lines: &Lines) -> &str {
+    let mut lines = lines.iter();
+    let id = lines.find(|line| line.name.eq_ignore_ascii_case(ours::AUDIT_ID));
+    printable_id(id.map(|line| line.value))
+}
+
+fn printable_id(id: Option<&[u8]>) -> &str {
+    let Some(id) = id else {
         return "";
     };
-    let sane = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    let id = id
-        .to_str()
-        .ok()
-        .filter(|id| id.len() <= 64 && id.bytes().all(sane));
+    let sane = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || *byte == b'_';
+    let is_sane = id.len() <= 64 && id.iter().all(sane);
+    let id = std::str::from_utf8(id).ok().filter(|_| is_sane);
     id.unwrap_or("?")
 }
 
