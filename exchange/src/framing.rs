@@ -188,6 +188,18 @@ pub(crate) fn of_response(
     }
 }
 
+/// Framing of the body of a response in lines, which announces no trailers, as [`of_response`].
+pub(crate) fn of_response_lines(
+    declared: Option<u64>,
+    body: &Body,
+) -> Result<BodyEncoder, BodyError> {
+    match (is_empty(body), declared) {
+        (true, None | Some(0)) => Ok(BodyEncoder::Length(0)),
+        (true, Some(_)) => Err("the body is shorter than announced".into()),
+        (false, declared) => Ok(without_trailers(declared, body)),
+    }
+}
+
 /// Sets the length of the omitted body on the response to a HEAD, if it is missing.
 pub(crate) fn tell_length(headers: &mut HeaderMap, body: &Body) {
     if let Some(length @ 1..) = body.size_hint().exact()

@@ -81,10 +81,21 @@ impl RequestKind {
 }
 
 #[derive(Debug)]
-pub(crate) struct ResponseHead {
-    pub(crate) response: Response<()>,
+pub(crate) struct ResponseHead<R = Response<()>> {
+    pub(crate) response: R,
     pub(crate) body: BodyDecoder,
     pub(crate) close: bool,
+}
+
+impl<R> ResponseHead<R> {
+    /// The same head in another form.
+    pub(crate) fn map<T>(self, form: impl FnOnce(R) -> T) -> ResponseHead<T> {
+        ResponseHead {
+            response: form(self.response),
+            body: self.body,
+            close: self.close,
+        }
+    }
 }
 
 /// Length of the first head in `bytes`, if complete. Bytes before `from` were checked already.
@@ -301,12 +312,17 @@ pub(crate) fn write_response(
     out: &mut BytesMut,
 ) {
     out.reserve(room(headers) + body.copied_bytes());
+    status_line(status, out);
+    write_fields(headers, &|_| true, body, out);
+}
+
+/// Begins the head of a response.
+pub(crate) fn status_line(status: StatusCode, out: &mut BytesMut) {
     out.put_slice(b"HTTP/1.1 ");
     out.put_slice(status.as_str().as_bytes());
     out.put_slice(b" ");
     out.put_slice(status.canonical_reason().unwrap_or("").as_bytes());
     out.put_slice(b"\r\n");
-    write_fields(headers, &|_| true, body, out);
 }
 
 fn room(headers: &HeaderMap) -> usize {

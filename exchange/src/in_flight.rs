@@ -21,7 +21,7 @@ use crate::{
     framing::{self, BodyDecoder, BodyEncoder},
     head::{self, AddedField, RequestKind, ResponseHead, WrittenHead},
     incoming::Incoming,
-    lines::request::WrittenLines,
+    lines::{request::WrittenLines, response::ResponseForm},
     outgoing::Outgoing,
     sending::{Filled, Sending},
     transport::Transport,
@@ -171,21 +171,23 @@ impl<W: Transport> InFlight<W> {
         self.pending.kind
     }
 
-    pub(crate) async fn answer(&mut self) -> Result<ResponseHead, InFlightError> {
+    pub(crate) async fn answer<R: ResponseForm>(
+        &mut self,
+    ) -> Result<ResponseHead<R>, InFlightError> {
         let mut informational = 0;
         poll_fn(|cx| self.poll_answer(cx, &mut informational)).await
     }
 
-    fn poll_answer(
+    fn poll_answer<R: ResponseForm>(
         &mut self,
         cx: &mut Context<'_>,
         informational: &mut usize,
-    ) -> Poll<Result<ResponseHead, InFlightError>> {
+    ) -> Poll<Result<ResponseHead<R>, InFlightError>> {
         loop {
             if let Poll::Ready(Err(error)) = self.poll_upload(cx) {
                 return Poll::Ready(Err(InFlightError::Request(error)));
             }
-            let head = match ready!(self.poll_head(cx)) {
+            let head = match ready!(self.poll_head::<R>(cx)) {
                 Ok(head) => head,
                 Err(error) => return Poll::Ready(Err(InFlightError::Broken(self.cause(error)))),
             };
@@ -204,10 +206,13 @@ impl<W: Transport> InFlight<W> {
         }
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, HttpError>> {
+    fn poll_head<R: ResponseForm>(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<ResponseHead<R>, HttpError>> {
         let head = ready!(self.incoming.poll_head(&mut self.transport, cx))?;
         let head = head.ok_or(HttpError::Cut)?;
-        Poll::Ready(head::response(&head, self.pending.kind))
+        Poll::Ready(R::read(&head, self.pending.kind))
     }
 
     /// The first failure is the cause.

@@ -52,7 +52,9 @@ pub use client::{Client, Exchanges, PreparedRequest, RepeatableRequest, SendErro
 pub use error::{ExchangeError, HttpError};
 pub use lines::{
     Line, LineIndex, LineSet, Lines, MAX_LINES, NameBuffer,
+    reply::{RelayedResponse, Reply},
     request::{ReceivedRequest, RequestLines, WrittenLines},
+    response::{LinesAnswer, ResponseLines},
 };
 pub use outgoing::Outgoing;
 pub use server::{serve, serve_lines, serve_on};

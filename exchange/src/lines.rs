@@ -14,7 +14,9 @@ use crate::{
     head,
 };
 
+pub(crate) mod reply;
 pub(crate) mod request;
+pub(crate) mod response;
 
 /// Limit of the fields of a head in lines.
 pub const MAX_LINES: usize = 32;
@@ -161,6 +163,13 @@ impl Lines {
                     .name(&self.head)
                     .eq_ignore_ascii_case(line.name.as_bytes())
         })
+    }
+
+    /// The first field of this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Line<'_>> {
+        let mut lines = self.iter();
+        lines.find(|line| line.name.eq_ignore_ascii_case(name))
     }
 
     /// Bytes of the head.

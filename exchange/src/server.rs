@@ -24,9 +24,12 @@ use tokio::{
 use crate::{
     body::{self, Body},
     error::{HttpError, malformed},
-    framing::{self, BodyEncoder},
+    framing::BodyEncoder,
     head::{self, RequestHead, RequestKind},
-    lines::request::{LinesForm, MapForm, ReceivedRequest, RequestForm},
+    lines::{
+        reply::Reply,
+        request::{LinesForm, MapForm, ReceivedRequest, RequestForm},
+    },
     outgoing::Outgoing,
     request_reader::{PeerState, RequestReader, UNEXPECTED_DATA},
     sending::{Filled, Sending},
@@ -66,7 +69,7 @@ pub async fn serve_lines<W, H, F>(transport: W, handler: H) -> io::Result<()>
 where
     W: Transport,
     H: Fn(ReceivedRequest) -> F,
-    F: Future<Output = Response<Body>>,
+    F: Future<Output = Reply>,
 {
     serve_as::<LinesForm, _, _, _>(transport, handler).await
 }
@@ -91,7 +94,7 @@ where
     R: RequestForm,
     W: Transport,
     H: Fn(R::Request) -> F,
-    F: Future<Output = Response<Body>>,
+    F: Future<Output = R::Answer>,
 {
     let mut serving = Serving {
         reader: Arc::new(RequestReader::new(transport)),
@@ -109,7 +112,7 @@ where
         }
         let (request, turn) = serving.begin::<R>(head);
         let answer = serving.handled(handler(request), &turn).await?;
-        if !serving.answer(answer, turn).await? {
+        if !serving.answer(R::reply(answer), turn).await? {
             return Ok(());
         }
     }
@@ -182,10 +185,11 @@ impl<W: Transport> Serving<W> {
     }
 
     /// Runs the handler while the peer waits for it.
-    async fn handled<F>(&mut self, handling: F, turn: &Turn) -> Result<Response<Body>, HttpError>
-    where
-        F: Future<Output = Response<Body>>,
-    {
+    async fn handled<F: Future>(
+        &mut self,
+        handling: F,
+        turn: &Turn,
+    ) -> Result<F::Output, HttpError> {
         let mut handling = pin!(handling);
         let answer = poll_fn(|cx| {
             if let Poll::Ready(answer) = handling.as_mut().poll(cx) {
@@ -203,12 +207,12 @@ impl<W: Transport> Serving<W> {
     }
 
     /// Sends the response; true if another request may follow.
-    async fn answer(&mut self, answer: Response<Body>, turn: Turn) -> io::Result<bool> {
-        let (mut parts, body) = answer.into_parts();
+    async fn answer(&mut self, answer: Reply, turn: Turn) -> io::Result<bool> {
+        let (mut head, body) = answer.into_parts();
         if turn.kind.head {
-            framing::tell_length(&mut parts.headers, &body);
+            head.tell_length(&body);
         }
-        let (status, headers) = (parts.status, &parts.headers);
+        let status = head.status();
         self.reader.answers();
         let switched = turn.kind.is_switched_by(status);
         if status.is_informational() && !switched {
@@ -218,13 +222,14 @@ impl<W: Transport> Serving<W> {
         let encoder = if bodiless {
             BodyEncoder::Nothing
         } else {
-            framing::of_response(headers, &body, turn.takes_trailers).map_err(io::Error::other)?
+            let framing = head.framing(&body, turn.takes_trailers);
+            framing.map_err(io::Error::other)?
         };
-        head::write_response(status, headers, &encoder, self.out.tail());
+        head.write(&encoder, self.out.tail());
         if let (true, Some(upgrade)) = (switched, turn.upgrade) {
             return self.switch(upgrade).await;
         }
-        let close = turn.close || closes(headers);
+        let close = turn.close || head.closes();
         self.send(Sending::gathering(body, encoder)).await?;
         timeout(DRAIN_TIMEOUT, poll_fn(|cx| self.reader.poll_drain(cx)))
             .await
@@ -296,11 +301,4 @@ impl<W: Transport> Serving<W> {
         }
         Ok(())
     }
-}
-
-fn closes(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(header::CONNECTION).iter();
-    lines
-        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
-        .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
 }

@@ -1,8 +1,9 @@
+mod answer_lines;
 mod delivery;
 mod hostile;
-mod lines;
 mod pool;
 mod reference;
+mod request_lines;
 mod script;
 mod serving;
 mod upgrades;

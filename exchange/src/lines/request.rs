@@ -3,9 +3,9 @@
 use std::mem::MaybeUninit;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{Method, Request, Uri};
+use http::{Method, Request, Response, Uri};
 
-use super::{LineSet, LineSlots, Lines, MAX_LINES};
+use super::{LineSet, LineSlots, Lines, MAX_LINES, reply::Reply};
 use crate::{
     body::{Body, BodyError},
     chunked::Chunked,
@@ -39,6 +39,7 @@ pub enum ReceivedRequest {
 /// Form in which a handler takes a request.
 pub(crate) trait RequestForm {
     type Request;
+    type Answer;
     /// The request without its body.
     type Head;
 
@@ -46,6 +47,8 @@ pub(crate) trait RequestForm {
     fn read(head: &Bytes) -> Result<RequestHead<Self::Head>, HttpError>;
 
     fn whole(head: Self::Head, on_upgrade: Option<OnUpgrade>, body: Body) -> Self::Request;
+
+    fn reply(answer: Self::Answer) -> Reply;
 }
 
 /// Form with all fields in a map.
@@ -53,6 +56,7 @@ pub(crate) struct MapForm;
 
 impl RequestForm for MapForm {
     type Request = Request<Body>;
+    type Answer = Response<Body>;
     type Head = Request<()>;
 
     fn read(head: &Bytes) -> Result<RequestHead, HttpError> {
@@ -64,6 +68,10 @@ impl RequestForm for MapForm {
             head.extensions_mut().insert(on_upgrade);
         }
         head.map(|()| body)
+    }
+
+    fn reply(answer: Response<Body>) -> Reply {
+        Reply::Map(answer)
     }
 }
 
@@ -78,6 +86,7 @@ pub(crate) enum ReceivedHead {
 
 impl RequestForm for LinesForm {
     type Request = ReceivedRequest;
+    type Answer = Reply;
     type Head = ReceivedHead;
 
     fn read(head: &Bytes) -> Result<RequestHead<ReceivedHead>, HttpError> {
@@ -94,6 +103,10 @@ impl RequestForm for LinesForm {
             }
             ReceivedHead::Lines(head) => ReceivedRequest::Lines(head, body),
         }
+    }
+
+    fn reply(answer: Reply) -> Reply {
+        answer
     }
 }
 

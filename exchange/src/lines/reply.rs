@@ -1,0 +1,166 @@
+//! Answers of a handler, with their fields in a map or in lines.
+
+use std::fmt::Write;
+
+use bytes::BytesMut;
+use http::{HeaderMap, Response, StatusCode, header, response::Parts};
+use http_body::Body as _;
+
+use super::{LineSet, response::ResponseLines};
+use crate::{
+    body::{Body, BodyError},
+    framing::{self, BodyEncoder},
+    head,
+};
+
+/// Bytes of a written head beyond the received one: the added field and the framing.
+const EXTRA_BYTES: usize = 160;
+
+/// Answer of a handler.
+pub enum Reply {
+    /// With its fields in a map.
+    Map(Response<Body>),
+    /// With fields of a received answer.
+    Lines(RelayedResponse, Body),
+}
+
+/// Head of an answer with some fields of a received one.
+#[derive(Debug)]
+pub struct RelayedResponse {
+    received: ResponseLines,
+    kept: LineSet,
+    added: Option<(&'static str, u64)>,
+    /// Length of the omitted body of an answer to a HEAD.
+    omitted: Option<u64>,
+}
+
+impl RelayedResponse {
+    /// An answer with the status of the received one, and with the fields that are `kept`.
+    #[must_use]
+    pub fn new(received: ResponseLines, kept: LineSet) -> Self {
+        RelayedResponse {
+            received,
+            kept,
+            added: None,
+            omitted: None,
+        }
+    }
+
+    /// Adds a number under a name in lower case, which no kept field has, and which does not frame the body.
+    #[must_use]
+    pub fn with_number(mut self, name: &'static str, value: u64) -> Self {
+        self.added = Some((name, value));
+        self
+    }
+
+    /// Status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.received.status()
+    }
+
+    fn declared(&self) -> Option<u64> {
+        let lines = self.received.lines();
+        let is_kept = lines.content_length.0 & self.kept.0 != 0;
+        self.received.length().filter(|_| is_kept)
+    }
+
+    fn write(&self, body: &BodyEncoder, out: &mut BytesMut) {
+        let lines = self.received.lines();
+        out.reserve(lines.head_bytes() + EXTRA_BYTES + body.copied_bytes());
+        head::status_line(self.status(), out);
+        let length = (self.omitted).map(|length| (header::CONTENT_LENGTH.as_str(), length));
+        for (name, value) in self.added.into_iter().chain(length) {
+            let _never = write!(out, "{name}: {value}\r\n");
+        }
+        lines.end(self.kept, body, out);
+    }
+}
+
+/// Head of a [`Reply`].
+pub(crate) enum ReplyHead {
+    Map(Parts),
+    Lines(RelayedResponse),
+}
+
+impl Reply {
+    /// Status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Reply::Map(response) => response.status(),
+            Reply::Lines(head, _) => head.status(),
+        }
+    }
+
+    /// The answer with another body of the same length.
+    #[must_use]
+    pub fn map_body(self, change: impl FnOnce(Body) -> Body) -> Self {
+        match self {
+            Reply::Map(response) => Reply::Map(response.map(change)),
+            Reply::Lines(head, body) => Reply::Lines(head, change(body)),
+        }
+    }
+
+    pub(crate) fn into_parts(self) -> (ReplyHead, Body) {
+        match self {
+            Reply::Map(response) => {
+                let (parts, body) = response.into_parts();
+                (ReplyHead::Map(parts), body)
+            }
+            Reply::Lines(head, body) => (ReplyHead::Lines(head), body),
+        }
+    }
+}
+
+impl ReplyHead {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            ReplyHead::Map(parts) => parts.status,
+            ReplyHead::Lines(head) => head.status(),
+        }
+    }
+
+    /// Sets the length of the omitted body on the answer to a HEAD, if it is missing.
+    pub(crate) fn tell_length(&mut self, body: &Body) {
+        match self {
+            ReplyHead::Map(parts) => framing::tell_length(&mut parts.headers, body),
+            ReplyHead::Lines(head) if head.declared().is_none() => {
+                head.omitted = body.size_hint().exact().filter(|length| *length > 0);
+            }
+            ReplyHead::Lines(_) => {}
+        }
+    }
+
+    /// Framing of the body. `trailers`: the client accepts them.
+    pub(crate) fn framing(&self, body: &Body, trailers: bool) -> Result<BodyEncoder, BodyError> {
+        match self {
+            ReplyHead::Map(parts) => framing::of_response(&parts.headers, body, trailers),
+            ReplyHead::Lines(head) => framing::of_response_lines(head.declared(), body),
+        }
+    }
+
+    pub(crate) fn write(&self, body: &BodyEncoder, out: &mut BytesMut) {
+        match self {
+            ReplyHead::Map(parts) => {
+                head::write_response(parts.status, &parts.headers, body, out);
+            }
+            ReplyHead::Lines(head) => head.write(body, out),
+        }
+    }
+
+    /// True for the last answer of its stream. No answer in lines has `Connection`.
+    pub(crate) fn closes(&self) -> bool {
+        match self {
+            ReplyHead::Map(parts) => closes(&parts.headers),
+            ReplyHead::Lines(_) => false,
+        }
+    }
+}
+
+fn closes(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    lines
+        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
+        .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
