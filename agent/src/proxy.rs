@@ -155,7 +155,7 @@ impl RequestProxy {
         if let Some(span) = &span {
             span.inject(request.headers_mut());
         }
-        let proxied = headers::is_proxied(request.uri());
+        let uri = request.uri().clone();
         let started = Instant::now();
         let relayed = RelayedHeaders {
             added: towards.added(),
@@ -166,7 +166,10 @@ impl RequestProxy {
             span.answered(answer.status());
         }
         match answer {
-            Answer::Response(response) => self.answered(response, proxied, started),
+            Answer::Response(response) => {
+                check_credential(response.status(), &uri)?;
+                Ok(self.answered(response, started))
+            }
             Answer::Upgraded(mut response, upgraded) => {
                 let raw = raw.ok_or_else(no_upgrade)?;
                 let took = started.elapsed();
@@ -190,20 +193,12 @@ impl RequestProxy {
     fn answered(
         &self,
         mut response: Response<Body>,
-        proxied: bool,
         started: Instant,
-    ) -> Result<(Response<Body>, RequestOutcome), Failure> {
-        // The hub has authenticated the user: a 401 is about the agent's own token.
-        if response.status() == StatusCode::UNAUTHORIZED && !proxied {
-            return Err(Failure::because(
-                Code::ApiUnreachable,
-                "it rejects the agent's own credential (401)",
-            ));
-        }
+    ) -> (Response<Body>, RequestOutcome) {
         let took = started.elapsed();
         self.context.metrics.api_answered(took);
         headers::towards_hub(response.headers_mut(), None, Some(took));
-        Ok((response, RequestOutcome::Answered))
+        (response, RequestOutcome::Answered)
     }
 
     /// Checks the target of a request against the agent's own rules.
@@ -249,6 +244,17 @@ impl RequestProxy {
             }
         });
     }
+}
+
+/// Fails if the API server itself rejects a request. The hub has authenticated the user: a 401 is about the agent's own token.
+fn check_credential(status: StatusCode, uri: &Uri) -> Result<(), Failure> {
+    if status == StatusCode::UNAUTHORIZED && !headers::is_proxied(uri) {
+        return Err(Failure::because(
+            Code::ApiUnreachable,
+            "it rejects the agent's own credential (401)",
+        ));
+    }
+    Ok(())
 }
 
 fn no_upgrade() -> Failure {

@@ -270,42 +270,29 @@ impl Upstream {
         }
         let requested = request.uri().clone();
         let request = headers.prepare(request, endpoint, authorization)?;
-        let answer = self.answer(request, &requested, endpoint, clients).await?;
-        if other.is_none() && is_rejected(&answer) {
-            self.credentials.report_unauthorized(access).await;
-        }
-        Ok(answer)
-    }
-
-    /// Sends an encoded request to an endpoint.
-    async fn answer(
-        &self,
-        request: PreparedRequest,
-        requested: &Uri,
-        endpoint: &Arc<Endpoint>,
-        clients: &Mutex<Option<EndpointClient>>,
-    ) -> Result<Answer, UpstreamError> {
         let connect = || self.connector.connect(endpoint);
         let sent = client(clients, endpoint)
             .send_prepared(request, connect)
             .await;
-        let mut answer = sent.map_err(|error| match error {
-            SendError::Connect(cause) => UpstreamError::Connect {
-                host: endpoint.host.to_str().unwrap_or_default().to_owned(),
-                cause,
-            },
-            SendError::Broken(cause) | SendError::Request(cause) => UpstreamError::Broken(cause),
-        })?;
+        let mut answer = sent.map_err(|error| failed(error, endpoint))?;
         if let Answer::Response(response) = &mut answer {
-            redirect::localize(response, endpoint, requested)?;
+            redirect::localize(response, endpoint, &requested)?;
+            if response.status() == StatusCode::UNAUTHORIZED && other.is_none() {
+                self.credentials.report_unauthorized(access).await;
+            }
         }
         Ok(answer)
     }
 }
 
-/// True if the API server rejects the credential of a request.
-fn is_rejected(answer: &Answer) -> bool {
-    matches!(answer, Answer::Response(response) if response.status() == StatusCode::UNAUTHORIZED)
+fn failed(error: SendError<ConnectError>, endpoint: &Endpoint) -> UpstreamError {
+    match error {
+        SendError::Connect(cause) => UpstreamError::Connect {
+            host: endpoint.host.to_str().unwrap_or_default().to_owned(),
+            cause,
+        },
+        SendError::Broken(cause) | SendError::Request(cause) => UpstreamError::Broken(cause),
+    }
 }
 
 /// Pool of an endpoint; the pool of another endpoint is dropped.

@@ -7,7 +7,7 @@ use fairlead_api::{
     Code, Failure,
     headers::{self as ours, AGENT_CODE, PREFIX, is_hop_by_hop},
 };
-use fairlead_exchange::Lines;
+use fairlead_exchange::{LineSet, Lines, NameBuffer};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Uri,
     header::{CONNECTION, CONTENT_TYPE, TE, UPGRADE},
@@ -112,11 +112,25 @@ pub(crate) fn towards_hub(
     // Protocol chosen by the API server from the requested ones.
     put_upgrade(headers, upgrade.and(protocol.as_ref()));
     if let Some(took) = took {
-        headers.insert(
-            &UPSTREAM_MICROS,
-            HeaderValue::from(u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
-        );
+        headers.insert(&UPSTREAM_MICROS, HeaderValue::from(micros(took)));
     }
+}
+
+/// Fields in lines of the API server's answer that pass to the hub, as [`towards_hub`].
+pub(crate) fn kept_for_hub(lines: &Lines) -> LineSet {
+    let mut kept = LineSet::default();
+    let mut buffer = NameBuffer::default();
+    for line in lines.iter() {
+        let name = line.lower_name(&mut buffer);
+        if !is_hop_by_hop(name) && !name.starts_with(PREFIX) {
+            kept.insert(line.index);
+        }
+    }
+    kept
+}
+
+pub(crate) fn micros(took: Duration) -> u64 {
+    u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Marks an answer of the agent itself.

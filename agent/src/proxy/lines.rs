@@ -1,14 +1,19 @@
 //! Requests whose head is in lines. Probes, traced requests and those that no rule admits take the way of a map.
 
-use fairlead_api::{Failure, headers::PROBE_PATH, streaming::is_streaming};
-use fairlead_exchange::{Answer, Body, ReceivedRequest, RequestLines};
-use http::Response;
+use fairlead_api::{
+    Failure,
+    headers::{PROBE_PATH, UPSTREAM_MICROS},
+    streaming::is_streaming,
+};
+use fairlead_exchange::{
+    Answer, Body, LinesAnswer, ReceivedRequest, RelayedResponse, Reply, RequestLines,
+};
 use http_body::Body as _;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
 use super::{
-    HEAD_DEADLINE, RequestProxy, error_response, headers,
+    HEAD_DEADLINE, RequestProxy, check_credential, error_response, headers,
     judged_lines::JudgedLines,
     no_upgrade, outcome_of,
     running::{RunningRequest, count_until_end},
@@ -17,14 +22,14 @@ use crate::metrics::RequestOutcome;
 
 impl RequestProxy {
     /// Answers one request; failures become answers, too.
-    pub(crate) async fn serve(&self, received: ReceivedRequest) -> Response<Body> {
+    pub(crate) async fn serve(&self, received: ReceivedRequest) -> Reply {
         let (lines, body) = match received {
-            ReceivedRequest::Whole(request) => return self.handle(request).await,
+            ReceivedRequest::Whole(request) => return Reply::Map(self.handle(request).await),
             ReceivedRequest::Lines(lines, body) => (lines, body),
         };
         match self.judge(&lines) {
             Some(judged) => self.handle_lines(&lines, &judged, body).await,
-            None => self.handle(lines.into_request(body)).await,
+            None => Reply::Map(self.handle(lines.into_request(body)).await),
         }
     }
 
@@ -33,12 +38,7 @@ impl RequestProxy {
         is_forwarded.then(|| JudgedLines::of(lines.lines(), &self.rules))?
     }
 
-    async fn handle_lines(
-        &self,
-        lines: &RequestLines,
-        judged: &JudgedLines,
-        body: Body,
-    ) -> Response<Body> {
+    async fn handle_lines(&self, lines: &RequestLines, judged: &JudgedLines, body: Body) -> Reply {
         let running = RunningRequest::new(&self.context.requests, &self.requests, None);
         let answered = self.forward_lines(lines, judged, body).await;
         let (id, method) = (
@@ -49,12 +49,12 @@ impl RequestProxy {
             Ok((response, outcome)) => {
                 debug!(request.id = %id(), %method, status = response.status().as_u16(), "request answered");
                 self.context.metrics.request(outcome);
-                response.map(|body| count_until_end(body, running))
+                response.map_body(|body| count_until_end(body, running))
             }
             Err(failure) => {
                 info!(request.id = %id(), %method, code = %failure.code, cause = failure.cause, "request rejected");
                 self.context.metrics.request(outcome_of(failure.code));
-                error_response(&failure)
+                Reply::Map(error_response(&failure))
             }
         }
     }
@@ -64,7 +64,7 @@ impl RequestProxy {
         lines: &RequestLines,
         judged: &JudgedLines,
         body: Body,
-    ) -> Result<(Response<Body>, RequestOutcome), Failure> {
+    ) -> Result<(Reply, RequestOutcome), Failure> {
         let uri = lines.uri();
         self.check_target(judged.is_admin(), lines.method(), uri)?;
         // A request without a body needs no memory, so reads continue over budget.
@@ -76,11 +76,23 @@ impl RequestProxy {
         let started = Instant::now();
         let renamed = judged.renamed();
         let relayed = judged.relayed(lines, &renamed);
-        match (self.context.upstream.relay_lines(&relayed, body, head)).await? {
-            Answer::Response(response) => {
-                self.answered(response, headers::is_proxied(uri), started)
+        let answer = self.context.upstream.relay_lines(&relayed, body, head);
+        match answer.await? {
+            LinesAnswer::Lines(head, body) => {
+                check_credential(head.status(), uri)?;
+                let took = started.elapsed();
+                self.context.metrics.api_answered(took);
+                let kept = headers::kept_for_hub(head.lines());
+                let relayed = RelayedResponse::new(head, kept)
+                    .with_number(UPSTREAM_MICROS, headers::micros(took));
+                Ok((Reply::Lines(relayed, body), RequestOutcome::Answered))
             }
-            Answer::Upgraded(..) => Err(no_upgrade()),
+            LinesAnswer::Map(Answer::Response(response)) => {
+                check_credential(response.status(), uri)?;
+                let (response, outcome) = self.answered(response, started);
+                Ok((Reply::Map(response), outcome))
+            }
+            LinesAnswer::Map(Answer::Upgraded(..)) => Err(no_upgrade()),
         }
     }
 }

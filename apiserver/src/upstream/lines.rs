@@ -2,12 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_exchange::{Answer, Body, LineSet, PreparedRequest, RequestLines, WrittenLines};
-use http::{HeaderValue, Uri, header};
+use fairlead_exchange::{
+    Answer, Body, LineSet, LinesAnswer, PreparedRequest, RequestLines, WrittenLines,
+};
+use http::{HeaderValue, StatusCode, Uri, header};
 use tokio::time::timeout;
 
-use super::{Upstream, UpstreamError, address, is_rejected};
+use super::{Upstream, UpstreamError, address, client, failed, redirect};
 use crate::credentials::{ApiAccess, endpoint::Endpoint};
+
+/// Name in lower case.
+const LOCATION: &str = "location";
 
 /// Head in lines on its way to the API server.
 pub struct RelayedLines<'a> {
@@ -59,7 +64,7 @@ impl Upstream {
         lines: &RelayedLines<'_>,
         body: Body,
         head: Option<Duration>,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<LinesAnswer, UpstreamError> {
         let answering = async {
             let access = self.credentials.access().await?;
             self.exchange_lines(lines, body, &access).await
@@ -77,15 +82,39 @@ impl Upstream {
         lines: &RelayedLines<'_>,
         body: Body,
         access: &Arc<ApiAccess>,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<LinesAnswer, UpstreamError> {
         let endpoint = &access.endpoint;
         let whole = address(lines.request.uri(), endpoint)?;
         let target = whole.as_ref().unwrap_or(lines.request.uri());
         let request = lines.prepare(body, target, endpoint, access.authorization.as_ref())?;
-        let answer = self.answer(request, target, endpoint, &self.client).await?;
-        if is_rejected(&answer) {
+        let connect = || self.connector.connect(endpoint);
+        let sent = client(&self.client, endpoint)
+            .send_for_lines(request, connect)
+            .await;
+        let answer = sent.map_err(|error| failed(error, endpoint))?;
+        let answer = localized(answer, endpoint, target)?;
+        if answer.status() == StatusCode::UNAUTHORIZED {
             self.credentials.report_unauthorized(access).await;
         }
         Ok(answer)
     }
+}
+
+/// The answer with a target at this API server only. Redirects, and answers with a target, are in a map.
+fn localized(
+    answer: LinesAnswer,
+    endpoint: &Endpoint,
+    requested: &Uri,
+) -> Result<LinesAnswer, UpstreamError> {
+    let mut response = match answer {
+        LinesAnswer::Lines(head, body)
+            if head.status().is_redirection() || head.lines().find(LOCATION).is_some() =>
+        {
+            head.into_map(body)
+        }
+        LinesAnswer::Map(Answer::Response(response)) => response,
+        other => return Ok(other),
+    };
+    redirect::localize(&mut response, endpoint, requested)?;
+    Ok(LinesAnswer::Map(Answer::Response(response)))
 }

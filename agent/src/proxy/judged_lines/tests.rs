@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairlead_exchange::{Body, Outgoing, ReceivedRequest, Transport, Upgraded, body, serve_lines};
+use fairlead_exchange::{Outgoing, ReceivedRequest, Reply, Transport, Upgraded, body, serve_lines};
 use http::{HeaderMap, Response};
 use proptest::prelude::*;
 use tokio::io::{empty, join, sink};
@@ -49,7 +49,7 @@ fn lines(fields: &str) -> Option<RequestLines> {
         if let ReceivedRequest::Lines(lines, _) = received {
             *find.lock().unwrap() = Some(lines);
         }
-        async { Response::<Body>::new(body::empty()) }
+        async { Reply::Map(Response::new(body::empty())) }
     };
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
@@ -130,6 +130,21 @@ fn compared(fields: &str) -> bool {
     judged.is_some()
 }
 
+/// The fields of an answer that pass to the hub, both ways.
+fn compared_towards_hub(fields: &str) {
+    let Some(answer) = lines(fields) else {
+        return;
+    };
+    let mut passing = HeaderMap::new();
+    for line in answer.lines().chosen(headers::kept_for_hub(answer.lines())) {
+        let name: http::HeaderName = line.name.parse().unwrap();
+        passing.append(name, http::HeaderValue::from_bytes(line.value).unwrap());
+    }
+    let mut headers = answer.into_request(body::empty()).into_parts().0.headers;
+    headers::towards_hub(&mut headers, None, None);
+    assert_eq!(passing, headers, "{fields:?}");
+}
+
 fn field() -> impl Strategy<Value = String> {
     let users = [
         "fairlead:ann",
@@ -199,6 +214,11 @@ proptest! {
         fields in proptest::collection::vec(field(), 0..7),
     ) {
         compared(&format!("{}{}", fields.concat(), user.unwrap_or_default()));
+    }
+
+    #[test]
+    fn lines_of_an_answer_pass_as_in_a_map(fields in proptest::collection::vec(field(), 0..7)) {
+        compared_towards_hub(&fields.concat());
     }
 }
 
