@@ -212,7 +212,7 @@ impl<W: Transport> InFlight<W> {
     ) -> Poll<Result<ResponseHead<R>, HttpError>> {
         let head = ready!(self.incoming.poll_head(&mut self.transport, cx))?;
         let head = head.ok_or(HttpError::Cut)?;
-        Poll::Ready(R::read(&head, self.pending.kind))
+        Poll::Ready(R::read(head, self.pending.kind))
     }
 
     /// The first failure is the cause.

@@ -109,7 +109,7 @@ impl Default for NameBuffer {
 }
 
 impl Lines {
-    /// The parsed fields of `head`, and their framing; `None` for a head that is not read in lines.
+    /// The parsed fields of `head`, still without it, and their framing; `None` for a head that is not read in lines.
     fn of(head: &Bytes, parsed: &[httparse::Header<'_>]) -> Option<(Self, FramingFields)> {
         let mut framing = FramingFields::default();
         let (mut content_length, mut transfer_encoding) = (LineSet::default(), LineSet::default());
@@ -128,7 +128,7 @@ impl Lines {
             return None;
         }
         let lines = Lines {
-            head: head.clone(),
+            head: Bytes::new(),
             spans,
             count: parsed.len(),
             content_length,

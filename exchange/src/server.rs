@@ -155,7 +155,7 @@ impl<W: Transport> Serving<W> {
             Poll::Pending
         });
         let head = head.await?;
-        head.map(|head| R::read(&head)).transpose()
+        head.map(R::read).transpose()
     }
 
     fn begin<R: RequestForm>(&self, head: RequestHead<R::Head>) -> (R::Request, Turn) {

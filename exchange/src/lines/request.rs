@@ -44,7 +44,7 @@ pub(crate) trait RequestForm {
     type Head;
 
     /// Parses a complete head.
-    fn read(head: &Bytes) -> Result<RequestHead<Self::Head>, HttpError>;
+    fn read(head: Bytes) -> Result<RequestHead<Self::Head>, HttpError>;
 
     fn whole(head: Self::Head, on_upgrade: Option<OnUpgrade>, body: Body) -> Self::Request;
 
@@ -59,8 +59,8 @@ impl RequestForm for MapForm {
     type Answer = Response<Body>;
     type Head = Request<()>;
 
-    fn read(head: &Bytes) -> Result<RequestHead, HttpError> {
-        head::request(head)
+    fn read(head: Bytes) -> Result<RequestHead, HttpError> {
+        head::request(&head)
     }
 
     fn whole(mut head: Request<()>, on_upgrade: Option<OnUpgrade>, body: Body) -> Request<Body> {
@@ -89,10 +89,13 @@ impl RequestForm for LinesForm {
     type Answer = Reply;
     type Head = ReceivedHead;
 
-    fn read(head: &Bytes) -> Result<RequestHead<ReceivedHead>, HttpError> {
-        match RequestLines::parse(head) {
-            Some(parsed) => Ok(parsed.map(ReceivedHead::Lines)),
-            None => Ok(head::request(head)?.map(ReceivedHead::Whole)),
+    fn read(head: Bytes) -> Result<RequestHead<ReceivedHead>, HttpError> {
+        match RequestLines::parse(&head) {
+            Some(mut parsed) => {
+                parsed.request.lines.head = head;
+                Ok(parsed.map(ReceivedHead::Lines))
+            }
+            None => Ok(head::request(&head)?.map(ReceivedHead::Whole)),
         }
     }
 
@@ -139,8 +142,8 @@ impl RequestLines {
         request
     }
 
-    /// Parses a complete head; `None` for one that is not read in lines, or is refused.
-    pub(crate) fn parse(head: &Bytes) -> Option<RequestHead<RequestLines>> {
+    /// Parses a complete head, which its lines still need; `None` for one that is not read in lines, or is refused.
+    fn parse(head: &Bytes) -> Option<RequestHead<RequestLines>> {
         let mut slots: LineSlots = [const { MaybeUninit::uninit() }; MAX_LINES];
         let mut parsed = httparse::Request::new(&mut []);
         let parsing = parsed.parse_with_uninit_headers(head, &mut slots).ok()?;

@@ -41,14 +41,14 @@ pub(crate) enum Sent<R> {
 /// Form in which a client reads the head of an answer.
 pub(crate) trait ResponseForm: Sized {
     /// Parses a complete head.
-    fn read(head: &Bytes, kind: RequestKind) -> Result<ResponseHead<Self>, HttpError>;
+    fn read(head: Bytes, kind: RequestKind) -> Result<ResponseHead<Self>, HttpError>;
 
     fn status(&self) -> StatusCode;
 }
 
 impl ResponseForm for Response<()> {
-    fn read(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, HttpError> {
-        head::response(head, kind)
+    fn read(head: Bytes, kind: RequestKind) -> Result<ResponseHead, HttpError> {
+        head::response(&head, kind)
     }
 
     fn status(&self) -> StatusCode {
@@ -63,10 +63,13 @@ pub(crate) enum AnswerHead {
 }
 
 impl ResponseForm for AnswerHead {
-    fn read(head: &Bytes, kind: RequestKind) -> Result<ResponseHead<Self>, HttpError> {
-        match ResponseLines::parse(head, kind) {
-            Some(parsed) => Ok(parsed.map(AnswerHead::Lines)),
-            None => Ok(head::response(head, kind)?.map(AnswerHead::Map)),
+    fn read(head: Bytes, kind: RequestKind) -> Result<ResponseHead<Self>, HttpError> {
+        match ResponseLines::parse(&head, kind) {
+            Some(mut parsed) => {
+                parsed.response.lines.head = head;
+                Ok(parsed.map(AnswerHead::Lines))
+            }
+            None => Ok(head::response(&head, kind)?.map(AnswerHead::Map)),
         }
     }
 
@@ -135,7 +138,7 @@ impl ResponseLines {
         self.length
     }
 
-    /// Parses a complete head; `None` for one that is not read in lines, or is refused.
+    /// Parses a complete head, which its lines still need; `None` for one that is not read in lines, or is refused.
     fn parse(head: &Bytes, kind: RequestKind) -> Option<ResponseHead<ResponseLines>> {
         let mut slots: LineSlots = [const { MaybeUninit::uninit() }; MAX_LINES];
         let mut parsed = httparse::Response::new(&mut []);
