@@ -24,11 +24,7 @@ pub(crate) async fn streams(
 
 async fn one(stream: Stream, context: Arc<AgentContext>, proxy: Arc<RequestProxy>) {
     let _open = context.metrics.count_stream();
-    let handler = move |received| {
-        let proxy = proxy.clone();
-        async move { proxy.serve(received).await }
-    };
-    if let Err(error) = serve_lines(stream, handler).await {
+    if let Err(error) = serve_lines(stream, |received| proxy.serve(received)).await {
         debug!(%error, "stream broke");
     }
 }
