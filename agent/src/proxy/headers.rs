@@ -178,6 +178,8 @@ pub(crate) fn is_proxied(uri: &Uri) -> bool {
 /// `FL-1303`.
 pub(crate) fn check_path(uri: &Uri) -> Result<(), Failure> {
     let path = uri.path();
+    // Mostly there is no dot, and no segment to look at.
+    let has_dots = ['.', '%'].iter().any(|&it| path.contains(it));
     let is_dots = |mut segment: &str| {
         let mut dots = 0;
         while let Some(rest) = [".", "%2e", "%2E"]
@@ -188,7 +190,7 @@ pub(crate) fn check_path(uri: &Uri) -> Result<(), Failure> {
         }
         segment.is_empty() && (1..=2).contains(&dots)
     };
-    if !path.starts_with('/') || path.split('/').any(is_dots) {
+    if !path.starts_with('/') || (has_dots && path.split('/').any(is_dots)) {
         return Err(Failure::new(Code::BadPath));
     }
     Ok(())
