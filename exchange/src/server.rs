@@ -60,18 +60,19 @@ where
     serve_on(stream, handler).await
 }
 
-/// Serves requests on `stream` as [`serve`], with heads in lines if they can be read so.
+/// Serves requests on any transport as [`serve`], with heads in lines if they can be read so. The guard beside each answer is
+/// dropped as soon as its body has ended.
 ///
 /// # Errors
 ///
 /// As for [`serve`].
-pub async fn serve_lines<W, H, F>(transport: W, handler: H) -> io::Result<()>
+pub async fn serve_lines<W, H, F, G>(transport: W, handler: H) -> io::Result<()>
 where
     W: Transport,
     H: Fn(ReceivedRequest) -> F,
-    F: Future<Output = Reply>,
+    F: Future<Output = (Reply, G)>,
 {
-    serve_as::<LinesForm, _, _, _>(transport, handler).await
+    serve_as::<LinesForm<G>, _, _, _>(transport, handler).await
 }
 
 /// Serves requests on any transport, as [`serve`].
@@ -112,7 +113,8 @@ where
         }
         let (request, turn) = serving.begin::<R>(head);
         let answer = serving.handled(handler(request), &turn).await?;
-        if !serving.answer(R::reply(answer), turn).await? {
+        let (reply, guard) = R::reply(answer);
+        if !serving.answer(reply, guard, turn).await? {
             return Ok(());
         }
     }
@@ -207,7 +209,7 @@ impl<W: Transport> Serving<W> {
     }
 
     /// Sends the response; true if another request may follow.
-    async fn answer(&mut self, answer: Reply, turn: Turn) -> io::Result<bool> {
+    async fn answer<G>(&mut self, answer: Reply, guard: G, turn: Turn) -> io::Result<bool> {
         let (mut head, body) = answer.into_parts();
         if turn.kind.head {
             head.tell_length(&body);
@@ -230,7 +232,10 @@ impl<W: Transport> Serving<W> {
             return self.switch(upgrade).await;
         }
         let close = turn.close || head.closes();
+        // A watch would keep the buffer in which its head arrived.
+        drop(head);
         self.send(Sending::gathering(body, encoder)).await?;
+        drop(guard);
         timeout(DRAIN_TIMEOUT, poll_fn(|cx| self.reader.poll_drain(cx)))
             .await
             .map_err(|_| HttpError::Malformed("the rest of the body did not arrive in time"))??;

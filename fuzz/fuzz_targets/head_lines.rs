@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
         format!("{:?}", serve_on(wire, handler).await)
     }));
     let lines = runtime.block_on(proxied(request, answer, |wire, server| async move {
-        let handler = |request| async { in_lines(filter, request, &server).await };
+        let handler = |request| async { (in_lines(filter, request, &server).await, ()) };
         format!("{:?}", serve_lines(wire, handler).await)
     }));
     assert_eq!(lines, maps);

@@ -14,22 +14,28 @@ use tracing::{debug, info};
 
 use super::{
     HEAD_DEADLINE, RequestProxy, check_credential, error_response, headers,
-    judged_lines::JudgedLines,
-    no_upgrade, outcome_of,
-    running::{RunningRequest, count_until_end},
+    judged_lines::JudgedLines, no_upgrade, outcome_of, running::RunningRequest,
 };
 use crate::metrics::RequestOutcome;
 
+/// Answer in lines with the guard of its request. In a map, the body has the guard.
+type GuardedReply = (Reply, Option<RunningRequest>);
+
 impl RequestProxy {
-    /// Answers one request; failures become answers, too.
-    pub(crate) async fn serve(&self, received: ReceivedRequest) -> Reply {
+    /// Answers one request; failures become answers, too. The guard lives until the body of the answer has ended.
+    pub(crate) async fn serve(&self, received: ReceivedRequest) -> GuardedReply {
         let (lines, body) = match received {
-            ReceivedRequest::Whole(request) => return Reply::Map(self.handle(request).await),
+            ReceivedRequest::Whole(request) => {
+                return (Reply::Map(self.handle(request).await), None);
+            }
             ReceivedRequest::Lines(lines, body) => (lines, body),
         };
         match self.judge(&lines) {
             Some(judged) => self.handle_lines(&lines, &judged, body).await,
-            None => Reply::Map(self.handle(lines.into_request(body)).await),
+            None => (
+                Reply::Map(self.handle(lines.into_request(body)).await),
+                None,
+            ),
         }
     }
 
@@ -38,7 +44,12 @@ impl RequestProxy {
         is_forwarded.then(|| JudgedLines::of(lines.lines(), &self.rules))?
     }
 
-    async fn handle_lines(&self, lines: &RequestLines, judged: &JudgedLines, body: Body) -> Reply {
+    async fn handle_lines(
+        &self,
+        lines: &RequestLines,
+        judged: &JudgedLines,
+        body: Body,
+    ) -> GuardedReply {
         let running = RunningRequest::new(&self.context.requests, &self.requests, None);
         let answered = self.forward_lines(lines, judged, body).await;
         let (id, method) = (
@@ -49,12 +60,12 @@ impl RequestProxy {
             Ok((response, outcome)) => {
                 debug!(request.id = %id(), %method, status = response.status().as_u16(), "request answered");
                 self.context.metrics.request(outcome);
-                response.map_body(|body| count_until_end(body, running))
+                (response, Some(running))
             }
             Err(failure) => {
                 info!(request.id = %id(), %method, code = %failure.code, cause = failure.cause, "request rejected");
                 self.context.metrics.request(outcome_of(failure.code));
-                Reply::Map(error_response(&failure))
+                (Reply::Map(error_response(&failure)), None)
             }
         }
     }

@@ -93,15 +93,6 @@ impl Reply {
         }
     }
 
-    /// The answer with another body of the same length.
-    #[must_use]
-    pub fn map_body(self, change: impl FnOnce(Body) -> Body) -> Self {
-        match self {
-            Reply::Map(response) => Reply::Map(response.map(change)),
-            Reply::Lines(head, body) => Reply::Lines(head, change(body)),
-        }
-    }
-
     pub(crate) fn into_parts(self) -> (ReplyHead, Body) {
         match self {
             Reply::Map(response) => {

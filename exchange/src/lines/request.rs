@@ -1,6 +1,6 @@
 //! Requests in lines: received ones, and the heads that are written from them.
 
-use std::mem::MaybeUninit;
+use std::{marker::PhantomData, mem::MaybeUninit};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{Method, Request, Response, Uri};
@@ -40,6 +40,8 @@ pub enum ReceivedRequest {
 pub(crate) trait RequestForm {
     type Request;
     type Answer;
+    /// Lives until the answer's body has ended.
+    type Guard;
     /// The request without its body.
     type Head;
 
@@ -48,7 +50,7 @@ pub(crate) trait RequestForm {
 
     fn whole(head: Self::Head, on_upgrade: Option<OnUpgrade>, body: Body) -> Self::Request;
 
-    fn reply(answer: Self::Answer) -> Reply;
+    fn reply(answer: Self::Answer) -> (Reply, Self::Guard);
 }
 
 /// Form with all fields in a map.
@@ -57,6 +59,7 @@ pub(crate) struct MapForm;
 impl RequestForm for MapForm {
     type Request = Request<Body>;
     type Answer = Response<Body>;
+    type Guard = ();
     type Head = Request<()>;
 
     fn read(head: Bytes) -> Result<RequestHead, HttpError> {
@@ -70,13 +73,13 @@ impl RequestForm for MapForm {
         head.map(|()| body)
     }
 
-    fn reply(answer: Response<Body>) -> Reply {
-        Reply::Map(answer)
+    fn reply(answer: Response<Body>) -> (Reply, ()) {
+        (Reply::Map(answer), ())
     }
 }
 
-/// Form with the fields in lines, if the head can be read so.
-pub(crate) struct LinesForm;
+/// Form with the fields in lines, if the head can be read so, and with a guard beside each answer.
+pub(crate) struct LinesForm<G>(PhantomData<G>);
 
 /// Head of a [`ReceivedRequest`].
 pub(crate) enum ReceivedHead {
@@ -84,9 +87,10 @@ pub(crate) enum ReceivedHead {
     Lines(RequestLines),
 }
 
-impl RequestForm for LinesForm {
+impl<G> RequestForm for LinesForm<G> {
     type Request = ReceivedRequest;
-    type Answer = Reply;
+    type Answer = (Reply, G);
+    type Guard = G;
     type Head = ReceivedHead;
 
     fn read(head: Bytes) -> Result<RequestHead<ReceivedHead>, HttpError> {
@@ -108,7 +112,7 @@ impl RequestForm for LinesForm {
         }
     }
 
-    fn reply(answer: Reply) -> Reply {
+    fn reply(answer: (Reply, G)) -> (Reply, G) {
         answer
     }
 }

@@ -73,7 +73,7 @@ async fn relayed(method: &str, sent: &[u8], lines: Option<&AtomicUsize>) -> Rela
             Some(count) => {
                 let handler = |_| async {
                     let request = prepare(head(method));
-                    match client.send_for_lines(request, connect).await {
+                    let reply = match client.send_for_lines(request, connect).await {
                         Ok(LinesAnswer::Lines(answer, body)) => {
                             count.fetch_add(1, Ordering::Relaxed);
                             in_lines(answer, body)
@@ -83,7 +83,8 @@ async fn relayed(method: &str, sent: &[u8], lines: Option<&AtomicUsize>) -> Rela
                         }
                         Ok(LinesAnswer::Map(Answer::Upgraded(..))) => panic!("an upgrade"),
                         Err(error) => Reply::Map(refused(error)),
-                    }
+                    };
+                    (reply, ())
                 };
                 serve_lines(hub, handler).await
             }

@@ -97,7 +97,7 @@ async fn served(sent: &[u8], lines: Option<&AtomicUsize>) -> (Vec<Relayed>, Stri
                         Err(body) => whole(request.into_request(body)),
                     },
                 };
-                Reply::Map(note(relayed(prepared).await))
+                (Reply::Map(note(relayed(prepared).await)), ())
             };
             serve_lines(script, handler).await
         }

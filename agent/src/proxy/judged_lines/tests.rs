@@ -49,7 +49,7 @@ fn lines(fields: &str) -> Option<RequestLines> {
         if let ReceivedRequest::Lines(lines, _) = received {
             *find.lock().unwrap() = Some(lines);
         }
-        async { Reply::Map(Response::new(body::empty())) }
+        async { (Reply::Map(Response::new(body::empty())), ()) }
     };
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
