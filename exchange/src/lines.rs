@@ -18,8 +18,8 @@ pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod response;
 
-/// Limit of the fields of a head in lines.
-pub const MAX_LINES: usize = 32;
+/// Limit of the fields of a head in lines, at most the bits of a [`LineSet`]. Heads are moved, so a larger one costs all.
+pub const MAX_LINES: usize = 28;
 /// Longest name of a field in lines, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
@@ -39,9 +39,10 @@ pub struct Lines {
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
     name: u16,
-    name_bytes: u16,
-    value: u16,
     value_bytes: u16,
+    name_bytes: u8,
+    /// Bytes between name and value.
+    gap: u8,
 }
 
 /// A field of a received head.
@@ -209,29 +210,35 @@ impl Lines {
 
 impl Span {
     fn of(head: &Bytes, field: &httparse::Header<'_>) -> Option<Self> {
-        let start = head.as_ptr().addr();
-        let offset = |part: &[u8]| u16::try_from(part.as_ptr().addr().checked_sub(start)?).ok();
         let (name, value) = (field.name.as_bytes(), field.value);
+        let start = name.as_ptr().addr().checked_sub(head.as_ptr().addr())?;
+        // An empty value has no place of its own.
+        let gap = match value.is_empty() {
+            true => 0,
+            false => (value.as_ptr().addr())
+                .checked_sub(name.as_ptr().addr())?
+                .checked_sub(name.len())?,
+        };
         Some(Span {
-            name: offset(name)?,
-            name_bytes: u16::try_from(name.len()).ok()?,
-            // An empty value has no place of its own.
-            value: if value.is_empty() { 0 } else { offset(value)? },
-            value_bytes: u16::try_from(value.len()).ok()?,
+            name: start.try_into().ok()?,
+            value_bytes: value.len().try_into().ok()?,
+            name_bytes: name.len().try_into().ok()?,
+            gap: gap.try_into().ok()?,
         })
     }
 
     fn name<'a>(&self, head: &'a [u8]) -> &'a [u8] {
-        part(head, self.name, self.name_bytes)
+        part(head, usize::from(self.name), self.name_bytes.into())
     }
 
     fn value<'a>(&self, head: &'a [u8]) -> &'a [u8] {
-        part(head, self.value, self.value_bytes)
+        let start = [self.name, self.name_bytes.into(), self.gap.into()];
+        let start = start.into_iter().map(usize::from).sum();
+        part(head, start, self.value_bytes.into())
     }
 }
 
-fn part(head: &[u8], start: u16, bytes: u16) -> &[u8] {
-    let (start, bytes) = (usize::from(start), usize::from(bytes));
+fn part(head: &[u8], start: usize, bytes: usize) -> &[u8] {
     head.get(start..start + bytes).unwrap_or_default()
 }
 

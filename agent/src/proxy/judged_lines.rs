@@ -4,7 +4,7 @@
 
 use fairlead_api::impersonation::{AS_HEADER, GROUP_HEADER, USER_HEADER};
 use fairlead_apiserver::RelayedLines;
-use fairlead_exchange::{Line, LineSet, Lines, NameBuffer, RequestLines};
+use fairlead_exchange::{Line, LineSet, Lines, MAX_LINES, NameBuffer, RequestLines};
 
 use super::{
     admit::{ImpersonationRules, MAX_GROUPS, is_admin_group, is_namespace_group, is_user},
@@ -23,6 +23,9 @@ pub(crate) struct JudgedLines {
     is_admin: bool,
 }
 
+/// A head in lines has too few fields for too many groups.
+const _: () = assert!(MAX_LINES <= MAX_GROUPS);
+
 /// Name under which a judged field is sent, and its place.
 pub(crate) type RenamedLines = [(&'static str, LineSet); 2];
 
@@ -30,7 +33,6 @@ impl JudgedLines {
     /// Judges each field once; `None` for a request that takes the way of a map.
     pub(crate) fn of(lines: &Lines, rules: &ImpersonationRules) -> Option<Self> {
         let mut judged = JudgedLines::default();
-        let mut named_groups = 0;
         let mut buffer = NameBuffer::default();
         for line in lines.iter() {
             match line.lower_name(&mut buffer) {
@@ -38,10 +40,7 @@ impl JudgedLines {
                     judged.user.insert(line.index);
                 }
                 USER_HEADER | AS_HEADER => return None,
-                GROUP_HEADER => {
-                    named_groups += 1;
-                    judged.group(lines, &line, rules)?;
-                }
+                GROUP_HEADER => judged.group(lines, &line, rules)?,
                 "te" => judged.trailers |= headers::takes_trailers(line.value),
                 // The agent sends its own one.
                 "host" => {}
@@ -51,8 +50,7 @@ impl JudgedLines {
                 _ => judged.kept.insert(line.index),
             }
         }
-        let is_admitted = !judged.user.is_empty() && named_groups <= MAX_GROUPS;
-        is_admitted.then_some(judged)
+        (!judged.user.is_empty()).then_some(judged)
     }
 
     /// Whether an admin of the hub sent the request.
