@@ -31,6 +31,8 @@ pub struct Lines {
     head: Bytes,
     spans: [Span; MAX_LINES],
     count: usize,
+    /// Fields with a capital in their names.
+    capitals: LineSet,
     content_length: LineSet,
     transfer_encoding: LineSet,
 }
@@ -54,6 +56,7 @@ pub struct Line<'a> {
     pub name: &'a str,
     /// Value without the white space around it.
     pub value: &'a [u8],
+    has_capitals: bool,
 }
 
 /// Place of a field in its head, below [`MAX_LINES`].
@@ -87,15 +90,15 @@ impl Line<'_> {
     /// The name in lower case. A name without capitals, as of a hub, is not copied.
     pub fn lower_name<'a>(&'a self, buffer: &'a mut NameBuffer) -> &'a str {
         let name = self.name.as_bytes();
-        let Some(copy) = buffer.0.get_mut(..name.len()) else {
-            return self.name;
-        };
-        if !name.iter().any(u8::is_ascii_uppercase) {
-            return self.name;
+        match buffer.0.get_mut(..name.len()) {
+            Some(copy) if self.has_capitals => {
+                copy.copy_from_slice(name);
+                copy.make_ascii_lowercase();
+                std::str::from_utf8(copy).unwrap_or_default()
+            }
+            // No name in lines is longer than the buffer.
+            _ => self.name,
         }
-        copy.copy_from_slice(name);
-        copy.make_ascii_lowercase();
-        std::str::from_utf8(copy).unwrap_or_default()
     }
 }
 
@@ -113,38 +116,39 @@ impl Lines {
     /// The parsed fields of `head`, still without it, and their framing; `None` for a head that is not read in lines.
     fn of(head: &Bytes, parsed: &[httparse::Header<'_>]) -> Option<(Self, FramingFields)> {
         let mut framing = FramingFields::default();
-        let (mut content_length, mut transfer_encoding) = (LineSet::default(), LineSet::default());
-        let mut spans = [Span::default(); MAX_LINES];
-        for (index, (span, field)) in (0..).zip(spans.iter_mut().zip(parsed)) {
-            let framing_name = framing_name(field.name)?;
+        let mut lines = Lines {
+            head: Bytes::new(),
+            spans: [Span::default(); MAX_LINES],
+            count: parsed.len(),
+            capitals: LineSet::default(),
+            content_length: LineSet::default(),
+            transfer_encoding: LineSet::default(),
+        };
+        for (index, (span, field)) in (0..).zip(lines.spans.iter_mut().zip(parsed)) {
+            let (index, framing_name) = (LineIndex(index), framing_name(field.name)?);
             framing.named(framing_name, field.value).ok()?;
             match framing_name {
-                FramingName::ContentLength => content_length.insert(LineIndex(index)),
-                FramingName::TransferEncoding => transfer_encoding.insert(LineIndex(index)),
+                FramingName::ContentLength => lines.content_length.insert(index),
+                FramingName::TransferEncoding => lines.transfer_encoding.insert(index),
                 _ => {}
+            }
+            if has_capital(field.name.as_bytes()) {
+                lines.capitals.insert(index);
             }
             *span = Span::of(head, field)?;
         }
-        if parsed.len() > MAX_LINES || (framing.chunked && framing.length.is_some()) {
-            return None;
-        }
-        let lines = Lines {
-            head: Bytes::new(),
-            spans,
-            count: parsed.len(),
-            content_length,
-            transfer_encoding,
-        };
-        Some((lines, framing))
+        let is_read = parsed.len() <= MAX_LINES && !(framing.chunked && framing.length.is_some());
+        is_read.then_some((lines, framing))
     }
 
     /// All fields, in their order.
     pub fn iter(&self) -> impl Iterator<Item = Line<'_>> {
         let spans = self.spans.iter().take(self.count);
-        (0..).zip(spans).map(|(index, span)| Line {
-            index: LineIndex(index),
+        (0..).map(LineIndex).zip(spans).map(|(index, span)| Line {
+            index,
             name: std::str::from_utf8(span.name(&self.head)).unwrap_or_default(),
             value: span.value(&self.head),
+            has_capitals: self.capitals.contains(index),
         })
     }
 
@@ -187,8 +191,10 @@ impl Lines {
         for line in self.chosen(written) {
             let start = out.len();
             field(out, line.name, line.value);
-            let name = out.get_mut(start..start + line.name.len());
-            name.unwrap_or_default().make_ascii_lowercase();
+            if line.has_capitals {
+                let name = out.get_mut(start..start + line.name.len());
+                name.unwrap_or_default().make_ascii_lowercase();
+            }
         }
         head::end_fields(body, out);
     }
@@ -240,6 +246,12 @@ impl Span {
 
 fn part(head: &[u8], start: usize, bytes: usize) -> &[u8] {
     head.get(start..start + bytes).unwrap_or_default()
+}
+
+/// Without an early end, because most names have no capital.
+fn has_capital(name: &[u8]) -> bool {
+    name.iter()
+        .fold(false, |found, byte| found | byte.is_ascii_uppercase())
 }
 
 /// Framing field of this name; `None` for a name that no head in lines has.
