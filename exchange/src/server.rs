@@ -215,7 +215,9 @@ impl<W: Transport> Serving<W> {
             head.tell_length(&body);
         }
         let status = head.status();
-        self.reader.answers();
+        if turn.expects_continue {
+            self.reader.answers();
+        }
         let switched = turn.kind.is_switched_by(status);
         if status.is_informational() && !switched {
             return Err(HttpError::Malformed("the response was not requested").into());
@@ -236,14 +238,22 @@ impl<W: Transport> Serving<W> {
         drop(head);
         self.send(Sending::gathering(body, encoder)).await?;
         drop(guard);
-        timeout(DRAIN_TIMEOUT, poll_fn(|cx| self.reader.poll_drain(cx)))
-            .await
-            .map_err(|_| HttpError::Malformed("the rest of the body did not arrive in time"))??;
+        self.drain().await?;
         self.out.rest();
         if close {
             self.finish().await?;
         }
         Ok(!close)
+    }
+
+    /// Drops the unread rest of the request's body. Mostly there is none, and no timer is needed.
+    async fn drain(&self) -> Result<(), HttpError> {
+        match poll_fn(|cx| Poll::Ready(self.reader.poll_drain(cx))).await {
+            Poll::Ready(drained) => drained,
+            Poll::Pending => timeout(DRAIN_TIMEOUT, poll_fn(|cx| self.reader.poll_drain(cx)))
+                .await
+                .map_err(|_| HttpError::Malformed("the rest of the body did not arrive in time"))?,
+        }
     }
 
     async fn send(&mut self, mut sending: Sending) -> io::Result<()> {
