@@ -1,11 +1,16 @@
 //! Metrics of the agent. Labels are enums, never text from a request or an error.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use fairlead_api::Code;
 use fairlead_dialer::DialStage;
 use fairlead_runtime::{gauges::GaugeGuard, metrics::Registry};
-use prometheus::{Gauge, Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+};
 use time::OffsetDateTime;
 
 /// From half a millisecond to two minutes, as at the hub.
@@ -36,6 +41,8 @@ pub(crate) enum RequestOutcome {
 }
 
 impl RequestOutcome {
+    const COUNT: usize = RequestOutcome::Internal as usize + 1;
+
     const fn as_str(self) -> &'static str {
         match self {
             RequestOutcome::Answered => "answered",
@@ -56,6 +63,8 @@ pub(crate) struct Metrics {
     connected: IntGauge,
     dials: IntCounterVec,
     requests: IntCounterVec,
+    /// Counters of `requests` since their first use, so that no request looks its counter up.
+    outcomes: Arc<[OnceLock<IntCounter>; RequestOutcome::COUNT]>,
     api: Histogram,
     streams: IntGauge,
     expiry: Gauge,
@@ -91,6 +100,7 @@ impl Metrics {
                 "Requests from the hub by outcome.",
                 &["outcome"],
             )?,
+            outcomes: Arc::default(),
             api: Histogram::with_opts(
                 HistogramOpts::new(
                     "fairlead_agent_api_duration_seconds",
@@ -129,7 +139,11 @@ impl Metrics {
     }
 
     pub(crate) fn request(&self, outcome: RequestOutcome) {
-        self.requests.with_label_values(&[outcome.as_str()]).inc();
+        let counter = || self.requests.with_label_values(&[outcome.as_str()]);
+        match self.outcomes.get(outcome as usize) {
+            Some(known) => known.get_or_init(counter).inc(),
+            None => counter().inc(),
+        }
     }
 
     pub(crate) fn expires(&self, at: OffsetDateTime) {
@@ -149,6 +163,25 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn outcomes_are_counted_apart_from_their_first_request_on() {
+        let metrics = Metrics::new(&Registry::new(), "1.0.0").unwrap();
+        metrics.request(RequestOutcome::Answered);
+        metrics.request(RequestOutcome::Internal);
+        metrics.request(RequestOutcome::Internal);
+        let families = prometheus::core::Collector::collect(&metrics.requests);
+        let counts = families.iter().flat_map(|family| family.get_metric());
+        let mut counts: Vec<(String, u64)> = counts
+            .map(|metric| {
+                let outcome = metric.get_label().first().unwrap().value().to_owned();
+                (outcome, metric.get_counter().get_value() as u64)
+            })
+            .collect();
+        counts.sort();
+        let expected = [("answered".to_owned(), 1), ("internal".to_owned(), 2)];
+        assert_eq!(counts, expected);
+    }
 
     #[test]
     fn registering_twice_is_an_error() {

@@ -13,7 +13,7 @@ use fairlead_apiserver::RelayedHeaders;
 use fairlead_dialer::ResetSocket;
 use fairlead_exchange::{Answer, Body, OnUpgrade, Spliced, body, frames::Protocol, splice};
 use fairlead_traces::SpanRole;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -28,6 +28,8 @@ use crate::{context::AgentContext, metrics::RequestOutcome};
 pub(crate) mod admit;
 mod connect;
 pub(crate) mod headers;
+mod judged_lines;
+mod lines;
 mod ping_responder;
 pub(crate) mod probe;
 mod running;
@@ -125,8 +127,7 @@ impl RequestProxy {
         running: &RunningRequest,
     ) -> Result<(Response<Body>, RequestOutcome), Failure> {
         let raw = request.extensions_mut().remove::<OnUpgrade>();
-        let raw =
-            raw.ok_or_else(|| Failure::because(Code::Internal, "this stream cannot be upgraded"))?;
+        let raw = raw.ok_or_else(no_upgrade)?;
         self.check_memory()?;
         let socket = connect::open(&self.context.connect_rules(), request.uri()).await?;
         self.splice_upgrade(raw, ResetSocket::new(socket), running.clone());
@@ -139,10 +140,7 @@ impl RequestProxy {
         running: &RunningRequest,
     ) -> Result<(Response<Body>, RequestOutcome), Failure> {
         let permitted = self.rules.admit(request.headers())?;
-        headers::check_path(request.uri())?;
-        if let Some(reserved) = &self.context.reserved {
-            reserved.check(permitted.is_admin(), request.method(), request.uri())?;
-        }
+        self.check_target(permitted.is_admin(), request.method(), request.uri())?;
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = headers::upgrade(request.headers());
         // A request without a body needs no memory, so reads continue over budget.
@@ -157,7 +155,7 @@ impl RequestProxy {
         if let Some(span) = &span {
             span.inject(request.headers_mut());
         }
-        let proxied = headers::is_proxied(request.uri());
+        let uri = request.uri().clone();
         let started = Instant::now();
         let relayed = RelayedHeaders {
             added: towards.added(),
@@ -168,25 +166,12 @@ impl RequestProxy {
             span.answered(answer.status());
         }
         match answer {
-            // The hub has authenticated the user: a 401 is about the agent's own token.
-            Answer::Response(response)
-                if response.status() == StatusCode::UNAUTHORIZED && !proxied =>
-            {
-                Err(Failure::because(
-                    Code::ApiUnreachable,
-                    "it rejects the agent's own credential (401)",
-                ))
-            }
-            Answer::Response(mut response) => {
-                let took = started.elapsed();
-                self.context.metrics.api_answered(took);
-                headers::towards_hub(response.headers_mut(), None, Some(took));
-                Ok((response, RequestOutcome::Answered))
+            Answer::Response(response) => {
+                check_credential(response.status(), &uri)?;
+                Ok(self.answered(response, started))
             }
             Answer::Upgraded(mut response, upgraded) => {
-                let raw = raw.ok_or_else(|| {
-                    Failure::because(Code::Internal, "this stream cannot be upgraded")
-                })?;
+                let raw = raw.ok_or_else(no_upgrade)?;
                 let took = started.elapsed();
                 self.context.metrics.api_answered(took);
                 let upgrade = towards.upgrade();
@@ -201,6 +186,27 @@ impl RequestProxy {
                 }
                 Ok((response.map(|()| body::empty()), RequestOutcome::Upgraded))
             }
+        }
+    }
+
+    /// Answer of the API server on its way to the hub.
+    fn answered(
+        &self,
+        mut response: Response<Body>,
+        started: Instant,
+    ) -> (Response<Body>, RequestOutcome) {
+        let took = started.elapsed();
+        self.context.metrics.api_answered(took);
+        headers::towards_hub(response.headers_mut(), None, Some(took));
+        (response, RequestOutcome::Answered)
+    }
+
+    /// Checks the target of a request against the agent's own rules.
+    fn check_target(&self, is_admin: bool, method: &Method, uri: &Uri) -> Result<(), Failure> {
+        headers::check_path(uri)?;
+        match &self.context.reserved {
+            Some(reserved) => reserved.check(is_admin, method, uri),
+            None => Ok(()),
         }
     }
 
@@ -238,6 +244,21 @@ impl RequestProxy {
             }
         });
     }
+}
+
+/// Fails if the API server itself rejects a request. The hub has authenticated the user: a 401 is about the agent's own token.
+fn check_credential(status: StatusCode, uri: &Uri) -> Result<(), Failure> {
+    if status == StatusCode::UNAUTHORIZED && !headers::is_proxied(uri) {
+        return Err(Failure::because(
+            Code::ApiUnreachable,
+            "it rejects the agent's own credential (401)",
+        ));
+    }
+    Ok(())
+}
+
+fn no_upgrade() -> Failure {
+    Failure::because(Code::Internal, "this stream cannot be upgraded")
 }
 
 /// Answer of the agent itself. The gateway makes a `metav1.Status` of it.

@@ -44,7 +44,8 @@ impl ReservedNamespace {
     fn is_reached(&self, path: &str) -> bool {
         let mut segments = segments(path);
         while let Some(segment) = segments.next() {
-            if segment == "namespaces" && segments.clone().next() == Some(&self.0) {
+            let is_named = segments.clone().next() == Some(self.0.as_bytes());
+            if segment == b"namespaces" && is_named {
                 return true;
             }
         }
@@ -52,19 +53,22 @@ impl ReservedNamespace {
     }
 
     fn is_namespace_object(&self, path: &str) -> bool {
-        segments(path).eq(["api", "v1", "namespaces", &self.0])
+        let object: [&[u8]; 4] = [b"api", b"v1", b"namespaces", self.0.as_bytes()];
+        segments(path).eq(object)
     }
 }
 
 /// Whether the path is a list or watch of Secrets in all namespaces.
 fn lists_all_secrets(path: &str) -> bool {
-    let is_core = segments(path).next() == Some("api");
-    let is_namespaced = segments(path).any(|segment| segment == "namespaces");
-    is_core && !is_namespaced && segments(path).any(|segment| segment == "secrets")
+    let is_core = segments(path).next() == Some(b"api");
+    let is_namespaced = || segments(path).any(|segment| segment == b"namespaces");
+    is_core && segments(path).any(|segment| segment == b"secrets") && !is_namespaced()
 }
 
-fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
-    path.split('/').filter(|segment| !segment.is_empty())
+/// Segments as bytes, because a search for one character costs more than a short segment.
+fn segments(path: &str) -> impl Iterator<Item = &[u8]> + Clone {
+    let segments = path.as_bytes().split(|&byte| byte == b'/');
+    segments.filter(|segment| !segment.is_empty())
 }
 
 /// The path without percent-encoding (RFC 3986, section 2.1). Bytes that are no UTF-8 are in no name.

@@ -3,6 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use fairlead_dialer::sync::lock;
 use http::HeaderValue;
 use time::OffsetDateTime;
 use tokio::{sync::Mutex, time::Instant};
@@ -70,6 +71,13 @@ impl CredentialSource {
 pub struct ApiCredentials {
     source: CredentialSource,
     cached: Mutex<CredentialCache>,
+    /// Access until the next check of the files. Changed under the lock of `cached` only.
+    fresh: std::sync::Mutex<Option<FreshAccess>>,
+}
+
+struct FreshAccess {
+    access: Arc<ApiAccess>,
+    until: Instant,
 }
 
 #[derive(Default)]
@@ -102,6 +110,7 @@ impl ApiCredentials {
         ApiCredentials {
             source,
             cached: Mutex::default(),
+            fresh: std::sync::Mutex::default(),
         }
     }
 
@@ -111,13 +120,24 @@ impl ApiCredentials {
     ///
     /// [`CredentialsError`] until the first read succeeds. Later failures keep the last credential in use.
     pub(crate) async fn access(&self) -> Result<Arc<ApiAccess>, CredentialsError> {
-        let mut cached = self.cached.lock().await;
         let now = Instant::now();
-        if cached.next_check.is_none_or(|at| at <= now) {
+        if let Some(fresh) = &*lock(&self.fresh)
+            && now < fresh.until
+        {
+            return Ok(fresh.access.clone());
+        }
+        let mut cached = self.cached.lock().await;
+        if cached.next_check.is_none_or(|at| at <= Instant::now()) {
             self.refresh_if_changed(&mut cached).await;
         }
         match (&cached.current, &cached.failed) {
-            (Some(current), _) => Ok(current.access.clone()),
+            (Some(current), _) => {
+                *lock(&self.fresh) = cached.next_check.map(|until| FreshAccess {
+                    access: current.access.clone(),
+                    until,
+                });
+                Ok(current.access.clone())
+            }
             (None, Some(error)) => Err(error.clone()),
             (None, None) => Err(CredentialsError::Tls("nothing was read".to_owned())),
         }
@@ -151,6 +171,7 @@ impl ApiCredentials {
                 .is_none_or(|at| now >= at + RELOAD_RETRY_INTERVAL)
         {
             warn!("API server rejected the agent's credential; reading it again");
+            *lock(&self.fresh) = None;
             cached.last_forced = Some(now);
             self.reload(&mut cached).await;
         }

@@ -12,5 +12,6 @@ pub use credentials::{ApiCredentials, error::CredentialsError, location::ApiLoca
 pub use fairlead_exchange::Body as AnswerBody;
 pub use objects::{KubeObjects, ObjectsError};
 pub use upstream::{
-    BadToken, BearerToken, RelayedHeaders, Upstream, UpstreamError, connect::ConnectError,
+    BadToken, BearerToken, RelayedHeaders, RelayedLines, Upstream, UpstreamError,
+    connect::ConnectError,
 };

@@ -20,9 +20,11 @@ use crate::credentials::{
 };
 
 pub(crate) mod connect;
+mod lines;
 mod redirect;
 mod token;
 
+pub use lines::RelayedLines;
 pub use token::{BadToken, BearerToken};
 
 use connect::{ApiServerConnection, ConnectError, Connector};
@@ -263,20 +265,16 @@ impl Upstream {
             ),
             Some(_) => (&access.without_certificate, &self.token_client, other),
         };
-        address(&mut request, endpoint)?;
+        if let Some(whole) = address(request.uri(), endpoint)? {
+            *request.uri_mut() = whole;
+        }
         let requested = request.uri().clone();
         let request = headers.prepare(request, endpoint, authorization)?;
         let connect = || self.connector.connect(endpoint);
         let sent = client(clients, endpoint)
             .send_prepared(request, connect)
             .await;
-        let mut answer = sent.map_err(|error| match error {
-            SendError::Connect(cause) => UpstreamError::Connect {
-                host: endpoint.host.to_str().unwrap_or_default().to_owned(),
-                cause,
-            },
-            SendError::Broken(cause) | SendError::Request(cause) => UpstreamError::Broken(cause),
-        })?;
+        let mut answer = sent.map_err(|error| failed(error, endpoint))?;
         if let Answer::Response(response) = &mut answer {
             redirect::localize(response, endpoint, &requested)?;
             if response.status() == StatusCode::UNAUTHORIZED && other.is_none() {
@@ -284,6 +282,16 @@ impl Upstream {
             }
         }
         Ok(answer)
+    }
+}
+
+fn failed(error: SendError<ConnectError>, endpoint: &Endpoint) -> UpstreamError {
+    match error {
+        SendError::Connect(cause) => UpstreamError::Connect {
+            host: endpoint.host.to_str().unwrap_or_default().to_owned(),
+            cause,
+        },
+        SendError::Broken(cause) | SendError::Request(cause) => UpstreamError::Broken(cause),
     }
 }
 
@@ -303,15 +311,15 @@ fn client(
     }
 }
 
-/// Adds the API server's base path to a request.
-fn address(request: &mut Request<Body>, endpoint: &Endpoint) -> Result<(), UpstreamError> {
-    if !endpoint.base_path.is_empty() {
-        let path = request.uri().path_and_query();
-        let path = path.map_or("/", PathAndQuery::as_str);
-        let whole = format!("{}{path}", endpoint.base_path).parse::<PathAndQuery>();
-        *request.uri_mut() = Uri::from(whole.map_err(|_| UpstreamError::Path)?);
+/// The target with the API server's base path before it; `None` without a base path.
+fn address(target: &Uri, endpoint: &Endpoint) -> Result<Option<Uri>, UpstreamError> {
+    if endpoint.base_path.is_empty() {
+        return Ok(None);
     }
-    Ok(())
+    let path = target.path_and_query();
+    let path = path.map_or("/", PathAndQuery::as_str);
+    let whole = format!("{}{path}", endpoint.base_path).parse::<PathAndQuery>();
+    Ok(Some(Uri::from(whole.map_err(|_| UpstreamError::Path)?)))
 }
 
 impl From<UpstreamError> for Failure {

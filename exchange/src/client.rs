@@ -19,6 +19,10 @@ use crate::{
     error::{ExchangeError, HttpError},
     head::{RequestKind, ResponseHead},
     in_flight::{InFlight, InFlightError, PendingRequest},
+    lines::{
+        request::WrittenLines,
+        response::{LinesAnswer, ResponseForm, Sent},
+    },
     pool::Pool,
     transport::Transport,
 };
@@ -90,7 +94,8 @@ impl<W: Transport> Client<W> {
         C: Future<Output = Result<W, E>>,
     {
         let pending = PendingRequest::new(request, &[], &|_| true).map_err(SendError::Request)?;
-        self.send_pending(Box::new(pending), connect).await
+        let sent = self.send_pending(Box::new(pending), connect).await?;
+        Ok(Answer::of(sent))
     }
 
     /// Sends a request whose head is encoded, as [`Client::send`].
@@ -106,15 +111,34 @@ impl<W: Transport> Client<W> {
     where
         C: Future<Output = Result<W, E>>,
     {
-        self.send_pending(request.0, connect).await
+        Ok(Answer::of(self.send_pending(request.0, connect).await?))
     }
 
-    async fn send_pending<E, C>(
+    /// As [`Client::send_prepared`], with the head of the answer in lines if it can be read so.
+    ///
+    /// # Errors
+    ///
+    /// See [`SendError`]. A body that breaks off later reports an error itself.
+    pub async fn send_for_lines<E, C>(
+        &self,
+        request: PreparedRequest,
+        connect: impl FnOnce() -> C,
+    ) -> Result<LinesAnswer, SendError<E>>
+    where
+        C: Future<Output = Result<W, E>>,
+    {
+        Ok(LinesAnswer::of(
+            self.send_pending(request.0, connect).await?,
+        ))
+    }
+
+    async fn send_pending<R, E, C>(
         &self,
         mut pending: Box<PendingRequest>,
         connect: impl FnOnce() -> C,
-    ) -> Result<Answer, SendError<E>>
+    ) -> Result<Sent<R>, SendError<E>>
     where
+        R: ResponseForm,
         C: Future<Output = Result<W, E>>,
     {
         let raw = pending.kind.upgrade || pending.kind.connect;
@@ -140,11 +164,11 @@ impl<W: Transport> Client<W> {
         self.answer(in_flight, head)
     }
 
-    fn answer<E>(
+    fn answer<R: ResponseForm, E>(
         &self,
         in_flight: InFlight<W>,
-        head: ResponseHead,
-    ) -> Result<Answer, SendError<E>> {
+        head: ResponseHead<R>,
+    ) -> Result<Sent<R>, SendError<E>> {
         let ResponseHead {
             response,
             body,
@@ -152,7 +176,7 @@ impl<W: Transport> Client<W> {
         } = head;
         if in_flight.kind().is_switched_by(response.status()) {
             let (transport, read) = in_flight.into_raw().map_err(InFlightError::Broken)?;
-            return Ok(Answer::Upgraded(response, transport.into_upgraded(read)));
+            return Ok(Sent::Upgraded(response, transport.into_upgraded(read)));
         }
         let pool = (!close).then(|| Arc::downgrade(&self.pool));
         let download = DownloadBody::new(in_flight, body, pool);
@@ -161,7 +185,7 @@ impl<W: Transport> Client<W> {
         } else {
             Body::new(download)
         };
-        Ok(Answer::Response(response.map(|()| body)))
+        Ok(Sent::Response(response, body))
     }
 }
 
@@ -204,6 +228,16 @@ impl PreparedRequest {
         kept: &dyn Fn(&HeaderName) -> bool,
     ) -> Result<Self, ExchangeError> {
         let pending = PendingRequest::new(request, added, kept).map_err(ExchangeError::Request)?;
+        Ok(PreparedRequest(Box::new(pending)))
+    }
+
+    /// Ends the head of a request that is written in lines.
+    ///
+    /// # Errors
+    ///
+    /// As [`PreparedRequest::new`].
+    pub fn of_lines(written: WrittenLines<'_>, body: Body) -> Result<Self, ExchangeError> {
+        let pending = PendingRequest::of_lines(written, body).map_err(ExchangeError::Request)?;
         Ok(PreparedRequest(Box::new(pending)))
     }
 
@@ -283,7 +317,7 @@ impl Exchanges {
                 .await
                 .map_err(|_| ExchangeError::Timeout(limit))?,
         };
-        answer.map_err(ExchangeError::from)
+        Ok(Answer::of(answer?))
     }
 }
 

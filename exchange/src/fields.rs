@@ -53,45 +53,76 @@ pub(crate) fn fields(
     Ok((headers, framing))
 }
 
+/// Fields that determine the framing, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FramingName {
+    ContentLength,
+    TransferEncoding,
+    Host,
+    Connection,
+    Te,
+    Expect,
+    Other,
+}
+
+impl FramingName {
+    fn of(name: &HeaderName) -> Self {
+        match *name {
+            header::CONTENT_LENGTH => FramingName::ContentLength,
+            header::TRANSFER_ENCODING => FramingName::TransferEncoding,
+            header::HOST => FramingName::Host,
+            header::CONNECTION => FramingName::Connection,
+            header::TE => FramingName::Te,
+            header::EXPECT => FramingName::Expect,
+            _ => FramingName::Other,
+        }
+    }
+}
+
 impl FramingFields {
     fn field(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), HttpError> {
-        match *name {
-            header::CONTENT_LENGTH if self.length.is_some() => {
+        self.named(FramingName::of(name), value)
+    }
+
+    /// Notes the value of one field.
+    pub(crate) fn named(&mut self, name: FramingName, value: &[u8]) -> Result<(), HttpError> {
+        match name {
+            FramingName::ContentLength if self.length.is_some() => {
                 malformed("the head has more than one Content-Length")
             }
-            header::CONTENT_LENGTH => {
+            FramingName::ContentLength => {
                 self.length = Some(length(value)?);
                 Ok(())
             }
-            header::TRANSFER_ENCODING
+            FramingName::TransferEncoding
                 if self.chunked || !value.eq_ignore_ascii_case(b"chunked") =>
             {
                 malformed("only the transfer coding chunked is supported")
             }
-            header::TRANSFER_ENCODING => {
+            FramingName::TransferEncoding => {
                 self.chunked = true;
                 Ok(())
             }
-            header::HOST => {
+            FramingName::Host => {
                 self.hosts += 1;
                 Ok(())
             }
-            header::CONNECTION => {
+            FramingName::Connection => {
                 for token in members(value) {
                     self.close |= token.eq_ignore_ascii_case(b"close");
                     self.upgrade |= token.eq_ignore_ascii_case(b"upgrade");
                 }
                 Ok(())
             }
-            header::TE => {
+            FramingName::Te => {
                 self.trailers |= members(value).any(|it| it.eq_ignore_ascii_case(b"trailers"));
                 Ok(())
             }
-            header::EXPECT => {
+            FramingName::Expect => {
                 self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
                 Ok(())
             }
-            _ => Ok(()),
+            FramingName::Other => Ok(()),
         }
     }
 }

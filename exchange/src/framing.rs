@@ -166,6 +166,18 @@ pub(crate) fn of_request(
     }
 }
 
+/// Framing of the body of a request in lines, which announces no trailers, as [`of_request`].
+pub(crate) fn of_request_lines(
+    declared: Option<u64>,
+    body: &Body,
+) -> Result<BodyEncoder, BodyError> {
+    match (is_empty(body), declared) {
+        (true, None | Some(0)) => Ok(BodyEncoder::Nothing),
+        (true, Some(_)) => Err("the body is shorter than announced".into()),
+        (false, declared) => Ok(without_trailers(declared, body)),
+    }
+}
+
 /// Framing of a response's body. `trailers`: the client accepts them.
 pub(crate) fn of_response<B: HttpBody>(
     headers: &HeaderMap,
@@ -176,6 +188,18 @@ pub(crate) fn of_response<B: HttpBody>(
         (true, None | Some(0)) => Ok(BodyEncoder::Length(0)),
         (true, Some(_)) => Err("the body is shorter than announced".into()),
         (false, declared) => Ok(with_body(declared, headers, body, trailers)),
+    }
+}
+
+/// Framing of the body of a response in lines, which announces no trailers, as [`of_response`].
+pub(crate) fn of_response_lines<B: HttpBody>(
+    declared: Option<u64>,
+    body: &B,
+) -> Result<BodyEncoder, BodyError> {
+    match (is_empty(body), declared) {
+        (true, None | Some(0)) => Ok(BodyEncoder::Length(0)),
+        (true, Some(_)) => Err("the body is shorter than announced".into()),
+        (false, declared) => Ok(without_trailers(declared, body)),
     }
 }
 
@@ -198,16 +222,21 @@ fn with_body<B: HttpBody>(
     body: &B,
     trailers: bool,
 ) -> BodyEncoder {
-    if let Some(length) = declared.or(body.size_hint().exact()) {
-        return BodyEncoder::Length(length);
-    }
-    if !trailers {
-        return BodyEncoder::Chunked(Vec::new());
+    let framing = without_trailers(declared, body);
+    if !trailers || framing != BodyEncoder::Chunked(Vec::new()) {
+        return framing;
     }
     let lines = headers.get_all(header::TRAILER).iter();
     let names = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
     let names = names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok());
     BodyEncoder::Chunked(names.filter(may_trail).collect())
+}
+
+fn without_trailers<B: HttpBody>(declared: Option<u64>, body: &B) -> BodyEncoder {
+    match declared.or(body.size_hint().exact()) {
+        Some(length) => BodyEncoder::Length(length),
+        None => BodyEncoder::Chunked(Vec::new()),
+    }
 }
 
 /// Excludes fields about framing, routing and authentication.

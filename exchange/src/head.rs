@@ -25,8 +25,8 @@ type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
 
 /// Head of a request, and its consequences for the stream.
 #[derive(Debug)]
-pub(crate) struct RequestHead {
-    pub(crate) request: Request<()>,
+pub(crate) struct RequestHead<R = Request<()>> {
+    pub(crate) request: R,
     pub(crate) kind: RequestKind,
     pub(crate) body: BodyDecoder,
     pub(crate) expects_continue: bool,
@@ -36,6 +36,20 @@ pub(crate) struct RequestHead {
 
 /// Longest target that `http::Uri` takes, in bytes.
 const MAX_TARGET: usize = u16::MAX as usize - 1;
+
+impl<R> RequestHead<R> {
+    /// The same head in another form.
+    pub(crate) fn map<T>(self, form: impl FnOnce(R) -> T) -> RequestHead<T> {
+        RequestHead {
+            request: form(self.request),
+            kind: self.kind,
+            body: self.body,
+            expects_continue: self.expects_continue,
+            takes_trailers: self.takes_trailers,
+            close: self.close,
+        }
+    }
+}
 
 /// Properties of a request that the response's framing depends on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -72,10 +86,21 @@ impl RequestKind {
 }
 
 #[derive(Debug)]
-pub(crate) struct ResponseHead {
-    pub(crate) response: Response<()>,
+pub(crate) struct ResponseHead<R = Response<()>> {
+    pub(crate) response: R,
     pub(crate) body: BodyDecoder,
     pub(crate) close: bool,
+}
+
+impl<R> ResponseHead<R> {
+    /// The same head in another form.
+    pub(crate) fn map<T>(self, form: impl FnOnce(R) -> T) -> ResponseHead<T> {
+        ResponseHead {
+            response: form(self.response),
+            body: self.body,
+            close: self.close,
+        }
+    }
 }
 
 /// Length of the first head in `bytes`, if complete. Bytes before `from` were checked already.
@@ -191,7 +216,7 @@ fn target_of_client(target: Bytes) -> Result<Uri, HttpError> {
 }
 
 /// Origin form, or authority form for CONNECT. Other forms do not occur between two proxies.
-fn target(method: &Method, target: Bytes) -> Result<Uri, HttpError> {
+pub(crate) fn target(method: &Method, target: Bytes) -> Result<Uri, HttpError> {
     let connect = *method == Method::CONNECT;
     if target.contains(&b'#') || (target.first() == Some(&b'/')) == connect {
         return malformed("the target is not in origin form");
@@ -337,14 +362,7 @@ pub(crate) fn write_response(
     out: &mut BytesMut,
 ) {
     out.reserve(room(headers) + ADDED_BYTES + body.copied_bytes());
-    out.put_slice(match form.old {
-        true => b"HTTP/1.0 ",
-        false => b"HTTP/1.1 ",
-    });
-    out.put_slice(status.as_str().as_bytes());
-    out.put_slice(b" ");
-    out.put_slice(status.canonical_reason().unwrap_or("").as_bytes());
-    out.put_slice(b"\r\n");
+    status_line(status, form.old, out);
     if form.adds_close {
         field(out, "connection", b"close");
     }
@@ -352,6 +370,18 @@ pub(crate) fn write_response(
         write_date(out);
     }
     write_fields(headers, &|_| true, body, out);
+}
+
+/// Begins the head of a response; `old` for HTTP/1.0.
+pub(crate) fn status_line(status: StatusCode, old: bool, out: &mut BytesMut) {
+    out.put_slice(match old {
+        true => b"HTTP/1.0 ",
+        false => b"HTTP/1.1 ",
+    });
+    out.put_slice(status.as_str().as_bytes());
+    out.put_slice(b" ");
+    out.put_slice(status.canonical_reason().unwrap_or("").as_bytes());
+    out.put_slice(b"\r\n");
 }
 
 fn room(headers: &HeaderMap) -> usize {
@@ -376,6 +406,11 @@ fn write_fields(
             field(out, name.as_str(), value.as_bytes());
         }
     }
+    end_fields(body, out);
+}
+
+/// Writes the field that frames the body, and the end of the head.
+pub(crate) fn end_fields(body: &BodyEncoder, out: &mut BytesMut) {
     match body {
         BodyEncoder::Nothing | BodyEncoder::ToEnd => {}
         BodyEncoder::Length(length) => {

@@ -18,9 +18,10 @@ use crate::{
     body::{Body, BodyError},
     chunked::Piece,
     error::{HttpError, malformed},
-    framing::{self, BodyDecoder},
+    framing::{self, BodyDecoder, BodyEncoder},
     head::{self, AddedField, RequestKind, ResponseHead, WrittenHead},
     incoming::Incoming,
+    lines::{request::WrittenLines, response::ResponseForm},
     outgoing::Outgoing,
     sending::{Filled, Sending},
     transport::Transport,
@@ -102,6 +103,34 @@ impl PendingRequest {
 }
 
 impl PendingRequest {
+    /// Ends the head of a request in lines, which asks for no upgrade and no `100 Continue`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`PendingRequest::new`].
+    pub(crate) fn of_lines(written: WrittenLines<'_>, body: Body) -> Result<Self, BodyError> {
+        let kind = written.kind();
+        let is_safe = written.is_safe();
+        let (head, encoder) = written.end(&body)?;
+        if encoder != BodyEncoder::Nothing {
+            return Ok(PendingRequest {
+                out: Outgoing::begun(head),
+                upload: UploadState::Going(Sending::new(body, encoder)),
+                again: None,
+                kind,
+            });
+        }
+        let head = head.freeze();
+        Ok(PendingRequest {
+            again: is_safe.then(|| head.clone()),
+            out: head.into(),
+            upload: UploadState::Done,
+            kind,
+        })
+    }
+}
+
+impl PendingRequest {
     /// Head and kind for another server, if the request is a read without a body and switches no protocol.
     pub(crate) fn repeatable(&self) -> Option<(Bytes, RequestKind)> {
         let head = self.again.clone().filter(|_| !self.kind.upgrade)?;
@@ -142,21 +171,23 @@ impl<W: Transport> InFlight<W> {
         self.pending.kind
     }
 
-    pub(crate) async fn answer(&mut self) -> Result<ResponseHead, InFlightError> {
+    pub(crate) async fn answer<R: ResponseForm>(
+        &mut self,
+    ) -> Result<ResponseHead<R>, InFlightError> {
         let mut informational = 0;
         poll_fn(|cx| self.poll_answer(cx, &mut informational)).await
     }
 
-    fn poll_answer(
+    fn poll_answer<R: ResponseForm>(
         &mut self,
         cx: &mut Context<'_>,
         informational: &mut usize,
-    ) -> Poll<Result<ResponseHead, InFlightError>> {
+    ) -> Poll<Result<ResponseHead<R>, InFlightError>> {
         loop {
             if let Poll::Ready(Err(error)) = self.poll_upload(cx) {
                 return Poll::Ready(Err(InFlightError::Request(error)));
             }
-            let head = match ready!(self.poll_head(cx)) {
+            let head = match ready!(self.poll_head::<R>(cx)) {
                 Ok(head) => head,
                 Err(error) => return Poll::Ready(Err(InFlightError::Broken(self.cause(error)))),
             };
@@ -175,10 +206,13 @@ impl<W: Transport> InFlight<W> {
         }
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, HttpError>> {
+    fn poll_head<R: ResponseForm>(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<ResponseHead<R>, HttpError>> {
         let head = ready!(self.incoming.poll_head(&mut self.transport, cx))?;
         let head = head.ok_or(HttpError::Cut)?;
-        Poll::Ready(head::response(&head, self.pending.kind))
+        Poll::Ready(R::read(head, self.pending.kind))
     }
 
     /// The first failure is the cause.

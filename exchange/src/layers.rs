@@ -5,7 +5,7 @@
 mod shared;
 
 /// Top-level modules, lowest layer first. Modules of one layer are independent of each other.
-const LAYERS: [&[&str]; 12] = [
+const LAYERS: [&[&str]; 13] = [
     &[
         "body",
         "frames",
@@ -20,6 +20,7 @@ const LAYERS: [&[&str]; 12] = [
     &["chunked", "date", "policy"],
     &["framing"],
     &["head", "sending"],
+    &["lines"],
     &["incoming"],
     &["in_flight", "shared_reader"],
     &["download", "request_reader"],

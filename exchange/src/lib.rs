@@ -8,6 +8,7 @@
 //! shared_reader                       the body of a served request
 //! sending              incoming       bodies, each way
 //! head, framing, chunked, fields      the codec: bytes to heads and bodies, and back
+//! lines                               heads without a map, for a proxy that filters fields
 //! pool                                idle transports
 //! transport, socket                   a stream of a session, or a TCP or TLS connection
 //! upgrade, splice, frames             a raw stream after its 101: copied both ways, pings of kubectl found
@@ -35,6 +36,7 @@ mod in_flight;
 mod incoming;
 #[cfg(test)]
 mod layers;
+mod lines;
 mod outgoing;
 mod policy;
 mod pool;
@@ -54,9 +56,15 @@ pub use answer::Answer;
 pub use body::{Body, BodyError};
 pub use client::{Client, Exchanges, PreparedRequest, RepeatableRequest, SendError};
 pub use error::{ExchangeError, HttpError};
+pub use lines::{
+    Line, LineIndex, LineSet, Lines, MAX_LINES, NameBuffer,
+    reply::{RelayedResponse, Reply},
+    request::{ReceivedRequest, RequestLines, WrittenLines},
+    response::{LinesAnswer, ResponseLines},
+};
 pub use outgoing::Outgoing;
 pub use policy::{ClientSettings, ConnectionShutdown};
-pub use server::{serve, serve_clients, serve_on};
+pub use server::{serve, serve_clients, serve_lines, serve_on};
 pub use socket::SocketTransport;
 pub use splice::{Spliced, splice, splice_watched};
 pub use transport::Transport;

@@ -42,6 +42,14 @@ impl Outgoing {
         self.len() >= FULL_QUEUE_BYTES
     }
 
+    /// Output that begins with a head.
+    pub(crate) fn begun(head: BytesMut) -> Self {
+        Outgoing {
+            tail: head,
+            ..Outgoing::default()
+        }
+    }
+
     /// Buffer for small output.
     pub(crate) fn tail(&mut self) -> &mut BytesMut {
         &mut self.tail

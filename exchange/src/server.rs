@@ -16,7 +16,7 @@ use std::{
 use bytes::{BufMut, Bytes};
 use fairlead_api::{Code, Failure, Reason, headers::AGENT_CODE};
 use fairlead_dialer::Stream;
-use http::{HeaderMap, Request, Response, StatusCode, Version, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body::Body as HttpBody;
 use tokio::{sync::oneshot, time::Instant};
 
@@ -26,6 +26,10 @@ use crate::{
     framing::BodyEncoder,
     head::{self, RequestHead, RequestKind, ResponseForm},
     head_deadline::HeadDeadline,
+    lines::{
+        reply::Reply,
+        request::{LinesForm, MapForm, ReceivedRequest, RequestForm},
+    },
     outgoing::Outgoing,
     policy::{ClientSettings, ConnectionShutdown, ServerPolicy},
     request_reader::RequestReader,
@@ -65,7 +69,24 @@ where
     F: Future<Output = Response<Body>>,
 {
     Serving::new(transport, ServerPolicy::Peer)
-        .run(handler)
+        .run::<MapForm, _, _, _>(handler)
+        .await
+}
+
+/// Serves requests on any transport as [`serve`], with heads in lines if they can be read so. The guard beside each answer is
+/// dropped as soon as its body has ended.
+///
+/// # Errors
+///
+/// As for [`serve`].
+pub async fn serve_lines<W, H, F, G>(transport: W, handler: H) -> io::Result<()>
+where
+    W: Transport,
+    H: Fn(ReceivedRequest) -> F,
+    F: Future<Output = (Reply, G)>,
+{
+    Serving::new(transport, ServerPolicy::Peer)
+        .run::<LinesForm<G>, _, _, _>(handler)
         .await
 }
 
@@ -91,7 +112,7 @@ where
     B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
 {
     Serving::new(transport, ServerPolicy::Clients(settings, shutdown))
-        .run(handler)
+        .run::<MapForm, _, _, _>(handler)
         .await
 }
 
@@ -134,14 +155,16 @@ impl<'a, W: Transport> Serving<'a, W> {
         }
     }
 
-    async fn run<H, F, B>(mut self, handler: H) -> io::Result<()>
+    /// Serves requests in the form that the handler takes.
+    async fn run<R, B, H, F>(mut self, handler: H) -> io::Result<()>
     where
-        H: Fn(Request<Body>) -> F,
-        F: Future<Output = Response<B>>,
+        R: RequestForm<B>,
         B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
+        H: Fn(R::Request) -> F,
+        F: Future<Output = R::Answer>,
     {
         loop {
-            let head = match self.head().await {
+            let head = match self.head::<R, B>().await {
                 Ok(Some(head)) => head,
                 Ok(None) => return self.finish().await,
                 Err(error) => return self.refuse(error).await,
@@ -149,16 +172,19 @@ impl<'a, W: Transport> Serving<'a, W> {
             if head.kind.upgrade && matches!(self.policy, ServerPolicy::Peer) {
                 self.reader.check_rest()?;
             }
-            let (request, turn) = self.begin(head);
+            let (request, turn) = self.begin::<R, B>(head);
             let answer = self.handled(handler(request), &turn).await?;
-            if !self.answer(answer, turn).await? {
+            let (reply, guard) = R::reply(answer);
+            if !self.answer(reply, guard, turn).await? {
                 return Ok(());
             }
         }
     }
 
     /// Next head; `None` at the end of the connection.
-    async fn head(&mut self) -> Result<Option<RequestHead>, HttpError> {
+    async fn head<R: RequestForm<B>, B>(
+        &mut self,
+    ) -> Result<Option<RequestHead<R::Head>>, HttpError> {
         let mut since = None;
         let head = poll_fn(|cx| {
             if let Poll::Ready(head) = self.reader.poll_head(cx) {
@@ -184,12 +210,12 @@ impl<'a, W: Transport> Serving<'a, W> {
         let head = head.await?;
         let Some(head) = head else { return Ok(None) };
         let spare = std::mem::take(&mut self.spare);
-        head::request(&head, form, spare).map(Some)
+        R::read(head, form, spare).map(Some)
     }
 
-    fn begin(&mut self, head: RequestHead) -> (Request<Body>, Turn) {
+    fn begin<R: RequestForm<B>, B>(&mut self, head: RequestHead<R::Head>) -> (R::Request, Turn) {
         let RequestHead {
-            mut request,
+            request,
             kind,
             body,
             expects_continue,
@@ -202,18 +228,18 @@ impl<'a, W: Transport> Serving<'a, W> {
             has_body: false,
             takes_trailers,
             expects_continue,
-            old: request.version() == Version::HTTP_10,
+            old: R::is_old(&request),
             close,
         };
-        if kind.upgrade {
+        let on_upgrade = kind.upgrade.then(|| {
             let (tx, on) = OnUpgrade::pair();
-            request.extensions_mut().insert(on);
             turn.upgrade = Some(tx);
-        }
+            on
+        });
         let upload = self.reader.begin(body, expects_continue);
         turn.has_body = upload.is_some();
         let body = upload.map_or_else(body::empty, Body::new);
-        (request.map(|()| body), turn)
+        (R::whole(request, on_upgrade, body), turn)
     }
 
     /// Runs the handler while the peer waits for it.

@@ -1,8 +1,10 @@
+mod answer_lines;
 mod clients;
 mod delivery;
 mod hostile;
 mod pool;
 mod reference;
+mod request_lines;
 mod script;
 mod serving;
 mod upgrades;

@@ -158,6 +158,13 @@ impl Traces {
         Ok(traces)
     }
 
+    /// True while requests have traces.
+    #[inline]
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Trace of a request with these headers; `None` while tracing is off.
     #[inline]
     #[must_use]

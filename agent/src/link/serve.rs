@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fairlead_dialer::{Session, Stream};
-use fairlead_exchange::serve;
+use fairlead_exchange::serve_lines;
 use tracing::debug;
 
 use crate::{context::AgentContext, proxy::RequestProxy};
@@ -24,11 +24,7 @@ pub(crate) async fn streams(
 
 async fn one(stream: Stream, context: Arc<AgentContext>, proxy: Arc<RequestProxy>) {
     let _open = context.metrics.count_stream();
-    let handler = move |request| {
-        let proxy = proxy.clone();
-        async move { proxy.handle(request).await }
-    };
-    if let Err(error) = serve(stream, handler).await {
+    if let Err(error) = serve_lines(stream, |received| proxy.serve(received)).await {
         debug!(%error, "stream broke");
     }
 }

@@ -17,7 +17,7 @@ const SYSTEM_PREFIX: &str = "system:";
 /// Group of the hub's admins.
 const ADMIN_GROUP: &str = "fairlead:admin";
 const MAX_USER_BYTES: usize = 256;
-const MAX_GROUPS: usize = 32;
+pub(crate) const MAX_GROUPS: usize = 32;
 
 /// Groups that one agent impersonates, and users besides those under `fairlead:`.
 #[derive(Debug, Clone)]
@@ -100,7 +100,7 @@ impl ImpersonationRules {
         let (Some(user), None) = (users.next(), users.next()) else {
             return Err(refused("the hub named no user, or more than one"));
         };
-        if !is_user(user) {
+        if !is_user(user.as_bytes()) {
             return Err(refused(&format!(
                 "user {user:?} is not a name under {NAME_PREFIX}"
             )));
@@ -112,9 +112,9 @@ impl ImpersonationRules {
                     "the hub named more than {MAX_GROUPS} groups"
                 )));
             }
-            if !self.allows(group) {
+            if !self.allows(group.as_bytes()) {
                 // The site may not have chosen the namespace: RBAC has no right to grant then.
-                if is_namespace_group(group) {
+                if is_namespace_group(group.as_bytes()) {
                     continue;
                 }
                 return Err(refused(&format!(
@@ -125,7 +125,7 @@ impl ImpersonationRules {
                 groups.push(group.clone());
             }
         }
-        let is_admin = groups.iter().any(|group| group == ADMIN_GROUP);
+        let is_admin = groups.iter().any(|group| is_admin_group(group.as_bytes()));
         Ok(Impersonation {
             user: user.clone(),
             groups,
@@ -133,10 +133,11 @@ impl ImpersonationRules {
         })
     }
 
-    fn allows(&self, group: &HeaderValue) -> bool {
+    /// Whether a group named by the hub is impersonated.
+    pub(crate) fn allows(&self, group: &[u8]) -> bool {
         self.groups
             .iter()
-            .any(|allowed| allowed.as_bytes() == group.as_bytes())
+            .any(|allowed| allowed.as_bytes() == group)
     }
 }
 
@@ -172,13 +173,20 @@ fn is_system(group: &str) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case(SYSTEM_PREFIX))
 }
 
-fn is_namespace_group(group: &HeaderValue) -> bool {
-    let group = group.to_str();
+/// Whether a group that is not allowed is left out, instead of a refusal of the request.
+pub(crate) fn is_namespace_group(group: &[u8]) -> bool {
+    let group = std::str::from_utf8(group);
     group.is_ok_and(impersonation::is_namespace_group)
 }
 
-fn is_user(user: &HeaderValue) -> bool {
-    let Some(name) = user.as_bytes().strip_prefix(NAME_PREFIX.as_bytes()) else {
+/// Whether the members of this group are admins of the hub.
+pub(crate) fn is_admin_group(group: &[u8]) -> bool {
+    group == ADMIN_GROUP.as_bytes()
+}
+
+/// Whether a user named by the hub may be impersonated.
+pub(crate) fn is_user(user: &[u8]) -> bool {
+    let Some(name) = user.strip_prefix(NAME_PREFIX.as_bytes()) else {
         return false;
     };
     let sane = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_@+:/=~".contains(byte);

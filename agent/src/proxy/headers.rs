@@ -7,6 +7,7 @@ use fairlead_api::{
     Code, Failure,
     headers::{self as ours, AGENT_CODE, PREFIX, is_hop_by_hop},
 };
+use fairlead_exchange::{LineSet, Lines, NameBuffer};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Uri,
     header::{CONNECTION, CONTENT_TYPE, TE, UPGRADE},
@@ -67,9 +68,7 @@ impl TowardsApi {
     /// Whether a header of the hub's request passes.
     pub(crate) fn keeps(&self, name: &HeaderName) -> bool {
         let name = name.as_str();
-        !(is_of_one_hop(name, &self.listed)
-            || IDENTITY_PREFIXES.iter().any(|it| name.starts_with(it))
-            || name == "cookie")
+        !(is_of_one_hop(name, &self.listed) || is_dropped(name))
     }
 
     /// Headers of the agent.
@@ -89,6 +88,19 @@ impl TowardsApi {
     }
 }
 
+/// Whether no header of this name passes from the hub to the API server. `name` is in lower case.
+pub(crate) fn is_dropped(name: &str) -> bool {
+    is_hop_by_hop(name)
+        || IDENTITY_PREFIXES.iter().any(|it| name.starts_with(it))
+        || name == "cookie"
+}
+
+/// Whether a line of `TE` lists `trailers`. A line that is not ASCII lists nothing.
+pub(crate) fn takes_trailers(line: &[u8]) -> bool {
+    let mut codings = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    line.is_ascii() && codings.any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
+}
+
 /// Turns headers of the API server's answer into headers for the hub.
 pub(crate) fn towards_hub(
     headers: &mut HeaderMap,
@@ -100,11 +112,25 @@ pub(crate) fn towards_hub(
     // Protocol chosen by the API server from the requested ones.
     put_upgrade(headers, upgrade.and(protocol.as_ref()));
     if let Some(took) = took {
-        headers.insert(
-            &UPSTREAM_MICROS,
-            HeaderValue::from(u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
-        );
+        headers.insert(&UPSTREAM_MICROS, HeaderValue::from(micros(took)));
     }
+}
+
+/// Fields in lines of the API server's answer that pass to the hub, as [`towards_hub`].
+pub(crate) fn kept_for_hub(lines: &Lines) -> LineSet {
+    let mut kept = LineSet::default();
+    let mut buffer = NameBuffer::default();
+    for line in lines.iter() {
+        let name = line.lower_name(&mut buffer);
+        if !is_hop_by_hop(name) && !name.starts_with(PREFIX) {
+            kept.insert(line.index);
+        }
+    }
+    kept
+}
+
+pub(crate) fn micros(took: Duration) -> u64 {
+    u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Marks an answer of the agent itself.
@@ -120,14 +146,23 @@ pub(crate) fn mark_as_agents(headers: &mut HeaderMap, code: Code) {
 
 /// Request id for the log; an invalid one is not repeated.
 pub(crate) fn request_id(headers: &HeaderMap) -> &str {
-    let Some(id) = headers.get(&AUDIT_ID) else {
+    printable_id(headers.get(&AUDIT_ID).map(HeaderValue::as_bytes))
+}
+
+/// Request id of a head in lines, as [`request_id`].
+pub(crate) fn request_id_of_lines(lines: &Lines) -> &str {
+    let mut lines = lines.iter();
+    let id = lines.find(|line| line.name.eq_ignore_ascii_case(ours::AUDIT_ID));
+    printable_id(id.map(|line| line.value))
+}
+
+fn printable_id(id: Option<&[u8]>) -> &str {
+    let Some(id) = id else {
         return "";
     };
-    let sane = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    let id = id
-        .to_str()
-        .ok()
-        .filter(|id| id.len() <= 64 && id.bytes().all(sane));
+    let sane = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || *byte == b'_';
+    let is_sane = id.len() <= 64 && id.iter().all(sane);
+    let id = std::str::from_utf8(id).ok().filter(|_| is_sane);
     id.unwrap_or("?")
 }
 
@@ -143,6 +178,8 @@ pub(crate) fn is_proxied(uri: &Uri) -> bool {
 /// `FL-1303`.
 pub(crate) fn check_path(uri: &Uri) -> Result<(), Failure> {
     let path = uri.path();
+    // Mostly there is no dot, and no segment to look at.
+    let has_dots = ['.', '%'].iter().any(|&it| path.contains(it));
     let is_dots = |mut segment: &str| {
         let mut dots = 0;
         while let Some(rest) = [".", "%2e", "%2E"]
@@ -153,7 +190,7 @@ pub(crate) fn check_path(uri: &Uri) -> Result<(), Failure> {
         }
         segment.is_empty() && (1..=2).contains(&dots)
     };
-    if !path.starts_with('/') || path.split('/').any(is_dots) {
+    if !path.starts_with('/') || (has_dots && path.split('/').any(is_dots)) {
         return Err(Failure::new(Code::BadPath));
     }
     Ok(())

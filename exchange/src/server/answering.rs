@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, header};
+use http::HeaderMap;
 use http_body::Body as HttpBody;
 use tokio::{sync::oneshot, time::timeout};
 
@@ -16,8 +16,9 @@ use super::{Serving, Turn};
 use crate::{
     body::BodyError,
     error::HttpError,
-    framing::{self, BodyEncoder},
-    head::{self, ResponseForm},
+    framing::BodyEncoder,
+    head::ResponseForm,
+    lines::reply::{Reply, ReplyHead},
     policy::ServerPolicy,
     sending::{Filled, Sending},
     shared_reader::{PeerState, UNEXPECTED_DATA},
@@ -39,16 +40,21 @@ const MAX_KEPT_FIELDS: usize = 32;
 const WRITES_PER_POLL: usize = 16;
 
 impl<W: Transport> Serving<'_, W> {
-    /// Sends the response; true if another request may follow.
-    pub(super) async fn answer<B>(&mut self, answer: Response<B>, turn: Turn) -> io::Result<bool>
+    /// Sends the response; true if another request may follow. The guard is dropped when the body has ended.
+    pub(super) async fn answer<B, G>(
+        &mut self,
+        answer: Reply<B>,
+        guard: G,
+        turn: Turn,
+    ) -> io::Result<bool>
     where
         B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
     {
-        let (mut parts, body) = answer.into_parts();
+        let (mut head, body) = answer.into_parts();
         if turn.kind.head {
-            framing::tell_length(&mut parts.headers, &body);
+            head.tell_length(&body);
         }
-        let status = parts.status;
+        let status = head.status();
         if turn.expects_continue {
             self.reader.answers();
         }
@@ -59,28 +65,33 @@ impl<W: Transport> Serving<'_, W> {
         let bodiless = switched || turn.kind.is_bodiless(status);
         let encoder = match bodiless {
             true => BodyEncoder::Nothing,
-            false => framing::of_response(&parts.headers, &body, turn.takes_trailers)
+            false => head
+                .framing(&body, turn.takes_trailers)
                 .map_err(io::Error::other)?,
         };
         let encoder = match encoder {
             BodyEncoder::Chunked(_) if turn.old => BodyEncoder::ToEnd,
             encoder => encoder,
         };
-        let close = self.write_head(&mut parts, &encoder, &turn, switched);
+        let close = self.write_head(&mut head, &encoder, &turn, switched);
         if let (true, Some(upgrade)) = (switched, turn.upgrade) {
             return self.switch(upgrade).await;
         }
         match self.policy {
             ServerPolicy::Peer => {
+                // A watch would keep the buffer in which its head arrived.
+                drop(head);
                 let sending = Sending::gathering(body, encoder);
                 self.send(sending).await?;
+                drop(guard);
                 self.end_turn_of_peer(turn.has_body, close).await
             }
             // The agent has batched the body.
             ServerPolicy::Clients(..) => {
-                self.keep(parts.headers);
+                head.into_map().into_iter().for_each(|map| self.keep(map));
                 let sending = Sending::new(body, encoder);
                 self.send(sending).await?;
+                drop(guard);
                 self.end_turn_of_client(turn.has_body, close).await
             }
         }
@@ -89,19 +100,18 @@ impl<W: Transport> Serving<'_, W> {
     /// Queues the head of the response; true if it is the last one.
     fn write_head(
         &mut self,
-        parts: &mut http::response::Parts,
+        head: &mut ReplyHead,
         encoder: &BodyEncoder,
         turn: &Turn,
         switched: bool,
     ) -> bool {
-        let headers = &mut parts.headers;
-        let announced = closes(headers);
+        let announced = head.closes();
         let is_of_client = matches!(self.policy, ServerPolicy::Clients(..));
         let last = self.policy.is_shut_down() || (turn.has_body && self.reader.is_broken());
         let close = turn.close || announced || last;
         if is_of_client && *encoder == BodyEncoder::Nothing && !turn.kind.head {
             // RFC 9110, section 8.6.
-            headers.remove(header::CONTENT_LENGTH);
+            head.forget_length();
         }
         let form = ResponseForm {
             old: turn.old,
@@ -109,7 +119,7 @@ impl<W: Transport> Serving<'_, W> {
             adds_close: is_of_client && close && !announced && !switched && !turn.old,
             adds_date: is_of_client,
         };
-        head::write_response(parts.status, headers, encoder, form, self.out.tail());
+        head.write(encoder, form, self.out.tail());
         close
     }
 
@@ -216,11 +226,4 @@ impl<W: Transport> Serving<'_, W> {
         drop(upgrade.send(transport.into_upgraded(read)));
         Ok(false)
     }
-}
-
-fn closes(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(header::CONNECTION).iter();
-    lines
-        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
-        .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
