@@ -8,7 +8,7 @@ mod answering;
 use std::{
     future::{Future, poll_fn},
     io,
-    pin::pin,
+    pin::{Pin, pin},
     task::Poll,
     time::Duration,
 };
@@ -99,21 +99,21 @@ where
 ///
 /// If the connection broke, the client sent invalid HTTP, or a response's body failed. A client that leaves drops the
 /// handler's future.
-pub async fn serve_clients<W, H, F, B>(
+pub fn serve_clients<'a, W, H, F, B>(
     transport: W,
-    settings: &ClientSettings,
-    shutdown: &ConnectionShutdown,
+    settings: &'a ClientSettings,
+    shutdown: &'a ConnectionShutdown,
     handler: H,
-) -> io::Result<()>
+) -> impl Future<Output = io::Result<()>>
 where
     W: Transport,
     H: Fn(Request<Body>) -> F,
     F: Future<Output = Response<B>>,
     B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
 {
+    // No `async fn`: its future would have room for the transport, which is in a box.
     Serving::new(transport, ServerPolicy::Clients(settings, shutdown))
         .run::<MapForm, _, _, _>(handler)
-        .await
 }
 
 struct Serving<'a, W> {
@@ -173,7 +173,10 @@ impl<'a, W: Transport> Serving<'a, W> {
                 self.reader.check_rest()?;
             }
             let (request, turn) = self.begin::<R, B>(head);
-            let answer = self.handled(handler(request), &turn).await?;
+            let answer = {
+                let mut handling = pin!(handler(request));
+                self.handled(handling.as_mut(), &turn).await?
+            };
             let (reply, guard) = R::reply(answer);
             if !self.answer(reply, guard, turn).await? {
                 return Ok(());
@@ -243,11 +246,14 @@ impl<'a, W: Transport> Serving<'a, W> {
     }
 
     /// Runs the handler while the peer waits for it.
-    async fn handled<F>(&mut self, handling: F, turn: &Turn) -> Result<F::Output, HttpError>
+    async fn handled<F>(
+        &mut self,
+        mut handling: Pin<&mut F>,
+        turn: &Turn,
+    ) -> Result<F::Output, HttpError>
     where
         F: Future,
     {
-        let mut handling = pin!(handling);
         let answer = poll_fn(|cx| {
             if let Poll::Ready(answer) = handling.as_mut().poll(cx) {
                 return Poll::Ready(Ok(answer));

@@ -52,7 +52,7 @@ use std::{
     convert::Infallible,
     future::Future,
     net::{IpAddr, SocketAddr},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
@@ -235,6 +235,7 @@ impl Front {
         let serving = serve_clients(SocketTransport::new(io), &HTTP1, &shutdown, |request| {
             self.request(request, &connection, None)
         });
+        let serving = pin!(serving);
         // A connection to a hub that refuses requests may carry an agent with a broken link.
         let over = match hub.closing.is_cancelled() {
             true => Either::Left(hub.sessions_ended.cancelled()),
@@ -259,6 +260,7 @@ impl Front {
                 .map(Ok::<_, Infallible>)
         });
         let serving = h2(executor).serve_connection(TokioIo::new(tls), service);
+        let serving = pin!(serving);
         serve_until(
             &hub,
             serving,
@@ -325,7 +327,7 @@ impl Front {
 /// Serves until the connection ends; once `over` completes, it ends after the requests that run on it.
 async fn serve_until<C, E>(
     hub: &Hub,
-    serving: C,
+    mut serving: Pin<&mut C>,
     shut_down: impl FnOnce(Pin<&mut C>),
     over: impl Future<Output = ()>,
     peer: SocketAddr,
@@ -334,7 +336,6 @@ async fn serve_until<C, E>(
     C: Future<Output = Result<(), E>>,
     E: std::error::Error + 'static,
 {
-    let mut serving = std::pin::pin!(serving);
     let slot = hub.strangers.connection(peer.ip());
     let closing = async {
         tokio::select! {

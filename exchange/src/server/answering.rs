@@ -74,8 +74,11 @@ impl<W: Transport> Serving<'_, W> {
             encoder => encoder,
         };
         let close = self.write_head(&mut head, &encoder, &turn, switched);
-        if let (true, Some(upgrade)) = (switched, turn.upgrade) {
-            return self.switch(upgrade).await;
+        match (switched, turn.upgrade) {
+            (true, Some(upgrade)) => return self.switch(upgrade).await,
+            // The bytes of its body could also be the tunnel's.
+            (true, None) => return Err(HttpError::Malformed("a CONNECT has a body").into()),
+            (false, _) => {}
         }
         match self.policy {
             ServerPolicy::Peer => {

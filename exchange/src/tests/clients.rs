@@ -264,6 +264,15 @@ async fn bytes_behind_an_upgrade_are_the_first_ones_of_the_raw_connection() {
     assert_eq!(read, "early");
 }
 
+#[tokio::test(start_paused = true)]
+async fn connect_with_a_body_never_becomes_a_tunnel() {
+    let request = b"CONNECT b:1 HTTP/1.1\r\nhost: b:1\r\ncontent-length: 2\r\n\r\nhi";
+    let (script, tape) = Script::new(&[request, GET], ScriptEnd::Silence);
+    let error = echoed(script).await.unwrap_err().to_string();
+    assert!(error.contains("a CONNECT has a body"), "{error}");
+    assert!(written(&tape).is_empty() && !lock(&tape).finished);
+}
+
 #[tokio::test]
 async fn raw_connection_has_its_own_type_again() {
     let (near, _far) = tokio::io::duplex(64);

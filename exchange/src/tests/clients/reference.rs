@@ -119,7 +119,7 @@ fn response(number: usize) -> Response<Body> {
     }
 }
 
-const RESPONSES: usize = 12;
+const RESPONSE_COUNT: usize = 12;
 
 /// First line, sorted fields and body.
 fn parsed(written: &[u8]) -> (String, Vec<String>, String) {
@@ -166,7 +166,7 @@ async fn responses_to_clients_are_those_of_hyper() {
         "GET / HTTP/1.0\r\nhost: a\r\n\r\n",
         "HEAD / HTTP/1.0\r\nhost: a\r\n\r\n",
     ] {
-        for number in 0..RESPONSES {
+        for number in 0..RESPONSE_COUNT {
             let (script, tape) = Script::new(&[request.as_bytes()], ScriptEnd::Silence);
             let shutdown = ConnectionShutdown::default();
             let handler = |_| async move { response(number) };
