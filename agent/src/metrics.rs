@@ -41,7 +41,7 @@ pub(crate) enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    const COUNT: usize = RequestOutcome::Internal as usize + 1;
+    const OUTCOME_COUNT: usize = RequestOutcome::Internal as usize + 1;
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ pub(crate) struct Metrics {
     dials: IntCounterVec,
     requests: IntCounterVec,
     /// Counters of `requests` since their first use, so that no request looks its counter up.
-    outcomes: Arc<[OnceLock<IntCounter>; RequestOutcome::COUNT]>,
+    outcomes: Arc<[OnceLock<IntCounter>; RequestOutcome::OUTCOME_COUNT]>,
     api: Histogram,
     streams: IntGauge,
     expiry: Gauge,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, Uri};
 use proptest::prelude::*;
 
 use super::{
@@ -20,8 +20,17 @@ fn passes(name: &str) -> bool {
     !hop.contains(&name) && !["host", "authorization"].contains(&name) && !name.starts_with("x-")
 }
 
+/// The target below the base path of the other server.
+fn based(target: &Uri) -> Uri {
+    let path = target.path_and_query().map_or("/", |it| it.as_str());
+    format!("/base{path}").parse().unwrap()
+}
+
 /// One request on its way to another server.
-fn whole(request: Request<Body>) -> Result<PreparedRequest, ExchangeError> {
+fn whole(mut request: Request<Body>) -> Result<PreparedRequest, ExchangeError> {
+    if request.method() != Method::CONNECT {
+        *request.uri_mut() = based(request.uri());
+    }
     let kept = |name: &HeaderName| passes(name.as_str());
     let host = HeaderValue::from_static("api");
     let added = [(&header::HOST, &host), (&ADDED, &CREDENTIAL)];
@@ -44,7 +53,7 @@ fn in_lines(
             kept.insert(line.index);
         }
     }
-    let mut written = WrittenLines::begin(request, request.uri(), kept, 64);
+    let mut written = WrittenLines::begin(request, &based(request.uri()), kept, 64);
     written.add("host", b"api");
     written.add(ADDED.as_str(), CREDENTIAL.as_bytes());
     Ok(PreparedRequest::of_lines(written, body))
