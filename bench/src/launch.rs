@@ -87,11 +87,6 @@ impl Launcher {
         Ok(launcher)
     }
 
-    /// Number of cores that its processes are bound to; 0 without a bound.
-    pub(crate) fn bound_cores(&self) -> usize {
-        self.cores.len()
-    }
-
     /// The core of every process, if there is one only.
     pub(crate) fn core(&self) -> Option<usize> {
         match *self.cores {

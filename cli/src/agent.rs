@@ -22,7 +22,7 @@ use fairlead_client::{Environment, files};
 use fairlead_runtime::{
     admin,
     config::{ListenAddress, MemorySize, Reader},
-    listen, workers,
+    listen,
 };
 use tracing::info;
 
@@ -57,9 +57,8 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     let config = read(&mut reader, environment);
     reader.finish()?;
     let config = config.ok_or(Code::Internal)?;
-    // Each session is one task: more threads than links would only add wake-ups between threads.
-    let links = config.links.map_or(1, |links| links.all().count());
-    process.run(links.min(workers::cores()), async move |process| {
+    // Each session is one task: a second runtime thread would only add wake-ups between threads.
+    process.run(1, async move |process| {
         if let Some(address) = admin_address {
             let listener = listen::bind(address.0)?;
             if let Ok(address) = listener.local_addr() {

@@ -1,9 +1,8 @@
 //! Idle transports. The most recently used one is taken first, so that surplus transports grow old. A transport
-//! that died while idle is never used. Those of the same thread come first, because events of the others wake two threads.
+//! that died while idle is never used.
 
 use std::{
     collections::VecDeque,
-    ptr,
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
@@ -24,38 +23,9 @@ pub(crate) struct Pool<W> {
 }
 
 struct Idle<W> {
-    /// The newest last.
-    transports: VecDeque<IdleTransport<W>>,
+    /// Transports with the sweeps that each has survived, the newest last.
+    transports: VecDeque<(W, u32)>,
     swept: bool,
-}
-
-struct IdleTransport<W> {
-    transport: W,
-    /// Sweeps that it has survived.
-    sweeps: u32,
-    thread: ThreadMark,
-}
-
-/// Address of a variable of a thread: cheaper than its id, which is counted.
-type ThreadMark = usize;
-
-thread_local! {
-    static MARK: u8 = const { 0 };
-}
-
-fn this_thread() -> ThreadMark {
-    MARK.with(|mark| ptr::from_ref(mark).addr())
-}
-
-impl<W> Idle<W> {
-    fn pop(&mut self) -> Option<IdleTransport<W>> {
-        let here = this_thread();
-        let own = self.transports.iter().rposition(|it| it.thread == here);
-        match own {
-            Some(index) => self.transports.remove(index),
-            None => self.transports.pop_back(),
-        }
-    }
 }
 
 impl<W: Transport> Pool<W> {
@@ -69,11 +39,11 @@ impl<W: Transport> Pool<W> {
         }
     }
 
-    /// The newest transport that is fit for a request, one of this thread if there is any.
+    /// The newest transport that is fit for a request.
     pub(crate) fn take(&self) -> Option<W> {
         loop {
             // Dropped outside the lock, because closing a transport takes time.
-            let IdleTransport { mut transport, .. } = lock(&self.idle).pop()?;
+            let (mut transport, _) = lock(&self.idle).transports.pop_back()?;
             if transport.is_idle() {
                 return Some(transport);
             }
@@ -83,11 +53,7 @@ impl<W: Transport> Pool<W> {
     pub(crate) fn put(self: &Arc<Self>, transport: W) {
         let mut idle = lock(&self.idle);
         let oldest = (idle.transports.len() >= self.max).then(|| idle.transports.pop_front());
-        idle.transports.push_back(IdleTransport {
-            transport,
-            sweeps: 0,
-            thread: this_thread(),
-        });
+        idle.transports.push_back((transport, 0));
         if !idle.swept {
             idle.swept = true;
             // Ends with the pool, or when the pool is empty.
@@ -104,9 +70,9 @@ async fn sweep<W: Transport>(pool: Weak<Pool<W>>) {
         sleep(IDLE_TIMEOUT / MAX_SWEEPS).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = lock(&pool.idle);
-        idle.transports.retain_mut(|it| {
-            it.sweeps += 1;
-            it.sweeps <= MAX_SWEEPS && it.transport.is_idle()
+        idle.transports.retain_mut(|(transport, sweeps)| {
+            *sweeps += 1;
+            *sweeps <= MAX_SWEEPS && transport.is_idle()
         });
         if idle.transports.is_empty() {
             idle.swept = false;

@@ -24,7 +24,7 @@ pub(crate) async fn run(
             let (context, identities) = (Arc::clone(&context), Arc::clone(&identities));
             let process = context.process.clone();
             let supervisor = LinkSupervisor::new(context, identities, dialer.for_link(link), link);
-            process.spawn_spread(supervisor.run(delay));
+            process.spawn(supervisor.run(delay));
         }
         tokio::select! {
             changed = learned.changed() => {

@@ -73,11 +73,6 @@ pub(super) async fn start(
     if let Some(address) = tcp {
         spec = spec.args(["--allow-connect", &address.to_string()]);
     }
-    // A busy cluster's agent has a link for each core.
-    let cores = bed.launcher.bound_cores();
-    if cores > 1 {
-        spec = spec.args(["--links", &cores.to_string()]);
-    }
     let mut agent = PeerPart::new("agent", spec.at_site());
     agent.start(bed.launcher)?;
     site.connected(&mut agent).await?;

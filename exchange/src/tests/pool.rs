@@ -2,8 +2,6 @@
 
 use http::{Response, header};
 
-use crate::pool::Pool;
-
 use super::{
     script::{Script, ScriptEnd, kind},
     *,
@@ -187,23 +185,4 @@ async fn connection_closed_by_the_server_is_never_used() {
     assert_eq!(whole(answer).await, "ok");
     drop(far);
     assert!(matches!(ask().await, Err(SendError::Connect(_))));
-}
-
-#[tokio::test(start_paused = true)]
-async fn idle_transport_of_the_same_thread_comes_first() {
-    let pool = Arc::new(Pool::new(4));
-    let (own, own_tape) = Script::new(&[], ScriptEnd::Silence);
-    let (other, other_tape) = Script::new(&[], ScriptEnd::Silence);
-    pool.put(own.polite(1, 1));
-    let runtime = tokio::runtime::Handle::current();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let _entered = runtime.enter();
-            pool.put(other.polite(1, 1));
-        });
-    });
-    drop(pool.take());
-    assert!(lock(&own_tape).dropped && !lock(&other_tape).dropped);
-    drop(pool.take());
-    assert!(lock(&other_tape).dropped);
 }
