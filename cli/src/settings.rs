@@ -104,7 +104,7 @@ impl ProcessSettings {
         info!(open_files, "limits");
         let internal = |error| Failure::because(Code::Internal, error);
         let runtime = workers::single().map_err(internal)?;
-        let (workers, threads) = Workers::start(cores).map_err(internal)?;
+        let (workers, threads) = Workers::start(runtime.handle(), cores).map_err(internal)?;
         let process = Process::on(workers).with_service_manager(self.service_manager);
         let run = fairlead_runtime::run(process, self.drain_timeout, async |process| {
             main(process).await.map_err(EndedProcess::Failed)

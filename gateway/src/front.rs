@@ -61,7 +61,7 @@ use fairlead_dialer::{InputGate, ServerTls};
 use fairlead_exchange::{
     Body, BodyError, ClientSettings, ConnectionShutdown, SocketTransport, serve_clients,
 };
-use fairlead_runtime::{Seldom, gauges::GaugeGuard};
+use fairlead_runtime::{Seldom, gauges::GaugeGuard, workers};
 use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -76,7 +76,7 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
-use tracing::debug;
+use tracing::{debug, warn};
 
 use self::{
     connection::{CLOSE_TIMEOUT, ConnectionState},
@@ -128,9 +128,9 @@ impl Front {
         }
     }
 
-    /// Serves one connection until it ends or is handed over to an upgrade.
+    /// Serves one connection until it ends or is handed over, to an upgrade or to another core.
     pub(crate) async fn serve(self, socket: TcpStream, peer: SocketAddr) {
-        let _open = GaugeGuard::of(&self.hub.metrics.connections);
+        let open = GaugeGuard::of(&self.hub.metrics.connections);
         let Some((socket, peer)) = self.client(socket, peer).await else {
             return;
         };
@@ -145,17 +145,41 @@ impl Front {
         let Some(tls) = self.handshake(socket, peer.ip()).await else {
             return;
         };
-        let handshake = tls.get_ref();
-        let http2 = handshake.alpn_protocol() == Some(b"h2");
         let connection = ClientConnection {
             peer,
             strangers: None,
-            sni: handshake.server_name().cloned(),
+            sni: tls.get_ref().server_name().cloned(),
             service: None,
             reset,
             state,
         };
-        if http2 {
+        match self.other_core(&connection) {
+            None => self.serve_http(tls, connection).await,
+            Some(core) => {
+                let process = self.hub.process.clone();
+                process.spawn_at(core, self.serve_moved(tls, connection, open));
+            }
+        }
+    }
+
+    /// Core of the session of the cluster that the client has named, if it is another one than this.
+    fn other_core(&self, connection: &ClientConnection) -> Option<usize> {
+        let cluster = self.hub.names.cluster(connection.sni.as_deref()?)?;
+        let core = self.hub.sessions.core_of(&cluster)?;
+        (core != workers::core()).then_some(core)
+    }
+
+    /// Serves a connection that was accepted on another core.
+    async fn serve_moved(self, mut tls: FrontTls, connection: ClientConnection, open: GaugeGuard) {
+        match tls.get_mut().get_mut().move_here() {
+            Ok(()) => self.serve_http(tls, connection).await,
+            Err(error) => warn!(peer = %connection.peer, %error, "connection lost"),
+        }
+        drop(open);
+    }
+
+    async fn serve_http(self, tls: FrontTls, connection: ClientConnection) {
+        if tls.get_ref().alpn_protocol() == Some(b"h2") {
             self.http2(tls, connection).await;
         } else {
             self.http1(tls, connection).await;

@@ -14,7 +14,10 @@ use std::{
 };
 
 use prometheus::core::Collector;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    runtime::Handle,
+    signal::unix::{SignalKind, signal},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
@@ -96,7 +99,22 @@ impl Process {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        match self.workers.next() {
+        self.spawn_on(self.workers.next(), task);
+    }
+
+    /// As [`Process::spawn_spread`], on this core ([`workers::core()`]).
+    pub fn spawn_at<F>(&self, core: usize, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.spawn_on(self.workers.at(core), task);
+    }
+
+    fn spawn_on<F>(&self, core: Option<&Handle>, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        match core {
             Some(core) => self.tasks.spawn_on(self.owned(task), core),
             None => self.tasks.spawn(self.owned(task)),
         };

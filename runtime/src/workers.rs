@@ -1,7 +1,7 @@
 //! One single-threaded runtime per core.
 //!
-//! A connection and all its tasks run on one core, so no request crosses threads. New connections go to the cores in
-//! turn. The caller's own runtime is the first one; the others get a thread each.
+//! A connection and all its tasks run on one core. New connections go to the cores in turn, or to the core of what they
+//! talk to, so that no request crosses threads. The caller's own runtime is the first one; the others get a thread each.
 
 use std::{
     cell::Cell,
@@ -43,10 +43,11 @@ pub fn cores() -> usize {
 
 /// The runtimes for new connections; clones share them.
 #[derive(Clone, Default)]
-pub struct Workers(Arc<Others>);
+pub struct Workers(Arc<Runtimes>);
 
 #[derive(Default)]
-struct Others {
+struct Runtimes {
+    /// By the numbers of the cores.
     handles: Vec<Handle>,
     turn: AtomicUsize,
 }
@@ -58,13 +59,13 @@ pub struct Threads {
 }
 
 impl Workers {
-    /// Starts `cores` runtimes, the caller's included.
+    /// Starts `cores` runtimes, `first` included.
     ///
     /// # Errors
     /// A thread or its runtime cannot be created.
-    pub fn start(cores: usize) -> io::Result<(Workers, Threads)> {
+    pub fn start(first: &Handle, cores: usize) -> io::Result<(Workers, Threads)> {
         let stop = CancellationToken::new();
-        let (mut handles, mut threads) = (Vec::new(), Vec::new());
+        let (mut handles, mut threads) = (vec![first.clone()], Vec::new());
         for number in 1..cores {
             let (runtime, stop) = (single()?, stop.clone());
             handles.push(runtime.handle().clone());
@@ -75,16 +76,20 @@ impl Workers {
             })?);
         }
         let turn = AtomicUsize::new(0);
-        let workers = Workers(Arc::new(Others { handles, turn }));
+        let workers = Workers(Arc::new(Runtimes { handles, turn }));
         Ok((workers, Threads { stop, threads }))
     }
 
-    /// The next runtime in turn; `None` is the caller's own.
+    /// The next runtime in turn; `None` without any, where all tasks run on the caller's.
     pub(crate) fn next(&self) -> Option<&Handle> {
-        let Others { handles, turn } = &*self.0;
-        let cores = handles.len() + 1;
-        let turn = turn.fetch_add(1, Ordering::Relaxed) % cores;
-        handles.get(turn)
+        let Runtimes { handles, turn } = &*self.0;
+        let turn = turn.fetch_add(1, Ordering::Relaxed);
+        handles.get(turn.checked_rem(handles.len())?)
+    }
+
+    /// The runtime of a core, by its number in [`core()`].
+    pub(crate) fn at(&self, core: usize) -> Option<&Handle> {
+        self.0.handles.get(core)
     }
 }
 
@@ -104,33 +109,27 @@ mod tests {
 
     #[test]
     fn cores_take_turns_and_end_with_their_threads() {
-        let (workers, threads) = Workers::start(3).unwrap();
+        let first = single().unwrap();
+        let (workers, threads) = Workers::start(first.handle(), 3).unwrap();
         let ids: Vec<_> = (0..6).map(|_| workers.next().map(Handle::id)).collect();
         assert_eq!(ids[..3], ids[3..]);
-        assert_eq!(ids.iter().filter(|id| id.is_none()).count(), 2);
+        assert_eq!(ids[0], Some(first.handle().id()));
+        let on = |number| workers.at(number).unwrap().spawn(async { core() });
+        let numbers = (0..3).map(|number| first.block_on(on(number)).unwrap());
+        assert_eq!(numbers.collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(workers.at(3).is_none());
 
-        let numbers = (0..3).map(|_| match workers.next() {
-            Some(handle) => single()
-                .unwrap()
-                .block_on(handle.spawn(async { core() }))
-                .unwrap(),
-            None => core(),
-        });
-        let mut numbers: Vec<_> = numbers.collect();
-        numbers.sort_unstable();
-        assert_eq!(numbers, [0, 1, 2]);
-
-        let running = workers
-            .next()
-            .map(|handle| handle.spawn(std::future::pending::<()>()));
+        let running = workers.at(1).unwrap().spawn(std::future::pending::<()>());
         drop(threads);
-        let ended = single().unwrap().block_on(running.unwrap());
-        assert!(ended.unwrap_err().is_cancelled());
+        assert!(first.block_on(running).unwrap_err().is_cancelled());
     }
 
     #[test]
     fn one_core_needs_no_thread() {
-        let (workers, threads) = Workers::start(1).unwrap();
-        assert!(workers.next().is_none() && threads.threads.is_empty());
+        let first = single().unwrap();
+        let (workers, threads) = Workers::start(first.handle(), 1).unwrap();
+        assert!(workers.at(0).is_some() && workers.at(1).is_none());
+        assert!(threads.threads.is_empty());
+        assert!(Workers::default().next().is_none());
     }
 }

@@ -257,6 +257,15 @@ impl ClusterSessions {
         Some(Arc::clone(&session.entry))
     }
 
+    /// Core of the best session.
+    pub(super) fn core(&self) -> Option<usize> {
+        let best = self
+            .sessions
+            .iter()
+            .min_by_key(|it| it.candidate().rank())?;
+        Some(best.entry.core())
+    }
+
     pub(super) fn record_probe(
         &mut self,
         entry: &Arc<SessionEntry>,

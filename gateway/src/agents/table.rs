@@ -223,6 +223,11 @@ impl SessionTable {
         }
     }
 
+    /// Core of a cluster's session for requests of this core; `None` without a session.
+    pub(crate) fn core_of(&self, cluster: &ClusterId) -> Option<usize> {
+        self.table().groups.get(cluster)?.core()
+    }
+
     /// Acquires the best session of a cluster for one request.
     ///
     /// The request is counted under the lock: a session that is replaced at this moment either finishes it or does not

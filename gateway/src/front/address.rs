@@ -78,6 +78,14 @@ impl HubNames {
         self.of(name) != NameOwner::Stranger
     }
 
+    /// Cluster with this name.
+    pub(crate) fn cluster(&self, name: &str) -> Option<ClusterId> {
+        match self.of(name) {
+            NameOwner::Cluster(id) => Some(id),
+            _ => None,
+        }
+    }
+
     /// Finds the destination; `host` is the authority of the request, `sni` the name in the TLS handshake.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 use std::{
     io,
     net::SocketAddr,
+    os::fd::AsFd,
     pin::Pin,
     sync::{
         Arc,
@@ -150,6 +151,17 @@ impl ClientSocket {
         }
     }
 
+    /// Registers the socket with the poll of the runtime that the caller runs on.
+    ///
+    /// # Errors
+    /// There is no file descriptor left, or the poll is full.
+    pub(crate) fn move_here(&mut self) -> io::Result<()> {
+        // The stream cannot be taken apart here, because its owner ends it in `drop`. Both descriptors are one socket.
+        let socket = self.tcp.as_fd().try_clone_to_owned()?;
+        self.tcp = TcpStream::from_std(socket.into())?;
+        Ok(())
+    }
+
     /// Lets these bytes come first in the next reads.
     pub(crate) fn replay(&mut self, bytes: Bytes) {
         self.replayed = bytes;
@@ -267,3 +279,6 @@ impl AsyncWrite for ClientSocket {
         Pin::new(&mut self.tcp).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests;
