@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 const STEP_DEADLINE: Duration = Duration::from_secs(30);
 /// More than an address may send per minute.
-const WRONG_TOKENS: usize = 40;
+const WRONG_TOKENS: u32 = 40;
 /// One request per try.
 const GET: [&str; 3] = ["get", "--raw", "/api/v1/nodes"];
 /// A request that stays open.
@@ -76,9 +76,15 @@ async fn wrong_tokens_beyond_the_limit_are_not_repeated() -> anyhow::Result<()> 
         "GET /v1/whoami HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer fl_wrong\r\n\r\n",
         front.address()
     );
+    let before = requests(&hub, "refused").await?;
     for _ in 0..WRONG_TOKENS {
         front.send(guess.as_bytes()).await?;
     }
+    eventually(STEP_DEADLINE, "the guesses in the metrics", async || {
+        let count = requests(&hub, "refused").await.ok()? - before;
+        (count >= f64::from(WRONG_TOKENS)).then_some(())
+    })
+    .await?;
     let wrong = kubectl.args(["--token", "fl_wrong"]);
     let (output, count) = tries(&hub, &wrong, "refused").await?;
     ensure!(output.stderr.contains("FL-1104"), "{output:?}");
