@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// File that holds the bearer token
     #[arg(long)]
     token_file: PathBuf,
+    /// Name in SNI and certificate; default: host of the URL
+    #[arg(long)]
+    server_name: Option<String>,
     /// Connect through this Unix socket, with CONNECT
     #[arg(long, value_name = "SOCKET")]
     via: Option<PathBuf>,
@@ -84,12 +87,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         url: args.upstream,
         ca_file: None,
         token_file: args.token_file.clone(),
+        server_name: None,
         via: None,
     };
     let way = Way {
         url: args.url,
         ca_file: args.ca_file,
         token_file: args.token_file,
+        server_name: args.server_name,
         via: args.via,
     };
     let (watch, event) = (way.target("/watch")?, event.target("/event")?);

@@ -20,6 +20,8 @@ pub(crate) struct Way {
     pub(crate) url: String,
     /// Trusted CA certificates, where `url` is https.
     pub(crate) ca_file: Option<PathBuf>,
+    /// Name in SNI and certificate; the host of the URL if absent.
+    pub(crate) server_name: Option<String>,
     pub(crate) token_file: PathBuf,
     /// Unix socket that accepts CONNECT.
     pub(crate) via: Option<PathBuf>,
@@ -32,6 +34,9 @@ impl Way {
         args.extend(["--token-file".into(), self.token_file.clone().into()]);
         if let Some(file) = &self.ca_file {
             args.extend(["--ca-file".into(), file.clone().into()]);
+        }
+        if let Some(name) = &self.server_name {
+            args.extend(["--server-name".into(), name.into()]);
         }
         if let Some(socket) = &self.via {
             args.extend(["--via".into(), socket.clone().into()]);
@@ -47,7 +52,7 @@ impl Way {
             path,
             body: Sent::Nothing,
             expect: 0..=usize::MAX,
-            server_name: None,
+            server_name: self.server_name.as_deref(),
             host: None,
             token: Some(token.trim()),
             tls: self

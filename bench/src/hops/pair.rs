@@ -63,6 +63,7 @@ impl BenchHubPair {
             url: format!("{}/k8s/clusters/{}", at.url, created.id),
             ca_file: Some(at.ca_file.clone()),
             token_file: ready.token_file.clone(),
+            server_name: None,
             via: None,
         };
         let mut pair = Self {

@@ -136,6 +136,7 @@ impl<'a> Bed<'a> {
             url: format!("{scheme}://{address}"),
             ca_file,
             token_file: self.token_file.clone(),
+            server_name: None,
             via: None,
         }
     }

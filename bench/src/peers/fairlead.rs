@@ -31,6 +31,8 @@ use crate::{
 };
 
 const CLUSTER_NAME: &str = "bench";
+/// Domain of clusters of a hub whose address is an IP address.
+const CLUSTER_DOMAIN: &str = "clusters.fairlead.internal";
 const COMMAND_DEADLINE: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -78,11 +80,8 @@ pub(super) async fn start(
     site.connected(&mut agent).await?;
     Ok(Peer {
         kind,
-        plain: ready.plain_url.as_deref().map(|url| Way {
-            ca_file: None,
-            ..ready.way(url, &created.id)
-        }),
-        tls: Some(ready.way(&ready.url, &created.id)),
+        plain: ready.plain_way(&created.id),
+        tls: Some(ready.way(&created.id)),
         hub: Some(hub),
         agent: Some(agent),
         relay,
@@ -161,13 +160,26 @@ pub(crate) struct HubReady {
 }
 
 impl HubReady {
-    fn way(&self, url: &str, cluster: &str) -> Way {
+    /// As the kubeconfig of a cluster, which has it in `tls-server-name`.
+    fn way(&self, cluster: &str) -> Way {
         Way {
-            url: format!("{}/k8s/clusters/{cluster}", url.trim_end_matches('/')),
+            url: self.url.clone(),
             ca_file: Some(self.ca_file.clone()),
+            server_name: Some(format!("{cluster}.{CLUSTER_DOMAIN}")),
             token_file: self.token_file.clone(),
             via: None,
         }
+    }
+
+    fn plain_way(&self, cluster: &str) -> Option<Way> {
+        let url = self.plain_url.as_deref()?.trim_end_matches('/');
+        Some(Way {
+            url: format!("{url}/k8s/clusters/{cluster}"),
+            ca_file: None,
+            server_name: None,
+            token_file: self.token_file.clone(),
+            via: None,
+        })
     }
 }
 

@@ -18,6 +18,7 @@ async fn every_watch_has_every_event() {
         url: ready.plain_url,
         ca_file: None,
         token_file,
+        server_name: None,
         via: None,
     };
     let (watch, event) = (way.target("/watch").unwrap(), way.target("/event").unwrap());
