@@ -80,7 +80,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    until_stopped(bench(args)).await
+    until_stopped(Box::pin(bench(args))).await
 }
 
 async fn bench(args: Args) -> anyhow::Result<ExitCode> {

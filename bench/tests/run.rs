@@ -15,7 +15,8 @@ set -e
 case "$1 $2" in
   "dev --data")
     dir=$(dirname "$3")
-    for ready; do :; done
+    while [ "$1" != --ready-file ]; do shift; done
+    ready=$2
     echo "a-token" > "$dir/hub.token"
     sed "s#}#,\"token_file\":\"$dir/hub.token\"}#" "$dir/../upstream.ready.json" > "$ready.draft"
     mv "$ready.draft" "$ready"
@@ -50,7 +51,8 @@ fn text(bytes: &[u8]) -> String {
 fn requests_that_fail_through_fairlead_are_shown_and_fail_the_check() {
     let dir = TempDir::new().unwrap();
     let stand_in = program(dir.path(), STAND_IN);
-    let args = ["--peers", "proxy,fairlead", "--fairlead"];
+    // Without TLS, because the stand-in has no certificate for a cluster's name.
+    let args = ["--legs", "plain", "--peers", "proxy,fairlead", "--fairlead"];
     let args = [&args[..], &[stand_in.to_str().unwrap()]].concat();
     let measured = run(&dir.path().join("out"), &args);
     let (stdout, stderr) = (text(&measured.stdout), text(&measured.stderr));
