@@ -38,21 +38,9 @@ pub(crate) fn encrypt<D>(
     let ConnectionState::WriteTraffic(mut traffic) = status.state? else {
         return Err(rustls::Error::HandshakeNotComplete);
     };
-    let before = into.len();
-    into.resize(before + plain.len() + RECORD_OVERHEAD, 0);
-    loop {
-        match traffic.encrypt(plain, into.get_mut(before..).unwrap_or_default()) {
-            Ok(written) => {
-                into.truncate(before + written);
-                return Ok(());
-            }
-            // Several records, or a key update before them.
-            Err(EncryptError::InsufficientSize(InsufficientSizeError { required_size })) => {
-                into.resize(before + required_size, 0);
-            }
-            Err(error) => return Err(general(error)),
-        }
-    }
+    // More are needed for several records, or for a key update before them.
+    let bytes = plain.len() + RECORD_OVERHEAD;
+    append(into, bytes, |room| traffic.encrypt(plain, room))
 }
 
 /// Appends `close_notify`.
@@ -60,9 +48,21 @@ pub(crate) fn close_notify<D>(
     mut traffic: WriteTraffic<'_, D>,
     records: &mut BytesMut,
 ) -> Result<(), rustls::Error> {
+    append(records, RECORD_OVERHEAD, |room| {
+        traffic.queue_close_notify(room)
+    })
+}
+
+/// Appends what `seal` writes. It gets `bytes` of room, and then as many as it asks for.
+fn append(
+    records: &mut BytesMut,
+    bytes: usize,
+    mut seal: impl FnMut(&mut [u8]) -> Result<usize, EncryptError>,
+) -> Result<(), rustls::Error> {
     let before = records.len();
+    records.resize(before + bytes, 0);
     loop {
-        match traffic.queue_close_notify(records.get_mut(before..).unwrap_or_default()) {
+        match seal(records.get_mut(before..).unwrap_or_default()) {
             Ok(written) => {
                 records.truncate(before + written);
                 return Ok(());

@@ -29,6 +29,15 @@ pub(crate) enum BodyDecoder {
 }
 
 impl BodyDecoder {
+    /// Decoder of a request's body, which ends with its head unless the head says otherwise.
+    pub(crate) fn of_request(chunked: bool, length: Option<u64>) -> Self {
+        match (chunked, length) {
+            (true, _) => BodyDecoder::Chunked(Chunked::default()),
+            (false, Some(length)) => BodyDecoder::Length(length),
+            (false, None) => BodyDecoder::Ended,
+        }
+    }
+
     pub(crate) fn is_ended(&self) -> bool {
         match self {
             BodyDecoder::Length(left) => *left == 0,

@@ -175,11 +175,7 @@ pub(crate) fn request(
     if method == Method::CONNECT && !form.is_of_client {
         connect_fields(&uri, &headers, &framing)?;
     }
-    let body = match (framing.chunked, framing.length) {
-        (true, _) => BodyDecoder::Chunked(Chunked::default()),
-        (false, Some(length)) => BodyDecoder::Length(length),
-        (false, None) => BodyDecoder::Ended,
-    };
+    let body = BodyDecoder::of_request(framing.chunked, framing.length);
     let connect = method == Method::CONNECT;
     let upgrade = connect || (framing.upgrade && headers.contains_key(header::UPGRADE));
     let kind = RequestKind {

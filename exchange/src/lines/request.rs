@@ -8,7 +8,6 @@ use http::{HeaderMap, Method, Request, Response, Uri, Version};
 use super::{LineSet, LineSlots, Lines, MAX_LINES, reply::Reply};
 use crate::{
     body::{Body, BodyError},
-    chunked::Chunked,
     error::HttpError,
     fields::field,
     framing::{self, BodyDecoder, BodyEncoder},
@@ -185,11 +184,7 @@ impl RequestLines {
         if framing.hosts != 1 {
             return None;
         }
-        let body = match (framing.chunked, framing.length) {
-            (true, _) => BodyDecoder::Chunked(Chunked::default()),
-            (false, Some(length)) => BodyDecoder::Length(length),
-            (false, None) => BodyDecoder::Ended,
-        };
+        let body = BodyDecoder::of_request(framing.chunked, framing.length);
         Some(RequestHead {
             kind: RequestKind {
                 head: method == Method::HEAD,
