@@ -102,7 +102,7 @@ impl Process {
         self.spawn_on(self.workers.next(), task);
     }
 
-    /// As [`Process::spawn_spread`], on this core ([`workers::core()`]).
+    /// As [`Process::spawn_spread`], on this core ([`crate::workers::core()`]).
     pub fn spawn_at<F>(&self, core: usize, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
