@@ -46,6 +46,7 @@ mod tap;
 mod tcp;
 pub(crate) mod transfer;
 mod upgrade;
+mod upgraded_stream;
 pub(crate) mod wrong_tokens;
 
 use std::{

@@ -223,11 +223,7 @@ impl Exchange {
                 user,
                 protocol,
                 path,
-                reset: match record.connection().is_http2() {
-                    // Other streams of the connection go on.
-                    true => ResetOnDrop::default(),
-                    false => connection.reset,
-                },
+                reset: connection.reset,
                 recording,
                 tcp,
             })

@@ -57,7 +57,7 @@ pub(crate) struct ClientConnection {
     pub(crate) state: Arc<ConnectionState>,
 }
 
-/// Whether the socket ends with a reset when it is dropped; clones share it.
+/// Whether the socket, or the stream of an HTTP/2 connection, ends with a reset when it is dropped; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct ResetOnDrop(Arc<AtomicBool>);
 
@@ -68,6 +68,10 @@ impl ResetOnDrop {
 
     pub(crate) fn disarm(&self) {
         self.0.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn is_armed(&self) -> bool {
+        self.0.load(Ordering::Acquire)
     }
 }
 
@@ -128,12 +132,17 @@ impl SocketLimits {
         }
         let cause = ready!(self.watch.poll_stalled(cx));
         self.metrics.stalled_reset(cause);
-        let error = match cause {
-            ResetCause::Timeout => "the client takes nothing",
-            ResetCause::Memory => "the client takes nothing, and its memory is needed",
-        };
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)))
+        Poll::Ready(Err(stalled(cause)))
     }
+}
+
+/// Error of a write whose client takes nothing.
+pub(crate) fn stalled(cause: ResetCause) -> io::Error {
+    let error = match cause {
+        ResetCause::Timeout => "the client takes nothing",
+        ResetCause::Memory => "the client takes nothing, and its memory is needed",
+    };
+    io::Error::new(io::ErrorKind::TimedOut, error)
 }
 
 impl ClientSocket {
@@ -204,7 +213,7 @@ pub(crate) fn agent_connection(
 
 impl Drop for ClientSocket {
     fn drop(&mut self) {
-        if self.reset.0.load(Ordering::Acquire) {
+        if self.reset.is_armed() {
             let _ = self.tcp.set_zero_linger();
         }
     }

@@ -114,6 +114,8 @@ pub(crate) struct StallWatch {
     stalls: Stalls,
     connection: Arc<ConnectionState>,
     timeout: Duration,
+    /// A client may take nothing for any time.
+    is_unlimited: bool,
     stalled: Option<Box<Stalled>>,
 }
 
@@ -135,8 +137,15 @@ impl StallWatch {
             stalls: stalls.clone(),
             connection: Arc::clone(connection),
             timeout,
+            is_unlimited: false,
             stalled: None,
         }
+    }
+
+    /// Watch without a limit of time, for an upgraded stream of a connection with other requests.
+    pub(crate) fn unlimited(mut self) -> Self {
+        self.is_unlimited = true;
+        self
     }
 
     /// The client took something.
@@ -174,7 +183,7 @@ impl StallWatch {
                 return Poll::Pending;
             }
             // A connection that was handed over has no limit of time.
-            let has_limit = !self.connection.is_upgraded();
+            let has_limit = !self.is_unlimited && !self.connection.is_upgraded();
             let now = Instant::now();
             if has_limit && now >= stalled.since + self.timeout {
                 return Poll::Ready(ResetCause::Timeout);

@@ -1,15 +1,18 @@
-//! Tasks of an HTTP/2 connection: one per request, which ends with a reset of its stream if the client takes nothing.
+//! Tasks of an HTTP/2 connection: one per request, which ends with a reset of its stream if the client takes nothing, and
+//! one per upgraded request, which ends with a reset if the hub breaks the stream off.
 //!
-//! hyper polls a body first and then waits for the stream's window, so only its task can notice a closed window.
+//! hyper polls a body first and then waits for the stream's window, so only its task can notice a closed window. An upgraded
+//! stream that is dropped would end cleanly, because hyper has no other message for it.
 
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use fairlead_api::resources::RequestKind;
 use fairlead_runtime::Process;
 use pin_project_lite::pin_project;
 
@@ -30,8 +33,15 @@ struct ExecutorState {
     stalls: Stalls,
     stall_timeout: Duration,
     metrics: Arc<Metrics>,
-    /// Record of the request that hyper has just passed to the service. Its task is the next one.
-    begun: Mutex<Option<RequestRecord>>,
+    next: Mutex<Option<NextTask>>,
+}
+
+/// Meaning of the task that hyper starts next. All tasks of a connection run on one thread.
+enum NextTask {
+    /// That of the request that hyper has just passed to the service.
+    Request(RequestRecord),
+    /// That of the upgraded stream of the request whose task runs now.
+    Upgrade(RequestRecord),
 }
 
 impl StreamExecutor {
@@ -46,17 +56,25 @@ impl StreamExecutor {
             stalls: stalls.clone(),
             stall_timeout,
             metrics: Arc::clone(metrics),
-            begun: Mutex::default(),
+            next: Mutex::default(),
         }))
     }
 
     /// Watches the task that hyper starts next.
     pub(crate) fn watch_next(&self, record: &RequestRecord) {
-        *self.begun() = Some(record.clone());
+        *self.next() = Some(NextTask::Request(record.clone()));
     }
 
-    fn begun(&self) -> std::sync::MutexGuard<'_, Option<RequestRecord>> {
-        self.0.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Runs a step of the task of a request that may be upgraded.
+    fn watch_upgrade<T>(&self, record: &RequestRecord, step: impl FnOnce() -> T) -> T {
+        *self.next() = Some(NextTask::Upgrade(record.clone()));
+        let done = step();
+        self.next().take();
+        done
+    }
+
+    fn next(&self) -> MutexGuard<'_, Option<NextTask>> {
+        self.0.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -65,16 +83,18 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, task: F) {
-        let begun = self.begun().take();
-        match begun {
-            Some(record) => self.0.process.spawn(StreamTask {
+        let next = self.next().take();
+        let state = &self.0;
+        match next {
+            Some(NextTask::Request(record)) => state.process.spawn(StreamTask {
                 task,
-                watch: StallWatch::new(&self.0.stalls, record.connection(), self.0.stall_timeout),
+                watch: StallWatch::new(&state.stalls, record.connection(), state.stall_timeout),
                 blocked_at: 0,
                 record,
-                metrics: Arc::clone(&self.0.metrics),
+                executor: self.clone(),
             }),
-            None => self.0.process.spawn(task),
+            Some(NextTask::Upgrade(record)) => state.process.spawn(UpgradeTask { task, record }),
+            None => state.process.spawn(task),
         }
     }
 }
@@ -87,7 +107,29 @@ pin_project! {
         record: RequestRecord,
         watch: StallWatch,
         blocked_at: u32,
-        metrics: Arc<Metrics>,
+        executor: StreamExecutor,
+    }
+}
+
+pin_project! {
+    /// Task that sends the bytes of an upgraded stream. Its end before theirs resets the stream.
+    struct UpgradeTask<F> {
+        #[pin]
+        task: F,
+        record: RequestRecord,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for UpgradeTask<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        // First, because the task would end the dropped stream cleanly.
+        if this.record.flow().is_broken() {
+            return Poll::Ready(());
+        }
+        this.task.poll(cx)
     }
 }
 
@@ -96,7 +138,12 @@ impl<F: Future<Output = ()>> Future for StreamTask<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        if this.task.poll(cx).is_ready() {
+        let task = this.task;
+        let polled = match this.record.kind() {
+            RequestKind::Tcp => this.executor.watch_upgrade(this.record, || task.poll(cx)),
+            _ => task.poll(cx),
+        };
+        if polled.is_ready() {
             return Poll::Ready(());
         }
         match this.record.flow().blocked() {
@@ -112,7 +159,7 @@ impl<F: Future<Output = ()>> Future for StreamTask<F> {
         }
         let cause = ready!(this.watch.poll_stalled(cx));
         this.record.set_outcome(RequestEnd::Left);
-        this.metrics.stalled_reset(cause);
+        this.executor.0.metrics.stalled_reset(cause);
         Poll::Ready(())
     }
 }

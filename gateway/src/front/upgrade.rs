@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use fairlead_exchange::{
     OnUpgrade, Spliced, Upgraded, frames::Protocol, splice, splice::SpliceEnd,
 };
@@ -22,6 +23,7 @@ use crate::{
         socket::ResetOnDrop,
         tap::{RecordedIo, Tap},
         tcp::{last_bytes, splice_tcp},
+        upgraded_stream::UpgradedStream,
     },
     hub::Hub,
     metrics::RequestEnd,
@@ -90,12 +92,19 @@ pub(crate) fn join(
 ) {
     let UpgradeEnds { client, agent } = ends;
     let open = GaugeGuard::of(&hub.metrics.upgrades_open);
+    let is_http2 = record.connection().is_http2();
+    let reset = match is_http2 {
+        // Other streams of the connection go on.
+        true => ResetOnDrop::default(),
+        false => reset,
+    };
     // Armed until the end was clean, so that the end of the process is a reset too.
     reset.arm();
-    if !record.connection().is_http2() {
+    if !is_http2 {
         record.connection().set_upgraded();
     }
-    hub.process.spawn(async move {
+    let hub = Arc::clone(hub);
+    hub.process.clone().spawn(async move {
         let _open = open;
         let client = match timeout(UPGRADE_TIMEOUT, client).await {
             Ok(Ok(client)) => client,
@@ -104,6 +113,13 @@ pub(crate) fn join(
                 return record.set_outcome(RequestEnd::Left);
             }
             Err(_) => return record.set_outcome(RequestEnd::Left),
+        };
+        let client = match is_http2 {
+            true => {
+                let stream = UpgradedStream::new(client, &hub, &record, reset.clone());
+                Upgraded::new(stream, Bytes::new())
+            }
+            false => client,
         };
         let client = RecordedIo::new(client, recording);
         let protocol = joined.of_client();

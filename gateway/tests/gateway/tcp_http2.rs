@@ -1,8 +1,11 @@
 //! TCP connections as WebSockets over HTTP/2 (RFC 8441), from a client of another implementation.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use fairlead_api::resources::ClusterState;
-use fairlead_testkit::agent::FakeAgent;
+use fairlead_testkit::{agent::FakeAgent, wait::eventually};
+use futures_util::future::select_all;
 use h2::{
     Reason, RecvStream, SendStream,
     client::{ResponseFuture, SendRequest},
@@ -19,6 +22,12 @@ use crate::{
 
 const TARGET: &str = "/v1/clusters/c-a/tcp/db.shop:5432";
 const HALF_CLOSE: &[u8] = &[0x82, 0];
+/// Budget of all sessions for clients that take nothing, in bytes.
+const BUDGET_BYTES: usize = 1 << 20;
+/// Each leaves at least half of a window of 256 KiB unread, so together they exceed the budget.
+const STOPPED_COUNT: usize = 12;
+/// Time for megabytes through a tunnel, on a busy machine.
+const TRANSFER_DEADLINE: Duration = Duration::from_secs(120);
 
 /// A hub with an agent, and a client's HTTP/2 connection.
 struct Http2Rig {
@@ -37,7 +46,15 @@ struct StreamSocket {
 
 impl Http2Rig {
     async fn start() -> Self {
-        let hub = Rig::start();
+        Http2Rig::of(Rig::start()).await
+    }
+
+    /// A hub with this memory budget of all sessions, in bytes.
+    async fn with_memory(budget: usize) -> Self {
+        Http2Rig::of(Rig::with(|config| config.limits.session_memory = budget)).await
+    }
+
+    async fn of(hub: Rig) -> Self {
         let agent = FakeAgent::of(hub.access(), "c-a").await;
         status(&hub, ClusterState::Connected).await;
         let tls = hub.connect(HUB, "h2").await;
@@ -83,12 +100,16 @@ impl Http2Rig {
         (answer.status().as_u16(), code.unwrap_or("none").to_owned())
     }
 
-    /// Asserts that another request of the same connection is answered.
-    async fn assert_usable(&self) {
+    /// Status of the answer to another request of the same connection.
+    async fn whoami(&self) -> StatusCode {
         let request = builder(Method::GET, "/v1/whoami");
         let (answer, _) = self.send(request.body(()).unwrap(), true).await;
         let answer = timeout(TEST_DEADLINE, answer).await.unwrap().unwrap();
-        assert_eq!(answer.status(), StatusCode::OK);
+        answer.status()
+    }
+
+    async fn assert_usable(&self) {
+        assert_eq!(self.whoami().await, StatusCode::OK);
     }
 }
 
@@ -99,6 +120,24 @@ impl StreamSocket {
         let head = [0x82, 0x80 | length, 0, 0, 0, 0];
         let frame = [&head, bytes].concat();
         self.send.send_data(frame.into(), false).unwrap();
+    }
+
+    /// Sends a large binary message, masked with zeros.
+    fn write_large(&mut self, length: u16) {
+        let mut frame = vec![0x82, 0x80 | 126];
+        frame.extend_from_slice(&length.to_be_bytes());
+        frame.resize(frame.len() + 4 + usize::from(length), 0);
+        self.send.send_data(frame.into(), false).unwrap();
+    }
+
+    /// Reads to the end of the stream; the reset that ended it, if any.
+    async fn reset(&mut self) -> Option<Reason> {
+        while let Some(data) = self.data().await {
+            if let Err(error) = data {
+                return error.reason();
+            }
+        }
+        None
     }
 
     /// The next bytes; `None` at the end of the stream.
@@ -220,6 +259,46 @@ async fn end_of_access_closes_the_stream_with_its_code() {
         code == 1008 && reason.starts_with("FL-1205: "),
         "{code} {reason}"
     );
+}
+
+#[tokio::test]
+async fn end_of_access_resets_a_stream_whose_client_takes_nothing() {
+    let rig = Http2Rig::start().await;
+    let mut socket = rig.open(TARGET).await;
+    // The echo is larger than the window of the stream, of which the client gives nothing back.
+    for _ in 0..8 {
+        socket.write_large(32 * 1024);
+    }
+    let requests = rig.hub.modules.requests.get().unwrap();
+    let is_blocked = async || requests.list().iter().any(|it| it.bytes_out > 65_535);
+    until(is_blocked).await;
+    revoke(&rig.hub);
+    until(async || rig.hub.metric("fairlead_upgrades_open", &[]) == 0.0).await;
+    assert_eq!(socket.reset().await, Some(Reason::CANCEL));
+    // The connection itself goes on.
+    assert_eq!(rig.whoami().await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn pressure_on_memory_resets_streams_whose_clients_take_nothing() {
+    let rig = Http2Rig::with_memory(BUDGET_BYTES).await;
+    let mut stopped = Vec::new();
+    for _ in 0..STOPPED_COUNT {
+        stopped.push(rig.open(TARGET).await);
+    }
+    for socket in &mut stopped {
+        for _ in 0..16 {
+            socket.write_large(32 * 1024);
+        }
+    }
+    let resets = async || rig.hub.metric("fairlead_stalled_resets_total", &["memory"]);
+    let is_reset = async || (resets().await >= 1.0).then_some(());
+    let found = eventually(TRANSFER_DEADLINE, "a reset", is_reset).await;
+    found.unwrap();
+    let ends = stopped.iter_mut().map(|it| Box::pin(it.reset()));
+    let (end, ..) = select_all(ends).await;
+    assert_eq!(end, Some(Reason::CANCEL));
+    rig.assert_usable().await;
 }
 
 #[tokio::test]

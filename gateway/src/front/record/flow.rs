@@ -8,12 +8,23 @@ pub(crate) struct RequestFlow {
     pub(super) known: AtomicBool,
     /// Number of turns between the answer's body and its client; odd while the client has the turn.
     turns: AtomicU32,
+    broken: AtomicBool,
 }
 
 impl RequestFlow {
     /// True once the caller is authenticated.
     pub(crate) fn is_known(&self) -> bool {
         self.known.load(Ordering::Relaxed)
+    }
+
+    /// The request was upgraded, and its stream of an HTTP/2 connection ends with a reset.
+    pub(crate) fn break_off(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
+
+    /// True if the stream is to be reset.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
     }
 
     /// The client has to take bytes of the answer next.
