@@ -55,6 +55,8 @@ pub enum SpliceEnd {
 /// passed on, and the result of that is the result of the splice. Meanwhile the client's data is
 /// read and dropped: closing a socket with unread data sends a reset, which would discard data the
 /// client has not read yet.
+///
+/// A write that times out ends both directions at once: its side was given up, and its reader may never notice.
 pub async fn splice<A, B>(a: A, b: B) -> Spliced
 where
     A: AsyncRead + AsyncWrite + Unpin,
@@ -79,6 +81,12 @@ where
     let both = poll_fn(|cx| {
         let one = there.poll(cx, &mut a, &mut b);
         let other = back.poll(cx, &mut b, &mut a);
+        if let Some(error) = back.timed_out() {
+            return Poll::Ready(SpliceEnd::A(error));
+        }
+        if let Some(error) = there.timed_out() {
+            return Poll::Ready(SpliceEnd::B(error));
+        }
         match (one, other) {
             (Poll::Ready(Err(error)), _) => Poll::Ready(SpliceEnd::A(error)),
             (_, Poll::Ready(Err(error))) => Poll::Ready(SpliceEnd::B(error)),
@@ -189,6 +197,12 @@ impl Direction {
                 CopyState::Ended => return Poll::Ready(Ok(())),
             }
         }
+    }
+
+    /// The error of a destination that was given up.
+    fn timed_out(&mut self) -> Option<io::Error> {
+        self.refused
+            .take_if(|error| error.kind() == io::ErrorKind::TimedOut)
     }
 
     fn refuse(&mut self, error: io::Error) -> Poll<io::Result<()>> {

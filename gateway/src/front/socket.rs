@@ -32,7 +32,7 @@ use crate::{
         stalls::StallWatch,
         stranger_pools::StrangerShares,
     },
-    metrics::{Metrics, ResetCause},
+    metrics::Metrics,
 };
 
 /// Idle time before the first keep-alive probe. A vanished client is noticed after this time plus nine intervals.
@@ -120,29 +120,6 @@ impl SocketLimits {
         self.read = self.read.saturating_add(count);
         Poll::Ready(Ok(()))
     }
-
-    fn check<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.watch.progress();
-            return written;
-        }
-        let cause = ready!(self.watch.poll_stalled(cx));
-        self.metrics.stalled_reset(cause);
-        Poll::Ready(Err(stalled(cause)))
-    }
-}
-
-/// Error of a write whose client takes nothing.
-pub(crate) fn stalled(cause: ResetCause) -> io::Error {
-    let error = match cause {
-        ResetCause::Timeout => "the client takes nothing",
-        ResetCause::Memory => "the client takes nothing, and its memory is needed",
-    };
-    io::Error::new(io::ErrorKind::TimedOut, error)
 }
 
 impl ClientSocket {
@@ -259,7 +236,7 @@ impl AsyncWrite for ClientSocket {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.tcp).poll_write(cx, buf);
         match &mut self.limits {
-            Some(limits) => limits.check(cx, written),
+            Some(limits) => limits.watch.check_write(&limits.metrics, cx, written),
             None => written,
         }
     }
@@ -271,7 +248,7 @@ impl AsyncWrite for ClientSocket {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs);
         match &mut self.limits {
-            Some(limits) => limits.check(cx, written),
+            Some(limits) => limits.watch.check_write(&limits.metrics, cx, written),
             None => written,
         }
     }

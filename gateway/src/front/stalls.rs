@@ -4,12 +4,13 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    io,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -18,7 +19,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{
     front::{connection::ConnectionState, stall_owner::StallOwner},
-    metrics::ResetCause,
+    metrics::{Metrics, ResetCause},
 };
 
 /// Time after which a stall is registered.
@@ -158,6 +159,22 @@ impl StallWatch {
         }
     }
 
+    /// The result of a write, which fails once its client is to be reset.
+    pub(crate) fn check_write<T>(
+        &mut self,
+        metrics: &Metrics,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.progress();
+            return written;
+        }
+        let cause = ready!(self.poll_stalled(cx));
+        metrics.stalled_reset(cause);
+        Poll::Ready(Err(error_of(cause)))
+    }
+
     /// The client takes nothing now; completes when the answer is to be reset.
     pub(crate) fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<ResetCause> {
         let now = Instant::now();
@@ -199,6 +216,14 @@ impl StallWatch {
             stalled.timer.as_mut().reset(next);
         }
     }
+}
+
+fn error_of(cause: ResetCause) -> io::Error {
+    let error = match cause {
+        ResetCause::Timeout => "the client takes nothing",
+        ResetCause::Memory => "the client takes nothing, and its memory is needed",
+    };
+    io::Error::new(io::ErrorKind::TimedOut, error)
 }
 
 #[cfg(test)]

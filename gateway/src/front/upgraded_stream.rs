@@ -5,19 +5,15 @@ use std::{
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
-    front::{
-        record::RequestRecord,
-        socket::{ResetOnDrop, stalled},
-        stalls::StallWatch,
-    },
+    front::{record::RequestRecord, socket::ResetOnDrop, stalls::StallWatch},
     hub::Hub,
-    metrics::{Metrics, ResetCause},
+    metrics::Metrics,
 };
 
 /// An upgraded stream beside others.
@@ -26,8 +22,6 @@ pub(crate) struct UpgradedStream<IO> {
     record: RequestRecord,
     reset: ResetOnDrop,
     watch: StallWatch,
-    /// The hub needs the memory of the client.
-    is_evicted: bool,
     metrics: Arc<Metrics>,
 }
 
@@ -39,26 +33,8 @@ impl<IO> UpgradedStream<IO> {
             record: record.clone(),
             reset,
             watch: watch.unlimited(),
-            is_evicted: false,
             metrics: Arc::clone(&hub.metrics),
         }
-    }
-
-    fn check<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.watch.progress();
-            return written;
-        }
-        let cause = ready!(self.watch.poll_stalled(cx));
-        self.metrics.stalled_reset(cause);
-        self.is_evicted = true;
-        // The reader reports the end: a splice waits for the other direction after an error of the writer.
-        cx.waker().wake_by_ref();
-        Poll::Ready(Err(stalled(cause)))
     }
 }
 
@@ -77,30 +53,30 @@ impl<IO: AsyncRead + Unpin> AsyncRead for UpgradedStream<IO> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.is_evicted {
-            return Poll::Ready(Err(stalled(ResetCause::Memory)));
-        }
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
 impl<IO: AsyncWrite + Unpin> AsyncWrite for UpgradedStream<IO> {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.check(cx, written)
+        let stream = self.get_mut();
+        let written = Pin::new(&mut stream.io).poll_write(cx, buf);
+        stream.watch.check_write(&stream.metrics, cx, written)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.io).poll_flush(cx);
-        self.check(cx, flushed)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = self.get_mut();
+        let flushed = Pin::new(&mut stream.io).poll_flush(cx);
+        stream.watch.check_write(&stream.metrics, cx, flushed)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut_down = Pin::new(&mut self.io).poll_shutdown(cx);
-        self.check(cx, shut_down)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = self.get_mut();
+        let shut_down = Pin::new(&mut stream.io).poll_shutdown(cx);
+        stream.watch.check_write(&stream.metrics, cx, shut_down)
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fairlead_api::resources::ClusterState;
+use tokio::io::AsyncWriteExt;
 
 use crate::{
     client::{ROOT, head, open, read_until, status, until},
@@ -62,4 +63,33 @@ async fn requests_are_rejected_while_stalled_clients_fill_the_budget() {
     eventually(TRANSFER_DEADLINE, "space in the budget", is_served)
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn pressure_on_memory_ends_tcp_connections_whose_clients_take_nothing() {
+    let rig = Rig::with(|config| config.limits.session_memory = BUDGET_BYTES);
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
+    status(&rig, ClusterState::Connected).await;
+    let request = format!(
+        "GET /v1/clusters/c-a/tcp/db.shop:5432 HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer good\r\n\
+         Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: v1.tcp.fairlead.io\r\n\r\n"
+    );
+    // A binary message of 32 KiB, masked with zeros.
+    let mut frame = vec![0x82, 0xfe, 0x80, 0];
+    frame.resize(8 + 32 * 1024, 0);
+    for _ in 0..CLIENT_COUNT {
+        let mut client = open(&rig, &request).await;
+        read_until(&mut client, "\r\n\r\n").await;
+        let frame = frame.clone();
+        // The echo is not read, and the connection stays open until the hub ends it.
+        tokio::spawn(async move { while client.write_all(&frame).await.is_ok() {} });
+    }
+    let open_count = async || rig.metric("fairlead_upgrades_open", &[]) as usize;
+    let is_ended = async || (open_count().await < CLIENT_COUNT).then_some(());
+    eventually(TRANSFER_DEADLINE, "an end", is_ended)
+        .await
+        .unwrap();
+    let resets = rig.metric("fairlead_stalled_resets_total", &["memory"]);
+    assert!(resets >= 1.0, "{resets}");
 }
