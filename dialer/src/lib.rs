@@ -50,7 +50,7 @@
 //!
 //! ```text
 //! TCP, or CONNECT through a proxy     dial/tcp, dial/proxy
-//! outer TLS                           dial, on read_ahead; at the hub server_tls; both in input_gate
+//! outer TLS                           dial, on read_ahead; at the hub tls; both in input_gate
 //! WebSocket                           dial/upgrade, accept, then wire/socket, websocket
 //! link                                link, link/frame, wire/link
 //! inner TLS 1.3                       secure, wire/channel
@@ -85,12 +85,10 @@ mod reset_socket;
 #[cfg(test)]
 mod rig;
 mod secure;
-mod server_tls;
 pub mod session;
 pub mod sync;
 mod tcp_options;
 mod tls;
-mod tls_records;
 pub mod tunnel;
 mod upgrade;
 mod watched;
@@ -111,10 +109,9 @@ pub use memory::MemoryBudget;
 pub use mux::Stream;
 pub use read_ahead::ReadAhead;
 pub use reset_socket::ResetSocket;
-pub use server_tls::ServerTls;
 pub use session::{Session, Stats};
 pub use tcp_options::set_link_options;
-pub use tls::HUB_SERVER_NAME;
+pub use tls::{ClientTls, HUB_SERVER_NAME, ServerTls, TlsStream};
 pub use upgrade::{websocket_accept, websocket_key};
 pub use watched::Watched;
 pub use wire::{LinkState, Resumable};

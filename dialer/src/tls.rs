@@ -1,4 +1,14 @@
-//! Name of the hub in the inner TLS, and texts of TLS errors.
+//! TLS on rustls' form without buffers: [`TlsStream`] for connections, and its records, which the inner TLS has too. Name of the
+//! hub in the inner TLS, and texts of TLS errors.
+
+mod blocks;
+mod client;
+mod noted_name;
+pub(crate) mod records;
+mod server;
+mod stream;
+
+pub use self::{client::ClientTls, server::ServerTls, stream::TlsStream};
 
 /// Server name of every hub in the inner TLS. It is in no DNS.
 pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";

@@ -50,7 +50,7 @@ use crate::{
     close::CloseReason,
     limits::Limits,
     link::{LinkEnd, frame::Frame},
-    tls_records::RECORD_OVERHEAD,
+    tls::records::RECORD_OVERHEAD,
     websocket::SocketRole,
 };
 

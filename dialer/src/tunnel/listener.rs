@@ -34,10 +34,10 @@ use crate::{
     close::CloseReason,
     input_gate::InputGate,
     limits::{Limits, OUTER_TLS_BUFFER_BYTES},
-    server_tls::ServerTls,
     session::Session,
     sync::lock,
     tcp_options::set_link_options,
+    tls::ServerTls,
     wire::Resumable,
 };
 

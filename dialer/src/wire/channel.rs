@@ -12,20 +12,19 @@ use rustls::{
     client::UnbufferedClientConnection,
     pki_types::{CertificateDer, ServerName},
     server::UnbufferedServerConnection,
-    unbuffered::{ConnectionState, UnbufferedStatus},
 };
 
 use super::{exporter::Exporter, resume::ResumeSecret};
 use crate::{
     link::frame::SessionId,
-    tls::HUB_SERVER_NAME,
-    tls_records::{encode, encrypt, general},
+    tls::{
+        HUB_SERVER_NAME,
+        records::{MAX_PARTIAL_BYTES, TlsStep, encrypt, general, take_step},
+    },
 };
 
 /// Largest plaintext sealed at once, in bytes. Its WebSocket frame is one record of the outer TLS.
 pub(crate) const MAX_PLAIN_BYTES: usize = 16_320;
-/// Limit for an incomplete record, or for the records of one handshake message, in bytes.
-const MAX_PARTIAL_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Channel {
     end: InnerTls,
@@ -40,13 +39,6 @@ pub(crate) struct Channel {
 enum InnerTls {
     Agent(Box<UnbufferedClientConnection>),
     Hub(Box<UnbufferedServerConnection>),
-}
-
-/// Result of one step of rustls.
-enum TlsStep {
-    More,
-    /// rustls needs more input, or has nothing to do until something is sealed.
-    Done,
 }
 
 impl Channel {
@@ -126,8 +118,8 @@ impl Channel {
             let (seen, step) = self.step(rest);
             done += seen;
             match step {
-                Ok(TlsStep::More) => {}
                 Ok(TlsStep::Done) => return (done, Ok(())),
+                Ok(_) => {}
                 Err(error) => {
                     // Sends the alert; input after it is ignored.
                     let rest = sealed.get_mut(done..).unwrap_or_default();
@@ -139,11 +131,18 @@ impl Channel {
     }
 
     fn step(&mut self, sealed: &mut [u8]) -> (usize, Result<TlsStep, rustls::Error>) {
-        let (pieces, records) = (&mut self.pieces, &mut self.records);
-        match &mut self.end {
-            InnerTls::Agent(tls) => handle(tls.process_tls_records(sealed), pieces, records),
-            InnerTls::Hub(tls) => handle(tls.process_tls_records(sealed), pieces, records),
-        }
+        let records = &mut self.records;
+        // One buffer per record, so that a slice pins no more than its record.
+        let take = |plain: &[u8]| self.pieces.push_back(Bytes::copy_from_slice(plain));
+        let (seen, step) = match &mut self.end {
+            InnerTls::Agent(tls) => take_step(tls.process_tls_records(sealed), records, take),
+            InnerTls::Hub(tls) => take_step(tls.process_tls_records(sealed), records, take),
+        };
+        let step = match step {
+            Ok(TlsStep::PeerClosed) => Err(general("the peer ended the secure channel")),
+            other => other,
+        };
+        (seen, step)
     }
 
     pub(crate) fn has_piece(&self) -> bool {
@@ -209,42 +208,6 @@ impl InnerTls {
             InnerTls::Hub(tls) => tls,
         }
     }
-}
-
-/// Performs the next step of rustls. Returns the number of consumed bytes.
-fn handle<D>(
-    status: UnbufferedStatus<'_, '_, D>,
-    pieces: &mut VecDeque<Bytes>,
-    records: &mut BytesMut,
-) -> (usize, Result<TlsStep, rustls::Error>) {
-    let UnbufferedStatus { mut discard, state } = status;
-    let step = match state {
-        Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
-            match traffic.next_record() {
-                // One buffer per record, so that a slice pins no more than its record.
-                Some(Ok(record)) => {
-                    discard += record.discard;
-                    pieces.push_back(Bytes::copy_from_slice(record.payload));
-                }
-                Some(Err(error)) => break Err(error),
-                None => break Ok(TlsStep::More),
-            }
-        },
-        Ok(ConnectionState::EncodeTlsData(data)) => encode(data, records).map(|()| TlsStep::More),
-        Ok(ConnectionState::TransmitTlsData(sent)) => {
-            sent.done();
-            Ok(TlsStep::More)
-        }
-        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => {
-            Ok(TlsStep::Done)
-        }
-        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
-            Err(general("the peer ended the secure channel"))
-        }
-        Ok(_) => Err(general("unexpected state of the secure channel")),
-        Err(error) => Err(error),
-    };
-    (discard, step)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use rustls::{CipherSuite, ClientConnection, crypto::aws_lc_rs, version::TLS13};
 use super::*;
 use crate::{
     rig::{OURS, agent_inner, hub_inner},
-    tls_records::RECORD_OVERHEAD,
+    tls::records::RECORD_OVERHEAD,
 };
 
 const ROOM_BYTES: usize = 16_375;

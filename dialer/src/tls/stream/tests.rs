@@ -1,5 +1,9 @@
+mod client;
+
+use std::sync::Arc;
+
 use rustls::{
-    ClientConfig, HandshakeKind, ServerConnection, SupportedProtocolVersion,
+    ClientConfig, HandshakeKind, ServerConfig, ServerConnection, SupportedProtocolVersion,
     pki_types::ServerName,
     version::{TLS12, TLS13},
 };
@@ -10,7 +14,7 @@ use super::*;
 use crate::{
     limits::OUTER_TLS_BUFFER_BYTES,
     rig::{FOREIGN, OURS, agent_outer, hub_outer},
-    tls_records::RECORD_OVERHEAD,
+    tls::{ServerTls, records::RECORD_OVERHEAD},
 };
 
 type Client = TlsStream<DuplexStream>;

@@ -1,4 +1,4 @@
-//! Records of rustls without buffers of its own: handshake messages and sealed plaintext, appended to any buffer.
+//! Records of rustls without buffers of its own: opened in place, and appended to any buffer.
 
 use bytes::BytesMut;
 use rustls::unbuffered::{
@@ -8,9 +8,55 @@ use rustls::unbuffered::{
 
 /// Overhead of a TLS 1.3 record, in bytes.
 pub(crate) const RECORD_OVERHEAD: usize = 22;
+/// Limit for an incomplete record, or for the records of one handshake message, in bytes.
+pub(crate) const MAX_PARTIAL_BYTES: usize = 64 * 1024;
+
+/// Result of one step of rustls.
+pub(crate) enum TlsStep {
+    More,
+    PeerClosed,
+    /// rustls needs more input, or has nothing to do until something is sealed.
+    Done,
+}
+
+/// Performs the next step of rustls: passes plaintext to `take`, and appends handshake messages and alerts to `records`. Returns
+/// the number of consumed bytes.
+pub(crate) fn take_step<D>(
+    status: UnbufferedStatus<'_, '_, D>,
+    records: &mut BytesMut,
+    mut take: impl FnMut(&[u8]),
+) -> (usize, Result<TlsStep, rustls::Error>) {
+    let UnbufferedStatus { mut discard, state } = status;
+    let step = match state {
+        Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
+            match traffic.next_record() {
+                Some(Ok(record)) => {
+                    discard += record.discard;
+                    take(record.payload);
+                }
+                Some(Err(error)) => break Err(error),
+                None => break Ok(TlsStep::More),
+            }
+        },
+        Ok(ConnectionState::EncodeTlsData(data)) => encode(data, records).map(|()| TlsStep::More),
+        Ok(ConnectionState::TransmitTlsData(sent)) => {
+            sent.done();
+            Ok(TlsStep::More)
+        }
+        Ok(ConnectionState::PeerClosed) => Ok(TlsStep::PeerClosed),
+        Ok(
+            ConnectionState::BlockedHandshake
+            | ConnectionState::WriteTraffic(_)
+            | ConnectionState::Closed,
+        ) => Ok(TlsStep::Done),
+        Ok(_) => Err(general("unexpected state of the TLS connection")),
+        Err(error) => Err(error),
+    };
+    (discard, step)
+}
 
 /// Appends a handshake message or an alert.
-pub(crate) fn encode<D>(
+pub(super) fn encode<D>(
     mut data: EncodeTlsData<'_, D>,
     records: &mut BytesMut,
 ) -> Result<(), rustls::Error> {
@@ -44,7 +90,7 @@ pub(crate) fn encrypt<D>(
 }
 
 /// Appends `close_notify`.
-pub(crate) fn close_notify<D>(
+pub(super) fn close_notify<D>(
     mut traffic: WriteTraffic<'_, D>,
     records: &mut BytesMut,
 ) -> Result<(), rustls::Error> {

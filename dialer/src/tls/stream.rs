@@ -1,41 +1,32 @@
-//! TLS of a server on borrowed buffers: an idle connection holds none. rustls is driven without buffers of its own, of which it
+//! TLS of a connection on borrowed buffers: an idle connection holds none. rustls is driven without buffers of its own, of which it
 //! would keep 4 KiB for each connection.
 //!
 //! A connection is read in large blocks, which are shared per thread. It ends cleanly only with the peer's `close_notify`.
 
-mod blocks;
-mod noted_name;
+mod async_io;
 
 use std::{
     future::poll_fn,
     io::{self, IoSlice},
     pin::Pin,
-    sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, BytesMut};
 use rustls::{
-    ServerConfig,
-    server::UnbufferedServerConnection,
+    CommonState,
     unbuffered::{ConnectionState, UnbufferedStatus},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-use self::{
+use super::{
     blocks::{GATHERED, LARGE_OUTPUT, OUTPUT, PLAIN, SEALED, SpareBlock, borrow, give_back},
-    noted_name::NotedName,
-};
-use crate::{
-    input_gate::PollInput,
-    tls_records::{close_notify, encode, encrypt, general},
+    records::{MAX_PARTIAL_BYTES, TlsStep, close_notify, encode, encrypt, general, take_step},
 };
 
 /// Bytes per read: eight records, as much as one round of a session.
 const BLOCK_BYTES: usize = 128 * 1024;
-/// Limit for an incomplete record, or for the records of one handshake message, in bytes.
-const MAX_PARTIAL_BYTES: usize = 64 * 1024;
 /// Usual limit for records that wait for the connection, in bytes. Nothing is sealed while there are more.
 const OUTPUT_LIMIT_BYTES: usize = 64 * 1024;
 /// Capacity for the overhead of the records of full output, in bytes.
@@ -49,11 +40,22 @@ const MAX_RECORD_BYTES: usize = 16 * 1024;
 /// Pieces of at least this size, in bytes, get records of their own, instead of a copy.
 const MIN_OWN_RECORD_BYTES: usize = 8 * 1024;
 
-/// Connection of a client after the TLS handshake.
-pub struct ServerTls<IO> {
+/// Side of a connection in rustls. Each processes records by a method of its own.
+pub trait TlsSide {
+    /// State of the side in rustls.
+    type Data;
+
+    /// Processes the records of `sealed` up to the next state.
+    fn process<'c, 'i>(&'c mut self, sealed: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+
+    /// State that both sides have.
+    fn state(&self) -> &CommonState;
+}
+
+/// Connection after the TLS handshake.
+pub struct TlsStream<IO, S> {
     io: IO,
-    tls: UnbufferedServerConnection,
-    server_name: Option<Arc<str>>,
+    pub(super) side: S,
     /// Between two reads at most the beginning of a record, or of a handshake message.
     sealed: BytesMut,
     /// Plaintext that the last readers had no capacity for.
@@ -81,73 +83,37 @@ impl ReadEnd {
     fn result(&self) -> io::Result<()> {
         match self {
             ReadEnd::Clean => Ok(()),
-            ReadEnd::Cut => Err(io::ErrorKind::UnexpectedEof.into()),
+            ReadEnd::Cut => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the connection ended without close_notify of TLS",
+            )),
             ReadEnd::Failed(error) => Err(invalid(error.clone())),
         }
     }
 }
 
-fn invalid(error: rustls::Error) -> io::Error {
+pub(super) fn invalid(error: rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// Result of one step of rustls.
-enum TlsStep {
-    More,
-    PeerClosed,
-    /// rustls needs more input, or has nothing to do until something is sealed.
-    Done,
-}
-
-/// Performs the next step of rustls. Returns the number of consumed bytes.
-fn take_step<D>(
-    status: UnbufferedStatus<'_, '_, D>,
-    reader: &mut ReadBuf<'_>,
-    plain: &mut BytesMut,
-    output: &mut BytesMut,
-) -> (usize, Result<TlsStep, rustls::Error>) {
-    let UnbufferedStatus { mut discard, state } = status;
-    let step = match state {
-        Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
-            match traffic.next_record() {
-                Some(Ok(record)) => {
-                    discard += record.discard;
-                    let room = if plain.is_empty() {
-                        reader.remaining()
-                    } else {
-                        0
-                    };
-                    let (now, later) = record.payload.split_at(room.min(record.payload.len()));
-                    reader.put_slice(now);
-                    if !later.is_empty() {
-                        if plain.is_empty() {
-                            borrow(&PLAIN, plain, BLOCK_BYTES);
-                        }
-                        plain.extend_from_slice(later);
-                    }
-                }
-                Some(Err(error)) => break Err(error),
-                None => break Ok(TlsStep::More),
-            }
-        },
-        Ok(ConnectionState::EncodeTlsData(data)) => encode(data, output).map(|()| TlsStep::More),
-        Ok(ConnectionState::TransmitTlsData(sent)) => {
-            sent.done();
-            Ok(TlsStep::More)
-        }
-        Ok(ConnectionState::PeerClosed) => Ok(TlsStep::PeerClosed),
-        Ok(
-            ConnectionState::BlockedHandshake
-            | ConnectionState::WriteTraffic(_)
-            | ConnectionState::Closed,
-        ) => Ok(TlsStep::Done),
-        Ok(_) => Err(general("unexpected state of the TLS connection")),
-        Err(error) => Err(error),
+/// Passes plaintext to the reader, and keeps the rest.
+fn deliver(record: &[u8], reader: &mut ReadBuf<'_>, plain: &mut BytesMut) {
+    let room = if plain.is_empty() {
+        reader.remaining()
+    } else {
+        0
     };
-    (discard, step)
+    let (now, later) = record.split_at(room.min(record.len()));
+    reader.put_slice(now);
+    if !later.is_empty() {
+        if plain.is_empty() {
+            borrow(&PLAIN, plain, BLOCK_BYTES);
+        }
+        plain.extend_from_slice(later);
+    }
 }
 
-impl<IO> ServerTls<IO> {
+impl<IO, S: TlsSide> TlsStream<IO, S> {
     /// The wrapped connection.
     pub fn get_mut(&mut self) -> &mut IO {
         &mut self.io
@@ -161,21 +127,15 @@ impl<IO> ServerTls<IO> {
     /// Protocol that both sides agreed on.
     #[must_use]
     pub fn alpn_protocol(&self) -> Option<&[u8]> {
-        self.tls.alpn_protocol()
-    }
-
-    /// Name of the server in the client's handshake.
-    #[must_use]
-    pub fn server_name(&self) -> Option<&Arc<str>> {
-        self.server_name.as_ref()
+        self.side.state().alpn_protocol()
     }
 
     /// Processes all input. Plaintext goes to the reader first.
     fn process(&mut self, reader: &mut ReadBuf<'_>) -> Result<(), rustls::Error> {
         loop {
-            let status = self.tls.process_tls_records(&mut self.sealed);
-            let (plain, output) = (&mut self.plain, &mut self.output);
-            let (discard, step) = take_step(status, reader, plain, output);
+            let status = self.side.process(&mut self.sealed);
+            let take = |record: &[u8]| deliver(record, reader, &mut self.plain);
+            let (discard, step) = take_step(status, &mut self.output, take);
             self.sealed.advance(discard.min(self.sealed.len()));
             match step? {
                 TlsStep::More => {}
@@ -212,22 +172,17 @@ impl<IO> ServerTls<IO> {
 
     /// Appends the alert about an error. rustls gets no input, so it processes nothing more.
     fn queue_alert(&mut self) {
-        while self.tls.wants_write() {
-            match self.tls.process_tls_records(&mut []).state {
-                Ok(ConnectionState::EncodeTlsData(data)) => {
-                    if encode(data, &mut self.output).is_err() {
-                        return;
-                    }
-                }
-                Ok(ConnectionState::TransmitTlsData(sent)) => sent.done(),
-                _ => return,
+        while self.side.state().wants_write() {
+            let status = self.side.process(&mut []);
+            if take_step(status, &mut self.output, |_| {}).1.is_err() {
+                return;
             }
         }
     }
 
     fn queue_close_notify(&mut self) -> Result<(), rustls::Error> {
         loop {
-            match self.tls.process_tls_records(&mut self.sealed).state? {
+            match self.side.process(&mut self.sealed).state? {
                 ConnectionState::EncodeTlsData(data) => encode(data, &mut self.output)?,
                 ConnectionState::TransmitTlsData(sent) => sent.done(),
                 ConnectionState::WriteTraffic(traffic) => {
@@ -257,7 +212,7 @@ impl<IO> ServerTls<IO> {
             borrow(spare, &mut self.output, capacity);
         }
         // Always the same input: rustls remembers how much of it it has seen.
-        let status = self.tls.process_tls_records(&mut self.sealed);
+        let status = self.side.process(&mut self.sealed);
         encrypt(status, plain, &mut self.output).map_err(invalid)
     }
 
@@ -292,22 +247,12 @@ impl<IO> ServerTls<IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> ServerTls<IO> {
-    /// Performs the handshake. On failure the client receives an alert. The deadline is up to the caller.
-    ///
-    /// # Errors
-    /// The connection broke, or the client broke the protocol (`InvalidData`).
-    pub async fn accept(io: IO, config: Arc<ServerConfig>) -> io::Result<Self> {
-        let mut config = Arc::unwrap_or_clone(config);
-        let noted = Arc::new(NotedName {
-            resolver: Arc::clone(&config.cert_resolver),
-            name: OnceLock::new(),
-        });
-        config.cert_resolver = noted.clone();
-        let mut tls = ServerTls {
+impl<IO: AsyncRead + AsyncWrite + Unpin, S: TlsSide> TlsStream<IO, S> {
+    /// Performs the handshake. On failure the peer receives an alert. The deadline is up to the caller.
+    pub(super) async fn handshake(io: IO, side: S) -> io::Result<Self> {
+        let mut tls = TlsStream {
             io,
-            tls: UnbufferedServerConnection::new(Arc::new(config)).map_err(invalid)?,
-            server_name: None,
+            side,
             sealed: BytesMut::new(),
             plain: BytesMut::new(),
             output: BytesMut::new(),
@@ -321,7 +266,6 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> ServerTls<IO> {
             let _ = poll_fn(|cx| tls.poll_output(cx)).await;
             return Err(error);
         }
-        tls.server_name = noted.name.get().cloned();
         Ok(tls)
     }
 
@@ -330,11 +274,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> ServerTls<IO> {
             self.run(&mut ReadBuf::new(&mut [])).map_err(invalid)?;
             ready!(self.poll_output(cx))?;
             ready!(Pin::new(&mut self.io).poll_flush(cx))?;
-            if !self.tls.is_handshaking() {
+            if !self.side.state().is_handshaking() {
                 return Poll::Ready(Ok(()));
             }
             if self.end.is_some() || ready!(self.poll_fill(cx))? == 0 {
-                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                let error = io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof");
+                return Poll::Ready(Err(error));
             }
         }
     }
@@ -371,116 +316,6 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> ServerTls<IO> {
             give_back(spare, &mut self.output, capacity);
         }
         outcome
-    }
-}
-
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for ServerTls<IO> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let tls = self.get_mut();
-        let before = buf.filled().len();
-        loop {
-            if !tls.plain.is_empty() {
-                let part = tls.plain.len().min(buf.remaining());
-                buf.put_slice(tls.plain.get(..part).unwrap_or_default());
-                tls.plain.advance(part);
-                if tls.plain.is_empty() {
-                    give_back(&PLAIN, &mut tls.plain, BLOCK_BYTES);
-                }
-                return Poll::Ready(Ok(()));
-            }
-            if buf.filled().len() > before {
-                return Poll::Ready(Ok(()));
-            }
-            if let Some(end) = &tls.end {
-                return Poll::Ready(end.result());
-            }
-            let filled = tls.poll_fill(cx);
-            tls.drained = filled.is_pending();
-            if ready!(filled)? == 0 {
-                tls.end = Some(ReadEnd::Cut);
-                continue;
-            }
-            // The end of the peer's data is reported after the data before it.
-            let writer_waits = !tls.output.is_empty();
-            let _ = tls.run(buf);
-            // An alert or a response. A writer that waits sends it, because this task would replace its waker. An error is
-            // left to the next write.
-            if !writer_waits {
-                let _ = tls.poll_output(cx);
-            }
-        }
-    }
-}
-
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ServerTls<IO> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let tls = self.get_mut();
-        if let Some(ReadEnd::Failed(error)) = &tls.end {
-            return Poll::Ready(Err(invalid(error.clone())));
-        }
-        if tls.closing {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        if tls.output.len() >= tls.output_limit {
-            let written = tls.poll_output(cx)?;
-            if written.is_pending() && tls.output.len() >= tls.output_limit {
-                return Poll::Pending;
-            }
-        }
-        let taken = tls.seal_pieces(bufs)?;
-        // A full connection is reported by the next call.
-        let _ = tls.poll_output(cx)?;
-        Poll::Ready(Ok(taken))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let tls = self.get_mut();
-        ready!(tls.poll_output(cx))?;
-        Pin::new(&mut tls.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let tls = self.get_mut();
-        if !tls.closing {
-            tls.closing = true;
-            // After an error its alert is the last record.
-            if !matches!(tls.end, Some(ReadEnd::Failed(_))) {
-                tls.queue_close_notify().map_err(invalid)?;
-            }
-        }
-        ready!(tls.poll_output(cx))?;
-        Pin::new(&mut tls.io).poll_shutdown(cx)
-    }
-}
-
-// The connection is read only while there is no plaintext. So there is none after a pending read, until the next one.
-impl<IO: PollInput> PollInput for ServerTls<IO> {
-    fn poll_input(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.drained {
-            self.io.poll_input(cx)
-        } else {
-            Poll::Ready(())
-        }
     }
 }
 
