@@ -2,11 +2,10 @@
 
 use std::{io, time::Duration};
 
-use fairlead_dialer::ReadAhead;
+use fairlead_dialer::ClientTls;
 use fairlead_exchange::{BodyError, SocketTransport};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::{net::TcpStream, time::timeout};
-use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::either::Either;
 use tower::ServiceExt;
 
@@ -18,8 +17,7 @@ const CONNECT_STEP_DEADLINE: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Plain TCP, if a kubeconfig says so, or TLS.
-pub(super) type ApiServerConnection =
-    SocketTransport<Either<TcpStream, Box<TlsStream<ReadAhead<TcpStream>>>>>;
+pub(super) type ApiServerConnection = SocketTransport<Either<TcpStream, Box<ClientTls<TcpStream>>>>;
 
 /// Failed step of a connection.
 #[derive(Debug, thiserror::Error)]
@@ -67,8 +65,7 @@ impl Connector {
         let Some(tls) = &endpoint.tls else {
             return Ok(SocketTransport::new(Either::Left(tcp)));
         };
-        let connecting = TlsConnector::from(tls.clone())
-            .connect(endpoint.server_name.clone(), ReadAhead::new(tcp));
+        let connecting = ClientTls::connect(tcp, tls.clone(), endpoint.server_name.clone());
         let tls = timeout(CONNECT_STEP_DEADLINE, connecting)
             .await
             .map_err(|_| ConnectError::Timeout("TLS"))?;
