@@ -4,6 +4,7 @@
 mod blocks;
 mod client;
 mod noted_name;
+mod output;
 pub(crate) mod records;
 mod server;
 mod stream;

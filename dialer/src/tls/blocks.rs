@@ -1,4 +1,4 @@
-//! Blocks that the connections of a thread borrow for their data.
+//! Blocks that the connections of a thread borrow for their input.
 
 use std::{cell::RefCell, thread::LocalKey};
 
@@ -10,9 +10,6 @@ thread_local! {
     // One block of each kind for all idle connections of a thread.
     pub(super) static SEALED: RefCell<BytesMut> = RefCell::default();
     pub(super) static PLAIN: RefCell<BytesMut> = RefCell::default();
-    pub(super) static OUTPUT: RefCell<BytesMut> = RefCell::default();
-    /// For connections with a larger limit.
-    pub(super) static LARGE_OUTPUT: RefCell<BytesMut> = RefCell::default();
     /// Small pieces that become one record.
     pub(super) static GATHERED: RefCell<BytesMut> = RefCell::default();
 }

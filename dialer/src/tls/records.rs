@@ -2,14 +2,37 @@
 
 use bytes::BytesMut;
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError,
-    UnbufferedStatus, WriteTraffic,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
 };
 
 /// Overhead of a TLS 1.3 record, in bytes.
 pub(crate) const RECORD_OVERHEAD: usize = 22;
 /// Limit for an incomplete record, or for the records of one handshake message, in bytes.
 pub(crate) const MAX_PARTIAL_BYTES: usize = 64 * 1024;
+
+/// Buffer that records are appended to.
+pub(crate) trait RecordBuffer {
+    /// Lets `seal` write at the end, into `bytes` bytes or more. It returns the number of written ones.
+    fn append<E>(
+        &mut self,
+        bytes: usize,
+        seal: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E>;
+}
+
+impl RecordBuffer for BytesMut {
+    fn append<E>(
+        &mut self,
+        bytes: usize,
+        seal: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        let before = self.len();
+        self.resize(before + bytes, 0);
+        let sealed = seal(self.get_mut(before..).unwrap_or_default());
+        self.truncate(before + sealed.as_ref().map_or(0, |written| *written));
+        sealed.map(drop)
+    }
+}
 
 /// Result of one step of rustls.
 pub(crate) enum TlsStep {
@@ -23,7 +46,7 @@ pub(crate) enum TlsStep {
 /// the number of consumed bytes.
 pub(crate) fn take_step<D>(
     status: UnbufferedStatus<'_, '_, D>,
-    records: &mut BytesMut,
+    records: &mut impl RecordBuffer,
     mut take: impl FnMut(&[u8]),
 ) -> (usize, Result<TlsStep, rustls::Error>) {
     let UnbufferedStatus { mut discard, state } = status;
@@ -58,19 +81,13 @@ pub(crate) fn take_step<D>(
 /// Appends a handshake message or an alert.
 pub(super) fn encode<D>(
     mut data: EncodeTlsData<'_, D>,
-    records: &mut BytesMut,
+    records: &mut impl RecordBuffer,
 ) -> Result<(), rustls::Error> {
-    let before = records.len();
+    let mut bytes = 0;
     loop {
-        match data.encode(records.get_mut(before..).unwrap_or_default()) {
-            Ok(written) => {
-                records.truncate(before + written);
-                return Ok(());
-            }
-            Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => {
-                records.resize(before + required_size, 0);
-            }
-            Err(error) => return Err(general(error)),
+        match records.append(bytes, |room| data.encode(room)) {
+            Err(EncodeError::InsufficientSize(needed)) => bytes = needed.required_size,
+            encoded => return encoded.map_err(general),
         }
     }
 }
@@ -79,7 +96,7 @@ pub(super) fn encode<D>(
 pub(crate) fn encrypt<D>(
     status: UnbufferedStatus<'_, '_, D>,
     plain: &[u8],
-    into: &mut BytesMut,
+    into: &mut impl RecordBuffer,
 ) -> Result<(), rustls::Error> {
     let ConnectionState::WriteTraffic(mut traffic) = status.state? else {
         return Err(rustls::Error::HandshakeNotComplete);
@@ -92,7 +109,7 @@ pub(crate) fn encrypt<D>(
 /// Appends `close_notify`.
 pub(super) fn close_notify<D>(
     mut traffic: WriteTraffic<'_, D>,
-    records: &mut BytesMut,
+    records: &mut impl RecordBuffer,
 ) -> Result<(), rustls::Error> {
     append(records, RECORD_OVERHEAD, |room| {
         traffic.queue_close_notify(room)
@@ -101,22 +118,14 @@ pub(super) fn close_notify<D>(
 
 /// Appends what `seal` writes. It gets `bytes` of room, and then as many as it asks for.
 fn append(
-    records: &mut BytesMut,
-    bytes: usize,
+    records: &mut impl RecordBuffer,
+    mut bytes: usize,
     mut seal: impl FnMut(&mut [u8]) -> Result<usize, EncryptError>,
 ) -> Result<(), rustls::Error> {
-    let before = records.len();
-    records.resize(before + bytes, 0);
     loop {
-        match seal(records.get_mut(before..).unwrap_or_default()) {
-            Ok(written) => {
-                records.truncate(before + written);
-                return Ok(());
-            }
-            Err(EncryptError::InsufficientSize(InsufficientSizeError { required_size })) => {
-                records.resize(before + required_size, 0);
-            }
-            Err(error) => return Err(general(error)),
+        match records.append(bytes, &mut seal) {
+            Err(EncryptError::InsufficientSize(needed)) => bytes = needed.required_size,
+            sealed => return sealed.map_err(general),
         }
     }
 }

@@ -21,7 +21,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
 use super::{
-    blocks::{GATHERED, LARGE_OUTPUT, OUTPUT, PLAIN, SEALED, SpareBlock, borrow, give_back},
+    blocks::{GATHERED, PLAIN, SEALED, borrow, give_back},
+    output::{LARGE_OUTPUT, OUTPUT, Output, SpareOutput},
     records::{MAX_PARTIAL_BYTES, TlsStep, close_notify, encode, encrypt, general, take_step},
 };
 
@@ -61,7 +62,7 @@ pub struct TlsStream<IO, S> {
     /// Plaintext that the last readers had no capacity for.
     plain: BytesMut,
     /// Records not yet written.
-    output: BytesMut,
+    output: Output,
     /// Limit for `output`, in bytes.
     output_limit: usize,
     /// The last read was pending, and there is no plaintext.
@@ -195,7 +196,7 @@ impl<IO, S: TlsSide> TlsStream<IO, S> {
     }
 
     /// Block for the output, and its capacity in bytes.
-    fn output_block(&self) -> (&'static SpareBlock, usize) {
+    fn output_block(&self) -> (&'static SpareOutput, usize) {
         if self.output_limit > OUTPUT_LIMIT_BYTES {
             (&LARGE_OUTPUT, self.output_limit + OUTPUT_OVERHEAD_BYTES)
         } else {
@@ -207,10 +208,8 @@ impl<IO, S: TlsSide> TlsStream<IO, S> {
         if plain.is_empty() {
             return Ok(());
         }
-        if self.output.is_empty() {
-            let (spare, capacity) = self.output_block();
-            borrow(spare, &mut self.output, capacity);
-        }
+        let (spare, capacity) = self.output_block();
+        self.output.borrow(spare, capacity);
         // Always the same input: rustls remembers how much of it it has seen.
         let status = self.side.process(&mut self.sealed);
         encrypt(status, plain, &mut self.output).map_err(invalid)
@@ -255,7 +254,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: TlsSide> TlsStream<IO, S> {
             side,
             sealed: BytesMut::new(),
             plain: BytesMut::new(),
-            output: BytesMut::new(),
+            output: Output::default(),
             output_limit: OUTPUT_LIMIT_BYTES,
             drained: false,
             end: None,
@@ -299,7 +298,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: TlsSide> TlsStream<IO, S> {
             return Poll::Ready(Ok(()));
         }
         let outcome = loop {
-            match Pin::new(&mut self.io).poll_write(cx, &self.output) {
+            match Pin::new(&mut self.io).poll_write(cx, self.output.records()) {
                 Poll::Ready(Ok(0)) => {
                     break Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
                 }
@@ -313,7 +312,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: TlsSide> TlsStream<IO, S> {
         };
         if self.output.len() < self.output_limit / 4 {
             let (spare, capacity) = self.output_block();
-            give_back(spare, &mut self.output, capacity);
+            self.output.give_back(spare, capacity);
         }
         outcome
     }

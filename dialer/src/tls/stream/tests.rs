@@ -56,8 +56,12 @@ fn pattern(bytes: usize) -> Vec<u8> {
 }
 
 /// Bytes of the connection's buffers.
-fn buffered(tls: &ServerTls<DuplexStream>) -> [usize; 3] {
-    [&tls.sealed, &tls.plain, &tls.output].map(BytesMut::capacity)
+fn buffered<S>(tls: &super::TlsStream<DuplexStream, S>) -> [usize; 3] {
+    [
+        tls.sealed.capacity(),
+        tls.plain.capacity(),
+        tls.output.capacity(),
+    ]
 }
 
 async fn echo(mut client: Client, mut server: ServerTls<DuplexStream>, bytes: usize) {
