@@ -50,7 +50,7 @@
 //!
 //! ```text
 //! TCP, or CONNECT through a proxy     dial/tcp, dial/proxy
-//! outer TLS                           dial, on read_ahead; at the hub tls; both in input_gate
+//! outer TLS                           tls, in input_gate
 //! WebSocket                           dial/upgrade, accept, then wire/socket, websocket
 //! link                                link, link/frame, wire/link
 //! inner TLS 1.3                       secure, wire/channel
@@ -80,7 +80,6 @@ pub mod link;
 mod memory;
 pub mod mux;
 mod path;
-mod read_ahead;
 mod reset_socket;
 #[cfg(test)]
 mod rig;
@@ -107,7 +106,6 @@ pub use input_gate::{InputGate, PollInput};
 pub use limits::{Limits, OUTER_TLS_BUFFER_BYTES};
 pub use memory::MemoryBudget;
 pub use mux::Stream;
-pub use read_ahead::ReadAhead;
 pub use reset_socket::ResetSocket;
 pub use session::{Session, Stats};
 pub use tcp_options::set_link_options;

@@ -4,14 +4,15 @@ use std::{io, sync::Arc};
 
 use fairlead_api::{Code, HubUrl};
 use rustls::{CertificateError, pki_types::ServerName};
-use tokio_rustls::{TlsConnector, client};
 
 use super::{
     error::{DialError, DialStage, OutOfDate},
     path_stream::PathStream,
 };
 use crate::{
-    input_gate::InputGate, limits::OUTER_TLS_BUFFER_BYTES, read_ahead::ReadAhead, tls::explain,
+    input_gate::InputGate,
+    limits::OUTER_TLS_BUFFER_BYTES,
+    tls::{ClientTls, explain},
 };
 
 const WRONG_NAME: &str = "Dial the hub by a name of its certificate, or give it a certificate with this name; check DNS, since another server may answer.";
@@ -20,16 +21,12 @@ pub(super) async fn outer_tls(
     config: &Arc<rustls::ClientConfig>,
     hub: &HubUrl,
     stream: PathStream,
-) -> Result<InputGate<client::TlsStream<ReadAhead<PathStream>>>, DialError> {
+) -> Result<InputGate<ClientTls<PathStream>>, DialError> {
     let name = ServerName::try_from(hub.host().to_owned())
         .map_err(|error| DialError::new(DialStage::Tls, Code::DialTls, error))?;
-    let mut tls = TlsConnector::from(config.clone())
-        .connect(name, ReadAhead::new(stream))
-        .await
-        .map_err(|error| outer_error(&error))?;
-    tls.get_mut()
-        .1
-        .set_buffer_limit(Some(OUTER_TLS_BUFFER_BYTES));
+    let connecting = ClientTls::connect(stream, config.clone(), name);
+    let mut tls = connecting.await.map_err(|error| outer_error(&error))?;
+    tls.set_output_limit(OUTER_TLS_BUFFER_BYTES);
     Ok(InputGate::new(tls))
 }
 

@@ -7,7 +7,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsAcceptor, server};
 
 use super::*;
-use crate::{rig::stale_hub_outer, tls::ClientTls};
+use crate::{
+    input_gate::{InputGate, PollInput},
+    rig::stale_hub_outer,
+    tls::ClientTls,
+};
 
 type Server = server::TlsStream<DuplexStream>;
 
@@ -330,4 +334,74 @@ async fn ticket_of_the_server_resumes_its_session() {
         }
         assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed]);
     }
+}
+
+/// A connection that never reports input.
+struct Silent(DuplexStream);
+
+impl PollInput for Silent {
+    fn poll_input(&self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl AsyncRead for Silent {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Silent {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test]
+async fn only_after_a_pending_read_the_connection_determines_whether_there_is_input() {
+    let (near, far) = duplex(1 << 16);
+    let connecting = ClientTls::connect(Silent(near), agent_outer(&OURS), name_of("localhost"));
+    let accepting = TlsAcceptor::from(hub_outer()).accept(far);
+    let (client, server) = tokio::join!(connecting, accepting);
+    let (mut client, mut server) = (client.unwrap(), server.unwrap());
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    assert!(client.poll_input(&mut cx).is_ready(), "not read yet");
+
+    server.write_all(b"12").await.unwrap();
+    server.flush().await.unwrap();
+    let mut piece = [0; 1];
+    for byte in b"12" {
+        client.read_exact(&mut piece).await.unwrap();
+        assert_eq!(piece, [*byte]);
+        assert!(client.poll_input(&mut cx).is_ready(), "it may hold more");
+    }
+    let mut buf = ReadBuf::new(&mut piece);
+    let read = Pin::new(&mut client).poll_read(&mut cx, &mut buf);
+    assert!(read.is_pending());
+    assert!(client.poll_input(&mut cx).is_pending());
+
+    server.write_all(b"3").await.unwrap();
+    server.flush().await.unwrap();
+    let mut gate = InputGate::new(client);
+    let mut buf = ReadBuf::new(&mut piece);
+    let read = Pin::new(&mut gate).poll_read(&mut cx, &mut buf);
+    assert!(read.is_pending());
+    gate.get_mut().read_exact(&mut piece).await.unwrap();
+    assert!(gate.get_ref().poll_input(&mut cx).is_ready());
 }
