@@ -49,12 +49,12 @@ const PEER_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// If the stream broke, the peer sent invalid HTTP, or a response's body failed: the stream is
 /// reset then, never ended. A peer that leaves drops the handler's future.
-pub async fn serve<H, F>(stream: Stream, handler: H) -> io::Result<()>
+pub fn serve<H, F>(stream: Stream, handler: H) -> impl Future<Output = io::Result<()>> + Send
 where
     H: Fn(Request<Body>) -> F + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send,
 {
-    serve_on(stream, handler).await
+    serve_on(stream, handler)
 }
 
 /// Serves requests on any transport, as [`serve`].
@@ -62,15 +62,13 @@ where
 /// # Errors
 ///
 /// As for [`serve`].
-pub async fn serve_on<W, H, F>(transport: W, handler: H) -> io::Result<()>
+pub fn serve_on<W, H, F>(transport: W, handler: H) -> impl Future<Output = io::Result<()>>
 where
     W: Transport,
     H: Fn(Request<Body>) -> F,
     F: Future<Output = Response<Body>>,
 {
-    Serving::new(transport, ServerPolicy::Peer)
-        .run::<MapForm, _, _, _>(handler)
-        .await
+    Serving::new(transport, ServerPolicy::Peer).run::<MapForm, _, _, _>(handler)
 }
 
 /// Serves requests on any transport as [`serve`], with heads in lines if they can be read so. The guard beside each answer is
@@ -79,15 +77,13 @@ where
 /// # Errors
 ///
 /// As for [`serve`].
-pub async fn serve_lines<W, H, F, G>(transport: W, handler: H) -> io::Result<()>
+pub fn serve_lines<W, H, F, G>(transport: W, handler: H) -> impl Future<Output = io::Result<()>>
 where
     W: Transport,
     H: Fn(ReceivedRequest) -> F,
     F: Future<Output = (Reply, G)>,
 {
-    Serving::new(transport, ServerPolicy::Peer)
-        .run::<LinesForm<G>, _, _, _>(handler)
-        .await
+    Serving::new(transport, ServerPolicy::Peer).run::<LinesForm<G>, _, _, _>(handler)
 }
 
 /// Serves requests of a client on its connection, until it ends, is idle for too long, or `shutdown` begins.
@@ -111,7 +107,6 @@ where
     F: Future<Output = Response<B>>,
     B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
 {
-    // No `async fn`: its future would have room for the transport, which is in a box.
     Serving::new(transport, ServerPolicy::Clients(settings, shutdown))
         .run::<MapForm, _, _, _>(handler)
 }
@@ -156,18 +151,33 @@ impl<'a, W: Transport> Serving<'a, W> {
     }
 
     /// Serves requests in the form that the handler takes.
-    async fn run<R, B, H, F>(mut self, handler: H) -> io::Result<()>
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an idle connection keeps this future, and `async fn` takes the memory of its arguments twice"
+    )]
+    fn run<R, B, H, F>(mut self, handler: H) -> impl Future<Output = io::Result<()>>
     where
         R: RequestForm<B>,
         B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
         H: Fn(R::Request) -> F,
         F: Future<Output = R::Answer>,
     {
-        loop {
+        async move { self.serve::<R, B, H, F>(&handler).await }
+    }
+
+    /// No large value is kept over an await, see [`Serving::run`].
+    async fn serve<R, B, H, F>(&mut self, handler: &H) -> io::Result<()>
+    where
+        R: RequestForm<B>,
+        B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
+        H: Fn(R::Request) -> F,
+        F: Future<Output = R::Answer>,
+    {
+        let refused = loop {
             let head = match self.head::<R, B>().await {
                 Ok(Some(head)) => head,
-                Ok(None) => return self.finish().await,
-                Err(error) => return self.refuse(error).await,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
             };
             if head.kind.upgrade && matches!(self.policy, ServerPolicy::Peer) {
                 self.reader.check_rest()?;
@@ -178,9 +188,14 @@ impl<'a, W: Transport> Serving<'a, W> {
                 self.handled(handling.as_mut(), &turn).await?
             };
             let (reply, guard) = R::reply(answer);
-            if !self.answer(reply, guard, turn).await? {
+            let mut answer = self.begin_answer(reply, turn)?;
+            if !self.finish_answer(&mut answer, guard).await? {
                 return Ok(());
             }
+        };
+        match refused {
+            None => self.finish().await,
+            Some(error) => self.refuse(error).await,
         }
     }
 

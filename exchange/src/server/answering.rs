@@ -39,14 +39,24 @@ const MAX_KEPT_FIELDS: usize = 32;
 /// Writes per poll, before other tasks get their turn.
 const WRITES_PER_POLL: usize = 16;
 
+/// Response whose head is queued.
+pub(super) struct BegunAnswer<B> {
+    sending: Sending<B>,
+    /// Receiver of the raw stream, after a switch of protocols.
+    upgrade: Option<oneshot::Sender<Upgraded>>,
+    has_body: bool,
+    close: bool,
+}
+
 impl<W: Transport> Serving<'_, W> {
-    /// Sends the response; true if another request may follow. The guard is dropped when the body has ended.
-    pub(super) async fn answer<B, G>(
+    /// Queues the head of the response.
+    ///
+    /// Apart from [`Serving::finish_answer`], so that the head takes no memory of the connection while its body is sent.
+    pub(super) fn begin_answer<B>(
         &mut self,
         answer: Reply<B>,
-        guard: G,
         turn: Turn,
-    ) -> io::Result<bool>
+    ) -> io::Result<BegunAnswer<B>>
     where
         B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
     {
@@ -74,29 +84,44 @@ impl<W: Transport> Serving<'_, W> {
             encoder => encoder,
         };
         let close = self.write_head(&mut head, &encoder, &turn, switched);
-        match (switched, turn.upgrade) {
-            (true, Some(upgrade)) => return self.switch(upgrade).await,
-            // The bytes of its body could also be the tunnel's.
-            (true, None) => return Err(HttpError::Malformed("a CONNECT has a body").into()),
-            (false, _) => {}
+        // The bytes of its body could also be the tunnel's.
+        if switched && turn.upgrade.is_none() {
+            return Err(HttpError::Malformed("a CONNECT has a body").into());
         }
-        match self.policy {
-            ServerPolicy::Peer => {
-                // A watch would keep the buffer in which its head arrived.
-                drop(head);
-                let sending = Sending::gathering(body, encoder);
-                self.send(sending).await?;
-                drop(guard);
-                self.end_turn_of_peer(turn.has_body, close).await
-            }
+        let sending = match self.policy {
+            ServerPolicy::Peer => Sending::gathering(body, encoder),
             // The agent has batched the body.
             ServerPolicy::Clients(..) => {
                 head.into_map().into_iter().for_each(|map| self.keep(map));
-                let sending = Sending::new(body, encoder);
-                self.send(sending).await?;
-                drop(guard);
-                self.end_turn_of_client(turn.has_body, close).await
+                Sending::new(body, encoder)
             }
+        };
+        Ok(BegunAnswer {
+            sending,
+            upgrade: turn.upgrade.filter(|_| switched),
+            has_body: turn.has_body,
+            close,
+        })
+    }
+
+    /// Sends the response; true if another request may follow. The guard is dropped when the body has ended.
+    pub(super) async fn finish_answer<B, G>(
+        &mut self,
+        answer: &mut BegunAnswer<B>,
+        guard: G,
+    ) -> io::Result<bool>
+    where
+        B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
+    {
+        if let Some(upgrade) = answer.upgrade.take() {
+            return self.switch(upgrade).await;
+        }
+        poll_fn(|cx| self.poll_send(cx, &mut answer.sending)).await?;
+        drop(guard);
+        let (has_body, close) = (answer.has_body, answer.close);
+        match self.policy {
+            ServerPolicy::Peer => self.end_turn_of_peer(has_body, close).await,
+            ServerPolicy::Clients(..) => self.end_turn_of_client(has_body, close).await,
         }
     }
 
@@ -178,13 +203,6 @@ impl<W: Transport> Serving<'_, W> {
         // After that, the client has had its time.
         let _ = timeout(LINGER_TIMEOUT, discarding).await;
         Ok(())
-    }
-
-    async fn send<B>(&mut self, mut sending: Sending<B>) -> io::Result<()>
-    where
-        B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
-    {
-        poll_fn(|cx| self.poll_send(cx, &mut sending)).await
     }
 
     fn poll_send<B>(
