@@ -316,12 +316,6 @@ impl SessionEntry {
         self.state.read(|it| it.valid_until)
     }
 
-    /// Completes when the certificate is valid for longer than `until`.
-    pub(crate) async fn valid_beyond(&self, until: OffsetDateTime) {
-        let good = |it: &EntryState| (it.valid_until > until).then_some(());
-        self.state.wait_for(good).await;
-    }
-
     pub(crate) fn extend_validity(&self, until: OffsetDateTime) {
         self.state
             .update(|it| it.valid_until = until.max(it.valid_until));

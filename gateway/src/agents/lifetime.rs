@@ -34,7 +34,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 const REJECTED_READ_TIME: Duration = Duration::from_secs(1);
 /// Deadline for closing, so that the peer receives the reason.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval of reading the wall clock while waiting for an expiry, because the clock may be set.
+/// Interval of reading the wall clock and the validity while waiting for an expiry, because the clock may be set and the certificate
+/// renewed.
 const CLOCK_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Serves a session without an identity, or with an expired one that may be renewed.
@@ -179,17 +180,10 @@ async fn grace_period(entry: &SessionEntry, reason: CloseReason) -> CloseReason 
     reason
 }
 
-/// Completes when the certificate has expired without renewal.
+/// Completes when the certificate has expired without renewal. Validity only grows, so a renewal need not interrupt the wait.
 async fn expiry(entry: &SessionEntry) {
-    loop {
-        let until = entry.valid_until();
-        let Ok(left) = Duration::try_from(until - OffsetDateTime::now_utc()) else {
-            return;
-        };
-        tokio::select! {
-            () = sleep(left.min(CLOCK_POLL_INTERVAL)) => {}
-            () = entry.valid_beyond(until) => {}
-        }
+    while let Ok(left) = Duration::try_from(entry.valid_until() - OffsetDateTime::now_utc()) {
+        sleep(left.min(CLOCK_POLL_INTERVAL)).await;
     }
 }
 

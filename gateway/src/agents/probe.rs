@@ -61,20 +61,19 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
     let mut was_interrupted = false;
     loop {
         let began = Instant::now();
-        let state = link.borrow_and_update().clone();
-        let down_since = match &state {
-            LinkState::Up => None,
-            LinkState::Down { since, .. } => Some(*since),
+        let (down_since, loss) = match link.borrow_and_update().clone() {
+            LinkState::Up => (None, None),
+            LinkState::Down { since, last_error } => (Some(since), Some(last_error)),
         };
         let is_up = down_since.is_none();
         let is_draining = hub.process.is_draining();
-        let probed = match state {
-            LinkState::Down { last_error, .. } => ProbeResult::Down(LastError {
+        let probed = match loss {
+            Some(cause) => ProbeResult::Down(LastError {
                 code: Code::SessionBroke,
-                cause: last_error,
+                cause,
             }),
             // A lost link says nothing about the API server.
-            LinkState::Up => tokio::select! {
+            None => tokio::select! {
                 // Boxed: it takes no memory between two probes.
                 probed = Box::pin(probe(hub, entry)) => probed,
                 Ok(()) = link.changed() => continue,
@@ -86,25 +85,7 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
             },
         };
         was_interrupted = false;
-        let rtt = entry.session().stats().rtt;
-        if let Some(rtt) = rtt {
-            hub.metrics.rtt(rtt);
-        }
-        hub.sessions.record_probe(entry, &probed, rtt);
-        let answered = matches!(probed, ProbeResult::Good | ProbeResult::Bad(_));
-        let silence = listener.after(&probed, down_since, Instant::now());
-        let silent_at = silence.as_ref().err().map(|unchanged| unchanged.until);
-        entry.set_probed(answered, silence);
-        if let Some(status) = health.after(probed, Instant::now()) {
-            let code = status.last_error.as_ref().map(|error| error.code);
-            info!(
-                cluster = %entry.cluster(),
-                state = %status.state,
-                code = code.map(tracing::field::display),
-                "cluster status"
-            );
-            hub.sessions.record_status(entry, status);
-        }
+        let silent_at = note(hub, entry, probed, down_since, (&mut health, &mut listener));
         // No probe without a link, but the session becomes silent after some time.
         let pause = async {
             match silent_at {
@@ -120,6 +101,37 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
             () = hub.process.draining(), if !is_draining => {}
         }
     }
+}
+
+/// Notes the result of a probe for requests, metrics and the status of the cluster. Returns the time at which the session becomes
+/// silent, if that is not decided yet.
+fn note(
+    hub: &Hub,
+    entry: &Arc<SessionEntry>,
+    probed: ProbeResult,
+    down_since: Option<Instant>,
+    (health, listener): (&mut HealthTracker, &mut SilenceDetector),
+) -> Option<Instant> {
+    let rtt = entry.session().stats().rtt;
+    if let Some(rtt) = rtt {
+        hub.metrics.rtt(rtt);
+    }
+    hub.sessions.record_probe(entry, &probed, rtt);
+    let answered = matches!(probed, ProbeResult::Good | ProbeResult::Bad(_));
+    let silence = listener.after(&probed, down_since, Instant::now());
+    let silent_at = silence.as_ref().err().map(|unchanged| unchanged.until);
+    entry.set_probed(answered, silence);
+    if let Some(status) = health.after(probed, Instant::now()) {
+        let code = status.last_error.as_ref().map(|error| error.code);
+        info!(
+            cluster = %entry.cluster(),
+            state = %status.state,
+            code = code.map(tracing::field::display),
+            "cluster status"
+        );
+        hub.sessions.record_status(entry, status);
+    }
+    silent_at
 }
 
 fn spread_millis(agents: usize) -> u64 {

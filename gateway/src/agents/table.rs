@@ -44,8 +44,8 @@ pub(crate) struct SessionTable {
 
 #[derive(Default)]
 struct Table {
-    /// Registered sessions.
-    groups: HashMap<ClusterId, ClusterSessions>,
+    /// Registered sessions. Boxed: up to half of the slots of the table are empty.
+    groups: HashMap<ClusterId, Box<ClusterSessions>>,
     /// All open sessions, those not registered yet and draining ones included.
     open: Vec<Arc<SessionEntry>>,
     /// Clusters without a session that requests wait for.
@@ -107,7 +107,7 @@ impl SessionTable {
     pub(crate) fn registered(&self, cluster: &ClusterId) -> Vec<AgentSession> {
         let table = self.table();
         let group = table.groups.get(cluster);
-        group.map(ClusterSessions::sessions).unwrap_or_default()
+        group.map(|it| it.sessions()).unwrap_or_default()
     }
 
     /// What the sessions of a cluster carry; `None` without a session.
