@@ -95,7 +95,7 @@ async fn report(
         let record = visible(draft, &who, &id)?;
         precondition.check(Some(record.version))?;
         let mut cluster = record.value.clone();
-        cluster.compile_meta = Some(meta.clone());
+        cluster.compile_meta = Some(Box::new(meta.clone()));
         Ok::<_, RegistryError>(draft.put_cluster(cluster)?)
     };
     registry.store.change(by(&caller), decide).await?;

@@ -34,7 +34,7 @@ pub(crate) fn retire_of_cluster(draft: &mut Draft, cluster: &Cluster, deleted: O
     if !is_managed {
         return;
     }
-    let state = cluster.repo_state.as_ref();
+    let state = cluster.repo_state.as_deref();
     let owner = (cluster.id.as_str(), &cluster.tenant);
     retire(draft, owner, state, secret, policy, deleted);
 }
@@ -55,7 +55,7 @@ pub(crate) fn retire_of_tenant(draft: &mut Draft, id: &TenantId, deleted: Offset
     let template = tenant.cluster_template.as_ref();
     let policy = template.and_then(|it| it.deletion_policy);
     let secret = repo.api_secret_ref.clone();
-    let state = tenant.repo_state.as_ref();
+    let state = tenant.repo_state.as_deref();
     retire(draft, (id.as_str(), id), state, secret, policy, deleted);
 }
 

@@ -50,12 +50,12 @@ impl<'a> Effective<'a> {
 
     /// Repository of the cluster itself.
     pub fn own_repo(&self) -> Option<&'a GitRepo> {
-        self.cluster.git_repo.as_ref()
+        self.cluster.git_repo.as_deref()
     }
 
     fn repos(&self) -> [Option<&'a GitRepo>; 2] {
         [
-            self.cluster.git_repo.as_ref(),
+            self.cluster.git_repo.as_deref(),
             self.template.and_then(|it| it.git_repo.as_ref()),
         ]
     }

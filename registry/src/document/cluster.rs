@@ -184,7 +184,7 @@ impl ClusterSpec {
         put("annotations", json!(cluster.annotations));
         put("facts", values(&cluster.facts));
         put("dynamicFacts", values(&cluster.dynamic_facts));
-        let repo = cluster.git_repo.as_ref().map(repo::stored);
+        let repo = cluster.git_repo.as_deref().map(repo::stored);
         put("gitRepo", json!(repo));
         put(
             "tenantGitRepoRevision",
@@ -212,7 +212,7 @@ impl ClusterSpec {
         self.dynamic_facts = known
             .map(|(name, fact)| (name.clone(), fact.value.clone()))
             .collect();
-        self.compile_meta.clone_from(&before.compile_meta);
+        self.compile_meta = before.compile_meta.as_deref().cloned();
         if let (Some(repo), Some(before)) = (&mut self.git_repo, &before.git_repo) {
             repo.over(before);
         }
@@ -252,10 +252,11 @@ impl ClusterSpec {
         let facts = self.dynamic_facts.into_iter();
         cluster.dynamic_facts = renewed(&cluster.dynamic_facts, facts, source, now);
         let before = cluster.git_repo.take();
-        cluster.git_repo = self.git_repo.map(|repo| repo.kept(before.as_ref()));
+        let repo = self.git_repo.map(|repo| repo.kept(before.as_deref()));
+        cluster.git_repo = repo.map(Box::new);
         cluster.tenant_git_repo_revision = self.tenant_revision;
         cluster.global_git_repo_revision = self.global_revision;
-        cluster.compile_meta = self.compile_meta;
+        cluster.compile_meta = self.compile_meta.map(Box::new);
         cluster.kube_api = self.policies.kube_api;
         cluster.creation_policy = self.policies.creation;
         cluster.deletion_policy = self.policies.deletion;

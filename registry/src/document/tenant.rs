@@ -181,7 +181,8 @@ impl TenantSpec {
         tenant.display_name = self.display_name;
         tenant.annotations = self.annotations;
         let before = tenant.git_repo.take();
-        tenant.git_repo = self.git_repo.map(|repo| repo.kept(before.as_ref()));
+        let repo = self.git_repo.map(|repo| repo.kept(before.as_deref()));
+        tenant.git_repo = repo.map(Box::new);
         tenant.revision = self.revision;
         tenant.global_git_repo_url = self.global_url;
         tenant.global_git_repo_revision = self.global_revision;
@@ -206,7 +207,7 @@ pub(super) fn repo_document(tenant: &Tenant) -> Option<TenantRepoDocument> {
     if tenant.git_repo.is_none() && tenant.revision.is_none() {
         return None;
     }
-    let repo = tenant.git_repo.as_ref().map(repo::document);
+    let repo = tenant.git_repo.as_deref().map(repo::document);
     Some(TenantRepoDocument {
         repo: repo.unwrap_or_default(),
         revision: tenant.revision.clone(),

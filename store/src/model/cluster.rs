@@ -20,6 +20,8 @@ use super::{
 };
 
 /// A registered Kubernetes cluster.
+///
+/// Rare and large fields are boxed, because a hub keeps all clusters in memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cluster {
@@ -41,13 +43,13 @@ pub struct Cluster {
     pub dynamic_facts: Facts,
     /// Configuration repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub git_repo: Option<GitRepo>,
+    pub git_repo: Option<Box<GitRepo>>,
     /// Status of the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repo_state: Option<RepoState>,
+    pub repo_state: Option<Box<RepoState>>,
     /// Status of the access to Vault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vault: Option<VaultState>,
+    pub vault: Option<Box<VaultState>>,
     /// Revision of the tenant's repository, overriding the tenant's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_git_repo_revision: Option<String>,
@@ -56,7 +58,7 @@ pub struct Cluster {
     pub global_git_repo_revision: Option<String>,
     /// Result of the last compilation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compile_meta: Option<CompileMeta>,
+    pub compile_meta: Option<Box<CompileMeta>>,
     /// Direct address of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_api: Option<KubeApi>,

@@ -28,10 +28,10 @@ pub struct Tenant {
     pub annotations: BTreeMap<String, String>,
     /// Configuration repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub git_repo: Option<GitRepo>,
+    pub git_repo: Option<Box<GitRepo>>,
     /// Status of the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repo_state: Option<RepoState>,
+    pub repo_state: Option<Box<RepoState>>,
     /// Former clusters whose files are to be removed from the repository.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub former_clusters: BTreeSet<ClusterId>,

@@ -28,7 +28,7 @@ pub(super) fn document(
         })
     };
     let of_template = || template.and_then(|it| it.git_repo.as_ref());
-    let own = cluster.git_repo.as_ref().and_then(repository);
+    let own = cluster.git_repo.as_deref().and_then(repository);
     let mut overrides = BTreeMap::new();
     for (name, own, of_template) in [
         (
@@ -84,7 +84,7 @@ fn gitops(cluster: &Cluster, of_all: &AgentSettings, registered: bool) -> GitOps
         return GitOpsConfig::default();
     }
     GitOpsConfig {
-        keys: agent_keys::of(cluster.git_repo.as_ref()),
+        keys: agent_keys::of(cluster.git_repo.as_deref()),
         registered,
         ..settings
     }
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(before.revisions.global.as_deref(), Some("v1"));
         assert_eq!(before.agent_version.as_deref(), Some("0.2.0"));
 
-        cluster.git_repo = Some(repo("ssh://own"));
+        cluster.git_repo = Some(Box::new(repo("ssh://own")));
         cluster.agent.version = Some("0.3.0".to_owned());
         let after = document(&cluster, Some(&tenant), Vec::new(), false);
         assert_eq!(after.repository.as_ref().unwrap().url, "ssh://own");
@@ -187,7 +187,7 @@ mod tests {
             ..DeployKey::default()
         };
         own.deploy_keys.insert("steward".to_owned(), key);
-        cluster.git_repo = Some(own);
+        cluster.git_repo = Some(Box::new(own));
         let off = document(&cluster, None, Vec::new(), true);
         assert_eq!(off.gitops, GitOpsConfig::default());
         let template = ClusterTemplate {

@@ -29,7 +29,7 @@ pub(super) async fn replace(
     };
     let cluster = admit(&state.store, &identity)?;
     agent_keys::check(&report.keys)?;
-    let current = agent_keys::of(cluster.value.git_repo.as_ref());
+    let current = agent_keys::of(cluster.value.git_repo.as_deref());
     if current == report.keys {
         return Ok(Json(KeyReceipt { keys: current }));
     }
@@ -42,7 +42,7 @@ pub(super) async fn replace(
             let cause = "the cluster has no repository for a deploy key";
             return Err(RegistryError::from(invalid(cause)));
         }
-        let current = agent_keys::of(record.value.git_repo.as_ref());
+        let current = agent_keys::of(record.value.git_repo.as_deref());
         if current != report.expected {
             return Ok(current);
         }

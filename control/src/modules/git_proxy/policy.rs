@@ -103,9 +103,9 @@ pub(super) fn of_cluster<'a>(
     let of_state = |state: Option<&'a fairlead_store::model::RepoState>| state?.url.as_deref();
     let urls = [
         effective.repo_url(),
-        of_state(cluster.repo_state.as_ref()),
+        of_state(cluster.repo_state.as_deref()),
         tenant.and_then(|it| it.git_repo.as_ref()?.url.as_deref()),
-        of_state(tenant.and_then(|it| it.repo_state.as_ref())),
+        of_state(tenant.and_then(|it| it.repo_state.as_deref())),
     ];
     urls.into_iter().flatten().filter_map(GitAddress::of_url)
 }

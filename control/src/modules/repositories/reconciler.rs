@@ -96,7 +96,7 @@ impl Reconciling for Reconciler {
                 continue;
             }
             let api_url = self.repositories.public_url.clone();
-            self.plan(owner, sources, tenant.repo_state.as_ref(), || {
+            self.plan(owner, sources, tenant.repo_state.as_deref(), || {
                 let mut desired = tenant_in(&view, tenant)?;
                 pipeline::add(&mut desired, &view, tenant, &api_url);
                 Some(desired)
@@ -110,7 +110,7 @@ impl Reconciling for Reconciler {
                 tenant.map_or(Revision(0), |tenant| tenant.revision),
             );
             let owner = RepoOwner::Cluster(cluster.id.clone());
-            self.plan(owner, sources, cluster.repo_state.as_ref(), || {
+            self.plan(owner, sources, cluster.repo_state.as_deref(), || {
                 desired_of_cluster(cluster, template_of(&view, &cluster.tenant))
             });
         }
@@ -222,7 +222,7 @@ async fn begin(
             RepoOwner::Cluster(id) => view.cluster(id).and_then(|it| it.value.repo_state.clone()),
         }
     };
-    if let Some(first) = creating(last.as_ref(), hashes, at) {
+    if let Some(first) = creating(last.as_deref(), hashes, at) {
         let owner = desired.owner.clone();
         let decide = move |draft: &mut Draft| record_start(draft, &owner, &first);
         repositories.store.change(Actor::Hub, decide).await?;
@@ -247,7 +247,7 @@ fn record_start(draft: &mut Draft, owner: &RepoOwner, first: &RepoState) -> Resu
                 desired.is_some_and(|it| hash_of(&it) == first.of)
             });
             if let Some(mut tenant) = tenant {
-                tenant.repo_state = Some(first.clone());
+                tenant.repo_state = Some(Box::new(first.clone()));
                 draft.put_tenant(tenant)?;
             }
         }
@@ -258,7 +258,7 @@ fn record_start(draft: &mut Draft, owner: &RepoOwner, first: &RepoState) -> Resu
                 desired.is_some_and(|it| hash_of(&it) == first.of)
             });
             if let Some(mut cluster) = cluster {
-                cluster.repo_state = Some(first.clone());
+                cluster.repo_state = Some(Box::new(first.clone()));
                 draft.put_cluster(cluster)?;
             }
         }
@@ -335,7 +335,7 @@ impl ServerAnswer {
         &self,
         owner: &mut T,
         desired: impl Fn(&T) -> Option<DesiredRepo>,
-        parts: impl Fn(&mut T) -> (&mut Option<GitRepo>, &mut Option<RepoState>),
+        parts: impl Fn(&mut T) -> (&mut Option<Box<GitRepo>>, &mut Option<Box<RepoState>>),
     ) -> Option<CallOutcome> {
         let before = desired(owner).filter(|it| hash_of(it) == self.hashes.of)?;
         if let Ok(made) = &self.result {
@@ -353,8 +353,8 @@ impl ServerAnswer {
             contents: self.hashes.contents.clone(),
         };
         let (_, state) = parts(owner);
-        let next = state_after(state.as_ref(), &hashes, &self.result, self.at);
-        *state = Some(next);
+        let next = state_after(state.as_deref(), &hashes, &self.result, self.at);
+        *state = Some(Box::new(next));
         Some(CallOutcome {
             of: hashes.of,
             is_done: self.result.as_ref().is_ok_and(|it| it.unmet.is_empty()),

@@ -187,7 +187,7 @@ impl RepoStatus for ServerStates {
     fn of_tenant<'a>(&self, tenant: &'a Tenant) -> Option<ShownRepoState<'a>> {
         tenant.git_repo.as_ref()?;
         let desired = || desired_of_tenant(tenant, [].into_iter());
-        Some(shown(&self.0, desired, tenant.repo_state.as_ref()))
+        Some(shown(&self.0, desired, tenant.repo_state.as_deref()))
     }
 
     fn of_cluster<'a>(
@@ -199,7 +199,7 @@ impl RepoStatus for ServerStates {
             return None;
         }
         let desired = || desired_of_cluster(cluster, template);
-        Some(shown(&self.0, desired, cluster.repo_state.as_ref()))
+        Some(shown(&self.0, desired, cluster.repo_state.as_deref()))
     }
 }
 

@@ -150,7 +150,7 @@ async fn ensure(
     let outcome = outcome_of(&result);
     let (view, at) = (parts.store.view(), now());
     let is_repeated = view.cluster(id).is_some_and(|record| {
-        let state = record.value.vault.as_ref();
+        let state = record.value.vault.as_deref();
         state.is_some_and(|state| state_after(state, &planned.of, &result, at) == *state)
     });
     if !is_repeated {
@@ -202,7 +202,7 @@ fn begin_in(
         let policy = DeletionPolicy::Retain;
         retire_vault_access(draft, &cluster.id, &former.names, policy, now);
     }
-    cluster.vault = Some(begun(names.clone(), now));
+    cluster.vault = Some(Box::new(begun(names.clone(), now)));
     draft.put_cluster(cluster.clone())?;
     Ok(Some(cluster))
 }
@@ -228,7 +228,8 @@ fn settle(
         return Ok(());
     };
     if let Some(state) = cluster.vault.take_if(|it| it.names == *names) {
-        cluster.vault = Some(state_after(&state, &planned.of, result, now));
+        let state = state_after(&state, &planned.of, result, now);
+        cluster.vault = Some(Box::new(state));
         draft.put_cluster(cluster)?;
     }
     Ok(())

@@ -100,7 +100,7 @@ impl VaultStatus for VaultStates {
     fn of_cluster(&self, cluster: &Cluster) -> Option<VaultAccess> {
         let access = self.0.as_deref()?;
         let names = names(access, cluster);
-        let known = cluster.vault.as_ref().filter(|it| it.names == names);
+        let known = cluster.vault.as_deref().filter(|it| it.names == names);
         Some(VaultAccess {
             mount: names.mount.clone(),
             method: access.method(&cluster.tenant, &cluster.id).to_owned(),

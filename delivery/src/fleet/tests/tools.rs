@@ -24,10 +24,10 @@ async fn amend(hub: &mut TestHub, change: impl Fn(&mut Cluster) + Send + 'static
 
 async fn install(hub: &mut TestHub) {
     amend(hub, |cluster| {
-        cluster.git_repo = Some(GitRepo {
+        cluster.git_repo = Some(Box::new(GitRepo {
             url: Some("ssh://git@git.example/a.git".to_owned()),
             ..GitRepo::default()
-        });
+        }));
         cluster.agent.gitops = Some(GitOpsSettings {
             tool: Some(GitOpsTool::Flux),
             install: Some(true),

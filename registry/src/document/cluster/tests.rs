@@ -70,10 +70,10 @@ fn a_patch_repeats_only_if_every_value_is_equal() {
         key: "ssh-rsa AAAA".to_owned(),
         ..DeployKey::default()
     };
-    cluster.git_repo = Some(GitRepo {
+    cluster.git_repo = Some(Box::new(GitRepo {
         deploy_keys: BTreeMap::from([("steward".to_owned(), known)]),
         ..GitRepo::default()
-    });
+    }));
     for (patch, same) in [
         (json!({}), true),
         (key, true),
