@@ -15,8 +15,8 @@ use crate::{
 
 const BYTES_PER_KIB: f64 = 1024.0;
 const BYTES_PER_MIB: f64 = 1024.0 * BYTES_PER_KIB;
-/// Time until a hub without agents is idle.
-const SETTLE_TIME: Duration = Duration::from_secs(1);
+/// Time until a hub without agents is idle, and has given back the pages that only its start used.
+const SETTLE_TIME: Duration = Duration::from_secs(15);
 /// Deadline until all agents are connected for the first time, including their registration.
 const JOIN_DEADLINE: Duration = Duration::from_secs(300);
 /// Deadline until all agents have reconnected.
